@@ -99,6 +99,7 @@ pub(crate) fn apply(
         match through {
             Ok(types) => {
                 pool.volume_price = volume_price(types, class);
+                pool.refused_resources = class.spec.refused_resources();
                 snapshot
                     .instance_types
                     .insert(pool.name.clone(), Arc::clone(types));

@@ -97,6 +97,7 @@ impl<'a> Rehearsal<'a> {
         let replacements: Vec<Launch> = launches.cloned().collect();
         self.tally.launch(&replacements);
         let command = planner::Command {
+            reboot: None,
             reason: Reason::Underutilized,
             method: Method::SingleNode,
             nodes: Vec::new(),

@@ -42,6 +42,8 @@ pub enum What {
     },
     NodeClaimInitialized,
     NodeClaimEligibilityChanged,
+    /// Its node is to be rebooted in place.
+    NodeClaimRebooting,
     NodeClaimDeleting,
     NodeClaimGone,
     /// A NodePool of ours came, went, or has another spec.
@@ -84,6 +86,7 @@ impl What {
             Self::NodeClaimChanged { .. } => "nodeclaim-changed",
             Self::NodeClaimInitialized => "nodeclaim-initialized",
             Self::NodeClaimEligibilityChanged => "nodeclaim-eligibility-changed",
+            Self::NodeClaimRebooting => "nodeclaim-rebooting",
             Self::NodeClaimDeleting => "nodeclaim-deleting",
             Self::NodeClaimGone => "nodeclaim-gone",
             Self::NodePoolChanged => "nodepool-changed",
@@ -115,7 +118,7 @@ pub enum Place {
     /// A node without a NodeClaim of ours.
     Unmanaged,
     Managed,
-    /// A managed node that is being deleted.
+    /// A managed node that is being deleted or rebooted.
     Draining,
 }
 

@@ -6,7 +6,7 @@
 //! | pod bound, ended or gone | terminator on a draining node; else lifecycle (when its node was last used) and disruption |
 //! | pod Ready | terminator while anything drains: its PodDisruptionBudget may allow the next eviction |
 //! | pod unready, do-not-disrupt changed | terminator on a draining node |
-//! | node, NodeClaim | lifecycle; terminator while it is deleting; disruption when it is initialized, may be chosen or is gone |
+//! | node, NodeClaim | lifecycle; terminator while it is deleting or reboots; disruption when it is initialized, may be chosen or is gone |
 //! | NodePool | lifecycle, disruption (budgets, policy), provisioner if pods wait; housekeeper (static capacity) |
 //! | EC2NodeClass | lifecycle for its spec; provisioner if pods wait and disruption for what it resolves to |
 //! | PodDisruptionBudget, VolumeAttachment gone | terminator while anything drains |
@@ -100,6 +100,7 @@ pub fn route(what: What, situation: Situation) -> Vec<Concern> {
             add(deleting, Terminator, Prompt);
         }
         What::NodeClaimInitialized => add(true, Disruption, Prompt),
+        What::NodeClaimRebooting => add(true, Terminator, Prompt),
         What::NodeClaimEligibilityChanged => add(true, Disruption, Counted),
         What::NodeClaimDeleting => {
             add(true, Provisioner, Batched);

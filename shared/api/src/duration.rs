@@ -215,6 +215,17 @@ pub fn parse_go_duration(text: &str) -> Option<SignedDuration> {
     SignedDuration::from_secs(seconds).checked_add(SignedDuration::new(0, subseconds))
 }
 
+/// A duration as Go writes it, in whole seconds: `10m0s`, `1h0m0s`, `5s`.
+pub fn go_duration(duration: SignedDuration) -> String {
+    let seconds = duration.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{seconds}s"),
+        (_, _) => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
 fn nanos_per(unit: &str) -> Option<i128> {
@@ -255,6 +266,21 @@ fn scaled(number: &str, unit: i128) -> Option<i128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_written_as_go_does() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (5, "5s"),
+            (600, "10m0s"),
+            (3_600, "1h0m0s"),
+            (3_661, "1h1m1s"),
+        ] {
+            let duration = SignedDuration::from_secs(seconds);
+            assert_eq!(go_duration(duration), text);
+            assert_eq!(parse_go_duration(text), Some(duration));
+        }
+    }
 
     #[test]
     fn the_text_survives() {

@@ -18,7 +18,12 @@ pub const FEATURE_GATES: [(&str, &str); 9] = [
     ("TerminateFirstRepair", "terminateFirstRepair"),
 ];
 
+/// The same of the AWS provider: as its option `AWS_FEATURE_GATES` and as its chart name them, under `settings.awsFeatureGates`, as
+/// far as decisions ask for them.
+pub const AWS_FEATURE_GATES: [(&str, &str); 1] = [("RebootForRepair", "rebootForRepair")];
+
 const SETTING: &str = "featureGates";
+const AWS_SETTING: &str = "awsFeatureGates";
 
 /// A gate that is neither on nor off.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,35 +37,49 @@ pub struct FeatureGateError {
 
 /// The gate that either of its names is for, as `FEATURE_GATES` names it.
 pub fn feature_gate(name: &str) -> Option<&'static str> {
-    let mut gates = FEATURE_GATES.iter();
+    gate(&FEATURE_GATES, name)
+}
+
+fn gate(known: &[(&'static str, &'static str)], name: &str) -> Option<&'static str> {
+    let mut gates = known.iter();
     let found = gates.find(|(option, chart)| *option == name || *chart == name);
     found.map(|(option, _)| *option)
 }
 
-/// The gates that a cluster's settings (`featureGates` among them) switch, named as in `FEATURE_GATES`; `true` and `false` may be
-/// written as text. As upstream, names that are not known have no effect.
+/// The gates that a cluster's settings (`featureGates` and `awsFeatureGates` among them) switch, named as in `FEATURE_GATES` and
+/// `AWS_FEATURE_GATES`; `true` and `false` may be written as text. As upstream, names that are not known have no effect.
 ///
 /// # Errors
 ///
 /// The first value that is no switch, or a gate that both of its names switch otherwise.
 pub fn feature_gates(settings: &Value) -> Result<BTreeMap<String, bool>, FeatureGateError> {
+    let mut gates = below(settings, SETTING, &FEATURE_GATES)?;
+    gates.extend(below(settings, AWS_SETTING, &AWS_FEATURE_GATES)?);
+    Ok(gates)
+}
+
+fn below(
+    settings: &Value,
+    setting: &str,
+    known: &[(&'static str, &'static str)],
+) -> Result<BTreeMap<String, bool>, FeatureGateError> {
     let refused = |field: String, value: &Value, expected| FeatureGateError {
         field,
         value: value.clone(),
         expected,
     };
-    let gates = match settings.get(SETTING) {
+    let gates = match settings.get(setting) {
         None | Some(Value::Null) => return Ok(BTreeMap::new()),
         Some(Value::Object(gates)) => gates,
         Some(other) => {
             let expected = "a JSON object such as {\"nodeRepair\": true}";
-            return Err(refused(SETTING.to_owned(), other, expected));
+            return Err(refused(setting.to_owned(), other, expected));
         }
     };
     let mut read = BTreeMap::new();
     for (name, value) in gates {
-        let field = || format!("{SETTING}.{name}");
-        let Some(gate) = feature_gate(name) else {
+        let field = || format!("{setting}.{name}");
+        let Some(gate) = gate(known, name) else {
             continue;
         };
         let on = match (value, value.as_str()) {
@@ -105,6 +124,23 @@ mod tests {
         assert_eq!(
             told(json!({"nodeRepair": "false"})),
             r#"{"NodeRepair": false}"#
+        );
+    }
+
+    #[test]
+    fn gates_of_the_aws_provider_are_below_a_setting_of_their_own() {
+        let gates = |settings| feature_gates(&settings).unwrap();
+        let on =
+            gates(json!({"awsFeatureGates": {"rebootForRepair": "true", "nodeClassCEL": true}}));
+        assert_eq!(on, BTreeMap::from([("RebootForRepair".to_owned(), true)]));
+        assert_eq!(
+            gates(json!({"featureGates": {"rebootForRepair": true}})),
+            BTreeMap::new()
+        );
+        let refused = feature_gates(&json!({"awsFeatureGates": {"rebootForRepair": "on"}}));
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "awsFeatureGates.rebootForRepair is \"on\": expected true or false"
         );
     }
 

@@ -28,7 +28,9 @@ mod wire;
 
 pub use conditions::{Condition, ConditionSet, ConditionStatus};
 pub use duration::{GoDuration, NillableDuration};
-pub use feature_gates::{FEATURE_GATES, FeatureGateError, feature_gate, feature_gates};
+pub use feature_gates::{
+    AWS_FEATURE_GATES, FEATURE_GATES, FeatureGateError, feature_gate, feature_gates,
+};
 pub use karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 pub use launch::LaunchBuilder;
 pub use meta::{

@@ -177,6 +177,17 @@ pub mod annotation {
     pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
     pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 
+    /// On a NodeClaim that is to reboot: how long its pods may take to leave, as a Go duration; without it they may take for ever.
+    pub const REBOOT_GRACE_PERIOD: &str = "karpenter.sh/reboot-termination-grace-period";
+    /// On a NodeClaim that reboots: the id of the boot before.
+    pub const REBOOT_PRE_BOOT_ID: &str = "karpenter.sh/reboot-pre-boot-id";
+    /// On a NodeClaim: instants of its reboots of the last 24 hours, separated by commas.
+    pub const REBOOTS: &str = "whittle.sh/reboots";
+    /// On a NodeClaim that is to reboot: when EC2 was asked first, and last.
+    pub const REBOOT_FIRST_CALL: &str = "whittle.sh/reboot-first-call";
+    pub const REBOOT_LAST_CALL: &str = "whittle.sh/reboot-last-call";
+    /// On a NodeClaim whose reboot failed and that is to be deleted for it: how it failed.
+    pub const REBOOT_FAILED: &str = "whittle.sh/reboot-failed";
     /// On a NodeClaim that a plan committed: its own name, so that a copy under another name is told from it.
     pub const COMMITTED: &str = "whittle.sh/committed";
     /// On a NodeClaim: digest of the pods on its node that count as activity.
@@ -214,6 +225,8 @@ pub mod taint {
     pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
     /// `NoSchedule`, put on nodes that are about to be replaced or drained.
     pub const DISRUPTED: &str = "karpenter.sh/disrupted";
+    /// `NoSchedule`, on nodes that are rebooted in place.
+    pub const REBOOTING: &str = "karpenter.sh/rebooting";
 
     pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
     pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -221,6 +234,12 @@ pub mod taint {
     pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
     /// Any taint whose key begins so is expected to go away by itself.
     pub const READINESS_PREFIX: &str = "readiness.k8s.io/";
+}
+
+/// Extended resources.
+pub mod resource {
+    /// Asks for Nitro Enclaves; no type has it unless a NodeOverlay adds it.
+    pub const ENCLAVES: &str = "eks.amazonaws.com/nitro-sandbox";
 }
 
 /// Finalizers.

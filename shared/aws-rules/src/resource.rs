@@ -1,5 +1,7 @@
 //! Extended resources of EC2 instances (spec/aws §5.1).
 
+pub use api::names::resource::ENCLAVES;
+
 pub const NVIDIA_GPU: &str = "nvidia.com/gpu";
 pub const AMD_GPU: &str = "amd.com/gpu";
 pub const GAUDI: &str = "habana.ai/gaudi";
@@ -8,5 +10,3 @@ pub const NEURON_CORE: &str = "aws.amazon.com/neuroncore";
 pub const EFA: &str = "vpc.amazonaws.com/efa";
 pub const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
 pub const PRIVATE_IPV4: &str = "vpc.amazonaws.com/PrivateIPv4Address";
-/// Asks for Nitro Enclaves; no type has it unless a NodeOverlay adds it.
-pub const ENCLAVES: &str = "eks.amazonaws.com/nitro-sandbox";

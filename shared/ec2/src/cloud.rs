@@ -97,6 +97,13 @@ impl Cloud for Account {
         terminate_each(ids, |ids| terminate(&ec2, ids)).await
     }
 
+    async fn reboot(&self, cluster: &ClusterName, id: &InstanceId) -> Result<(), CloudError> {
+        let ec2 = self.ec2_of(cluster).await;
+        let call = ec2.reboot_instances().instance_ids(id.as_str());
+        call.send().await.map_err(refused("ec2:RebootInstances"))?;
+        Ok(())
+    }
+
     async fn knows_instance(&self, id: &InstanceId) -> Result<bool, CloudError> {
         let call = self.ec2.describe_instances().instance_ids(id.as_str());
         match call.send().await.map_err(refused("ec2:DescribeInstances")) {

@@ -110,6 +110,7 @@ impl Executor<'_> {
                 id: id.0.clone(),
                 reason: order.reason.clone(),
                 delete: delete.to_vec(),
+                reboot: None,
                 replacements: Vec::new(),
                 state: CommandState::Proposed,
                 committed_at: now,

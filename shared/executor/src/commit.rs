@@ -129,11 +129,13 @@ impl Executor<'_> {
         };
         let intents: Vec<Intent> = rebase::launches(plan).map(intent).collect();
         let delete: Vec<_> = rebase::deletions(plan).cloned().collect();
-        let order = order.filter(|_| !delete.is_empty());
+        let reboot = rebase::reboots(plan).next().cloned();
+        let order = order.filter(|_| !delete.is_empty() || reboot.is_some());
         let command = order.map(|order| Command {
             id: id.0.clone(),
             reason: order.reason.clone(),
             delete,
+            reboot,
             replacements: intents.iter().map(|intent| intent.name().clone()).collect(),
             state: CommandState::Replacing,
             committed_at: now,
@@ -183,7 +185,8 @@ fn pools_held(snapshot: &Snapshot, plan: &Plan, order: Option<&Order>) -> BTreeS
         let launches = rebase::launches(plan);
         return launches.map(|launch| launch.node_pool.clone()).collect();
     }
-    let go = rebase::deletions(plan).filter_map(|target| {
+    let taken = rebase::deletions(plan).chain(rebase::reboots(plan));
+    let go = taken.filter_map(|target| {
         let mut claims = snapshot.node_claims.iter();
         let claim = claims.find(|claim| claim.name == target.name);
         claim.and_then(NodeClaim::node_pool)
@@ -204,7 +207,7 @@ fn obliges(plan: &Plan) -> bool {
     plan.actions.iter().any(|planned| {
         matches!(
             planned.action,
-            Action::Launch(_) | Action::DeleteNodeClaim(_)
+            Action::Launch(_) | Action::DeleteNodeClaim(_) | Action::Reboot(_)
         )
     })
 }

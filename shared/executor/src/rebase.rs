@@ -21,8 +21,10 @@ pub(crate) fn apply(snapshot: &mut Snapshot, records: &[Record]) {
                     launches(plan).map(|launch| intended(launch, *generation, snapshot.now)),
                 );
                 let delete: Vec<Target> = deletions(plan).cloned().collect();
-                if !delete.is_empty() {
+                let reboot = reboots(plan).next().cloned();
+                if !delete.is_empty() || reboot.is_some() {
                     snapshot.commands.push(Command {
+                        reboot,
                         id: format!("generation-{generation}"),
                         reason: "committed meanwhile".into(),
                         delete,
@@ -52,8 +54,8 @@ pub(crate) fn apply(snapshot: &mut Snapshot, records: &[Record]) {
 /// One that was given up may be known as it was seen, or by the plan that it was committed with.
 fn take_up(commands: &mut Vec<Command>, recorded: &Command) {
     let is_over = recorded.state.is_over();
-    commands
-        .retain(|known| known.id != recorded.id && !(is_over && known.delete == recorded.delete));
+    let is_same = |known: &Command| known.targets().eq(recorded.targets());
+    commands.retain(|known| known.id != recorded.id && !(is_over && is_same(known)));
     if !is_over {
         commands.push(recorded.clone());
     }
@@ -72,14 +74,15 @@ pub(crate) fn keep_what_holds(plan: &mut Plan, records: &[Record]) {
                         .iter()
                         .map(|nomination| nomination.pod.clone()),
                 );
-                leaving.extend(deletions(plan).map(|target| target.name.clone()));
+                let taken = deletions(plan).chain(reboots(plan));
+                leaving.extend(taken.map(|target| target.name.clone()));
             }
             Record::Unfenced { commands, .. } => {
                 leaving.extend(
                     commands
                         .iter()
                         .filter(|command| command.state.is_open())
-                        .flat_map(|command| &command.delete)
+                        .flat_map(Command::targets)
                         .map(|target| target.name.clone()),
                 );
             }
@@ -87,8 +90,8 @@ pub(crate) fn keep_what_holds(plan: &mut Plan, records: &[Record]) {
     }
     drop_pods(plan, |pod| served.contains(pod));
     plan.actions.retain(|planned| {
-        let deletion = planned.action.deletion();
-        deletion.is_none_or(|target| !leaving.contains(&target.name))
+        let taken = planned.action.deletion().or(planned.action.reboot());
+        taken.is_none_or(|target| !leaving.contains(&target.name))
     });
 }
 
@@ -103,6 +106,7 @@ pub(crate) fn drop_pods(plan: &mut Plan, gone: impl Fn(&PodRef) -> bool) {
             }
             Action::Launch(_)
             | Action::DeleteNodeClaim(_)
+            | Action::Reboot(_)
             | Action::UpdateNode(_)
             | Action::UpdateNodeClaim(_)
             | Action::Evict { .. }
@@ -119,6 +123,11 @@ pub(crate) fn launches(plan: &Plan) -> impl Iterator<Item = &Launch> {
 pub(crate) fn deletions(plan: &Plan) -> impl Iterator<Item = &Target> {
     let actions = plan.actions.iter();
     actions.filter_map(|planned| planned.action.deletion())
+}
+
+pub(crate) fn reboots(plan: &Plan) -> impl Iterator<Item = &Target> {
+    let actions = plan.actions.iter();
+    actions.filter_map(|planned| planned.action.reboot())
 }
 
 fn intended(launch: &Launch, generation: u64, now: jiff::Timestamp) -> Intent {

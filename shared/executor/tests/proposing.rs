@@ -65,6 +65,7 @@ async fn world() -> Sim {
 /// Others write commands down in this state, which moves the generation.
 fn meanwhile(world: &mut World, claim: &str, state: CommandState) {
     let command = Command {
+        reboot: None,
         id: format!("of-{claim}"),
         reason: "Empty".into(),
         delete: vec![target(claim)],

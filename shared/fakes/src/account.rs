@@ -43,6 +43,8 @@ pub struct Account {
     pub describe_lag: SignedDuration,
     /// Instances that EC2 refuses to end until they are taken out of here.
     pub protected: BTreeMap<InstanceId, Protection>,
+    /// When instances were rebooted.
+    pub reboots: BTreeMap<InstanceId, Vec<Timestamp>>,
     /// Instances whose Auto Scaling group has no such lifecycle hook any more.
     pub without_hook: BTreeSet<InstanceId>,
     /// Launch templates, and the NodeClass each was made for.

@@ -133,6 +133,9 @@ impl ApiServer {
         claim.resource_version = version;
         claim.labels.extend(update.set_labels.clone());
         claim.annotations.extend(update.set_annotations.clone());
+        claim
+            .annotations
+            .retain(|key, _| !update.remove_annotations.contains(key));
         change_finalizers(
             &mut claim.finalizers,
             &update.add_finalizers,
@@ -251,6 +254,21 @@ impl ApiServer {
     }
 
     /// What a kubelet's silence or heartbeat comes to. Looking counts as a version, whether or not anything changed, which it says.
+    /// A kubelet registers after a reboot: under another boot id, and with none of the machine's errors.
+    pub(crate) fn report_boot(&mut self, name: &NodeName, count: usize) -> bool {
+        let boot_id = format!("boot-{count}");
+        self.version += 1;
+        match self.nodes.get_mut(name) {
+            Some(node) if node.boot_id != boot_id => {
+                node.boot_id = boot_id;
+                node.conditions.clear();
+                node.resource_version = self.version.to_string();
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
     pub(crate) fn report_ready(
         &mut self,
         name: &NodeName,

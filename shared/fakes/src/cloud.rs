@@ -135,6 +135,15 @@ impl Cloud for Sim {
         terminate_each(ids, call).await
     }
 
+    async fn reboot(&self, cluster: &ClusterName, id: &InstanceId) -> Result<(), CloudError> {
+        self.port("reboot", |world| {
+            world.spend(Api::Mutating, "RebootInstances")?;
+            let rebooted = world.account.reboot_instance(cluster, id, world.now);
+            rebooted.map_err(|refusal| refusal.into_error("RebootInstances"))
+        })
+        .await
+    }
+
     async fn knows_instance(&self, id: &InstanceId) -> Result<bool, CloudError> {
         self.aside("knows_instance", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;

@@ -282,6 +282,7 @@ fn notice(instance: &str) -> Notice {
 
 fn command(id: &str) -> Command {
     Command {
+        reboot: None,
         id: id.into(),
         reason: "Empty".into(),
         delete: Vec::new(),

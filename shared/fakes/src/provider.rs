@@ -89,6 +89,7 @@ pub fn instance_type(name: &str, cores: i64, gib: i64, price_nanos_per_hour: i64
         many(labels::CAPACITY_TYPE, &["on-demand", "spot"]),
     ];
     let offering = |capacity_type, zone: &str, price| Offering {
+        unpriced: false,
         capacity_type,
         zone: zone.to_owned(),
         zone_id: zone_id(zone),

@@ -91,6 +91,31 @@ const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
 const UNAUTHORIZED: &str = "UnauthorizedOperation";
 
 impl Account {
+    /// RebootInstances of one instance.
+    pub(crate) fn reboot_instance(
+        &mut self,
+        cluster: &ClusterName,
+        id: &InstanceId,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let Some(instance) = self.instances.get(id) else {
+            let message = format!("The instance ID '{id}' does not exist");
+            return Err(Refusal::new(NOT_FOUND, message));
+        };
+        let is_denied = self.protected.get(id) == Some(&Protection::Unauthorized);
+        if is_denied || !is_of(instance, cluster) {
+            let message = "You are not authorized to perform this operation.";
+            return Err(Refusal::new(UNAUTHORIZED, message));
+        }
+        if instance.state != InstanceState::Running {
+            let message =
+                format!("The instance '{id}' is not in a state from which it can be rebooted.");
+            return Err(Refusal::new("IncorrectInstanceState", message));
+        }
+        self.reboots.entry(id.clone()).or_default().push(now);
+        Ok(())
+    }
+
     /// TerminateInstances: one instance that is unknown, another cluster's or denied fails the whole call, and a protected one
     /// fails it for every instance of its zone.
     pub(crate) fn terminate_instances(

@@ -17,6 +17,8 @@ use crate::sim::World;
 
 /// From launch to the kubelet's first registration.
 pub(crate) const JOINS_AFTER: SignedDuration = SignedDuration::from_secs(30);
+/// From a reboot to the next boot's first words.
+pub(crate) const BOOTS_FOR: SignedDuration = SignedDuration::from_secs(60);
 /// From there to Ready.
 pub(crate) const READY_AFTER: SignedDuration = SignedDuration::from_secs(40);
 
@@ -90,7 +92,14 @@ impl World {
                 api.nodes.insert(name.clone(), node);
                 changed = true;
             }
-            let speaks = alive && !api.silent.contains(&name);
+            let reboots = account.reboots.get(&instance.id).map(Vec::as_slice);
+            let reboots = reboots.unwrap_or_default();
+            let is_down = |at: &Timestamp| now.duration_since(*at) < BOOTS_FOR;
+            let boots = reboots.last().is_some_and(is_down);
+            let speaks = alive && !boots && !api.silent.contains(&name);
+            if speaks && !reboots.is_empty() {
+                changed |= api.report_boot(&name, reboots.len());
+            }
             let status = match (speaks, age >= READY_AFTER) {
                 (true, true) => ConditionStatus::True,
                 (true, false) => ConditionStatus::False,
@@ -243,6 +252,7 @@ fn joining_node(catalog: &[InstanceType], name: &NodeName, instance: &Instance) 
         }],
         capacity,
         allocatable,
+        boot_id: "boot-0".to_owned(),
         ..Node::default()
     }
 }

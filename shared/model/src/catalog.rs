@@ -58,6 +58,10 @@ pub struct Offering {
     pub zone_id: String,
     pub price: NanosPerHour,
     pub available: bool,
+    /// Whether it would be available if it had a price, as types do that AWS lists before they are for sale; a NodeOverlay may give
+    /// it one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unpriced: bool,
     pub reservation: Option<Reservation>,
     /// Requirements beyond zone, capacity type and reservation.
     #[serde(default)]

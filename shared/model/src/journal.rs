@@ -134,7 +134,9 @@ pub fn subjects(action: &Action) -> Vec<Subject> {
             let pods = launch.pods.iter().map(|pod| Subject::Pod(pod.key.clone()));
             node.into_iter().chain(pods).collect()
         }
-        Action::DeleteNodeClaim(target) => vec![Subject::NodeClaim(target.name.clone())],
+        Action::DeleteNodeClaim(target) | Action::Reboot(target) => {
+            vec![Subject::NodeClaim(target.name.clone())]
+        }
         Action::UpdateNode(update) => {
             let owner = update.owner.iter();
             let owner = owner.map(|(claim, _)| Subject::NodeClaim(claim.clone()));

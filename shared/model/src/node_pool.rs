@@ -1,6 +1,6 @@
 //! NodePools, with the fields that decisions need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -29,9 +29,19 @@ pub struct NodePool {
     /// What the volumes cost that its NodeClass gives each node; nothing where they are not known.
     #[serde(default, skip_serializing_if = "NanosPerHour::is_nothing")]
     pub volume_price: NanosPerHour,
+    /// Resources that its NodeClass refuses to launch anything for, whatever NodeOverlays say of its types.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub refused_resources: BTreeSet<String>,
     pub deleted_at: Option<Timestamp>,
     /// What keeps this NodePool from being used, in the user's words: an invalid field, a missing or unready NodeClass.
     pub not_ready: Option<String>,
+}
+
+impl NodePool {
+    /// Whether its NodeClass refuses to launch anything that has this resource.
+    pub fn refuses(&self, resource: &str) -> bool {
+        self.refused_resources.contains(resource)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -58,6 +58,8 @@ pub enum Action {
     Launch(Box<Launch>),
     /// Deletes the NodeClaim; its finalizer hands the node to the terminator.
     DeleteNodeClaim(Target),
+    /// Asks for the node of the NodeClaim to be rebooted in place.
+    Reboot(Target),
     /// Writes labels, annotations, taints and finalizers of a NodeClaim's node.
     UpdateNode(NodeUpdate),
     UpdateNodeClaim(NodeClaimUpdate),
@@ -83,6 +85,21 @@ impl Action {
         match self {
             Self::Launch(launch) => Some(launch),
             Self::DeleteNodeClaim(_)
+            | Self::Reboot(_)
+            | Self::UpdateNode(_)
+            | Self::UpdateNodeClaim(_)
+            | Self::Evict { .. }
+            | Self::DeletePod { .. }
+            | Self::Terminate { .. } => None,
+        }
+    }
+
+    /// The NodeClaim whose node it reboots.
+    pub fn reboot(&self) -> Option<&Target> {
+        match self {
+            Self::Reboot(target) => Some(target),
+            Self::Launch(_)
+            | Self::DeleteNodeClaim(_)
             | Self::UpdateNode(_)
             | Self::UpdateNodeClaim(_)
             | Self::Evict { .. }
@@ -96,6 +113,7 @@ impl Action {
         match self {
             Self::DeleteNodeClaim(target) => Some(target),
             Self::Launch(_)
+            | Self::Reboot(_)
             | Self::UpdateNode(_)
             | Self::UpdateNodeClaim(_)
             | Self::Evict { .. }
@@ -213,6 +231,8 @@ pub struct NodeClaimUpdate {
     pub resource_version: String,
     pub set_labels: BTreeMap<String, String>,
     pub set_annotations: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove_annotations: Vec<String>,
     pub add_finalizers: Vec<String>,
     pub remove_finalizers: Vec<String>,
     /// Conditions that change; the others stay.

@@ -37,15 +37,17 @@ pub(crate) struct Remaining<'a> {
 #[derive(Clone, Copy, Default)]
 struct Count {
     total: u64,
+    /// Nodes that leave, or reboot.
     leaving: u64,
-    /// Nodes that are not ready, and not leaving.
+    /// Nodes that are not ready, and none of those.
     unready: u64,
 }
 
 impl<'a> Remaining<'a> {
     pub(crate) fn new(world: &World<'a>) -> Self {
         let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
-        for machine in world.machines.iter().filter(|machine| machine.initialized) {
+        let machines = world.machines.iter();
+        for machine in machines.filter(|machine| machine.initialized || machine.rebooting) {
             let (Some(pool), Some(claim)) = (machine.node_pool(), machine.claim) else {
                 continue;
             };
@@ -57,8 +59,9 @@ impl<'a> Remaining<'a> {
                 .is_some_and(|node| node.ready.status == ConditionStatus::True);
             let count = counts.entry(pool).or_default();
             count.total += 1;
-            count.leaving += u64::from(machine.leaving);
-            count.unready += u64::from(!machine.leaving && !is_ready);
+            let is_taken = machine.leaving || machine.rebooting;
+            count.leaving += u64::from(is_taken);
+            count.unready += u64::from(!is_taken && !is_ready);
         }
         Self { counts }
     }

@@ -108,6 +108,7 @@ impl Check<'_, '_> {
                 machine.is_some_and(|machine| machine.node_pool() == Some(pool.name.as_str()))
             }
             Action::Launch(_)
+            | Action::Reboot(_)
             | Action::UpdateNode(_)
             | Action::UpdateNodeClaim(_)
             | Action::Evict { .. }

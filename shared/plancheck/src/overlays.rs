@@ -116,6 +116,7 @@ fn wishes<'a>(overlay: &'a NodeOverlay, snapshot: &'a Snapshot) -> Vec<(Figure<'
                     overlay
                         .capacity
                         .iter()
+                        .filter(|(name, _)| !pool.refuses(name))
                         .map(|(name, amount)| (Figure::Amount(&pool.name, at, name), Some(amount))),
                 );
             }

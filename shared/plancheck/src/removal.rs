@@ -60,6 +60,7 @@ pub(crate) fn check<'a>(
         let trouble = match &planned.action {
             Action::Launch(_) => None,
             Action::DeleteNodeClaim(target) => check.delete(target),
+            Action::Reboot(target) => check.reboot(target),
             Action::UpdateNode(update) => check.update_node(update),
             Action::UpdateNodeClaim(update) => check.update_node_claim(update),
             Action::Evict { pod, uid, .. } => check.evict(pod, uid),
@@ -94,17 +95,27 @@ impl<'c, 'a> Check<'c, 'a> {
             .and_then(|index| self.world.machines.get(*index))
     }
 
-    fn delete(&mut self, target: &'c Target) -> Option<String> {
+    /// The NodeClaim that a plan takes a node of, as it was judged.
+    fn target(&mut self, target: &'c Target) -> Result<&'a NodeClaim, String> {
         let name = target.name.as_str();
         let Some(claim) = self.claims.get(name).copied() else {
-            return Some(format!("NodeClaim {name} does not exist"));
+            return Err(format!("NodeClaim {name} does not exist"));
         };
         if claim.uid != target.uid || claim.resource_version != target.resource_version {
-            return Some(format!("NodeClaim {name} is not the one that was judged"));
+            return Err(format!("NodeClaim {name} is not the one that was judged"));
         }
-        if !self.deleted.insert(name) {
-            return Some(format!("NodeClaim {name} is deleted twice"));
+        match self.deleted.insert(name) {
+            true => Ok(claim),
+            false => Err(format!("NodeClaim {name} is deleted or rebooted twice")),
         }
+    }
+
+    fn delete(&mut self, target: &'c Target) -> Option<String> {
+        let name = target.name.as_str();
+        let claim = match self.target(target) {
+            Ok(claim) => claim,
+            Err(trouble) => return Some(trouble),
+        };
         if let Some(pod) = self
             .world
             .machine_of_claim
@@ -120,7 +131,7 @@ impl<'c, 'a> Check<'c, 'a> {
         }
         let node = self.machine(name).and_then(|machine| machine.node);
         let now = self.world.snapshot.now;
-        let trouble = match node.filter(|node| self.unhealthy.is_due(node, now)) {
+        let trouble = match node.filter(|node| self.unhealthy.is_due(claim, node, now)) {
             None => self.voluntary(claim)?,
             // A node that may not be repaired may go for another reason.
             Some(node) => {

@@ -4,7 +4,7 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use model::{
     Action, InstanceType, Memo, NanosPerHour, Plan, PodKey, Resources, Snapshot, labels,
-    ledger::Intent,
+    ledger::{Command, Intent},
     node::Node,
     node_claim::NodeClaim,
     node_pool::NodePool,
@@ -42,6 +42,8 @@ pub(crate) struct Machine<'a> {
     pub initialized: bool,
     /// It is being deleted, so nothing new may go there and what runs there will move.
     pub leaving: bool,
+    /// Whether it is rebooted in place, and comes back with all its room.
+    pub rebooting: bool,
     /// The plan deletes it.
     pub going: bool,
     pub residents: Vec<&'a Pod>,
@@ -159,7 +161,9 @@ impl<'a> World<'a> {
                 .as_ref()
                 .and_then(|name| self.machine_of_node.get(name.as_str()))
                 .and_then(|index| self.machines.get_mut(index));
-            if let Some(machine) = machine {
+            // A node that reboots is back when they are gone.
+            let stays = |machine: &Machine<'_>| !(machine.rebooting && pod.deletion.is_some());
+            if let Some(machine) = machine.filter(|machine| stays(machine)) {
                 machine.residents.push(pod);
             }
         }
@@ -233,6 +237,7 @@ impl<'a> Machine<'a> {
             allocatable: amounts(|node| &node.allocatable, |claim| &claim.status.allocatable),
             initialized,
             leaving: is_leaving(snapshot, node, claim),
+            rebooting: claim.is_some_and(|claim| is_rebooting(snapshot, claim)),
             going: false,
             residents: Vec::new(),
         })
@@ -273,6 +278,17 @@ fn is_noticed(snapshot: &Snapshot, provider_id: &str) -> bool {
     open.any(|notice| id == Some(notice.instance.as_str()))
 }
 
+/// Whether a NodeClaim shows that its node reboots, or an open command is about to ask for that.
+fn is_rebooting(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
+    let commands = snapshot.commands.iter();
+    let mut open = commands.filter(|command| command.state.is_open());
+    let is_own = |command: &Command| {
+        let target = command.reboot.as_ref();
+        target.is_some_and(|target| target.uid == claim.uid)
+    };
+    claim.is_true("Rebooting") || open.any(is_own)
+}
+
 /// Whether an open command is about to delete this NodeClaim (PROTOCOL O3).
 fn is_under_command(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
     snapshot
@@ -304,7 +320,10 @@ fn effective_taints<'a>(
                     .iter()
                     .any(|known| known.key == taint.key && known.effect == taint.effect))
     };
-    taints.iter().filter(|taint| !is_passing(taint)).collect()
+    let reboots = claim.is_some_and(|claim| claim.is_true("Rebooting"));
+    let is_left = |taint: &&Taint| reboots && taint.key == "karpenter.sh/rebooting";
+    let taints = taints.iter().filter(|taint| !is_passing(taint));
+    taints.filter(|taint| !is_left(taint)).collect()
 }
 
 fn is_ephemeral(taint: &Taint) -> bool {

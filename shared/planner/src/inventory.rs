@@ -5,7 +5,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use api::conditions::types::{LAUNCHED, REGISTERED as REGISTERED_NODE};
+use api::{
+    conditions::types::{LAUNCHED, REBOOTING, REGISTERED as REGISTERED_NODE},
+    names::taint,
+};
 use model::{
     InstanceId, Memo, NodeClaimName, NodeName, NodePoolName, Resources, Snapshot,
     labels::{HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED},
@@ -44,6 +47,8 @@ pub struct Machine<'a> {
     pub deleting: bool,
     /// Whether the machine is on its way out for being late alone, which its arrival may still take back: it counts for limits.
     pub late: bool,
+    /// Its node is rebooted in place: it comes back with all its room, and nothing else is done to it meanwhile.
+    pub rebooting: bool,
     /// Its instance goes whatever is on it: all its pods are to move.
     pub doomed: bool,
     pub capacity: Resources,
@@ -90,6 +95,7 @@ impl<'a> Inventory<'a> {
         machines.extend(awaited.map(|intent| Machine::awaited(intent, snapshot)));
         let noticed = noticed(snapshot);
         let late = timed_out(snapshot);
+        let rebooted = to_reboot(snapshot);
         for machine in &mut machines {
             let claim = machine.claim.map(|claim| &claim.name);
             let is_overdue = machine
@@ -98,6 +104,11 @@ impl<'a> Inventory<'a> {
             let is_late = is_overdue || claim.is_some_and(|name| late.contains(name));
             machine.late |= is_late && !machine.deleting;
             machine.deleting |= is_late || claim.is_some_and(|name| leaving.contains(name));
+            machine.rebooting |= claim.is_some_and(|name| rebooted.contains(name));
+            if machine.rebooting {
+                // Their room is there when the node is.
+                machine.pods.retain(|pod| pod.deletion.is_none());
+            }
             let of_claim = machine.claim.map(|claim| &claim.status.provider_id);
             let of_node = || machine.node.map(|node| &node.provider_id);
             let instance = of_claim.or_else(of_node);
@@ -167,6 +178,7 @@ impl<'a> Machine<'a> {
             initialized,
             deleting,
             late: false,
+            rebooting: claim.is_some_and(|claim| claim.is_true(REBOOTING)),
             doomed: false,
             largest: None,
             capacity: amounts(node.map(|n| &n.capacity), claim.map(|c| &c.status.capacity)),
@@ -216,6 +228,7 @@ impl<'a> Machine<'a> {
             initialized: false,
             deleting: is_going || late,
             late,
+            rebooting: false,
             doomed: false,
             capacity: expected.capacity.clone(),
             largest: largest(launch, snapshot),
@@ -307,9 +320,10 @@ impl<'a> BoundPods<'a> {
     }
 }
 
-/// Whether any machine is on its way out, or soon may be: only then is anything to do for pods that have a node.
+/// Whether any machine is on its way out or reboots, or soon may: only then is anything to do for pods that have a node.
 pub fn any_leaves(snapshot: &Snapshot) -> bool {
-    snapshot.node_claims.iter().any(is_going)
+    let loses_pods = |claim: &NodeClaim| is_going(claim) || claim.is_true(REBOOTING);
+    snapshot.node_claims.iter().any(loses_pods)
         || snapshot.nodes.iter().any(|node| node.deleted_at.is_some())
         || !snapshot.notices.is_empty()
         || !leaving(snapshot).is_empty()
@@ -346,6 +360,14 @@ fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
 /// NodeClaims that a committed disruption removes for a time-out, unless they turn up before.
 fn timed_out(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     targets(snapshot, |command| is_time_out(&command.reason))
+}
+
+/// NodeClaims whose nodes a committed command reboots, whether or not they show it yet.
+fn to_reboot(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
+    let commands = snapshot.commands.iter();
+    let under_way = commands.filter(|command| command.state.is_open());
+    let targets = under_way.filter_map(|command| command.reboot.as_ref());
+    targets.map(|target| &target.name).collect()
 }
 
 fn targets(snapshot: &Snapshot, which: impl Fn(&Command) -> bool) -> BTreeSet<&NodeClaimName> {
@@ -385,6 +407,7 @@ fn taints<'a>(
         (None, Some(claim)) => &claim.spec.taints,
         (None, None) => &[],
     };
+    let reboots = claim.is_some_and(|claim| claim.is_true(REBOOTING));
     let startup = claim.map_or(&[][..], |claim| &claim.spec.startup_taints);
     let passes = |taint: &Taint| {
         let same = |other: &Taint| other.key == taint.key && other.effect == taint.effect;
@@ -392,6 +415,7 @@ fn taints<'a>(
     };
     all.iter()
         .filter(|taint| initialized || !passes(taint))
+        .filter(|taint| !reboots || taint.key != taint::REBOOTING)
         .collect()
 }
 

@@ -47,10 +47,13 @@ pub use orchestration::{Advance, advance, forgotten_marks, spent};
 pub use pods::is_reschedulable;
 pub use provision::{
     Exceeded, buffer_pods, conflicting_overlays, exceeded, is_provisionable, overlaid_types,
-    pool_spending, provision, provision_with, spending,
+    pool_spending, priced_previews, provision, provision_with, spending,
 };
 pub use registration_health::RegistrationHealth;
 pub use replaced::replaced;
 pub use share::Share;
 pub use static_capacity::static_capacity;
-pub use terminate::{Gone, Leave, cordon, mark, terminate, terminate_foreign};
+pub use terminate::{
+    Gone, Leave, RebootCall, Reboots, cordon, mark, reboot, reboot_issued, reboot_refused,
+    terminate, terminate_foreign,
+};

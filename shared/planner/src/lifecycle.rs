@@ -15,7 +15,7 @@ pub(crate) mod repair;
 use std::collections::BTreeMap;
 
 use api::{
-    conditions::types::{INITIALIZED, REGISTERED},
+    conditions::types::{INITIALIZED, REBOOTING, REGISTERED},
     names::{annotation::PODS_DIGEST, finalizer},
 };
 use jiff::Timestamp;
@@ -96,7 +96,10 @@ impl<'a> View<'a> {
         let registration = registration::judge(self.nodes_of(claim));
         let waiting = registration
             .node()
-            .and_then(|node| initialization::judge(claim, node).err());
+            .and_then(|node| match claim.is_true(REBOOTING) {
+                true => Some(Waiting::for_reboot()),
+                false => initialization::judge(claim, node).err(),
+            });
         let node = match (&registration, &waiting) {
             (Registration::NotFound, _) => Joined::Nobody,
             (Registration::Several, _) => Joined::Several,

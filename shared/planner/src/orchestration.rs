@@ -6,6 +6,7 @@
 
 mod advance;
 mod marks;
+mod reboot;
 mod spent;
 
 use model::ledger::CommandState;

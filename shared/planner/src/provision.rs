@@ -11,6 +11,7 @@ mod named_node;
 #[cfg(test)]
 mod overlay_tests;
 mod overlays;
+mod previews;
 pub(crate) mod question;
 mod share;
 
@@ -35,6 +36,7 @@ pub use self::{
     intake::is_provisionable,
     overlays::conflicting_overlays,
     overlays::overlaid_types,
+    previews::priced_previews,
 };
 use self::{
     launch::{Names, PoolLaunches},

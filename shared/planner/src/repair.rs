@@ -7,6 +7,7 @@
 mod breaker;
 mod evaluation;
 mod policies;
+mod reboots;
 
 use api::names::annotation::DO_NOT_REPAIR;
 use model::{node::Node, node_claim::NodeClaim, snapshot::Settings};
@@ -14,7 +15,8 @@ use model::{node::Node, node_claim::NodeClaim, snapshot::Settings};
 pub(crate) use self::{
     breaker::{Breaker, Count},
     evaluation::{DueRepair, Evaluation, conditions},
-    policies::POLICIES,
+    policies::{POLICIES, RepairAction},
+    reboots::{Reboots, with_another},
 };
 
 /// Kind of node repair that a cluster has.

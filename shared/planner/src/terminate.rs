@@ -7,11 +7,13 @@ mod drain;
 mod foreign;
 mod held;
 mod mark;
+mod reboot;
 mod volumes;
 
 pub use self::{
     foreign::{Leave, terminate_foreign},
     mark::{cordon, mark},
+    reboot::{RebootCall, Reboots, reboot, reboot_issued, reboot_refused},
 };
 
 use std::collections::{BTreeMap, BTreeSet};

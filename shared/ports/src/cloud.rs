@@ -53,6 +53,10 @@ pub trait Cloud: Send + Sync {
     /// no other.
     async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Terminations;
 
+    /// Reboots an instance of the cluster in place. EC2 answers before it does so, and knows no token by which a repeated call would be
+    /// the same one.
+    async fn reboot(&self, cluster: &ClusterName, id: &InstanceId) -> Result<(), CloudError>;
+
     /// Whether EC2 knows an instance of this id, in whatever state. Asked by the id itself, so that `false` is EC2's own word and
     /// no gap in a list.
     async fn knows_instance(&self, id: &InstanceId) -> Result<bool, CloudError>;

@@ -173,6 +173,7 @@ pub(crate) fn kind(name: &str, cores: i64, gigabytes: i64, cents: i64) -> Instan
 /// On demand.
 pub(crate) fn offering(zone: &str, cents: i64) -> Offering {
     Offering {
+        unpriced: false,
         capacity_type: CapacityType::OnDemand,
         zone: zone.to_owned(),
         zone_id: String::new(),

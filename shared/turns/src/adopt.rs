@@ -6,7 +6,7 @@ use api::names::{annotation, finalizer, tag};
 use executor::{ClassFacts, Executor};
 use model::{
     Action, CapacityType, InstanceId, InstanceType, InstanceTypeName, Lane, NanosPerHour,
-    NodeClaimName, NodeClassName, Offering, Plan, Snapshot, Uid,
+    NodeClaimName, NodeClassName, Offering, Plan, Snapshot,
     ids::PlanId,
     labels,
     launch::Instance,
@@ -19,30 +19,26 @@ use model::{
 use ports::ledger::Moved;
 
 use crate::{
-    TurnError,
+    Report, TurnError,
     identity::{self, Whose},
     lane::Turn,
-    lifecycle::instance_of,
+    lifecycle::{instance_of, target_of},
     observe::is_our_class,
 };
 
-/// Puts an intent for every NodeClaim that has neither one nor an instance, but for those that are to go; answers the intents
-/// that are ours to launch now. While somebody pauses all, they wait (C4).
+/// Puts an intent for each of these orphans; answers those that are ours to launch now.
 pub(crate) async fn adopt(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     snapshot: &Snapshot,
     classes: &BTreeMap<NodeClassName, ClassFacts>,
-    not_to_launch: &BTreeSet<Uid>,
+    orphans: &[&NodeClaim],
 ) -> Result<Vec<Intent>, TurnError> {
     let mut adopted = Vec::new();
-    for claim in orphans(turn, snapshot).await? {
+    for claim in orphans {
         let Some(class) = classes.get(&claim.spec.node_class.name) else {
             continue;
         };
-        if not_to_launch.contains(&claim.uid) {
-            continue;
-        }
         let surcharge = snapshot.surcharge_of(claim.node_pool().as_ref());
         let launch = launch(claim, class, surcharge);
         let intent = Intent {
@@ -71,24 +67,28 @@ pub(crate) async fn adopt(
     Ok(adopted)
 }
 
-/// Deletes NodeClaims that were created too late: the API server carried out a request after the launch it was for had been
+/// Takes out of the orphans those NodeClaims that were created too late, and deletes them: the API server carried out a request after the launch it was for had been
 /// given up, and its row was gone. A row lives as long as its NodeClaim (A1), so nothing is on its way for them, unless their
 /// rows were lost and their instances were not.
 pub(crate) async fn created_too_late(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
+    orphans: &mut Vec<&NodeClaim>,
 ) -> Result<Plan, TurnError> {
-    let mut late = orphans(turn, snapshot).await?;
-    late.retain(|claim| {
+    let (committed, mut others): (Vec<&NodeClaim>, Vec<_>) = orphans.iter().partition(|claim| {
         let committed = claim.annotations.get(annotation::COMMITTED);
         committed.is_some_and(|name| name == claim.name.as_str())
     });
-    if late.is_empty() {
+    if committed.is_empty() {
         return Ok(Plan::default());
     }
-    let names = late.iter().map(|claim| &claim.name).collect();
+    let names = committed.iter().map(|claim| &claim.name).collect();
     let existing = existing(turn, snapshot, &names).await?;
-    late.retain(|claim| !existing.contains_key(&claim.name));
+    let (launched, late): (Vec<&NodeClaim>, Vec<_>) = committed
+        .into_iter()
+        .partition(|claim| existing.contains_key(&claim.name));
+    others.extend(launched);
+    *orphans = others;
     let deletions = late.into_iter().map(|claim| Planned {
         action: Action::DeleteNodeClaim(Target {
             name: claim.name.clone(),
@@ -106,10 +106,11 @@ pub(crate) async fn created_too_late(
     })
 }
 
-/// NodeClaims that have neither an instance nor a launch on record, and that nobody holds back.
-async fn orphans<'a>(
+/// NodeClaims that have neither an instance nor a launch on record. While somebody pauses all, they wait (C4).
+pub(crate) async fn orphans<'a>(
     turn: &Turn<'_>,
     snapshot: &'a Snapshot,
+    report: &mut Report,
 ) -> Result<Vec<&'a NodeClaim>, TurnError> {
     let is_held = |claim: &NodeClaim| {
         let pool = claim.node_pool();
@@ -127,8 +128,9 @@ async fn orphans<'a>(
     let mut orphans = Vec::new();
     for claim in without_instance {
         let ledger = &turn.world.ledger;
-        let intent = ledger.intent(turn.cluster, &claim.name).await?;
-        if intent.is_none() {
+        let intent = ledger.intent(turn.cluster, &claim.name).await;
+        // A row that cannot be read is one, too.
+        if let Some(None) = report.isolate(&target_of(claim), intent)? {
             orphans.push(claim);
         }
     }

@@ -367,6 +367,8 @@ async fn act(
                 applied.metrics.extend(counted);
             }
         }
+        // Its command asks for it, once that is on record.
+        Action::Reboot(_) => {}
         Action::DeleteNodeClaim(target) => {
             turn.api.delete_node_claim(target).await?;
             applied.deleted_claims = true;

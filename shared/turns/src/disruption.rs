@@ -248,7 +248,7 @@ async fn search(
         for command in &pass.commands {
             if approval::holds_disruption(turn, observed, command, report).await? {
                 refused = true;
-                spared.extend(command.delete.iter().map(|target| target.name.clone()));
+                spared.extend(command.targets().map(|target| target.name.clone()));
                 continue;
             }
             match orders::checked(observed, command, report) {
@@ -258,7 +258,7 @@ async fn search(
                 }
                 None => {
                     refused = true;
-                    spared.extend(command.delete.iter().map(|target| target.name.clone()));
+                    spared.extend(command.targets().map(|target| target.name.clone()));
                 }
             }
         }

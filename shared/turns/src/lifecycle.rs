@@ -56,7 +56,8 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut decision = planner::lifecycle_with(&observed.snapshot, turn.entry.timeouts);
     let mut fixed = planner::static_capacity(&observed.snapshot);
     let rebooted = planner::rebooted(&observed.snapshot);
-    let late = adopt::created_too_late(turn, &observed.snapshot).await?;
+    let mut orphans = adopt::orphans(turn, &observed.snapshot, &mut report).await?;
+    let late = adopt::created_too_late(turn, &observed.snapshot, &mut orphans).await?;
     let again = [
         refusals::spare(turn, &observed.snapshot, &mut decision.plan.actions).await?,
         refusals::spare(turn, &observed.snapshot, &mut fixed.plan.actions).await?,
@@ -81,9 +82,6 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         });
     }
     report.plan(&late.actions);
-    let not_to_launch = late.actions.iter();
-    let not_to_launch = not_to_launch.filter_map(|planned| planned.action.deletion());
-    let not_to_launch: BTreeSet<Uid> = not_to_launch.map(|target| target.uid.clone()).collect();
     let plans = [decision.plan, fixed.plan, rebooted.plan, late];
     let unrecorded = record_deletions(turn, &plans, &mut report).await;
     let may_act = |planned: &Planned| {
@@ -111,7 +109,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let judged = actions.get(..judged).unwrap_or_default();
     registrations::remember(turn, &observed, judged, &applied, &mut report).await;
     create(turn, &executor, &actions, &mut report).await?;
-    launch_by_hand(turn, &executor, &observed, &not_to_launch, &mut report).await?;
+    launch_by_hand(turn, &executor, &observed, &orphans, &mut report).await?;
     tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
     forget_failed(turn, &observed, &mut report).await?;
     follow_up(turn, &observed, &applied, &actions).await?;
@@ -150,6 +148,7 @@ async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) 
                 id: format!("ended-{}", target.uid),
                 reason: planned.because.clone(),
                 delete: vec![target.clone()],
+                reboot: None,
                 replacements: Vec::new(),
                 state: CommandState::Deleting,
                 committed_at: turn.now,
@@ -220,11 +219,11 @@ async fn launch_by_hand(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &Observed,
-    not_to_launch: &BTreeSet<Uid>,
+    orphans: &[&NodeClaim],
     report: &mut Report,
 ) -> Result<(), TurnError> {
     let (snapshot, classes) = (&observed.snapshot, &observed.classes);
-    let adopted = adopt::adopt(turn, executor, snapshot, classes, not_to_launch).await?;
+    let adopted = adopt::adopt(turn, executor, snapshot, classes, orphans).await?;
     if adopted.is_empty() {
         return Ok(());
     }
@@ -334,6 +333,7 @@ async fn follow_up(
         }),
         Action::Launch(_)
         | Action::DeleteNodeClaim(_)
+        | Action::Reboot(_)
         | Action::UpdateNode(_)
         | Action::Evict { .. }
         | Action::DeletePod { .. }

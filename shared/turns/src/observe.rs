@@ -162,15 +162,22 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     let node_pools: Vec<NodePool> = pools.items.into_iter().filter(is_ours).collect();
     let unreadable_pools = pools.unreadable;
     let wanted = wanted_classes(&node_pools, &node_claims);
-    let classes = class_facts(turn, &wanted, &node_classes, &experience, &mut problems).await?;
+    let mut classes = class_facts(turn, &wanted, &node_classes, &experience, &mut problems).await?;
+    let (node_overlays, capacity_buffers) = gated.for_snapshot();
+    for facts in classes.values_mut() {
+        let types = Arc::clone(&facts.types);
+        facts.types = planner::priced_previews(&turn.entry.settings, &node_overlays, types);
+    }
     let pools: Vec<model::node_pool::NodePool> = node_pools
         .iter()
         .map(|pool| usable(pool.clone().into(), &node_classes, &classes))
         .map(|pool| {
             let class = classes.get(&pool.template.node_class.name);
             let price = class.map(|class| turn.world.catalog.volume_price(&class.object));
+            let refused = class.map(|class| class.object.spec.refused_resources());
             model::node_pool::NodePool {
                 volume_price: price.unwrap_or_default(),
+                refused_resources: refused.unwrap_or_default(),
                 ..pool
             }
         })
@@ -185,7 +192,6 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
             ))
         })
         .collect();
-    let (node_overlays, capacity_buffers) = gated.for_snapshot();
     let (notices, refuted) = interruption::refute(notices, &node_claims);
     let mut snapshot = Snapshot {
         now,

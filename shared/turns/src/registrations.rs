@@ -66,6 +66,7 @@ fn sample<'a>(observed: &'a Observed, action: &Action) -> Option<Sample<'a>> {
         Action::UpdateNodeClaim(update) if registers(update) => of(&update.name, true),
         Action::DeleteNodeClaim(target) if !refused(&target.name) => of(&target.name, false),
         Action::DeleteNodeClaim(_)
+        | Action::Reboot(_)
         | Action::UpdateNodeClaim(_)
         | Action::Launch(_)
         | Action::UpdateNode(_)

@@ -1,16 +1,18 @@
 //! Nodes on their way out: what a deletion needs next, advanced by events, timers and sweeps, never waited for.
 
 mod ends;
+mod reboots;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::conditions::types::REBOOTING;
 use jiff::SignedDuration;
 use model::{
     Action, InstanceId, Lane, Snapshot,
     interruption::Course,
     ledger::{Call, Holder, Notice},
-    node::Node,
-    node_claim::NodeClaim,
+    node::{ConditionStatus, Node},
+    node_claim::{Condition, NodeClaim},
     plan::{Planned, Target},
 };
 use planner::Leave;
@@ -61,6 +63,8 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut decision = planner::terminate(&observed.snapshot, &gone);
     let (foreign, leave) = planner::terminate_foreign(&observed.snapshot, &turn.entry.foreign);
     decision.extend(foreign);
+    let reboots = planner::reboot(&observed.snapshot);
+    decision.extend(reboots.decision);
     seen(&observed, &mut report);
     report.plan(&decision.plan.actions);
     if let Some(due) = decision.due {
@@ -84,7 +88,10 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     )
     .await?;
     match stop {
-        None => release_foreign(turn, &observed.snapshot, &leave, &mut report).await?,
+        None => {
+            release_foreign(turn, &observed.snapshot, &leave, &mut report).await?;
+            reboots::call(turn, &executor, &observed, &reboots.calls, &mut report).await?;
+        }
         Some(stop) => {
             report.stopped = Some(stop.to_string());
             report.look_again(turn.now + LOOK_AGAIN * 2);
@@ -100,6 +107,10 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     } else if applied.finished_without_node {
         // What was to run there needs another place, and changes by nothing that a relay sees.
         turn.wake(Lane::Provisioner, "nodeclaim-gone").await?;
+    }
+    if decision.plan.actions.iter().any(ends_reboot) {
+        // Its node is initialized anew.
+        turn.wake(Lane::Lifecycle, "rebooted").await?;
     }
     if applied.finished_claims {
         // A budget that counted them may allow the next one.
@@ -117,14 +128,26 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     })
 }
 
-/// Whether something is to be done that no plan says: what others announced, and launches that nobody waits for any more (B1).
+/// Whether something is to be done that no plan says: what others announced, launches that nobody waits for any more (B1), and calls
+/// for reboots.
 fn is_obliged(snapshot: &Snapshot) -> bool {
-    !snapshot.notices.is_empty() || unlaunched(snapshot).next().is_some()
+    let reboots = |claim: &NodeClaim| claim.is_true(REBOOTING);
+    !snapshot.notices.is_empty()
+        || unlaunched(snapshot).next().is_some()
+        || snapshot.node_claims.iter().any(reboots)
 }
 
 /// Whether this is the first step of a drain.
 fn begins(planned: &Planned) -> bool {
     matches!(&planned.action, Action::UpdateNode(update) if update.taints.is_some())
+}
+
+/// Whether a reboot is over with this.
+fn ends_reboot(planned: &Planned) -> bool {
+    let is_over = |condition: &Condition| {
+        condition.kind == REBOOTING && condition.status == ConditionStatus::False
+    };
+    matches!(&planned.action, Action::UpdateNodeClaim(update) if update.conditions.iter().any(is_over))
 }
 
 /// Interruptions that are on record: their NodeClaims are deleted, whoever was to do it first. A notice stays until its

@@ -32,7 +32,11 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
     let gates = below("/settings/featureGates").filter(|gate| api::feature_gate(gate).is_none());
     let gates =
         gates.map(|gate| format!("settings.featureGates.{gate}: there is none of this name"));
-    let aws_gates = below("/settings/awsFeatureGates").filter(|gate| *gate != "nodeClassCEL");
+    let is_known = |gate: &&str| {
+        let mut known = api::AWS_FEATURE_GATES.iter().map(|(_, chart)| *chart);
+        *gate == "nodeClassCEL" || known.any(|known| known == *gate)
+    };
+    let aws_gates = below("/settings/awsFeatureGates").filter(|gate| !is_known(gate));
     let aws_gates = aws_gates.map(|gate| match AWS_GATES_OF_KARPENTER.contains(&gate) {
         true => format!("settings.awsFeatureGates.{gate}: Whittle does not have it yet"),
         false => format!("settings.awsFeatureGates.{gate}: there is none of this name"),
@@ -45,7 +49,7 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
 }
 
 /// Feature gates of the AWS provider 1.15 that change nothing here, by the names of its chart.
-const AWS_GATES_OF_KARPENTER: &[&str] = &["draEFA", "draNVIDIAGPU", "rebootForRepair"];
+const AWS_GATES_OF_KARPENTER: &[&str] = &["draEFA", "draNVIDIAGPU"];
 
 /// Those that a registry entry may have.
 const KNOWN: &[&str] = &[

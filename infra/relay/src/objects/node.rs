@@ -45,6 +45,15 @@ struct NodeStatus {
     capacity: BTreeMap<String, String>,
     #[serde(deserialize_with = "null_is_empty")]
     allocatable: BTreeMap<String, String>,
+    #[serde(rename = "nodeInfo")]
+    node_info: NodeInfo,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeInfo {
+    #[serde(rename = "bootID")]
+    boot_id: String,
 }
 
 /// What is kept of a Node.
@@ -56,13 +65,16 @@ pub struct NodeDigest {
     pub deleting: bool,
     /// Its pods are to be placed elsewhere: tainted `karpenter.sh/disrupted`, or deleting.
     disrupted: bool,
+    /// It is rebooted in place: tainted `karpenter.sh/rebooting`.
+    rebooting: bool,
     has_provider_id: bool,
     content: u64,
 }
 
 impl NodeDigest {
+    /// Whether its pods are asked to leave.
     pub fn is_draining(&self) -> bool {
-        self.managed && self.deleting
+        self.managed && (self.deleting || self.rebooting)
     }
 }
 
@@ -89,15 +101,16 @@ impl Watched for Node {
             status,
         } = self;
         let managed = self.is_managed();
-        let tainted = spec
-            .taints
-            .iter()
-            .any(|taint| taint.key == "karpenter.sh/disrupted" && taint.effect == "NoSchedule");
+        let has_taint = |key: &str| {
+            let mut taints = spec.taints.iter();
+            taints.any(|taint| taint.key == key && taint.effect == "NoSchedule")
+        };
         Digest::Node(NodeDigest {
             name: metadata.name.as_str().into(),
             managed,
             deleting: metadata.is_deleting(),
-            disrupted: managed && (tainted || metadata.is_deleting()),
+            disrupted: managed && (has_taint("karpenter.sh/disrupted") || metadata.is_deleting()),
+            rebooting: has_taint("karpenter.sh/rebooting"),
             has_provider_id: !spec.provider_id.is_empty(),
             content: fingerprint(&(
                 (
@@ -110,6 +123,7 @@ impl Watched for Node {
                     statuses(&status.conditions),
                     &status.capacity,
                     &status.allocatable,
+                    &status.node_info.boot_id,
                 ),
             )),
         })

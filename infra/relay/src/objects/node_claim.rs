@@ -37,6 +37,7 @@ pub struct NodeClaimDigest {
     ours: bool,
     deleting: bool,
     initialized: bool,
+    rebooting: bool,
     /// What the lifecycle lane acts on. The conditions it writes itself are not part of it, or each of its turns would
     /// wake the next.
     lifecycle: u64,
@@ -66,6 +67,7 @@ impl Watched for NodeClaim {
             ours: spec.node_class_ref.is_ours(),
             deleting: metadata.is_deleting(),
             initialized: is_true(&status.conditions, "Initialized"),
+            rebooting: is_true(&status.conditions, "Rebooting"),
             lifecycle: fingerprint(&(
                 metadata.generation,
                 &metadata.labels,
@@ -104,6 +106,9 @@ pub fn differences(old: Option<&NodeClaimDigest>, new: Option<&NodeClaimDigest>)
             }
             if new.initialized && !old.is_some_and(|old| old.initialized) {
                 changes.push(What::NodeClaimInitialized);
+            }
+            if new.rebooting && !old.is_some_and(|old| old.rebooting) {
+                changes.push(What::NodeClaimRebooting);
             }
             if old.is_some_and(|old| old.eligibility != new.eligibility) {
                 changes.push(What::NodeClaimEligibilityChanged);

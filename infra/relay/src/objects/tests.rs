@@ -550,3 +550,33 @@ fn what_changes_the_room_on_nodes_is_told() {
 fn a_digest_stays_small() {
     assert!(std::mem::size_of::<(Key, Digest)>() <= 64);
 }
+
+#[test]
+fn node_that_reboots_drains_and_tells_of_its_next_boot() {
+    let node = json!({
+        "metadata": {"name": "n", "labels": {"karpenter.k8s.aws/ec2nodeclass": "default"}},
+        "spec": {"providerID": "aws:///us-east-1a/i-1"},
+        "status": {"nodeInfo": {"bootID": "first"}},
+    });
+    let taints = json!([{"key": "karpenter.sh/rebooting", "effect": "NoSchedule"}]);
+    let tainted = with(node.clone(), "/spec/taints", taints);
+    let changed = changes::<Node>(node, tainted.clone());
+    assert_eq!(changed, [What::NodeChanged, What::NodeDraining]);
+    let again = with(tainted.clone(), "/status/nodeInfo/bootID", json!("second"));
+    assert_eq!(changes::<Node>(tainted, again), [What::NodeChanged]);
+}
+
+#[test]
+fn nodeclaim_whose_node_is_to_reboot_is_told_once() {
+    let claim = |status: &str| {
+        json!({
+            "metadata": {"name": "a"},
+            "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
+            "status": {"conditions": [{"type": "Rebooting", "status": status, "reason": "RebootRequested"}]},
+        })
+    };
+    let told = changes::<NodeClaim>(claim("Unknown"), claim("True"));
+    assert_eq!(told, [What::NodeClaimRebooting]);
+    assert_eq!(changes::<NodeClaim>(claim("True"), claim("True")), []);
+    assert_eq!(changes::<NodeClaim>(claim("True"), claim("False")), []);
+}

@@ -24,6 +24,7 @@ fn table() -> String {
         What::NodeClaimChanged { deleting: true },
         What::NodeClaimInitialized,
         What::NodeClaimEligibilityChanged,
+        What::NodeClaimRebooting,
         What::NodeClaimDeleting,
         What::NodeClaimGone,
         What::NodePoolChanged,
@@ -161,6 +162,8 @@ fn the_table_of_changes_and_lanes() {
             disruption prompt
         NodeClaimEligibilityChanged
             disruption counted
+        NodeClaimRebooting
+            terminator prompt
         NodeClaimDeleting
             provisioner batched, lifecycle prompt, terminator prompt, disruption counted, housekeeper counted
         NodeClaimGone

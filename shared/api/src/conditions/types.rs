@@ -11,6 +11,8 @@ pub const INITIALIZED: &str = "Initialized";
 pub const CONSOLIDATABLE: &str = "Consolidatable";
 pub const DRIFTED: &str = "Drifted";
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
+/// True while a node is rebooted in place; its reasons are [`REBOOT_REQUESTED`] and the others.
+pub const REBOOTING: &str = "Rebooting";
 pub const DRAINED: &str = "Drained";
 pub const VOLUMES_DETACHED: &str = "VolumesDetached";
 pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
@@ -28,6 +30,12 @@ pub const SECURITY_GROUPS_READY: &str = "SecurityGroupsReady";
 pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
 pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
 pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
+
+/// Reasons of [`REBOOTING`]: pods leave, EC2 was asked, the node is back, it is not.
+pub const REBOOT_REQUESTED: &str = "RebootRequested";
+pub const REBOOT_ISSUED: &str = "RebootIssued";
+pub const REBOOT_SUCCEEDED: &str = "RebootSucceeded";
+pub const REBOOT_FAILED: &str = "RebootFailed";
 
 pub fn node_claim() -> ConditionTypes {
     ConditionTypes {

@@ -165,6 +165,7 @@ fn offering(entry: OfferingEntry) -> Result<Offering, String> {
         zone: entry.zone,
         zone_id: entry.zone_id.unwrap_or_default(),
         available: entry.available,
+        unpriced: false,
         reservation: entry.reservation_id.map(|id| Reservation {
             id,
             capacity: entry.reservation_capacity.unwrap_or(0),

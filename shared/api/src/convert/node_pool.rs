@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use model::{
     NanosPerHour,
     node_pool::{
@@ -48,6 +50,7 @@ impl From<karpenter::NodePool> for NodePool {
             disruption: spec.disruption.into(),
             annotations: metadata.annotations,
             volume_price: NanosPerHour(0),
+            refused_resources: BTreeSet::new(),
             deleted_at: metadata.deletion_timestamp,
             not_ready,
         }

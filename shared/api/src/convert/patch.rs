@@ -100,6 +100,7 @@ impl NodeClaimPatch {
         let mut metadata = preconditions.clone();
         set(&mut metadata, "labels", &update.set_labels);
         set(&mut metadata, "annotations", &update.set_annotations);
+        remove(&mut metadata, "annotations", &update.remove_annotations);
         set_finalizers(
             &mut metadata,
             &current.finalizers,

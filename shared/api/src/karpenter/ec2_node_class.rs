@@ -6,7 +6,7 @@ mod selectors;
 mod status;
 mod storage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,16 @@ resource!(
     "ec2nodeclasses",
     Cluster
 );
+
+impl EC2NodeClassSpec {
+    /// Resources that nothing is launched for through it: enclaves, where it has them disabled.
+    pub fn refused_resources(&self) -> BTreeSet<String> {
+        let enclaves = self.enclave_options.as_ref();
+        let are_refused = enclaves.is_some_and(|enclaves| !enclaves.enabled);
+        let refused = are_refused.then(|| crate::names::resource::ENCLAVES.to_owned());
+        refused.into_iter().collect()
+    }
+}
 
 /// How instances are made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -68,6 +68,7 @@ pub fn of_node_class(
             if fit::incompatible(&info, family, &spec, None) {
                 for offering in &mut found.offerings {
                     offering.available = false;
+                    offering.unpriced = false;
                 }
             }
             Ok(found)

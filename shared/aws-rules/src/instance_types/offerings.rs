@@ -98,12 +98,14 @@ pub(super) fn offerings(
         }
         for (zone, zone_id) in &place.zones {
             let price = price(catalog, info, capacity_type, zone);
+            let is_offered = fits && place.is_offered(zone);
             offerings.push(Offering {
                 capacity_type,
                 zone: (*zone).to_owned(),
                 zone_id: (*zone_id).to_owned(),
                 price: price.unwrap_or_default(),
-                available: fits && price.is_some() && place.is_offered(zone),
+                available: is_offered && price.is_some(),
+                unpriced: is_offered && price.is_none(),
                 reservation: None,
                 requirements: Requirements::default(),
                 capacity_override: None,
@@ -182,6 +184,7 @@ fn reserved(
         zone_id: place.zones.get(zone).copied().unwrap_or("").to_owned(),
         price: NanosPerHour(on_demand.unwrap_or_default().0 / RESERVED_PRICE_DIVISOR),
         available: fits && is_active && place.is_offered(zone) && place.zones.contains_key(zone),
+        unpriced: false,
         reservation: Some(Reservation {
             id: reservation.id.clone(),
             capacity: 0,

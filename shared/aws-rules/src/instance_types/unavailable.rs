@@ -66,7 +66,9 @@ impl Unavailable {
             let group = instance_type.requirements.get(label::PLACEMENT_GROUP_ID);
             let group = group.and_then(|group| group.values.first()).cloned();
             for offering in &mut instance_type.offerings {
-                offering.available &= !self.zone_ids.contains(&offering.zone_id);
+                let is_shifted = self.zone_ids.contains(&offering.zone_id);
+                offering.available &= !is_shifted;
+                offering.unpriced &= !is_shifted;
                 let mut key = OfferingKey {
                     capacity_type: offering.capacity_type,
                     instance_type: instance_type.name.clone(),
@@ -91,9 +93,10 @@ impl Unavailable {
                     self.offerings.contains(&key)
                 });
                 let is_full = full.get(offering.zone.as_str()).copied().unwrap_or(false);
-                offering.available &= !is_full
-                    && !self.capacity_types.contains(&offering.capacity_type)
-                    && !is_marked;
+                let is_out =
+                    is_full || self.capacity_types.contains(&offering.capacity_type) || is_marked;
+                offering.available &= !is_out;
+                offering.unpriced &= !is_out;
             }
         }
     }

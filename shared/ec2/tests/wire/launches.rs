@@ -25,6 +25,7 @@ on_one_moto! {
     its_launch_template_is_made_once_and_holds_the_user_data,
     spot_instances_are_known_as_such,
     terminating_is_final_and_may_be_repeated,
+    rebooting_ends_nothing_and_tells_what_ec2_does_not_know,
     instances_can_be_tagged_with_their_names,
     writes_run_under_the_clusters_own_session,
     nothing_is_sent_after_the_deadline,
@@ -232,6 +233,24 @@ async fn terminating_is_final_and_may_be_repeated() {
         of_launch.unwrap().len(),
         3,
         "dead ones answer for their launch too"
+    );
+}
+
+async fn rebooting_ends_nothing_and_tells_what_ec2_does_not_know() {
+    let request = request("rebooting", "launch-reboot", "on-demand").await;
+    let answer = account().launch(&request, not_after()).await.unwrap();
+    let cluster = "rebooting".into();
+    let account = account();
+    let id = &answer.instances[0].instance;
+    account.reboot(&cluster, id).await.unwrap();
+    let described = account.describe_instances(std::slice::from_ref(id)).await;
+    assert_eq!(described.unwrap()[0].state, InstanceState::Running);
+    let unknown = account
+        .reboot(&cluster, &"i-00000000000000000".into())
+        .await;
+    assert!(
+        matches!(unknown, Err(CloudError::NotFound { .. })),
+        "{unknown:?}"
     );
 }
 

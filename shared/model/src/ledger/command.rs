@@ -21,12 +21,20 @@ pub struct Command {
     /// `None` for what nobody chose (expiry, repair …), which nothing holds back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
+    /// The node that is rebooted in place, where that is what is done instead of a deletion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reboot: Option<Target>,
     /// Replacements that were seen in service. That is enough, whatever becomes of them afterwards (spec/lifecycle §22.2).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub initialized: Vec<NodeClaimName>,
 }
 
 impl Command {
+    /// The NodeClaims that it is about: those that it deletes, or the one whose node it reboots.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.delete.iter().chain(&self.reboot)
+    }
+
     /// Caps on evictions are for so long.
     pub const EVICTIONS_FOR: SignedDuration = SignedDuration::from_hours(1);
 
@@ -122,6 +130,9 @@ pub struct Choice {
 pub struct Repair {
     /// The type of the Node's condition.
     pub condition: String,
+    /// The reason of that condition.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     /// Time from the deletion of the NodeClaim on, unless its own grace period is shorter; zero removes pods by force at once. `None`:
     /// the NodeClaim's grace period alone counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]

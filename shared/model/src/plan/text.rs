@@ -42,6 +42,7 @@ impl Display for Planned {
             // The reason begins with the pods that the launch is for.
             Action::Launch(_) => write!(f, "{} {}", self.action, self.because),
             Action::DeleteNodeClaim(_)
+            | Action::Reboot(_)
             | Action::UpdateNode(_)
             | Action::UpdateNodeClaim(_)
             | Action::Evict { .. }
@@ -56,6 +57,7 @@ impl Display for Action {
         match self {
             Self::Launch(launch) => write!(f, "launch {}", launch.name),
             Self::DeleteNodeClaim(target) => write!(f, "delete nodeclaim/{}", target.name),
+            Self::Reboot(target) => write!(f, "reboot nodeclaim/{}", target.name),
             Self::UpdateNode(update) if update.delete => write!(f, "delete node/{}", update.name),
             Self::UpdateNode(update) => {
                 write!(
@@ -113,13 +115,8 @@ fn changes_of_node(update: &NodeUpdate) -> String {
     let mut changes = Vec::new();
     push_entries(&mut changes, "label", &update.set_labels);
     push_entries(&mut changes, "annotation", &update.set_annotations);
-    let removed = |what, keys: &[String]| {
-        let keys = keys.iter();
-        keys.map(|key| format!("no {what} {key}"))
-            .collect::<Vec<_>>()
-    };
-    changes.extend(removed("label", &update.remove_labels));
-    changes.extend(removed("annotation", &update.remove_annotations));
+    push_removed(&mut changes, "label", &update.remove_labels);
+    push_removed(&mut changes, "annotation", &update.remove_annotations);
     if update.cordon {
         changes.push("cordoned".to_owned());
     }
@@ -144,10 +141,15 @@ fn changes_of_node(update: &NodeUpdate) -> String {
     changes.join(", ")
 }
 
+fn push_removed(changes: &mut Vec<String>, what: &str, keys: &[String]) {
+    changes.extend(keys.iter().map(|key| format!("no {what} {key}")));
+}
+
 fn changes_of_node_claim(update: &NodeClaimUpdate) -> String {
     let mut changes = Vec::new();
     push_entries(&mut changes, "label", &update.set_labels);
     push_entries(&mut changes, "annotation", &update.set_annotations);
+    push_removed(&mut changes, "annotation", &update.remove_annotations);
     push_finalizers(
         &mut changes,
         &update.add_finalizers,

@@ -17,6 +17,7 @@ fn of_type(team: Option<(Operator, &str)>) -> InstanceType {
         capacity: Resources::default(),
         overhead: Overhead::default(),
         offerings: vec![Offering {
+            unpriced: false,
             capacity_type: CapacityType::OnDemand,
             zone: "us-east-1a".to_owned(),
             zone_id: String::new(),

@@ -7,6 +7,8 @@ use model::{
     labels,
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
+    node_pool::NodePool,
+    plan::Target,
 };
 
 use super::Check;
@@ -37,7 +39,7 @@ impl<'a> Unhealthy<'a> {
                 continue;
             };
             let claim = claims.get(node.provider_id.as_str()).copied();
-            let is_ill = tolerations(node).next().is_some() && !is_refused(node, claim);
+            let is_ill = ills(claim, node).next().is_some() && !is_refused(node, claim);
             let (nodes, ill) = counts.entry(pool).or_default();
             *nodes += 1;
             *ill += usize::from(is_ill);
@@ -50,8 +52,8 @@ impl<'a> Unhealthy<'a> {
         self.0.is_some()
     }
 
-    pub(super) fn is_due(&self, node: &Node, now: Timestamp) -> bool {
-        self.are_chosen() && tolerations(node).any(|until| until <= now)
+    pub(super) fn is_due(&self, claim: &NodeClaim, node: &Node, now: Timestamp) -> bool {
+        self.are_chosen() && ills(Some(claim), node).any(|ill| ill.until <= now)
     }
 
     fn are_too_many(&self, pool: &str) -> bool {
@@ -60,34 +62,77 @@ impl<'a> Unhealthy<'a> {
     }
 }
 
-impl Check<'_, '_> {
-    /// Why a node that is due for repair may not be repaired.
+impl<'c, 'a> Check<'c, 'a> {
+    /// Why a node may not be rebooted in place.
+    pub(super) fn reboot(&mut self, target: &'c Target) -> Option<String> {
+        let name = target.name.as_str();
+        let claim = match self.target(target) {
+            Ok(claim) => claim,
+            Err(trouble) => return Some(trouble),
+        };
+        let now = self.world.snapshot.now;
+        let node = self.machine(name).and_then(|machine| machine.node);
+        let gates = &self.world.snapshot.settings.feature_gates;
+        let due = node.filter(|node| {
+            gates.get("RebootForRepair") == Some(&true)
+                && self.unhealthy.is_due(claim, node, now)
+                && asks_for_reboot(claim, node, now)
+        });
+        let trouble = match due {
+            _ if claim.deleted_at.is_some() || claim.is_true("Rebooting") => {
+                "is being deleted, or reboots already".to_owned()
+            }
+            None => "has no condition that a reboot is due for".to_owned(),
+            Some(_) if reboots_of_a_day(claim, now) >= 2 => {
+                "has been rebooted twice within 24 hours".to_owned()
+            }
+            Some(node) => self
+                .refusal(claim, node)
+                .or_else(|| self.over_budget(claim))?,
+        };
+        Some(format!("NodeClaim {name} {trouble}"))
+    }
+
+    /// Why a node that is due for repair may not be replaced.
     pub(super) fn repair(&mut self, claim: &NodeClaim, node: &Node) -> Option<String> {
         let machine = self.machine(claim.name.as_str())?;
-        if is_refused(node, Some(claim)) {
-            return Some(format!("carries the annotation {DO_NOT_REPAIR}"));
+        if let Some(trouble) = self.refusal(claim, node) {
+            return Some(trouble);
         }
-        let name = claim.node_pool();
-        let pool = name.and_then(|name| self.world.pools.get(name.as_str()).copied());
-        let Some(pool) = pool else {
-            return Some("is of no NodePool that could replace it".to_owned());
-        };
-        if self.unhealthy.are_too_many(pool.name.as_str()) {
-            return Some(format!(
-                "is one of too many unhealthy nodes of NodePool {}",
-                pool.name
-            ));
-        }
+        let is_static = self.is_static(claim);
         let mut residents = machine.residents.iter();
         let homeless =
             residents.find(|pod| is_reschedulable(pod) && !self.placed.contains(&pod.key));
         if let Some(pod) = homeless
-            .filter(|_| pool.replicas.is_none())
+            .filter(|_| !is_static)
             .filter(|_| !self.may_go_first(machine, "TerminateFirstRepair"))
         {
             return Some(format!("is not empty: pod {} has no other place", pod.key));
         }
-        let is_counted = machine.initialized;
+        self.over_budget(claim)
+    }
+
+    /// Why a node may not be repaired at all.
+    fn refusal(&self, claim: &NodeClaim, node: &Node) -> Option<String> {
+        if is_refused(node, Some(claim)) {
+            return Some(format!("carries the annotation {DO_NOT_REPAIR}"));
+        }
+        let Some(pool) = self.pool_of(claim) else {
+            return Some("is of no NodePool that could replace it".to_owned());
+        };
+        let name = &pool.name;
+        let are_too_many = self.unhealthy.are_too_many(name.as_str());
+        are_too_many.then(|| format!("is one of too many unhealthy nodes of NodePool {name}"))
+    }
+
+    fn pool_of(&self, claim: &NodeClaim) -> Option<&'a NodePool> {
+        let name = claim.node_pool()?;
+        self.world.pools.get(name.as_str()).copied()
+    }
+
+    fn over_budget(&mut self, claim: &NodeClaim) -> Option<String> {
+        let pool = self.pool_of(claim)?;
+        let is_counted = self.machine(claim.name.as_str())?.initialized;
         let may_go = !is_counted
             || self
                 .remaining
@@ -107,8 +152,44 @@ fn is_refused(node: &Node, claim: Option<&NodeClaim>) -> bool {
     values.any(|value| value.is_some_and(|value| value == "true"))
 }
 
-/// Instants until which a node's conditions are tolerated, of those that nodes are repaired for.
-fn tolerations(node: &Node) -> impl Iterator<Item = Timestamp> {
+/// Whether all that is due for repair asks for a reboot: errors of GPUs that one mends, until any condition would be due.
+fn asks_for_reboot(claim: &NodeClaim, node: &Node, now: Timestamp) -> bool {
+    let is_mended = |ill: &Ill<'_>| {
+        ill.tolerated_for(30) > now && xids(ill.reason).any(|number| REBOOTED.contains(&number))
+    };
+    let mut due = ills(Some(claim), node).filter(|ill| ill.until <= now);
+    due.all(|ill| is_mended(&ill))
+}
+
+/// Reboots within 24 hours, by the NodeClaim's own record of them.
+fn reboots_of_a_day(claim: &NodeClaim, now: Timestamp) -> usize {
+    let written = claim.annotations.get("whittle.sh/reboots");
+    let instants = written.into_iter().flat_map(|written| written.split(','));
+    let instants = instants.filter_map(|text| text.parse::<Timestamp>().ok());
+    let counted = instants.filter(|at| now.duration_since(*at) < SignedDuration::from_hours(24));
+    counted.count()
+}
+
+/// A condition that nodes are repaired for.
+struct Ill<'n> {
+    reason: &'n str,
+    since: Timestamp,
+    /// Until when it is tolerated.
+    until: Timestamp,
+}
+
+impl Ill<'_> {
+    fn tolerated_for(&self, minutes: i64) -> Timestamp {
+        let until = self.since.checked_add(SignedDuration::from_mins(minutes));
+        until.unwrap_or(Timestamp::MAX)
+    }
+}
+
+/// A node's conditions that nodes are repaired for; tolerated anew after a reboot that succeeded.
+fn ills<'n>(claim: Option<&NodeClaim>, node: &'n Node) -> impl Iterator<Item = Ill<'n>> {
+    let rebooted = claim.and_then(|claim| claim.condition("Rebooting"));
+    let rebooted = rebooted.filter(|last| last.reason == "RebootSucceeded");
+    let rebooted = rebooted.map(|last| last.last_transition);
     let ready = ("Ready", node.ready.status, "", node.ready.since);
     let others = node.conditions.iter();
     let others = others.map(|one| {
@@ -120,18 +201,33 @@ fn tolerations(node: &Node) -> impl Iterator<Item = Timestamp> {
         )
     });
     let all = std::iter::once(ready).chain(others);
-    all.filter_map(|(name, status, reason, since)| {
+    all.filter_map(move |(name, status, reason, since)| {
         let minutes = tolerated_minutes(name, status, reason)?;
-        let since = since.into_iter().chain(node.created_at).max();
+        let since = [since, node.created_at, rebooted]
+            .into_iter()
+            .flatten()
+            .max();
         let since = since.unwrap_or(Timestamp::MIN);
-        since.checked_add(SignedDuration::from_mins(minutes)).ok()
+        let ill = Ill {
+            reason,
+            since,
+            until: since,
+        };
+        Some(Ill {
+            until: ill.tolerated_for(minutes),
+            ..ill
+        })
     })
 }
 
 fn tolerated_minutes(name: &str, status: ConditionStatus, reason: &str) -> Option<i64> {
     use ConditionStatus::{False, Unknown};
     match (name, status) {
-        ("AcceleratedHardwareReady", False) if names_known_xid(reason) => Some(10),
+        ("AcceleratedHardwareReady", False)
+            if xids(reason).any(|number| REBOOTED.contains(&number) || LOST.contains(&number)) =>
+        {
+            Some(10)
+        }
         ("Ready", False | Unknown) => Some(30),
         (
             "AcceleratedHardwareReady"
@@ -145,16 +241,20 @@ fn tolerated_minutes(name: &str, status: ConditionStatus, reason: &str) -> Optio
     }
 }
 
-/// Whether one of NVIDIA's error numbers that do not go away by themselves follows `XID`, as a whole.
-fn names_known_xid(reason: &str) -> bool {
-    const KNOWN: [u32; 19] = [
-        46, 48, 54, 62, 63, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158,
-    ];
-    reason.match_indices("XID").any(|(at, xid)| {
+/// NVIDIA's error numbers that a reboot mends, and those that it does not.
+const REBOOTED: [u32; 14] = [
+    46, 48, 54, 62, 63, 95, 109, 110, 136, 140, 143, 155, 156, 158,
+];
+const LOST: [u32; 5] = [64, 74, 79, 119, 120];
+
+/// Numbers that follow `XID`, each as a whole.
+fn xids(reason: &str) -> impl Iterator<Item = u32> {
+    reason.match_indices("XID").filter_map(|(at, xid)| {
         let after = reason.get(at + xid.len()..).unwrap_or_default();
         let digits = after.chars().map_while(|letter| letter.to_digit(10));
         let digits: Vec<u32> = digits.take(4).collect();
         let number = digits.iter().fold(0, |number, digit| number * 10 + digit);
-        digits.first().is_some_and(|first| *first != 0) && KNOWN.contains(&number)
+        let is_whole = digits.first().is_some_and(|first| *first != 0);
+        is_whole.then_some(number)
     })
 }

@@ -121,6 +121,7 @@ pub(crate) fn notice(instance: &str, done: bool) -> model::ledger::Notice {
 
 pub(crate) fn command(claim: &str, state: CommandState) -> Command {
     Command {
+        reboot: None,
         id: "c".into(),
         reason: "Underutilized".into(),
         delete: vec![target(claim)],

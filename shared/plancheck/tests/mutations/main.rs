@@ -310,6 +310,7 @@ fn forced_deletions_need_no_budget() {
         }),
         ("commanded", |w| {
             w.snapshot.commands = vec![Command {
+                reboot: None,
                 id: "c".into(),
                 reason: "Underutilized".into(),
                 delete: vec![target("claim-n-4")],

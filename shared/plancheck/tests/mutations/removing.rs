@@ -92,7 +92,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
             w.plan.actions.push(twice)
         },
         at(14),
-        "is deleted twice",
+        "is deleted or rebooted twice",
     ),
     (
         "a node was made anew",

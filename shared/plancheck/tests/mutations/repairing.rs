@@ -160,3 +160,133 @@ fn node_that_is_not_ready_goes_by_choice_only_where_nodes_are_repaired_by_choice
         "{told:?}"
     );
 }
+
+/// The plan reboots a node of four whose accelerator shows an error that a reboot mends.
+fn rebooting() -> World {
+    let mut world = repairing();
+    let gates = &mut world.snapshot.settings.feature_gates;
+    gates.insert("RebootForRepair".into(), true);
+    world.plan.nominations.pop();
+    let mut actions = world.plan.actions.iter_mut();
+    let deletion = actions.find(|planned| planned.action.deletion().is_some());
+    let deletion = deletion.unwrap();
+    deletion.action = Action::Reboot(deletion.action.deletion().unwrap().clone());
+    world.node("n-4").conditions.clear();
+    ill(&mut world, "n-4", "XID46", 11);
+    world
+}
+
+#[test]
+fn node_with_an_error_that_a_reboot_mends_may_reboot_with_its_pods() {
+    let world = rebooting();
+    assert_eq!(check(&world.snapshot, &world.plan), []);
+}
+
+#[test]
+fn reboots_are_held_to_their_rules() {
+    fn rebooted(world: &mut World, status: ConditionStatus, reason: &str, minutes: i64) {
+        let last_transition = world.snapshot.now - jiff::SignedDuration::from_mins(minutes);
+        let condition = model::node_claim::Condition {
+            kind: "Rebooting".into(),
+            status,
+            reason: reason.into(),
+            message: String::new(),
+            last_transition,
+            observed_generation: None,
+        };
+        world.claim("claim-n-4").status.conditions.push(condition);
+    }
+    fn error(world: &mut World, reason: &str, minutes: i64) {
+        world.node("n-4").conditions.clear();
+        ill(world, "n-4", reason, minutes);
+    }
+    type Spoil = fn(&mut World);
+    let none = "has no condition that a reboot is due for";
+    let spoiled: [(Spoil, &str); 9] = [
+        (
+            |w| _ = w.snapshot.settings.feature_gates.remove("RebootForRepair"),
+            none,
+        ),
+        (|w| error(w, "XID79", 11), none),
+        (|w| error(w, "XID46", 9), none),
+        (|w| error(w, "XID46", 31), none),
+        (
+            |w| {
+                error(w, "XID46", 60);
+                rebooted(w, ConditionStatus::False, "RebootSucceeded", 9);
+            },
+            none,
+        ),
+        (
+            |w| rebooted(w, ConditionStatus::True, "RebootRequested", 1),
+            "is being deleted, or reboots already",
+        ),
+        (
+            |w| {
+                let before = w.snapshot.now - jiff::SignedDuration::from_hours(3);
+                let written = format!("{before},{}", w.snapshot.now);
+                w.claim("claim-n-4").annotations = labels(&[("whittle.sh/reboots", &written)]);
+            },
+            "has been rebooted twice within 24 hours",
+        ),
+        (
+            |w| w.node("n-4").annotations = labels(&[("karpenter.sh/do-not-repair", "true")]),
+            "carries the annotation karpenter.sh/do-not-repair",
+        ),
+        (
+            |w| w.pool("default").disruption.budgets[0].nodes = "0".into(),
+            "one more than the budgets of NodePool default allow to be repaired",
+        ),
+    ];
+    for (spoil, text) in spoiled {
+        let mut world = rebooting();
+        spoil(&mut world);
+        let offences = check(&world.snapshot, &world.plan);
+        let told = offences.iter().any(|offence| offence.text.contains(text));
+        assert!(told, "{text}: {offences:?}");
+    }
+}
+
+#[test]
+fn node_that_reboots_uses_up_budgets_and_takes_the_pods_that_it_will_hold() {
+    let mut world = repairing();
+    let last_transition = world.snapshot.now;
+    world
+        .claim("claim-n-3")
+        .status
+        .conditions
+        .push(model::node_claim::Condition {
+            kind: "Rebooting".into(),
+            status: ConditionStatus::True,
+            reason: "RebootRequested".into(),
+            message: String::new(),
+            last_transition,
+            observed_generation: None,
+        });
+    world.pool("default").disruption.budgets[0].nodes = "1".into();
+    let told = check(&world.snapshot, &world.plan);
+    let text = "one more than the budgets of NodePool default allow";
+    assert!(told.iter().any(|one| one.text.contains(text)), "{told:?}");
+    let mut world = repairing();
+    let taint = model::taint::Taint {
+        key: "karpenter.sh/rebooting".into(),
+        value: String::new(),
+        effect: model::taint::TaintEffect::NoSchedule,
+    };
+    world.pool("default").disruption.budgets.clear();
+    world.node("n-1").taints.push(taint);
+    assert_ne!(check(&world.snapshot, &world.plan), []);
+    world
+        .claim("claim-n-1")
+        .status
+        .conditions
+        .push(model::node_claim::Condition {
+            kind: "Rebooting".into(),
+            status: ConditionStatus::True,
+            reason: "RebootIssued".into(),
+            message: String::new(),
+            last_transition,
+            observed_generation: None,
+        });
+    assert_eq!(check(&world.snapshot, &world.plan), []);
+}

@@ -155,10 +155,12 @@ pub(super) fn of_pools(
     pools.collect()
 }
 
-/// Nodes that are initialized, and how many of them are on their way out or not ready; for repair, being ill uses up nothing.
+/// Nodes that are initialized or reboot, and how many of them are on their way out, reboot or are not ready; for repair, being ill uses
+/// up nothing.
 fn counts(inventory: &Inventory<'_>, reason: Reason) -> BTreeMap<NodePoolName, Count> {
     let mut counts: BTreeMap<NodePoolName, Count> = BTreeMap::new();
-    for machine in inventory.machines.iter().filter(|m| m.initialized) {
+    let machines = inventory.machines.iter();
+    for machine in machines.filter(|machine| machine.initialized || machine.rebooting) {
         let Some(claim) = machine.claim else { continue };
         let Some(pool) = claim.node_pool() else {
             continue;
@@ -172,7 +174,7 @@ fn counts(inventory: &Inventory<'_>, reason: Reason) -> BTreeMap<NodePoolName, C
                 .is_some_and(|node| node.ready.status == ConditionStatus::True);
         let count = counts.entry(pool).or_default();
         count.total += 1;
-        count.disrupting += usize::from(machine.deleting || !is_ready);
+        count.disrupting += usize::from(machine.deleting || machine.rebooting || !is_ready);
     }
     counts
 }

@@ -130,6 +130,9 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
     let Some(node) = machine.node else {
         return blocked("Nodeclaim does not have an associated node");
     };
+    if machine.rebooting {
+        return blocked("Node is rebooting");
+    }
     if !machine.initialized {
         return blocked("Node isn't initialized");
     }

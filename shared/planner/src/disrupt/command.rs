@@ -27,6 +27,8 @@ pub struct Command {
     /// Nodes by name, in the order of `delete`.
     pub nodes: Vec<String>,
     pub delete: Vec<Target>,
+    /// The node that is rebooted in place, instead of any deletion.
+    pub reboot: Option<Target>,
     pub replacements: Vec<Launch>,
     /// Pods that nodes that stay will take.
     pub nominations: Vec<Nomination>,
@@ -44,6 +46,11 @@ pub struct Command {
 }
 
 impl Command {
+    /// The NodeClaims that it is about.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.delete.iter().chain(&self.reboot)
+    }
+
     /// What it comes to: replacements first, then what they replace.
     pub fn plan(&self) -> Plan {
         let act = |action| Planned {
@@ -53,8 +60,9 @@ impl Command {
         let launches = self.replacements.iter().cloned();
         let launches = launches.map(|launch| Action::Launch(Box::new(launch)));
         let deletions = self.delete.iter().cloned().map(Action::DeleteNodeClaim);
+        let reboots = self.reboot.iter().cloned().map(Action::Reboot);
         Plan {
-            actions: launches.chain(deletions).map(act).collect(),
+            actions: launches.chain(deletions).chain(reboots).map(act).collect(),
             nominations: self.nominations.clone(),
             ..Plan::default()
         }
@@ -64,6 +72,20 @@ impl Command {
 pub(super) fn of_empty(candidates: &[Candidate<'_>]) -> Command {
     let kind = (Reason::Empty, Method::Emptiness);
     command(kind, candidates, Vec::new(), Vec::new())
+}
+
+/// A node that is rebooted in place.
+pub(super) fn of_reboot(kind: (Reason, Method), candidate: &Candidate<'_>) -> Command {
+    let candidates = std::slice::from_ref(candidate);
+    let command = command(kind, candidates, Vec::new(), Vec::new());
+    Command {
+        delete: Vec::new(),
+        reboot: Some(target(candidate.claim)),
+        evicts: BTreeMap::new(),
+        savings: NanosPerHour(0),
+        because: format!("{}, rebooted in place", command.because),
+        ..command
+    }
 }
 
 /// A node that goes although nothing replaces it yet.
@@ -190,6 +212,7 @@ fn command(
         reason,
         method,
         delete: candidates.iter().map(|one| target(one.claim)).collect(),
+        reboot: None,
         nodes,
         replacements,
         nominations,

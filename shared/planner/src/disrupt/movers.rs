@@ -11,7 +11,7 @@ use crate::{
     inventory::Inventory,
     pods::is_reschedulable,
     provision::{buffers, default_spread::with_default, intake::intake, movable::is_movable},
-    repair::{Evaluation, Mode, POLICIES},
+    repair::{Evaluation, Mode, POLICIES, Reboots},
 };
 
 pub(super) struct Movers<'a> {
@@ -44,9 +44,15 @@ impl<'a> Movers<'a> {
             }
             let first = all.len();
             // A node that is repaired goes whatever its pods say, so all of them need a place.
-            let is_repaired = machine
-                .node
-                .is_some_and(|node| repairs && Evaluation::of(POLICIES, node, now).due.is_some());
+            let is_repaired = repairs
+                && machine
+                    .node
+                    .zip(machine.claim)
+                    .is_some_and(|(node, claim)| {
+                        let reboots = Reboots::of(claim, &snapshot.settings, now);
+                        let evaluation = Evaluation::of(POLICIES, node, &reboots, now);
+                        evaluation.due.is_some()
+                    });
             let own = machine.pods.iter().copied();
             let own = own.filter(|pod| match is_repaired {
                 true => is_reschedulable(pod),

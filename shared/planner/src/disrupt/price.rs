@@ -126,6 +126,7 @@ mod tests {
 
     fn offering(requirements: Requirements) -> Offering {
         Offering {
+            unpriced: false,
             capacity_type: CapacityType::OnDemand,
             zone: "a".to_owned(),
             zone_id: "id-a".to_owned(),

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     decision::{About, Note},
-    repair::Breaker,
+    repair::{Breaker, RepairAction},
 };
 
 const KIND: (Reason, Method) = (Reason::Unhealthy, Method::Repair);
@@ -63,7 +63,9 @@ pub(super) fn decide<'a>(
 ) -> Result<Option<Command>, String> {
     let candidate = &patient.candidate;
     let candidates = std::slice::from_ref(candidate);
-    let command = if candidate.pool.replicas.is_some() {
+    let command = if patient.due.action == RepairAction::Reboot {
+        Some(command::of_reboot(KIND, candidate))
+    } else if candidate.pool.replicas.is_some() {
         match room(scene, candidate.pool) {
             Room::Surplus => return Ok(None),
             Room::For(0) => Some(terminate_first::of_static(scene, KIND, candidate)?),
@@ -83,6 +85,7 @@ pub(super) fn decide<'a>(
     Ok(command.map(|command| Command {
         repair: Some(ledger::Repair {
             condition: due.condition.to_owned(),
+            reason: due.reason.to_owned(),
             drain_bound: due.drain_bound,
         }),
         because: format!("{}; {}", command.because, patient.diagnosis()),

@@ -10,6 +10,7 @@ use api::conditions::types::INITIALIZED;
 use jiff::{SignedDuration, Timestamp};
 use model::{
     NodeClaimName, NodePoolName, Snapshot,
+    ledger::Command,
     node::ConditionStatus,
     node_claim::NodeClaim,
     node_pool::{ConsolidateAfter, NodePool},
@@ -167,7 +168,7 @@ impl<'a> Scene<'a> {
             .commands
             .iter()
             .filter(|command| command.state.is_open());
-        let mut targets = under_way.flat_map(|command| &command.delete);
+        let mut targets = under_way.flat_map(Command::targets);
         targets.any(|target| target.name == claim.name)
     }
 }
@@ -195,17 +196,18 @@ fn is_settling(
     since.is_some_and(|since| now.duration_since(since) < SignedDuration::from_secs(after))
 }
 
-/// Upstream counts on nodes that are not ready unless they are tainted, and then waits for pods that cannot start.
+/// Nodes that take no pods now: those that reboot, and those that are not ready. Upstream counts on the latter unless they are tainted,
+/// and then waits for pods that cannot start.
 fn closed(snapshot: &Snapshot, inventory: &Inventory<'_>) -> BTreeSet<usize> {
-    if snapshot.settings.optimize == Optimize::Upstream {
-        return BTreeSet::new();
-    }
-    let machines = inventory.machines.iter().enumerate();
-    let closed = machines.filter(|(_, machine)| {
+    let counts_on_unready = snapshot.settings.optimize == Optimize::Upstream;
+    let is_unready = |machine: &Machine<'_>| {
         machine.initialized
             && machine
                 .node
                 .is_some_and(|node| node.ready.status != ConditionStatus::True)
-    });
+    };
+    let machines = inventory.machines.iter().enumerate();
+    let closed = machines
+        .filter(|(_, machine)| machine.rebooting || !counts_on_unready && is_unready(machine));
     closed.map(|(at, _)| at).collect()
 }

@@ -145,6 +145,7 @@ impl World {
 
 fn kind(name: &str, cpu: i64, mills: i64) -> InstanceType {
     let offering = |capacity_type, mills: i64| Offering {
+        unpriced: false,
         capacity_type,
         zone: "a".to_owned(),
         zone_id: String::new(),

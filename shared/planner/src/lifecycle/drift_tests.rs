@@ -32,6 +32,7 @@ fn world(claim: NodeClaim) -> Snapshot {
     let mut snapshot = test_world::snapshot();
     snapshot.node_pools = vec![test_world::pool("default", 60)];
     let offering = Offering {
+        unpriced: false,
         capacity_type: CapacityType::Spot,
         zone: "us-east-1a".to_owned(),
         zone_id: "use1-az1".to_owned(),

@@ -124,6 +124,7 @@ mod tests {
             resource_version: "1".to_owned(),
         };
         Command {
+            reboot: None,
             id: "ended".to_owned(),
             reason: reason.to_owned(),
             delete: (0..count).map(target).collect(),

@@ -16,6 +16,16 @@ pub(super) struct Waiting {
     pub(super) message: String,
 }
 
+impl Waiting {
+    /// The node reboots, and is initialized anew when it is back.
+    pub(super) fn for_reboot() -> Self {
+        Self {
+            reason: "Rebooting",
+            message: "The node reboots".to_owned(),
+        }
+    }
+}
+
 pub(super) fn judge(claim: &NodeClaim, node: &Node) -> Result<(), Waiting> {
     let waiting = |reason, message: String| Err(Waiting { reason, message });
     if node.ready.status != ConditionStatus::True {

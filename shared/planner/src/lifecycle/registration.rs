@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{
     conditions::{ConditionSet, types::REGISTERED},
-    names::{finalizer, label, taint},
+    names::{annotation, finalizer, label, taint},
 };
 use model::{
     node::Node,
@@ -109,12 +109,15 @@ fn join(claim: &NodeClaim, node: &Node) -> NodeUpdate {
     let mut labels = claim.labels.clone();
     labels.extend(hydration::label(claim));
     labels.insert(label::REGISTERED.to_owned(), "true".to_owned());
+    let mut annotations = claim.annotations.clone();
+    // It tells NodeClaims apart.
+    annotations.remove(annotation::COMMITTED);
     NodeUpdate {
         name: node.name.clone(),
         uid: node.uid.clone(),
         resource_version: node.resource_version.clone(),
         set_labels: labels,
-        set_annotations: claim.annotations.clone(),
+        set_annotations: annotations,
         add_finalizers: vec![finalizer::TERMINATION.to_owned()],
         taints: (taints != node.taints).then_some(taints),
         owner: Some((claim.name.clone(), claim.uid.clone())),

@@ -13,7 +13,7 @@ use crate::{
     decision::Note,
     lifecycle::update_of,
     machine::Ending,
-    repair::{Count, Mode, POLICIES, conditions},
+    repair::{Count, Mode, POLICIES, RepairAction, conditions},
 };
 
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(5);
@@ -22,6 +22,8 @@ const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 pub(super) struct Wards<'a> {
     /// `None` while the gate is off.
     counts: Option<Counts<'a>>,
+    /// Whether errors that a reboot mends are left to whoever reboots nodes.
+    spares_reboots: bool,
 }
 
 #[derive(Default)]
@@ -41,13 +43,18 @@ pub(super) enum Verdict {
 
 impl<'a> Wards<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+        let gates = &snapshot.settings.feature_gates;
+        let spares_reboots = gates.get("RebootForRepair") == Some(&true);
         if Mode::of(&snapshot.settings) != Mode::Legacy {
-            return Self { counts: None };
+            return Self {
+                counts: None,
+                spares_reboots,
+            };
         }
         let mut counts = Counts::default();
         for node in &snapshot.nodes {
             // Also while it is tolerated.
-            let unhealthy = since(node).is_some();
+            let unhealthy = since(node, spares_reboots).is_some();
             counts.all.add(unhealthy);
             if let Some(pool) = node.labels.get(NODE_POOL) {
                 counts.pools.entry(pool).or_default().add(unhealthy);
@@ -55,6 +62,7 @@ impl<'a> Wards<'a> {
         }
         Self {
             counts: Some(counts),
+            spares_reboots,
         }
     }
 
@@ -62,7 +70,7 @@ impl<'a> Wards<'a> {
         let Some(counts) = &self.counts else {
             return Verdict::Well;
         };
-        let Some(at) = since(node) else {
+        let Some(at) = since(node, self.spares_reboots) else {
             return Verdict::Well;
         };
         if at > now {
@@ -88,11 +96,12 @@ impl<'a> Wards<'a> {
 }
 
 /// When the first of the node's troubles is no longer tolerated.
-fn since(node: &Node) -> Option<Timestamp> {
+fn since(node: &Node, spares_reboots: bool) -> Option<Timestamp> {
     let due = conditions(node).filter_map(|(name, status, reason, since)| {
         let of_own = POLICIES
             .iter()
-            .filter(|policy| policy.applies(name, status, reason));
+            .filter(|policy| policy.applies(name, status, reason))
+            .filter(|policy| !spares_reboots || policy.action == RepairAction::Replace);
         let tolerated = of_own.map(|policy| policy.toleration).min()?;
         since?.checked_add(tolerated).ok()
     });
@@ -102,7 +111,7 @@ fn since(node: &Node) -> Option<Timestamp> {
 /// Whether a NodeClaim was to be deleted for this reason because its node was unhealthy, and the node is well by now.
 pub(crate) fn is_over(reason: &str, node: &Node) -> bool {
     let (unhealthy, _) = Ending::Unhealthy.because();
-    reason.starts_with(unhealthy) && since(node).is_none()
+    reason.starts_with(unhealthy) && since(node, false).is_none()
 }
 
 /// Lets everything on the node be removed by force from now on, unless it may be already, in whatever version the NodeClaim is.

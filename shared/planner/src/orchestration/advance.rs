@@ -13,7 +13,7 @@ use model::{
     plan::Planned,
 };
 
-use super::{Nodes, Replacements, Seen, Step, marks, next};
+use super::{Nodes, Replacements, Seen, Step, marks, next, reboot};
 use crate::{
     by_instance::ByInstance,
     decision::Note,
@@ -22,7 +22,7 @@ use crate::{
     lifecycle::{expiration, repair, target},
     machine::arrived,
     pods_of_nodes::PodsOfNodes,
-    repair::{Evaluation, POLICIES, is_refused},
+    repair::{Evaluation, POLICIES, Reboots, is_refused},
 };
 
 /// Where a command stands next, and what is to be done once the ledger says so.
@@ -68,10 +68,10 @@ pub fn advance(snapshot: &Snapshot) -> Vec<(&Command, Advance)> {
     steps.collect()
 }
 
-struct View<'a> {
-    snapshot: &'a Snapshot,
-    claims: BTreeMap<&'a NodeClaimName, &'a NodeClaim>,
-    nodes: ByInstance<'a, Node>,
+pub(super) struct View<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) claims: BTreeMap<&'a NodeClaimName, &'a NodeClaim>,
+    pub(super) nodes: ByInstance<'a, Node>,
     pods: PodsOfNodes<'a>,
     /// How long a command may wait for its replacements.
     patience: SignedDuration,
@@ -87,6 +87,9 @@ struct Left<'a> {
 
 impl<'a> View<'a> {
     fn advance(&self, command: &'a Command) -> Advance {
+        if let Some(target) = &command.reboot {
+            return reboot::advance(self, command, target);
+        }
         let now = self.snapshot.now;
         let left = self.left(command);
         let (replacements, lost) = self.replacements(command);
@@ -200,7 +203,7 @@ impl<'a> View<'a> {
     }
 
     /// What has begun to delete nodes goes on, unless all is paused.
-    fn pause(&self, state: CommandState, claim: &NodeClaim) -> Option<String> {
+    pub(super) fn pause(&self, state: CommandState, claim: &NodeClaim) -> Option<String> {
         let level = match state {
             CommandState::Deleting => PauseLevel::All,
             CommandState::Proposed
@@ -239,12 +242,13 @@ impl<'a> View<'a> {
     }
 
     /// Why a node of a repair stays after all. A repair goes on whatever runs on the node: that its drain is bounded was seen to when it was decided.
-    fn keeper_of_repair(&self, claim: &NodeClaim, node: &Node) -> Option<String> {
+    pub(super) fn keeper_of_repair(&self, claim: &NodeClaim, node: &Node) -> Option<String> {
         let name = &node.name;
         if is_refused(node, Some(claim)) {
             return Some(format!("node {name} has annotation {DO_NOT_REPAIR} now"));
         }
-        let evaluation = Evaluation::of(POLICIES, node, self.snapshot.now);
+        let reboots = Reboots::of(claim, &self.snapshot.settings, self.snapshot.now);
+        let evaluation = Evaluation::of(POLICIES, node, &reboots, self.snapshot.now);
         let has_recovered = evaluation.due.is_none();
         has_recovered.then(|| format!("node {name} has recovered"))
     }
@@ -333,7 +337,7 @@ fn goes(left: &Left<'_>, command: &Command) -> Vec<Note> {
 }
 
 impl Advance {
-    fn look_again(&mut self, at: Timestamp) {
+    pub(super) fn look_again(&mut self, at: Timestamp) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 }

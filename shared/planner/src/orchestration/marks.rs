@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use api::conditions::{ConditionStatus, types::DISRUPTION_REASON};
+use api::conditions::{
+    ConditionStatus,
+    types::{DISRUPTION_REASON, REBOOTING},
+};
 use jiff::Timestamp;
 use model::{
     Action, Snapshot,
+    ledger::Command,
     node::Node,
     node_claim::NodeClaim,
     plan::{NodeUpdate, Planned},
@@ -79,12 +83,13 @@ pub fn forgotten_marks(snapshot: &Snapshot) -> Vec<Planned> {
     let nodes = ByInstance::of_nodes(snapshot);
     let open = snapshot.commands.iter().filter(|one| one.state.is_open());
     let commanded: BTreeSet<_> = open
-        .flat_map(|command| &command.delete)
+        .flat_map(Command::targets)
         .map(|target| &target.uid)
         .collect();
     let claims = snapshot.node_claims.iter().filter(|claim| {
         is_ours(claim)
             && claim.deleted_at.is_none()
+            && !claim.is_true(REBOOTING)
             && !commanded.contains(&claim.uid)
             && !is_noticed(snapshot, claim)
     });

@@ -24,6 +24,7 @@ fn world(overlays: &[(&str, i32, Option<&str>)]) -> Snapshot {
             capacity: Resources::from([("cpu", 2_000)]),
             overhead: Overhead::default(),
             offerings: vec![model::Offering {
+                unpriced: false,
                 capacity_type: model::CapacityType::OnDemand,
                 zone: "a".to_owned(),
                 zone_id: String::new(),
@@ -111,4 +112,12 @@ fn an_overlay_that_excludes_a_pool_is_not_about_it() {
     snapshot.node_overlays[0].requirements[0].operator = Operator::NotIn;
     let pools: Vec<String> = overlaid_types(&snapshot).into_keys().map(|p| p.0).collect();
     assert_eq!(pools, ["other"]);
+}
+
+#[test]
+fn resource_that_the_nodeclass_refuses_is_given_to_no_type_of_its_nodepools() {
+    let mut snapshot = world(&[("gpu", 1, None)]);
+    assert!(!overlaid_types(&snapshot).is_empty());
+    snapshot.node_pools[0].refused_resources = ["gpu".to_owned()].into();
+    assert!(overlaid_types(&snapshot).is_empty());
 }

@@ -15,7 +15,7 @@ use model::{
     snapshot::NodeOverlay,
 };
 
-type Types = Arc<Vec<InstanceType>>;
+pub(super) type Types = Arc<Vec<InstanceType>>;
 
 /// The types of each NodePool, with overlays applied where the feature is on. Lists without changes stay shared.
 pub(super) fn applied<'a>(
@@ -213,7 +213,11 @@ fn overlaid_type(
                 priced.entry(at).or_insert(price);
             }
         }
-        for (name, amount) in overlay.capacity.iter() {
+        for (name, amount) in overlay
+            .capacity
+            .iter()
+            .filter(|(name, _)| !pool.refuses(name))
+        {
             capacity.0.entry(name.to_owned()).or_insert(amount);
         }
     }
@@ -259,7 +263,7 @@ fn price(before: NanosPerHour, overlay: &NodeOverlay) -> Option<NanosPerHour> {
 const PERCENT_IN_THOUSANDTHS: i128 = 100_000;
 
 /// A decimal number of dollars, exact to nine places.
-fn dollars(text: &str) -> Option<NanosPerHour> {
+pub(super) fn dollars(text: &str) -> Option<NanosPerHour> {
     const PLACES: usize = 9;
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = fraction.chars().chain(std::iter::repeat('0')).take(PLACES);
@@ -290,6 +294,7 @@ mod tests {
 
     fn m5_large() -> InstanceType {
         let offering = |capacity_type, price| Offering {
+            unpriced: false,
             capacity_type,
             zone: "a".to_owned(),
             zone_id: String::new(),

@@ -48,6 +48,7 @@ fn kind(name: &str, cpu: i64, price: i64) -> InstanceType {
         capacity: Resources::from([("cpu", cpu), ("pods", 20)]),
         overhead: Overhead::default(),
         offerings: vec![Offering {
+            unpriced: false,
             capacity_type: CapacityType::OnDemand,
             zone: "a".to_owned(),
             zone_id: String::new(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{NodePoolName, Snapshot, labels::NODE_POOL};
 
-use super::{Evaluation, POLICIES, is_refused};
+use super::{Evaluation, POLICIES, Reboots, is_refused};
 use crate::by_instance::ByInstance;
 
 /// More than this share of a NodePool's nodes, rounded up, stops repair.
@@ -28,7 +28,7 @@ impl Breaker {
         let mut counts: BTreeMap<NodePoolName, Count> = BTreeMap::new();
         for node in &snapshot.nodes {
             if let Some(pool) = node.labels.get(NODE_POOL) {
-                let evaluation = Evaluation::of(POLICIES, node, snapshot.now);
+                let evaluation = Evaluation::of(POLICIES, node, &Reboots::default(), snapshot.now);
                 let refused = || is_refused(node, claims.only(&node.provider_id));
                 let count = counts.entry(pool.as_str().into()).or_default();
                 count.add(evaluation.is_unhealthy && !refused());

@@ -5,7 +5,10 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use model::node::{ConditionStatus, Node};
 
-use super::policies::{Policy, Reasons};
+use super::{
+    policies::{Policy, Reasons, RepairAction},
+    reboots::Reboots,
+};
 
 /// Judgement of a node by policies at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,7 @@ pub(crate) struct Evaluation<'n> {
 /// A repair that a node is due for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DueRepair<'n> {
+    pub(crate) action: RepairAction,
     /// The most urgent repairs are the greatest: the time since the repair was due, and half an hour for each priority below its own.
     pub(crate) urgency: SignedDuration,
     /// The shortest bound of all policies that are due.
@@ -51,21 +55,32 @@ pub(crate) fn conditions(node: &Node) -> impl Iterator<Item = Condition<'_>> {
 /// A policy that applies to a condition.
 struct Applied<'n, 'p> {
     policy: &'p Policy,
+    action: RepairAction,
     condition: Condition<'n>,
     /// When it is due.
     at: Timestamp,
 }
 
 impl<'n> Evaluation<'n> {
-    pub(crate) fn of(policies: &[Policy], node: &'n Node, now: Timestamp) -> Self {
+    pub(crate) fn of(
+        policies: &[Policy],
+        node: &'n Node,
+        reboots: &Reboots,
+        now: Timestamp,
+    ) -> Self {
         let mut applied: Vec<Applied<'n, '_>> = Vec::new();
         for condition in conditions(node) {
             let (_, _, _, since) = condition;
-            let since = since.max(node.created_at).unwrap_or(now);
+            let since = since.max(node.created_at).max(reboots.last_ended);
+            let since = since.unwrap_or(now);
             applied.extend(of_condition(policies, condition).map(|policy| {
                 let at = since.saturating_add(policy.toleration);
                 Applied {
                     policy,
+                    action: match reboots.may_reboot {
+                        true => policy.action,
+                        false => RepairAction::Replace,
+                    },
                     condition,
                     at: at.unwrap_or(Timestamp::MAX),
                 }
@@ -113,10 +128,12 @@ fn merged<'n>(
     };
     let selected = due.iter().min_by_key(|one| {
         let (name, ..) = one.condition;
-        (Reverse(one.policy.priority), one.at, name)
+        let most_disruptive = Reverse(one.action);
+        (most_disruptive, Reverse(one.policy.priority), one.at, name)
     })?;
     let (condition, status, reason, _) = selected.condition;
     Some(DueRepair {
+        action: selected.action,
         urgency: due.iter().copied().map(|one| urgency(&one)).max()?,
         drain_bound: due.iter().filter_map(|one| one.policy.drain_bound).min(),
         condition,

@@ -16,6 +16,14 @@ pub(crate) struct Policy {
     pub(super) drain_bound: Option<SignedDuration>,
     /// Higher ones are repaired first.
     pub(super) priority: u8,
+    pub(crate) action: RepairAction,
+}
+
+/// Kind of repair, the less disruptive first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RepairAction {
+    Reboot,
+    Replace,
 }
 
 /// Reasons of a condition that a policy is about.
@@ -37,13 +45,13 @@ pub(crate) const POLICIES: &[Policy] = &[
     // Its kubelet is silent, so pods would never end.
     ready(ConditionStatus::Unknown, Reasons::Any, SignedDuration::ZERO),
     Policy {
-        reasons: Reasons::Xid(&[
-            "46", "48", "54", "62", "63", "64", "74", "79", "95", "109", "110", "119", "120",
-            "136", "140", "143", "155", "156", "158",
-        ]),
-        toleration: SignedDuration::from_mins(10),
-        ..part("AcceleratedHardwareReady")
+        action: RepairAction::Reboot,
+        ..accelerator(&[
+            "46", "48", "54", "62", "63", "95", "109", "110", "136", "140", "143", "155", "156",
+            "158",
+        ])
     },
+    accelerator(&["64", "74", "79", "119", "120"]),
     part("AcceleratedHardwareReady"),
     part("StorageReady"),
     part("NetworkingReady"),
@@ -60,6 +68,15 @@ const fn ready(status: ConditionStatus, reasons: Reasons, drain_bound: SignedDur
     }
 }
 
+/// Policy for errors of NVIDIA GPUs that do not go away by themselves.
+const fn accelerator(numbers: &'static [&'static str]) -> Policy {
+    Policy {
+        reasons: Reasons::Xid(numbers),
+        toleration: SignedDuration::from_mins(10),
+        ..part("AcceleratedHardwareReady")
+    }
+}
+
 /// Policy for a part of the machine that an agent on it watches.
 const fn part(condition: &'static str) -> Policy {
     Policy {
@@ -69,6 +86,7 @@ const fn part(condition: &'static str) -> Policy {
         toleration: SignedDuration::from_mins(30),
         drain_bound: Some(SignedDuration::from_mins(10)),
         priority: 0,
+        action: RepairAction::Replace,
     }
 }
 
@@ -134,6 +152,11 @@ mod tests {
                 .filter(|other| other.covers(name, policy.status));
             assert!(
                 alike.any(|other| matches!(other.reasons, Reasons::Any | Reasons::Others)),
+                "{name}"
+            );
+            let falls_back = policy.reasons == Reasons::Others;
+            assert!(
+                !falls_back || policy.action == RepairAction::Replace,
                 "{name}"
             );
         }

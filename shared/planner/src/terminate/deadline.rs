@@ -7,6 +7,7 @@ use model::{
     InstanceId, Snapshot, ledger::CommandState, node_claim::NodeClaim, plan::NodeClaimUpdate,
 };
 
+use super::reboot;
 use crate::{
     by_instance::instance_of,
     decision::{About, Note},
@@ -115,16 +116,18 @@ where
     )
 }
 
-/// When the pods of a node that is repaired may be removed by force, by the command in the ledger: nothing that is written once its
-/// NodeClaim is deleted could be lost.
+/// When the pods of a node that is repaired may be removed by force, by the command in the ledger, or as the reboot says that failed:
+/// nothing that is written once its NodeClaim is deleted could be lost.
 fn bound_of_repair(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
     let commands = snapshot.commands.iter();
     let mut own = commands.filter(|command| {
         matches!(command.state, CommandState::Deleting | CommandState::Done)
             && command.delete.iter().any(|target| target.uid == claim.uid)
     });
-    let repair = own.find_map(|command| command.choice.as_ref()?.repair.as_ref())?;
-    claim.deleted_at?.checked_add(repair.drain_bound?).ok()
+    let repair = own.find_map(|command| command.choice.as_ref()?.repair.as_ref());
+    let of_repair = repair.and_then(|repair| repair.drain_bound);
+    let of_repair = of_repair.and_then(|bound| claim.deleted_at?.checked_add(bound).ok());
+    of_repair.into_iter().chain(reboot::deadline(claim)).min()
 }
 
 fn computed(claim: &NodeClaim) -> Option<Timestamp> {

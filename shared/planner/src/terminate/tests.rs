@@ -330,6 +330,7 @@ fn asked_and_forced(decision: &Decision) -> Vec<(String, &'static str, Option<i6
             } => all.push((pod.name.clone(), "forced", *grace_seconds)),
             Action::Launch(_)
             | Action::DeleteNodeClaim(_)
+            | Action::Reboot(_)
             | Action::UpdateNode(_)
             | Action::UpdateNodeClaim(_)
             | Action::Terminate { .. } => {}

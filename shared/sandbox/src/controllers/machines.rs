@@ -17,6 +17,8 @@ pub struct Machine {
     pub join: NodeJoin,
     pub joins_at: Timestamp,
     pub state: MachineState,
+    /// Boots before this one.
+    pub reboots: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +63,21 @@ impl Machines {
             join,
             joins_at,
             state: MachineState::Booting,
+            reboots: 0,
         };
         self.by_name.insert(name, machine);
         self.revision += 1;
+    }
+
+    /// Boots a machine again, which is there so far: its kubelet is silent until it joins.
+    pub fn reboot(&mut self, name: &str, joins_at: Timestamp) {
+        let machine = self.by_name.get_mut(name);
+        if let Some(machine) = machine.filter(|machine| machine.state != MachineState::Gone) {
+            machine.state = MachineState::Booting;
+            machine.joins_at = joins_at;
+            machine.reboots += 1;
+            self.revision += 1;
+        }
     }
 
     /// Switches a machine off: its kubelet says nothing any more. Whether there was such a machine.

@@ -127,7 +127,12 @@ fn is_of(instance: &Instance, cluster: &ClusterName) -> bool {
 const TERMINATE: &str = "TerminateInstances";
 
 /// One instance that is unknown or another cluster's fails the whole call.
-fn may_end(account: &Account, cluster: &ClusterName, ids: &[InstanceId]) -> Result<(), CloudError> {
+fn may_act(
+    account: &Account,
+    cluster: &ClusterName,
+    action: &str,
+    ids: &[InstanceId],
+) -> Result<(), CloudError> {
     for id in ids {
         let Some(record) = account.instances.get(id) else {
             return Err(CloudError::NotFound {
@@ -136,7 +141,7 @@ fn may_end(account: &Account, cluster: &ClusterName, ids: &[InstanceId]) -> Resu
         };
         if !is_of(&record.instance, cluster) {
             return Err(CloudError::Denied {
-                action: TERMINATE.to_owned(),
+                action: action.to_owned(),
                 message: "UnauthorizedOperation: You are not authorized to perform this operation."
                     .to_owned(),
             });
@@ -211,7 +216,7 @@ impl Cloud for Ec2 {
                 Api::TerminateInstances,
                 TERMINATE,
                 |account, machines, now| {
-                    may_end(account, cluster, &ids)?;
+                    may_act(account, cluster, TERMINATE, &ids)?;
                     // Zones without a protected instance are done even where the call is refused.
                     let (protected, refused) = account.protected_zones(&ids);
                     for id in &ids {
@@ -231,6 +236,15 @@ impl Cloud for Ec2 {
             std::future::ready(done)
         };
         terminate_each(ids, call).await
+    }
+
+    async fn reboot(&self, cluster: &ClusterName, id: &InstanceId) -> Result<(), CloudError> {
+        const REBOOT: &str = "RebootInstances";
+        self.call(Api::Mutating, REBOOT, |account, machines, now| {
+            may_act(account, cluster, REBOOT, std::slice::from_ref(id))?;
+            account.reboot(id, machines, now);
+            Ok(())
+        })
     }
 
     async fn knows_instance(&self, id: &InstanceId) -> Result<bool, CloudError> {

@@ -25,6 +25,8 @@ pub enum Api {
     CreateFleet,
     TerminateInstances,
     CreateTags,
+    /// RebootInstances and other calls that change single things.
+    Mutating,
     Describe,
 }
 
@@ -42,6 +44,7 @@ impl Api {
             Self::CreateFleet => (5, 2),
             Self::TerminateInstances => (100, 5),
             Self::CreateTags => (100, 10),
+            Self::Mutating => (50, 5),
             Self::Describe => (100, 20),
         };
         Rate { burst, per_second }

@@ -177,6 +177,14 @@ impl Account {
         self.shut_down(id, reason, machines, now)
     }
 
+    /// Reboots an instance that runs, disks and addresses and all.
+    pub fn reboot(&mut self, id: &InstanceId, machines: &mut Machines, now: Timestamp) {
+        if let Some(record) = self.instances.get(id) {
+            let joins_at = now.checked_add(self.options.boot).unwrap_or(now);
+            machines.reboot(&record.node, joins_at);
+        }
+    }
+
     /// Zones of these instances in which one has its attribute disableApiTermination set, and EC2's words for the first.
     fn protected_zones(&self, ids: &[InstanceId]) -> (BTreeSet<Option<String>>, Option<String>) {
         let lives = |id: &&InstanceId| {

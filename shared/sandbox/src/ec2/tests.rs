@@ -32,6 +32,7 @@ fn instance_type(name: &str, cores: i64, price: i64) -> InstanceType {
         (key.to_owned(), Requirement::new(key, Operator::In, values))
     };
     let offering = |capacity_type, zone: &(&str, &str), price| Offering {
+        unpriced: false,
         capacity_type,
         zone: zone.0.to_owned(),
         zone_id: zone.1.to_owned(),

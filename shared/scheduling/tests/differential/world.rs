@@ -188,6 +188,7 @@ fn types() -> impl Strategy<Value = Vec<InstanceType>> {
                 .map(|((zone, kind), (n, available))| {
                     let discount = if kind == CapacityType::Spot { 3 } else { 1 };
                     Offering {
+                        unpriced: false,
                         capacity_type: kind,
                         zone: zone.to_owned(),
                         zone_id: String::new(),

@@ -40,6 +40,7 @@ fn instance_types() -> Vec<InstanceType> {
             ZONES.map(str::to_owned),
         ));
         let offerings = ZONES.map(|zone| Offering {
+            unpriced: false,
             capacity_type: CapacityType::OnDemand,
             zone: zone.to_owned(),
             zone_id: String::new(),

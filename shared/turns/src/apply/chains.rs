@@ -56,7 +56,7 @@ impl<'a> NodesOf<'a> {
         match action {
             Action::UpdateNode(update) => of_node(&update.name),
             Action::UpdateNodeClaim(update) => of_claim(&update.name),
-            Action::DeleteNodeClaim(target) => of_claim(&target.name),
+            Action::DeleteNodeClaim(target) | Action::Reboot(target) => of_claim(&target.name),
             Action::Terminate { claim, .. } => of_claim(claim),
             Action::Evict { pod, .. } | Action::DeletePod { pod, .. } => {
                 match self.of_pods.get(pod) {

@@ -60,7 +60,7 @@ pub(super) fn about(observed: &Observed, action: &Action) -> EventTarget {
         Action::Launch(launch) => {
             EventTarget::NodePool(launch.node_pool.clone(), launch.node_pool_uid.clone())
         }
-        Action::DeleteNodeClaim(target) => {
+        Action::DeleteNodeClaim(target) | Action::Reboot(target) => {
             EventTarget::NodeClaim(target.name.clone(), target.uid.clone())
         }
         Action::UpdateNode(update) => EventTarget::Node(update.name.clone(), update.uid.clone()),

@@ -77,11 +77,11 @@ pub(super) async fn advance(
             .note_initialized(turn.cluster, command, &step.initialized)
             .await?;
     }
-    let about = told::names(&command.delete);
+    let about = told::names(command.targets());
     let problems = step.problems.iter();
     let problems = problems.map(|problem| {
         let text = format!("{} of {about}: {problem}", command.reason);
-        told::line(text, &command.delete)
+        told::line(text, command.targets())
     });
     if step.state == CommandState::RolledBack {
         report.failed.extend(problems);
@@ -98,7 +98,7 @@ pub(super) async fn advance(
     });
     let counted = deleted.flat_map(|claim| metrics::of_command(&observed.snapshot, command, claim));
     report.metrics.extend(counted);
-    if applied.deleted_claims {
+    if applied.deleted_claims || command.reboot.is_some() && applied.acted {
         turn.wake(Lane::Terminator, "disrupted").await?;
     }
     // An object that refuses is tried again when its own time has come.

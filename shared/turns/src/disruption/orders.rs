@@ -116,7 +116,7 @@ pub(super) async fn place(
     match commitment {
         Commitment::Nothing => {
             let problem = format!("{}: no longer what it was", command.because);
-            report.proposed.push(told::line(problem, &command.delete));
+            report.proposed.push(told::line(problem, command.targets()));
             report.look_again(soon);
             Ok(false)
         }

@@ -129,16 +129,16 @@ pub(super) fn of_rejection(
 }
 
 /// Something said of these NodeClaims.
-pub(super) fn line(text: String, targets: &[Target]) -> Line {
+pub(super) fn line<'t>(text: String, targets: impl IntoIterator<Item = &'t Target>) -> Line {
     let about = targets
-        .iter()
+        .into_iter()
         .map(|one| Subject::NodeClaim(one.name.clone()));
     Line::new(text, about)
 }
 
 /// Whom a command concerns: what it removes and the pods that move.
 pub(crate) fn about(command: &planner::Command) -> Vec<Subject> {
-    let claims = command.delete.iter();
+    let claims = command.targets();
     let claims = claims.map(|one| Subject::NodeClaim(one.name.clone()));
     let nodes = command.nodes.iter();
     let nodes = nodes.map(|name| Subject::Node(name.as_str().into()));
@@ -150,7 +150,8 @@ pub(crate) fn about(command: &planner::Command) -> Vec<Subject> {
     claims.chain(nodes).chain(pods).collect()
 }
 
-pub(super) fn names(targets: &[Target]) -> String {
+pub(super) fn names<'t>(targets: impl IntoIterator<Item = &'t Target>) -> String {
+    let targets: Vec<&Target> = targets.into_iter().collect();
     let named: Vec<&str> = targets
         .iter()
         .take(NAMED)

@@ -110,6 +110,7 @@ fn said_for(event: &Event) -> SignedDuration {
         "FailedScheduling" => SignedDuration::from_mins(5),
         "NodeRepairBlocked" | CHANGE_REFUSED | TERMINATION_REFUSED | INVALID_ANNOTATION
         | CAP_EXCEEDED | APPROVAL_REQUIRED | "Unconsolidatable" => SignedDuration::from_mins(15),
+        "RebootObserved" | "RebootFailed" => SignedDuration::from_mins(30),
         // Prices are read again twice a day.
         OLD_VERSION | UNREADABLE | PRICES_NOT_CURRENT => SignedDuration::from_hours(6),
         _ => SignedDuration::from_mins(2),

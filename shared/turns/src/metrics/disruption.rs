@@ -110,8 +110,7 @@ pub(crate) fn of_decision(snapshot: &Snapshot, command: &Command) -> Vec<Metric>
     };
     let labels = decision_labels(command, choice.method);
     let pools: BTreeSet<String> = command
-        .delete
-        .iter()
+        .targets()
         .filter_map(|target| {
             let claims = snapshot.node_claims.iter();
             let claim = claims.into_iter().find(|claim| claim.name == target.name)?;
@@ -175,6 +174,7 @@ pub(crate) fn of_deletion_cost(result: &str) -> Metric {
 fn decision_labels(command: &Command, method: Method) -> [(&'static str, String); 3] {
     let choice = command.choice.as_ref();
     let decision = match command.replacements.is_empty() {
+        true if command.reboot.is_some() => "reboot",
         true if choice.is_some_and(|choice| choice.terminate_first) => "terminate-first",
         true => "delete",
         false => "replace",

@@ -1,8 +1,10 @@
 //! How far NodeClaims and Nodes come, and how long that takes.
 
 use api::{
-    conditions::types::{DRAINED, INSTANCE_TERMINATING, REGISTERED},
-    names::label,
+    conditions::types::{
+        DRAINED, INSTANCE_TERMINATING, REBOOT_ISSUED, REBOOT_SUCCEEDED, REBOOTING, REGISTERED,
+    },
+    names::{annotation, label},
 };
 use jiff::Timestamp;
 use model::{
@@ -28,6 +30,7 @@ pub(crate) fn of_transitions(claim: &NodeClaim, transitions: &[Transition<'_>]) 
             DRAINED if happened => Some(count("karpenter_nodes_drained_total", [pool()])),
             _ => None,
         };
+        let reboot = of_reboot(claim, transition);
         let transition = count(
             "operator_nodeclaim_status_condition_transitions_total",
             [
@@ -37,9 +40,49 @@ pub(crate) fn of_transitions(claim: &NodeClaim, transitions: &[Transition<'_>]) 
                 pool(),
             ],
         );
-        std::iter::once(transition).chain(step)
+        std::iter::once(transition).chain(step).chain(reboot)
     });
     steps.collect()
+}
+
+/// A reboot that is over: how it went, and how long it took.
+fn of_reboot(claim: &NodeClaim, transition: &Transition<'_>) -> Vec<Metric> {
+    let Transition { after, .. } = transition;
+    let is_over = after.kind == REBOOTING && after.status == ConditionStatus::False;
+    let begun = claim.condition(REBOOTING).filter(|_| is_over);
+    let Some(begun) = begun.filter(|begun| begun.status == ConditionStatus::True) else {
+        return Vec::new();
+    };
+    let was_issued = begun.reason == REBOOT_ISSUED;
+    let was_drained = claim
+        .annotations
+        .contains_key(annotation::REBOOT_PRE_BOOT_ID);
+    let called = claim.annotations.get(annotation::REBOOT_LAST_CALL);
+    let result = match after.reason.as_str() {
+        REBOOT_SUCCEEDED => "succeeded",
+        _ if was_issued => "recovery_timeout",
+        _ if was_drained => "provider_error",
+        _ => "invalid_request",
+    };
+    let label = ("result", result.to_owned());
+    let took = after.last_transition.duration_since(begun.last_transition);
+    let issued_at = called.and_then(|called| called.parse::<Timestamp>().ok());
+    let recovery = issued_at
+        .filter(|_| result == "succeeded")
+        .map(|issued_at| {
+            let took = after.last_transition.duration_since(issued_at);
+            let name = "karpenter_nodes_reboot_recovery_duration_seconds";
+            timed(name, [label.clone()], took)
+        });
+    let over = [
+        count("karpenter_nodes_reboots_total", [label.clone()]),
+        timed(
+            "karpenter_nodes_reboot_duration_seconds",
+            [label.clone()],
+            took,
+        ),
+    ];
+    over.into_iter().chain(recovery).collect()
 }
 
 /// A NodeClaim that nothing of ours holds any more.

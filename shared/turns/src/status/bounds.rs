@@ -6,6 +6,8 @@ pub(super) fn of(name: &str) -> &'static [f64] {
     match name {
         "karpenter_nodes_lifetime_duration_seconds" => &LIFETIMES,
         "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" => &DECISIONS,
+        "karpenter_nodes_reboot_duration_seconds"
+        | "karpenter_nodes_reboot_recovery_duration_seconds" => &REBOOTS,
         _ => &ENDINGS,
     }
 }
@@ -13,6 +15,8 @@ pub(super) fn of(name: &str) -> &'static [f64] {
 const ENDINGS: [f64; 12] = [
     1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0, 2_048.0,
 ];
+
+const REBOOTS: [f64; 8] = [10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1_280.0];
 
 const LIFETIMES: [f64; 21] = [
     0.25 * HOUR,

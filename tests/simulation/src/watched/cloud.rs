@@ -59,6 +59,7 @@ hand_on! {
     }
     fn ready(request: &FleetRequest) -> ();
     fn knows_instance(id: &InstanceId) -> bool;
+    fn reboot(cluster: &ClusterName, id: &InstanceId) -> ();
     fn describe_instances(ids: &[InstanceId]) -> Vec<Instance>;
     fn instances_of_reservation(id: &str) -> Vec<Instance>;
     fn troubles(now: Timestamp) -> Vec<Interruption>;

@@ -9,6 +9,7 @@ mod crash;
 mod looking;
 mod meanwhile;
 mod rates;
+mod rebooting;
 mod repairing;
 mod replacing;
 mod several;

@@ -121,6 +121,7 @@ fn offering(
     reservation: Option<Reservation>,
 ) -> Offering {
     Offering {
+        unpriced: false,
         capacity_type,
         zone: zone.into(),
         zone_id: String::new(),

@@ -34,6 +34,7 @@ fn launch() -> Launch {
 fn snapshot() -> Snapshot {
     let mut snapshot = test_world::snapshot();
     let offering = |capacity_type, price| model::Offering {
+        unpriced: false,
         capacity_type,
         zone: "b".to_owned(),
         zone_id: String::new(),

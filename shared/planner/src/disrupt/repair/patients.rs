@@ -17,7 +17,7 @@ use crate::{
     do_not_disrupt::must_not_be_disrupted,
     inventory::Machine,
     managed::is_ours,
-    repair::{DueRepair, Evaluation, Mode, POLICIES, is_refused},
+    repair::{DueRepair, Evaluation, Mode, POLICIES, Reboots, is_refused},
 };
 
 /// Every node that repair is about.
@@ -57,7 +57,7 @@ impl<'a> Patients<'a> {
             let (Some(claim), Some(node)) = (machine.claim, machine.node) else {
                 continue;
             };
-            let is_free = !machine.deleting && !scene.is_commanded(claim);
+            let is_free = !machine.deleting && !machine.rebooting && !scene.is_commanded(claim);
             if !is_ours(claim) || !is_free || scene.stance.spared.contains(&claim.name) {
                 continue;
             }
@@ -87,7 +87,8 @@ fn judge<'a>(
     at: usize,
     (machine, claim, node): (&'a Machine<'a>, &'a NodeClaim, &'a Node),
 ) -> Verdict<'a> {
-    let evaluation = Evaluation::of(POLICIES, node, scene.now);
+    let reboots = Reboots::of(claim, &scene.snapshot.settings, scene.now);
+    let evaluation = Evaluation::of(POLICIES, node, &reboots, scene.now);
     let Some(due) = evaluation.due else {
         return Verdict::NotNow(evaluation.next);
     };

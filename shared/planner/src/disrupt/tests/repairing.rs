@@ -8,6 +8,7 @@ use model::{
 use super::*;
 
 mod limits;
+mod rebooting;
 mod refusals;
 
 /// Small nodes with a pod each, which repair may replace.

@@ -10,6 +10,7 @@ pub(super) fn proposal(world: &World) -> ledger::Command {
     let types = command.replacements.iter();
     let mut types = types.map(|one| one.instance_types.clone());
     ledger::Command {
+        reboot: None,
         id: "p".to_owned(),
         reason: command.reason.as_str().to_owned(),
         delete: command.delete,

@@ -27,6 +27,7 @@ pub(super) fn world(method: Method) -> Snapshot {
         .node_claims
         .push(test_world::claim("new", &[INITIALIZED]));
     snapshot.commands = vec![Command {
+        reboot: None,
         id: "c".to_owned(),
         reason: "Underutilized".to_owned(),
         delete: vec![target(&snapshot.node_claims[0])],
@@ -71,6 +72,7 @@ pub(super) fn words(actions: &[Planned]) -> Vec<String> {
         }
         Action::DeleteNodeClaim(target) => format!("delete {}", target.name),
         other @ (Action::Launch(_)
+        | Action::Reboot(_)
         | Action::Evict { .. }
         | Action::DeletePod { .. }
         | Action::Terminate { .. }) => format!("{other}"),
@@ -97,6 +99,7 @@ pub(super) fn apply_marks(snapshot: &mut Snapshot) {
                 claim.status.conditions.extend(update.conditions);
             }
             Action::Launch(_)
+            | Action::Reboot(_)
             | Action::DeleteNodeClaim(_)
             | Action::Evict { .. }
             | Action::DeletePod { .. }

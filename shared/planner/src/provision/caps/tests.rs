@@ -16,6 +16,7 @@ use crate::test_world::{self, claim, now};
 
 fn kind(name: &str, price: i64) -> InstanceType {
     let offering = |zone: &str, price: i64| Offering {
+        unpriced: false,
         capacity_type: CapacityType::OnDemand,
         zone: zone.to_owned(),
         zone_id: String::new(),

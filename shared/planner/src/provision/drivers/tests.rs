@@ -195,6 +195,7 @@ fn a_label_admits_what_it_was_narrowed_to() {
 /// Offerings by zone: price, and whether they are available.
 fn kind(offerings: &[(&str, i64, bool)]) -> InstanceType {
     let offerings = offerings.iter().map(|(zone, price, available)| Offering {
+        unpriced: false,
         capacity_type: CapacityType::OnDemand,
         zone: (*zone).to_owned(),
         zone_id: String::new(),

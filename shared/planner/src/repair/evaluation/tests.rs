@@ -38,14 +38,14 @@ fn gpu(reason: &str, ago: i64) -> Node {
 }
 
 fn due(node: &Node) -> Option<DueRepair<'_>> {
-    Evaluation::of(POLICIES, node, now()).due
+    Evaluation::of(POLICIES, node, &Reboots::default(), now()).due
 }
 
 #[test]
 fn condition_is_tolerated_for_as_long_as_its_policy_says() {
     let lost = |ago| sick("Ready", ConditionStatus::False, "", ago);
     let node = lost(29);
-    let evaluation = Evaluation::of(POLICIES, &node, now());
+    let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
     assert!(evaluation.is_unhealthy && evaluation.due.is_none());
     assert_eq!(evaluation.next, Some(now() + minutes(1)));
     let node = lost(31);
@@ -54,7 +54,7 @@ fn condition_is_tolerated_for_as_long_as_its_policy_says() {
     let silent = sick("Ready", ConditionStatus::Unknown, "", 31);
     assert_eq!(due(&silent).unwrap().drain_bound, Some(minutes(0)));
     let node = sick("StorageReady", ConditionStatus::Unknown, "", 90);
-    let evaluation = Evaluation::of(POLICIES, &node, now());
+    let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
     assert!(!evaluation.is_unhealthy, "no policy is about this status");
 }
 
@@ -62,11 +62,11 @@ fn condition_is_tolerated_for_as_long_as_its_policy_says() {
 fn toleration_does_not_begin_before_the_node_was_created() {
     let mut node = sick("Ready", ConditionStatus::False, "", 120);
     node.created_at = Some(now() - minutes(5));
-    let evaluation = Evaluation::of(POLICIES, &node, now());
+    let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
     assert_eq!(evaluation.due, None);
     assert_eq!(evaluation.next, Some(now() + minutes(25)));
     node.ready.since = None;
-    let evaluation = Evaluation::of(POLICIES, &node, now());
+    let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
     assert_eq!(evaluation.next, Some(now() + minutes(25)));
 }
 
@@ -97,6 +97,7 @@ const fn policy(condition: &'static str, reasons: Reasons, priority: u8) -> Poli
         toleration: SignedDuration::from_mins(10),
         drain_bound: None,
         priority,
+        action: RepairAction::Replace,
     }
 }
 
@@ -115,7 +116,9 @@ fn the_shortest_bound_and_the_highest_priority_of_all_that_is_due_count() {
     ];
     let mut node = sick("StorageReady", ConditionStatus::False, "Full", 60);
     add(&mut node, "KernelReady", ConditionStatus::False, "Oops", 20);
-    let due = Evaluation::of(&policies, &node, now()).due.unwrap();
+    let due = Evaluation::of(&policies, &node, &Reboots::default(), now())
+        .due
+        .unwrap();
     assert_eq!(due.drain_bound, Some(minutes(2)));
     assert_eq!((due.condition, due.reason), ("KernelReady", "Oops"));
     // 50 minutes for storage, and 10 with one priority below for the kernel.
@@ -131,7 +134,10 @@ fn a_priority_is_worth_half_an_hour_of_age() {
     ];
     let urgency = |condition, ago| {
         let node = sick(condition, ConditionStatus::False, "", ago);
-        Evaluation::of(&policies, &node, now()).due.unwrap().urgency
+        Evaluation::of(&policies, &node, &Reboots::default(), now())
+            .due
+            .unwrap()
+            .urgency
     };
     // Due for a minute by the policy of 100, and for 59 minutes by that of 50.
     assert!(urgency("KernelReady", 69) > urgency("StorageReady", 11));
@@ -150,11 +156,76 @@ fn reason_that_no_policy_is_about_is_judged_by_the_fallback() {
     ];
     let due = |reason, ago| {
         let node = gpu(reason, ago);
-        Evaluation::of(&policies, &node, now())
+        Evaluation::of(&policies, &node, &Reboots::default(), now())
             .due
             .map(|due| due.drain_bound)
     };
     assert_eq!(due("XID79", 11), Some(None));
     assert_eq!(due("Unheard", 11), None);
     assert_eq!(due("Unheard", 21), Some(Some(minutes(3))));
+}
+
+/// A node whose NodeClaim may be rebooted.
+fn may_reboot() -> Reboots {
+    Reboots {
+        may_reboot: true,
+        last_ended: None,
+    }
+}
+
+#[test]
+fn errors_that_a_reboot_mends_ask_for_one_until_others_ask_for_more() {
+    let action = |reason: &str, ago, reboots: &Reboots| {
+        let node = gpu(reason, ago);
+        let due = Evaluation::of(POLICIES, &node, reboots, now()).due;
+        due.map(|due| due.action)
+    };
+    use RepairAction::{Reboot, Replace};
+    for reason in ["NvidiaXID46Error", "GPU-XID140-fault"] {
+        assert_eq!(action(reason, 9, &may_reboot()), None, "{reason}");
+        assert_eq!(action(reason, 11, &may_reboot()), Some(Reboot), "{reason}");
+        assert_eq!(action(reason, 31, &may_reboot()), Some(Replace), "{reason}");
+        let off = Reboots::default();
+        assert_eq!(action(reason, 11, &off), Some(Replace), "{reason}");
+    }
+    assert_eq!(action("XID79", 11, &may_reboot()), Some(Replace));
+    assert_eq!(action("XID460", 11, &may_reboot()), None);
+    assert_eq!(action("XID460", 31, &may_reboot()), Some(Replace));
+}
+
+#[test]
+fn repair_that_replaces_the_node_names_what_it_is_replaced_for() {
+    let mut node = gpu("NvidiaXID46Error", 60);
+    add(
+        &mut node,
+        "StorageReady",
+        ConditionStatus::False,
+        "Full",
+        31,
+    );
+    node.conditions.retain(|one| one.kind != "KernelReady");
+    let policies = [
+        policy("Ready", Reasons::Others, 0),
+        Policy {
+            action: RepairAction::Reboot,
+            ..policy("AcceleratedHardwareReady", Reasons::Any, 100)
+        },
+        policy("StorageReady", Reasons::Any, 0),
+    ];
+    let due = Evaluation::of(&policies, &node, &may_reboot(), now()).due;
+    let due = due.unwrap();
+    let selected = (due.action, due.condition);
+    assert_eq!(selected, (RepairAction::Replace, "StorageReady"));
+}
+
+#[test]
+fn conditions_are_tolerated_anew_after_a_reboot() {
+    let reboots = Reboots {
+        last_ended: Some(now() - minutes(9)),
+        ..may_reboot()
+    };
+    let node = gpu("NvidiaXID46Error", 60);
+    let evaluation = Evaluation::of(POLICIES, &node, &reboots, now());
+    assert!(evaluation.is_unhealthy && evaluation.due.is_none());
+    assert_eq!(evaluation.next, Some(now() + minutes(1)));
 }

@@ -20,6 +20,7 @@ fn repaired(bound: Option<i64>) -> Snapshot {
             wanted: Vec::new(),
             evicts: std::collections::BTreeMap::new(),
             repair: Some(Repair {
+                reason: String::new(),
                 condition: "Ready".to_owned(),
                 drain_bound: bound.map(SignedDuration::from_mins),
             }),

@@ -33,7 +33,7 @@ pub(super) fn serve_machines(
     for machine in machines {
         let next = match machine.state {
             MachineState::Booting if machine.joins_at <= client.now => {
-                register(client, &machine.join)?;
+                register(client, &machine)?;
                 client.machines.registered(&machine.join.name, client.now);
                 Some(client.now)
             }
@@ -46,9 +46,10 @@ pub(super) fn serve_machines(
     Ok(due)
 }
 
-fn register(client: &mut Client<'_>, join: &NodeJoin) -> ApiResult<()> {
+fn register(client: &mut Client<'_>, machine: &Machine) -> ApiResult<()> {
+    let join = &machine.join;
     let key = ObjectKey::new("", join.name.as_str());
-    let (spec, status) = (spec(join), status(join, client.now));
+    let (spec, status) = (spec(join), status(machine, client.now));
     match client.get(&NODES, &key) {
         None => {
             let node = json!({
@@ -145,7 +146,9 @@ fn taint(taint: &Taint) -> Value {
     value
 }
 
-fn status(join: &NodeJoin, now: Timestamp) -> Value {
+fn status(machine: &Machine, now: Timestamp) -> Value {
+    let join = &machine.join;
+    let boot_id = format!("{}-{}", join.name, machine.reboots);
     let mut status = json!({
         "capacity": list(&join.capacity),
         "allocatable": list(&join.allocatable),
@@ -158,7 +161,7 @@ fn status(join: &NodeJoin, now: Timestamp) -> Value {
             "architecture": join.architecture, "operatingSystem": "linux",
             "kubeletVersion": VERSION, "kubeProxyVersion": "",
             "containerRuntimeVersion": "containerd://2.1.0", "osImage": "Sandbox Linux",
-            "kernelVersion": "6.12.0", "machineID": "", "systemUUID": "", "bootID": "",
+            "kernelVersion": "6.12.0", "machineID": "", "systemUUID": "", "bootID": boot_id,
         },
         "conditions": [],
     });

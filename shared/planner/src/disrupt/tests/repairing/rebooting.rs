@@ -1,0 +1,138 @@
+//! Nodes that are rebooted in place instead of being replaced.
+
+use api::names::annotation::REBOOTS;
+use model::node_claim::Condition;
+
+use super::*;
+
+/// The first of some nodes shows an error of its GPU for so many minutes, and reboots are on.
+fn failing(nodes: usize, xid: u32, minutes: i64) -> World {
+    world(nodes).with(|snapshot| {
+        let gates = &mut snapshot.settings.feature_gates;
+        gates.insert("RebootForRepair".to_owned(), true);
+        snapshot.nodes[0].conditions.push(NodeCondition {
+            kind: "AcceleratedHardwareReady".to_owned(),
+            status: ConditionStatus::False,
+            reason: format!("NvidiaXID{xid}Error"),
+            since: Some(snapshot.now - SignedDuration::from_mins(minutes)),
+        });
+    })
+}
+
+/// The NodeClaims whose nodes are to reboot, and those that are to go.
+fn taken(world: &World) -> (Vec<String>, Vec<String>) {
+    let names = |targets: Vec<&model::plan::Target>| {
+        let names = targets.into_iter().map(|target| target.name.to_string());
+        names.collect()
+    };
+    let commands = disrupt(&world.0).commands;
+    let reboots = commands.iter().filter_map(|one| one.reboot.as_ref());
+    let deletions = commands.iter().flat_map(|one| &one.delete);
+    (names(reboots.collect()), names(deletions.collect()))
+}
+
+fn reboots(world: &World) -> bool {
+    let (rebooted, deleted) = taken(world);
+    assert!(rebooted.is_empty() || deleted.is_empty());
+    !rebooted.is_empty()
+}
+
+fn rebooted_before(hours: &[i64]) -> impl Fn(&mut Snapshot) {
+    let hours = hours.to_vec();
+    move |snapshot| {
+        let before = |ago: &i64| {
+            let at = snapshot.now - SignedDuration::from_hours(*ago);
+            format!("{at:.0}")
+        };
+        let written = hours.iter().map(before).collect::<Vec<_>>().join(",");
+        let annotations = &mut snapshot.node_claims[0].annotations;
+        annotations.insert(REBOOTS.to_owned(), written);
+    }
+}
+
+fn over(reason: &str, minutes_ago: i64) -> impl Fn(&mut Snapshot) {
+    let reason = reason.to_owned();
+    move |snapshot| {
+        let last_transition = snapshot.now - SignedDuration::from_mins(minutes_ago);
+        snapshot.node_claims[0].status.conditions.push(Condition {
+            kind: "Rebooting".to_owned(),
+            status: ConditionStatus::False,
+            reason: reason.clone(),
+            message: String::new(),
+            last_transition,
+            observed_generation: Some(1),
+        });
+    }
+}
+
+#[test]
+fn error_that_a_reboot_mends_reboots_the_node_and_replaces_nothing() {
+    let sick = failing(1, 46, 11);
+    assert!(reboots(&sick));
+    let command = disrupt(&sick.0).commands.remove(0);
+    assert!(command.replacements.is_empty() && command.evicts.is_empty());
+    assert_eq!(command.savings, model::NanosPerHour(0));
+    assert!(
+        command.because.contains("rebooted in place"),
+        "{}",
+        command.because
+    );
+    let repair = command.repair.unwrap();
+    assert_eq!(repair.reason, "NvidiaXID46Error");
+    assert!(!reboots(&failing(1, 79, 11)), "lost for good");
+    assert!(!reboots(&failing(1, 46, 31)), "a reboot comes too late");
+    let off = |snapshot: &mut Snapshot| {
+        snapshot.settings.feature_gates.remove("RebootForRepair");
+    };
+    let (_, deleted) = taken(&failing(1, 46, 11).with(off));
+    assert_eq!(deleted.len(), 1);
+}
+
+#[test]
+fn third_reboot_within_a_day_is_a_replacement() {
+    assert!(reboots(&failing(1, 46, 11).with(rebooted_before(&[5]))));
+    assert!(!reboots(
+        &failing(1, 46, 11).with(rebooted_before(&[23, 5]))
+    ));
+    assert!(reboots(&failing(1, 46, 11).with(rebooted_before(&[25, 5]))));
+}
+
+#[test]
+fn after_a_reboot_that_failed_the_node_is_replaced() {
+    let (_, deleted) = taken(&failing(1, 46, 11).with(over("RebootFailed", 5)));
+    assert_eq!(deleted.len(), 1);
+    assert!(reboots(
+        &failing(1, 46, 11).with(over("RebootFailed", 1_500))
+    ));
+}
+
+#[test]
+fn condition_that_outlives_a_reboot_is_tolerated_anew() {
+    let after = |minutes| failing(1, 46, 60).with(over("RebootSucceeded", minutes));
+    assert_eq!(taken(&after(9)), (Vec::new(), Vec::new()));
+    assert!(reboots(&after(11)));
+}
+
+#[test]
+fn node_that_reboots_is_no_candidate_and_uses_up_budgets_for_every_reason() {
+    let rebooting = |snapshot: &mut Snapshot| {
+        over("RebootRequested", 1)(snapshot);
+        let conditions = &mut snapshot.node_claims[0].status.conditions;
+        conditions.last_mut().unwrap().status = ConditionStatus::True;
+    };
+    assert_eq!(
+        taken(&failing(1, 46, 11).with(rebooting)),
+        (Vec::new(), Vec::new())
+    );
+    let two = |snapshot: &mut Snapshot| lost(snapshot, 1, 60);
+    let allowed = |nodes: &'static str| {
+        move |snapshot: &mut Snapshot| {
+            snapshot.node_pools[0].disruption.budgets = vec![budget(nodes)];
+        }
+    };
+    let of = |nodes| {
+        let world = failing(10, 46, 11).with(rebooting).with(two);
+        taken(&world.with(allowed(nodes))).1.len()
+    };
+    assert_eq!((of("1"), of("2")), (0, 1));
+}

@@ -1,0 +1,66 @@
+//! Reboots that a node has behind it, which decide whether it may be rebooted again (docs/disruption.md#reboots).
+
+use std::collections::BTreeSet;
+
+use api::{
+    conditions::types::{REBOOT_FAILED, REBOOT_SUCCEEDED, REBOOTING},
+    names::annotation::REBOOTS,
+};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    node::ConditionStatus,
+    node_claim::{Condition, NodeClaim},
+    snapshot::Settings,
+};
+
+/// Reboots of a NodeClaim's node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reboots {
+    /// Whether a policy that asks for a reboot gets one; otherwise the node is replaced.
+    pub(crate) may_reboot: bool,
+    /// End of the last reboot that succeeded: conditions are tolerated anew from then on.
+    pub(crate) last_ended: Option<Timestamp>,
+}
+
+/// Reboots of a NodeClaim count for so long, and a failed one forbids others for so long.
+const COUNTED_FOR: SignedDuration = SignedDuration::from_hours(24);
+/// Reboots of a NodeClaim within that time.
+const REBOOTS_MAX: usize = 2;
+
+impl Reboots {
+    pub(crate) fn of(claim: &NodeClaim, settings: &Settings, now: Timestamp) -> Self {
+        let is_on = settings.feature_gates.get("RebootForRepair") == Some(&true);
+        let last = claim.condition(REBOOTING);
+        let last = last.filter(|last| last.status == ConditionStatus::False);
+        let ended = |reason: &str| {
+            let ended = last.filter(|last| last.reason == reason);
+            ended.map(|last: &Condition| last.last_transition)
+        };
+        let has_failed = ended(REBOOT_FAILED).is_some_and(|at| counts(at, now));
+        Self {
+            may_reboot: is_on && !has_failed && counted(claim, now).count() < REBOOTS_MAX,
+            last_ended: ended(REBOOT_SUCCEEDED),
+        }
+    }
+}
+
+/// The annotation that counts a reboot of that instant with the others; counting it twice changes nothing.
+pub(crate) fn with_another(claim: &NodeClaim, at: Timestamp, now: Timestamp) -> String {
+    let all: BTreeSet<String> = counted(claim, now)
+        .chain([at])
+        .map(|at| format!("{at:.0}"))
+        .collect();
+    all.into_iter().collect::<Vec<_>>().join(",")
+}
+
+/// Instants of reboots that still count. What cannot be read counts as none: at worst a node is rebooted once more.
+fn counted(claim: &NodeClaim, now: Timestamp) -> impl Iterator<Item = Timestamp> {
+    let written = claim.annotations.get(REBOOTS).map(String::as_str);
+    let instants = written.unwrap_or_default().split(',');
+    let instants = instants.filter_map(|text| text.parse::<Timestamp>().ok());
+    instants.filter(move |at| counts(*at, now))
+}
+
+fn counts(at: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(at) < COUNTED_FOR
+}

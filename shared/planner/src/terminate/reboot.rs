@@ -1,0 +1,409 @@
+//! Nodes that are rebooted in place: pods leave, EC2 is asked, the node comes back under another boot (docs/disruption.md#reboots).
+//!
+//! The condition `Rebooting` of a NodeClaim and its annotations are the whole state, whoever asked for the reboot. Nothing waits here: a
+//! step that must wait says when to look again.
+
+mod bound;
+
+use api::{
+    conditions::{
+        ConditionStatus as Status,
+        types::{
+            DISRUPTION_REASON, INITIALIZED, REBOOT_FAILED, REBOOT_ISSUED, REBOOT_REQUESTED,
+            REBOOT_SUCCEEDED, REBOOTING,
+        },
+    },
+    names::{annotation, label, taint},
+};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    Action, InstanceId, Snapshot,
+    node::{ConditionStatus, Node},
+    node_claim::{Condition, NodeClaim},
+    plan::{NodeClaimUpdate, NodeUpdate},
+    taint::{Taint, TaintEffect},
+};
+
+pub(super) use self::bound::deadline;
+use self::bound::{Bound, bound};
+use super::{drain::Drain, update_of};
+use crate::{
+    by_instance::{ByInstance, instance_of},
+    claim_conditions::{changed, is_needed},
+    decision::{Decision, Note},
+    lifecycle::target,
+    managed::is_ours,
+    pods_of_nodes::PodsOfNodes,
+    repair::Mode,
+};
+
+/// The next step of every node that reboots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reboots {
+    pub decision: Decision,
+    /// Reboots that EC2 is to be asked for.
+    pub calls: Vec<RebootCall>,
+}
+
+/// A reboot that EC2 is to be asked for, once `first` is written: of two that come to it, one writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RebootCall {
+    pub claim: NodeClaim,
+    pub instance: InstanceId,
+    pub first: NodeClaimUpdate,
+}
+
+/// Why a reboot did not come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// The request cannot be read.
+    Invalid,
+    /// EC2 does not reboot the instance.
+    Refused,
+    /// The node did not come back.
+    Lost,
+}
+
+/// A scheduler that has not seen the taint yet may bind a pod for this long.
+const SETTLING: SignedDuration = SignedDuration::from_secs(5);
+/// Pods that leave wake the terminator themselves.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(15);
+/// A boot that the relay does not tell of is seen then.
+const WATCH_AGAIN: SignedDuration = SignedDuration::from_secs(60);
+/// EC2 reboots an instance by force after four minutes; a call whose answer was lost may have been obeyed.
+const CALL_AGAIN: SignedDuration = SignedDuration::from_secs(60);
+/// Time in which EC2 must take a call.
+const CALLED_WITHIN: SignedDuration = SignedDuration::from_mins(5);
+/// Time from the call in which the node must be back.
+const BACK_WITHIN: SignedDuration = SignedDuration::from_mins(20);
+
+pub fn reboot(snapshot: &Snapshot) -> Reboots {
+    let mut reboots = Reboots::default();
+    let mut concerned = snapshot
+        .node_claims
+        .iter()
+        .filter(|claim| is_ours(claim) && claim.deleted_at.is_none())
+        .filter(|claim| claim.condition(REBOOTING).is_some())
+        .peekable();
+    if concerned.peek().is_none() {
+        return reboots;
+    }
+    let (nodes, pods) = (ByInstance::of_nodes(snapshot), PodsOfNodes::new(snapshot));
+    for claim in concerned {
+        let Some(condition) = claim.condition(REBOOTING) else {
+            continue;
+        };
+        let episode = Episode {
+            snapshot,
+            claim,
+            condition,
+            node: nodes.only(&claim.status.provider_id),
+        };
+        match (condition.status, condition.reason.as_str()) {
+            (ConditionStatus::True, REBOOT_REQUESTED) => episode.requested(&pods, &mut reboots),
+            (ConditionStatus::True, REBOOT_ISSUED) => episode.issued(&mut reboots),
+            (ConditionStatus::False, _) => episode.over(&mut reboots),
+            _ => {}
+        }
+    }
+    reboots
+}
+
+/// What the NodeClaim says once EC2 has taken the call.
+pub fn reboot_issued(claim: &NodeClaim, now: Timestamp) -> NodeClaimUpdate {
+    changed(claim, now, |conditions| {
+        let message = claim.condition(REBOOTING);
+        let message = message.map_or("", |requested| requested.message.as_str());
+        conditions.set(REBOOTING, Status::True, REBOOT_ISSUED, message);
+        conditions.set_unknown(INITIALIZED, "Rebooting", "The node reboots");
+    })
+}
+
+/// What becomes of a node that EC2 refuses to reboot, for this cause.
+pub fn reboot_refused(snapshot: &Snapshot, claim: &NodeClaim, cause: &str) -> Reboots {
+    let mut reboots = Reboots::default();
+    if let Some(condition) = claim.condition(REBOOTING) {
+        let nodes = ByInstance::of_nodes(snapshot);
+        let episode = Episode {
+            snapshot,
+            claim,
+            condition,
+            node: nodes.only(&claim.status.provider_id),
+        };
+        episode.fail(Failure::Refused, cause, &mut reboots);
+    }
+    reboots
+}
+
+/// One reboot of a node.
+struct Episode<'a> {
+    snapshot: &'a Snapshot,
+    claim: &'a NodeClaim,
+    condition: &'a Condition,
+    node: Option<&'a Node>,
+}
+
+impl<'a> Episode<'a> {
+    /// Pods leave, as far as they can in time; then EC2 is asked.
+    fn requested(&self, pods: &PodsOfNodes<'a>, reboots: &mut Reboots) {
+        let now = self.snapshot.now;
+        let bound = match bound(self.claim) {
+            Ok(bound) => bound,
+            Err(cause) => return self.fail(Failure::Invalid, &cause, reboots),
+        };
+        if self.has_rebooted() {
+            return self.act(reboot_issued(self.claim, now), reboots);
+        }
+        let Some(node) = self.node else {
+            // It is deleted, or comes back by another name, in its own time.
+            return reboots.decision.look_again(after(now, WATCH_AGAIN));
+        };
+        if !node
+            .taints
+            .iter()
+            .any(|taint| taint.key == taint::REBOOTING)
+        {
+            let taints = node.taints.iter().cloned().chain([rebooting()]);
+            self.retaint(node, taints.collect(), reboots);
+        }
+        if let Some(again) = self.drain(node, bound, pods, &mut reboots.decision) {
+            return reboots.decision.look_again(again);
+        }
+        if !self
+            .claim
+            .annotations
+            .contains_key(annotation::REBOOT_PRE_BOOT_ID)
+        {
+            let boot_id = node.boot_id.clone();
+            self.act(
+                self.noting(annotation::REBOOT_PRE_BOOT_ID, boot_id),
+                reboots,
+            );
+            return reboots.decision.look_again(now);
+        }
+        self.call(reboots);
+    }
+
+    /// Asks pods to leave; until when they may, where some are left.
+    fn drain(
+        &self,
+        node: &Node,
+        bound: Bound,
+        pods: &PodsOfNodes<'a>,
+        decision: &mut Decision,
+    ) -> Option<Timestamp> {
+        let now = self.snapshot.now;
+        let requested_at = self.condition.last_transition;
+        let until = match bound {
+            Bound::Within(SignedDuration::ZERO) => return None,
+            Bound::Within(bound) => after(requested_at, bound.max(SETTLING)),
+            Bound::Never => Timestamp::MAX,
+        };
+        if until <= now {
+            return None;
+        }
+        let drain = Drain::of(self.snapshot, pods.of(node), None, None);
+        drain.act(node, decision);
+        let settled = after(requested_at, SETTLING);
+        match drain.waits() {
+            true => Some(until.min(after(now, LOOK_AGAIN))),
+            false => (settled > now).then_some(settled),
+        }
+    }
+
+    fn call(&self, reboots: &mut Reboots) {
+        let now = self.snapshot.now;
+        let first = self.instant(annotation::REBOOT_FIRST_CALL);
+        if first.is_some_and(|first| after(first, CALLED_WITHIN) <= now) {
+            let cause = "EC2 took no request to reboot the instance within 5 minutes";
+            return self.fail(Failure::Refused, cause, reboots);
+        }
+        let last = self.instant(annotation::REBOOT_LAST_CALL);
+        let again = last.map(|last| after(last, CALL_AGAIN));
+        if let Some(again) = again.filter(|again| *again > now) {
+            return reboots.decision.look_again(again);
+        }
+        let Some(instance) = instance_of(&self.claim.status.provider_id) else {
+            let cause = "the NodeClaim names no instance";
+            return self.fail(Failure::Refused, cause, reboots);
+        };
+        let text = format!("{now:.0}");
+        let mut update = self.noting(annotation::REBOOT_LAST_CALL, text.clone());
+        if first.is_none() {
+            let first = annotation::REBOOT_FIRST_CALL.to_owned();
+            update.set_annotations.insert(first, text);
+        }
+        reboots.calls.push(RebootCall {
+            claim: self.claim.clone(),
+            instance,
+            first: update,
+        });
+    }
+
+    /// The node is awaited under another boot.
+    fn issued(&self, reboots: &mut Reboots) {
+        let now = self.snapshot.now;
+        let issued_at = self.issued_at();
+        if let Some(node) = self.node {
+            if node.labels.contains_key(label::INITIALIZED) && !self.claim.is_true(INITIALIZED) {
+                let update = NodeUpdate {
+                    resource_version: node.resource_version.clone(),
+                    remove_labels: vec![label::INITIALIZED.to_owned()],
+                    ..update_of(node)
+                };
+                let because = format!("node {} reboots", node.name);
+                reboots.decision.act(Action::UpdateNode(update), because);
+            }
+            if self.has_rebooted() && self.untaint(node, reboots) {
+                let text = "New boot observed (bootID changed); awaiting node readiness";
+                let note = Note::normal(self.claim, "RebootObserved", text);
+                reboots.decision.notes.push(note);
+            }
+            if self.has_rebooted() && node.ready.status == ConditionStatus::True {
+                let message = "node rebooted and rejoined the cluster";
+                self.act(self.ended(REBOOT_SUCCEEDED, message), reboots);
+                return reboots.decision.look_again(now);
+            }
+        }
+        let last = after(issued_at, BACK_WITHIN);
+        if last <= now {
+            let cause = "the node did not come back within 20 minutes";
+            return self.fail(Failure::Lost, cause, reboots);
+        }
+        reboots
+            .decision
+            .look_again(last.min(after(now, WATCH_AGAIN)));
+    }
+
+    /// Takes away the marks of a reboot that is over. A node that is gone for good is deleted, and replaced as its pods need it.
+    fn over(&self, reboots: &mut Reboots) {
+        if let Some(node) = self.node {
+            self.untaint(node, reboots);
+        }
+        if let Some(result) = self.claim.annotations.get(annotation::REBOOT_FAILED) {
+            let because = format!("NodeClaim {} failed to reboot: {result}", self.claim.name);
+            let deletion = Action::DeleteNodeClaim(target(self.claim));
+            return reboots.decision.act(deletion, because);
+        }
+        let marks = [
+            annotation::REBOOT_PRE_BOOT_ID,
+            annotation::REBOOT_GRACE_PERIOD,
+            annotation::REBOOT_FIRST_CALL,
+            annotation::REBOOT_LAST_CALL,
+        ];
+        let marks = marks.into_iter().map(str::to_owned);
+        let marks = marks.filter(|name| self.claim.annotations.contains_key(name));
+        let update = NodeClaimUpdate {
+            remove_annotations: marks.collect(),
+            ..crate::lifecycle::update_of(self.claim)
+        };
+        self.act(update, reboots);
+    }
+
+    /// Ends a reboot that did not come to its end. Where nodes are repaired, a node that still runs is left to that, which replaces it
+    /// first; a request that cannot be read costs nothing.
+    fn fail(&self, failure: Failure, cause: &str, reboots: &mut Reboots) {
+        let is_repaired = Mode::of(&self.snapshot.settings) == Mode::Voluntary;
+        let goes = match failure {
+            Failure::Invalid => false,
+            Failure::Refused => !is_repaired,
+            Failure::Lost => true,
+        };
+        if let Some(node) = self.node {
+            self.untaint(node, reboots);
+        }
+        let mut update = self.ended(REBOOT_FAILED, cause);
+        if goes {
+            let failed = annotation::REBOOT_FAILED.to_owned();
+            update.set_annotations.insert(failed, cause.to_owned());
+        }
+        self.act(update, reboots);
+        reboots.decision.look_again(self.snapshot.now);
+        let note = Note::warning(self.claim, "RebootFailed", cause);
+        reboots.decision.notes.push(note);
+    }
+
+    /// The end of the episode, as the NodeClaim shows it. Its annotations go later: without them nobody could tell how it went.
+    fn ended(&self, reason: &str, message: &str) -> NodeClaimUpdate {
+        changed(self.claim, self.snapshot.now, |conditions| {
+            conditions.set(REBOOTING, Status::False, reason, message);
+            // Nothing's readiness depends on it, so it can always be cleared.
+            let _ = conditions.clear(DISRUPTION_REASON);
+        })
+    }
+
+    fn has_rebooted(&self) -> bool {
+        let before = self.claim.annotations.get(annotation::REBOOT_PRE_BOOT_ID);
+        self.node
+            .zip(before)
+            .is_some_and(|(node, before)| !node.boot_id.is_empty() && node.boot_id != *before)
+    }
+
+    /// When EC2 was asked; for what others asked of it, when the node stopped to count as initialized.
+    fn issued_at(&self) -> Timestamp {
+        let uninitialized = self.claim.condition(INITIALIZED);
+        let uninitialized = uninitialized.map(|condition| condition.last_transition);
+        let asked = self.instant(annotation::REBOOT_LAST_CALL);
+        asked
+            .or(uninitialized)
+            .unwrap_or(self.condition.last_transition)
+    }
+
+    fn instant(&self, annotation: &str) -> Option<Timestamp> {
+        self.claim.annotations.get(annotation)?.parse().ok()
+    }
+
+    fn noting(&self, annotation: &str, value: String) -> NodeClaimUpdate {
+        let mut update = crate::lifecycle::update_of(self.claim);
+        update.set_annotations.insert(annotation.to_owned(), value);
+        update
+    }
+
+    fn act(&self, update: NodeClaimUpdate, reboots: &mut Reboots) {
+        if is_needed(&update) {
+            let because = format!("NodeClaim {} reboots", self.claim.name);
+            reboots
+                .decision
+                .act(Action::UpdateNodeClaim(update), because);
+        }
+    }
+
+    /// Takes the taint of reboots from the node; whether it had it.
+    fn untaint(&self, node: &Node, reboots: &mut Reboots) -> bool {
+        let others = node.taints.iter();
+        let others: Vec<Taint> = others
+            .filter(|taint| taint.key != taint::REBOOTING)
+            .cloned()
+            .collect();
+        let had_it = others.len() < node.taints.len();
+        if had_it {
+            self.retaint(node, others, reboots);
+        }
+        had_it
+    }
+
+    fn retaint(&self, node: &Node, taints: Vec<Taint>, reboots: &mut Reboots) {
+        let update = NodeUpdate {
+            resource_version: node.resource_version.clone(),
+            taints: Some(taints),
+            ..update_of(node)
+        };
+        let because = format!("node {} reboots", node.name);
+        reboots.decision.act(Action::UpdateNode(update), because);
+    }
+}
+
+fn rebooting() -> Taint {
+    Taint {
+        key: taint::REBOOTING.to_owned(),
+        value: String::new(),
+        effect: TaintEffect::NoSchedule,
+    }
+}
+
+fn after(at: Timestamp, time: SignedDuration) -> Timestamp {
+    at.saturating_add(time).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! How long the pods of a node that reboots may take to leave.
+
+use api::{
+    duration::parse_go_duration,
+    names::annotation::{REBOOT_FAILED, REBOOT_GRACE_PERIOD},
+};
+use jiff::{SignedDuration, Timestamp};
+use model::node_claim::NodeClaim;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    Within(SignedDuration),
+    /// The reboot waits for them, however long that takes.
+    Never,
+}
+
+/// The bound of the NodeClaim's annotation, or what is wrong with it.
+pub(super) fn bound(claim: &NodeClaim) -> Result<Bound, String> {
+    let Some(written) = claim.annotations.get(REBOOT_GRACE_PERIOD) else {
+        return Ok(Bound::Never);
+    };
+    match parse_go_duration(written) {
+        Some(bound) if !bound.is_negative() => Ok(Bound::Within(bound)),
+        Some(_) | None => Err(format!(
+            "annotation {REBOOT_GRACE_PERIOD} is \"{written}\": expected a duration such as 10m0s, not below zero"
+        )),
+    }
+}
+
+/// When the pods of a NodeClaim that is deleted because its reboot failed may be removed by force.
+pub(in crate::terminate) fn deadline(claim: &NodeClaim) -> Option<Timestamp> {
+    claim.annotations.get(REBOOT_FAILED)?;
+    match bound(claim) {
+        Ok(Bound::Within(bound)) => claim.deleted_at?.checked_add(bound).ok(),
+        Ok(Bound::Never) | Err(_) => None,
+    }
+}

@@ -1,0 +1,67 @@
+//! Reboots in place: EC2 is asked once the NodeClaim says that it is, and what it answers is written there.
+
+use executor::Executor;
+use model::journal::{Line, Subject};
+use planner::RebootCall;
+use ports::CloudError;
+
+use super::LOOK_AGAIN;
+use crate::{
+    Report, TurnError, apply::apply, events, lane::Turn, lifecycle::target_of, observe::Observed,
+};
+
+/// Asks EC2 to reboot these instances. One that it refuses holds up no other.
+pub(super) async fn call(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &Observed,
+    calls: &[RebootCall],
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    for call in calls {
+        let about = target_of(&call.claim);
+        let noted = turn.api.update_node_claim(&call.first).await;
+        let Some(claim) = report.isolate(&about, noted)? else {
+            continue;
+        };
+        let asked = turn.world.cloud.reboot(turn.cluster, &call.instance).await;
+        report.look_again(turn.world.clock.now() + LOOK_AGAIN);
+        match asked {
+            Ok(()) => {
+                let text = format!("reboot {} of nodeclaim/{}", call.instance, claim.name);
+                let about_claim = [Subject::NodeClaim(claim.name.clone())];
+                report.planned.push(Line::new(text, about_claim));
+                let issued = planner::reboot_issued(&claim, turn.world.clock.now());
+                let written = turn.api.update_node_claim(&issued).await;
+                report.isolate(&about, written)?;
+            }
+            // Asking again cannot help.
+            Err(error) if is_final(&error) => {
+                let cause = format!("EC2 does not reboot instance {}: {error}", call.instance);
+                let refused = planner::reboot_refused(&observed.snapshot, &claim, &cause);
+                let actions = &refused.decision.plan.actions;
+                report.plan(actions);
+                apply(turn, executor, observed, actions, report).await?;
+                let said = events::of_notes(&refused.decision.notes, turn.now);
+                events::post(turn, &said, report).await;
+            }
+            Err(error) => report
+                .problems
+                .push(format!("reboot of {}: {error}", call.instance)),
+        }
+    }
+    Ok(())
+}
+
+fn is_final(error: &CloudError) -> bool {
+    match error {
+        CloudError::NotFound { .. } | CloudError::Denied { .. } | CloudError::Invalid { .. } => {
+            true
+        }
+        CloudError::NoCapacity { .. }
+        | CloudError::Throttled { .. }
+        | CloudError::Postponed { .. }
+        | CloudError::NotSent { .. }
+        | CloudError::Unknown { .. } => false,
+    }
+}

@@ -1,0 +1,178 @@
+//! Nodes whose GPU shows an error that a reboot mends are rebooted in place (`awsFeatureGates.rebootForRepair`).
+
+use api::conditions::types::{INITIALIZED, REBOOTING};
+use fakes::{Protection, World};
+use model::{
+    InstanceId,
+    node::{ConditionStatus, NodeCondition},
+    node_claim::NodeClaim,
+};
+use serde_json::json;
+use stories::{Relay, Rig, all_bound, consistent, secs, settled};
+
+use crate::{told, unmarked, wait};
+
+/// Three nodes with a pod each; the GPU of the first fails from now on.
+async fn failing() -> (Rig, NodeClaim) {
+    let mut rig = Rig::new(Relay::Watching);
+    rig.sim.with(|world| {
+        let entry = world.registry[0].body.as_mut().unwrap();
+        entry["settings"] = json!({
+            "featureGates": {"NodeRepair": true},
+            "awsFeatureGates": {"rebootForRepair": true},
+        });
+        world.catalog.retain(|kind| kind.name == "m5.large");
+    });
+    rig.pass(secs(150)).await;
+    rig.scale(3);
+    wait(&mut rig, 180, all_bound).await;
+    rig.pass(secs(30)).await;
+    let sick = rig.sim.with(|world| {
+        let (name, node) = world.api.nodes.iter_mut().next().unwrap();
+        node.conditions.push(NodeCondition {
+            kind: "AcceleratedHardwareReady".into(),
+            status: ConditionStatus::False,
+            reason: "NvidiaXID46Error".into(),
+            since: Some(world.now),
+        });
+        let name = name.clone();
+        let mut claims = world.api.node_claims.values();
+        let claim = claims.find(|claim| claim.status.node_name.as_ref() == Some(&name));
+        claim.cloned().unwrap()
+    });
+    (rig, sick)
+}
+
+fn reboots(world: &World, sick: &NodeClaim) -> usize {
+    let id = sick.status.provider_id.rsplit('/').next();
+    let id = InstanceId::from(id.unwrap());
+    world.account.reboots.get(&id).map_or(0, Vec::len)
+}
+
+fn reason(world: &World, sick: &NodeClaim) -> Option<String> {
+    let claim = world.api.node_claims.get(&sick.name)?;
+    Some(claim.condition(REBOOTING)?.reason.clone())
+}
+
+#[tokio::test]
+async fn node_is_emptied_rebooted_and_serves_again_and_no_other_is_bought() {
+    let (mut rig, sick) = failing().await;
+    let bought = rig.sim.with(|world| world.account.requests.len());
+    rig.pass(secs(580)).await;
+    assert_eq!(
+        rig.sim.with(|world| reason(world, &sick)),
+        None,
+        "ten minutes are tolerated"
+    );
+    let requested = |world: &mut World| reason(world, &sick).is_some();
+    wait(&mut rig, 90, requested).await;
+    rig.sim.with(|world| {
+        let claim = &world.api.node_claims[&sick.name];
+        let bound = claim
+            .annotations
+            .get("karpenter.sh/reboot-termination-grace-period");
+        assert_eq!(bound.map(String::as_str), Some("10m0s"));
+        assert!(claim.is_true("DisruptionReason"));
+    });
+    wait(&mut rig, 120, |world| reboots(world, &sick) == 1).await;
+    rig.pass(secs(20)).await;
+    rig.sim.with(|world| {
+        let claim = &world.api.node_claims[&sick.name];
+        assert!(!claim.is_true(INITIALIZED));
+        let node = &world.api.nodes[claim.status.node_name.as_ref().unwrap()];
+        assert!(!node.labels.contains_key("karpenter.sh/initialized"));
+    });
+    let succeeded = |world: &mut World| reason(world, &sick).as_deref() == Some("RebootSucceeded");
+    wait(&mut rig, 180, succeeded).await;
+    wait(&mut rig, 120, |world| {
+        let claim = &world.api.node_claims[&sick.name];
+        claim.is_true(INITIALIZED) && all_bound(world)
+    })
+    .await;
+    rig.pass(secs(120)).await;
+    let requests = rig.sim.with(|world| world.account.requests.len());
+    let story = format!("pods wait for the node to return: {:#?}", rig.transcript);
+    assert_eq!(requests, bought, "{story}");
+    rig.sim.with(|world| {
+        assert_eq!(reboots(world, &sick), 1);
+        let claim = &world.api.node_claims[&sick.name];
+        assert_eq!(claim.uid, sick.uid);
+        let left = claim
+            .annotations
+            .keys()
+            .filter(|key| key.contains("reboot"));
+        assert_eq!(left.collect::<Vec<_>>(), ["whittle.sh/reboots"]);
+        assert_eq!(told(world, "RebootObserved").len(), 1);
+        let counted: Vec<String> = world.metrics.iter().map(|one| format!("{one:?}")).collect();
+        for name in [
+            "karpenter_nodes_reboots_total",
+            "karpenter_nodes_reboot_duration_seconds",
+            "karpenter_nodes_reboot_recovery_duration_seconds",
+        ] {
+            let own = counted.iter().filter(|text| text.contains(name));
+            assert_eq!(own.count(), 1, "{name}: {counted:#?}");
+        }
+    });
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
+    assert_eq!(rig.errors, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn node_that_ec2_does_not_reboot_is_replaced_first() {
+    let (mut rig, sick) = failing().await;
+    rig.sim.with(|world| {
+        let id = sick.status.provider_id.rsplit('/').next().unwrap();
+        let protected = &mut world.account.protected;
+        protected.insert(id.into(), Protection::Unauthorized);
+    });
+    rig.pass(secs(580)).await;
+    let failed = |world: &mut World| reason(world, &sick).as_deref() == Some("RebootFailed");
+    wait(&mut rig, 240, failed).await;
+    rig.sim.with(|world| {
+        assert_eq!(told(world, "RebootFailed").len(), 1);
+        assert_eq!(reboots(world, &sick), 0);
+        world.account.protected.clear();
+    });
+    let replaced = |world: &mut World| !world.api.node_claims.contains_key(&sick.name);
+    wait(&mut rig, 600, replaced).await;
+    wait(&mut rig, 120, all_bound).await;
+    rig.pass(secs(60)).await;
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
+}
+
+#[tokio::test]
+async fn node_that_does_not_come_back_is_deleted_after_twenty_minutes() {
+    let (mut rig, sick) = failing().await;
+    rig.pass(secs(580)).await;
+    wait(&mut rig, 240, |world| reboots(world, &sick) == 1).await;
+    rig.sim.with(|world| {
+        let name = sick.status.node_name.clone().unwrap();
+        world.api.silent.insert(name);
+    });
+    rig.pass(secs(1_190)).await;
+    let lives = |world: &mut World| {
+        let claim = world.api.node_claims.get(&sick.name);
+        claim.is_some_and(|claim| claim.deleted_at.is_none())
+    };
+    assert!(rig.sim.with(lives));
+    wait(&mut rig, 120, |world| !lives(world)).await;
+    wait(&mut rig, 900, all_bound).await;
+    let gone = |world: &mut World| !world.api.node_claims.contains_key(&sick.name);
+    wait(&mut rig, 900, gone).await;
+    assert!(rig.sim.with(consistent));
+}
+
+#[tokio::test]
+async fn reboot_goes_on_after_a_turn_that_died_with_ec2s_answer() {
+    let (mut rig, sick) = failing().await;
+    rig.pass(secs(580)).await;
+    rig.sim.with(|world| world.fuse_after = Some("reboot"));
+    wait(&mut rig, 240, |world| reboots(world, &sick) == 1).await;
+    let succeeded = |world: &mut World| reason(world, &sick).as_deref() == Some("RebootSucceeded");
+    wait(&mut rig, 300, succeeded).await;
+    assert_eq!(
+        rig.sim.with(|world| reboots(world, &sick)),
+        1,
+        "EC2 was not asked again"
+    );
+}
