@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use model::{
     CapacityType, NodePoolName, labels,
     ledger::{Intent, OfferingKey},
+    node::Node,
     node_claim::NodeClaim,
     pod::Pod,
     quantity::Quantity,
@@ -101,5 +102,14 @@ fn used(world: &World, pool: &str) -> i64 {
         0 => LARGEST,
         cpu => cpu,
     });
-    each.chain(in_flight.map(|_| LARGEST)).sum()
+    // As long as its instance is not collected, also where a person removed its NodeClaim by force.
+    let is_orphan = |node: &&Node| {
+        let mut claims = world.api.node_claims.values();
+        let of = node.labels.get(labels::NODE_POOL);
+        of.is_some_and(|of| of == pool)
+            && !claims.any(|claim| claim.status.provider_id == node.provider_id)
+    };
+    let orphans = world.api.nodes.values().filter(is_orphan);
+    let orphans = orphans.map(|node| node.capacity.get("cpu"));
+    each.chain(in_flight.map(|_| LARGEST)).chain(orphans).sum()
 }
