@@ -9,6 +9,7 @@ use model::{NodeClaimName, NodePoolName, labels, ledger::CommandState, node_clai
 
 use super::{
     Laws,
+    people::SKEW,
     state::{EACH, SETTLED},
 };
 use crate::{rows, script::WINDOW};
@@ -18,18 +19,22 @@ impl Laws {
         let now = world.now;
         for (name, pool) in &world.api.node_pools {
             let total = || initialized(world, name);
-            let budgets = pool.spec.disruption.budgets.iter();
-            let least = budgets
-                .filter(|budget| is_in_force(budget, now))
-                .filter_map(|budget| allowed(&budget.nodes, total))
-                .min();
+            let least_at = |at| {
+                let budgets = pool.spec.disruption.budgets.iter();
+                budgets
+                    .filter(|budget| is_in_force(budget, at))
+                    .filter_map(|budget| allowed(&budget.nodes, total))
+                    .min()
+                    .unwrap_or(i64::MAX)
+            };
+            // By a clock that is fast a window has closed already.
+            let least = least_at(now).max(least_at(now + SKEW));
             let past = self.budgets.entry(name.as_str().into()).or_default();
             // It held until a second ago.
             if let Some((at, _)) = past.last_mut() {
                 *at = now - EACH;
             }
             // What held last, and when.
-            let least = least.unwrap_or(i64::MAX);
             past.retain(|(_, nodes)| *nodes != least);
             past.push((now, least));
             past.retain(|(at, _)| now.duration_since(*at) < SETTLED);
