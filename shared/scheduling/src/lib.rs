@@ -10,6 +10,7 @@ mod bits;
 mod bound;
 mod catalog;
 mod claim;
+mod devices;
 mod explain;
 mod go_sort;
 mod groundwork;
