@@ -125,7 +125,7 @@ impl<'a> Rules<'a> {
         }
         if pod.resource_claims && !self.snapshot.settings.device_claims {
             return Some(
-                "uses resource claims (dynamic resource allocation), which are not supported"
+                "uses resource claims (dynamic resource allocation), which the cluster's settings ignore (ignoreDRARequests)"
                     .to_owned(),
             );
         }

@@ -24,6 +24,8 @@ pub(crate) struct Usage {
 /// Devices that are tried for the claims of one pod on one node. Searches that go on longer than that have found no way through
 /// constraints that few devices can meet.
 const ATTEMPTS_MAX: u32 = 20_000;
+/// Devices of one claim, as Kubernetes bounds them.
+const DEVICES_MAX: usize = 32;
 
 impl Usage {
     /// Drivers of what is taken.
@@ -60,8 +62,14 @@ struct Chosen {
     step: Step,
     alternative: usize,
     device: usize,
-    /// `None`: all of it.
-    part: Option<BTreeMap<String, i64>>,
+    taken: Taken,
+}
+
+#[derive(Clone)]
+enum Taken {
+    Whole,
+    /// A part of a shared device, with what was taken of it before.
+    Part(Option<BTreeMap<String, i64>>),
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -176,7 +184,14 @@ impl Search<'_, '_> {
     /// Takes a device for a request, if it is free and no constraint of the claim speaks against it.
     fn choose(&mut self, step: Step, alternative: usize, device: usize) -> bool {
         self.attempts = self.attempts.saturating_sub(1);
-        if self.attempts == 0 || !self.meets_constraints(step, alternative, device) {
+        let of_claim = self
+            .chosen
+            .iter()
+            .filter(|one| one.step.claim == step.claim);
+        if self.attempts == 0
+            || of_claim.count() >= DEVICES_MAX
+            || !self.meets_constraints(step, alternative, device)
+        {
             return false;
         }
         let Some(wanted) = self.alternative(step, alternative) else {
@@ -188,48 +203,42 @@ impl Search<'_, '_> {
         if self.usage.whole.contains(&device) {
             return false;
         }
-        let part = if known.is_shared {
-            let Some(part) = part(known, wanted) else {
+        let taken = if known.is_shared {
+            let used = self.usage.parts.get(&device);
+            let part = part(known, wanted);
+            let Some(part) = part.filter(|part| has_room(known, used, part)) else {
                 return false;
             };
-            let used = self.usage.parts.get(&device);
-            if !has_room(known, used, &part) {
-                return false;
-            }
+            let before = used.cloned();
             let used = self.usage.parts.entry(device).or_default();
-            for (name, amount) in &part {
-                *used.entry(name.clone()).or_default() += amount;
+            for (name, amount) in part {
+                *used.entry(name).or_default() += amount;
             }
-            Some(part)
+            Taken::Part(before)
         } else {
-            if !has_capacity(known, wanted) || self.usage.parts.contains_key(&device) {
+            if !has_capacity(known, wanted) {
                 return false;
             }
             self.usage.whole.insert(device);
-            None
+            Taken::Whole
         };
         self.chosen.push(Chosen {
             step,
             alternative,
             device,
-            part,
+            taken,
         });
         true
     }
 
     fn undo(&mut self, to: usize) {
+        let Usage { whole, parts } = &mut self.usage;
         for chosen in self.chosen.drain(to..).rev() {
-            let Some(part) = chosen.part else {
-                self.usage.whole.remove(&chosen.device);
-                continue;
+            match chosen.taken {
+                Taken::Whole => whole.remove(&chosen.device),
+                Taken::Part(None) => parts.remove(&chosen.device).is_some(),
+                Taken::Part(Some(before)) => parts.insert(chosen.device, before).is_some(),
             };
-            if let Some(used) = self.usage.parts.get_mut(&chosen.device) {
-                for (name, amount) in &part {
-                    if let Some(used) = used.get_mut(name) {
-                        *used -= amount;
-                    }
-                }
-            }
         }
     }
 

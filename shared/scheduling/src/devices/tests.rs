@@ -467,3 +467,46 @@ fn node_is_told_which_drivers_it_waits_for() {
         .collect();
     assert_eq!(drivers, [GPU]);
 }
+
+#[test]
+fn claim_has_no_more_devices_than_kubernetes_allows() {
+    let with = |count| {
+        let mut scene = waiting(one(count), 1);
+        scene.types[3].devices = gpus(40, "L4");
+        scene.solve().new_nodes.len()
+    };
+    assert_eq!([32, 33].map(with), [1, 0]);
+}
+
+#[test]
+fn device_that_was_tried_in_vain_makes_no_node_wait_for_its_driver() {
+    let mut spec = claim(&[
+        ("any", alternative("net", 1)),
+        ("gpu", alternative("gpu", 1)),
+    ]);
+    spec.requests[0].alternatives = vec![
+        DeviceAlternative {
+            name: "net".to_owned(),
+            ..alternative("net", 1)
+        },
+        DeviceAlternative {
+            name: "gpu".to_owned(),
+            ..alternative("gpu", 1)
+        },
+    ];
+    spec.constraints = vec![MatchAttribute {
+        attribute: "pcieRoot".to_owned(),
+        requests: Vec::new(),
+    }];
+    let mut scene = waiting(spec, 1);
+    let mut interface = device(NET, "efa-0", "EFA", "elsewhere");
+    interface.is_shared = true;
+    scene.types[3].devices.push(interface);
+    let answer = scene.solve();
+    let drivers: Vec<&str> = answer.new_nodes[0]
+        .drivers
+        .iter()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(drivers, [GPU]);
+}
