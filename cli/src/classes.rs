@@ -57,7 +57,7 @@ pub(crate) fn volume_price(types: &[InstanceType], class: &EC2NodeClass) -> Nano
     prices::volume_price(region, &class.spec)
 }
 
-/// What types depend on: with claims for devices, those of every driver that is known.
+/// Settings that instance types depend on: where claims for devices count, the devices of every driver are known.
 pub(crate) fn provider_settings(settings: &Settings) -> ProviderSettings {
     let claims = settings.device_claims;
     ProviderSettings {

@@ -14,7 +14,7 @@ pub const NVIDIA_GPU: &str = "gpu.nvidia.com";
 /// Driver of network interfaces (DRANET), among them those of EFA.
 pub const DRANET: &str = "dra.net";
 
-/// What a cluster has of dynamic resource allocation.
+/// A cluster's objects of dynamic resource allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceObjects {
     pub classes: Vec<DeviceClass>,
@@ -71,7 +71,7 @@ pub enum Attribute {
 #[serde(rename_all = "camelCase")]
 pub struct DeviceCapacity {
     pub value: i64,
-    /// What a claim may have of it, where the device is shared.
+    /// Amounts that a claim may have of it, where the device is shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<RequestPolicy>,
 }

@@ -104,7 +104,7 @@ struct Claims<'a> {
 }
 
 enum Asked<'a> {
-    /// It stays allocated.
+    /// A claim that stays allocated.
     Held(&'a ResourceClaim),
     Shared(&'a ResourceClaim),
     Own(&'a ClaimSpec),
@@ -239,7 +239,7 @@ struct Free {
 #[derive(Default)]
 struct Capacity {
     value: i64,
-    /// What a claim takes that does not say.
+    /// Taken by a claim that does not say how much.
     default: i64,
 }
 
@@ -263,7 +263,7 @@ impl Free {
     }
 }
 
-/// What the pods of a place ask for.
+/// Requests of the pods of a place.
 #[derive(Default)]
 struct Wanted {
     requests: Vec<(Option<String>, DeviceAlternative, u64)>,
@@ -285,7 +285,7 @@ impl Wanted {
         }
     }
 
-    /// What a node with these devices has too little of.
+    /// The devices or the capacity that a node with these devices has too little of.
     fn lack(&self, free: &Free) -> Option<String> {
         let drivers: BTreeSet<&Option<String>> =
             self.requests.iter().map(|(driver, ..)| driver).collect();

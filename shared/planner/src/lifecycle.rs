@@ -86,7 +86,7 @@ struct View<'a> {
     failed: BTreeMap<&'a NodeClaimName, &'a str>,
     begun: BTreeMap<&'a NodeClaimName, Timestamp>,
     expirations: expiration::Allowance,
-    /// What drivers have published for nodes; `None` where claims for devices do not count.
+    /// Drivers that have published devices of nodes; `None` where claims for devices do not count.
     published: Option<Published<'a>>,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Claim<'a> {
     pub(crate) ports: Vec<HostPort>,
     /// Volumes of EBS of its pods, where types are limited in that.
     attached: BTreeSet<Attachment<'a>>,
-    /// What is taken of the devices of each type that it may become, by their lists of devices.
+    /// Devices that are taken on each type that it may become, by their lists of devices.
     pub(crate) devices: BTreeMap<LayoutId, Usage>,
     pub(crate) host: HostId,
     pub(crate) held: Vec<&'a str>,

@@ -51,12 +51,12 @@ enum Site {
     Everywhere,
 }
 
-/// What a pod's claims come to.
+/// A pod's claims, resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClaimNeeds {
-    /// Those that are the pod's alone.
+    /// Claims that are the pod's alone.
     own: Vec<SpecId>,
-    /// Those that others may use too, by their places among the claims.
+    /// Claims that other pods may use too, by their places among the claims.
     shared: Vec<(usize, SpecId)>,
     /// Why they cannot be allocated at all.
     pub(crate) problem: Option<String>,
@@ -91,7 +91,7 @@ impl<'a> Devices<'a> {
         })
     }
 
-    /// The same where these pods leave their nodes.
+    /// Devices and claims where these pods leave their nodes.
     pub(crate) fn without<'p>(&self, leaving: impl Iterator<Item = &'p Pod>) -> Self {
         let leaving = leaving.filter(|pod| pod.node_name.is_some());
         let leaving: BTreeSet<&Uid> = leaving.map(|pod| &pod.uid).collect();
@@ -103,7 +103,7 @@ impl<'a> Devices<'a> {
         }
     }
 
-    /// What is taken of an existing node's devices, by its place in the question.
+    /// Devices that are taken of an existing node, by its place in the question.
     pub(crate) fn taken(&self, node: usize) -> Rc<Usage> {
         Rc::new(self.facts.taken(node, &self.freed))
     }
@@ -134,14 +134,14 @@ impl<'a> Devices<'a> {
         Some(specs)
     }
 
-    /// What is taken of an existing node's devices with the claims of one more pod.
+    /// Devices that are taken of an existing node with the claims of one more pod.
     fn on_node(&self, node: &Node<'a>, needs: &ClaimNeeds) -> Option<Usage> {
         let specs = self.to_allocate(needs, Site::Node(node.index))?;
         let layout = self.facts.layout_of_node(node.index)?;
         allocate(layout, node.devices.as_deref()?, &specs)
     }
 
-    /// The same for each list of devices that a node to be made may have.
+    /// Devices that are taken with the claims of one more pod, for each list of devices that a node to be made may have.
     fn on_claim(
         &self,
         claim: &Claim<'a>,
@@ -263,7 +263,7 @@ impl<'a> World<'a> {
         found().unwrap_or_default()
     }
 
-    /// What no instance type has for a pod's claims.
+    /// The devices of a pod's claims that no instance type has, in the user's words.
     pub(crate) fn lack_of_devices(
         &self,
         claim: &Claim<'a>,

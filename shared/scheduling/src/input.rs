@@ -31,7 +31,7 @@ pub struct Input<'a> {
     pub daemons: Vec<&'a Pod>,
     pub namespaces: &'a [Namespace],
     pub storage: &'a Storage,
-    /// What claims for devices are allocated from; `None` where such claims do not count, and pods that have any get no place.
+    /// Devices that claims are allocated from; `None` where such claims do not count, and pods that have any get no place.
     pub devices: Option<&'a DeviceObjects>,
 }
 

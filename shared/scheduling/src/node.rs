@@ -33,7 +33,7 @@ pub(crate) struct Node<'a> {
     pub(crate) remaining: Option<Box<[i64]>>,
     pub(crate) ports: Vec<HostPort>,
     pub(crate) attached: Option<Rc<Attached<'a>>>,
-    /// What is taken of its devices; `None` where no pod asks for any.
+    /// Devices that are taken; `None` where no pod asks for any.
     pub(crate) devices: Option<Rc<Usage>>,
     /// Daemons that it will run, where they may not be there yet.
     pub(crate) daemons: Daemons,

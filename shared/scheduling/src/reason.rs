@@ -61,7 +61,7 @@ pub enum Reason {
         wanted: Vec<Requirement>,
         against: Option<(Side, Requirement)>,
     },
-    /// What its claims for devices lack.
+    /// Devices of its claims are lacking, in the user's words.
     Devices(String),
     /// No node reaches all of its volumes: those that differ, by claim.
     VolumesApart(Vec<(String, Requirements)>),

@@ -94,7 +94,7 @@ impl<'a> Core<'a> {
         })
     }
 
-    /// The same, asking for no devices.
+    /// The pod without its claims for devices.
     pub(crate) fn without_claims(&self) -> Self {
         Self {
             claims: Rc::default(),

@@ -16,7 +16,7 @@ pub(crate) async fn observe(
     }
     let has_claims = |pod: &Pod| pod.resource_claims;
     let is_wanted = match turn.lane {
-        // Those that run matter where one of them may have to leave.
+        // Running pods matter where one of them may have to leave.
         Lane::Provisioner => {
             let leaves = planner::any_leaves(snapshot);
             let mut pods = snapshot.pods.iter();

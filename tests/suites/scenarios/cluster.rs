@@ -7,7 +7,7 @@ use api::{
     convert::{StorageObjects, capacity_buffer},
     kubernetes,
     manifests::{Manifests, Object},
-    names::{annotation::NVIDIA_CONSUMABLE_CAPACITY, finalizer, group, label},
+    names::{finalizer, group, label},
 };
 use aws_rules::{
     ProviderSettings,
@@ -33,7 +33,9 @@ pub(crate) fn snapshot(given: &Given) -> Result<Snapshot, String> {
         ..ProviderSettings::default()
     };
     let types = catalog::read(&given.catalog, &given.unavailable)?;
-    let types = Arc::new(with_devices(types, sharing(given)?, &provider));
+    let sharing: Result<Sharing, _> = given.settings.sharing.parse();
+    let sharing = sharing.map_err(|error| error.to_string())?;
+    let types = Arc::new(with_devices(types, sharing, &provider));
     let mut snapshot = empty(given)?;
     for pool in &given.node_pools {
         let mut read: model::node_pool::NodePool = read::<api::NodePool>(node_pool(pool))?.into();
@@ -115,14 +117,6 @@ fn empty(given: &Given) -> Result<Snapshot, String> {
 
 fn device_settings(given: &Given) -> Result<DeviceSettings, String> {
     DeviceSettings::read(&given.settings.devices).map_err(|error| error.to_string())
-}
-
-fn sharing(given: &Given) -> Result<Sharing, String> {
-    let class = json!({
-        "metadata": { "name": "default", "annotations": { NVIDIA_CONSUMABLE_CAPACITY: given.settings.sharing } },
-        "spec": {},
-    });
-    Sharing::of(&read(class)?).map_err(|error| error.to_string())
 }
 
 fn node_class() -> Value {

@@ -47,7 +47,7 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
 /// Feature gates of the AWS provider 1.15 that change nothing here, by the names of its chart.
 const AWS_GATES_OF_KARPENTER: &[&str] = &["rebootForRepair"];
 
-/// Those that an entry may have.
+/// AWS feature gates that an entry may have.
 const AWS_GATES: &[&str] = &["draEFA", "draNVIDIAGPU", "nodeClassCEL"];
 
 /// Those that a registry entry may have.

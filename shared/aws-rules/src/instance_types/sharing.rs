@@ -1,5 +1,7 @@
 //! How claims share GPUs of NVIDIA: an annotation of EC2NodeClasses (spec/v1.15 §14.5).
 
+use std::str::FromStr;
+
 use api::{karpenter::EC2NodeClass, names::annotation::NVIDIA_CONSUMABLE_CAPACITY};
 use thiserror::Error;
 
@@ -12,7 +14,7 @@ pub enum Sharing {
     Memory,
     /// Any number of claims.
     Unlimited,
-    /// So many claims of one share.
+    /// A GPU has this many shares, of which a claim takes one unless it says more.
     Shares(u32),
 }
 
@@ -30,7 +32,15 @@ impl Sharing {
     /// The annotation has a value that is none.
     pub fn of(class: &EC2NodeClass) -> Result<Self, SharingError> {
         let value = class.metadata.annotations.get(NVIDIA_CONSUMABLE_CAPACITY);
-        match value.map_or("", String::as_str) {
+        value.map_or(Ok(Self::None), |value| value.parse())
+    }
+}
+
+impl FromStr for Sharing {
+    type Err = SharingError;
+
+    fn from_str(value: &str) -> Result<Self, SharingError> {
+        match value {
             "" | "disabled" => Ok(Self::None),
             "memory" => Ok(Self::Memory),
             "unlimited" => Ok(Self::Unlimited),

@@ -103,7 +103,7 @@ fn claiming() -> World {
         }
     }
     claim_of_template(&mut world, "zonal-0");
-    claim_of_template(&mut world, "web-1");
+    claim_of_template(&mut world, "late-0");
     world
 }
 
@@ -148,7 +148,7 @@ fn places_without_the_devices_are_refused() {
             "has 1 free devices for the 2 that are claimed",
         ),
         (
-            |w| claim_of_template(w, "web-1"),
+            |w| claim_of_template(w, "late-0"),
             "n-2 has 1 free devices of gpu.nvidia.com for the 2 that are claimed",
         ),
         (
@@ -163,14 +163,14 @@ fn places_without_the_devices_are_refused() {
                     .unwrap()
                     .devices[0]
                     .pool = "n-9".into();
-                claim_named(w, "web-1", "held")
+                claim_named(w, "late-0", "held")
             },
             "ResourceClaim default/held is allocated elsewhere",
         ),
         (
             |w| {
                 w.snapshot.devices.claims[0].allocation = None;
-                claim_named(w, "web-1", "held");
+                claim_named(w, "late-0", "held");
                 claim_named(w, "zonal-0", "held")
             },
             "ResourceClaim default/held is at two places",
@@ -217,15 +217,15 @@ fn devices_that_are_not_held_may_be_taken() {
     type Allow = fn(&mut World);
     let allowed: [(Allow, &str); 3] = [
         (
-            |w| claim_named(w, "web-1", "held"),
+            |w| claim_named(w, "late-0", "held"),
             "pods may share a claim where it is allocated",
         ),
         (
             |w| {
-                claim_of_template(w, "web-1");
+                claim_of_template(w, "late-0");
                 w.snapshot.devices.claims[0].reserved_for =
-                    vec!["web-1-uid".into(), "web-0-uid".into()];
-                let running = [("web-0", "n-1"), ("web-1", "n-1")];
+                    vec!["late-0-uid".into(), "small-0-uid".into()];
+                let running = [("small-0", "n-1"), ("late-0", "n-1")];
                 for (pod, node) in running {
                     w.pod(pod).node_name = Some(node.into());
                 }
@@ -239,7 +239,7 @@ fn devices_that_are_not_held_may_be_taken() {
                     driver: "dra.net".into(),
                     ..device("n-2", 2)
                 });
-                claim_of_template(w, "web-1")
+                claim_of_template(w, "late-0")
             },
             "devices of any driver count where a class does not say which",
         ),

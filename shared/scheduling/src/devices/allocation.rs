@@ -13,7 +13,7 @@ pub(crate) struct Layout<'a> {
     pub(super) kinds: Vec<usize>,
 }
 
-/// What is taken of a node's devices, by their places in its layout.
+/// Devices that are taken of a node, by their places in its layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(super) whole: BTreeSet<usize>,
@@ -36,7 +36,7 @@ impl Usage {
     }
 }
 
-/// What is taken once all of these claims are allocated, too; `None` where they cannot be.
+/// Allocates all of these claims, too. Returns the devices that are taken then; `None` where the claims cannot be allocated.
 pub(crate) fn allocate(layout: &Layout<'_>, usage: &Usage, claims: &[&Spec]) -> Option<Usage> {
     let mut search = Search {
         layout,
@@ -304,7 +304,7 @@ fn has_capacity(device: &Device, alternative: &Alternative) -> bool {
         })
 }
 
-/// What a claim takes of a shared device; `None` where the device's policy does not allow what is wanted.
+/// Amounts that a claim takes of a shared device; `None` where the device's policy does not allow what is wanted.
 fn part(device: &Device, alternative: &Alternative) -> Option<BTreeMap<String, i64>> {
     if !knows_all(device, alternative) {
         return None;

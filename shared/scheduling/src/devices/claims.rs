@@ -6,7 +6,7 @@ use model::devices::{ClaimSpec, Device, DeviceClass, DeviceCount, MatchAttribute
 
 use super::selector::{Evaluator, Selector};
 
-/// What a claim asks for, judged for every kind of device that there is.
+/// Requests and constraints of a claim, judged for every kind of device that there is.
 pub(crate) struct Spec {
     pub(super) requests: Vec<Request>,
     pub(super) constraints: Vec<MatchAttribute>,

@@ -1,4 +1,4 @@
-//! What a question says about devices and claims, indexed once.
+//! Devices and claims of a question, indexed once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::{catalog::Catalog, input::Input};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LayoutId(usize);
 
-/// What a claim asks for: those of equal claims are the same.
+/// Identity of a claim's spec: equal specs have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpecId(usize);
 

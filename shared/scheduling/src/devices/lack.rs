@@ -13,7 +13,7 @@ use super::{
 use crate::bits::Bits;
 
 impl Devices<'_> {
-    /// What stands in the way on each of these types: the request of which they have least, if it is one.
+    /// Explains why none of these types has the devices: by the first request that none can satisfy, if there is one.
     pub(super) fn lack(&self, needs: &ClaimNeeds, catalog: usize, rows: &Bits) -> String {
         let elsewhere = needs.shared.iter().any(|(claim, _)| {
             let site = self.sites.get(claim);

@@ -38,7 +38,7 @@ fn device(driver: &str, name: &str, model: &str, root: &str) -> Device {
     }
 }
 
-/// So many GPUs, two of them at each PCIe root.
+/// GPUs, two of them at each PCIe root.
 fn gpus(count: usize, model: &str) -> Vec<Device> {
     let all = (0..count).map(|at| {
         device(

@@ -86,7 +86,7 @@ fn the_label_is_put_on_the_node_once() {
     assert_eq!(label(&node), None);
 }
 
-/// What a Node waits for whose NodeClaim has devices of two drivers, and for which these pools are published.
+/// Message of a Node whose NodeClaim has devices of two drivers, where these pools are published.
 fn waits_for_drivers(counts: bool, published: &[(&str, &str, i64)]) -> Option<String> {
     let mut claim = test_world::claim("a", &[LAUNCHED]);
     claim.annotations.insert(
