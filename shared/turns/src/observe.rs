@@ -224,7 +224,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         snapshot.pods = api.pods().await?;
     }
     share_shapes(&mut snapshot.pods);
-    problems.extend(devices::observe(turn, &mut snapshot).await?);
+    problems.extend(Box::pin(devices::observe(turn, &mut snapshot)).await?);
     Ok(Observed {
         snapshot,
         counter,

@@ -65,14 +65,17 @@ impl Spec {
     }
 }
 
-/// Judges claims by what there is.
+/// Per kind of device, whether an expression chooses it, where that can be said; an error where the text is no expression.
+type Judged = Result<Vec<Result<bool, String>>, String>;
+
+/// Judges claims by the devices that there are.
 pub(super) struct Judge<'a> {
     classes: BTreeMap<&'a str, &'a DeviceClass>,
     evaluator: Evaluator,
     /// Per kind of device, the variable of expressions.
     kinds: Vec<kube_cel::cel::Value>,
     /// By expression, what it says of each kind.
-    known: BTreeMap<&'a str, Result<Vec<Result<bool, String>>, String>>,
+    known: BTreeMap<&'a str, Judged>,
 }
 
 impl<'a> Judge<'a> {

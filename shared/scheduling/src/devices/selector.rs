@@ -1,7 +1,7 @@
 //! Expressions over devices, as DeviceClasses and requests select them (CEL; docs/devices.md has what is supported).
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -121,7 +121,7 @@ fn map<'k>(entries: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
     let entries = entries.into_iter();
     let entries = entries.map(|(key, value)| (Key::String(Arc::new(key.to_owned())), value));
     Value::Map(Map {
-        map: Arc::new(entries.collect::<HashMap<_, _>>()),
+        map: Arc::new(entries.collect()),
     })
 }
 

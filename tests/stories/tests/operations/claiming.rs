@@ -1,7 +1,5 @@
 //! `enableDRA`: pods with claims for devices get nodes that have them (docs/devices.md).
 
-use std::sync::Arc;
-
 use api::{
     conditions::types::{INITIALIZED, REGISTERED},
     names::annotation::REQUESTED_DRA_DRIVERS,
