@@ -90,6 +90,7 @@ impl World {
             daemons: Vec::new(),
             namespaces: &[],
             storage: &self.storage,
+            devices: None,
         }
     }
 }
@@ -140,6 +141,7 @@ fn instance_type(family: i64, size: i64) -> InstanceType {
     });
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name,
         requirements,
         capacity: [("cpu", cpu), ("memory", memory), ("pods", 110)].into(),

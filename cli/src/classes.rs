@@ -2,9 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use api::{EC2NodeClass, karpenter::NodePool, manifests::Object, names::group};
-use aws_rules::{ProviderSettings, instance_types, prices};
-use model::{InstanceType, NanosPerHour, Snapshot};
+use api::{DeviceSettings, EC2NodeClass, karpenter::NodePool, manifests::Object, names::group};
+use aws_rules::{
+    ProviderSettings,
+    instance_types::{self, Sharing},
+    prices,
+};
+use model::{InstanceType, NanosPerHour, Snapshot, snapshot::Settings};
 
 use crate::live;
 
@@ -53,6 +57,37 @@ pub(crate) fn volume_price(types: &[InstanceType], class: &EC2NodeClass) -> Nano
     prices::volume_price(region, &class.spec)
 }
 
+/// Settings that instance types depend on: where claims for devices count, the devices of every driver are known.
+pub(crate) fn provider_settings(settings: &Settings) -> ProviderSettings {
+    let claims = settings.device_claims;
+    ProviderSettings {
+        devices: DeviceSettings {
+            claims,
+            nvidia_gpu: claims,
+            efa: claims,
+        },
+        ..ProviderSettings::default()
+    }
+}
+
+/// `types` with their devices as an EC2NodeClass has them shared, where claims for devices count.
+pub(crate) fn with_devices(
+    types: Arc<Vec<InstanceType>>,
+    class: &EC2NodeClass,
+    settings: &Settings,
+) -> Arc<Vec<InstanceType>> {
+    if !settings.device_claims {
+        return types;
+    }
+    let sharing = Sharing::of(class).unwrap_or_default();
+    let settings = provider_settings(settings);
+    Arc::new(instance_types::with_devices(
+        types.to_vec(),
+        sharing,
+        &settings,
+    ))
+}
+
 /// Gives every NodePool the types as its EC2NodeClass makes them. One that is not among the manifests counts as one that says
 /// nothing. Returns what users should know of that.
 pub(crate) fn apply(
@@ -60,7 +95,7 @@ pub(crate) fn apply(
     classes: &BTreeMap<String, EC2NodeClass>,
     types: &Arc<Vec<InstanceType>>,
 ) -> Vec<String> {
-    let settings = ProviderSettings::default();
+    let settings = provider_settings(&snapshot.settings);
     let mut notes = Vec::new();
     let mut known: BTreeMap<&str, Result<Arc<Vec<InstanceType>>, String>> = BTreeMap::new();
     for pool in &mut snapshot.node_pools {

@@ -39,6 +39,7 @@ pub(crate) fn settings(
         default_topology_spread: Vec::new(),
         registration_timeout: None,
         legacy_node_repair: false,
+        device_claims: false,
     }
 }
 
@@ -103,6 +104,12 @@ pub(crate) fn add_objects(
             Object::PodDisruptionBudget(budget) => {
                 snapshot.disruption_budgets.push((*budget).into());
             }
+            Object::DeviceClass(class) => snapshot.devices.classes.push((*class).into()),
+            Object::ResourceClaim(claim) => snapshot.devices.claims.push((*claim).into()),
+            Object::ResourceClaimTemplate(template) => {
+                snapshot.devices.templates.push((*template).into());
+            }
+            Object::ResourceSlice(slice) => snapshot.devices.slices.push((*slice).into()),
             Object::Service(service) => snapshot.services.push((*service).into()),
             Object::CapacityBuffer(buffer) => buffers.push(*buffer),
             Object::PodTemplate(template) => templates.push(*template),

@@ -205,6 +205,9 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
     snapshot.workloads = selectors.workloads;
     let mut problems = gated.complaints.clone();
     problems.extend(refused);
+    if snapshot.settings.device_claims {
+        problems.extend(turns::devices::read(api, snapshot).await?);
+    }
     // What has no effect is told of, and needs no right to read it.
     let idle = gated::read(api, &with_gates_turned(&snapshot.settings)).await;
     let idle = idle.unwrap_or_else(|error| {
@@ -251,7 +254,10 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
             pool.not_ready.get_or_insert(reason);
         }
         let offered = match class.filter(|_| pool.not_ready.is_none()) {
-            Some(class) => source.types(class, &mut problems).await?,
+            Some(class) => {
+                let types = source.types(class, &mut problems).await?;
+                classes::with_devices(types, class, &snapshot.settings)
+            }
             None => Arc::default(),
         };
         if let Some(class) = class {

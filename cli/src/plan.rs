@@ -18,6 +18,7 @@ use api::{
     SchedulerConfigError,
     manifests::{Manifests, Object},
 };
+use aws_rules::instance_types::Sharing;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use model::{InstanceType, Plan, PodKey, Snapshot, pod::TopologySpread};
@@ -51,6 +52,9 @@ pub(crate) struct Arguments {
     /// As Karpenter's option: `NodeOverlay=true,CapacityBuffer=true`.
     #[arg(long, value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
+    /// As `settings.enableDRA` of Karpenter's chart: claims of pods for devices count, and GPUs of NVIDIA and interfaces of EFA are known
+    #[arg(long)]
+    enable_dra: bool,
     /// As Karpenter's option, in JSON or YAML: the spread constraints of pods that have none of their own, such as
     /// `{podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}`.
     #[arg(long, default_value = "", hide_default_value = true, value_parser = scheduler_config)]
@@ -121,6 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut settings = cluster::aws_settings();
     settings.feature_gates = arguments.feature_gates.iter().cloned().collect();
     settings.default_topology_spread = arguments.scheduler_config.0.clone();
+    settings.device_claims = arguments.enable_dra;
     let mut snapshot = cluster::empty(now, settings);
     let objects = manifests
         .objects
@@ -197,7 +202,15 @@ fn from_manifests(
             types
         }
     };
-    let types = Arc::new(aws_rules::instance_types::with_attach_limits(types));
+    let types = aws_rules::instance_types::with_attach_limits(types);
+    let types = match snapshot.settings.device_claims {
+        true => {
+            let settings = classes::provider_settings(&snapshot.settings);
+            aws_rules::instance_types::with_devices(types, Sharing::None, &settings)
+        }
+        false => types,
+    };
+    let types = Arc::new(types);
     notes.extend(cluster::add_objects(snapshot, objects, &types));
     notes.extend(workloads::make_pods(snapshot, &ownership));
     notes.extend(classes::apply(snapshot, &classes, &types));

@@ -64,6 +64,17 @@ of ConfigMaps only their own (status.yaml).
   verbs: [list]
 {{- end -}}
 
+{{/* Whether claims of pods for devices count, as Karpenter's chart would have it: "true" or nothing. */}}
+{{- define "whittle.functions.devices" -}}
+{{- $settings := .Values.settings -}}
+{{- $drivers := or $settings.awsFeatureGates.draNVIDIAGPU $settings.awsFeatureGates.draEFA -}}
+{{- $ignore := $settings.ignoreDRARequests -}}
+{{- if and $settings.enableDRA (or $drivers (not (kindIs "invalid" $ignore))) -}}
+{{- fail "settings.enableDRA: leave out settings.awsFeatureGates.draNVIDIAGPU, settings.awsFeatureGates.draEFA and settings.ignoreDRARequests, which it decides" -}}
+{{- end -}}
+{{- if or $settings.enableDRA $drivers (and (kindIs "bool" $ignore) (not $ignore)) -}}true{{- end -}}
+{{- end -}}
+
 {{/* What those read besides who plan for prices and for room: NodeOverlays, CapacityBuffers, and what these may refer to. */}}
 {{- define "whittle.functions.gated" -}}
 - apiGroups: [karpenter.sh]

@@ -8,6 +8,7 @@ mod amounts;
 mod capacity_buffer;
 pub mod catalog_file;
 mod claim_conditions;
+mod devices;
 mod node;
 mod node_claim;
 mod node_pool;

@@ -5,6 +5,7 @@ mod admission;
 mod affinity;
 mod cluster;
 mod defaults;
+mod devices;
 mod disruption;
 mod pod;
 mod storage;
@@ -20,14 +21,22 @@ pub use affinity::{
     WeightedPodAffinityTerm,
 };
 pub use cluster::{Namespace, Node, NodeCondition, NodeSpec, NodeStatus, PriorityClass};
+pub use devices::{
+    AllocatedDevice, AllocatedDevices, AllocationResult, CapacityRange, CapacityRequestPolicy,
+    CapacityRequirements, CelSelector, ClaimConsumer, CounterConsumption, Device, DeviceAttribute,
+    DeviceCapacity, DeviceClaim, DeviceClass, DeviceClassSpec, DeviceConstraint, DeviceRequest,
+    DeviceSelector, DeviceSubRequest, DeviceTaint, ResourceClaim, ResourceClaimSpec,
+    ResourceClaimStatus, ResourceClaimTemplate, ResourceClaimTemplateSpec, ResourcePool,
+    ResourceSlice, ResourceSliceSpec,
+};
 pub use disruption::{
     IntOrString, PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus,
 };
 pub use pod::{
-    Container, ContainerPort, ContainerStatus, EphemeralVolume, PersistentVolumeClaimReference,
-    Pod, PodCondition, PodPhase, PodResourceClaim, PodSchedulingGate, PodSpec, PodStatus,
-    PodTemplateSpec, ResourceClaim, ResourceRequirements, Toleration, TolerationOperator, Volume,
-    VolumeClaimTemplate,
+    Container, ContainerClaim, ContainerPort, ContainerStatus, EphemeralVolume,
+    PersistentVolumeClaimReference, Pod, PodCondition, PodPhase, PodResourceClaim,
+    PodResourceClaimStatus, PodSchedulingGate, PodSpec, PodStatus, PodTemplateSpec,
+    ResourceRequirements, Toleration, TolerationOperator, Volume, VolumeClaimTemplate,
 };
 pub use storage::{
     AttachedVolume, CSINode, CSINodeDriver, CSINodeSpec, ClaimPhase, ClaimReference, CsiSource,

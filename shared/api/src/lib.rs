@@ -10,6 +10,7 @@
 
 pub mod conditions;
 pub mod convert;
+mod device_settings;
 pub mod duration;
 mod feature_gates;
 pub mod karpenter;
@@ -27,6 +28,7 @@ pub mod validation;
 mod wire;
 
 pub use conditions::{Condition, ConditionSet, ConditionStatus};
+pub use device_settings::{DeviceSettings, DeviceSettingsError};
 pub use duration::{GoDuration, NillableDuration};
 pub use feature_gates::{
     AWS_FEATURE_GATES, FEATURE_GATES, FeatureGateError, feature_gate, feature_gates,

@@ -3,12 +3,14 @@
 
 mod attachments;
 mod capacity;
+mod devices;
 mod facts;
 mod fit;
 mod known;
 mod labels;
 mod measured;
 mod offerings;
+mod sharing;
 mod table;
 mod unavailable;
 
@@ -19,9 +21,11 @@ use api::{
 use model::{InstanceType, experience::MeasuredMemory};
 use thiserror::Error;
 
+pub use devices::with_devices;
 pub use facts::*;
 pub use fit::incompatible;
 pub use known::{of_node_class, with_attach_limits};
+pub use sharing::{Sharing, SharingError};
 pub use unavailable::Unavailable;
 
 use crate::{
@@ -94,6 +98,8 @@ fn instance_type(
         kubelet: &resolved.settings,
         settings: through.settings,
     };
+    // A value that is none keeps the NodeClass from being ready.
+    let sharing = Sharing::of(class).unwrap_or_default();
     let place = offerings::Place::of(catalog, info, through);
     let fits = !incompatible(info, family, &class.spec, through.placement_group);
     Ok(InstanceType {
@@ -103,6 +109,7 @@ fn instance_type(
         overhead: node.overhead(),
         offerings: offerings::offerings(catalog, info, &place, fits),
         ebs_attach_limit: node.ebs_attach_limit(),
+        devices: devices::of_type(&info.instance_type, sharing, through.settings),
     })
 }
 

@@ -1,5 +1,6 @@
 //! A cluster's settings as far as EC2 is concerned (the keys of `settings` in Karpenter's chart; spec/aws §21).
 
+use api::DeviceSettings;
 use model::snapshot::MinValuesPolicy;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,6 +16,8 @@ pub struct ProviderSettings {
     pub reserved_capacity: bool,
     /// AWS feature gate `NodeClassCEL`: expressions in kubelet settings.
     pub node_class_cel: bool,
+    /// Which claims for devices count, and whose devices instance types are known to have.
+    pub devices: DeviceSettings,
     pub min_values_policy: MinValuesPolicy,
     /// `isolatedVPC`: the Price List is out of reach.
     pub isolated_vpc: bool,
@@ -29,6 +32,7 @@ impl Default for ProviderSettings {
             reserved_enis: 0,
             reserved_capacity: true,
             node_class_cel: false,
+            devices: DeviceSettings::default(),
             min_values_policy: MinValuesPolicy::Strict,
             isolated_vpc: false,
             dry_runs: true,
@@ -84,6 +88,10 @@ impl ProviderSettings {
             Some(other) => problems.push(format!(
                 "awsFeatureGates.nodeClassCEL {other}: expected true or false"
             )),
+        }
+        match DeviceSettings::read(settings) {
+            Ok(devices) => read.devices = devices,
+            Err(error) => problems.push(error.to_string()),
         }
         let mut disable_dry_run = false;
         let switches = [
@@ -167,13 +175,18 @@ mod tests {
         let settings = serde_json::json!({
             "vmMemoryOverheadPercent": 0.05, "reservedENIs": "1", "minValuesPolicy": "BestEffort",
             "featureGates": { "reservedCapacity": false, "nodeRepair": true }, "batchIdleDuration": "1s",
-            "awsFeatureGates": { "nodeClassCEL": true }, "disableDryRun": true, "isolatedVPC": "true",
+            "awsFeatureGates": { "nodeClassCEL": true, "draEFA": true }, "disableDryRun": true, "isolatedVPC": "true",
         });
         let expected = ProviderSettings {
             vm_memory_overhead: Millionths(50_000),
             reserved_enis: 1,
             reserved_capacity: false,
             node_class_cel: true,
+            devices: DeviceSettings {
+                claims: true,
+                nvidia_gpu: false,
+                efa: true,
+            },
             min_values_policy: MinValuesPolicy::BestEffort,
             isolated_vpc: true,
             dry_runs: false,

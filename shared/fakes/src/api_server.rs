@@ -6,6 +6,7 @@ use api::kubernetes::PodTemplate;
 use jiff::{SignedDuration, Timestamp};
 use model::{
     InstanceId, NodeClaimName, NodeName, PodKey, Uid,
+    devices::DeviceObjects,
     node::{ConditionStatus, Node, Ready},
     node_claim::{NodeClaim, NodeClaimStatus},
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -47,6 +48,7 @@ pub struct ApiServer {
     pub daemon_sets: Vec<DaemonSet>,
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     pub storage: Storage,
+    pub devices: DeviceObjects,
     /// Services, and what owns pods.
     pub pod_selectors: PodSelectors,
     pub deployments: BTreeMap<String, Deployment>,

@@ -9,6 +9,7 @@ use api::{
 use async_trait::async_trait;
 use model::{
     Lane, NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
+    devices::{DeviceObjects, ResourceSlice},
     node::Node,
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -108,6 +109,18 @@ impl Cluster for Sim {
     async fn pod_selectors(&self) -> Result<PodSelectors, ClusterError> {
         self.aside("pod_selectors", |world| Ok(world.api.pod_selectors.clone()))
             .await
+    }
+
+    async fn device_objects(&self) -> Result<DeviceObjects, ClusterError> {
+        self.aside("device_objects", |world| Ok(world.api.devices.clone()))
+            .await
+    }
+
+    async fn resource_slices(&self) -> Result<Vec<ResourceSlice>, ClusterError> {
+        self.aside("resource_slices", |world| {
+            Ok(world.api.devices.slices.clone())
+        })
+        .await
     }
 
     async fn storage(&self) -> Result<Storage, ClusterError> {

@@ -48,6 +48,7 @@ pub fn settings() -> Settings {
         default_topology_spread: Vec::new(),
         registration_timeout: None,
         legacy_node_repair: false,
+        device_claims: false,
     }
 }
 
@@ -108,6 +109,7 @@ pub fn instance_type(name: &str, cores: i64, gib: i64, price_nanos_per_hour: i64
     });
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: name.to_owned(),
         requirements: Requirements(
             requirements

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use kube::Client;
 use model::{
     Lane, NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
+    devices::{DeviceObjects, ResourceSlice},
     node::Node,
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -169,6 +170,26 @@ impl Cluster for KubeCluster {
             attachments,
         }
         .into())
+    }
+
+    async fn device_objects(&self) -> Result<DeviceObjects, ClusterError> {
+        let (classes, claims, templates, slices) = tokio::try_join!(
+            self.transport.list::<kubernetes::DeviceClass, _>(),
+            self.transport.list::<kubernetes::ResourceClaim, _>(),
+            self.transport
+                .list::<kubernetes::ResourceClaimTemplate, _>(),
+            self.resource_slices(),
+        )?;
+        Ok(DeviceObjects {
+            classes,
+            claims,
+            templates,
+            slices,
+        })
+    }
+
+    async fn resource_slices(&self) -> Result<Vec<ResourceSlice>, ClusterError> {
+        self.transport.list::<kubernetes::ResourceSlice, _>().await
     }
 
     async fn pod_selectors(&self) -> Result<PodSelectors, ClusterError> {

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    devices::Device,
     requirement::Requirements,
     resources::{MEMORY, Resources},
 };
@@ -39,6 +40,9 @@ pub struct InstanceType {
     /// How many volumes of pods the CSI driver of EBS attaches to a node; `None` where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ebs_attach_limit: Option<u32>,
+    /// Devices that drivers publish on a node of the type, as far as that is known and wanted (spec/v1.15 §14.3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
 }
 
 /// What a node of a type keeps for itself.

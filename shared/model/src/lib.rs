@@ -8,6 +8,7 @@ pub mod addresses;
 pub mod budget;
 pub mod caps;
 pub mod catalog;
+pub mod devices;
 pub mod experience;
 pub mod ids;
 pub mod interruption;

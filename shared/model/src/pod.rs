@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     SharedShape,
+    devices::PodClaim,
     ids::{NodeName, PodKey, Uid},
     resources::Resources,
     selector::{LabelSelector, NodeSelectorRequirement},
@@ -55,6 +56,8 @@ pub struct PodShape {
     /// The pod or one of its containers names resource claims (dynamic resource allocation).
     #[serde(default)]
     pub resource_claims: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_claims: Vec<PodClaim>,
     pub scheduling_gates: Vec<String>,
     pub priority: Option<i32>,
     pub preemption_never: bool,

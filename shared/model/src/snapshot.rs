@@ -9,6 +9,7 @@ use crate::{
     NanosPerHour,
     caps::{AccountSpending, Caps},
     catalog::InstanceType,
+    devices::DeviceObjects,
     ids::{ClusterName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
     ledger::{Command, Cursor, Intent, Notice, Pause, PauseLevel, Paused},
     node::Node,
@@ -47,6 +48,9 @@ pub struct Snapshot {
     pub node_overlays: Vec<NodeOverlay>,
     #[serde(default)]
     pub capacity_buffers: Vec<CapacityBuffer>,
+    /// Read only where claims for devices count and pods have any.
+    #[serde(default, skip_serializing_if = "DeviceObjects::is_empty")]
+    pub devices: DeviceObjects,
     /// Launches under way, also those whose NodeClaim is not in the API yet (PROTOCOL O2).
     pub intents: Vec<Intent>,
     pub commands: Vec<Command>,
@@ -94,6 +98,7 @@ impl Snapshot {
             workloads: Vec::new(),
             node_overlays: Vec::new(),
             capacity_buffers: Vec::new(),
+            devices: DeviceObjects::default(),
             intents: Vec::new(),
             commands: Vec::new(),
             notices: Vec::new(),
@@ -147,6 +152,9 @@ pub struct Settings {
     /// `legacyNodeRepair`: with gate `NodeRepair`, unhealthy nodes are deleted by force and without a replacement first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub legacy_node_repair: bool,
+    /// Claims of pods for devices count (`ignoreDRARequests: false`); without it pods that have any are refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub device_claims: bool,
 }
 
 impl Settings {

@@ -78,6 +78,7 @@ mod tests {
             default_topology_spread: Vec::new(),
             registration_timeout: None,
             legacy_node_repair: false,
+            device_claims: false,
         };
         let mut snapshot = Snapshot::empty("c".into(), Timestamp::UNIX_EPOCH, settings);
         let annotations = annotations.iter();

@@ -31,7 +31,7 @@ pub(crate) struct Candidates<'a> {
 }
 
 impl<'a> Daemons<'a> {
-    /// Daemons that use resource claims are left out, as those are not supported (spec/scheduling §12.2).
+    /// Daemons that use resource claims are left out where those do not count (spec/scheduling §12.2).
     pub(crate) fn new(world: &World<'a>) -> Self {
         let mut newest: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
         let residents = world.machines.iter().flat_map(|machine| &machine.residents);
@@ -42,6 +42,7 @@ impl<'a> Daemons<'a> {
                 *known = pod;
             }
         }
+        let counts_claims = world.snapshot.settings.device_claims;
         let daemon_sets = world.snapshot.daemon_sets.iter();
         let pods = daemon_sets.map(|daemon_set| {
             let key = (
@@ -54,7 +55,9 @@ impl<'a> Daemons<'a> {
             }
         });
         Self {
-            pods: pods.filter(|daemon| !daemon.pod.resource_claims).collect(),
+            pods: pods
+                .filter(|daemon| counts_claims || !daemon.pod.resource_claims)
+                .collect(),
         }
     }
 

@@ -12,6 +12,7 @@ mod capacity;
 mod caps;
 mod catalog;
 mod daemons;
+mod devices;
 mod identity;
 mod label;
 mod launch;
@@ -82,6 +83,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Offence> {
     node_rules::check(&world, &placements, &mut findings);
     capacity::check(&world, &placements, &mut findings);
     volumes::check(&world, &placements, &mut findings);
+    devices::check(&world, &placements, &mut findings);
     topology::check(&world, &placements, &mut findings);
     limits::check(&world, plan, &placements, &mut findings);
     caps::check(&world, plan, &mut findings);

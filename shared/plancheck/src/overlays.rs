@@ -260,6 +260,7 @@ mod tests {
         };
         let of_type = |requirements: Requirements| InstanceType {
             ebs_attach_limit: None,
+            devices: Vec::new(),
             name: "m5.large".to_owned(),
             requirements,
             capacity: model::Resources::default(),

@@ -33,7 +33,11 @@ use crate::{
     by_instance::ByInstance,
     claim_conditions::{changed, is_needed},
     decision::{Decision, Note},
-    lifecycle::{initialization::Waiting, registration::Registration, repair::Wards},
+    lifecycle::{
+        initialization::{Published, Waiting},
+        registration::Registration,
+        repair::Wards,
+    },
     machine::{Ending, Joined, Seen, State, Step, next},
     managed::is_ours,
     pods_of_nodes::PodsOfNodes,
@@ -59,6 +63,7 @@ pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
         failed: failed_launches(snapshot),
         begun: launches_under_way(snapshot),
         expirations: expiration::Allowance::new(snapshot),
+        published: Published::of(snapshot),
     };
     let mut decision = Decision::default();
     for claim in snapshot.node_claims.iter().filter(|claim| is_ours(claim)) {
@@ -81,6 +86,8 @@ struct View<'a> {
     failed: BTreeMap<&'a NodeClaimName, &'a str>,
     begun: BTreeMap<&'a NodeClaimName, Timestamp>,
     expirations: expiration::Allowance,
+    /// Drivers that have published devices of nodes; `None` where claims for devices do not count.
+    published: Option<Published<'a>>,
 }
 
 /// One NodeClaim as it is seen now.
@@ -98,7 +105,7 @@ impl<'a> View<'a> {
             .node()
             .and_then(|node| match claim.is_true(REBOOTING) {
                 true => Some(Waiting::for_reboot()),
-                false => initialization::judge(claim, node).err(),
+                false => initialization::judge(claim, node, self.published.as_ref()).err(),
             });
         let node = match (&registration, &waiting) {
             (Registration::NotFound, _) => Joined::Nobody,
@@ -217,6 +224,10 @@ impl<'a> View<'a> {
         let marks = marks::consolidatable(self.snapshot, claim, last_event);
         if let marks::Consolidatable::At(at) = marks {
             decision.look_again(at);
+        }
+        if let Some(waiting) = waiting {
+            let now = self.snapshot.now;
+            initialization::look_again(claim, waiting, now, decision);
         }
         let paused = liveness::paused(self.snapshot, claim);
         let drifted = drift::judge(self.snapshot, claim);

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
     ClusterName, Lane, NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
+    devices::{DeviceObjects, ResourceSlice},
     node::Node,
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -35,6 +36,10 @@ pub trait Cluster: Send + Sync {
     async fn storage(&self) -> Result<Storage, ClusterError>;
     /// Read only where a cluster's settings have default spread constraints.
     async fn pod_selectors(&self) -> Result<PodSelectors, ClusterError>;
+    /// Read only where claims for devices count, and pods that have any may need a place.
+    async fn device_objects(&self) -> Result<DeviceObjects, ClusterError>;
+    /// Read only where a NodeClaim waits for drivers to publish devices.
+    async fn resource_slices(&self) -> Result<Vec<ResourceSlice>, ClusterError>;
 
     /// Read only where its feature gate is on, as CapacityBuffers are: `KindMissing` where the CRD is not installed.
     async fn node_overlays(&self) -> Result<Vec<api::NodeOverlay>, ClusterError>;

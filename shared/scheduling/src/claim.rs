@@ -3,7 +3,10 @@
 mod beside_daemons;
 mod counted;
 
-use std::{collections::BTreeSet, rc::Rc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use model::{NanosPerHour, pod::HostPort, snapshot::MinValuesPolicy};
 
@@ -12,6 +15,7 @@ use crate::{
     amounts,
     bits::Bits,
     catalog::Catalog,
+    devices::{LayoutId, Usage},
     limits::Amounts,
     min_values, ports,
     reservations::Offer,
@@ -34,6 +38,8 @@ pub(crate) struct Claim<'a> {
     pub(crate) ports: Vec<HostPort>,
     /// Volumes of EBS of its pods, where types are limited in that.
     attached: BTreeSet<Attachment<'a>>,
+    /// Devices that are taken on each type that it may become, by their lists of devices.
+    pub(crate) devices: BTreeMap<LayoutId, Usage>,
     pub(crate) host: HostId,
     pub(crate) held: Vec<&'a str>,
     pub(crate) min_values_relaxed: bool,
@@ -77,6 +83,7 @@ impl<'a> Claim<'a> {
             pods: Vec::new(),
             ports: Vec::new(),
             attached: BTreeSet::new(),
+            devices: BTreeMap::new(),
             host,
             held: Vec::new(),
             min_values_relaxed: false,
@@ -134,6 +141,12 @@ impl<'a> Claim<'a> {
         world.keep_matching(self.template, set, &mut rows);
         if rows.is_empty() {
             return Err(Refusal::Types(Permanence::ForGood));
+        }
+        if !core.claims.is_empty() {
+            world.keep_allocating(self, core, &mut rows);
+            if rows.is_empty() {
+                return Err(core.without_devices());
+            }
         }
         if core.volumes.alternatives.is_empty() {
             return self.check_place(set, rows, core, obeyed, stage, world);
@@ -386,6 +399,10 @@ impl<'a> Claim<'a> {
         amounts::add(&mut self.requests, &core.requests);
         self.ports.extend_from_slice(core.ports());
         self.attached.extend(core.volumes.of_ebs().cloned());
+        if !core.claims.is_empty() {
+            self.devices = world.used_on_claim(self, core, &self.rows);
+            world.settle_on_claim(self.host, core);
+        }
         self.measure(world);
         self.count_against_limits(world);
         let place = self.place(world);

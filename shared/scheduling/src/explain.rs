@@ -40,6 +40,9 @@ pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<us
     if let Some(claims) = solver.world.volumes.apart(core.spec.pod) {
         return vec![(None, Reason::VolumesApart(claims))];
     }
+    if let Some(problem) = &core.claims.problem {
+        return vec![(None, Reason::Devices(problem.clone()))];
+    }
     if let Some(nodes) = named::refusing(solver, &core, &obeyed) {
         return vec![(None, Reason::NamedNodes(nodes))];
     }
@@ -95,6 +98,7 @@ fn describe<'a>(
         },
         Refusal::Ports => port(claim, core, world),
         Refusal::Volumes => volumes(claim, core, world),
+        Refusal::Devices(_) => Reason::Devices(devices(claim, core, world)),
         Refusal::Topology(group, _) => topology(*group, claim, world),
         Refusal::Types(_) => binding::types(claim, core, obeyed, world),
         Refusal::MinValues(_) => fewest(claim, core, world),
@@ -208,6 +212,20 @@ fn volumes(claim: &Claim<'_>, core: &Core<'_>, world: &mut World<'_>) -> Reason 
         Some((side, spelled_out(key, algebra.get(set, key)?, algebra)))
     });
     Reason::Volumes { wanted, against }
+}
+
+/// Of the types that suit the pod in all else, what they lack.
+fn devices<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> String {
+    let algebra = &mut world.algebra;
+    let set = algebra
+        .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown)
+        .unwrap_or(claim.set);
+    let mut rows = claim.rows.clone();
+    if let Some(template) = world.templates.get(claim.template) {
+        template.room.keep_fitting(&core.requests, &mut rows);
+        world.keep_matching(claim.template, set, &mut rows);
+    }
+    world.lack_of_devices(claim, core, &rows)
 }
 
 fn spell(set: SetId, world: &World<'_>) -> Vec<Requirement> {

@@ -51,7 +51,7 @@ impl Solver<'_> {
         let mut shape = self.shape_of(pod);
         loop {
             let (core, _) = self.shapes.get(shape.0 as usize)?;
-            let core = Rc::clone(core);
+            let core = core.without_claims();
             node.remaining = Some(core.requests.clone());
             let obeyed = self.world.topology.obeyed(&core.member);
             let is_met = node.check(&core, &obeyed, &mut self.world).is_ok();

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use model::{
-    InstanceType, NanosPerHour, NodePoolName, Resources, labels,
+    InstanceType, NanosPerHour, NodePoolName, Resources,
+    devices::{Device, DeviceObjects},
+    labels,
     pod::Pod,
     selector::NodeSelectorRequirement,
     snapshot::{MinValuesPolicy, Namespace, Optimize, PreferencePolicy, ReservedOfferingMode},
@@ -29,6 +31,8 @@ pub struct Input<'a> {
     pub daemons: Vec<&'a Pod>,
     pub namespaces: &'a [Namespace],
     pub storage: &'a Storage,
+    /// Devices that claims are allocated from; `None` where such claims do not count, and pods that have any get no place.
+    pub devices: Option<&'a DeviceObjects>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,6 +109,8 @@ pub struct ExistingNode<'a> {
     pub pods: Vec<&'a Pod>,
     /// How many volumes of a CSI driver it can attach.
     pub attach_limits: Option<&'a BTreeMap<String, u32>>,
+    /// That drivers have published, or that its type is known to have until it is initialized.
+    pub devices: Vec<&'a Device>,
 }
 
 /// A Node object and the pods on it.

@@ -2,7 +2,7 @@
 //! where, which nodes to make, and for every pod left over why no NodePool can serve it (spec/scheduling §11–§23).
 //!
 //! Provisioning, consolidation, drift and `whittle plan` ask the same question here. The answer depends on nothing but the
-//! [`Input`]: no clock, randomness, I/O or order of hashing. This crate must never depend on anything but `model`.
+//! [`Input`]: no clock, randomness, I/O or order of hashing. Of the project, this crate must never depend on anything but `model`.
 
 mod algebra;
 mod amounts;
@@ -10,6 +10,7 @@ mod bits;
 mod bound;
 mod catalog;
 mod claim;
+mod devices;
 mod explain;
 mod go_sort;
 mod groundwork;

@@ -9,7 +9,9 @@ use model::pod::HostPort;
 
 use crate::{
     algebra::{SetId, Undefined},
-    amounts, ports,
+    amounts,
+    devices::Usage,
+    ports,
     shape::Core,
     tolerance::TaintsId,
     topology::{Answer, HostId, Obeyed, Place, daemons::Daemons},
@@ -31,6 +33,8 @@ pub(crate) struct Node<'a> {
     pub(crate) remaining: Option<Box<[i64]>>,
     pub(crate) ports: Vec<HostPort>,
     pub(crate) attached: Option<Rc<Attached<'a>>>,
+    /// Devices that are taken; `None` where no pod asks for any.
+    pub(crate) devices: Option<Rc<Usage>>,
     /// Daemons that it will run, where they may not be there yet.
     pub(crate) daemons: Daemons,
     pub(crate) pods: Vec<usize>,
@@ -89,6 +93,9 @@ impl<'a> Node<'a> {
         }
         if ports::conflict(core.ports(), &self.ports).is_some() {
             return Err(Refusal::Ports);
+        }
+        if !world.has_devices(self, core) {
+            return Err(core.without_devices());
         }
         if core.volumes.alternatives.is_empty() {
             return self.ask(set, core, obeyed, world);
@@ -158,6 +165,10 @@ impl<'a> Node<'a> {
             Rc::make_mut(attached)
                 .volumes
                 .extend(core.volumes.attachments.iter().cloned());
+        }
+        if !core.claims.is_empty() {
+            self.devices = world.used_on_node(self, core).map(Rc::new);
+            world.settle_on_node(self.index, core);
         }
         let place = self.place();
         world.record(core, &place);

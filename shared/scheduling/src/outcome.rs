@@ -57,6 +57,8 @@ pub struct NewNode {
     pub requests: Resources,
     /// The instance types left, cheapest first; never empty.
     pub choices: Vec<Choice>,
+    /// Drivers of the devices that its pods claim, the same on every type left.
+    pub drivers: BTreeSet<String>,
     /// `minValues` was lowered to what can be had (BestEffort).
     pub min_values_relaxed: bool,
 }
@@ -196,7 +198,8 @@ fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Box<Reaso
     if !claim.held.is_empty() {
         set = pin_to_reservations(claim, world);
     }
-    let rows = by_price(claim, set, world);
+    let mut rows = by_price(claim, set, world);
+    let drivers = keep_drivers(claim, &mut rows, world);
     check_min_values(claim, set, &rows, world)?;
     let choices: Vec<Choice> = rows.iter().map(|(_, choice)| *choice).collect();
     let capacity_types = capacity_types(claim, set, &rows, world);
@@ -209,8 +212,24 @@ fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Box<Reaso
         admitted,
         requests: requests(claim, world),
         choices,
+        drivers,
         min_values_relaxed: claim.min_values_relaxed,
     })
+}
+
+/// Leaves the types whose devices come from the drivers of the cheapest one's: a node waits for all of them.
+fn keep_drivers(
+    claim: &Claim<'_>,
+    rows: &mut Vec<(usize, Choice)>,
+    world: &World<'_>,
+) -> BTreeSet<String> {
+    if claim.devices.is_empty() {
+        return BTreeSet::new();
+    }
+    let cheapest = rows.first().map(|(row, _)| world.drivers(claim, *row));
+    let cheapest = cheapest.unwrap_or_default();
+    rows.retain(|(row, _)| world.drivers(claim, *row) == cheapest);
+    cheapest.into_iter().map(str::to_owned).collect()
 }
 
 fn pin_to_reservations(claim: &Claim<'_>, world: &mut World<'_>) -> SetId {

@@ -61,6 +61,8 @@ pub enum Reason {
         wanted: Vec<Requirement>,
         against: Option<(Side, Requirement)>,
     },
+    /// Devices of its claims are lacking, in the user's words.
+    Devices(String),
     /// No node reaches all of its volumes: those that differ, by claim.
     VolumesApart(Vec<(String, Requirements)>),
     /// Its volumes or its rules about other pods leave no instance type.
@@ -283,6 +285,7 @@ impl fmt::Display for Reason {
                 f,
                 "minValues of {key} is {wanted}, the remaining instance types have {reached}"
             ),
+            Self::Devices(lack) => f.write_str(lack),
             Self::NodeLimit => f.write_str("its limit of nodes is used up"),
             Self::Limit { name, left, least } => {
                 let (left, least) = (amount_text(name, (*left).max(0)), amount_text(name, *least));

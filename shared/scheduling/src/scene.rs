@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use model::{
     CapacityType, InstanceType, NanosPerHour, NodePoolName, Offering, Resources,
     catalog::{Overhead, Reservation},
+    devices::{Device, DeviceObjects},
     labels,
     pod::{Pod, PodAffinityTerm, PodShape},
     requirement::{Requirement, Requirements},
@@ -31,6 +32,7 @@ pub(crate) struct Scene {
     pub(crate) pods: Vec<Pod>,
     pub(crate) daemons: Vec<Pod>,
     pub(crate) storage: Storage,
+    pub(crate) devices: Option<DeviceObjects>,
     pub(crate) well_known_labels: Vec<String>,
     pub(crate) options: Options<'static>,
 }
@@ -43,6 +45,7 @@ pub(crate) struct Machine {
     pub(crate) available: Resources,
     pub(crate) daemon_requests: Resources,
     pub(crate) pods: Vec<Pod>,
+    pub(crate) devices: Vec<Device>,
 }
 
 impl Scene {
@@ -57,6 +60,7 @@ impl Scene {
             pods,
             daemons: Vec::new(),
             storage: Storage::default(),
+            devices: None,
             well_known_labels: Vec::new(),
             options: Options {
                 preference_policy: PreferencePolicy::Respect,
@@ -94,6 +98,7 @@ impl Scene {
             daemon_requests: node.daemon_requests.clone(),
             pods: node.pods.iter().collect(),
             attach_limits: None,
+            devices: node.devices.iter().collect(),
         });
         let hosts = self.nodes.iter().map(|node| Host {
             name: &node.name,
@@ -113,6 +118,7 @@ impl Scene {
             daemons: self.daemons.iter().collect(),
             namespaces: &[],
             storage: &self.storage,
+            devices: self.devices.as_ref(),
         })
     }
 
@@ -134,6 +140,7 @@ impl Machine {
             available,
             daemon_requests: Resources::default(),
             pods: Vec::new(),
+            devices: Vec::new(),
         }
     }
 
@@ -157,6 +164,7 @@ pub(crate) fn kind(name: &str, cores: i64, gigabytes: i64, cents: i64) -> Instan
     }
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: name.to_owned(),
         requirements,
         capacity: [

@@ -17,6 +17,7 @@ use model::{
 use self::places::Places;
 use crate::{
     algebra::{Algebra, Sym, Undefined},
+    devices::Devices,
     groundwork::Groundwork,
     input::{ExistingNode, Input},
     node::{Attached, Node},
@@ -81,11 +82,11 @@ pub(crate) fn set_up<'a>(groundwork: &Groundwork<'a>, input: &Rc<Input<'a>>) -> 
     set_up_moving(groundwork, input, input.pods.len()).0
 }
 
-/// The same where only the first of the pods are to be placed now, and the others stay where they are.
+/// The same where only the `first` of the pods are to be placed now, and the others stay where they are.
 pub(crate) fn set_up_moving<'a>(
     groundwork: &Groundwork<'a>,
     input: &Rc<Input<'a>>,
-    moving: usize,
+    first: usize,
 ) -> (Setup<'a>, Seats<'a>) {
     let mut seats = Seats::default();
     let mut algebra = groundwork.algebra.clone();
@@ -93,7 +94,7 @@ pub(crate) fn set_up_moving<'a>(
     let (sources, daemons) = (&groundwork.sources, &groundwork.daemons);
     let catalogs = groundwork.catalogs.clone();
     let volumes = Rc::new(Volumes::new(input.storage));
-    let moving = pods_moving(input, moving);
+    let moving = pods_moving(input, first);
     let repelling: Vec<&Pod> = repelling_pods(input).collect();
     let topology_keys: BTreeSet<&str> = topology_keys(input, &repelling);
     let has_topology = !topology_keys.is_empty();
@@ -142,6 +143,9 @@ pub(crate) fn set_up_moving<'a>(
             &mut seats,
         );
     }
+    let devices = Devices::new(input, &catalogs);
+    let leaving = input.pods.iter().take(first).copied();
+    let devices = devices.map(|devices| devices.without(leaving));
     let reserved = &groundwork.reserved;
     let mut world = World {
         reservations: Reservations::new(input.options.reserved, reserved),
@@ -153,6 +157,7 @@ pub(crate) fn set_up_moving<'a>(
         templates: groundwork.moulds(&input.pools),
         topology,
         volumes,
+        devices,
         hostname,
         no_taints,
         prices: BTreeMap::new(),
@@ -355,6 +360,7 @@ fn existing<'a>(
             .flat_map(|pod| pod.host_ports.iter().cloned())
             .collect(),
         attached,
+        devices: world.devices.as_ref().map(|known| known.taken(index)),
         daemons: to_come,
         pods: Vec::new(),
     }

@@ -11,10 +11,12 @@ use model::{
 use crate::{
     algebra::SetId,
     bits::Bits,
+    devices::ClaimNeeds,
     spec::{Sacrifice, Spec},
     tolerance::TolerationsId,
     topology::{Member, Obeyed, classes::ClassId},
     volumes::{Attachment, EBS},
+    world::{Permanence, Refusal},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +39,7 @@ pub(crate) struct Identity<'a> {
     pub(crate) tolerations: &'a [Toleration],
     pub(crate) ports: &'a [HostPort],
     pub(crate) volumes: Rc<VolumeNeeds<'a>>,
+    pub(crate) claims: Rc<ClaimNeeds>,
 }
 
 /// A pod's volumes, worked out.
@@ -74,12 +77,29 @@ pub(crate) struct Core<'a> {
     pub(crate) sets: Sets,
     pub(crate) tolerations: TolerationsId,
     pub(crate) volumes: Rc<VolumeNeeds<'a>>,
+    pub(crate) claims: Rc<ClaimNeeds>,
     pub(crate) member: Member,
 }
 
 impl<'a> Core<'a> {
     pub(crate) fn ports(&self) -> &'a [HostPort] {
         &self.spec.pod.host_ports
+    }
+
+    /// Why a place does not take the pod that has no devices for its claims.
+    pub(crate) fn without_devices(&self) -> Refusal {
+        Refusal::Devices(match self.claims.are_judged_for_good() {
+            true => Permanence::ForGood,
+            false => Permanence::ForNow,
+        })
+    }
+
+    /// The pod without its claims for devices.
+    pub(crate) fn without_claims(&self) -> Self {
+        Self {
+            claims: Rc::default(),
+            ..self.with_requests(self.requests.clone())
+        }
     }
 
     /// The same, asking for something else.
@@ -91,6 +111,7 @@ impl<'a> Core<'a> {
             sets: self.sets,
             tolerations: self.tolerations,
             volumes: Rc::clone(&self.volumes),
+            claims: Rc::clone(&self.claims),
             member: self.member.clone(),
         }
     }

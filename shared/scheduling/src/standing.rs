@@ -96,6 +96,7 @@ impl<'a> Standing<'a> {
             daemons: self.input.daemons.clone(),
             namespaces: self.input.namespaces,
             storage: self.input.storage,
+            devices: self.input.devices,
         });
         if !leaving.wanted.is_empty() {
             let asked: BTreeMap<usize, usize> = pods.into_iter().zip(0..).collect();
@@ -134,6 +135,13 @@ impl<'a> Standing<'a> {
         setup
             .nodes
             .retain(|node| !leaving.nodes.contains(&node.index));
+        if let Some(devices) = &setup.world.devices {
+            let devices = devices.without(input.pods.iter().copied());
+            for node in &mut setup.nodes {
+                node.devices = Some(devices.taken(node.index));
+            }
+            setup.world.devices = Some(devices);
+        }
         let world = &mut setup.world;
         world.input = Rc::clone(input);
         world.templates = self.groundwork.moulds(&input.pools);

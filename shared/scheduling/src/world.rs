@@ -8,6 +8,7 @@ use crate::{
     algebra::{Algebra, Sym},
     amounts::Dimensions,
     catalog::Catalog,
+    devices::Devices,
     input::Input,
     on_offer::OnOffer,
     prices::Prices,
@@ -32,6 +33,8 @@ pub(crate) struct World<'a> {
     pub(crate) topology: Topology<'a>,
     pub(crate) reservations: Reservations<'a>,
     pub(crate) volumes: Rc<Volumes<'a>>,
+    /// `None` where no pod has claims for any, or they do not count.
+    pub(crate) devices: Option<Devices<'a>>,
     pub(crate) hostname: Sym,
     pub(crate) no_taints: TaintsId,
     pub(crate) prices: Prices,
@@ -52,6 +55,8 @@ pub(crate) enum Refusal {
     Ports,
     VolumeLimit,
     Volumes,
+    /// No device is left for its claims.
+    Devices(Permanence),
     Topology(GroupId, Permanence),
     /// No type is left after all requirements; whether topology had a part in them.
     Types(Permanence),
@@ -82,6 +87,7 @@ impl Refusal {
             | Self::NodeLimit
             | Self::Limits => true,
             Self::Topology(_, permanence)
+            | Self::Devices(permanence)
             | Self::Types(permanence)
             | Self::MinValues(permanence) => *permanence == Permanence::ForGood,
             Self::Reservation => false,

@@ -1,7 +1,7 @@
 mod foreign;
 mod guards;
 
-use api::{duration::parse_go_duration, names::label};
+use api::{DeviceSettings, duration::parse_go_duration, names::label};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     NanosPerHour,
@@ -169,6 +169,9 @@ fn settings(raw: &Value) -> Result<Settings, EntryError> {
             .map_err(|wrong| EntryError(format!("settings.{wrong}")))?,
         registration_timeout: Some(timeouts(raw)?.registration),
         legacy_node_repair: switch(raw, "legacyNodeRepair")?,
+        device_claims: DeviceSettings::read(raw)
+            .map_err(|wrong| EntryError(format!("settings.{wrong}")))?
+            .claims,
     })
 }
 

@@ -12,6 +12,7 @@ mod buffers;
 mod capacity_blocks;
 mod caps;
 mod collect;
+pub mod devices;
 mod disruption;
 mod drift;
 mod entry;

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use model::{
     Experience, InstanceId, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
     caps::Caps,
+    devices::DeviceObjects,
     ledger::{Notice, Pause, PauseLevel, RelayCounter},
     node_claim::{NodeClaim, NodeClassRef},
     plan::Expected,
@@ -17,7 +18,7 @@ use model::{
 use ports::{CloudError, cluster::Unreadable};
 
 use crate::{
-    TurnError, events,
+    TurnError, devices, events,
     gated::{self, Gated},
     interruption,
     lane::Turn,
@@ -213,6 +214,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         workloads: selectors.workloads,
         node_overlays,
         capacity_buffers,
+        devices: DeviceObjects::default(),
         commands,
         notices,
         nominated,
@@ -228,6 +230,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         snapshot.pods = api.pods().await?;
     }
     share_shapes(&mut snapshot.pods);
+    problems.extend(Box::pin(devices::observe(turn, &mut snapshot)).await?);
     Ok(Observed {
         snapshot,
         counter,

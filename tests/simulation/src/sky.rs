@@ -226,6 +226,8 @@ fn port(call: &str) -> Option<Port> {
         | "namespaces"
         | "disruption_budgets"
         | "storage"
+        | "device_objects"
+        | "resource_slices"
         | "node_overlays"
         | "capacity_buffers"
         | "pod"

@@ -1,6 +1,6 @@
 //! Small catalogs by name: `tests/catalogs/<name>.yaml`.
 
-use std::{collections::BTreeMap, fs, sync::Arc};
+use std::{collections::BTreeMap, fs};
 
 use model::InstanceType;
 use serde::Deserialize;
@@ -44,7 +44,7 @@ fn amd64() -> String {
 }
 
 /// The types of a catalog without these offerings, written `<type> <capacity type> <zone>`; `*` stands for any.
-pub(crate) fn read(name: &str, unavailable: &[String]) -> Result<Arc<Vec<InstanceType>>, String> {
+pub(crate) fn read(name: &str, unavailable: &[String]) -> Result<Vec<InstanceType>, String> {
     let path = format!("{}/../catalogs/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&path).map_err(|error| format!("catalog {name}: {error}"))?;
     let catalog: Catalog =
@@ -54,9 +54,7 @@ pub(crate) fn read(name: &str, unavailable: &[String]) -> Result<Arc<Vec<Instanc
         types.push(entry(one, &catalog, unavailable)?);
     }
     let json = serde_json::to_vec(&types).map_err(|error| error.to_string())?;
-    api::convert::catalog_file::read(&json)
-        .map(Arc::new)
-        .map_err(|error| format!("catalog {name}: {error}"))
+    api::convert::catalog_file::read(&json).map_err(|error| format!("catalog {name}: {error}"))
 }
 
 fn entry(one: &Type, catalog: &Catalog, unavailable: &[String]) -> Result<Value, String> {

@@ -3,10 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::{
+    DeviceSettings,
     convert::{StorageObjects, capacity_buffer},
     kubernetes,
     manifests::{Manifests, Object},
     names::{finalizer, group, label},
+};
+use aws_rules::{
+    ProviderSettings,
+    instance_types::{Sharing, with_devices},
 };
 use jiff::Timestamp;
 use model::{InstanceType, Snapshot, requirement::Requirements, snapshot::Settings};
@@ -23,7 +28,14 @@ const NOW: &str = "2026-01-01T12:00:00Z";
 const LONG_AGO: &str = "2026-01-01T10:00:00Z";
 
 pub(crate) fn snapshot(given: &Given) -> Result<Snapshot, String> {
+    let provider = ProviderSettings {
+        devices: device_settings(given)?,
+        ..ProviderSettings::default()
+    };
     let types = catalog::read(&given.catalog, &given.unavailable)?;
+    let sharing: Result<Sharing, _> = given.settings.sharing.parse();
+    let sharing = sharing.map_err(|error| error.to_string())?;
+    let types = Arc::new(with_devices(types, sharing, &provider));
     let mut snapshot = empty(given)?;
     for pool in &given.node_pools {
         let mut read: model::node_pool::NodePool = read::<api::NodePool>(node_pool(pool))?.into();
@@ -95,11 +107,16 @@ fn empty(given: &Given) -> Result<Snapshot, String> {
         default_topology_spread: Vec::new(),
         registration_timeout: None,
         legacy_node_repair: false,
+        device_claims: device_settings(given)?.claims,
     };
     Ok(Snapshot {
         generation: 1,
         ..Snapshot::empty("scenario".into(), now, settings)
     })
+}
+
+fn device_settings(given: &Given) -> Result<DeviceSettings, String> {
+    DeviceSettings::read(&given.settings.devices).map_err(|error| error.to_string())
 }
 
 fn node_class() -> Value {
@@ -273,6 +290,12 @@ fn add_manifests(
             Object::PodDisruptionBudget(budget) => {
                 snapshot.disruption_budgets.push((*budget).into())
             }
+            Object::DeviceClass(class) => snapshot.devices.classes.push((*class).into()),
+            Object::ResourceClaim(claim) => snapshot.devices.claims.push((*claim).into()),
+            Object::ResourceClaimTemplate(template) => {
+                snapshot.devices.templates.push((*template).into());
+            }
+            Object::ResourceSlice(slice) => snapshot.devices.slices.push((*slice).into()),
             other => return Err(format!("a {} has no place in a scenario", other.kind())),
         }
     }

@@ -64,6 +64,10 @@ pub(crate) struct Settings {
     pub(crate) min_values_policy: MinValuesPolicy,
     pub(crate) reserved_offering_mode: ReservedOfferingMode,
     pub(crate) feature_gates: BTreeMap<String, bool>,
+    /// `enableDRA`, `ignoreDRARequests` and `awsFeatureGates`, as in Karpenter's chart.
+    pub(crate) devices: Value,
+    /// The EC2NodeClass' annotation `karpenter.k8s.aws/nvidia-consumable-capacity`.
+    pub(crate) sharing: String,
 }
 
 impl Default for Settings {
@@ -75,6 +79,8 @@ impl Default for Settings {
             min_values_policy: MinValuesPolicy::default(),
             reserved_offering_mode: ReservedOfferingMode::default(),
             feature_gates: BTreeMap::new(),
+            devices: Value::Null,
+            sharing: String::new(),
         }
     }
 }

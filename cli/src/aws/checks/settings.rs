@@ -32,15 +32,9 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
     let gates = below("/settings/featureGates").filter(|gate| api::feature_gate(gate).is_none());
     let gates =
         gates.map(|gate| format!("settings.featureGates.{gate}: there is none of this name"));
-    let is_known = |gate: &&str| {
-        let mut known = api::AWS_FEATURE_GATES.iter().map(|(_, chart)| *chart);
-        *gate == "nodeClassCEL" || known.any(|known| known == *gate)
-    };
-    let aws_gates = below("/settings/awsFeatureGates").filter(|gate| !is_known(gate));
-    let aws_gates = aws_gates.map(|gate| match AWS_GATES_OF_KARPENTER.contains(&gate) {
-        true => format!("settings.awsFeatureGates.{gate}: Whittle does not have it yet"),
-        false => format!("settings.awsFeatureGates.{gate}: there is none of this name"),
-    });
+    let aws_gates = below("/settings/awsFeatureGates").filter(|gate| !AWS_GATES.contains(gate));
+    let aws_gates = aws_gates
+        .map(|gate| format!("settings.awsFeatureGates.{gate}: there is none of this name"));
     Finding::new(
         "settings of the entry have no effect",
         settings.chain(gates).chain(aws_gates).collect(),
@@ -48,17 +42,19 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
     )
 }
 
-/// Feature gates of the AWS provider 1.15 that change nothing here, by the names of its chart.
-const AWS_GATES_OF_KARPENTER: &[&str] = &["draEFA", "draNVIDIAGPU"];
+/// AWS feature gates that an entry may have.
+const AWS_GATES: &[&str] = &["draEFA", "draNVIDIAGPU", "nodeClassCEL", "rebootForRepair"];
 
 /// Those that a registry entry may have.
 const KNOWN: &[&str] = &[
     "awsFeatureGates",
     "clusterDNS",
     "disableDryRun",
+    "enableDRA",
     "enableZonalShift",
     "featureGates",
     "guards",
+    "ignoreDRARequests",
     "isolatedVPC",
     "kubernetesVersion",
     "launchTimeout",
@@ -96,11 +92,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "a turn tells what it saw",
     ),
     ("eksControlPlane", "type of the entry"),
-    (
-        "ignoreDRARequests",
-        "pods with resource claims are left to others",
-    ),
-    ("enableDRA", "pods with resource claims are left to others"),
     ("interruptionQueue", "the stack has its own queue"),
     (
         "securityGroupRefreshInterval",
@@ -125,7 +116,8 @@ mod tests {
     fn the_page_has_every_setting_and_every_feature_gate() {
         let elsewhere = ELSEWHERE.iter().map(|(name, _)| *name);
         let gates = api::FEATURE_GATES.map(|(_, name)| name);
-        let elsewhere = elsewhere.chain(AWS_GATES_OF_KARPENTER.iter().copied());
+        let aws_gates = AWS_GATES.iter().copied();
+        let elsewhere = elsewhere.chain(aws_gates);
         for name in KNOWN.iter().copied().chain(elsewhere).chain(gates) {
             assert!(PAGE.contains(&format!("`{name}`")), "{name}");
         }
@@ -161,17 +153,15 @@ mod tests {
     fn what_has_no_effect_is_told() {
         let entry = json!({"settings": {
             "batchIdleDuration": "1s", "preferencePolcy": "Ignore", "featureGates": {"nodeRepair": true, "nodeRepairs": true, "podDeletionCostManagement": true, "terminateFirstDrift": true},
-            "awsFeatureGates": {"nodeClassCEL": true, "draEFA": true, "draAMD": true}, "enableDRA": true,
+            "awsFeatureGates": {"nodeClassCEL": true, "draEFA": true, "draAMD": true, "rebootForRepair": true}, "ignoreDRARequests": false,
         }});
         assert_eq!(
             without_effect(&entry).objects,
             [
                 "settings.batchIdleDuration: a value of the relay's chart",
-                "settings.enableDRA: pods with resource claims are left to others",
                 "settings.preferencePolcy: there is none of this name",
                 "settings.featureGates.nodeRepairs: there is none of this name",
                 "settings.awsFeatureGates.draAMD: there is none of this name",
-                "settings.awsFeatureGates.draEFA: Whittle does not have it yet",
             ]
         );
     }

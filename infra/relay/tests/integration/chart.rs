@@ -96,6 +96,50 @@ fn helm_finds_nothing_to_complain_about() {
 }
 
 #[test]
+fn devices_are_read_only_where_claims_for_them_count() {
+    let readers = |sets: &[&str], resource: &str| {
+        let objects = render(sets);
+        functions_that_may(&objects, "list", "resource.k8s.io", resource)
+    };
+    let none: [&str; 0] = [];
+    for sets in [&[][..], &["settings.ignoreDRARequests=true"]] {
+        assert_eq!(readers(sets, "resourceslices"), none, "{sets:?}");
+    }
+    for set in [
+        "settings.enableDRA=true",
+        "settings.ignoreDRARequests=false",
+        "settings.awsFeatureGates.draEFA=true",
+        "settings.awsFeatureGates.draNVIDIAGPU=true",
+    ] {
+        let may = ["provisioner", "disruption"];
+        assert_eq!(readers(&[set], "resourceclaims"), may, "{set}");
+        let may = ["provisioner", "lifecycle", "disruption"];
+        assert_eq!(readers(&[set], "resourceslices"), may, "{set}");
+    }
+}
+
+#[test]
+fn enabling_devices_stands_alone() {
+    for set in [
+        "settings.ignoreDRARequests=true",
+        "settings.awsFeatureGates.draEFA=true",
+        "settings.awsFeatureGates.draNVIDIAGPU=true",
+    ] {
+        let values = format!("{CHART}/ci/example-values.yaml");
+        let both = ["--set", "settings.enableDRA=true", "--set", set];
+        let rendered = helm(
+            &[
+                &["template", "whittle", CHART, "--values", &values][..],
+                &both,
+            ]
+            .concat(),
+        );
+        let error = rendered.unwrap_err();
+        assert!(error.contains("settings.enableDRA: leave out"), "{error}");
+    }
+}
+
+#[test]
 fn the_deployed_relay_is_configured_completely() {
     let objects = render(&["settings.batchMaxDuration=20s", "metrics.perObject=true"]);
     let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();

@@ -4,6 +4,7 @@
 use model::{
     CapacityType, InstanceType, NanosPerHour, Offering, Resources,
     catalog::{Overhead, Reservation},
+    devices::Device,
     quantity::QuantityError,
     requirement::{Requirement, Requirements},
 };
@@ -49,6 +50,8 @@ pub struct CatalogEntry {
     offerings: Vec<OfferingEntry>,
     #[serde(default, rename = "ebsAttachLimit")]
     ebs_attach_limit: Option<u32>,
+    #[serde(default)]
+    devices: Vec<Device>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -101,6 +104,7 @@ impl TryFrom<CatalogEntry> for InstanceType {
             overhead,
             offerings,
             ebs_attach_limit,
+            devices,
         } = entry;
         let bad_value = |problem: String| CatalogError::Value {
             instance_type: name.clone(),
@@ -134,6 +138,7 @@ impl TryFrom<CatalogEntry> for InstanceType {
         }
         Ok(Self {
             ebs_attach_limit,
+            devices,
             requirements: of_type,
             capacity: amounts("capacity", capacity)?,
             overhead: Overhead {

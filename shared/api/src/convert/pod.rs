@@ -10,6 +10,7 @@ use model::{
 };
 
 use super::DEFAULT_NAMESPACE;
+use super::devices;
 use super::pod_requests::pod_requests;
 use super::selector::{label_selector, node_selector_term};
 use crate::conditions::ConditionStatus;
@@ -34,6 +35,7 @@ impl From<kubernetes::Pod> for Pod {
         let (requests, limits) = pod_requests(&spec, &status, &mut problem);
         let resource_claims = !spec.resource_claims.is_empty()
             || containers(&spec).any(|container| !container.resources.claims.is_empty());
+        let claims = devices::of_pod(spec.resource_claims, &status.resource_claim_statuses);
         let host_ports = host_ports(&spec.containers);
         let affinity = spec.affinity.unwrap_or_default();
         let condition = |kind: &str| {
@@ -52,6 +54,7 @@ impl From<kubernetes::Pod> for Pod {
             limits,
             host_ports,
             resource_claims,
+            device_claims: claims,
             node_selector: spec.node_selector,
             node_affinity: node_affinity(affinity.node_affinity.unwrap_or_default(), &mut problem),
             pod_affinity: pod_affinity(affinity.pod_affinity.unwrap_or_default()),

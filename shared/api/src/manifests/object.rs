@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::{Document, Fault};
 use crate::karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use crate::kubernetes::{
-    CSINode, CronJob, DaemonSet, Deployment, Job, LimitRange, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodTemplate, PriorityClass, ReplicaSet,
-    ReplicationController, Rollout, RuntimeClass, Service, StatefulSet, StorageClass,
-    VolumeAttachment,
+    CSINode, CronJob, DaemonSet, Deployment, DeviceClass, Job, LimitRange, Namespace, Node,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodTemplate, PriorityClass,
+    ReplicaSet, ReplicationController, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+    Rollout, RuntimeClass, Service, StatefulSet, StorageClass, VolumeAttachment,
 };
 use crate::meta::{ObjectMeta, Resource};
 
@@ -110,6 +110,7 @@ objects! {
     DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet, Job, CronJob, Rollout,
     PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, VolumeAttachment,
     PodDisruptionBudget, Service,
+    DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
 }
 
 fn group(api_version: &str) -> &str {

@@ -13,7 +13,8 @@ use model::{
 
 use super::{
     EbsInfo, InstanceStorageInfo, InstanceTypeInfo, MemoryInfo, NetworkCard, NetworkInfo,
-    ProcessorInfo, ResolveError, VCpuInfo, attachments, capacity, default_pods, fit,
+    ProcessorInfo, ResolveError, Sharing, VCpuInfo, attachments, capacity, default_pods, devices,
+    fit,
 };
 use crate::{ProviderSettings, expressions::Expressions, families::Family, resource};
 
@@ -31,6 +32,7 @@ pub fn of_node_class(
     let family = Family::of(&class.spec)?;
     let kubelet = class.spec.kubelet.as_ref().and_then(|k| k.settings().ok());
     let kubelet = Expressions::of(kubelet.unwrap_or_default(), settings.node_class_cel);
+    let sharing = Sharing::of(class).unwrap_or_default();
     let spec = EC2NodeClassSpec {
         network_interfaces: None,
         cpu_options: None,
@@ -59,6 +61,10 @@ pub fn of_node_class(
             }
             found.overhead = node.overhead();
             found.ebs_attach_limit = node.ebs_attach_limit();
+            let devices = devices::of_type(&found.name, sharing, settings);
+            if !devices.is_empty() {
+                found.devices = devices;
+            }
             set(&mut found.requirements, label::OS, info.os(family));
             set(
                 &mut found.requirements,

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::names::label;
+use api::names::{annotation::REQUESTED_DRA_DRIVERS, label};
 use model::{
     CapacityType, InstanceType, NanosPerHour,
     catalog::Offering,
+    devices::DRANET,
     launch::ReservationKind,
     requirement::Requirements,
     resources::{PODS, Resources},
@@ -274,9 +275,11 @@ fn check_min_values(
     Ok(())
 }
 
-/// Whether the claim asks for EFA devices.
+/// Whether the claim asks for EFA devices, as an extended resource or by claims of pods (spec/v1.15 §14.4).
 pub(super) fn wants_efa(claim: Claim<'_>) -> bool {
-    claim.spec.requests.get(resource::EFA) > 0
+    let drivers = claim.annotations.get(REQUESTED_DRA_DRIVERS);
+    let mut drivers = drivers.into_iter().flat_map(|drivers| drivers.split(','));
+    claim.spec.requests.get(resource::EFA) > 0 || drivers.any(|driver| driver == DRANET)
 }
 
 /// The pods that a node of this type runs.

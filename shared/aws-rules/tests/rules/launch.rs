@@ -4,12 +4,13 @@ use aws_rules::{
 };
 use model::{
     CapacityType, FreeAddresses,
-    launch::{AllocationStrategy, BlockDevice},
+    launch::{AllocationStrategy, BlockDevice, FleetRequest},
 };
 use serde_json::json;
 
 use crate::world::{
-    self, claim, launch as request, launch_from, node_class, overrides, types_asked_for, types_of,
+    self, TestClaim, claim, launch as request, launch_from, node_class, overrides, types_asked_for,
+    types_of,
 };
 
 #[test]
@@ -342,6 +343,17 @@ fn interfaces_for_efa_come_with_the_request_for_it() {
             (Some(1), 1, "efa".to_owned())
         ]
     );
+    let mut claimed = claim().types(&["m6idn.32xlarge"]);
+    let drivers = |claim: &mut TestClaim, drivers: &str| {
+        let requested = "karpenter.sh/requested-dra-drivers".to_owned();
+        claim.annotations.insert(requested, drivers.to_owned());
+    };
+    drivers(&mut claimed, "dra.net,gpu.nvidia.com");
+    let by_drivers = request(&class, &claimed).unwrap();
+    let template = |request: &FleetRequest| request.templates[0].template.network_interfaces.len();
+    assert_eq!(template(&by_drivers), 2);
+    drivers(&mut claimed, "gpu.nvidia.com");
+    assert_eq!(template(&request(&class, &claimed).unwrap()), 1);
 }
 
 #[test]

@@ -1,4 +1,7 @@
-use api::karpenter::{Ami, EC2NodeClassStatus, SecurityGroup};
+use api::{
+    DeviceSettings,
+    karpenter::{Ami, EC2NodeClassStatus, SecurityGroup},
+};
 use aws_rules::{
     ProviderSettings,
     node_class::{
@@ -190,6 +193,41 @@ fn what_cannot_work_fails_validation_with_a_reason() {
         let (value, got, message) = condition(&status, "ValidationSucceeded");
         assert_eq!((value, got), ("False", reason), "{message}");
         assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn gpus_are_shared_only_in_ways_that_there_are_and_behind_their_gate() {
+    let judged = |value: &str, nvidia_gpu: bool| {
+        let annotations = json!({ "karpenter.k8s.aws/nvidia-consumable-capacity": value });
+        let class = node_class(json!({ "metadata": { "annotations": annotations } }));
+        let devices = DeviceSettings {
+            claims: true,
+            nvidia_gpu,
+            efa: false,
+        };
+        let settings = ProviderSettings {
+            devices,
+            ..ProviderSettings::default()
+        };
+        let now = "2026-08-22T12:00:00Z".parse().unwrap();
+        let status = status(&class, found(), &cluster(), &settings, now);
+        let (value, reason, _) = condition(&status, "ValidationSucceeded");
+        (value == "True")
+            .then(String::new)
+            .unwrap_or(reason.to_owned())
+    };
+    for sharing in ["4", "1", "memory", "unlimited"] {
+        assert_eq!(judged(sharing, true), "", "{sharing}");
+        assert_eq!(judged(sharing, false), "DRADisabled", "{sharing}");
+    }
+    for none in ["", "disabled"] {
+        assert_eq!([true, false].map(|gate| judged(none, gate)), ["", ""]);
+    }
+    for wrong in ["0", "half", "-1", "+4", "4.0", "Memory"] {
+        let expected = "NVIDIAConsumableCapacityInvalid";
+        assert_eq!(judged(wrong, true), expected, "{wrong}");
+        assert_eq!(judged(wrong, false), expected, "{wrong}");
     }
 }
 

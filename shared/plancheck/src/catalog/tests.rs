@@ -12,6 +12,7 @@ fn of_type(team: Option<(Operator, &str)>) -> InstanceType {
     }
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: "m5.large".to_owned(),
         requirements,
         capacity: Resources::default(),

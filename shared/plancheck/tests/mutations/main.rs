@@ -10,6 +10,7 @@ mod allowed;
 mod budgeted;
 mod cluster;
 mod counting;
+mod devices;
 mod dropping;
 mod few;
 mod fitting;

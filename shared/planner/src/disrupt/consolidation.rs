@@ -257,6 +257,7 @@ mod tests {
             admitted: vec![CapacityType::Spot, CapacityType::OnDemand],
             requests: Resources::default(),
             choices: choices.iter().map(price).collect(),
+            drivers: BTreeSet::new(),
             min_values_relaxed: false,
         }
     }

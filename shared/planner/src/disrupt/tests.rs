@@ -25,6 +25,7 @@ mod bad_input;
 mod balancing;
 mod begun;
 mod budgets_and_blocking;
+mod claiming_devices;
 mod commanding;
 mod consolidating;
 mod deletion_costs;
@@ -167,6 +168,7 @@ fn kind(name: &str, cpu: i64, mills: i64) -> InstanceType {
     }
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: name.to_owned(),
         requirements,
         capacity: Resources::from([("cpu", cpu * 1_000), ("pods", 29)]),

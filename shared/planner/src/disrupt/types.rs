@@ -98,6 +98,7 @@ mod tests {
             ));
             InstanceType {
                 ebs_attach_limit: None,
+                devices: Vec::new(),
                 name: family.to_owned(),
                 requirements,
                 capacity: Resources::default(),
@@ -120,6 +121,7 @@ mod tests {
                 admitted: Vec::new(),
                 requests: Resources::default(),
                 choices: choices.collect(),
+                drivers: BTreeSet::new(),
                 min_values_relaxed: false,
             };
             leading_for_min_values(&node, &of_pool)

@@ -130,6 +130,7 @@ fn a_launch_under_way_counts_as_the_largest_type_that_it_names() {
         overhead: Overhead::default(),
         offerings: Vec::new(),
         ebs_attach_limit: None,
+        devices: Vec::new(),
     });
     let types = Arc::new(types.to_vec());
     snapshot.instance_types.insert("default".into(), types);

@@ -45,6 +45,7 @@ fn world(claim: NodeClaim) -> Snapshot {
     };
     let kind = InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: "m5.large".to_owned(),
         requirements: Requirements::default(),
         capacity: Resources::default(),

@@ -1,14 +1,22 @@
 //! A registered Node becomes usable (spec/lifecycle §6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use api::names::{label, taint as names};
+use api::{
+    conditions::types::{INITIALIZED, LAUNCHED},
+    names::{annotation::REQUESTED_DRA_DRIVERS, label, taint as names},
+};
+use jiff::{SignedDuration, Timestamp};
 use model::{
+    NodeName, Snapshot,
+    devices::slices_by_node,
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
     plan::NodeUpdate,
     taint::{Taint, TaintEffect},
 };
+
+use crate::decision::{Decision, Note};
 
 /// What the Node still lacks.
 pub(super) struct Waiting {
@@ -26,7 +34,11 @@ impl Waiting {
     }
 }
 
-pub(super) fn judge(claim: &NodeClaim, node: &Node) -> Result<(), Waiting> {
+pub(super) fn judge(
+    claim: &NodeClaim,
+    node: &Node,
+    published: Option<&Published<'_>>,
+) -> Result<(), Waiting> {
     let waiting = |reason, message: String| Err(Waiting { reason, message });
     if node.ready.status != ConditionStatus::True {
         return waiting("NodeNotReady", "Node status is NotReady".to_owned());
@@ -55,12 +67,77 @@ pub(super) fn judge(claim: &NodeClaim, node: &Node) -> Result<(), Waiting> {
         .requests
         .iter()
         .find(|(name, amount)| *amount != 0 && node.allocatable.get(name) == 0);
-    match missing {
-        Some((name, _)) => waiting(
+    if let Some((name, _)) = missing {
+        return waiting(
             "ResourceNotRegistered",
             format!("Resource \"{name}\" was requested but not registered"),
+        );
+    }
+    match published.and_then(|published| published.missing(claim, node)) {
+        Some(driver) => waiting(
+            NOT_PUBLISHED,
+            format!(
+                "Driver \"{driver}\" has not published the node's devices completely (ResourceSlices)"
+            ),
         ),
         None => Ok(()),
+    }
+}
+
+const NOT_PUBLISHED: &str = "DRADriverPoolsNotPublished";
+/// Nothing wakes the lifecycle function when a driver publishes devices.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+/// From then on after its launch, a NodeClaim that waits for a driver is reported.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+
+/// Drivers that have published devices of nodes.
+pub(super) struct Published<'a>(BTreeMap<&'a NodeName, BTreeSet<&'a str>>);
+
+impl<'a> Published<'a> {
+    /// `None` where claims for devices do not count.
+    pub(super) fn of(snapshot: &'a Snapshot) -> Option<Self> {
+        if !snapshot.settings.device_claims {
+            return None;
+        }
+        let by_node = slices_by_node(&snapshot.devices.slices).into_iter();
+        let drivers = by_node.map(|(node, slices)| {
+            let drivers = slices.iter().map(|slice| slice.driver.as_str());
+            (node, drivers.collect())
+        });
+        Some(Self(drivers.collect()))
+    }
+
+    /// A driver that the NodeClaim's devices are of, and that has not published the node's.
+    fn missing(&self, claim: &'a NodeClaim, node: &Node) -> Option<&'a str> {
+        let drivers = claim.annotations.get(REQUESTED_DRA_DRIVERS)?;
+        let published = self.0.get(&node.name);
+        let mut drivers = drivers.split(',').filter(|driver| !driver.is_empty());
+        drivers.find(|driver| !published.is_some_and(|known| known.contains(driver)))
+    }
+}
+
+/// Comes back to a NodeClaim that waits for a driver, and says so once it has waited for long.
+pub(super) fn look_again(
+    claim: &NodeClaim,
+    waiting: &Waiting,
+    now: Timestamp,
+    decision: &mut Decision,
+) {
+    if waiting.reason != NOT_PUBLISHED || claim.is_true(INITIALIZED) {
+        return;
+    }
+    decision.look_again(now + LOOK_AGAIN);
+    let launched = claim
+        .condition(LAUNCHED)
+        .map(|condition| condition.last_transition);
+    if launched.is_some_and(|launched| now.duration_since(launched) >= PATIENCE) {
+        let message = format!(
+            "{}: pods that claim its devices wait for that",
+            waiting.message
+        );
+        decision
+            .notes
+            .push(Note::warning(claim, NOT_PUBLISHED, message));
     }
 }
 

@@ -123,9 +123,9 @@ impl<'a> Rules<'a> {
                 "asks for nodes without label {NODE_POOL}: not for NodePools"
             ));
         }
-        if pod.resource_claims {
+        if pod.resource_claims && !self.snapshot.settings.device_claims {
             return Some(
-                "uses resource claims (dynamic resource allocation), which are not supported"
+                "uses resource claims (dynamic resource allocation), which the cluster's settings ignore (ignoreDRARequests)"
                     .to_owned(),
             );
         }

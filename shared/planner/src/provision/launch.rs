@@ -118,6 +118,11 @@ impl<'a> PoolLaunches<'a> {
         for key in self.overlays(node, snapshot) {
             annotations.insert(key.to_owned(), "true".to_owned());
         }
+        if !node.drivers.is_empty() {
+            let drivers: Vec<&str> = node.drivers.iter().map(String::as_str).collect();
+            let requested = annotation::REQUESTED_DRA_DRIVERS.to_owned();
+            annotations.insert(requested, drivers.join(","));
+        }
         let relaxed = node.min_values_relaxed.to_string();
         annotations.insert(annotation::MIN_VALUES_RELAXED.to_owned(), relaxed);
         annotations

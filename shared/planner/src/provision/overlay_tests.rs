@@ -19,6 +19,7 @@ fn world(overlays: &[(&str, i32, Option<&str>)]) -> Snapshot {
         snapshot.node_pools.push(test_world::pool(pool, 0));
         let kind = InstanceType {
             ebs_attach_limit: None,
+            devices: Vec::new(),
             name: "small".to_owned(),
             requirements: model::requirement::Requirements::default(),
             capacity: Resources::from([("cpu", 2_000)]),

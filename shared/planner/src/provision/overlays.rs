@@ -313,6 +313,7 @@ mod tests {
         ));
         InstanceType {
             ebs_attach_limit: None,
+            devices: Vec::new(),
             name: "m5.large".to_owned(),
             requirements,
             capacity: Resources::default(),

@@ -7,7 +7,8 @@ use std::{
 };
 
 use model::{
-    InstanceType, NodePoolName, Resources, Snapshot,
+    InstanceType, NodeName, NodePoolName, Resources, Snapshot,
+    devices::{Device, ResourceSlice, slices_by_node},
     labels::{INSTANCE_TYPE, NODE_POOL},
     node_pool::NodePool,
     pod::Pod,
@@ -28,6 +29,8 @@ pub(crate) struct Ground<'a> {
     daemons: Vec<Cow<'a, Pod>>,
     /// By the number of volumes of EBS that instance types attach, what the driver will say on nodes of theirs.
     attach_limits: BTreeMap<u32, BTreeMap<String, u32>>,
+    /// Of complete pools, by node.
+    slices: BTreeMap<&'a NodeName, Vec<&'a ResourceSlice>>,
 }
 
 /// The CSI driver of EBS.
@@ -61,6 +64,7 @@ impl<'a> Ground<'a> {
             pools: usable_pools(snapshot),
             attach_limits: attach_limits.collect(),
             types,
+            slices: slices_by_node(&snapshot.devices.slices),
             daemons: daemons(snapshot),
         }
     }
@@ -76,6 +80,7 @@ impl<'a> Ground<'a> {
             types: self.types.clone(),
             daemons: self.daemons.clone(),
             attach_limits: self.attach_limits.clone(),
+            slices: self.slices.clone(),
         }
     }
 
@@ -134,6 +139,7 @@ impl<'a> Ground<'a> {
             daemons: self.daemons.iter().map(Cow::as_ref).collect(),
             namespaces: &self.snapshot.namespaces,
             storage: &self.snapshot.storage,
+            devices: self.counts_claims().then_some(&self.snapshot.devices),
         }
     }
 
@@ -185,10 +191,7 @@ impl<'a> Ground<'a> {
 
     /// What the CSI driver will say on a node that has not joined yet.
     fn attach_limits_to_come(&self, machine: &Machine<'a>) -> Option<&BTreeMap<String, u32>> {
-        let pool = NodePoolName::from(machine.labels.get(NODE_POOL)?.as_str());
-        let name = machine.labels.get(INSTANCE_TYPE)?;
-        let mut types = self.types.get(&pool)?.iter();
-        let limit = types.find(|kind| kind.name == *name)?.ebs_attach_limit?;
+        let limit = self.type_of(machine)?.ebs_attach_limit?;
         self.attach_limits.get(&limit)
     }
 
@@ -221,7 +224,36 @@ impl<'a> Ground<'a> {
             daemon_requests,
             pods: holding,
             attach_limits,
+            devices: self.devices_of(machine),
         }
+    }
+
+    fn counts_claims(&self) -> bool {
+        self.snapshot.settings.device_claims
+    }
+
+    /// Devices that are published for the node, or that its type is known to have until it is initialized (spec/v1.15 §14.4).
+    fn devices_of<'q>(&'q self, machine: &'q Machine<'a>) -> Vec<&'q Device> {
+        if !self.counts_claims() {
+            return Vec::new();
+        }
+        match machine.node.filter(|_| machine.initialized) {
+            Some(node) => {
+                let slices = self.slices.get(&node.name).into_iter().flatten();
+                slices.flat_map(|slice| &slice.devices).collect()
+            }
+            None => {
+                let known = self.type_of(machine).into_iter();
+                known.flat_map(|kind| &kind.devices).collect()
+            }
+        }
+    }
+
+    fn type_of(&self, machine: &Machine<'a>) -> Option<&InstanceType> {
+        let pool = NodePoolName::from(machine.labels.get(NODE_POOL)?.as_str());
+        let name = machine.labels.get(INSTANCE_TYPE)?;
+        let mut types = self.types.get(&pool)?.iter();
+        types.find(|kind| kind.name == *name)
     }
 }
 
@@ -292,7 +324,10 @@ fn daemons(snapshot: &Snapshot) -> Vec<Cow<'_, Pod>> {
             None => Cow::Borrowed(template),
         }
     });
-    chosen.filter(|pod| !pod.resource_claims).collect()
+    let counts_claims = snapshot.settings.device_claims;
+    chosen
+        .filter(|pod| counts_claims || !pod.resource_claims)
+        .collect()
 }
 
 #[cfg(test)]

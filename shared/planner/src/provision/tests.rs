@@ -43,6 +43,7 @@ fn kind(name: &str, cpu: i64, price: i64) -> InstanceType {
     }
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: name.to_owned(),
         requirements: of_kind,
         capacity: Resources::from([("cpu", cpu), ("pods", 20)]),

@@ -45,6 +45,7 @@ fn instance_type(name: &str, cores: i64, price: i64) -> InstanceType {
     };
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: name.to_owned(),
         requirements: Requirements(BTreeMap::from([
             requirement(labels::INSTANCE_TYPE, &[name]),

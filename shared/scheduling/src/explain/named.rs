@@ -70,6 +70,7 @@ fn lack<'a>(
         },
         Refusal::VolumeLimit => NodeLack::Attachments,
         Refusal::Volumes => NodeLack::Volumes,
+        Refusal::Devices(_) => NodeLack::Devices,
         Refusal::Topology(group, _) => match world.topology.group(*group) {
             Some(group) => NodeLack::Rule {
                 rule: rule(group),

@@ -74,7 +74,7 @@ impl<'a> Kinds<'a> {
         solver: &mut Solver<'a>,
         counted: &mut Counted,
     ) -> Option<Found<'a>> {
-        if core.volumes.lost {
+        if core.volumes.lost || !core.claims.is_empty() {
             return None;
         }
         let (hosts, domains) = counted.rules(&core, &mut solver.world)?;

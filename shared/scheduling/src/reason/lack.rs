@@ -26,6 +26,8 @@ pub enum NodeLack {
     Attachments,
     /// The pod's volumes are out of its reach.
     Volumes,
+    /// The node has no devices left for the pod's claims.
+    Devices,
     /// A rule about other pods, with the label that it goes by.
     Rule {
         rule: String,
@@ -55,6 +57,7 @@ impl fmt::Display for NodeLack {
             Self::HostPort(port) => write!(f, "has host port {port} taken"),
             Self::Attachments => f.write_str("attaches no more volumes"),
             Self::Volumes => f.write_str("does not reach its volumes"),
+            Self::Devices => f.write_str("has no devices left for its resource claims"),
             Self::Rule { rule, key } => write!(f, "is ruled out by {rule} on {key}"),
             Self::NextRound => f.write_str("is to be tried again"),
         }

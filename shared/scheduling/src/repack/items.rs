@@ -142,10 +142,10 @@ fn members(
         .collect()
 }
 
-/// `None` for pods that stay: those with host ports, those that need company on their host, and those that a spread
+/// `None` for pods that stay: those with host ports or claims for devices, those that need company on their host, and those that a spread
 /// constraint counts without being theirs, as it may look at some nodes only.
 fn ties_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<Ties> {
-    if !core.ports().is_empty() {
+    if !core.ports().is_empty() || !core.claims.is_empty() {
         return None;
     }
     let topology = &mut world.topology;

@@ -95,12 +95,13 @@ fn kinds(solver: &Solver<'_>, at: usize) -> Vec<(ShapeId, usize)> {
     shapes.filter(|(shape, _)| seen.insert(*shape)).collect()
 }
 
-/// Pods that bring no volumes or ports and that no group counts: whether they go or stay, no other pod's place depends on it.
+/// Pods that bring no volumes, ports or claims for devices and that no group counts: whether they go or stay, no other pod's place depends on it.
 fn free<'a>(solver: &mut Solver<'a>, shape: ShapeId) -> Option<(Rc<Core<'a>>, Vec<Obeyed>)> {
     let (core, _) = solver.shapes.get(shape.0 as usize)?;
     let core = Rc::clone(core);
     let topology = &mut solver.world.topology;
     let is_free = core.ports().is_empty()
+        && core.claims.is_empty()
         && core.volumes.alternatives.is_empty()
         && topology.counting(&core.member).is_empty();
     is_free.then(|| {
@@ -115,7 +116,10 @@ fn without<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>) -> Option<(B
     let claim = solver.claims.get(at)?;
     let template = world.templates.get(claim.template)?;
     // A smaller node may be one that limits kept away.
-    if !claim.ports.is_empty() || template.limits.iter().next().is_some() {
+    if !claim.ports.is_empty()
+        || !claim.devices.is_empty()
+        || template.limits.iter().next().is_some()
+    {
         return None;
     }
     let mut total = claim.requests.clone();

@@ -10,6 +10,7 @@ use model::{
 use super::Solver;
 use crate::{
     algebra::Sym,
+    devices::ClaimNeeds,
     on_offer::{OnOffer, Wanted},
     shape::{Core, Identity, Search, ShapeId, VolumeNeeds},
     spec::{Sacrifice, Spec},
@@ -30,7 +31,7 @@ impl<'a> Solver<'a> {
                 spec,
                 core.requests.clone(),
                 core.moved,
-                Rc::clone(&core.volumes),
+                (Rc::clone(&core.volumes), Rc::clone(&core.claims)),
                 core.member.class,
             );
             (id, sacrifice)
@@ -47,6 +48,7 @@ impl<'a> Solver<'a> {
             return ShapeId(u32::MAX);
         };
         let volumes = self.world.volume_needs(pod);
+        let claims = self.world.claim_needs(pod);
         let class = self.has_topology.then(|| self.world.topology.class_of(pod));
         let requests = self.world.dimensions.vector(&pod.requests);
         let moved = input.moved.get(at) == Some(&true);
@@ -65,6 +67,7 @@ impl<'a> Solver<'a> {
             tolerations: &pod.tolerations,
             ports: &pod.host_ports,
             volumes: Rc::clone(&volumes),
+            claims: Rc::clone(&claims),
         };
         if let Some(known) = self.identities.get(&identity) {
             return *known;
@@ -75,7 +78,7 @@ impl<'a> Solver<'a> {
             spec = spec.sharing_hosts();
         }
         let class = class.unwrap_or_default();
-        let id = self.add_shape(spec, requests, moved, volumes, class);
+        let id = self.add_shape(spec, requests, moved, (volumes, claims), class);
         self.identities.insert(identity, id);
         id
     }
@@ -85,7 +88,7 @@ impl<'a> Solver<'a> {
         spec: Spec<'a>,
         requests: Box<[i64]>,
         moved: bool,
-        volumes: Rc<VolumeNeeds<'a>>,
+        (volumes, claims): (Rc<VolumeNeeds<'a>>, Rc<ClaimNeeds>),
         class: ClassId,
     ) -> ShapeId {
         let id = ShapeId(u32::try_from(self.shapes.len()).unwrap_or(u32::MAX));
@@ -99,6 +102,7 @@ impl<'a> Solver<'a> {
                 .tolerance
                 .tolerations(&spec.pod.tolerations, spec.tolerates_prefer_no_schedule),
             volumes,
+            claims,
             member,
             spec,
         };

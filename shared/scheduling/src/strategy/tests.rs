@@ -29,6 +29,7 @@ fn answer(unplaced: &[usize], prices: &[i64]) -> Answer {
             Choice::new(0, 0, NanosPerHour(*price)),
             Choice::new(1, 0, NanosPerHour(1_000)),
         ],
+        drivers: BTreeSet::new(),
         min_values_relaxed: false,
     });
     Answer {

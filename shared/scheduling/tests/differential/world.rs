@@ -86,6 +86,7 @@ impl World {
             daemon_requests: Resources::default(),
             pods: node.pods.iter().collect(),
             attach_limits: None,
+            devices: Vec::new(),
         });
         let hosts = self.nodes.iter().map(|node| Host {
             name: &node.name,
@@ -112,6 +113,7 @@ impl World {
             daemons: Vec::new(),
             namespaces: &[],
             storage: &storage,
+            devices: None,
         })
     }
 }
@@ -206,6 +208,7 @@ fn types() -> impl Strategy<Value = Vec<InstanceType>> {
             let offerings = offerings.collect();
             InstanceType {
                 ebs_attach_limit: None,
+                devices: Vec::new(),
                 name,
                 requirements,
                 capacity: [

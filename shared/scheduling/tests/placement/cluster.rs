@@ -103,6 +103,7 @@ impl Cluster {
             daemon_requests: Resources::default(),
             pods: node.pods.iter().collect(),
             attach_limits: None,
+            devices: Vec::new(),
         });
         let hosts = self.nodes.iter().map(|node| Host {
             name: &node.name,
@@ -129,6 +130,7 @@ impl Cluster {
             daemons: self.daemons.iter().collect(),
             namespaces: &[],
             storage: &self.storage,
+            devices: None,
         })
     }
 

@@ -53,6 +53,7 @@ fn instance_types() -> Vec<InstanceType> {
         });
         InstanceType {
             ebs_attach_limit: None,
+            devices: Vec::new(),
             name,
             requirements,
             capacity: [
@@ -141,6 +142,7 @@ fn question<T>(
         daemons: Vec::new(),
         namespaces: &[],
         storage: &storage,
+        devices: None,
     })
 }
 
@@ -263,6 +265,7 @@ proptest! {
             daemon_requests: Resources::default(),
             pods: Vec::new(),
             attach_limits: None,
+            devices: Vec::new(),
         };
         let without = ask(&pods, Vec::new(), &types);
         let with = ask(&pods, vec![node], &types);
@@ -302,6 +305,7 @@ proptest! {
             daemon_requests: Resources::default(),
             pods: node.pods.iter().map(|at| pods[*at]).collect(),
             attach_limits: None,
+            devices: Vec::new(),
         });
         let left: Vec<&Pod> = first.unplaced.iter().map(|left| pods[left.pod]).collect();
         let second = ask(&left, nodes.collect(), &types);

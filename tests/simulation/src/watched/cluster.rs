@@ -9,6 +9,7 @@ use api::{
 use async_trait::async_trait;
 use model::{
     ClusterName, Lane, NodeClaimName, NodeName, NodePoolName, PodKey, Uid,
+    devices::{DeviceObjects, ResourceSlice},
     node::{ConditionStatus, Node},
     node_claim::NodeClaim,
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
@@ -170,6 +171,8 @@ hand_on! {
     fn namespaces() -> Vec<Namespace>;
     fn disruption_budgets() -> Vec<PodDisruptionBudget>;
     fn storage() -> Storage;
+    fn device_objects() -> DeviceObjects;
+    fn resource_slices() -> Vec<ResourceSlice>;
     fn pod_selectors() -> PodSelectors;
     fn node_overlays() -> Vec<api::NodeOverlay>;
     fn capacity_buffers() -> Vec<api::CapacityBuffer>;

@@ -7,6 +7,7 @@
 
 mod alarming;
 mod approving;
+mod claiming;
 mod deletion_costs;
 mod guarding;
 mod holding;

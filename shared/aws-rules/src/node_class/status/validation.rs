@@ -7,6 +7,7 @@ use api::{
         types::{AMIS_READY, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY},
     },
     karpenter::{EC2NodeClass, KubeletSettings},
+    names::annotation::NVIDIA_CONSUMABLE_CAPACITY,
     validation,
 };
 
@@ -14,7 +15,7 @@ use super::{Known, kubelet_fields};
 use crate::{
     expressions::{ExpressionError, Expressions},
     families::{Family, FamilyError},
-    instance_types::default_pods,
+    instance_types::{Sharing, SharingError, default_pods},
     user_data,
 };
 
@@ -61,6 +62,7 @@ pub(super) fn check(
             user_data::UserDataError::NoServiceCidr.to_string(),
         ));
     }
+    shares_devices(class, known)?;
     let kubelet = spec.kubelet.as_ref();
     let settings = kubelet.and_then(|kubelet| kubelet.settings().ok());
     let settings = settings.unwrap_or_default();
@@ -79,6 +81,23 @@ pub(super) fn check(
         evaluates(class, family, &expressions, known)?;
     }
     Ok(())
+}
+
+/// Whether GPUs are shared in a way that there is, and are known at all (spec/v1.15 §14.5).
+fn shares_devices(class: &EC2NodeClass, known: Known<'_>) -> Result<(), Problem> {
+    let sharing = Sharing::of(class).map_err(|error: SharingError| {
+        Problem::new("NVIDIAConsumableCapacityInvalid", error.to_string())
+    })?;
+    match sharing {
+        Sharing::None => Ok(()),
+        _ if known.settings.devices.nvidia_gpu => Ok(()),
+        Sharing::Memory | Sharing::Unlimited | Sharing::Shares(_) => Err(Problem::new(
+            "DRADisabled",
+            format!(
+                "annotation {NVIDIA_CONSUMABLE_CAPACITY} needs the feature gate DRANVIDIAGPU, which is off: set settings.awsFeatureGates.draNVIDIAGPU, or remove it"
+            ),
+        )),
+    }
 }
 
 /// Whether every expression gives a number for every instance type.

@@ -99,6 +99,7 @@ pub(crate) fn instance_type(name: &str, cores: i64) -> InstanceType {
     }
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: name.into(),
         requirements: Requirements::from_selector(&known),
         capacity: Resources::from([
@@ -228,6 +229,7 @@ pub(crate) fn settings() -> Settings {
         default_topology_spread: Vec::new(),
         registration_timeout: None,
         legacy_node_repair: false,
+        device_claims: false,
     }
 }
 

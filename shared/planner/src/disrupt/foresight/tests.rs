@@ -47,6 +47,7 @@ fn snapshot() -> Snapshot {
     };
     let kind = |name: &str, cpu: i64, price: i64| InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: name.to_owned(),
         requirements: model::requirement::Requirements::default(),
         capacity: Resources::from([("cpu", cpu)]),

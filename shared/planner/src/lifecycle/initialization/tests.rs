@@ -1,4 +1,4 @@
-use model::Resources;
+use model::{Resources, devices::ResourceSlice};
 
 use super::*;
 use crate::test_world;
@@ -17,7 +17,9 @@ fn waits_for(of_node: Taint) -> Option<String> {
     claim.spec.startup_taints = vec![taint("cilium", "", TaintEffect::NoSchedule)];
     let mut node = test_world::node("n", &claim);
     node.taints = vec![of_node];
-    judge(&claim, &node).err().map(|waiting| waiting.message)
+    judge(&claim, &node, None)
+        .err()
+        .map(|waiting| waiting.message)
 }
 
 #[test]
@@ -66,13 +68,13 @@ fn a_node_waits_for_what_was_requested_of_it() {
     let mut claim = test_world::claim("a", &[]);
     claim.spec.requests = Resources::from([("cpu", 1), ("gpu", 1), ("memory", 0)]);
     let mut node = test_world::node("n", &claim);
-    let waiting = judge(&claim, &node).err().unwrap();
+    let waiting = judge(&claim, &node, None).err().unwrap();
     assert_eq!(
         waiting.message,
         "Resource \"gpu\" was requested but not registered"
     );
     node.allocatable.set("gpu", 1);
-    assert!(judge(&claim, &node).is_ok());
+    assert!(judge(&claim, &node, None).is_ok());
 }
 
 #[test]
@@ -82,4 +84,74 @@ fn the_label_is_put_on_the_node_once() {
     assert_eq!((update.name.as_str(), update.uid.as_str()), ("n", "uid-n"));
     node.labels.extend(update.set_labels);
     assert_eq!(label(&node), None);
+}
+
+/// Message of a Node whose NodeClaim has devices of two drivers, where these pools are published.
+fn waits_for_drivers(counts: bool, published: &[(&str, &str, i64)]) -> Option<String> {
+    let mut claim = test_world::claim("a", &[LAUNCHED]);
+    claim.annotations.insert(
+        REQUESTED_DRA_DRIVERS.to_owned(),
+        "dra.net,gpu.nvidia.com".to_owned(),
+    );
+    let node = test_world::node("n", &claim);
+    let mut snapshot = test_world::snapshot();
+    snapshot.settings.device_claims = counts;
+    let slices = published
+        .iter()
+        .map(|(driver, node, slices)| ResourceSlice {
+            driver: (*driver).to_owned(),
+            pool: "n".to_owned(),
+            generation: 1,
+            slices: *slices,
+            node: Some((*node).into()),
+            devices: Vec::new(),
+        });
+    snapshot.devices.slices = slices.collect();
+    let published = Published::of(&snapshot);
+    let waiting = judge(&claim, &node, published.as_ref()).err()?;
+    assert_eq!(waiting.reason, NOT_PUBLISHED);
+    Some(waiting.message)
+}
+
+#[test]
+fn node_waits_until_every_driver_has_published_its_devices() {
+    let waits = |driver: &str| {
+        Some(format!(
+            "Driver \"{driver}\" has not published the node's devices completely (ResourceSlices)"
+        ))
+    };
+    let (net, gpu) = ("dra.net", "gpu.nvidia.com");
+    assert_eq!(waits_for_drivers(true, &[]), waits(net));
+    assert_eq!(waits_for_drivers(true, &[(net, "n", 1)]), waits(gpu));
+    assert_eq!(
+        waits_for_drivers(true, &[(net, "n", 1), (gpu, "n", 2)]),
+        waits(gpu)
+    );
+    assert_eq!(
+        waits_for_drivers(true, &[(net, "n", 1), (gpu, "other", 1)]),
+        waits(gpu)
+    );
+    assert_eq!(
+        waits_for_drivers(true, &[(net, "n", 1), (gpu, "n", 1)]),
+        None
+    );
+    assert_eq!(waits_for_drivers(false, &[]), None);
+}
+
+#[test]
+fn driver_that_never_publishes_is_reported_after_five_minutes() {
+    let told = |minutes: i64| {
+        let mut claim = test_world::claim("a", &[LAUNCHED]);
+        let launched = &mut claim.status.conditions[0].last_transition;
+        *launched = test_world::now() - SignedDuration::from_mins(minutes);
+        let waiting = Waiting {
+            reason: NOT_PUBLISHED,
+            message: "Driver".to_owned(),
+        };
+        let mut decision = Decision::default();
+        look_again(&claim, &waiting, test_world::now(), &mut decision);
+        assert_eq!(decision.due, Some(test_world::now() + LOOK_AGAIN));
+        decision.notes.len()
+    };
+    assert_eq!([4, 5].map(told), [0, 1]);
 }

@@ -29,6 +29,7 @@ fn kind(name: &str, price: i64) -> InstanceType {
     };
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: name.to_owned(),
         requirements: Requirements::default(),
         capacity: Resources::default(),

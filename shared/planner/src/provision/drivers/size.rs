@@ -109,8 +109,12 @@ impl<'n> Obstacles<'n> {
             return;
         }
         if is_on_offer(node, other) {
+            let what = match node.drivers.is_empty() {
+                true => "limits or daemons",
+                false => "devices that its pods claim",
+            };
             self.rest
-                .get_or_insert_with(|| format!("limits or daemons (not {})", named()));
+                .get_or_insert_with(|| format!("{what} (not {})", named()));
         } else {
             self.offer
                 .get_or_insert_with(|| format!("what is on offer (no {})", named()));

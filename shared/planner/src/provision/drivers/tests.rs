@@ -208,6 +208,7 @@ fn kind(offerings: &[(&str, i64, bool)]) -> InstanceType {
     });
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: "m5.large".to_owned(),
         requirements: Requirements::default(),
         capacity: Resources::default(),

@@ -77,6 +77,7 @@ fn world(pods: Vec<Pod>) -> Snapshot {
     for name in ["default", "other"] {
         let kind = InstanceType {
             ebs_attach_limit: None,
+            devices: Vec::new(),
             name: "small".to_owned(),
             requirements: model::requirement::Requirements::default(),
             capacity: Resources::default(),

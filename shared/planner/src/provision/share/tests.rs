@@ -123,6 +123,7 @@ fn a_node_has_waited_for_as_long_as_the_oldest_of_its_pods() {
         admitted: Vec::new(),
         requests: Resources::default(),
         choices: Vec::new(),
+        drivers: BTreeSet::new(),
         min_values_relaxed: false,
     };
     let answer = Answer {

@@ -144,6 +144,7 @@ impl World {
                 daemon_requests: Resources::default(),
                 pods: own,
                 attach_limits: None,
+                devices: Vec::new(),
             }
         });
         let hosts = self.nodes.iter().enumerate().map(|(at, node)| Host {
@@ -181,6 +182,7 @@ impl World {
             daemons: Vec::new(),
             namespaces: &[],
             storage: &storage,
+            devices: None,
         };
         ask(&Standing::new(input, 0, None))
     }
@@ -270,6 +272,7 @@ pub(super) fn kind(
     });
     InstanceType {
         ebs_attach_limit: None,
+        devices: Vec::new(),
         name: name.to_owned(),
         requirements,
         capacity: [("cpu", cores * 1_000), ("pods", 100)].into(),

@@ -27,6 +27,7 @@ fn item<'a>(pod: &'a Pod, pods: usize, requests: &[i64], rules: &[HostRule]) -> 
         },
         tolerations: Tolerance::default().tolerations(&[], false),
         volumes: Rc::new(VolumeNeeds::default()),
+        claims: Rc::default(),
         member: Member {
             class: ClassId::default(),
             strict: Algebra::EMPTY,

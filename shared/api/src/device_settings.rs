@@ -1,0 +1,119 @@
+//! Whose claims for devices count: `ignoreDRARequests`, `enableDRA` and the gates of drivers, as in Karpenter's chart (spec/v1.15
+//! §3.4, §14.1).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Settings of dynamic resource allocation, with those that imply others resolved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceSettings {
+    /// Pods with resource claims are planned for.
+    pub claims: bool,
+    /// Instance types are known to have the devices of `gpu.nvidia.com`.
+    pub nvidia_gpu: bool,
+    /// Instance types are known to have the interfaces of EFA that `dra.net` publishes.
+    pub efa: bool,
+}
+
+/// A setting that is none, or that contradicts another one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DeviceSettingsError(String);
+
+const NVIDIA_GPU: &str = "awsFeatureGates.draNVIDIAGPU";
+const EFA: &str = "awsFeatureGates.draEFA";
+const ENABLE: &str = "enableDRA";
+const IGNORE: &str = "ignoreDRARequests";
+
+impl DeviceSettings {
+    /// Reads the `settings` of a registry entry. Switches may be text, as in the chart.
+    ///
+    /// # Errors
+    ///
+    /// The first setting that is neither true nor false, or that stands beside `enableDRA` although that says it already.
+    pub fn read(settings: &Value) -> Result<Self, DeviceSettingsError> {
+        let enable = switch(settings, ENABLE)?.unwrap_or(false);
+        let ignore = switch(settings, IGNORE)?;
+        let nvidia_gpu = switch(settings, NVIDIA_GPU)?.unwrap_or(false);
+        let efa = switch(settings, EFA)?.unwrap_or(false);
+        let said_twice = [
+            (NVIDIA_GPU, nvidia_gpu),
+            (EFA, efa),
+            (IGNORE, ignore.is_some()),
+        ];
+        if let Some((name, _)) = said_twice.iter().find(|(_, is_set)| enable && *is_set) {
+            return Err(DeviceSettingsError(format!(
+                "{ENABLE} true: expected no {name} beside it, which it decides"
+            )));
+        }
+        // A driver's gate alone counts claims, whatever is said of ignoring them.
+        Ok(Self {
+            claims: enable || nvidia_gpu || efa || ignore == Some(false),
+            nvidia_gpu: enable || nvidia_gpu,
+            efa: enable || efa,
+        })
+    }
+}
+
+fn switch(settings: &Value, name: &str) -> Result<Option<bool>, DeviceSettingsError> {
+    let value = settings.pointer(&format!("/{}", name.replace('.', "/")));
+    let value = value.unwrap_or(&Value::Null);
+    match (value, value.as_str()) {
+        (Value::Null, _) | (_, Some("")) => Ok(None),
+        (Value::Bool(on), _) => Ok(Some(*on)),
+        (_, Some("true")) => Ok(Some(true)),
+        (_, Some("false")) => Ok(Some(false)),
+        _ => Err(DeviceSettingsError(format!(
+            "{name} {value}: expected true or false"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(settings: Value) -> Result<[bool; 3], String> {
+        let read = DeviceSettings::read(&settings).map_err(|error| error.to_string())?;
+        Ok([read.claims, read.nvidia_gpu, read.efa])
+    }
+
+    #[test]
+    fn claims_are_ignored_unless_settings_say_otherwise() {
+        assert_eq!(read(json!({})), Ok([false; 3]));
+        assert_eq!(read(json!({"ignoreDRARequests": true})), Ok([false; 3]));
+        assert_eq!(
+            read(json!({"ignoreDRARequests": "false"})),
+            Ok([true, false, false])
+        );
+        assert_eq!(read(json!({"enableDRA": true})), Ok([true; 3]));
+    }
+
+    #[test]
+    fn gate_of_a_driver_counts_claims_whatever_is_said_of_ignoring_them() {
+        let settings = json!({"ignoreDRARequests": true, "awsFeatureGates": {"draEFA": true}});
+        assert_eq!(read(settings), Ok([true, false, true]));
+    }
+
+    #[test]
+    fn enabling_all_stands_alone() {
+        for settings in [
+            json!({"enableDRA": true, "ignoreDRARequests": true}),
+            json!({"enableDRA": true, "awsFeatureGates": {"draNVIDIAGPU": true}}),
+            json!({"enableDRA": true, "awsFeatureGates": {"draEFA": true}}),
+        ] {
+            let refused = read(settings.clone()).unwrap_err();
+            assert!(
+                refused.starts_with("enableDRA true: expected no "),
+                "{settings}"
+            );
+        }
+        assert_eq!(
+            read(json!({"enableDRA": "yes"})),
+            Err("enableDRA \"yes\": expected true or false".to_owned())
+        );
+    }
+}

@@ -1,0 +1,285 @@
+//! Devices that pods claim (dynamic resource allocation; spec/v1.15 §14.4). Whoever has no claims is asked nothing here.
+//!
+//! A claim that is its pod's alone is allocated wherever the pod goes. One that pods share is allocated with the first of them,
+//! and binds the others to that node.
+
+mod allocation;
+mod claims;
+mod facts;
+mod lack;
+mod selector;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use model::{Uid, pod::Pod};
+
+pub(crate) use self::{allocation::Usage, facts::LayoutId};
+use self::{
+    allocation::allocate,
+    claims::Spec,
+    facts::{DeviceFacts, SpecId},
+};
+use crate::{
+    bits::Bits, claim::Claim, input::Input, node::Node, shape::Core, topology::HostId, world::World,
+};
+
+/// Devices and claims of a question, as far as it has come.
+#[derive(Clone)]
+pub(crate) struct Devices<'a> {
+    facts: Rc<DeviceFacts<'a>>,
+    /// Claims that are allocated now but will not be: nobody but pods that leave uses them.
+    freed: Rc<BTreeSet<usize>>,
+    /// Where claims that pods share are allocated, by their places among the claims.
+    sites: BTreeMap<usize, Site>,
+}
+
+/// Where a claim's devices are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Site {
+    /// On a node of the question, by its place there.
+    Node(usize),
+    /// On a node to be made.
+    New(HostId),
+    /// On a node that takes no pods.
+    Nowhere,
+    /// Devices that every node reaches.
+    Everywhere,
+}
+
+/// A pod's claims, resolved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClaimNeeds {
+    /// Claims that are the pod's alone.
+    own: Vec<SpecId>,
+    /// Claims that other pods may use too, by their places among the claims.
+    shared: Vec<(usize, SpecId)>,
+    /// Why they cannot be allocated at all.
+    pub(crate) problem: Option<String>,
+}
+
+impl ClaimNeeds {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.shared.is_empty() && self.problem.is_none()
+    }
+
+    /// Whether a refusal holds for as long as the search goes on: devices are only ever taken, but a claim that is shared may be
+    /// allocated where it was refused.
+    pub(crate) fn are_judged_for_good(&self) -> bool {
+        self.shared.is_empty()
+    }
+}
+
+impl<'a> Devices<'a> {
+    /// `None` where no pod has claims, or claims do not count. The first `moving` of the pods are no longer where they are.
+    pub(crate) fn new(input: &Input<'a>, catalogs: &[crate::catalog::Catalog<'a>]) -> Option<Self> {
+        let objects = input.devices?;
+        let has_claims = |pod: &&Pod| pod.resource_claims;
+        let with_claims = input.pods.iter().copied().filter(has_claims);
+        let pods: Vec<&'a Pod> = with_claims.collect();
+        if pods.is_empty() {
+            return None;
+        }
+        Some(Self {
+            facts: Rc::new(DeviceFacts::new(objects, input, catalogs)),
+            freed: Rc::default(),
+            sites: BTreeMap::new(),
+        })
+    }
+
+    /// Devices and claims where these pods leave their nodes.
+    pub(crate) fn without<'p>(&self, leaving: impl Iterator<Item = &'p Pod>) -> Self {
+        let leaving = leaving.filter(|pod| pod.node_name.is_some());
+        let leaving: BTreeSet<&Uid> = leaving.map(|pod| &pod.uid).collect();
+        let freed = self.facts.freed(&leaving);
+        Self {
+            sites: self.facts.sites(&freed),
+            facts: Rc::clone(&self.facts),
+            freed: Rc::new(freed),
+        }
+    }
+
+    /// Devices that are taken of an existing node, by its place in the question.
+    pub(crate) fn taken(&self, node: usize) -> Rc<Usage> {
+        Rc::new(self.facts.taken(node, &self.freed))
+    }
+
+    fn needs(&self, pod: &'a Pod) -> ClaimNeeds {
+        self.facts
+            .needs(pod, &self.freed)
+            .unwrap_or_else(|problem| ClaimNeeds {
+                problem: Some(problem),
+                ..ClaimNeeds::default()
+            })
+    }
+
+    /// The claims that have to be allocated at a site; `None` where one is allocated elsewhere.
+    fn to_allocate(&self, needs: &ClaimNeeds, site: Site) -> Option<Vec<&Spec>> {
+        let mut specs = Vec::new();
+        for (claim, spec) in &needs.shared {
+            match self.sites.get(claim) {
+                None => specs.push(self.facts.spec(*spec)?),
+                Some(Site::Everywhere) => {}
+                Some(known) if *known == site => {}
+                Some(_) => return None,
+            }
+        }
+        for spec in &needs.own {
+            specs.push(self.facts.spec(*spec)?);
+        }
+        Some(specs)
+    }
+
+    /// Devices that are taken of an existing node with the claims of one more pod.
+    fn on_node(&self, node: &Node<'a>, needs: &ClaimNeeds) -> Option<Usage> {
+        let specs = self.to_allocate(needs, Site::Node(node.index))?;
+        let layout = self.facts.layout_of_node(node.index)?;
+        allocate(layout, node.devices.as_deref()?, &specs)
+    }
+
+    /// Devices that are taken with the claims of one more pod, for each list of devices that a node to be made may have.
+    fn on_claim(
+        &self,
+        claim: &Claim<'a>,
+        needs: &ClaimNeeds,
+        catalog: usize,
+        rows: &Bits,
+    ) -> BTreeMap<LayoutId, Usage> {
+        let Some(specs) = self.to_allocate(needs, Site::New(claim.host)) else {
+            return BTreeMap::new();
+        };
+        let layouts = rows
+            .iter()
+            .filter_map(|row| self.facts.layout_of_row(catalog, row));
+        let layouts: BTreeSet<LayoutId> = layouts.collect();
+        let nothing = Usage::default();
+        let usages = layouts.into_iter().filter_map(|id| {
+            let known = claim.devices.get(&id).unwrap_or(&nothing);
+            let usage = allocate(self.facts.layout(id)?, known, &specs)?;
+            Some((id, usage))
+        });
+        usages.collect()
+    }
+
+    fn keep(&self, usages: &BTreeMap<LayoutId, Usage>, catalog: usize, rows: &mut Bits) {
+        let all: Vec<usize> = rows.iter().collect();
+        for row in all {
+            let layout = self.facts.layout_of_row(catalog, row);
+            if !layout.is_some_and(|id| usages.contains_key(&id)) {
+                rows.remove(row);
+            }
+        }
+    }
+
+    fn settle(&mut self, needs: &ClaimNeeds, site: Site) {
+        for (claim, _) in &needs.shared {
+            self.sites.entry(*claim).or_insert(site);
+        }
+    }
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn claim_needs(&self, pod: &'a Pod) -> Rc<ClaimNeeds> {
+        if !pod.resource_claims {
+            return Rc::default();
+        }
+        Rc::new(match &self.devices {
+            Some(devices) => devices.needs(pod),
+            None => ClaimNeeds {
+                problem: Some(NOT_COUNTED.to_owned()),
+                ..ClaimNeeds::default()
+            },
+        })
+    }
+
+    /// Whether an existing node has devices for a pod's claims, besides those that are taken.
+    pub(crate) fn has_devices(&self, node: &Node<'a>, core: &Core<'a>) -> bool {
+        core.claims.is_empty() || self.used_on_node(node, core).is_some()
+    }
+
+    pub(crate) fn used_on_node(&self, node: &Node<'a>, core: &Core<'a>) -> Option<Usage> {
+        let devices = self
+            .devices
+            .as_ref()
+            .filter(|_| core.claims.problem.is_none())?;
+        devices.on_node(node, &core.claims)
+    }
+
+    /// Leaves the types that have devices for a pod's claims besides those of the pods that the node has already.
+    pub(crate) fn keep_allocating(&self, claim: &Claim<'a>, core: &Core<'a>, rows: &mut Bits) {
+        let usages = self.used_on_claim(claim, core, rows);
+        let catalog = self
+            .templates
+            .get(claim.template)
+            .map(|known| known.catalog);
+        match (&self.devices, catalog) {
+            (Some(devices), Some(catalog)) => devices.keep(&usages, catalog, rows),
+            _ => *rows = Bits::none(0),
+        }
+    }
+
+    pub(crate) fn used_on_claim(
+        &self,
+        claim: &Claim<'a>,
+        core: &Core<'a>,
+        rows: &Bits,
+    ) -> BTreeMap<LayoutId, Usage> {
+        let devices = self
+            .devices
+            .as_ref()
+            .filter(|_| core.claims.problem.is_none());
+        let template = self.templates.get(claim.template);
+        let (Some(devices), Some(template)) = (devices, template) else {
+            return BTreeMap::new();
+        };
+        devices.on_claim(claim, &core.claims, template.catalog, rows)
+    }
+
+    pub(crate) fn settle_on_node(&mut self, node: usize, core: &Core<'a>) {
+        if let Some(devices) = &mut self.devices {
+            devices.settle(&core.claims, Site::Node(node));
+        }
+    }
+
+    pub(crate) fn settle_on_claim(&mut self, host: HostId, core: &Core<'a>) {
+        if let Some(devices) = &mut self.devices {
+            devices.settle(&core.claims, Site::New(host));
+        }
+    }
+
+    /// Drivers of the devices that a node of one type would have allocated.
+    pub(crate) fn drivers(&self, claim: &Claim<'a>, row: usize) -> BTreeSet<&'a str> {
+        let found = || {
+            let devices = self.devices.as_ref()?;
+            let catalog = self.templates.get(claim.template)?.catalog;
+            let id = devices.facts.layout_of_row(catalog, row)?;
+            let layout = devices.facts.layout(id)?;
+            Some(claim.devices.get(&id)?.drivers(layout))
+        };
+        found().unwrap_or_default()
+    }
+
+    /// The devices of a pod's claims that no instance type has, in the user's words.
+    pub(crate) fn lack_of_devices(
+        &self,
+        claim: &Claim<'a>,
+        core: &Core<'a>,
+        rows: &Bits,
+    ) -> String {
+        if let Some(problem) = &core.claims.problem {
+            return problem.clone();
+        }
+        let found = || {
+            let devices = self.devices.as_ref()?;
+            let catalog = self.templates.get(claim.template)?.catalog;
+            Some(devices.lack(&core.claims, catalog, rows))
+        };
+        found().unwrap_or_else(|| NOT_COUNTED.to_owned())
+    }
+}
+
+const NOT_COUNTED: &str = "uses resource claims (dynamic resource allocation), which the cluster's settings ignore (ignoreDRARequests)";

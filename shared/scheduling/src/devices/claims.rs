@@ -1,0 +1,176 @@
+//! Claims with their DeviceClasses looked up and their expressions evaluated.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::devices::{ClaimSpec, Device, DeviceClass, DeviceCount, MatchAttribute};
+
+use super::selector::{Evaluator, Selector};
+
+/// Requests and constraints of a claim, judged for every kind of device that there is.
+pub(crate) struct Spec {
+    pub(super) requests: Vec<Request>,
+    pub(super) constraints: Vec<MatchAttribute>,
+    /// Why no device can be allocated for it at all.
+    pub(super) problem: Option<String>,
+}
+
+pub(super) struct Request {
+    pub(super) name: String,
+    pub(super) alternatives: Vec<Alternative>,
+}
+
+pub(super) struct Alternative {
+    pub(super) name: String,
+    pub(super) class: String,
+    pub(super) count: DeviceCount,
+    pub(super) capacity: BTreeMap<String, i64>,
+    /// The kinds of devices that all expressions choose.
+    matching: BTreeSet<usize>,
+    /// By kind, the expression that cannot be judged for it, and why: Kubernetes' scheduler refuses nodes with such devices.
+    unjudged: BTreeMap<usize, String>,
+}
+
+impl Alternative {
+    pub(super) fn matches(&self, kind: usize) -> bool {
+        self.matching.contains(&kind)
+    }
+
+    /// Why nothing can be said of some of these kinds.
+    pub(super) fn unjudged(&self, kinds: &[usize]) -> Option<&str> {
+        let mut found = kinds.iter().filter_map(|kind| self.unjudged.get(kind));
+        found.next().map(String::as_str)
+    }
+}
+
+impl Spec {
+    /// Whether a constraint is about the devices of a request's alternative.
+    pub(super) fn is_about(
+        &self,
+        constraint: &MatchAttribute,
+        request: usize,
+        alternative: usize,
+    ) -> bool {
+        let Some(request) = self.requests.get(request) else {
+            return false;
+        };
+        let alternative = request.alternatives.get(alternative);
+        let alternative = alternative.map_or("", |one| one.name.as_str());
+        constraint.requests.is_empty()
+            || constraint.requests.iter().any(|name| {
+                let of_request = name.strip_prefix(request.name.as_str());
+                of_request.is_some_and(|rest| {
+                    rest.is_empty() || rest.strip_prefix('/') == Some(alternative)
+                })
+            })
+    }
+}
+
+/// Per kind of device, whether an expression chooses it, where that can be said; an error where the text is no expression.
+type Judged = Result<Vec<Result<bool, String>>, String>;
+
+/// Judges claims by the devices that there are.
+pub(super) struct Judge<'a> {
+    classes: BTreeMap<&'a str, &'a DeviceClass>,
+    evaluator: Evaluator,
+    /// Per kind of device, the variable of expressions.
+    kinds: Vec<kube_cel::cel::Value>,
+    /// By expression, what it says of each kind.
+    known: BTreeMap<&'a str, Judged>,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(classes: &'a [DeviceClass], kinds: &[&Device]) -> Self {
+        let evaluator = Evaluator::new();
+        let names = kinds.iter().flat_map(|device| {
+            let capacity = device.capacity.keys();
+            device.attributes.keys().chain(capacity)
+        });
+        let domains = names.filter_map(|name| Some(name.split_once('/')?.0));
+        let drivers = kinds.iter().map(|device| device.driver.as_str());
+        let domains: BTreeSet<&str> = domains.chain(drivers).collect();
+        let kinds = kinds.iter().map(|device| evaluator.value(device, &domains));
+        Self {
+            classes: classes
+                .iter()
+                .map(|class| (class.name.as_str(), class))
+                .collect(),
+            kinds: kinds.collect(),
+            evaluator,
+            known: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn judge(&mut self, spec: &'a ClaimSpec) -> Spec {
+        let unsupported = spec.problems.first();
+        let unsupported = unsupported.map(|what| format!("{what} is not supported"));
+        let mut found: Option<String> = None;
+        let requests = spec.requests.iter().map(|request| Request {
+            name: request.name.clone(),
+            alternatives: request
+                .alternatives
+                .iter()
+                .map(|wanted| {
+                    let (matching, unjudged) = match self.matching(&wanted.class, &wanted.selectors)
+                    {
+                        Ok(judged) => judged,
+                        Err(problem) => {
+                            found.get_or_insert(problem);
+                            Default::default()
+                        }
+                    };
+                    Alternative {
+                        name: wanted.name.clone(),
+                        class: wanted.class.clone(),
+                        count: wanted.count,
+                        capacity: wanted.capacity.clone(),
+                        matching,
+                        unjudged,
+                    }
+                })
+                .collect(),
+        });
+        let requests = requests.collect();
+        Spec {
+            requests,
+            constraints: spec.constraints.clone(),
+            problem: unsupported.or(found),
+        }
+    }
+
+    /// The kinds that a class and further expressions choose, and those that an expression cannot be judged for.
+    fn matching(
+        &mut self,
+        class: &str,
+        own: &'a [String],
+    ) -> Result<(BTreeSet<usize>, BTreeMap<usize, String>), String> {
+        let Some(class) = self.classes.get(class).copied() else {
+            return Err(format!("DeviceClass {class} does not exist"));
+        };
+        let mut matching: BTreeSet<usize> = (0..self.kinds.len()).collect();
+        let mut unjudged = BTreeMap::new();
+        // Expressions of the class come first: those of a request may ask for what only devices of the class have.
+        for text in class.selectors.iter().chain(own) {
+            let judged = self.known.entry(text).or_insert_with(|| {
+                let selector = Selector::compile(text)?;
+                let kinds = self.kinds.iter();
+                Ok(kinds
+                    .map(|kind| selector.matches(kind, &self.evaluator))
+                    .collect())
+            });
+            let judged = judged.as_ref().map_err(|why| cannot(text, why))?;
+            matching.retain(|kind| match judged.get(*kind) {
+                Some(Ok(matches)) => *matches,
+                Some(Err(why)) => {
+                    unjudged.insert(*kind, cannot(text, why));
+                    false
+                }
+                None => false,
+            });
+        }
+        Ok((matching, unjudged))
+    }
+}
+
+fn cannot(expression: &str, why: &str) -> String {
+    format!("expression \"{expression}\" cannot be evaluated: {why}")
+}

@@ -1,0 +1,512 @@
+use model::{
+    PodKey,
+    devices::{
+        AllocatedDevice, Allocation, Allowed, Attribute, ClaimSpec, Device, DeviceAlternative,
+        DeviceCapacity, DeviceClass, DeviceCount, DeviceObjects, DeviceRequest, MatchAttribute,
+        PodClaim, RequestPolicy, ResourceClaim, ResourceClaimTemplate, qualified,
+    },
+    pod::Pod,
+};
+
+use crate::{
+    Answer, Standing,
+    scene::{Machine, Scene, kind, pods},
+    standing::Leaving,
+};
+
+const GPU: &str = "gpu.nvidia.com";
+const NET: &str = "dra.net";
+
+fn device(driver: &str, name: &str, model: &str, root: &str) -> Device {
+    let attributes = [
+        (
+            qualified("model", driver),
+            Attribute::Text(model.to_owned()),
+        ),
+        ("pcieRoot".to_owned(), Attribute::Unknown(root.to_owned())),
+    ];
+    let memory = DeviceCapacity {
+        value: 80,
+        policy: None,
+    };
+    Device {
+        driver: driver.to_owned(),
+        name: name.to_owned(),
+        attributes: attributes.into(),
+        capacity: [(qualified("memory", driver), memory)].into(),
+        ..Device::default()
+    }
+}
+
+/// GPUs, two of them at each PCIe root.
+fn gpus(count: usize, model: &str) -> Vec<Device> {
+    let all = (0..count).map(|at| {
+        device(
+            GPU,
+            &format!("gpu-{at}"),
+            model,
+            &format!("root-{}", at / 2),
+        )
+    });
+    all.collect()
+}
+
+fn alternative(class: &str, count: u32) -> DeviceAlternative {
+    DeviceAlternative {
+        class: class.to_owned(),
+        count: DeviceCount::Exactly(count),
+        ..DeviceAlternative::default()
+    }
+}
+
+fn claim(requests: &[(&str, DeviceAlternative)]) -> ClaimSpec {
+    let requests = requests.iter().map(|(name, wanted)| DeviceRequest {
+        name: (*name).to_owned(),
+        alternatives: vec![wanted.clone()],
+    });
+    ClaimSpec {
+        requests: requests.collect(),
+        ..ClaimSpec::default()
+    }
+}
+
+fn one(count: u32) -> ClaimSpec {
+    claim(&[("gpu", alternative("gpu", count))])
+}
+
+fn key(name: &str) -> PodKey {
+    PodKey {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// Pods whose claims are made from this template.
+fn with_template(mut pods: Vec<Pod>, template: &str) -> Vec<Pod> {
+    for pod in &mut pods {
+        pod.resource_claims = true;
+        pod.device_claims.push(PodClaim {
+            name: "devices".to_owned(),
+            template: Some(template.to_owned()),
+            ..PodClaim::default()
+        });
+    }
+    pods
+}
+
+/// Pods that share this claim.
+fn with_claim(mut pods: Vec<Pod>, claim: &str) -> Vec<Pod> {
+    for pod in &mut pods {
+        pod.resource_claims = true;
+        pod.device_claims.push(PodClaim {
+            name: "devices".to_owned(),
+            claim: Some(claim.to_owned()),
+            ..PodClaim::default()
+        });
+    }
+    pods
+}
+
+/// Two types of one GPU, one of four, and one without any, which is the cheapest.
+fn scene(spec: ClaimSpec, pods: Vec<Pod>) -> Scene {
+    let mut types = vec![
+        kind("plain", 16, 64, 10),
+        kind("l4", 16, 64, 40),
+        kind("h100", 16, 64, 90),
+        kind("four", 16, 64, 200),
+    ];
+    types[1].devices = gpus(1, "L4");
+    types[2].devices = gpus(1, "H100");
+    types[3].devices = gpus(4, "L4");
+    let classes = [(GPU, "gpu"), (NET, "net")].map(|(driver, name)| DeviceClass {
+        name: name.to_owned(),
+        selectors: vec![format!("device.driver == '{driver}'")],
+    });
+    let mut scene = Scene::new(types, pods);
+    scene.devices = Some(DeviceObjects {
+        classes: classes.into(),
+        templates: vec![ResourceClaimTemplate {
+            key: key("template"),
+            spec,
+        }],
+        ..DeviceObjects::default()
+    });
+    scene
+}
+
+fn waiting(spec: ClaimSpec, count: usize) -> Scene {
+    scene(spec, with_template(pods("p", count, 1_000, 1), "template"))
+}
+
+/// Per new node, its types and how many pods it is for.
+fn made(scene: &Scene) -> Vec<(Vec<&str>, usize)> {
+    let answer = scene.solve();
+    let nodes = answer.new_nodes.iter().map(|node| {
+        let types = node.choices.iter();
+        let types = types.map(|choice| scene.types[choice.instance_type()].name.as_str());
+        (types.collect(), node.pods.len())
+    });
+    nodes.collect()
+}
+
+fn reason(scene: &Scene) -> String {
+    let answer: Answer = scene.solve();
+    assert_eq!(answer.new_nodes.len() + answer.existing.len(), 0);
+    answer.unplaced[0].reasons[0].1.to_string()
+}
+
+#[test]
+fn only_types_with_the_devices_are_left() {
+    assert_eq!(made(&waiting(one(1), 1)), [(vec!["l4", "h100", "four"], 1)]);
+    assert_eq!(made(&waiting(one(2), 1)), [(vec!["four"], 1)]);
+}
+
+#[test]
+fn devices_of_one_pod_are_not_there_for_the_next() {
+    assert_eq!(made(&waiting(one(1), 2)), [(vec!["four"], 2)]);
+    assert_eq!(
+        made(&waiting(one(3), 2)),
+        [(vec!["four"], 1), (vec!["four"], 1)]
+    );
+}
+
+#[test]
+fn devices_that_no_type_has_are_told() {
+    assert_eq!(
+        reason(&waiting(one(5), 1)),
+        "request gpu is for 5 devices of DeviceClass gpu, no instance type has more than 4"
+    );
+    let net = claim(&[("efa", alternative("net", 1))]);
+    assert_eq!(
+        reason(&waiting(net, 1)),
+        "no instance type has a device of DeviceClass net for request efa"
+    );
+}
+
+#[test]
+fn selectors_choose_among_devices() {
+    let mut wanted = alternative("gpu", 1);
+    wanted.selectors = vec![format!("device.attributes['{GPU}'].model == 'H100'")];
+    assert_eq!(
+        made(&waiting(claim(&[("gpu", wanted)]), 1)),
+        [(vec!["h100"], 1)]
+    );
+}
+
+#[test]
+fn what_cannot_be_evaluated_or_found_is_named() {
+    let selecting = |expression: &str| {
+        let mut wanted = alternative("gpu", 1);
+        wanted.selectors = vec![expression.to_owned()];
+        reason(&waiting(claim(&[("gpu", wanted)]), 1))
+    };
+    let unknown = selecting("device.attributes['gpu.nvidia.com'].uuid == 'x'");
+    let expected =
+        "expression \"device.attributes['gpu.nvidia.com'].uuid == 'x'\" cannot be evaluated: ";
+    assert!(unknown.starts_with(expected), "{unknown}");
+    let broken = selecting("device.driver ==");
+    let expected = "resource claim devices: expression \"device.driver ==\" cannot be evaluated: ";
+    assert!(broken.starts_with(expected), "{broken}");
+    assert_eq!(
+        reason(&waiting(claim(&[("gpu", alternative("tpu", 1))]), 1)),
+        "resource claim devices: DeviceClass tpu does not exist"
+    );
+    let mut unsupported = one(1);
+    unsupported.problems = vec!["adminAccess of request gpu".to_owned()];
+    assert_eq!(
+        reason(&waiting(unsupported, 1)),
+        "resource claim devices: adminAccess of request gpu is not supported"
+    );
+    let missing = scene(one(1), with_template(pods("p", 1, 1_000, 1), "other"));
+    assert_eq!(
+        reason(&missing),
+        "ResourceClaimTemplate other does not exist"
+    );
+    let missing = scene(one(1), with_claim(pods("p", 1, 1_000, 1), "other"));
+    assert_eq!(reason(&missing), "ResourceClaim other does not exist");
+}
+
+#[test]
+fn pods_with_claims_get_no_place_where_claims_do_not_count() {
+    let mut scene = waiting(one(1), 1);
+    scene.devices = None;
+    let why = reason(&scene);
+    assert!(why.starts_with("uses resource claims"), "{why}");
+}
+
+#[test]
+fn constraint_holds_for_devices_of_all_its_requests() {
+    let root = |requests: &[&str]| MatchAttribute {
+        attribute: "pcieRoot".to_owned(),
+        requests: requests.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let mut three = one(3);
+    three.constraints = vec![root(&[])];
+    assert_eq!(
+        reason(&waiting(three, 1)),
+        "no instance type has the devices of its resource claim as the constraints and capacities of it ask for"
+    );
+    let mut two = one(2);
+    two.constraints = vec![root(&["gpu"])];
+    assert_eq!(made(&waiting(two.clone(), 1)), [(vec!["four"], 1)]);
+    // A third one takes a device of each pair first where it may.
+    let both = claim(&[
+        ("gpu", alternative("gpu", 1)),
+        ("efa", alternative("net", 1)),
+    ]);
+    let mut aligned = both.clone();
+    aligned.constraints = vec![root(&["gpu", "efa"])];
+    let with_interface = |root: &str, spec: &ClaimSpec| {
+        let mut scene = waiting(spec.clone(), 1);
+        let interface = device(NET, "efa-0", "EFA", root);
+        scene.types[3].devices.push(interface);
+        scene.solve().new_nodes.len()
+    };
+    assert_eq!(with_interface("root-1", &both), 1);
+    assert_eq!(with_interface("root-1", &aligned), 1);
+    assert_eq!(with_interface("elsewhere", &aligned), 0);
+}
+
+#[test]
+fn first_alternative_that_a_type_can_satisfy_counts() {
+    let mut preferred = one(1);
+    let named = |name: &str, count| DeviceAlternative {
+        name: name.to_owned(),
+        ..alternative("gpu", count)
+    };
+    preferred.requests[0].alternatives = vec![named("many", 3), named("few", 1)];
+    let scene = waiting(preferred.clone(), 1);
+    assert_eq!(made(&scene), [(vec!["l4", "h100", "four"], 1)]);
+    // On a node of four, the first pod has three, so that the second is content with one.
+    let two = waiting(preferred, 2);
+    assert_eq!(made(&two), [(vec!["four"], 2)]);
+}
+
+#[test]
+fn all_devices_means_each_that_matches() {
+    let mut all = one(1);
+    all.requests[0].alternatives[0].count = DeviceCount::All;
+    let scene = waiting(all, 2);
+    let made = made(&scene);
+    assert_eq!(
+        made.iter().map(|(_, pods)| *pods).collect::<Vec<_>>(),
+        [1, 1]
+    );
+}
+
+#[test]
+fn pods_that_share_a_claim_share_a_node() {
+    let shared = |count| {
+        let pods = with_claim(pods("p", count, 9_000, 1), "shared");
+        let mut scene = scene(one(1), pods);
+        let objects = scene.devices.as_mut().unwrap();
+        objects.claims = vec![ResourceClaim {
+            key: key("shared"),
+            spec: one(1),
+            ..ResourceClaim::default()
+        }];
+        scene
+    };
+    assert_eq!(made(&shared(1)), [(vec!["l4", "h100", "four"], 1)]);
+    let mut together = shared(2);
+    for pod in &mut together.pods {
+        pod.requests.set("cpu", 4_000);
+    }
+    assert_eq!(made(&together), [(vec!["l4", "h100", "four"], 2)]);
+    // Two do not fit on one node, and the device is on the first one's.
+    let apart = shared(2).solve();
+    assert_eq!(apart.new_nodes.len(), 1);
+    assert_eq!(apart.unplaced.len(), 1);
+}
+
+/// A node with these GPUs, of which the first is allocated to a claim that a pod there uses.
+fn in_use(name: &str, count: usize) -> (Machine, ResourceClaim) {
+    let mut machine = Machine::new(
+        name,
+        [("cpu", 8_000), ("memory", 64 << 30), ("pods", 9)].into(),
+    );
+    machine.devices = gpus(count, "L4");
+    for device in &mut machine.devices {
+        device.pool = name.to_owned();
+    }
+    let user = with_claim(pods(&format!("user-{name}"), 1, 1_000, 1), name).remove(0);
+    let claim = ResourceClaim {
+        key: key(name),
+        spec: one(1),
+        allocation: Some(Allocation {
+            devices: vec![AllocatedDevice {
+                driver: GPU.to_owned(),
+                pool: name.to_owned(),
+                device: "gpu-0".to_owned(),
+                consumed: None,
+            }],
+            nodes: Some(Vec::new()),
+        }),
+        reserved_for: vec![user.uid.clone()],
+        owner: None,
+    };
+    (machine.running(user), claim)
+}
+
+#[test]
+fn devices_of_existing_nodes_are_counted_without_those_that_are_allocated() {
+    let with_node = |count, waiting: usize| {
+        let mut scene = self::waiting(one(1), waiting);
+        let (machine, claim) = in_use("n", count);
+        scene.nodes.push(machine);
+        scene.devices.as_mut().unwrap().claims = vec![claim];
+        let answer = scene.solve();
+        let existing: usize = answer.existing.iter().map(|(_, pods)| pods.len()).sum();
+        (existing, answer.new_nodes.len())
+    };
+    assert_eq!(with_node(1, 1), (0, 1));
+    assert_eq!(with_node(2, 1), (1, 0));
+    assert_eq!(with_node(2, 2), (1, 1));
+}
+
+#[test]
+fn pod_that_shares_an_allocated_claim_goes_where_it_is() {
+    let sharing = |name: &str| {
+        let mut scene = scene(one(1), with_claim(pods("p", 1, 1_000, 1), name));
+        for name in ["a", "b"] {
+            let (machine, claim) = in_use(name, 1);
+            scene.nodes.push(machine);
+            scene.devices.as_mut().unwrap().claims.push(claim);
+        }
+        scene.solve().existing
+    };
+    assert_eq!(sharing("a"), [(0, vec![0])]);
+    assert_eq!(sharing("b"), [(1, vec![0])]);
+}
+
+#[test]
+fn devices_of_pods_that_leave_are_free_and_those_of_others_are_not() {
+    let mut scene = scene(one(1), Vec::new());
+    for name in ["a", "b"] {
+        let (machine, claim) = in_use(name, 1);
+        scene.pods.extend(machine.pods.clone());
+        scene.nodes.push(machine);
+        scene.devices.as_mut().unwrap().claims.push(claim);
+    }
+    let moves = |leaving: &[usize]| {
+        let nodes = leaving.iter().copied().collect();
+        scene.ask(|input| {
+            let standing = Standing::new(input.clone(), 0, None);
+            let moved = vec![true; leaving.len()];
+            standing.without(&Leaving {
+                pods: leaving,
+                moved: &moved,
+                nodes: &nodes,
+                remaining: input
+                    .pools
+                    .iter()
+                    .map(|pool| pool.remaining.clone())
+                    .collect(),
+                wanted: &[],
+            })
+        })
+    };
+    // Its node's only device is another pod's.
+    let answer = moves(&[0]);
+    assert_eq!((answer.existing.len(), answer.new_nodes.len()), (0, 1));
+    let answer = moves(&[0, 1]);
+    assert_eq!((answer.existing.len(), answer.new_nodes.len()), (0, 1));
+    assert_eq!(answer.new_nodes[0].pods.len(), 2);
+}
+
+#[test]
+fn claims_share_a_device_by_its_capacity() {
+    let shares = |claims, capacity: &[(&str, i64)]| {
+        let mut spec = one(1);
+        spec.requests[0].alternatives[0].capacity = capacity
+            .iter()
+            .map(|(name, amount)| ((*name).to_owned(), *amount))
+            .collect();
+        let mut scene = waiting(spec, claims);
+        scene.types.truncate(2);
+        let device = &mut scene.types[1].devices[0];
+        device.is_shared = true;
+        let policy = |default, most, step| {
+            Some(RequestPolicy {
+                default: Some(default),
+                allowed: Allowed::Range {
+                    least: 1,
+                    most,
+                    step: Some(step),
+                },
+            })
+        };
+        let shares = DeviceCapacity {
+            value: 4,
+            policy: policy(1, Some(4), 1),
+        };
+        device.capacity.insert(qualified("shares", GPU), shares);
+        let memory = device.capacity.get_mut("gpu.nvidia.com/memory").unwrap();
+        memory.policy = policy(0, None, 10);
+        let answer = scene.solve();
+        let pods = answer.new_nodes.iter().map(|node| node.pods.len());
+        let mut pods: Vec<usize> = pods.collect();
+        pods.sort_unstable();
+        pods
+    };
+    assert_eq!(shares(8, &[]), [4, 4]);
+    assert_eq!(shares(4, &[("shares", 2)]), [2, 2]);
+    // 25 are 31, as steps of ten go from one on.
+    assert_eq!(shares(3, &[("gpu.nvidia.com/memory", 25)]), [1, 2]);
+    assert_eq!(shares(1, &[("shares", 5)]), [0_usize; 0]);
+    assert_eq!(shares(1, &[("cores", 1)]), [0_usize; 0]);
+}
+
+#[test]
+fn node_is_told_which_drivers_it_waits_for() {
+    let answer = waiting(one(1), 1).solve();
+    let drivers: Vec<&str> = answer.new_nodes[0]
+        .drivers
+        .iter()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(drivers, [GPU]);
+}
+
+#[test]
+fn claim_has_no_more_devices_than_kubernetes_allows() {
+    let with = |count| {
+        let mut scene = waiting(one(count), 1);
+        scene.types[3].devices = gpus(40, "L4");
+        scene.solve().new_nodes.len()
+    };
+    assert_eq!([32, 33].map(with), [1, 0]);
+}
+
+#[test]
+fn device_that_was_tried_in_vain_makes_no_node_wait_for_its_driver() {
+    let mut spec = claim(&[
+        ("any", alternative("net", 1)),
+        ("gpu", alternative("gpu", 1)),
+    ]);
+    spec.requests[0].alternatives = vec![
+        DeviceAlternative {
+            name: "net".to_owned(),
+            ..alternative("net", 1)
+        },
+        DeviceAlternative {
+            name: "gpu".to_owned(),
+            ..alternative("gpu", 1)
+        },
+    ];
+    spec.constraints = vec![MatchAttribute {
+        attribute: "pcieRoot".to_owned(),
+        requests: Vec::new(),
+    }];
+    let mut scene = waiting(spec, 1);
+    let mut interface = device(NET, "efa-0", "EFA", "elsewhere");
+    interface.is_shared = true;
+    scene.types[3].devices.push(interface);
+    let answer = scene.solve();
+    let drivers: Vec<&str> = answer.new_nodes[0]
+        .drivers
+        .iter()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(drivers, [GPU]);
+}

@@ -1,0 +1,69 @@
+//! Devices and claims for them: read only where claims count and something waits that depends on them (spec/v1.15 §14).
+
+use api::{conditions::types::INITIALIZED, names::annotation::REQUESTED_DRA_DRIVERS};
+use model::{Lane, Snapshot, devices::DeviceObjects, pod::Pod};
+use ports::{Cluster, ClusterError};
+
+use crate::lane::Turn;
+
+/// Adds to a snapshot what a turn has to know of devices. Returns why claims do not count although the settings say so.
+pub(crate) async fn observe(
+    turn: &Turn<'_>,
+    snapshot: &mut Snapshot,
+) -> Result<Option<String>, ClusterError> {
+    if !snapshot.settings.device_claims {
+        return Ok(None);
+    }
+    let has_claims = |pod: &Pod| pod.resource_claims;
+    let is_wanted = match turn.lane {
+        // Running pods matter where one of them may have to leave.
+        Lane::Provisioner => {
+            let leaves = planner::any_leaves(snapshot);
+            let mut pods = snapshot.pods.iter();
+            pods.any(|pod| has_claims(pod) && (leaves || pod.node_name.is_none()))
+                || snapshot.capacity_buffers.iter().any(|buffer| {
+                    let pod = buffer.pod.as_deref();
+                    pod.is_some_and(has_claims)
+                })
+        }
+        Lane::Disruption => snapshot.pods.iter().any(has_claims),
+        Lane::Lifecycle => {
+            if snapshot.node_claims.iter().any(|claim| {
+                claim.annotations.contains_key(REQUESTED_DRA_DRIVERS) && !claim.is_true(INITIALIZED)
+            }) {
+                snapshot.devices.slices = turn.api.resource_slices().await?;
+            }
+            false
+        }
+        Lane::Terminator | Lane::Interruption | Lane::Housekeeper => false,
+    };
+    match is_wanted {
+        true => read(&*turn.api, snapshot).await,
+        false => Ok(None),
+    }
+}
+
+/// Reads everything. Where it may not be read or is not served, claims do not count, and that is returned.
+///
+/// # Errors
+///
+/// The API server's, but for refusals.
+pub async fn read(
+    api: &dyn Cluster,
+    snapshot: &mut Snapshot,
+) -> Result<Option<String>, ClusterError> {
+    match api.device_objects().await {
+        Ok(objects) => {
+            snapshot.devices = objects;
+            Ok(None)
+        }
+        Err(error @ (ClusterError::Denied { .. } | ClusterError::KindMissing { .. })) => {
+            snapshot.devices = DeviceObjects::default();
+            snapshot.settings.device_claims = false;
+            Ok(Some(format!(
+                "resource claims of pods are ignored: {error}"
+            )))
+        }
+        Err(error) => Err(error),
+    }
+}
