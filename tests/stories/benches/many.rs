@@ -37,8 +37,8 @@ async fn main() -> ExitCode {
     let count = std::env::args()
         .skip(1)
         .find_map(|count| count.parse().ok());
-    let mut missed = deletions().await;
-    missed.extend(hanging(count.unwrap_or(200)).await);
+    let mut missed = Box::pin(deletions()).await;
+    missed.extend(Box::pin(hanging(count.unwrap_or(200))).await);
     if missed.is_empty() {
         println!("many: everything was deleted, and no cluster waited for those that hang");
         return ExitCode::SUCCESS;
