@@ -82,6 +82,7 @@ mod tests {
             overhead_override: None,
         };
         InstanceType {
+            devices: Vec::new(),
             ebs_attach_limit: None,
             name: "p9.large".to_owned(),
             requirements: Requirements::default(),

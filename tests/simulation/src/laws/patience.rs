@@ -68,7 +68,14 @@ impl Laws {
         let is_late = |claim: &&NodeClaim| {
             // What refused may have had no NodeClaim yet that showed it.
             let instance = claim.status.provider_id.rsplit('/').next();
-            let mut names = [Some(claim.name.as_str()), instance].into_iter().flatten();
+            let names = [Some(claim.name.as_str()), instance].into_iter().flatten();
+            // An instance that no NodeClaim shows may be the one that it waits for.
+            let unshown = world.account.instances.keys().filter(|id| {
+                let mut claims = world.api.node_claims.values();
+                let is_shown = claims.any(|claim| claim.status.provider_id.ends_with(id.as_str()));
+                claim.status.provider_id.is_empty() && !is_shown
+            });
+            let mut names = names.chain(unshown.map(|id| id.as_str()));
             let is_refused = names.any(|name| self.refused.excuses(name, now));
             if is_held(world, claim) || is_refused {
                 self.let_go.insert(claim.name.clone(), now);
