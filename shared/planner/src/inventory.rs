@@ -9,6 +9,7 @@ use api::{
     conditions::types::{LAUNCHED, REBOOTING, REGISTERED as REGISTERED_NODE},
     names::taint,
 };
+use jiff::Timestamp;
 use model::{
     InstanceId, Memo, NodeClaimName, NodeName, NodePoolName, Resources, Snapshot,
     labels::{HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED},
@@ -335,13 +336,17 @@ fn is_going(claim: &NodeClaim) -> bool {
 
 /// Whether a NodeClaim should have registered long ago. It is deleted for that, which may be refused: its pods do not wait for it.
 fn is_overdue(claim: &NodeClaim, snapshot: &Snapshot) -> bool {
+    overdue_at(claim, snapshot).is_some_and(|at| at < snapshot.now)
+}
+
+/// When a launched NodeClaim should have registered, if it has not: after that nothing is expected of it, and nothing that happens may
+/// tell.
+pub fn overdue_at(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
     let launched = claim.condition(LAUNCHED);
-    let launched = launched.filter(|_| claim.is_true(LAUNCHED) && !claim.is_true(REGISTERED_NODE));
-    launched
-        .zip(snapshot.settings.registration_timeout)
-        .is_some_and(|(launched, timeout)| {
-            snapshot.now.duration_since(launched.last_transition) > timeout
-        })
+    let launched =
+        launched.filter(|_| claim.is_true(LAUNCHED) && !claim.is_true(REGISTERED_NODE))?;
+    let timeout = snapshot.settings.registration_timeout?;
+    launched.last_transition.checked_add(timeout).ok()
 }
 
 /// Whether a launch is under way for longer than its node may take to register: its NodeClaim may refuse to show the instance,

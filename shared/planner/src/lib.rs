@@ -39,7 +39,7 @@ pub use disrupt::{
 };
 pub use do_not_disrupt::do_not_disrupt_notes;
 pub use foreign::{Announced, Foreign, rebooted};
-pub use inventory::{Inventory, Machine, any_leaves};
+pub use inventory::{Inventory, Machine, any_leaves, overdue_at};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
 pub use measurements::measurements;
 pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};

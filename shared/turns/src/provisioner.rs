@@ -157,6 +157,9 @@ async fn round_of(
     if let Some(patience) = patience(snapshot, &plan) {
         report.look_again(turn.now + patience);
     }
+    if let Some(at) = awaited_until(snapshot, &plan) {
+        report.look_again(at + AFTER_LOSING);
+    }
     let approval = approval::launches(turn, observed, &mut plan, report).await?;
     let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
     let executor = turn.executor();
@@ -287,6 +290,20 @@ fn patience(snapshot: &Snapshot, plan: &Plan) -> Option<SignedDuration> {
     });
     let stands = snapshot.now.duration_since(since.max()?);
     Some(stands.clamp(NOMINATED_FOR, NOMINATED_AGAIN))
+}
+
+/// When the first NodeClaim that pods are expected on should have registered. That may pass without any change, where its Node refuses
+/// to be changed.
+fn awaited_until(snapshot: &Snapshot, plan: &Plan) -> Option<Timestamp> {
+    let awaited = plan.nominations.iter().map(|nomination| &nomination.node);
+    let due = awaited.filter_map(|expected| {
+        let Expected::NodeClaim(name) = expected else {
+            return None;
+        };
+        let mut claims = snapshot.node_claims.iter();
+        planner::overdue_at(claims.find(|claim| claim.name == *name)?, snapshot)
+    });
+    due.min()
 }
 
 fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Report) {

@@ -68,9 +68,12 @@ fn entry(one: &Type, catalog: &Catalog, unavailable: &[String]) -> Result<Value,
         }
     }
     for (id, (zone, capacity)) in &one.reservations {
+        let is_full = unavailable
+            .iter()
+            .any(|text| is_about(text, &one.name, "reserved", zone));
         offerings.push(json!({
-            "capacityType": "reserved", "zone": zone, "price": 0.000_001,
-            "reservationId": id, "reservationCapacity": capacity,
+            "capacityType": "reserved", "zone": zone, "price": 0.000_001, "available": !is_full,
+            "reservationId": id, "reservationCapacity": if is_full { 0 } else { *capacity },
         }));
     }
     let mut zones: Vec<&Value> = offerings

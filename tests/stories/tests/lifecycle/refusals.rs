@@ -387,3 +387,18 @@ async fn row_that_cannot_be_read_holds_up_no_collection_and_is_forgotten_once_it
     let forgotten = rig.until(secs(900), |world| is_of_gone(world) == 0).await;
     assert!(forgotten.is_some(), "{:#?}", rig.transcript);
 }
+
+#[tokio::test]
+async fn pods_that_wait_for_a_node_that_may_not_register_have_another_once_it_should_have() {
+    let mut rig = serving_apart(1).await;
+    // It comes next.
+    let frozen = Protected::Node("ip-10-0-0-2.ec2.internal".into());
+    freeze(&rig, frozen, Admission::Denied);
+    rig.scale(2);
+    let launched = rig.until(secs(60), |world| world.account.alive().count() == 2);
+    assert!(launched.await.is_some(), "{:#?}", rig.transcript);
+    rig.pass(secs(15 * 60 - 30)).await;
+    assert!(!rig.sim.with(all_bound), "it is expected to register");
+    let bound = rig.until(secs(180), all_bound).await;
+    assert!(bound.is_some(), "{:#?}", rig.transcript);
+}

@@ -134,8 +134,16 @@ async fn pod_with_claims_is_refused_by_default() {
     rig.sim.with(add_pod);
     rig.pass(secs(180)).await;
     assert_eq!(claims(&rig), []);
-    let told = |line: &String| line.contains("uses resource claims (dynamic resource allocation)");
-    assert!(rig.transcript.iter().any(told), "{:#?}", rig.transcript);
+    let told = rig.sim.with(|world| {
+        let events = world.api.events.iter();
+        let own = events.filter(|event| event.reason == "FailedScheduling");
+        own.map(|event| event.message.clone()).collect::<Vec<_>>()
+    });
+    let text = "uses resource claims (dynamic resource allocation)";
+    assert!(
+        told.iter().any(|message| message.contains(text)),
+        "{told:#?}"
+    );
 }
 
 #[tokio::test]
