@@ -38,6 +38,8 @@ const ROOM_ELSEWHERE: SignedDuration = SignedDuration::from_mins(2);
 const AFTER_REFUSAL: SignedDuration = SignedDuration::from_mins(1);
 /// A turn that lost every race for the generation tries again after this.
 const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
+/// A NodeClaim that should have registered is deleted within this, which is told, unless something refuses.
+const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
@@ -158,7 +160,7 @@ async fn round_of(
         report.look_again(turn.now + patience);
     }
     if let Some(at) = awaited_until(snapshot, &plan) {
-        report.look_again(at + AFTER_LOSING);
+        report.look_again(at + ENDED_WITHIN);
     }
     let approval = approval::launches(turn, observed, &mut plan, report).await?;
     let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
