@@ -42,7 +42,7 @@ pub enum What {
     },
     NodeClaimInitialized,
     NodeClaimEligibilityChanged,
-    /// Its node is to be rebooted in place.
+    /// A NodeClaim whose node is to be rebooted in place.
     NodeClaimRebooting,
     NodeClaimDeleting,
     NodeClaimGone,

@@ -18,8 +18,8 @@ pub const FEATURE_GATES: [(&str, &str); 9] = [
     ("TerminateFirstRepair", "terminateFirstRepair"),
 ];
 
-/// The same of the AWS provider: as its option `AWS_FEATURE_GATES` and as its chart name them, under `settings.awsFeatureGates`, as
-/// far as decisions ask for them.
+/// Gates of the AWS provider that decisions ask for: as its option `AWS_FEATURE_GATES` names each, and as its chart does, under
+/// `settings.awsFeatureGates`.
 pub const AWS_FEATURE_GATES: [(&str, &str); 1] = [("RebootForRepair", "rebootForRepair")];
 
 const SETTING: &str = "featureGates";

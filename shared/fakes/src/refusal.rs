@@ -4,7 +4,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 use model::{
-    ClusterName, InstanceId, NodeClaimName, NodeName, NodePoolName, PodKey, launch::InstanceState,
+    ClusterName, InstanceId, NodeClaimName, NodeName, NodePoolName, PodKey,
+    launch::{Instance, InstanceState},
 };
 use ports::{CloudError, ClusterError, limits::ec2::INSTANCE_IDS};
 
@@ -91,13 +92,8 @@ const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
 const UNAUTHORIZED: &str = "UnauthorizedOperation";
 
 impl Account {
-    /// RebootInstances of one instance.
-    pub(crate) fn reboot_instance(
-        &mut self,
-        cluster: &ClusterName,
-        id: &InstanceId,
-        now: Timestamp,
-    ) -> Result<(), Refusal> {
+    /// An instance that exists and that the cluster may act on.
+    fn allowed(&self, cluster: &ClusterName, id: &InstanceId) -> Result<&Instance, Refusal> {
         let Some(instance) = self.instances.get(id) else {
             let message = format!("The instance ID '{id}' does not exist");
             return Err(Refusal::new(NOT_FOUND, message));
@@ -107,7 +103,17 @@ impl Account {
             let message = "You are not authorized to perform this operation.";
             return Err(Refusal::new(UNAUTHORIZED, message));
         }
-        if instance.state != InstanceState::Running {
+        Ok(instance)
+    }
+
+    /// RebootInstances of one instance.
+    pub(crate) fn reboot_instance(
+        &mut self,
+        cluster: &ClusterName,
+        id: &InstanceId,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        if self.allowed(cluster, id)?.state != InstanceState::Running {
             let message =
                 format!("The instance '{id}' is not in a state from which it can be rebooted.");
             return Err(Refusal::new("IncorrectInstanceState", message));
@@ -129,15 +135,7 @@ impl Account {
             return Err(Refusal::new("InvalidParameterValue", message));
         }
         for id in ids {
-            let Some(instance) = self.instances.get(id) else {
-                let message = format!("The instance ID '{id}' does not exist");
-                return Err(Refusal::new(NOT_FOUND, message));
-            };
-            let is_denied = self.protected.get(id) == Some(&Protection::Unauthorized);
-            if is_denied || !is_of(instance, cluster) {
-                let message = "You are not authorized to perform this operation.";
-                return Err(Refusal::new(UNAUTHORIZED, message));
-            }
+            let instance = self.allowed(cluster, id)?;
             let is_over = instance.state == InstanceState::Terminated;
             if self.protected.get(id) == Some(&Protection::State) && !is_over {
                 let message = format!(

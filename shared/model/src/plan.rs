@@ -82,43 +82,28 @@ pub enum Action {
 impl Action {
     /// The node that it buys.
     pub fn launch(&self) -> Option<&Launch> {
-        match self {
-            Self::Launch(launch) => Some(launch),
-            Self::DeleteNodeClaim(_)
-            | Self::Reboot(_)
-            | Self::UpdateNode(_)
-            | Self::UpdateNodeClaim(_)
-            | Self::Evict { .. }
-            | Self::DeletePod { .. }
-            | Self::Terminate { .. } => None,
+        if let Self::Launch(launch) = self {
+            Some(launch)
+        } else {
+            None
         }
     }
 
     /// The NodeClaim whose node it reboots.
     pub fn reboot(&self) -> Option<&Target> {
-        match self {
-            Self::Reboot(target) => Some(target),
-            Self::Launch(_)
-            | Self::DeleteNodeClaim(_)
-            | Self::UpdateNode(_)
-            | Self::UpdateNodeClaim(_)
-            | Self::Evict { .. }
-            | Self::DeletePod { .. }
-            | Self::Terminate { .. } => None,
+        if let Self::Reboot(target) = self {
+            Some(target)
+        } else {
+            None
         }
     }
 
     /// The NodeClaim that it deletes.
     pub fn deletion(&self) -> Option<&Target> {
-        match self {
-            Self::DeleteNodeClaim(target) => Some(target),
-            Self::Launch(_)
-            | Self::Reboot(_)
-            | Self::UpdateNode(_)
-            | Self::UpdateNodeClaim(_)
-            | Self::Evict { .. }
-            | Self::DeletePod { .. }
-            | Self::Terminate { .. } => None,
+        if let Self::DeleteNodeClaim(target) = self {
+            Some(target)
+        } else {
+            None
         }
     }
 }

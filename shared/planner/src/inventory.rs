@@ -1,19 +1,17 @@
 //! The machines of a cluster: Nodes joined with their NodeClaims, and what is still on its way (spec/scheduling §9.1).
 
+mod departures;
+
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
 };
 
-use api::{
-    conditions::types::{LAUNCHED, REBOOTING, REGISTERED as REGISTERED_NODE},
-    names::taint,
-};
-use jiff::Timestamp;
+use api::{conditions::types::REBOOTING, names::taint};
 use model::{
-    InstanceId, Memo, NodeClaimName, NodeName, NodePoolName, Resources, Snapshot,
+    Memo, NodeClaimName, NodeName, NodePoolName, Resources, Snapshot,
     labels::{HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED},
-    ledger::{Command, Intent},
+    ledger::Intent,
     node::Node,
     node_claim::NodeClaim,
     plan::{Expected, Launch},
@@ -23,7 +21,9 @@ use model::{
     taint::{Taint, TaintEffect},
 };
 
-use crate::{by_instance::instance_of, machine::is_time_out};
+pub use self::departures::{any_leaves, overdue_at};
+use self::departures::{is_going, is_overdue, is_overlong, leaving, noticed, timed_out, to_reboot};
+use crate::by_instance::instance_of;
 
 /// Everything that is or will be a node.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Machine<'a> {
     pub deleting: bool,
     /// Whether the machine is on its way out for being late alone, which its arrival may still take back: it counts for limits.
     pub late: bool,
-    /// Its node is rebooted in place: it comes back with all its room, and nothing else is done to it meanwhile.
+    /// Whether the node is rebooted in place: it comes back with all its room, and nothing else is done to it meanwhile.
     pub rebooting: bool,
     /// Its instance goes whatever is on it: all its pods are to move.
     pub doomed: bool,
@@ -319,76 +319,6 @@ impl<'a> BoundPods<'a> {
         let pods = self.at.get(node.as_str()).and_then(|at| self.pods.get(at));
         pods.map_or(&[], Vec::as_slice)
     }
-}
-
-/// Whether any machine is on its way out or reboots, or soon may: only then is anything to do for pods that have a node.
-pub fn any_leaves(snapshot: &Snapshot) -> bool {
-    let loses_pods = |claim: &NodeClaim| is_going(claim) || claim.is_true(REBOOTING);
-    snapshot.node_claims.iter().any(loses_pods)
-        || snapshot.nodes.iter().any(|node| node.deleted_at.is_some())
-        || !snapshot.notices.is_empty()
-        || !leaving(snapshot).is_empty()
-}
-
-fn is_going(claim: &NodeClaim) -> bool {
-    claim.deleted_at.is_some() || claim.is_true("InstanceTerminating")
-}
-
-/// Whether a NodeClaim should have registered long ago. It is deleted for that, which may be refused: its pods do not wait for it.
-fn is_overdue(claim: &NodeClaim, snapshot: &Snapshot) -> bool {
-    overdue_at(claim, snapshot).is_some_and(|at| at < snapshot.now)
-}
-
-/// When a launched NodeClaim should have registered, if it has not: after that nothing is expected of it, and nothing that happens may
-/// tell.
-pub fn overdue_at(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
-    let launched = claim.condition(LAUNCHED);
-    let launched =
-        launched.filter(|_| claim.is_true(LAUNCHED) && !claim.is_true(REGISTERED_NODE))?;
-    let timeout = snapshot.settings.registration_timeout?;
-    launched.last_transition.checked_add(timeout).ok()
-}
-
-/// Whether a launch is under way for longer than its node may take to register: its NodeClaim may refuse to show the instance,
-/// and its pods do not wait for it either.
-fn is_overlong(intent: &Intent, snapshot: &Snapshot) -> bool {
-    let taken = snapshot.now.duration_since(intent.committed_at);
-    let timeout = snapshot.settings.registration_timeout;
-    timeout.is_some_and(|timeout| taken > timeout)
-}
-
-/// NodeClaims that a committed disruption is about to remove.
-fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
-    targets(snapshot, |_| true)
-}
-
-/// NodeClaims that a committed disruption removes for a time-out, unless they turn up before.
-fn timed_out(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
-    targets(snapshot, |command| is_time_out(&command.reason))
-}
-
-/// NodeClaims whose nodes a committed command reboots, whether or not they show it yet.
-fn to_reboot(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
-    let commands = snapshot.commands.iter();
-    let under_way = commands.filter(|command| command.state.is_open());
-    let targets = under_way.filter_map(|command| command.reboot.as_ref());
-    targets.map(|target| &target.name).collect()
-}
-
-fn targets(snapshot: &Snapshot, which: impl Fn(&Command) -> bool) -> BTreeSet<&NodeClaimName> {
-    let commands = snapshot.commands.iter();
-    let under_way = commands.filter(|command| command.state.is_open() && which(command));
-    let targets = under_way.flat_map(|command| &command.delete);
-    targets.map(|target| &target.name).collect()
-}
-
-/// Instances whose end is on record, whether or not their NodeClaims show it yet, and whether it comes whatever is on them.
-fn noticed(snapshot: &Snapshot) -> BTreeMap<InstanceId, bool> {
-    let mut noticed = BTreeMap::new();
-    for notice in snapshot.notices.iter().filter(|notice| !notice.done) {
-        *noticed.entry(notice.instance.clone()).or_default() |= notice.dooms();
-    }
-    noticed
 }
 
 /// The kubelet reports nothing, or zero, for resources whose plugin is not up yet.

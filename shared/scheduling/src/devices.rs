@@ -78,13 +78,8 @@ impl<'a> Devices<'a> {
     /// `None` where no pod has claims, or claims do not count. The first `moving` of the pods are no longer where they are.
     pub(crate) fn new(input: &Input<'a>, catalogs: &[crate::catalog::Catalog<'a>]) -> Option<Self> {
         let objects = input.devices?;
-        let has_claims = |pod: &&Pod| pod.resource_claims;
-        let with_claims = input.pods.iter().copied().filter(has_claims);
-        let pods: Vec<&'a Pod> = with_claims.collect();
-        if pods.is_empty() {
-            return None;
-        }
-        Some(Self {
+        let mut pods = input.pods.iter();
+        pods.any(|pod| pod.resource_claims).then(|| Self {
             facts: Rc::new(DeviceFacts::new(objects, input, catalogs)),
             freed: Rc::default(),
             sites: BTreeMap::new(),

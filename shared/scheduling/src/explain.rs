@@ -216,6 +216,12 @@ fn volumes(claim: &Claim<'_>, core: &Core<'_>, world: &mut World<'_>) -> Reason 
 
 /// Of the types that suit the pod in all else, what they lack.
 fn devices<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> String {
+    let (_, rows) = suiting(claim, core, world);
+    world.lack_of_devices(claim, core, &rows)
+}
+
+/// Requirements of a node with the pod on it, and the types that meet them and are large enough.
+fn suiting<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> (SetId, Bits) {
     let algebra = &mut world.algebra;
     let set = algebra
         .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown)
@@ -225,7 +231,7 @@ fn devices<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Str
         template.room.keep_fitting(&core.requests, &mut rows);
         world.keep_matching(claim.template, set, &mut rows);
     }
-    world.lack_of_devices(claim, core, &rows)
+    (set, rows)
 }
 
 fn spell(set: SetId, world: &World<'_>) -> Vec<Requirement> {
@@ -278,15 +284,7 @@ fn topology(id: GroupId, claim: &Claim<'_>, world: &World<'_>) -> Reason {
 }
 
 fn fewest<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Reason {
-    let algebra = &mut world.algebra;
-    let set = algebra
-        .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown)
-        .unwrap_or(claim.set);
-    let mut rows = claim.rows.clone();
-    if let Some(template) = world.templates.get(claim.template) {
-        template.room.keep_fitting(&core.requests, &mut rows);
-        world.keep_matching(claim.template, set, &mut rows);
-    }
+    let (set, rows) = suiting(claim, core, world);
     let unmet = world
         .templates
         .get(claim.template)

@@ -109,7 +109,7 @@ pub struct ExistingNode<'a> {
     pub pods: Vec<&'a Pod>,
     /// How many volumes of a CSI driver it can attach.
     pub attach_limits: Option<&'a BTreeMap<String, u32>>,
-    /// That drivers have published, or that its type is known to have until it is initialized.
+    /// Devices that drivers have published, or that its type is known to have until it is initialized.
     pub devices: Vec<&'a Device>,
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn set_up<'a>(groundwork: &Groundwork<'a>, input: &Rc<Input<'a>>) -> 
     set_up_moving(groundwork, input, input.pods.len()).0
 }
 
-/// The same where only the `first` of the pods are to be placed now, and the others stay where they are.
+/// World of the input where only the `first` of the pods are to be placed now, and the others stay where they are.
 pub(crate) fn set_up_moving<'a>(
     groundwork: &Groundwork<'a>,
     input: &Rc<Input<'a>>,

@@ -122,7 +122,7 @@ pub(crate) async fn orphans<'a>(
             && !is_held(claim)
             && claim.status.provider_id.is_empty()
             && is_our_class(&claim.spec.node_class)
-            // Whoever deletes it must wait for what is launched for it: first the finalizer, then the call.
+            // A deletion must wait for what is launched: first the finalizer, then the call.
             && claim.finalizers.iter().any(|name| name == finalizer::TERMINATION)
     });
     let mut orphans = Vec::new();

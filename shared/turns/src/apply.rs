@@ -367,7 +367,7 @@ async fn act(
                 applied.metrics.extend(counted);
             }
         }
-        // Its command asks for it, once that is on record.
+        // The command asks for a reboot once it is on record.
         Action::Reboot(_) => {}
         Action::DeleteNodeClaim(target) => {
             turn.api.delete_node_claim(target).await?;

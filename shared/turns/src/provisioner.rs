@@ -1,11 +1,11 @@
 //! Pods without a place → a plan → NodeClaims → launches; on missing capacity plans again at once (DESIGN §2, §7.3).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use executor::{Commitment, LaunchFacts, Stop};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    FreeAddresses, Lane, NodeName, Plan, PodKey, Snapshot,
+    FreeAddresses, Lane, NodeClaimName, NodeName, Plan, PodKey, Snapshot,
     journal::{Line, Subject},
     ledger::{Intent, Pause, PauseLevel},
     plan::{Expected, names},
@@ -297,14 +297,17 @@ fn patience(snapshot: &Snapshot, plan: &Plan) -> Option<SignedDuration> {
 /// When the first NodeClaim that pods are expected on should have registered. That may pass without any change, where its Node refuses
 /// to be changed.
 fn awaited_until(snapshot: &Snapshot, plan: &Plan) -> Option<Timestamp> {
-    let awaited = plan.nominations.iter().map(|nomination| &nomination.node);
-    let due = awaited.filter_map(|expected| {
-        let Expected::NodeClaim(name) = expected else {
-            return None;
-        };
-        let mut claims = snapshot.node_claims.iter();
-        planner::overdue_at(claims.find(|claim| claim.name == *name)?, snapshot)
-    });
+    let awaited = plan
+        .nominations
+        .iter()
+        .filter_map(|nomination| match &nomination.node {
+            Expected::NodeClaim(name) => Some(name),
+            Expected::Node(_) => None,
+        });
+    let awaited: BTreeSet<&NodeClaimName> = awaited.collect();
+    let claims = snapshot.node_claims.iter();
+    let claims = claims.filter(|claim| awaited.contains(&claim.name));
+    let due = claims.filter_map(|claim| planner::overdue_at(claim, snapshot));
     due.min()
 }
 

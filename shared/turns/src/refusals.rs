@@ -68,10 +68,10 @@ fn again(turn: &Turn<'_>, snapshot: &Snapshot, claim: &Uid) -> Timestamp {
     turn.now.saturating_add(wait).unwrap_or(turn.now)
 }
 
-/// When the deletion was put on record.
+/// When the deletion, or the reboot, was put on record.
 fn decided_at(snapshot: &Snapshot, claim: &Uid) -> Option<Timestamp> {
     let mut commands = snapshot.commands.iter();
-    let command = commands.find(|command| command.delete.iter().any(|one| one.uid == *claim));
+    let command = commands.find(|command| command.targets().any(|one| one.uid == *claim));
     command.map(|command| command.committed_at)
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn disruptions(snapshot: &Snapshot, share: planner::Share) -> Vec<Lin
         return Vec::new();
     };
     let concerned = |command: &planner::Command| {
-        command.delete.iter().any(|target| {
+        command.targets().any(|target| {
             let mut claims = lifted.node_claims.iter();
             let claim = claims.find(|claim| claim.name == target.name);
             claim

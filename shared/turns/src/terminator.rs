@@ -109,7 +109,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         turn.wake(Lane::Provisioner, "nodeclaim-gone").await?;
     }
     if decision.plan.actions.iter().any(ends_reboot) {
-        // Its node is initialized anew.
+        // The node is initialized anew.
         turn.wake(Lane::Lifecycle, "rebooted").await?;
     }
     if applied.finished_claims {

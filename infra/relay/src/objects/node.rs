@@ -65,7 +65,7 @@ pub struct NodeDigest {
     pub deleting: bool,
     /// Its pods are to be placed elsewhere: tainted `karpenter.sh/disrupted`, or deleting.
     disrupted: bool,
-    /// It is rebooted in place: tainted `karpenter.sh/rebooting`.
+    /// Whether the node is rebooted in place: tainted `karpenter.sh/rebooting`.
     rebooting: bool,
     has_provider_id: bool,
     content: u64,

@@ -314,7 +314,7 @@ pub struct CapacityRange {
     pub step: Option<Quantity>,
 }
 
-/// That a device is a partition of a larger one; of what does not matter here.
+/// Mark of a device that is a partition of a larger one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CounterConsumption {

@@ -83,6 +83,9 @@ impl<'c, 'a> Check<'c, 'a> {
                 "is being deleted, or reboots already".to_owned()
             }
             None => "has no condition that a reboot is due for".to_owned(),
+            Some(_) if has_failed_to_reboot(claim, now) => {
+                "failed to reboot within 24 hours".to_owned()
+            }
             Some(_) if reboots_of_a_day(claim, now) >= 2 => {
                 "has been rebooted twice within 24 hours".to_owned()
             }
@@ -159,6 +162,14 @@ fn asks_for_reboot(claim: &NodeClaim, node: &Node, now: Timestamp) -> bool {
     };
     let mut due = ills(Some(claim), node).filter(|ill| ill.until <= now);
     due.all(|ill| is_mended(&ill))
+}
+
+fn has_failed_to_reboot(claim: &NodeClaim, now: Timestamp) -> bool {
+    let last = claim.condition("Rebooting");
+    last.is_some_and(|last| {
+        last.reason == "RebootFailed"
+            && now.duration_since(last.last_transition) < SignedDuration::from_hours(24)
+    })
 }
 
 /// Reboots within 24 hours, by the NodeClaim's own record of them.

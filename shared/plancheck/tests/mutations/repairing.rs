@@ -202,7 +202,7 @@ fn reboots_are_held_to_their_rules() {
     }
     type Spoil = fn(&mut World);
     let none = "has no condition that a reboot is due for";
-    let spoiled: [(Spoil, &str); 9] = [
+    let spoiled: [(Spoil, &str); 10] = [
         (
             |w| _ = w.snapshot.settings.feature_gates.remove("RebootForRepair"),
             none,
@@ -228,6 +228,10 @@ fn reboots_are_held_to_their_rules() {
                 w.claim("claim-n-4").annotations = labels(&[("whittle.sh/reboots", &written)]);
             },
             "has been rebooted twice within 24 hours",
+        ),
+        (
+            |w| rebooted(w, ConditionStatus::False, "RebootFailed", 60),
+            "failed to reboot within 24 hours",
         ),
         (
             |w| w.node("n-4").annotations = labels(&[("karpenter.sh/do-not-repair", "true")]),

@@ -110,7 +110,7 @@ fn join(claim: &NodeClaim, node: &Node) -> NodeUpdate {
     labels.extend(hydration::label(claim));
     labels.insert(label::REGISTERED.to_owned(), "true".to_owned());
     let mut annotations = claim.annotations.clone();
-    // It tells NodeClaims apart.
+    // Copies of NodeClaims are told by it, and Nodes are not copied.
     annotations.remove(annotation::COMMITTED);
     NodeUpdate {
         name: node.name.clone(),

@@ -44,7 +44,7 @@ const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 const AFTER_DELETING: SignedDuration = SignedDuration::from_secs(5);
 /// What each node in a command adds to the time that commands have (spec/lifecycle §22.2).
 const PER_NODE: SignedDuration = SignedDuration::from_millis(80);
-const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
+pub(super) const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
 /// The next step of every command that binds, in the order of the snapshot's.

@@ -17,7 +17,7 @@ use model::{
     plan::{NodeClaimUpdate, Planned, Target},
 };
 
-use super::advance::{Advance, View};
+use super::advance::{Advance, SHORTEST, View};
 use crate::{claim_conditions::changed, repair::with_another};
 
 pub(super) fn advance(view: &View<'_>, command: &Command, target: &Target) -> Advance {
@@ -41,6 +41,14 @@ pub(super) fn advance(view: &View<'_>, command: &Command, target: &Target) -> Ad
     if let Some(kept) = kept {
         advance.state = CommandState::RolledBack;
         advance.problems.push(kept);
+        return advance;
+    }
+    let until = command.committed_at.saturating_add(SHORTEST);
+    if until.is_ok_and(|until| until <= view.snapshot.now) {
+        advance.state = CommandState::RolledBack;
+        let minutes = SHORTEST.as_mins();
+        let problem = format!("its NodeClaim was not to be changed within {minutes} minutes");
+        advance.problems.push(problem);
         return advance;
     }
     advance.state = command.state;

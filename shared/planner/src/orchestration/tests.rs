@@ -3,6 +3,7 @@
 mod forgetting;
 mod judging;
 mod marking;
+mod rebooting;
 mod repairing;
 
 use std::fmt::Write as _;

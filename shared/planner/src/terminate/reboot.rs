@@ -18,6 +18,7 @@ use api::{
 use jiff::{SignedDuration, Timestamp};
 use model::{
     Action, InstanceId, Snapshot,
+    ledger::{PauseLevel, Paused},
     node::{ConditionStatus, Node},
     node_claim::{Condition, NodeClaim},
     plan::{NodeClaimUpdate, NodeUpdate},
@@ -101,15 +102,15 @@ pub fn reboot(snapshot: &Snapshot) -> Reboots {
         };
         match (condition.status, condition.reason.as_str()) {
             (ConditionStatus::True, REBOOT_REQUESTED) => episode.requested(&pods, &mut reboots),
-            (ConditionStatus::True, REBOOT_ISSUED) => episode.issued(&mut reboots),
-            (ConditionStatus::False, _) => episode.over(&mut reboots),
+            (ConditionStatus::True, REBOOT_ISSUED) => episode.issued(&mut reboots.decision),
+            (ConditionStatus::False, _) => episode.over(&mut reboots.decision),
             _ => {}
         }
     }
     reboots
 }
 
-/// What the NodeClaim says once EC2 has taken the call.
+/// Update of a NodeClaim for whose reboot EC2 has taken the call.
 pub fn reboot_issued(claim: &NodeClaim, now: Timestamp) -> NodeClaimUpdate {
     changed(claim, now, |conditions| {
         let message = claim.condition(REBOOTING);
@@ -119,9 +120,9 @@ pub fn reboot_issued(claim: &NodeClaim, now: Timestamp) -> NodeClaimUpdate {
     })
 }
 
-/// What becomes of a node that EC2 refuses to reboot, for this cause.
-pub fn reboot_refused(snapshot: &Snapshot, claim: &NodeClaim, cause: &str) -> Reboots {
-    let mut reboots = Reboots::default();
+/// Ends the reboot of a node that EC2 refuses to reboot, for this cause.
+pub fn reboot_refused(snapshot: &Snapshot, claim: &NodeClaim, cause: &str) -> Decision {
+    let mut decision = Decision::default();
     if let Some(condition) = claim.condition(REBOOTING) {
         let nodes = ByInstance::of_nodes(snapshot);
         let episode = Episode {
@@ -130,9 +131,9 @@ pub fn reboot_refused(snapshot: &Snapshot, claim: &NodeClaim, cause: &str) -> Re
             condition,
             node: nodes.only(&claim.status.provider_id),
         };
-        episode.fail(Failure::Refused, cause, &mut reboots);
+        episode.fail(Failure::Refused, cause, &mut decision);
     }
-    reboots
+    decision
 }
 
 /// One reboot of a node.
@@ -149,13 +150,19 @@ impl<'a> Episode<'a> {
         let now = self.snapshot.now;
         let bound = match bound(self.claim) {
             Ok(bound) => bound,
-            Err(cause) => return self.fail(Failure::Invalid, &cause, reboots),
+            Err(cause) => return self.fail(Failure::Invalid, &cause, &mut reboots.decision),
         };
         if self.has_rebooted() {
-            return self.act(reboot_issued(self.claim, now), reboots);
+            return self.act(reboot_issued(self.claim, now), &mut reboots.decision);
+        }
+        if let Some(paused) = self.paused() {
+            return paused
+                .until()
+                .into_iter()
+                .for_each(|until| reboots.decision.look_again(until));
         }
         let Some(node) = self.node else {
-            // It is deleted, or comes back by another name, in its own time.
+            // Either its NodeClaim is deleted for that, or its kubelet registers again.
             return reboots.decision.look_again(after(now, WATCH_AGAIN));
         };
         if !node
@@ -164,7 +171,7 @@ impl<'a> Episode<'a> {
             .any(|taint| taint.key == taint::REBOOTING)
         {
             let taints = node.taints.iter().cloned().chain([rebooting()]);
-            self.retaint(node, taints.collect(), reboots);
+            self.retaint(node, taints.collect(), &mut reboots.decision);
         }
         if let Some(again) = self.drain(node, bound, pods, &mut reboots.decision) {
             return reboots.decision.look_again(again);
@@ -177,11 +184,19 @@ impl<'a> Episode<'a> {
             let boot_id = node.boot_id.clone();
             self.act(
                 self.noting(annotation::REBOOT_PRE_BOOT_ID, boot_id),
-                reboots,
+                &mut reboots.decision,
             );
             return reboots.decision.look_again(now);
         }
         self.call(reboots);
+    }
+
+    /// Pause that holds it up: one that was chosen begins nothing while somebody pauses all, one that a person asked for does.
+    fn paused(&self) -> Option<Paused<'a>> {
+        let pool = self.claim.node_pool();
+        let (level, now) = (PauseLevel::All, self.snapshot.now);
+        let paused = self.snapshot.paused(pool.as_ref(), level, now);
+        paused.filter(|_| self.claim.is_true(DISRUPTION_REASON))
     }
 
     /// Asks pods to leave; until when they may, where some are left.
@@ -216,7 +231,7 @@ impl<'a> Episode<'a> {
         let first = self.instant(annotation::REBOOT_FIRST_CALL);
         if first.is_some_and(|first| after(first, CALLED_WITHIN) <= now) {
             let cause = "EC2 took no request to reboot the instance within 5 minutes";
-            return self.fail(Failure::Refused, cause, reboots);
+            return self.fail(Failure::Refused, cause, &mut reboots.decision);
         }
         let last = self.instant(annotation::REBOOT_LAST_CALL);
         let again = last.map(|last| after(last, CALL_AGAIN));
@@ -225,7 +240,7 @@ impl<'a> Episode<'a> {
         }
         let Some(instance) = instance_of(&self.claim.status.provider_id) else {
             let cause = "the NodeClaim names no instance";
-            return self.fail(Failure::Refused, cause, reboots);
+            return self.fail(Failure::Refused, cause, &mut reboots.decision);
         };
         let text = format!("{now:.0}");
         let mut update = self.noting(annotation::REBOOT_LAST_CALL, text.clone());
@@ -241,7 +256,7 @@ impl<'a> Episode<'a> {
     }
 
     /// The node is awaited under another boot.
-    fn issued(&self, reboots: &mut Reboots) {
+    fn issued(&self, decision: &mut Decision) {
         let now = self.snapshot.now;
         let issued_at = self.issued_at();
         if let Some(node) = self.node {
@@ -252,38 +267,36 @@ impl<'a> Episode<'a> {
                     ..update_of(node)
                 };
                 let because = format!("node {} reboots", node.name);
-                reboots.decision.act(Action::UpdateNode(update), because);
+                decision.act(Action::UpdateNode(update), because);
             }
-            if self.has_rebooted() && self.untaint(node, reboots) {
+            if self.has_rebooted() && self.untaint(node, decision) {
                 let text = "New boot observed (bootID changed); awaiting node readiness";
                 let note = Note::normal(self.claim, "RebootObserved", text);
-                reboots.decision.notes.push(note);
+                decision.notes.push(note);
             }
             if self.has_rebooted() && node.ready.status == ConditionStatus::True {
                 let message = "node rebooted and rejoined the cluster";
-                self.act(self.ended(REBOOT_SUCCEEDED, message), reboots);
-                return reboots.decision.look_again(now);
+                self.act(self.ended(REBOOT_SUCCEEDED, message), decision);
+                return decision.look_again(now);
             }
         }
         let last = after(issued_at, BACK_WITHIN);
         if last <= now {
             let cause = "the node did not come back within 20 minutes";
-            return self.fail(Failure::Lost, cause, reboots);
+            return self.fail(Failure::Lost, cause, decision);
         }
-        reboots
-            .decision
-            .look_again(last.min(after(now, WATCH_AGAIN)));
+        decision.look_again(last.min(after(now, WATCH_AGAIN)));
     }
 
     /// Takes away the marks of a reboot that is over. A node that is gone for good is deleted, and replaced as its pods need it.
-    fn over(&self, reboots: &mut Reboots) {
+    fn over(&self, decision: &mut Decision) {
         if let Some(node) = self.node {
-            self.untaint(node, reboots);
+            self.untaint(node, decision);
         }
         if let Some(result) = self.claim.annotations.get(annotation::REBOOT_FAILED) {
             let because = format!("NodeClaim {} failed to reboot: {result}", self.claim.name);
             let deletion = Action::DeleteNodeClaim(target(self.claim));
-            return reboots.decision.act(deletion, because);
+            return decision.act(deletion, because);
         }
         let marks = [
             annotation::REBOOT_PRE_BOOT_ID,
@@ -297,12 +310,12 @@ impl<'a> Episode<'a> {
             remove_annotations: marks.collect(),
             ..crate::lifecycle::update_of(self.claim)
         };
-        self.act(update, reboots);
+        self.act(update, decision);
     }
 
     /// Ends a reboot that did not come to its end. Where nodes are repaired, a node that still runs is left to that, which replaces it
     /// first; a request that cannot be read costs nothing.
-    fn fail(&self, failure: Failure, cause: &str, reboots: &mut Reboots) {
+    fn fail(&self, failure: Failure, cause: &str, decision: &mut Decision) {
         let is_repaired = Mode::of(&self.snapshot.settings) == Mode::Voluntary;
         let goes = match failure {
             Failure::Invalid => false,
@@ -310,17 +323,17 @@ impl<'a> Episode<'a> {
             Failure::Lost => true,
         };
         if let Some(node) = self.node {
-            self.untaint(node, reboots);
+            self.untaint(node, decision);
         }
         let mut update = self.ended(REBOOT_FAILED, cause);
         if goes {
             let failed = annotation::REBOOT_FAILED.to_owned();
             update.set_annotations.insert(failed, cause.to_owned());
         }
-        self.act(update, reboots);
-        reboots.decision.look_again(self.snapshot.now);
+        self.act(update, decision);
+        decision.look_again(self.snapshot.now);
         let note = Note::warning(self.claim, "RebootFailed", cause);
-        reboots.decision.notes.push(note);
+        decision.notes.push(note);
     }
 
     /// The end of the episode, as the NodeClaim shows it. Its annotations go later: without them nobody could tell how it went.
@@ -359,17 +372,15 @@ impl<'a> Episode<'a> {
         update
     }
 
-    fn act(&self, update: NodeClaimUpdate, reboots: &mut Reboots) {
+    fn act(&self, update: NodeClaimUpdate, decision: &mut Decision) {
         if is_needed(&update) {
             let because = format!("NodeClaim {} reboots", self.claim.name);
-            reboots
-                .decision
-                .act(Action::UpdateNodeClaim(update), because);
+            decision.act(Action::UpdateNodeClaim(update), because);
         }
     }
 
     /// Takes the taint of reboots from the node; whether it had it.
-    fn untaint(&self, node: &Node, reboots: &mut Reboots) -> bool {
+    fn untaint(&self, node: &Node, decision: &mut Decision) -> bool {
         let others = node.taints.iter();
         let others: Vec<Taint> = others
             .filter(|taint| taint.key != taint::REBOOTING)
@@ -377,19 +388,19 @@ impl<'a> Episode<'a> {
             .collect();
         let had_it = others.len() < node.taints.len();
         if had_it {
-            self.retaint(node, others, reboots);
+            self.retaint(node, others, decision);
         }
         had_it
     }
 
-    fn retaint(&self, node: &Node, taints: Vec<Taint>, reboots: &mut Reboots) {
+    fn retaint(&self, node: &Node, taints: Vec<Taint>, decision: &mut Decision) {
         let update = NodeUpdate {
             resource_version: node.resource_version.clone(),
             taints: Some(taints),
             ..update_of(node)
         };
         let because = format!("node {} reboots", node.name);
-        reboots.decision.act(Action::UpdateNode(update), because);
+        decision.act(Action::UpdateNode(update), because);
     }
 }
 

@@ -97,9 +97,10 @@ impl<'a> DeviceFacts<'a> {
                 }
             }
         }
+        let allocated = allocated(objects);
         let nodes = of_nodes.into_iter().zip(&input.nodes);
         let nodes = nodes.map(|(layout, node)| NodeFacts {
-            held: facts.held(layout, node.name),
+            held: facts.held(layout, node.name, &allocated),
             layout,
         });
         facts.nodes = nodes.collect();
@@ -107,27 +108,26 @@ impl<'a> DeviceFacts<'a> {
     }
 
     /// Devices of a node that claims have. Those of a node that has not published any are known by what it is expected to have.
-    fn held(&self, layout: LayoutId, node: &str) -> Vec<(usize, usize, &'a AllocatedDevice)> {
-        let Some(layout) = self.layouts.get(layout.0) else {
-            return Vec::new();
-        };
-        let places = layout.devices.iter().zip(0..).map(|(device, at)| {
-            let pool = if device.pool.is_empty() {
-                node
-            } else {
-                &device.pool
+    fn held(
+        &self,
+        layout: LayoutId,
+        node: &str,
+        allocated: &AllocatedDevices<'a>,
+    ) -> Vec<(usize, usize, &'a AllocatedDevice)> {
+        let layout = self.layouts.get(layout.0);
+        let devices = layout
+            .into_iter()
+            .flat_map(|layout| layout.devices.iter().zip(0..));
+        let held = devices.flat_map(|(device, at)| {
+            let pool = match device.pool.as_str() {
+                "" => node,
+                pool => pool,
             };
-            ((device.driver.as_str(), pool, device.name.as_str()), at)
+            let key = (device.driver.as_str(), pool, device.name.as_str());
+            let claims = allocated.get(&key).into_iter().flatten();
+            claims.map(move |(claim, device)| (at, *claim, *device))
         });
-        let places: BTreeMap<(&str, &str, &str), usize> = places.collect();
-        let mut held = Vec::new();
-        for (claim, object) in self.objects.claims.iter().enumerate() {
-            for device in object.allocation.iter().flat_map(|known| &known.devices) {
-                let key = (&*device.driver, &*device.pool, &*device.device);
-                held.extend(places.get(&key).map(|at| (*at, claim, device)));
-            }
-        }
-        held
+        held.collect()
     }
 
     /// The claim that a pod names or that was generated for it, if it is there yet, and what it asks for.
@@ -252,6 +252,21 @@ impl<'a> DeviceFacts<'a> {
     pub(super) fn layout_of_node(&self, node: usize) -> Option<&Layout<'a>> {
         self.layout(self.nodes.get(node)?.layout)
     }
+}
+
+/// Allocated devices by driver, pool and name, each with the places of the claims that have it.
+type AllocatedDevices<'a> =
+    BTreeMap<(&'a str, &'a str, &'a str), Vec<(usize, &'a AllocatedDevice)>>;
+
+fn allocated(objects: &DeviceObjects) -> AllocatedDevices<'_> {
+    let mut allocated = AllocatedDevices::new();
+    for (claim, object) in objects.claims.iter().enumerate() {
+        for device in object.allocation.iter().flat_map(|known| &known.devices) {
+            let key = (&*device.driver, &*device.pool, &*device.device);
+            allocated.entry(key).or_default().push((claim, device));
+        }
+    }
+    allocated
 }
 
 /// Pods that are deleted or have ended: their claims are free as soon as their kubelets have said so.

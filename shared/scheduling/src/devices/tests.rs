@@ -406,7 +406,7 @@ fn devices_of_pods_that_leave_are_free_and_those_of_others_are_not() {
             })
         })
     };
-    // Its node's only device is another pod's.
+    // The node's only device is another pod's.
     let answer = moves(&[0]);
     assert_eq!((answer.existing.len(), answer.new_nodes.len()), (0, 1));
     let answer = moves(&[0, 1]);

@@ -39,10 +39,10 @@ pub(super) async fn call(
             Err(error) if is_final(&error) => {
                 let cause = format!("EC2 does not reboot instance {}: {error}", call.instance);
                 let refused = planner::reboot_refused(&observed.snapshot, &claim, &cause);
-                let actions = &refused.decision.plan.actions;
+                let actions = &refused.plan.actions;
                 report.plan(actions);
                 apply(turn, executor, observed, actions, report).await?;
-                let said = events::of_notes(&refused.decision.notes, turn.now);
+                let said = events::of_notes(&refused.notes, turn.now);
                 events::post(turn, &said, report).await;
             }
             Err(error) => report

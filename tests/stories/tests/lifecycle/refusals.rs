@@ -391,7 +391,7 @@ async fn row_that_cannot_be_read_holds_up_no_collection_and_is_forgotten_once_it
 #[tokio::test]
 async fn pods_that_wait_for_a_node_that_may_not_register_have_another_once_it_should_have() {
     let mut rig = serving_apart(1).await;
-    // It comes next.
+    // The next node has this name.
     let frozen = Protected::Node("ip-10-0-0-2.ec2.internal".into());
     freeze(&rig, frozen, Admission::Denied);
     rig.scale(2);

@@ -136,7 +136,7 @@ fn backs_off_until(scene: &Scene<'_>, claim: &NodeClaim, since: Timestamp) -> Op
         command.state == CommandState::RolledBack
             && choice.is_some_and(|choice| choice.method == Method::Repair)
             && command.committed_at >= since
-            && command.delete.iter().any(|target| target.uid == claim.uid)
+            && command.targets().any(|target| target.uid == claim.uid)
     });
     let (mut wait, mut last) = (SignedDuration::ZERO, None);
     for command in failed {

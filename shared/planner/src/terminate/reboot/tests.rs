@@ -1,7 +1,10 @@
 //! Reboots in place, moment by moment.
 
 use api::conditions::types::{LAUNCHED, REGISTERED};
-use model::pod::Pod;
+use model::{
+    ledger::{Pause, PauseScope},
+    pod::Pod,
+};
 
 use super::*;
 use crate::test_world::{self, now};
@@ -46,7 +49,7 @@ fn annotate(claim: &mut NodeClaim, key: &str, value: &str) {
     claim.annotations.insert(key.to_owned(), value.to_owned());
 }
 
-/// The same node, for whose reboot EC2 was asked so many seconds ago.
+/// Such a node, for whose reboot EC2 was asked so many seconds ago.
 fn issued(ago: i64) -> Snapshot {
     let mut snapshot = requested(Some("10m0s"), ago + 30, Vec::new());
     let claim = &mut snapshot.node_claims[0];
@@ -285,7 +288,7 @@ fn node_that_ec2_does_not_reboot_is_left_to_repair_where_there_is_one() {
     let mut snapshot = requested(Some("10m0s"), 10, Vec::new());
     let refused = |snapshot: &Snapshot| {
         let refused = reboot_refused(snapshot, &snapshot.node_claims[0], "denied");
-        let actions = refused.decision.plan.actions.iter();
+        let actions = refused.plan.actions.iter();
         let actions = actions.map(|planned| planned.action.to_string());
         actions.collect::<Vec<_>>().join("; ")
     };
@@ -294,4 +297,31 @@ fn node_that_ec2_does_not_reboot_is_left_to_repair_where_there_is_one() {
     gates.insert("NodeRepair".to_owned(), true);
     let kept = "update node/n (no taints); update nodeclaim/a (Ready=True, Rebooting=False)";
     assert_eq!(refused(&snapshot), kept);
+}
+
+#[test]
+fn reboot_that_was_chosen_waits_while_all_is_paused() {
+    let paused = |chosen: bool| {
+        let mut snapshot = requested(Some("10m0s"), 1, vec![test_world::pod("web", "n")]);
+        if chosen {
+            set(
+                &mut snapshot.node_claims[0],
+                DISRUPTION_REASON,
+                "Unhealthy",
+                1,
+            );
+        }
+        snapshot.pauses = vec![Pause {
+            scope: PauseScope::Cluster,
+            owner: "ann".to_owned(),
+            level: PauseLevel::All,
+            reason: "a release".to_owned(),
+            since: now(),
+            until: now() + secs(40),
+        }];
+        snapshot
+    };
+    let held = paused(true);
+    assert_eq!((words(&held), due_in(&held)), (Vec::new(), Some(40)));
+    assert!(words(&paused(false)).contains(&"evict pod default/web".to_owned()));
 }

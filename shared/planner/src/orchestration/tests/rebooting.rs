@@ -1,0 +1,113 @@
+//! Commands that reboot a node in place.
+
+use api::names::annotation::{REBOOT_GRACE_PERIOD, REBOOTS};
+use jiff::SignedDuration;
+use model::{
+    Action, Snapshot,
+    ledger::{CommandState, Method, Repair},
+    node::{ConditionStatus, NodeCondition},
+    plan::NodeClaimUpdate,
+};
+
+use super::judging::world;
+use crate::{orchestration::advance, test_world::now};
+
+/// A node that a command is to reboot for an error of its GPU, with ten minutes for its pods.
+fn rebooting() -> Snapshot {
+    let mut snapshot = world(Method::Repair);
+    let gates = &mut snapshot.settings.feature_gates;
+    gates.insert("RebootForRepair".to_owned(), true);
+    let command = &mut snapshot.commands[0];
+    command.reason = "Unhealthy".to_owned();
+    command.reboot = command.delete.pop();
+    command.replacements.clear();
+    command.choice.as_mut().unwrap().repair = Some(Repair {
+        condition: "AcceleratedHardwareReady".to_owned(),
+        reason: "XID46".to_owned(),
+        drain_bound: Some(SignedDuration::from_mins(10)),
+    });
+    let since = Some(now() - SignedDuration::from_mins(11));
+    snapshot.nodes[0].created_at = since;
+    snapshot.nodes[0].conditions.push(NodeCondition {
+        kind: "AcceleratedHardwareReady".to_owned(),
+        status: ConditionStatus::False,
+        reason: "XID46".to_owned(),
+        since,
+    });
+    snapshot
+}
+
+/// The state that comes next, what is written on the NodeClaim, and what stood against it.
+fn next(snapshot: &Snapshot) -> (CommandState, Option<NodeClaimUpdate>, Vec<String>) {
+    let all = advance(snapshot);
+    let (_, one) = all.first().unwrap();
+    let mut updates = one.actions.iter().map(|planned| {
+        let Action::UpdateNodeClaim(update) = &planned.action else {
+            panic!("{planned}")
+        };
+        update.clone()
+    });
+    (one.state, updates.next(), one.problems.clone())
+}
+
+#[test]
+fn reboot_is_asked_for_on_the_nodeclaim_with_what_it_is_for_and_its_bound() {
+    let (state, update, _) = next(&rebooting());
+    assert_eq!(state, CommandState::Replacing);
+    let update = update.unwrap();
+    assert_eq!(update.set_annotations[REBOOT_GRACE_PERIOD], "10m0s");
+    assert_eq!(update.set_annotations[REBOOTS], format!("{:.0}", now()));
+    let condition = |kind: &str| {
+        let mut conditions = update.conditions.iter();
+        conditions.find(|one| one.kind == kind).unwrap()
+    };
+    assert_eq!(condition("DisruptionReason").reason, "Unhealthy");
+    let asked = condition("Rebooting");
+    let told = "rebooting for AcceleratedHardwareReady/XID46";
+    assert_eq!(
+        (asked.reason.as_str(), asked.message.as_str()),
+        ("RebootRequested", told)
+    );
+}
+
+#[test]
+fn grace_period_of_the_nodeclaim_shortens_the_bound_and_without_either_there_is_none() {
+    let bound = |own: Option<&str>, of_repair: bool| {
+        let mut snapshot = rebooting();
+        snapshot.node_claims[0].spec.termination_grace_period = own.map(str::to_owned);
+        let choice = snapshot.commands[0].choice.as_mut().unwrap();
+        let repair = choice.repair.as_mut().unwrap();
+        repair.drain_bound = repair.drain_bound.filter(|_| of_repair);
+        let (_, update, _) = next(&snapshot);
+        let update = update.unwrap();
+        update.set_annotations.get(REBOOT_GRACE_PERIOD).cloned()
+    };
+    assert_eq!(bound(Some("5m"), true).as_deref(), Some("5m0s"));
+    assert_eq!(bound(Some("1h"), true).as_deref(), Some("10m0s"));
+    assert_eq!(bound(Some("1h"), false).as_deref(), Some("1h0m0s"));
+    assert_eq!(bound(None, false), None);
+}
+
+#[test]
+fn command_is_done_once_the_reboot_was_asked_for_or_its_nodeclaim_goes() {
+    let mut asked = rebooting();
+    let (_, update, _) = next(&asked);
+    let conditions = update.unwrap().conditions;
+    asked.node_claims[0].status.conditions.extend(conditions);
+    assert_eq!(next(&asked), (CommandState::Done, None, Vec::new()));
+    let mut going = rebooting();
+    going.node_claims[0].deleted_at = Some(now());
+    assert_eq!(next(&going), (CommandState::Done, None, Vec::new()));
+}
+
+#[test]
+fn node_that_recovers_or_whose_nodeclaim_may_not_be_changed_is_not_rebooted() {
+    let mut well = rebooting();
+    well.nodes[0].conditions.clear();
+    let recovered = vec!["node a has recovered".to_owned()];
+    assert_eq!(next(&well), (CommandState::RolledBack, None, recovered));
+    let mut frozen = rebooting();
+    frozen.now = now() + SignedDuration::from_mins(10);
+    let told = vec!["its NodeClaim was not to be changed within 10 minutes".to_owned()];
+    assert_eq!(next(&frozen), (CommandState::RolledBack, None, told));
+}
