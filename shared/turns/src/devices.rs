@@ -1,7 +1,7 @@
 //! Devices and claims for them: read only where claims count and something waits that depends on them (spec/v1.15 §14).
 
 use api::{conditions::types::INITIALIZED, names::annotation::REQUESTED_DRA_DRIVERS};
-use model::{Lane, Snapshot, devices::DeviceObjects, pod::Pod};
+use model::{Lane, Snapshot, devices::DeviceObjects, node_claim::NodeClaim, pod::Pod};
 use ports::{Cluster, ClusterError};
 
 use crate::lane::Turn;
@@ -27,19 +27,38 @@ pub(crate) async fn observe(
                 })
         }
         Lane::Disruption => snapshot.pods.iter().any(has_claims),
-        Lane::Lifecycle => {
-            if snapshot.node_claims.iter().any(|claim| {
-                claim.annotations.contains_key(REQUESTED_DRA_DRIVERS) && !claim.is_true(INITIALIZED)
-            }) {
-                snapshot.devices.slices = turn.api.resource_slices().await?;
-            }
-            false
-        }
+        Lane::Lifecycle => return published(turn, snapshot).await,
         Lane::Terminator | Lane::Interruption | Lane::Housekeeper => false,
     };
     match is_wanted {
         true => read(&*turn.api, snapshot).await,
         false => Ok(None),
+    }
+}
+
+/// Reads what drivers have published, where a node waits for that to be initialized. Where it may not be read or is not served, such
+/// nodes go on waiting, and that is returned.
+async fn published(
+    turn: &Turn<'_>,
+    snapshot: &mut Snapshot,
+) -> Result<Option<String>, ClusterError> {
+    let waits = |claim: &NodeClaim| {
+        claim.annotations.contains_key(REQUESTED_DRA_DRIVERS) && !claim.is_true(INITIALIZED)
+    };
+    if !snapshot.node_claims.iter().any(waits) {
+        return Ok(None);
+    }
+    match turn.api.resource_slices().await {
+        Ok(slices) => {
+            snapshot.devices.slices = slices;
+            Ok(None)
+        }
+        Err(error @ (ClusterError::Denied { .. } | ClusterError::KindMissing { .. })) => {
+            Ok(Some(format!(
+                "nodes whose devices are claimed are not initialized, because ResourceSlices cannot be read: {error}"
+            )))
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -182,3 +182,29 @@ async fn devices_that_may_not_be_read_are_told_of_and_stop_no_launch() {
         |line: &String| line.contains("resource claims of pods are ignored: the API server denied");
     assert!(rig.transcript.iter().any(told), "{:#?}", rig.transcript);
 }
+
+#[tokio::test]
+async fn slices_that_may_not_be_read_hold_up_no_other_node() {
+    let mut rig = with_gpus(json!({"enableDRA": true})).await;
+    rig.sim.with(add_pod);
+    let asked = |world: &mut World| world.account.requests.len() == 1;
+    assert!(
+        rig.until(secs(120), asked).await.is_some(),
+        "{:#?}",
+        rig.transcript
+    );
+    for _ in 0..100 {
+        rig.sim.fail_next("resource_slices", Fault::Denied);
+    }
+    rig.sim.with(|world| world.api.scale("web", 3, cpu(1_800)));
+    let initialized = |world: &mut World| {
+        let mut claims = world.api.node_claims.values();
+        claims.any(|claim| claim.is_true(INITIALIZED))
+    };
+    let took = rig.until(secs(180), initialized).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+    let waiting = claims(&rig)
+        .into_iter()
+        .filter(|claim| !claim.is_true(INITIALIZED));
+    assert_eq!(waiting.count(), 1, "the node with the GPU");
+}
