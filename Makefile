@@ -118,15 +118,15 @@ soak: tools ## Print the numbers: what SOAK=24 hours of virtual time leave behin
 # The recorded decisions of Karpenter, which are no part of this repository.
 CONFORMANCE ?= ../shared/conformance
 # Optimized, and of the command line alone: it links no AWS SDK.
-bench-scheduling: ## Print the numbers: CPU time and memory of planning, against Karpenter's (CONFORMANCE=…)
+bench-scheduling: ## Print the numbers: CPU time and memory of planning, against Karpenter's or another build's (CONFORMANCE=… BASELINE=…)
 	@[[ -e $(CONFORMANCE)/provisioning-bench.jsonl.gz ]] || { echo "make bench-scheduling: $(CONFORMANCE)/provisioning-bench.jsonl.gz is missing: set CONFORMANCE to the folder of the recorded decisions" >&2; exit 2; }
 	cargo build --profile cli --locked -p whittle
-	infra/tools/bench-scheduling $(CARGO_TARGET_DIR)/cli/whittle $(CONFORMANCE)
+	infra/tools/bench-scheduling $(if $(BASELINE),--baseline $(BASELINE)) $(CARGO_TARGET_DIR)/cli/whittle $(CONFORMANCE)
 
-bench-disruption: ## Print the numbers: what looks for disruptions cost and where they lead, against Karpenter's (CONFORMANCE=…)
+bench-disruption: ## Print the numbers: what looks for disruptions cost and where they lead, against Karpenter's or another build's (CONFORMANCE=… BASELINE=…)
 	@[[ -e $(CONFORMANCE)/disruption-fleet.jsonl.gz ]] || { echo "make bench-disruption: $(CONFORMANCE)/disruption-fleet.jsonl.gz is missing: set CONFORMANCE to the folder of the recorded decisions" >&2; exit 2; }
 	cargo build --profile cli --locked -p whittle
-	infra/tools/bench-disruption $(CARGO_TARGET_DIR)/cli/whittle $(CONFORMANCE)
+	infra/tools/bench-disruption $(if $(BASELINE),--baseline $(BASELINE)) $(CARGO_TARGET_DIR)/cli/whittle $(CONFORMANCE)
 
 # A workspace of its own, which shares nothing but the directory it is built in.
 bench-inner-loops: ## Print the numbers: the search's inner loops one by one, and what changed since the last time
