@@ -2,7 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use api::{DeviceSettings, EC2NodeClass, karpenter::NodePool, manifests::Object, names::group};
+use api::{
+    DeviceSettings, EC2NodeClass,
+    karpenter::{AmiFamily, EC2NodeClassSpec, NodePool},
+    manifests::Object,
+    meta::ObjectMeta,
+    names::group,
+};
 use aws_rules::{
     ProviderSettings,
     instance_types::{self, Sharing},
@@ -97,20 +103,27 @@ pub(crate) fn apply(
 ) -> Vec<String> {
     let settings = provider_settings(&snapshot.settings);
     let mut notes = Vec::new();
-    let mut known: BTreeMap<&str, Result<Arc<Vec<InstanceType>>, String>> = BTreeMap::new();
+    let mut known: BTreeMap<String, Result<Arc<Vec<InstanceType>>, String>> = BTreeMap::new();
+    let silent = EC2NodeClass {
+        metadata: ObjectMeta::default(),
+        spec: EC2NodeClassSpec {
+            ami_family: Some(AmiFamily::Al2023),
+            ..EC2NodeClassSpec::default()
+        },
+        status: None,
+    };
     for pool in &mut snapshot.node_pools {
         let name = pool.template.node_class.name.as_str();
-        let Some((name, class)) = classes.get_key_value(name) else {
-            // Without any, nobody expects them to be looked at.
-            if !classes.is_empty() {
-                notes.push(format!(
-                    "NodePool {}: EC2NodeClass {name} is not among the manifests: defaults stand in for it",
-                    pool.name
-                ));
-            }
-            continue;
-        };
-        let through = known.entry(name.as_str()).or_insert_with(|| {
+        let given = classes.get(name);
+        // Without any, nobody expects them to be looked at.
+        if given.is_none() && !classes.is_empty() {
+            notes.push(format!(
+                "NodePool {}: EC2NodeClass {name} is not among the manifests: defaults stand in for it",
+                pool.name
+            ));
+        }
+        let class = given.unwrap_or(&silent);
+        let through = known.entry(name.to_owned()).or_insert_with(|| {
             // A manifest has no status yet.
             let is_resolved = class
                 .status
@@ -135,6 +148,7 @@ pub(crate) fn apply(
             Ok(types) => {
                 pool.volume_price = volume_price(types, class);
                 pool.refused_resources = class.spec.refused_resources();
+                pool.images = class.boot_images();
                 snapshot
                     .instance_types
                     .insert(pool.name.clone(), Arc::clone(types));

@@ -263,6 +263,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
         if let Some(class) = class {
             pool.volume_price = classes::volume_price(&offered, class);
             pool.refused_resources = class.spec.refused_resources();
+            pool.images = class.boot_images();
         }
         if offered.is_empty() && pool.not_ready.is_none() {
             problems.push(elsewhere(&pool.name, &name));

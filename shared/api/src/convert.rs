@@ -5,6 +5,7 @@
 //! object never stops the others.
 
 mod amounts;
+mod boot_image;
 mod capacity_buffer;
 pub mod catalog_file;
 mod claim_conditions;

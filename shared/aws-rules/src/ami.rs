@@ -10,11 +10,7 @@ use api::{
     names::label,
 };
 use jiff::Timestamp;
-use model::{
-    InstanceType,
-    requirement::{Requirement, Requirements},
-    selector::Operator,
-};
+use model::{InstanceType, node_pool::BootImage};
 
 pub use alias::{AliasParameter, UnsupportedAlias, Variant, parameters};
 pub use query::{ImageQuery, queries};
@@ -140,26 +136,5 @@ impl Variant {
 pub fn first_that_fits<'a>(images: &'a [Ami], instance_type: &InstanceType) -> Option<&'a Ami> {
     images
         .iter()
-        .find(|image| agree(&instance_type.requirements, &requirements(image)))
-}
-
-fn requirements(image: &Ami) -> Requirements {
-    let mut requirements = Requirements::default();
-    for entry in &image.requirements {
-        requirements.add(requirement(entry));
-    }
-    requirements
-}
-
-/// An operator nobody knows admits nothing.
-fn requirement(entry: &AmiRequirement) -> Requirement {
-    let operator = match entry.operator.as_str() {
-        "In" => Operator::In,
-        "NotIn" => Operator::NotIn,
-        "Exists" => Operator::Exists,
-        "Gt" => Operator::Gt,
-        "Lt" => Operator::Lt,
-        _ => Operator::DoesNotExist,
-    };
-    Requirement::new(&entry.key, operator, entry.values.iter().cloned())
+        .find(|image| agree(&instance_type.requirements, &BootImage::from(*image).requirements))
 }

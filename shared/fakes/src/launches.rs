@@ -71,6 +71,10 @@ impl LaunchBuilder for Builder {
                 .get(key)
                 .is_none_or(|requirement| requirement.has(value))
         };
+        let status = node_class.status.as_ref();
+        let images = status.and_then(|status| status.amis.as_ref());
+        let image = images.and_then(|images| images.first());
+        let image = image.map_or("ami-1", |image| &image.id);
         let overrides = |capacity_type: CapacityType| -> Vec<FleetOverride> {
             instance_types
                 .iter()
@@ -94,7 +98,7 @@ impl LaunchBuilder for Builder {
                         .into_iter()
                         .rev()
                         .max_by_key(|subnet| free_addresses.of(subnet)),
-                    image: "ami-1".into(),
+                    image: image.into(),
                     priority: offering.price.0,
                 })
                 .collect()

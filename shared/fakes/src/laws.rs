@@ -96,6 +96,7 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     memories::missing_capacity_is_remembered_longer_each_time(ledger, &cluster("ice")).await;
     memories::full_subnets_are_avoided_for_three_minutes(ledger, &cluster("subnet")).await;
     memories::the_least_memory_is_known_to_every_cluster(ledger, &cluster("memory")).await;
+    memories::evidence_of_each_cluster_is_replaced_by_its_next(ledger, &cluster("evidence")).await;
     memories::shifts_concern_their_cluster_until_they_end(ledger, &cluster("shift")).await;
     memories::the_budget_of_calls_is_shared_and_slows_down_when_refused(ledger).await;
     memories::what_is_told_is_told_once(ledger, &cluster("told")).await;

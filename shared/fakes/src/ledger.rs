@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
+    ClusterName, Evidence, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::ZonalShift,
@@ -95,6 +95,8 @@ ledger_calls! {
     aside measure_memory(instance_type: &str, image: &str, bytes: i64, now: Timestamp) -> ();
     aside draw(api: Api, wanted: u32, priority: Priority, now: Timestamp) -> Draw;
     aside throttled(api: Api, now: Timestamp) -> ();
+    aside evidence() -> Vec<Evidence>;
+    port store_evidence(evidence: &Evidence) -> ();
     port store_zonal_shifts(cluster: &ClusterName, shifts: &[ZonalShift]) -> ();
     aside zonal_shifts(cluster: &ClusterName) -> Vec<ZonalShift>;
     aside remember_not_ours(instance: &InstanceId, until: Timestamp) -> ();

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, Experience,
+    ClusterName, Evidence, Experience,
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
     ledger::{OfferingKey, UnavailableOffering},
 };
@@ -118,6 +118,24 @@ async fn change<T: DeserializeOwned + serde::Serialize>(
     }
     // Others saw the very same thing, and one of them has written it.
     Ok(())
+}
+
+pub(crate) async fn evidence(
+    table: &Store,
+    account: &Account,
+) -> Result<Vec<Evidence>, LedgerError> {
+    bodies(table, account.evidence()).await
+}
+
+pub(crate) async fn store_evidence(
+    table: &Store,
+    account: &Account,
+    evidence: &Evidence,
+) -> Result<(), LedgerError> {
+    let key = account.evidence_of(&evidence.cluster);
+    let row = NewRow::new(&key).json("body", evidence)?;
+    let row = row.expires(evidence.until);
+    table.write(Write::put(&key, row)).await.map(drop)
 }
 
 pub(crate) async fn zonal_shifts(

@@ -159,6 +159,17 @@ impl Account {
         self.partition("SUBNET")
     }
 
+    pub(crate) fn evidence(&self) -> String {
+        self.partition("EVIDENCE")
+    }
+
+    pub(crate) fn evidence_of(&self, cluster: &ClusterName) -> Key {
+        Key {
+            pk: self.evidence(),
+            sk: cluster.to_string(),
+        }
+    }
+
     pub(crate) fn pauses(&self) -> Key {
         Key {
             pk: self.partition("PAUSE"),

@@ -6,7 +6,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
+    ClusterName, Evidence, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::{MeasuredMemory, ZonalShift},
@@ -407,6 +407,14 @@ impl Ledger for TableLedger {
             MeasuredMemory::after(before, instance_type, image, bytes, now)
         })
         .await
+    }
+
+    async fn evidence(&self) -> Result<Vec<Evidence>, LedgerError> {
+        experience::evidence(&self.table, &self.account).await
+    }
+
+    async fn store_evidence(&self, evidence: &Evidence) -> Result<(), LedgerError> {
+        experience::store_evidence(&self.table, &self.account, evidence).await
     }
 
     async fn store_zonal_shifts(

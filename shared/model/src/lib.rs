@@ -9,6 +9,7 @@ pub mod budget;
 pub mod caps;
 pub mod catalog;
 pub mod devices;
+pub mod evidence;
 pub mod experience;
 pub mod ids;
 pub mod interruption;
@@ -42,6 +43,7 @@ mod warning;
 
 pub use addresses::FreeAddresses;
 pub use catalog::{CapacityType, InstanceType, NanosPerHour, Offering};
+pub use evidence::Evidence;
 pub use experience::Experience;
 pub use ids::{
     ClusterName, InstanceId, InstanceTypeName, NodeClaimName, NodeClassName, NodeName,

@@ -61,3 +61,13 @@ pub enum ConditionStatus {
     #[default]
     Unknown,
 }
+
+impl ConditionStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}

@@ -9,8 +9,9 @@ use crate::{
     catalog::NanosPerHour,
     ids::{NodePoolName, Uid},
     node_claim::NodeClassRef,
+    requirement::Requirements,
     resources::Resources,
-    selector::NodeSelectorRequirement,
+    selector::{NodeSelectorRequirement, Operator},
     taint::Taint,
 };
 
@@ -32,12 +33,39 @@ pub struct NodePool {
     /// Resources that its NodeClass refuses to launch anything for, whatever NodeOverlays say of its types.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub refused_resources: BTreeSet<String>,
+    /// AMIs that its NodeClass launches, in the order in which the first that fits is taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<BootImage>,
     pub deleted_at: Option<Timestamp>,
     /// What keeps this NodePool from being used, in the user's words: an invalid field, a missing or unready NodeClass.
     pub not_ready: Option<String>,
 }
 
+/// AMI that nodes boot, and which nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootImage {
+    /// Its id.
+    pub id: String,
+    pub requirements: Requirements,
+}
+
 impl NodePool {
+    /// Id of the AMI that a new node with these labels would boot.
+    pub fn image_for(&self, labels: &BTreeMap<String, String>) -> Option<&str> {
+        let fits = |image: &&BootImage| {
+            let mut wanted = image.requirements.0.values();
+            wanted.all(|wanted| match labels.get(&wanted.key) {
+                Some(value) => wanted.has(value),
+                None => matches!(
+                    wanted.operator(),
+                    Operator::NotIn | Operator::DoesNotExist
+                ),
+            })
+        };
+        let image = self.images.iter().find(fits);
+        image.map(|image| image.id.as_str())
+    }
+
     /// Whether its NodeClass refuses to launch anything that has this resource.
     pub fn refuses(&self, resource: &str) -> bool {
         self.refused_resources.contains(resource)

@@ -10,6 +10,7 @@ use crate::{
     caps::{AccountSpending, Caps},
     catalog::InstanceType,
     devices::DeviceObjects,
+    evidence::Evidence,
     ids::{ClusterName, NodeClaimName, NodeName, NodePoolName, PodKey, Uid},
     ledger::{Command, Cursor, Intent, Notice, Pause, PauseLevel, Paused},
     node::Node,
@@ -72,6 +73,9 @@ pub struct Snapshot {
     /// What people hold back, of the cluster, its NodePools and its account.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<Pause>,
+    /// Failures of the account's other clusters that have not lapsed. Read only where nodes are repaired by choice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
     /// Where a look for disruptions goes on that an earlier one began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
@@ -108,6 +112,7 @@ impl Snapshot {
             caps: Caps::default(),
             account: AccountSpending::default(),
             pauses: Vec::new(),
+            evidence: Vec::new(),
             cursor: None,
         }
     }

@@ -22,18 +22,35 @@ const OTHER_VALUES: [(&str, &str); 6] = [
 /// The longest word that is compared: each comparison costs the product of the lengths. A label key has at most as many characters.
 const LENGTH_MAX: usize = 316;
 
-/// The known label key that was probably meant. A label of Kubernetes or Karpenter may have its name under another prefix.
+/// The known label key that was probably meant: a misspelt one with the same prefix, give or take a letter. A label of Kubernetes or
+/// Karpenter, and one without a prefix, may also have its whole name under another prefix. Keys with a prefix of one's own are
+/// left alone.
 pub fn nearest_key<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let other = OTHER_KEYS.iter().find(|(word, _)| *word == key);
     if let Some((_, meant)) = other {
         return Some(meant);
     }
-    let known: Vec<&str> = known.into_iter().collect();
-    let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
-    let is_common = key.contains("karpenter") || key.contains("kubernetes.io");
-    let mut same = known.iter().filter(|_| is_common);
-    let same = same.find(|known| name(known) == name(key)).copied();
-    same.or_else(|| nearest(key, known))
+    let (prefix, name) = prefix_and_name(key);
+    let known = known
+        .into_iter()
+        .map(|known| (known, prefix_and_name(known)));
+    let known: Vec<_> = known.collect();
+    let is_common =
+        prefix.is_empty() || prefix.contains("karpenter") || prefix.contains("kubernetes.io");
+    let mut same_name = known.iter().filter(|_| is_common);
+    let same_name = same_name.find(|(_, (_, known_name))| *known_name == name);
+    let is_near = |known_prefix: &str| nearest(prefix, [known_prefix]).is_some();
+    let near = || known.iter().filter(|(_, (known, _))| is_near(known));
+    let meant = || {
+        let meant = nearest(name, near().map(|(_, (_, known_name))| *known_name))?;
+        near().find(|(_, (_, known_name))| *known_name == meant)
+    };
+    same_name.or_else(meant).map(|(known, _)| *known)
+}
+
+/// `topology.kubernetes.io` and `zone`; the prefix is empty where there is none.
+fn prefix_and_name(key: &str) -> (&str, &str) {
+    key.rsplit_once('/').unwrap_or(("", key))
 }
 
 /// The known value of a label that was probably meant. Of instance types rather one of the same size: one letter too many makes
@@ -129,7 +146,26 @@ mod tests {
         assert_eq!(of("karpenter.sh/provisioner-name"), Some(NODE_POOL));
         assert_eq!(of("karpenter.k8s.aws/instance-type"), Some(INSTANCE_TYPE));
         assert_eq!(of("topology.kubernetes.io/zome"), Some(ZONE));
-        assert_eq!(of("example.com/zone"), None);
+        assert_eq!(of("toplogy.kubernetes.io/zone"), Some(ZONE));
+        assert_eq!(of("zone"), Some(ZONE));
+    }
+
+    #[test]
+    fn labels_of_ones_own_are_left_alone() {
+        let known = [INSTANCE_TYPE, NODE_POOL, ZONE, "kubernetes.io/os", "team"];
+        for own in [
+            "type",
+            "pool",
+            "tier",
+            "example.com/zone",
+            "mycorp.io/os",
+            "example.com/",
+            "kubernetes.io/role",
+            "",
+        ] {
+            assert_eq!(nearest_key(own, known), None, "{own}");
+        }
+        assert_eq!(nearest_key("teams", known), Some("team"));
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub use provision::{
     pool_spending, priced_previews, provision, provision_with, spending,
 };
 pub use registration_health::RegistrationHealth;
+pub use repair::{Failures, failures};
 pub use replaced::replaced;
 pub use share::Share;
 pub use static_capacity::static_capacity;

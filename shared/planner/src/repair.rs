@@ -6,15 +6,19 @@
 
 mod breaker;
 mod evaluation;
+mod evidence;
 mod policies;
 mod reboots;
 
 use api::names::annotation::DO_NOT_REPAIR;
 use model::{node::Node, node_claim::NodeClaim, snapshot::Settings};
 
+pub use self::evidence::{Failures, failures};
+use self::breaker::BLOCKED_ABOVE_PERCENT;
 pub(crate) use self::{
     breaker::{Breaker, Count},
     evaluation::{DueRepair, Evaluation, conditions},
+    evidence::Held,
     policies::{POLICIES, RepairAction},
     reboots::{Reboots, with_another},
 };

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
+    ClusterName, Evidence, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::ZonalShift,
@@ -263,6 +263,10 @@ pub trait Ledger: Send + Sync {
         bytes: i64,
         now: Timestamp,
     ) -> Result<(), LedgerError>;
+    /// Failures that the account's clusters have told of, also those that have lapsed.
+    async fn evidence(&self) -> Result<Vec<Evidence>, LedgerError>;
+    /// Replaces what a cluster has told of.
+    async fn store_evidence(&self, evidence: &Evidence) -> Result<(), LedgerError>;
     /// Replaces what is known of the zones that a cluster's traffic is shifted away from.
     async fn store_zonal_shifts(
         &self,

@@ -20,7 +20,7 @@ use model::{
 use planner::Pass;
 
 use crate::{
-    Report, TurnError, approval, events,
+    Report, TurnError, approval, events, evidence,
     lane::{Done, Turn},
     metrics,
     observe::{Observed, Pods, observe},
@@ -37,7 +37,7 @@ const SEARCHES_MAX: usize = 4;
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
-    let Look { mut observed, pass } = look(turn).await?;
+    let Look { mut observed, pass } = look(turn, &mut report).await?;
     // A look that goes on does not see again what those before it saw: whatever has changed since is for the one that begins
     // anew.
     let began = !turn.cursor.as_ref().is_some_and(Cursor::goes_on);
@@ -98,8 +98,8 @@ struct Look {
 
 /// What the relay's view shows is enough to see that there is nothing to do. What is begun or gone on with is decided by what
 /// the API server itself says.
-async fn look(turn: &Turn<'_>) -> Result<Look, TurnError> {
-    let observed = see(turn, Pods::AsPublished).await?;
+async fn look(turn: &Turn<'_>, report: &mut Report) -> Result<Look, TurnError> {
+    let observed = see(turn, Pods::AsPublished, report).await?;
     if observed.view.is_none() {
         return Ok(Look {
             observed,
@@ -115,7 +115,7 @@ async fn look(turn: &Turn<'_>) -> Result<Look, TurnError> {
             });
         }
     }
-    let observed = see(turn, Pods::All).await?;
+    let observed = see(turn, Pods::All, report).await?;
     Ok(Look {
         observed,
         pass: None,
@@ -123,8 +123,13 @@ async fn look(turn: &Turn<'_>) -> Result<Look, TurnError> {
 }
 
 /// What there is, and where the lane's last look left off.
-async fn see(turn: &Turn<'_>, pods: Pods) -> Result<Observed, TurnError> {
+async fn see(
+    turn: &Turn<'_>,
+    pods: Pods,
+    report: &mut Report,
+) -> Result<Observed, TurnError> {
     let mut observed = observe(turn, pods).await?;
+    evidence::exchange(turn, &mut observed, report).await?;
     observed.snapshot.cursor.clone_from(&turn.cursor);
     Ok(observed)
 }

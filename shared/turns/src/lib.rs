@@ -17,6 +17,7 @@ mod disruption;
 mod drift;
 mod entry;
 mod events;
+mod evidence;
 mod forget;
 pub mod gated;
 mod gone;
@@ -127,14 +128,6 @@ pub enum TurnError {
         cluster: ClusterName,
         #[source]
         source: EntryError,
-    },
-    #[error(
-        "cluster {cluster} has the reach {reach}, but this function serves {ours}: its relay must be given the queues of its own reach"
-    )]
-    Elsewhere {
-        cluster: ClusterName,
-        reach: String,
-        ours: String,
     },
     #[error("cut off after {}s: its API server, or a service that it depends on, answers too slowly", limit.as_secs())]
     Late { limit: SignedDuration },

@@ -45,10 +45,10 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
         add(Class::Disruption, turn.clone(), title, details);
     }
     if !report.held_back.is_empty() {
-        let title = format!(
-            "budgets hold back every disruption of {} NodePools",
-            report.held_back.len()
-        );
+        let title = match report.held_back.len() {
+            1 => "disruptions of 1 NodePool are held back".to_owned(),
+            many => format!("disruptions of {many} NodePools are held back"),
+        };
         let id = format!("budgets/{hour}");
         add(Class::Limit, id, title, texts(&report.held_back));
     }

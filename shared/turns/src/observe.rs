@@ -165,9 +165,10 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     let wanted = wanted_classes(&node_pools, &node_claims);
     let mut classes = class_facts(turn, &wanted, &node_classes, &experience, &mut problems).await?;
     let (node_overlays, capacity_buffers) = gated.for_snapshot();
+    let pricing = gated.for_previews();
     for facts in classes.values_mut() {
         let types = Arc::clone(&facts.types);
-        facts.types = planner::priced_previews(&turn.entry.settings, &node_overlays, types);
+        facts.types = planner::priced_previews(&turn.entry.settings, &pricing, types);
     }
     let pools: Vec<model::node_pool::NodePool> = node_pools
         .iter()
@@ -176,9 +177,11 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
             let class = classes.get(&pool.template.node_class.name);
             let price = class.map(|class| turn.world.catalog.volume_price(&class.object));
             let refused = class.map(|class| class.object.spec.refused_resources());
+            let images = class.map(|class| class.object.boot_images());
             model::node_pool::NodePool {
                 volume_price: price.unwrap_or_default(),
                 refused_resources: refused.unwrap_or_default(),
+                images: images.unwrap_or_default(),
                 ..pool
             }
         })
@@ -223,6 +226,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         caps: caps(turn),
         account: meta.account,
         pauses,
+        evidence: Vec::new(),
         cursor: None,
     };
     let keeps_room = !snapshot.capacity_buffers.is_empty();

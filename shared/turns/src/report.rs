@@ -52,7 +52,7 @@ pub struct Report {
     pub proposed: Vec<Line>,
     /// Disruptions that bind from now on.
     pub disrupted: Vec<Line>,
-    /// NodePools whose disruption budgets hold back all there would be to do.
+    /// NodePools of which budgets, or failures that nodes share, hold back all there would be to do.
     pub held_back: Vec<Line>,
     /// Plans that wait for a person's approval.
     #[serde(default)]
@@ -138,6 +138,8 @@ pub enum Outcome {
     Held,
     /// The cluster is not registered (any more), or not yet mirrored: nothing is done, and nothing is lost.
     Unregistered,
+    /// Functions of another reach serve the cluster: nothing is done, and nothing is lost.
+    Elsewhere(String),
     /// The account's budget of EC2 calls is spent; the lane looks again when there may be some.
     Postponed(String),
     /// Recorded in the lane's row, to be tried again.
@@ -346,11 +348,12 @@ impl Report {
             Outcome::Done => "done",
             Outcome::Held => "held",
             Outcome::Unregistered => "cluster is not registered",
+            Outcome::Elsewhere(_) => "cluster has another reach",
             Outcome::Postponed(_) => "postponed",
             Outcome::Failed(_) => "failed",
         };
         let error = match &self.outcome {
-            Outcome::Failed(error) | Outcome::Postponed(error) => error.as_str(),
+            Outcome::Failed(error) | Outcome::Postponed(error) | Outcome::Elsewhere(error) => error,
             Outcome::Done | Outcome::Held | Outcome::Unregistered => "",
         };
         tracing::info!(

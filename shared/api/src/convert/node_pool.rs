@@ -51,6 +51,7 @@ impl From<karpenter::NodePool> for NodePool {
             annotations: metadata.annotations,
             volume_price: NanosPerHour(0),
             refused_resources: BTreeSet::new(),
+            images: Vec::new(),
             deleted_at: metadata.deletion_timestamp,
             not_ready,
         }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use model::{
-    CapacityType, ClusterName, InstanceId, Notification, NotificationClass,
+    CapacityType, ClusterName, Evidence, InstanceId, Notification, NotificationClass,
     budget::{Api, Priority},
+    evidence::{Failure, Shared},
     experience::ZonalShift,
     ledger::{OfferingKey, SweepMemory},
     plan::Expected,
@@ -89,6 +90,24 @@ pub async fn the_least_memory_is_known_to_every_cluster(ledger: &dyn Ledger, c: 
     );
     let two_months = 60 * 24 * 3600;
     assert_eq!(known("ami-1", two_months + 1).await, None, "lapsed");
+}
+
+pub async fn evidence_of_each_cluster_is_replaced_by_its_next(ledger: &dyn Ledger, c: &ClusterName) {
+    let evidence = |image: &str, until: i64| Evidence {
+        cluster: c.clone(),
+        failures: [Failure {
+            condition: "Ready=Unknown".into(),
+            shared: Shared::Image(image.to_owned()),
+        }]
+        .into(),
+        until: at(until),
+    };
+    for told in [evidence("ami-1", 60), evidence("ami-2", 120)] {
+        ledger.store_evidence(&told).await.unwrap();
+        let mut all = ledger.evidence().await.unwrap();
+        all.retain(|other| other.cluster == *c);
+        assert_eq!(all, [told]);
+    }
 }
 
 pub async fn shifts_concern_their_cluster_until_they_end(ledger: &dyn Ledger, c: &ClusterName) {

@@ -21,6 +21,7 @@ use super::{
     validation::{self, Rejection},
     worth,
 };
+use crate::repair::Held;
 
 pub(super) struct Methods<'s, 'a> {
     pub(super) now: &'s Scene<'a>,
@@ -148,18 +149,39 @@ impl<'s, 'a> Methods<'s, 'a> {
         vec![command::of_empty(&still)]
     }
 
+    /// Nodes that drifted, but for those that would be replaced by nodes that fail.
+    fn drifted<'c>(
+        &self,
+        candidates: &'c Candidates<'a>,
+        is_about: fn(&Candidate<'a>) -> bool,
+        pass: &mut Pass,
+    ) -> Vec<&'c Candidate<'a>> {
+        let mut drifted = candidates.all.iter().filter(|one| is_about(one)).collect();
+        let held = Held::of(self.now.snapshot);
+        Vec::retain(&mut drifted, |one: &&Candidate<'a>| {
+            let Some(message) = held.drift(one.node, one.pool) else {
+                return true;
+            };
+            let pool = one.pool.name.clone();
+            pass.exhausted.insert((pool, message.clone()));
+            pass.blocked.push(Blocked {
+                node: one.node.name.to_string(),
+                message,
+            });
+            false
+        });
+        drifted
+    }
+
     fn static_drift(&self, candidates: &Candidates<'a>, pass: &mut Pass) {
-        let drifted = candidates.all.iter();
-        let drifted: Vec<&Candidate<'a>> =
-            drifted.filter(|one| drift::is_about_static(one)).collect();
+        let drifted = self.drifted(candidates, drift::is_about_static, pass);
         let budgets = self.budgets(self.now, Reason::Drifted);
         let commands = drift::choose_static(self.now, &drifted, &budgets, &mut pass.blocked);
         pass.commands.extend(commands);
     }
 
     fn drift(&self, candidates: &Candidates<'a>, pass: &mut Pass) {
-        let drifted = candidates.all.iter();
-        let drifted: Vec<&Candidate<'a>> = drifted.filter(|one| drift::is_about(one)).collect();
+        let drifted = self.drifted(candidates, drift::is_about, pass);
         let searched = drift::choose(self, &drifted, &mut pass.blocked);
         pass.commands.extend(searched.found);
         if !pass.commands.is_empty() || searched.left > 0 {

@@ -19,6 +19,7 @@ use super::{
     simulate::Freedom,
     types,
 };
+use crate::repair::Held;
 
 /// One node, as disruption sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,7 @@ pub(super) fn of_all(scene: &Scene<'_>) -> Vec<Outlook> {
         alternative: None,
         kept: Some(blocked.message.clone()),
     });
+    let held = Held::of(scene.snapshot);
     let of_candidates = eventual.all.iter().map(|candidate| {
         let name = candidate.node.name.as_str();
         let mut blocked = graceful.blocked.iter();
@@ -62,6 +64,11 @@ pub(super) fn of_all(scene: &Scene<'_>) -> Vec<Outlook> {
             && let Some(blocked) = blocked.find(|blocked| blocked.node == name)
         {
             outlook.kept = Some(blocked.message.clone());
+        }
+        if outlook.reason == Some(Reason::Drifted)
+            && let Some(told) = held.drift(candidate.node, candidate.pool)
+        {
+            outlook.kept = Some(told);
         }
         outlook.kept = outlook.kept.take().or_else(|| {
             let reason = outlook.reason?;
@@ -111,7 +118,7 @@ fn of_repair(scene: &Scene<'_>) -> Vec<Outlook> {
             price: candidate.price,
             reason,
             alternative: alternative.filter(|_| candidate.pool.replicas.is_none()),
-            kept: repair::held_back(scene, candidate)
+            kept: repair::held_back(scene, patient)
                 .or(kept)
                 .or_else(|| kept_by_budgets(scene, candidate, Reason::Unhealthy)),
         }

@@ -2,7 +2,7 @@
 
 mod patients;
 
-use model::{NodePoolName, ledger};
+use model::ledger;
 
 pub(super) use self::patients::{Patient, Patients};
 use super::{
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     decision::{About, Note},
-    repair::{Breaker, RepairAction},
+    repair::{Breaker, Held, RepairAction},
 };
 
 const KIND: (Reason, Method) = (Reason::Unhealthy, Method::Repair);
@@ -32,6 +32,7 @@ pub(super) fn choose(methods: &Methods<'_, '_>, pass: &mut Pass) -> Option<Comma
         return None;
     }
     let breaker = Breaker::of(scene.snapshot);
+    let held = Held::of(scene.snapshot);
     let budgets = methods.budgets(scene, Reason::Unhealthy);
     let mut found = None;
     for patient in &patients.due {
@@ -42,7 +43,10 @@ pub(super) fn choose(methods: &Methods<'_, '_>, pass: &mut Pass) -> Option<Comma
             pass.due = pass.due.into_iter().chain(opens).min();
         }
         if breaker.blocks(&candidate.pool.name) {
-            pass.notes.extend(blocked_notes(candidate));
+            pass.notes.extend(blocked_notes(candidate, &too_many(candidate)));
+        } else if let Some(told) = patient.held_back(&held) {
+            pass.notes.extend(blocked_notes(candidate, &told));
+            pass.exhausted.insert((candidate.pool.name.clone(), told));
         } else if found.is_none() && budgets.allows(candidate) {
             match decide(scene, patient) {
                 Ok(command) => found = command,
@@ -93,22 +97,24 @@ pub(super) fn decide<'a>(
     }))
 }
 
-/// Tells users of a node that it is not repaired because many others of its NodePool are unhealthy, too.
-fn blocked_notes(candidate: &Candidate<'_>) -> [Note; 3] {
-    let name = &candidate.pool.name;
-    let message = too_many(name);
-    let pool = About::NodePool(name.clone(), candidate.pool.uid.clone());
+/// Tells users of a node that it is not repaired because many others are unhealthy, too.
+fn blocked_notes(candidate: &Candidate<'_>, message: &str) -> [Note; 3] {
+    let pool = candidate.pool;
+    let pool = About::NodePool(pool.name.clone(), pool.uid.clone());
     [candidate.node.into(), candidate.claim.into(), pool]
-        .map(|about: About| Note::warning(about, "NodeRepairBlocked", message.clone()))
+        .map(|about: About| Note::warning(about, "NodeRepairBlocked", message.to_owned()))
 }
 
-fn too_many(pool: &NodePoolName) -> String {
+fn too_many(candidate: &Candidate<'_>) -> String {
+    let pool = &candidate.pool.name;
     format!("more than 20% of nodes in nodepool \"{pool}\" are unhealthy")
 }
 
-/// Why nothing of the candidate's NodePool is repaired.
-pub(super) fn held_back(scene: &Scene<'_>, candidate: &Candidate<'_>) -> Option<String> {
-    let pool = &candidate.pool.name;
-    let is_held = Breaker::of(scene.snapshot).blocks(pool);
-    is_held.then(|| too_many(pool))
+/// Failures of other nodes that keep this one from being repaired.
+pub(super) fn held_back(scene: &Scene<'_>, patient: &Patient<'_>) -> Option<String> {
+    let candidate = &patient.candidate;
+    match Breaker::of(scene.snapshot).blocks(&candidate.pool.name) {
+        true => Some(too_many(candidate)),
+        false => patient.held_back(&Held::of(scene.snapshot)),
+    }
 }

@@ -8,7 +8,7 @@ use super::{Evaluation, POLICIES, Reboots, is_refused};
 use crate::by_instance::ByInstance;
 
 /// More than this share of a NodePool's nodes, rounded up, stops repair.
-const BLOCKED_ABOVE_PERCENT: usize = 20;
+pub(super) const BLOCKED_ABOVE_PERCENT: usize = 20;
 
 /// Counts of the nodes of every NodePool.
 pub(crate) struct Breaker(BTreeMap<NodePoolName, Count>);

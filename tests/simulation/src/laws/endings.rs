@@ -33,7 +33,9 @@ impl Laws {
             );
         }
         let is_over = |at: Timestamp| now.duration_since(at) > ACTS_FOR;
-        if is_left(world, instance) && self.anew_at.is_some_and(is_over) {
+        // Until a sweep has seen that the cluster was made anew, launches for it are tagged as the former one's.
+        let has_claim = claim_of(world, id).is_some();
+        if is_left(world, instance) && !has_claim && self.anew_at.is_some_and(is_over) {
             self.breaks(
                 "what a former cluster of the name left is not ended where it may live on",
                 now,

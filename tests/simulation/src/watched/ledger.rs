@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use model::{
-    ClusterName, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
+    ClusterName, Evidence, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
     budget::{Api, Draw, Priority},
     caps::AccountSpending,
     experience::ZonalShift,
@@ -184,6 +184,8 @@ hand_on! {
     fn experience(cluster: &ClusterName, now: Timestamp) -> Experience;
     fn mark_full(subnet: &str, now: Timestamp) -> ();
     fn measure_memory(instance_type: &str, image: &str, bytes: i64, now: Timestamp) -> ();
+    fn evidence() -> Vec<Evidence>;
+    fn store_evidence(evidence: &Evidence) -> ();
     fn store_zonal_shifts(cluster: &ClusterName, shifts: &[ZonalShift]) -> ();
     fn zonal_shifts(cluster: &ClusterName) -> Vec<ZonalShift>;
     fn draw(api: Api, wanted: u32, priority: Priority, now: Timestamp) -> Draw;

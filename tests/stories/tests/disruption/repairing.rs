@@ -3,7 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use model::{CapacityType, node_claim::NodeClaim};
+use model::{
+    CapacityType, Evidence,
+    evidence::{Failure, Shared},
+    node_claim::NodeClaim,
+};
+use ports::Ledger;
 use serde_json::json;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
@@ -79,19 +84,23 @@ async fn silent_node_is_replaced_first_and_drained_by_force_from_its_deletion_on
     wait(&mut rig, 120, |world| all_bound(world) && alive(world) == 3).await;
     rig.pass(secs(60)).await;
     assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
-    let counted: Vec<String> = rig.sim.with(|world| {
-        let metrics = world.metrics.iter().map(|metric| format!("{metric:?}"));
-        metrics.filter(|text| text.contains("unhealthy")).collect()
-    });
-    for name in [
-        "karpenter_nodeclaims_unhealthy_disrupted_total",
+    let labels_of = |name: &str, keys: &[&'static str]| -> Vec<Vec<String>> {
+        rig.sim.with(|world| {
+            let own = world.metrics.iter().filter(|metric| metric.name == name);
+            own.map(|metric| keys.iter().map(|key| metric.labels[key].clone()).collect())
+                .collect()
+        })
+    };
+    let decisions = labels_of(
         "karpenter_voluntary_disruption_decisions_total",
-    ] {
-        assert!(
-            counted.iter().any(|text| text.contains(name)),
-            "{name}: {counted:#?}"
-        );
-    }
+        &["decision", "reason", "consolidation_type"],
+    );
+    assert_eq!(decisions, [["replace", "unhealthy", ""]]);
+    let repaired = labels_of(
+        "karpenter_nodeclaims_unhealthy_disrupted_total",
+        &["condition", "nodepool", "termination_mode"],
+    );
+    assert_eq!(repaired, [["ready", "default", "forceful"]]);
     assert_eq!(rig.errors, Vec::<String>::new());
 }
 
@@ -148,4 +157,54 @@ async fn when_many_nodes_fall_silent_none_is_replaced_and_their_node_pool_says_s
         !blocked.is_empty() && blocked.iter().all(|told| told == expected),
         "{blocked:?}"
     );
+}
+
+#[tokio::test]
+async fn failure_that_three_clusters_share_is_told_of_and_repaired_only_when_it_is_no_more() {
+    let mut rig = repairing().await;
+    rig.sim.with(|world| {
+        let class = world.api.node_classes.values_mut().next().unwrap();
+        let status = class.status.get_or_insert_default();
+        status.amis = Some(vec![api::karpenter::Ami {
+            id: "ami-1".into(),
+            ..api::karpenter::Ami::default()
+        }]);
+    });
+    let failure = Failure {
+        condition: "Ready=Unknown".into(),
+        shared: Shared::Image("ami-1".into()),
+    };
+    let sick = silence(&rig);
+    assert_eq!(sick.status.image_id, "ami-1");
+    rig.pass(secs(600)).await;
+    let of_demo = rig.sim.evidence().await.unwrap().remove(0);
+    assert_eq!(of_demo.cluster.0, "demo");
+    assert!(of_demo.failures.contains(&failure), "{of_demo:?}");
+    let until = rig.sim.with(|world| world.now) + secs(3_600);
+    for cluster in ["a", "b"] {
+        let told = Evidence {
+            cluster: cluster.into(),
+            failures: [failure.clone()].into(),
+            until,
+        };
+        rig.sim.store_evidence(&told).await.unwrap();
+    }
+    rig.pass(secs(2_400)).await;
+    assert_eq!(rig.sim.with(alive), 3, "{:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        let events = told(world, "NodeRepairBlocked");
+        let text = "many nodes with AMI ami-1 have Ready=Unknown in clusters a, b, demo";
+        assert!(
+            events.iter().any(|event| event.contains(text)),
+            "{events:?}"
+        );
+    });
+    wait(&mut rig, 1_200, replacing).await;
+    let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&sick.name);
+    wait(&mut rig, 600, gone).await;
+    rig.pass(secs(300)).await;
+    let of_demo = rig.sim.evidence().await.unwrap();
+    let of_demo = of_demo.iter().find(|one| one.cluster.0 == "demo").unwrap();
+    assert!(of_demo.failures.is_empty(), "withdrawn: {of_demo:?}");
+    assert_eq!(rig.errors, Vec::<String>::new());
 }

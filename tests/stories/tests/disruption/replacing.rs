@@ -153,25 +153,65 @@ async fn a_node_that_drifted_is_replaced_whatever_it_costs() {
     );
 }
 
-#[tokio::test]
-async fn a_node_of_a_static_pool_that_drifted_is_replaced_by_one_like_it() {
+/// Nodes of a static NodePool, all in service, with these feature gates.
+async fn with_replicas(replicas: i64, limit: Option<&str>, gates: &[&str]) -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
         let entry = world.registry[0].body.as_mut().unwrap();
-        entry["settings"] = serde_json::json!({"featureGates": {"StaticCapacity": true}});
+        let gates: serde_json::Value = gates.iter().map(|gate| (*gate, true)).collect();
+        entry["settings"] = serde_json::json!({ "featureGates": gates });
         let pool = world.api.node_pools.get_mut("default").unwrap();
-        pool.spec.replicas = Some(2);
+        pool.spec.replicas = Some(replicas);
+        if let Some(limit) = limit {
+            let limits = serde_json::json!({ "nodes": limit });
+            pool.spec.limits = serde_json::from_value(limits).unwrap();
+        }
     });
     let in_service = |world: &mut fakes::World| {
         let claims = world.api.node_claims.values();
         let ready = claims.filter(|one| one.is_true("Initialized") && one.deleted_at.is_none());
-        ready.count() == 2
+        i64::try_from(ready.count()).unwrap() == replicas
     };
     assert!(
         rig.until(secs(600), in_service).await.is_some(),
         "{:#?}",
         rig.transcript
     );
+    rig
+}
+
+#[tokio::test]
+async fn nodes_of_a_static_pool_at_its_limit_go_first_one_by_one_and_are_made_good() {
+    let gates = ["StaticCapacity", "TerminateFirstDrift"];
+    let mut rig = with_replicas(3, Some("3"), &gates).await;
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.metadata.generation = Some(2);
+        crate::relabel(pool);
+    });
+    let fewest = std::cell::Cell::new(3);
+    wait(&mut rig, 2_400, |world| {
+        assert!(world.api.node_claims.len() <= 3, "the limit holds");
+        let claims = world.api.node_claims.values();
+        let staying = claims.filter(|claim| claim.deleted_at.is_none());
+        fewest.set(fewest.get().min(staying.count()));
+        let mut claims = world.api.node_claims.values();
+        let all_new = claims.all(|claim| claim.labels.contains_key("team"));
+        all_new && world.api.node_claims.len() == 3
+    })
+    .await;
+    assert_eq!(fewest.get(), 2, "the default budget lets one node go");
+    rig.sim.with(|world| {
+        let name = "karpenter_voluntary_disruption_decisions_total";
+        let decisions = world.metrics.iter().filter(|metric| metric.name == name);
+        let decisions: Vec<&str> = decisions.map(|one| &*one.labels["decision"]).collect();
+        assert_eq!(decisions, ["terminate-first"; 3]);
+    });
+}
+
+#[tokio::test]
+async fn a_node_of_a_static_pool_that_drifted_is_replaced_by_one_like_it() {
+    let mut rig = with_replicas(2, None, &["StaticCapacity"]).await;
     rig.sim.with(|world| {
         let pool = world.api.node_pools.get_mut("default").unwrap();
         crate::relabel(pool);
@@ -256,7 +296,7 @@ async fn who_wants_to_know_is_told_what_is_decided_and_what_budgets_hold_back() 
     };
     set_budget(&rig, "0");
     rig.pass(secs(900)).await;
-    let held = "budgets hold back every disruption of 1 NodePools";
+    let held = "disruptions of 1 NodePool are held back";
     assert_eq!(titles(&rig), [held], "once an hour");
     set_budget(&rig, "1");
     rig.pass(secs(1_200)).await;

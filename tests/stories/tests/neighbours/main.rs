@@ -10,6 +10,7 @@ mod anew;
 mod hanging;
 mod namesakes;
 mod renamed;
+mod sick;
 mod twins;
 mod unlisted;
 

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     labels::NODE_POOL,
     ledger::{CommandState, Method},
-    node::{ConditionStatus, Node},
+    node::Node,
     node_claim::NodeClaim,
 };
 
@@ -17,7 +17,7 @@ use crate::{
     do_not_disrupt::must_not_be_disrupted,
     inventory::Machine,
     managed::is_ours,
-    repair::{DueRepair, Evaluation, Mode, POLICIES, Reboots, is_refused},
+    repair::{DueRepair, Evaluation, Held, Mode, POLICIES, Reboots, is_refused},
 };
 
 /// Every node that repair is about.
@@ -151,6 +151,12 @@ fn backs_off_until(scene: &Scene<'_>, claim: &NodeClaim, since: Timestamp) -> Op
 }
 
 impl Patient<'_> {
+    /// Why it is not repaired because others fail alike.
+    pub(in crate::disrupt) fn held_back(&self, held: &Held<'_>) -> Option<String> {
+        let candidate = &self.candidate;
+        held.repair((candidate.claim, candidate.node), candidate.pool, &self.due)
+    }
+
     /// Names the condition that the node is repaired for, and how its pods leave, for people.
     pub(in crate::disrupt) fn diagnosis(&self) -> String {
         let DueRepair {
@@ -161,11 +167,7 @@ impl Patient<'_> {
             drain_bound,
             ..
         } = self.due;
-        let status = match status {
-            ConditionStatus::True => "True",
-            ConditionStatus::False => "False",
-            ConditionStatus::Unknown => "Unknown",
-        };
+        let status = status.as_str();
         let reason = match reason {
             "" => String::new(),
             reason => format!(" ({reason})"),

@@ -7,6 +7,7 @@ use model::{
 
 use super::*;
 
+mod evidence;
 mod limits;
 mod rebooting;
 mod refusals;

@@ -1,0 +1,119 @@
+//! Failures of nodes that the clusters of an account tell each other about (docs/disruption.md#failures-that-several-clusters-share).
+
+use std::{collections::BTreeSet, fmt};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::ClusterName;
+
+/// `…#EVIDENCE` / cluster: failures that a large share of a cluster's nodes with one thing in common have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    pub cluster: ClusterName,
+    /// At most [`Self::FAILURES_MAX`].
+    pub failures: BTreeSet<Failure>,
+    /// Without a word from the cluster the row counts until then.
+    pub until: Timestamp,
+}
+
+/// A failure, and what the nodes that have it share.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Failure {
+    /// Type and status of a condition, such as `Ready=Unknown`.
+    pub condition: String,
+    pub shared: Shared,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Shared {
+    /// Id of an AMI.
+    Image(String),
+    InstanceType(String),
+    /// Name of a zone.
+    Zone(String),
+}
+
+impl Evidence {
+    /// Failures that a cluster tells others about at most: so many rows of 200 clusters are read in one query.
+    pub const FAILURES_MAX: usize = 32;
+    const KEPT: SignedDuration = SignedDuration::from_hours(1);
+    /// Evidence that stands is written again only when less than this is left of it.
+    const RENEWED_BEFORE: SignedDuration = SignedDuration::from_mins(30);
+
+    /// Evidence to write down for a cluster that has these failures; `None` where what is written says so already.
+    pub fn after(
+        before: Option<&Self>,
+        cluster: &ClusterName,
+        mut failures: BTreeSet<Failure>,
+        now: Timestamp,
+    ) -> Option<Self> {
+        while failures.len() > Self::FAILURES_MAX {
+            failures.pop_last();
+        }
+        let stands = before.filter(|before| before.until > now);
+        let says_so = match stands {
+            None => failures.is_empty(),
+            Some(stands) => {
+                let left = stands.until.duration_since(now);
+                let is_fresh = failures.is_empty() || left > Self::RENEWED_BEFORE;
+                stands.failures == failures && is_fresh
+            }
+        };
+        (!says_so).then(|| Self {
+            cluster: cluster.clone(),
+            failures,
+            until: now.saturating_add(Self::KEPT).unwrap_or(now),
+        })
+    }
+}
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Image(id) => write!(f, "AMI {id}"),
+            Self::InstanceType(name) => write!(f, "instance type {name}"),
+            Self::Zone(name) => write!(f, "zone {name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::from_second(minutes * 60).unwrap()
+    }
+
+    fn after(before: Option<&Evidence>, images: &[&str], minutes: i64) -> Option<Evidence> {
+        let failures = images.iter().map(|image| Failure {
+            condition: "Ready=Unknown".into(),
+            shared: Shared::Image((*image).to_owned()),
+        });
+        Evidence::after(before, &"a".into(), failures.collect(), at(minutes))
+    }
+
+    #[test]
+    fn evidence_is_written_when_it_changes_and_before_it_lapses() {
+        assert_eq!(after(None, &[], 0), None);
+        let first = after(None, &["ami-1"], 0).unwrap();
+        assert_eq!(first.until, at(60));
+        assert_eq!(after(Some(&first), &["ami-1"], 29), None, "fresh");
+        assert_eq!(after(Some(&first), &["ami-1"], 30).unwrap().until, at(90));
+        assert_eq!(after(Some(&first), &["ami-2"], 1).unwrap().until, at(61));
+        let withdrawn = after(Some(&first), &[], 1).unwrap();
+        assert!(withdrawn.failures.is_empty());
+        assert_eq!(after(Some(&withdrawn), &[], 50), None);
+        assert_eq!(after(Some(&first), &[], 60), None, "lapsed by itself");
+    }
+
+    #[test]
+    fn failures_beyond_the_bound_are_left_out() {
+        let images: Vec<String> = (0..40).map(|n| format!("ami-{n}")).collect();
+        let images: Vec<&str> = images.iter().map(String::as_str).collect();
+        let evidence = after(None, &images, 0).unwrap();
+        assert_eq!(evidence.failures.len(), Evidence::FAILURES_MAX);
+    }
+}

@@ -1,0 +1,219 @@
+//! Failures that several clusters share, or all NodePools of one.
+
+use model::{
+    Evidence, NodePoolName,
+    evidence::{Failure, Shared},
+    labels::NODE_POOL,
+    node_pool::BootImage,
+    requirement::Requirements,
+};
+
+use super::*;
+use crate::{Failures, failures};
+
+fn ours(snapshot: &mut Snapshot) {
+    snapshot.settings.optimize = Optimize::Cost;
+}
+
+/// Nodes with this AMI that the NodePool launches, the first of which is lost.
+fn booted(image: &str) -> World {
+    sick(6, 31).with(|snapshot| {
+        for claim in &mut snapshot.node_claims {
+            claim.status.image_id = image.to_owned();
+        }
+        launches(snapshot, image);
+        ours(snapshot);
+    })
+}
+
+fn launches(snapshot: &mut Snapshot, image: &str) {
+    snapshot.node_pools[0].images = vec![BootImage {
+        id: image.to_owned(),
+        requirements: Requirements::default(),
+    }];
+}
+
+/// Other clusters have nodes that share this and are not ready.
+fn told(snapshot: &mut Snapshot, clusters: &[&str], shared: &Shared) {
+    snapshot.evidence = clusters
+        .iter()
+        .map(|cluster| Evidence {
+            cluster: (*cluster).into(),
+            failures: [Failure {
+                condition: "Ready=False".to_owned(),
+                shared: shared.clone(),
+            }]
+            .into(),
+            until: snapshot.now + SignedDuration::from_hours(1),
+        })
+        .collect();
+}
+
+fn image(id: &str) -> Shared {
+    Shared::Image(id.to_owned())
+}
+
+const CLUSTERS: [&str; 3] = ["a", "b", "c"];
+
+#[test]
+fn repair_waits_while_three_clusters_have_the_failure_on_the_ami_that_would_be_launched_again() {
+    let world = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-1")));
+    let pass = disrupt(&world.0);
+    assert!(pass.commands.is_empty());
+    let message = "repair is held back: many nodes with AMI ami-1 have Ready=False in clusters a, b, c, and new nodes could have it, too";
+    let told: Vec<_> = pass
+        .notes
+        .iter()
+        .map(|note| note.message.as_str())
+        .collect();
+    assert_eq!(
+        told, [message; 3],
+        "of the node, its NodeClaim and its NodePool"
+    );
+    assert!(
+        pass.exhausted
+            .contains(&("default".into(), message.to_owned()))
+    );
+    let outlook = outlook(&world.0).remove(0);
+    assert_eq!(outlook.kept.as_deref(), Some(message));
+}
+
+#[test]
+fn repair_goes_on_where_two_clusters_fail_alike_or_another_ami_would_be_launched() {
+    let held = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-1")));
+    assert!(held.removes().is_empty());
+    let two = |snapshot: &mut Snapshot| told(snapshot, &["a", "b"], &image("ami-1"));
+    assert_eq!(booted("ami-1").with(two).removes(), ["n0"]);
+    let other = |snapshot: &mut Snapshot| told(snapshot, &CLUSTERS, &image("ami-2"));
+    assert_eq!(booted("ami-1").with(other).removes(), ["n0"]);
+    let mended = |snapshot: &mut Snapshot| {
+        told(snapshot, &CLUSTERS, &image("ami-1"));
+        launches(snapshot, "ami-2");
+    };
+    assert_eq!(booted("ami-1").with(mended).removes(), ["n0"]);
+    let upstream = |snapshot: &mut Snapshot| {
+        told(snapshot, &CLUSTERS, &image("ami-1"));
+        snapshot.settings.optimize = Optimize::Upstream;
+    };
+    assert_eq!(booted("ami-1").with(upstream).removes(), ["n0"]);
+}
+
+#[test]
+fn another_failure_of_the_same_ami_is_repaired() {
+    let world = booted("ami-1").with(|snapshot| {
+        told(snapshot, &CLUSTERS, &image("ami-1"));
+        snapshot.nodes[0].ready.status = ConditionStatus::Unknown;
+    });
+    assert_eq!(world.removes(), ["n0"]);
+}
+
+#[test]
+fn cluster_counts_itself_where_more_than_a_fifth_of_its_own_nodes_fail_alike() {
+    let of_own = |nodes: usize| {
+        booted("ami-1").with(move |snapshot| {
+            snapshot.nodes.truncate(nodes);
+            snapshot.node_claims.truncate(nodes);
+            told(snapshot, &["a", "b"], &image("ami-1"));
+        })
+    };
+    assert_eq!(of_own(5).removes(), ["n0"], "a fifth");
+    assert!(of_own(4).removes().is_empty(), "a quarter");
+}
+
+#[test]
+fn repair_waits_in_a_zone_and_for_a_type_that_fail_in_three_clusters() {
+    for shared in [
+        Shared::Zone("a".to_owned()),
+        Shared::InstanceType("small".to_owned()),
+    ] {
+        let world = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &shared));
+        assert!(world.removes().is_empty(), "{shared}");
+    }
+}
+
+#[test]
+fn drift_to_an_ami_that_fails_in_three_clusters_waits() {
+    let world = world(2).with(|snapshot| {
+        for claim in ["n0-claim", "n1-claim"] {
+            drift(snapshot, claim, 1);
+        }
+        launches(snapshot, "ami-2");
+        ours(snapshot);
+    });
+    assert!(!world.removes().is_empty());
+    let held = world.with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-2")));
+    let pass = disrupt(&held.0);
+    assert!(pass.commands.is_empty());
+    let message =
+        "drift to AMI ami-2 is held back: many nodes with it have Ready=False in clusters a, b, c";
+    assert_eq!(pass.blocked[0].message, message);
+    assert_eq!(outlook(&held.0)[0].kept.as_deref(), Some(message));
+    let fallen_back = held.with(|snapshot| launches(snapshot, "ami-3"));
+    assert!(!fallen_back.removes().is_empty());
+}
+
+#[test]
+fn repair_waits_where_nodes_of_several_small_node_pools_fall_silent_together() {
+    let silent = |pools: usize, nodes: usize| {
+        world(nodes).with(move |snapshot| {
+            let first = snapshot.node_pools[0].clone();
+            for at in 1..pools {
+                let name: NodePoolName = format!("other-{at}").as_str().into();
+                let types = snapshot.instance_types[&"default".into()].clone();
+                snapshot.instance_types.insert(name.clone(), types);
+                let mut other = first.clone();
+                other.name = name;
+                snapshot.node_pools.push(other);
+            }
+            for at in 0..pools {
+                let name = snapshot.node_pools[at].name.to_string();
+                for labels in [
+                    &mut snapshot.nodes[at].labels,
+                    &mut snapshot.node_claims[at].labels,
+                ] {
+                    labels.insert(NODE_POOL.to_owned(), name.clone());
+                }
+                lost(snapshot, at, 31);
+            }
+            ours(snapshot);
+        })
+    };
+    let removes = |pools: usize, nodes: usize| disrupt(&silent(pools, nodes).0).commands.len();
+    assert_eq!(removes(2, 5), 1, "two nodes say nothing of the others");
+    assert_eq!(removes(3, 16), 1, "less than a fifth");
+    assert_eq!(removes(3, 5), 0);
+    let notes = disrupt(&silent(3, 5).0).notes;
+    let message = "repair is held back: 3 of 5 nodes in several NodePools have Ready=False, and new nodes could have it, too";
+    assert_eq!(notes[0].message, message);
+}
+
+#[test]
+fn failures_are_told_after_a_minute_and_of_nodes_that_start_after_five() {
+    let told = |world: &World| {
+        let failures = failures(&world.0).unwrap();
+        (failures.shared.len(), failures.next)
+    };
+    let of = |minutes: i64| sick(1, minutes).with(ours);
+    let later = |minutes: i64| Some(of(0).0.now + SignedDuration::from_mins(minutes));
+    assert_eq!(told(&of(0)), (0, later(1)));
+    assert_eq!(told(&of(1)), (2, None), "of its type and in its zone");
+    let starts = |minutes: i64| {
+        of(minutes).with(|snapshot| {
+            let labels = &mut snapshot.nodes[0].labels;
+            labels.remove("karpenter.sh/initialized");
+        })
+    };
+    assert_eq!(told(&starts(4)), (0, later(1)));
+    assert_eq!(told(&starts(5)), (2, None));
+}
+
+#[test]
+fn failures_of_nodes_not_to_be_repaired_are_not_told() {
+    let refused = sick(1, 5).with(|snapshot| {
+        ours(snapshot);
+        annotate(snapshot, "karpenter.sh/do-not-repair", "true");
+    });
+    assert_eq!(failures(&refused.0), Some(Failures::default()));
+    let off = sick(1, 5).with(|snapshot| snapshot.settings.feature_gates.clear());
+    assert_eq!(failures(&off.0), None);
+}

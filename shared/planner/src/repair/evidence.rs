@@ -1,0 +1,241 @@
+//! The same failure of nodes in several clusters, or all over one: new nodes would fail alike, so repair, and drift to that AMI, wait
+//! for a person (docs/disruption.md#failures-that-several-clusters-share).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+};
+
+use api::names::label;
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    ClusterName, Snapshot,
+    evidence::{Failure, Shared},
+    labels::{INSTANCE_TYPE, NODE_POOL, ZONE},
+    node::{ConditionStatus, Node},
+    node_claim::NodeClaim,
+    node_pool::NodePool,
+    snapshot::{Optimize, Settings},
+};
+
+use super::{BLOCKED_ABOVE_PERCENT, DueRepair, Mode, POLICIES, conditions, is_refused};
+use crate::by_instance::ByInstance;
+
+/// Time that a condition has stood before it is told of: soon, because drift goes on meanwhile.
+const TOLD_AFTER: SignedDuration = SignedDuration::from_mins(1);
+/// The same where the node is not initialized yet: nodes that start are not ready either.
+const TOLD_AFTER_START: SignedDuration = SignedDuration::from_mins(5);
+/// So many clusters with one failure are no coincidence.
+const CLUSTERS_MIN: usize = 3;
+/// Fewer nodes of one cluster say nothing about its other nodes.
+const NODES_MIN: usize = 3;
+/// Clusters that a message names.
+const NAMED_MAX: usize = 3;
+
+/// Failures of a cluster's own nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// Those that more than a fifth of the nodes have that share something.
+    pub shared: BTreeSet<Failure>,
+    /// When a further condition will have stood for long enough.
+    pub next: Option<Timestamp>,
+}
+
+/// Failures that the cluster tells others about; `None` where its nodes are not repaired by choice, or as Karpenter does it.
+pub fn failures(snapshot: &Snapshot) -> Option<Failures> {
+    is_on(&snapshot.settings).then(|| Tally::of(snapshot).failures())
+}
+
+fn is_on(settings: &Settings) -> bool {
+    Mode::of(settings) == Mode::Voluntary && settings.optimize == Optimize::Cost
+}
+
+/// Failures for which repair waits.
+pub(crate) struct Held<'s> {
+    clusters: BTreeMap<Failure, BTreeSet<&'s ClusterName>>,
+    /// Conditions that stand all over this cluster, with the number of nodes that have them and of all nodes.
+    everywhere: BTreeMap<String, (usize, usize)>,
+}
+
+impl<'s> Held<'s> {
+    pub(crate) fn of(snapshot: &'s Snapshot) -> Self {
+        let mut held = Self {
+            clusters: BTreeMap::new(),
+            everywhere: BTreeMap::new(),
+        };
+        if !is_on(&snapshot.settings) {
+            return held;
+        }
+        let tally = Tally::of(snapshot);
+        let own = (&snapshot.cluster, tally.failures().shared);
+        let others = snapshot.evidence.iter();
+        let others = others.map(|other| (&other.cluster, other.failures.clone()));
+        for (cluster, failures) in others.chain([own]) {
+            for failure in failures {
+                held.clusters.entry(failure).or_default().insert(cluster);
+            }
+        }
+        held.clusters
+            .retain(|_, clusters| clusters.len() >= CLUSTERS_MIN);
+        held.everywhere = tally.everywhere();
+        held
+    }
+
+    /// Why a node is not repaired now, although that is due.
+    pub(crate) fn repair(
+        &self,
+        (claim, node): (&NodeClaim, &Node),
+        pool: &NodePool,
+        due: &DueRepair<'_>,
+    ) -> Option<String> {
+        let condition = text(due.condition, due.status);
+        if let Some((failing, nodes)) = self.everywhere.get(&condition) {
+            return Some(format!(
+                "repair is held back: {failing} of {nodes} nodes in several NodePools have {condition}, and new nodes could have it, too"
+            ));
+        }
+        let is_launched_again = |shared: &Shared| match shared {
+            Shared::Image(image) => pool.image_for(&node.labels) == Some(image),
+            Shared::InstanceType(_) | Shared::Zone(_) => true,
+        };
+        let mut shared = traits(node, Some(claim)).filter(is_launched_again);
+        shared.find_map(|shared| {
+            let clusters = self.clusters.get(&Failure {
+                condition: condition.clone(),
+                shared: shared.clone(),
+            })?;
+            Some(format!(
+                "repair is held back: many nodes with {shared} have {condition} in clusters {}, and new nodes could have it, too",
+                names(clusters)
+            ))
+        })
+    }
+
+    /// Why a node that drifted is not replaced now by one of its NodePool.
+    pub(crate) fn drift(&self, node: &Node, pool: &NodePool) -> Option<String> {
+        let image = Shared::Image(pool.image_for(&node.labels)?.to_owned());
+        let mut held = self.clusters.iter();
+        let (failure, clusters) = held.find(|(failure, _)| failure.shared == image)?;
+        Some(format!(
+            "drift to {image} is held back: many nodes with it have {} in clusters {}",
+            failure.condition,
+            names(clusters)
+        ))
+    }
+}
+
+/// Numbers of nodes, all and with each condition.
+#[derive(Default)]
+struct Count {
+    nodes: usize,
+    failing: BTreeMap<String, usize>,
+    /// NodePools that nodes with the condition are of.
+    pools: BTreeMap<String, BTreeSet<String>>,
+}
+
+#[derive(Default)]
+struct Tally {
+    all: Count,
+    shared: BTreeMap<Shared, Count>,
+    next: Option<Timestamp>,
+}
+
+impl Tally {
+    fn of(snapshot: &Snapshot) -> Self {
+        let claims = ByInstance::of_claims(snapshot);
+        let mut tally = Self::default();
+        for node in &snapshot.nodes {
+            let Some(pool) = node.labels.get(NODE_POOL) else {
+                continue;
+            };
+            let claim = claims.only(&node.provider_id);
+            let mut failing = BTreeSet::new();
+            let told_after = match node.labels.contains_key(label::INITIALIZED) {
+                true => TOLD_AFTER,
+                false => TOLD_AFTER_START,
+            };
+            for (name, status, _, since) in conditions(node) {
+                let is_covered = POLICIES.iter().any(|policy| policy.covers(name, status));
+                if !is_covered || is_refused(node, claim) {
+                    continue;
+                }
+                let told_at = since.unwrap_or(snapshot.now).saturating_add(told_after);
+                match told_at.ok().filter(|at| *at > snapshot.now) {
+                    Some(at) => tally.next = tally.next.into_iter().chain([at]).min(),
+                    None => {
+                        failing.insert(text(name, status));
+                    }
+                }
+            }
+            tally.all.add(pool, &failing);
+            for shared in traits(node, claim) {
+                tally.shared.entry(shared).or_default().add(pool, &failing);
+            }
+        }
+        tally
+    }
+
+    fn failures(&self) -> Failures {
+        let shared = self.shared.iter().flat_map(|(shared, count)| {
+            let many = count.failing.iter();
+            let many = many.filter(|(_, failing)| count.is_large(**failing));
+            many.map(|(condition, _)| Failure {
+                condition: condition.clone(),
+                shared: shared.clone(),
+            })
+        });
+        Failures {
+            shared: shared.collect(),
+            next: self.next,
+        }
+    }
+
+    /// A condition of many nodes of several NodePools; within one NodePool its own breaker holds.
+    fn everywhere(&self) -> BTreeMap<String, (usize, usize)> {
+        let all = self.all.failing.iter().filter(|(condition, failing)| {
+            let pools = self.all.pools.get(*condition).map_or(0, BTreeSet::len);
+            pools > 1 && **failing >= NODES_MIN && self.all.is_large(**failing)
+        });
+        let all = all.map(|(condition, failing)| (condition.clone(), (*failing, self.all.nodes)));
+        all.collect()
+    }
+}
+
+impl Count {
+    fn add(&mut self, pool: &str, failing: &BTreeSet<String>) {
+        self.nodes += 1;
+        for condition in failing {
+            *self.failing.entry(condition.clone()).or_default() += 1;
+            let pools = self.pools.entry(condition.clone()).or_default();
+            pools.insert(pool.to_owned());
+        }
+    }
+
+    fn is_large(&self, failing: usize) -> bool {
+        failing * 100 > self.nodes * BLOCKED_ABOVE_PERCENT
+    }
+}
+
+fn traits(node: &Node, claim: Option<&NodeClaim>) -> impl Iterator<Item = Shared> {
+    let image = claim.map(|claim| claim.status.image_id.clone());
+    let image = image.filter(|image| !image.is_empty()).map(Shared::Image);
+    let label = |key: &str| node.labels.get(key).cloned();
+    let kind = label(INSTANCE_TYPE).map(Shared::InstanceType);
+    let zone = label(ZONE).map(Shared::Zone);
+    iter::chain(image, kind).chain(zone)
+}
+
+fn text(condition: &str, status: ConditionStatus) -> String {
+    let status = status.as_str();
+    format!("{condition}={status}")
+}
+
+fn names(clusters: &BTreeSet<&ClusterName>) -> String {
+    let named: Vec<&str> = clusters.iter().map(|name| name.0.as_str()).collect();
+    let shown = named.iter().take(NAMED_MAX).copied();
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match named.len().saturating_sub(NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

@@ -1,0 +1,34 @@
+//! Failures of nodes that the clusters of an account tell each other about (docs/disruption.md#failures-that-several-clusters-share).
+
+use model::Evidence;
+
+use crate::{Report, TurnError, lane::Turn, observe::Observed};
+
+/// Tells others of this cluster's failures, where that is not what they were told, and sees theirs. A cluster that does not repair
+/// its nodes by choice reads and writes nothing.
+pub(crate) async fn exchange(
+    turn: &Turn<'_>,
+    observed: &mut Observed,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let snapshot = &mut observed.snapshot;
+    let Some(own) = planner::failures(snapshot) else {
+        return Ok(());
+    };
+    if let Some(next) = own.next {
+        report.look_again(next);
+    }
+    let ledger = &turn.world.ledger;
+    let (told, others): (Vec<_>, Vec<_>) = ledger
+        .evidence()
+        .await?
+        .into_iter()
+        .partition(|evidence| evidence.cluster == *turn.cluster);
+    if let Some(own) = Evidence::after(told.first(), turn.cluster, own.shared, snapshot.now) {
+        ledger.store_evidence(&own).await?;
+    }
+    snapshot.evidence = others;
+    let now = snapshot.now;
+    snapshot.evidence.retain(|evidence| evidence.until > now);
+    Ok(())
+}
