@@ -156,6 +156,17 @@ impl Rows {
         SpoiltRow { key, row }
     }
 
+    /// Changes attributes of a row, as a version that writes others would.
+    pub fn alter(&mut self, pk: &str, sk: &str, change: impl FnOnce(&mut Item)) {
+        let key = Key {
+            pk: pk.to_owned(),
+            sk: sk.to_owned(),
+        };
+        let mut row = self.table.row(&key).as_deref().cloned().unwrap_or_default();
+        change(&mut row);
+        self.table.store(&key, Some(row));
+    }
+
     /// Gives a spoilt row back what it held, except for what was written or removed since.
     pub fn mend(&mut self, spoilt: &SpoiltRow) {
         let SpoiltRow { key, row } = spoilt;

@@ -12,12 +12,12 @@ use ledger::{
 use model::{
     ClusterName, Lane,
     ids::TurnId,
-    ledger::{Command, Intent, IntentState, Lease, Mode, PauseLevel},
+    ledger::{Command, CommandState, Intent, IntentState, Lease, Mode, PauseLevel},
     plan::Target,
 };
 use ports::{
     Ledger, LedgerError,
-    ledger::{Commit, Committed, Taken, Unfenced},
+    ledger::{Commit, Committed, Moved, Taken, Unfenced},
 };
 
 fn key(sk: &str) -> Key {
@@ -432,4 +432,41 @@ async fn unreadable_row_of_each_kind_hides_no_other() {
         matches!(single, Err(LedgerError::Corrupt { .. })),
         "{single:?}"
     );
+}
+
+#[tokio::test]
+async fn command_of_which_only_a_part_can_be_read_is_left_alone_with_its_nodes() {
+    for (attribute, value) in [
+        ("state", None),
+        ("state", Some(number(1))),
+        ("initialized", Some(number(1))),
+        ("initialized", Some(text("of a newer version"))),
+    ] {
+        let sim = Sim::new("demo");
+        let c = ClusterName::from("recorded");
+        laws::one_of_each(&sim, &c).await;
+        sim.with(|world| {
+            let pk = format!("CLUSTER#{c}");
+            world.ledger.alter(&pk, "COMMAND#proposed", |row| {
+                row.remove(attribute);
+                row.extend(value.map(|value| (attribute.to_owned(), value)));
+            });
+        });
+        let commands = sim.commands(&c).await.unwrap();
+        let found = commands.iter().find(|command| command.id == "proposed");
+        let found = found.unwrap();
+        assert_eq!(found.state, CommandState::Newer, "{attribute}");
+        assert_eq!(found.delete.len(), 1, "{attribute}");
+    }
+}
+
+#[tokio::test]
+async fn instance_whose_owner_cannot_be_read_is_of_another_node_claim() {
+    let sim = Sim::new("demo");
+    let c = ClusterName::from("recorded");
+    laws::one_of_each(&sim, &c).await;
+    sim.with(|world| world.ledger.spoil("INSTANCE#i-other", "OWNER"));
+    let (claim, instance) = ("launching".into(), "i-other".into());
+    let owned = sim.own(&c, &claim, &instance, &"token".into()).await;
+    assert_eq!(owned.unwrap(), Moved::No);
 }

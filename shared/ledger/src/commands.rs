@@ -45,33 +45,37 @@ pub(crate) async fn commands(
     cluster: &ClusterName,
 ) -> Result<Vec<Command>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::COMMAND).await?;
-    rows.iter().map(command_of).collect()
+    Ok(rows.iter().map(command_of).collect())
 }
 
-pub(crate) fn command_of(row: &Row) -> Result<Command, LedgerError> {
-    match row.json::<Command>("body") {
-        Ok(body) => Ok(Command {
-            state: row.json("state")?,
-            initialized: match row.text("initialized") {
-                None => body.initialized,
-                Some(_) => row.json("initialized")?,
-            },
-            ..body
-        }),
-        Err(error) => {
-            tracing::warn!(%error, "command left alone");
-            let outline = row.json::<Outline>("body");
-            let outline = outline.unwrap_or_else(|_| Outline::of_key(row));
-            Ok(Command {
-                id: outline.id,
-                reason: outline.reason,
-                delete: outline.delete,
-                replacements: outline.replacements,
-                state: CommandState::Newer,
-                ..Command::default()
-            })
+/// The command of a row; one that cannot be read whole is left alone, and so are its nodes.
+pub(crate) fn command_of(row: &Row) -> Command {
+    whole(row).unwrap_or_else(|error| {
+        tracing::warn!(%error, "command left alone");
+        let outline = row.json::<Outline>("body");
+        let outline = outline.unwrap_or_else(|_| Outline::of_key(row));
+        Command {
+            id: outline.id,
+            reason: outline.reason,
+            delete: outline.delete,
+            replacements: outline.replacements,
+            state: CommandState::Newer,
+            ..Command::default()
         }
-    }
+    })
+}
+
+/// A command whose attributes can all be read.
+fn whole(row: &Row) -> Result<Command, LedgerError> {
+    let body: Command = row.json("body")?;
+    Ok(Command {
+        state: row.json("state")?,
+        initialized: match row.has("initialized") {
+            false => body.initialized,
+            true => row.json("initialized")?,
+        },
+        ..body
+    })
 }
 
 /// What must be known of a command to leave its nodes alone, whatever a newer version says of it besides.

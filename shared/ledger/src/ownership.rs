@@ -64,23 +64,24 @@ pub(crate) async fn own(
     }
 }
 
-/// Owned means that both rows name each other.
+/// Owned means that both rows name each other. The NodeClaim's row is read first: without it an owner's row that cannot be read names
+/// somebody else.
 async fn owned(
     table: &Store,
     cluster: &ClusterName,
     name: &NodeClaimName,
     instance: &InstanceId,
 ) -> Result<Moved, LedgerError> {
+    let of_claim = claim(table, cluster, name).await?;
+    if of_claim.is_none_or(|row| row.instance != *instance) {
+        return Ok(Moved::No);
+    }
     let of_instance = owner(table, instance).await?.is_some_and(|owner| {
         owner.cluster == *cluster && owner.holder == Holder::Claim(name.clone())
     });
-    let of_claim = claim(table, cluster, name)
-        .await?
-        .is_some_and(|row| row.instance == *instance);
-    Ok(if of_instance && of_claim {
-        Moved::Yes
-    } else {
-        Moved::No
+    Ok(match of_instance {
+        true => Moved::Yes,
+        false => Moved::No,
     })
 }
 

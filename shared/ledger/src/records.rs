@@ -83,7 +83,7 @@ pub fn read_cluster(key: &Key, item: &Arc<Item>) -> Result<Option<ClusterRecord>
         "INTENT" | "LAUNCHED" => ClusterRecord::Intent(launches::intent_of(&row)?),
         "CALL" | "CLOSED" => ClusterRecord::Call(launches::call_of(&row)?),
         "CLAIM" => ClusterRecord::Claim(name.into(), ownership::claim_of(&row)?),
-        "COMMAND" => ClusterRecord::Command(commands::command_of(&row)?),
+        "COMMAND" => ClusterRecord::Command(commands::command_of(&row)),
         "NOTICE" => ClusterRecord::Notice(Notice {
             done: row.flag("done"),
             ..row.json("body")?

@@ -45,6 +45,10 @@ impl Row {
         self.digits(name)?.parse().ok()
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     pub(crate) fn flag(&self, name: &str) -> bool {
         matches!(self.0.get(name), Some(Value::Bool(true)))
     }
