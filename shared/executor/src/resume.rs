@@ -10,7 +10,7 @@ use model::{
     launch::Instance,
     ledger::{Call, Intent, IntentState, Lease, PauseLevel},
 };
-use ports::CloudError;
+use ports::{CloudError, LedgerError};
 
 use crate::{
     Executor, LaunchFacts, Outcome, Postponed, Trouble, call::Sent, launch::leave, members::Member,
@@ -138,7 +138,12 @@ impl Executor<'_> {
             .await?;
         // A dead instance that nobody owns ends the attempt of the member it was for.
         for instance in &dead {
-            if self.ledger.owner(&instance.id).await?.is_none()
+            let owner = match self.ledger.owner(&instance.id).await {
+                // Somebody's, whoever that is.
+                Err(LedgerError::Newer { .. } | LedgerError::Corrupt { .. }) => continue,
+                owner => owner?,
+            };
+            if owner.is_none()
                 && let Some(member) = left.pop()
             {
                 let why = death(&dead);

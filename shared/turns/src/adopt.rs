@@ -74,6 +74,7 @@ pub(crate) async fn created_too_late(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
     orphans: &mut Vec<&NodeClaim>,
+    report: &mut Report,
 ) -> Result<Plan, TurnError> {
     let (committed, mut others): (Vec<&NodeClaim>, Vec<_>) = orphans.iter().partition(|claim| {
         let committed = claim.annotations.get(annotation::COMMITTED);
@@ -83,7 +84,7 @@ pub(crate) async fn created_too_late(
         return Ok(Plan::default());
     }
     let names = committed.iter().map(|claim| &claim.name).collect();
-    let existing = existing(turn, snapshot, &names).await?;
+    let existing = existing(turn, snapshot, &names, report).await?;
     let (launched, late): (Vec<&NodeClaim>, Vec<_>) = committed
         .into_iter()
         .partition(|claim| existing.contains_key(&claim.name));
@@ -142,6 +143,7 @@ pub(crate) async fn existing(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
     claims: &BTreeSet<&NodeClaimName>,
+    report: &mut Report,
 ) -> Result<BTreeMap<NodeClaimName, Instance>, TurnError> {
     let named: BTreeSet<InstanceId> = snapshot
         .node_claims
@@ -151,11 +153,16 @@ pub(crate) async fn existing(
     let mut free: Vec<Instance> = Vec::new();
     for instance in turn.world.cloud.list_instances(turn.cluster).await? {
         let whose = identity::whose(&instance, turn.meta.uid.as_ref(), &BTreeSet::new());
-        if instance.state.is_alive()
-            && matches!(whose, Whose::Ours | Whose::Unproven)
-            && !named.contains(&instance.id)
-            && turn.world.ledger.owner(&instance.id).await?.is_none()
-        {
+        let is_taken = named.contains(&instance.id)
+            || !instance.state.is_alive()
+            || !matches!(whose, Whose::Ours | Whose::Unproven);
+        if is_taken {
+            continue;
+        }
+        let owner = turn.world.ledger.owner(&instance.id).await;
+        let about = format!("owner of instance {}", instance.id);
+        // A row that cannot be read is of an owner, too.
+        if let Some(None) = report.isolate_unseen(about, owner)? {
             free.push(instance);
         }
     }

@@ -236,7 +236,9 @@ pub(crate) async fn collect(
             world.ledger.close_claim(cluster, claim).await?;
         }
         // G1: whoever takes the row wins; nobody adopts the instance any more.
-        if world.ledger.collect(cluster, &orphan.instance, now).await? == Moved::No {
+        let taken = world.ledger.collect(cluster, &orphan.instance, now).await;
+        let failures = &mut collected.failures;
+        if failures.isolate_unseen(&orphan.instance, now, taken)? != Some(Moved::Yes) {
             continue;
         }
         match orphan.node {

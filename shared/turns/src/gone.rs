@@ -15,6 +15,7 @@ use ports::{Needs, ledger::Moved};
 use crate::{
     SweepReport, TurnError, World,
     identity::{Whose, whose},
+    isolation::ObjectFailures,
     spending,
     terminations::{end_instances, resting},
 };
@@ -40,7 +41,9 @@ pub(crate) async fn bury(
     let since = absence.since;
     memory.cluster_gone = Some(absence);
     let believed = since.saturating_add(BELIEVED_AFTER).unwrap_or(now);
-    let (instances, is_alone) = left(world, cluster, meta, &memory.formers()).await?;
+    let mut failures = ObjectFailures::default();
+    let formers = memory.formers();
+    let (instances, is_alone) = left(world, cluster, meta, &formers, &mut failures).await?;
     let what_is_left = format!(
         "{cluster}: EKS has had no cluster of this name since {since}, and {} of its instances are left",
         instances.len()
@@ -71,11 +74,17 @@ pub(crate) async fn bury(
         .iter()
         .filter(|instance| !resting.contains(instance));
     for instance in askable.take(AT_ONCE) {
-        if take(world, cluster, instance).await? {
+        let taken = take(world, cluster, instance).await;
+        let about = format!("owner of instance {instance}");
+        if failures.isolate_unseen(about, now, taken)? == Some(true) {
             due.insert(instance.clone(), believed);
         }
     }
     let came = end_instances(world, cluster, &due).await?;
+    let unreadable = failures.problems.into_iter();
+    report
+        .problems
+        .extend(unreadable.map(|problem| format!("{cluster}: {problem}")));
     report
         .problems
         .extend(came.refused.iter().map(|(instance, refusal)| {
@@ -124,6 +133,7 @@ async fn left(
     cluster: &ClusterName,
     meta: &Meta,
     formers: &BTreeSet<Uid>,
+    failures: &mut ObjectFailures,
 ) -> Result<(Vec<InstanceId>, bool), TurnError> {
     let instances = world.cloud.list_instances(cluster).await?;
     let of_pools = instances
@@ -137,7 +147,10 @@ async fn left(
             Whose::Others => false,
             Whose::Unproven if meta.uid.is_none() => true,
             Whose::Unproven => {
-                let owner = world.ledger.owner(&instance.id).await?;
+                let owner = world.ledger.owner(&instance.id).await;
+                let about = format!("owner of instance {}", instance.id);
+                let owner = failures.isolate_unseen(about, world.clock.now(), owner)?;
+                let owner = owner.flatten();
                 owner.is_some_and(|owner| owner.cluster == *cluster)
             }
         };

@@ -57,7 +57,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut fixed = planner::static_capacity(&observed.snapshot);
     let rebooted = planner::rebooted(&observed.snapshot);
     let mut orphans = adopt::orphans(turn, &observed.snapshot, &mut report).await?;
-    let late = adopt::created_too_late(turn, &observed.snapshot, &mut orphans).await?;
+    let late = adopt::created_too_late(turn, &observed.snapshot, &mut orphans, &mut report).await?;
     let again = [
         refusals::spare(turn, &observed.snapshot, &mut decision.plan.actions).await?,
         refusals::spare(turn, &observed.snapshot, &mut fixed.plan.actions).await?,
@@ -228,7 +228,7 @@ async fn launch_by_hand(
         return Ok(());
     }
     let names = adopted.iter().map(Intent::name).collect();
-    let existing = adopt::existing(turn, snapshot, &names).await?;
+    let existing = adopt::existing(turn, snapshot, &names, report).await?;
     let outcome = launch(turn, executor, observed, adopted, existing, report).await?;
     events::post(turn, &outcome.events, report).await;
     Ok(())

@@ -170,7 +170,15 @@ async fn obey_notices(
     for notice in snapshot.notices.iter().filter(|notice| !notice.foreign) {
         let claim = match own.get(&notice.instance) {
             Some(claim) => Some(*claim),
-            None => unshown(turn, snapshot, &notice.instance).await?,
+            None => {
+                let owned = unshown(turn, snapshot, &notice.instance).await;
+                let about = format!("owner of instance {}", notice.instance);
+                match report.isolate_unseen(about, owned)? {
+                    Some(claim) => claim,
+                    // The NodeClaim that should go is not known: the notice stays.
+                    None => continue,
+                }
+            }
         };
         let Some(claim) = claim else {
             if may_come(turn, notice).await? {

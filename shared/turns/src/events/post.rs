@@ -12,7 +12,8 @@ use super::{
     UNREADABLE,
 };
 use crate::{
-    Report, World, isolation::CHANGE_REFUSED, lane::Turn, terminations::TERMINATION_REFUSED,
+    Report, TurnError, World, isolation::CHANGE_REFUSED, lane::Turn,
+    terminations::TERMINATION_REFUSED,
 };
 
 /// Events of one turn at most: each is a write to the ledger and one to the API server.
@@ -21,6 +22,9 @@ const EVENTS_MAX: usize = 50;
 const REST_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// Of more events of one reason than these, it is asked at once which were said lately: that costs less than to ask for each.
 const ASKED_ONE_BY_ONE: usize = 8;
+
+/// Events that may be refused one by one, as in a namespace that is being deleted; after as many, the API server takes none.
+const REFUSED_MAX: usize = 5;
 
 /// Posts events that have not been said lately. What goes wrong here is reported and changes nothing else.
 pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report) {
@@ -39,7 +43,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
         let first = minute.wrapping_mul(EVENTS_MAX) % fresh.len();
         fresh.rotate_left(first);
     }
-    let mut posted = 0;
+    let (mut posted, mut refused) = (0, 0);
     for (index, event) in fresh.iter().enumerate() {
         if posted == EVENTS_MAX {
             let left = fresh.len() - index;
@@ -56,7 +60,10 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
                 report
                     .problems
                     .push(format!("event {}: {error}", event.reason));
-                return;
+                refused += 1;
+                if !error.is_about_one_object() || refused == REFUSED_MAX {
+                    return;
+                }
             }
         }
     }
@@ -83,14 +90,12 @@ pub(crate) async fn post_once(
     cluster: &ClusterName,
     api: &dyn Cluster,
     event: &Event,
-) -> Result<bool, String> {
+) -> Result<bool, TurnError> {
     let now = world.clock.now();
     let until = now + said_for(event);
-    let first = world.ledger.once(cluster, &key(event), now, until).await;
-    let first = first.map_err(|error| error.to_string())?;
+    let first = world.ledger.once(cluster, &key(event), now, until).await?;
     if first {
-        let posted = api.post_event(event).await;
-        posted.map_err(|error| error.to_string())?;
+        api.post_event(event).await?;
     }
     Ok(first)
 }

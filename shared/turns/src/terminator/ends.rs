@@ -71,7 +71,8 @@ pub(super) async fn resolve_launches(
             }
         };
         if has_ended {
-            executor.finish_claim(claim).await?;
+            let finished = executor.finish_claim(claim).await;
+            report.isolate(&target_of(claim), finished)?;
         } else {
             report.look_again(turn.world.clock.now() + LOOK_AGAIN);
         }

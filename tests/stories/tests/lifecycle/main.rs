@@ -17,6 +17,7 @@ mod gated;
 mod many;
 mod refusals;
 mod together;
+mod unreadable;
 mod warnings;
 
 use fakes::World;

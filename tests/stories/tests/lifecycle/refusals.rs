@@ -12,7 +12,7 @@ use crate::{
     change_claim, change_node, claim, count, delete_claim, is_gone, serving, serving_apart,
 };
 
-fn instance(claim: &NodeClaim) -> InstanceId {
+pub(crate) fn instance(claim: &NodeClaim) -> InstanceId {
     claim.status.provider_id.rsplit('/').next().unwrap().into()
 }
 
@@ -20,7 +20,7 @@ fn node_name(claim: &NodeClaim) -> NodeName {
     claim.status.node_name.clone().unwrap()
 }
 
-fn claims(rig: &Rig) -> Vec<NodeClaim> {
+pub(crate) fn claims(rig: &Rig) -> Vec<NodeClaim> {
     rig.sim
         .with(|world| world.api.node_claims.values().cloned().collect())
 }

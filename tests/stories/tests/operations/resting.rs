@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fakes::Fault;
 use stories::{Relay, Rig, secs};
 
 use crate::in_service;
@@ -57,4 +58,38 @@ async fn everybody_is_told_of_in_turn_and_what_was_said_lately_is_asked_at_once(
         calls.filter(|call| **call == "once").count()
     });
     assert!(asked <= 60, "as many as are told, and few more: {asked}");
+}
+
+#[tokio::test]
+async fn event_that_is_refused_keeps_no_other_from_being_posted() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| world.catalog.clear());
+    rig.sim.fail_next("post_event", Fault::Denied);
+    rig.scale(3);
+    rig.pass(secs(30)).await;
+    let told = rig.sim.with(|world| {
+        let events = world.api.events.iter();
+        events
+            .filter(|event| event.reason == "FailedScheduling")
+            .count()
+    });
+    assert_eq!(told, 2, "{:#?}", rig.transcript);
+}
+
+/// What the API server takes no event for costs as little for many events as for few.
+#[tokio::test]
+async fn events_that_are_all_refused_are_tried_a_few_at_a_time() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| world.catalog.clear());
+    for _ in 0..1_000 {
+        rig.sim.fail_next("post_event", Fault::Denied);
+    }
+    rig.scale(100);
+    rig.sim.with(|world| world.calls.clear());
+    rig.pass(secs(10)).await;
+    let tries = rig.sim.with(|world| {
+        let calls = world.calls.iter();
+        calls.filter(|call| **call == "post_event").count()
+    });
+    assert!((1..=10).contains(&tries), "{tries}");
 }
