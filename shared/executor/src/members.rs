@@ -6,11 +6,12 @@ use api::{
     convert::change_conditions,
     names::{annotation, finalizer},
 };
+use jiff::Timestamp;
 use model::{
     NodeClaimName, NodePoolName, Uid,
     ledger::{Intent, IntentState},
     node_claim::NodeClaim,
-    plan::{NodeClaimUpdate, Target},
+    plan::{Launch, NodeClaimUpdate, Target},
 };
 use ports::{
     ClusterError,
@@ -65,6 +66,20 @@ impl Member {
     }
 }
 
+/// Tells on the NodePool that one of its NodeClaims may not be created: there is no NodeClaim to tell it on.
+fn refused_creation(launch: &Launch, error: &ClusterError, at: Timestamp) -> Event {
+    Event {
+        about: EventTarget::NodePool(launch.node_pool.clone(), launch.node_pool_uid.clone()),
+        kind: EventKind::Warning,
+        reason: "ChangeRefused".to_owned(),
+        message: format!(
+            "NodeClaim {} cannot be created: {error}; see admission policies and webhooks",
+            launch.name
+        ),
+        at,
+    }
+}
+
 /// Updates of an object that keeps changing under one's hands end after this many.
 const CONFLICTS_MAX: u32 = 4;
 
@@ -83,7 +98,14 @@ impl Executor<'_> {
                 launch
                     .annotations
                     .insert(annotation::COMMITTED.to_owned(), own_name);
-                let claim = match self.api.create_node_claim(&launch).await {
+                let created = self.api.create_node_claim(&launch).await;
+                if let Err(error) = &created
+                    && error.is_about_one_object()
+                {
+                    let refused = refused_creation(&launch, error, self.clock.now());
+                    outcome.events.push(refused);
+                }
+                let claim = match created {
                     Ok(claim) => claim,
                     Err(error @ ClusterError::Invalid { .. }) => {
                         let why = error.to_string();

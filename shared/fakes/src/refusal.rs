@@ -36,13 +36,15 @@ impl fmt::Display for Protected {
     }
 }
 
-/// The answer of an admission policy that refuses a change.
+/// The answer to a change that admission does not let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// 403, as webhooks answer unless they say otherwise.
     Denied,
     /// 422, as a ValidatingAdmissionPolicy answers.
     Invalid,
+    /// 500, of a webhook that does not answer.
+    WebhookDown,
 }
 
 /// Why EC2 does not end an instance.
@@ -195,6 +197,10 @@ impl ApiServer {
                 message,
             }),
             Some(Admission::Invalid) => Err(ClusterError::Invalid { what, message }),
+            Some(Admission::WebhookDown) => {
+                let message = "failed calling webhook \"forensics\"".to_owned();
+                Err(ClusterError::Admission { what, message })
+            }
         }
     }
 }

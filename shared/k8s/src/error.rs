@@ -4,6 +4,11 @@ use ports::{ClusterError, with_causes};
 /// Of the eviction subresource, with code 500, for a pod that two PodDisruptionBudgets select (spec/lifecycle §9.3).
 const TWO_BUDGETS: &str = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
+/// Begins what API servers say, with code 500, of a webhook that they could not call.
+const WEBHOOK_FAILED: &str = "failed calling webhook";
+/// Of a webhook that answered, with a code of its own choice.
+const WEBHOOK_DENIED: [&str; 2] = ["admission webhook ", " denied the request"];
+
 /// What the caller can do about the server's answer to `action`, which concerned `what`.
 pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
     let what = what.to_owned();
@@ -29,11 +34,16 @@ pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
         },
         401 | 403 => ClusterError::Denied { action, message },
         400 | 405 | 406 | 413 | 415 | 422 => ClusterError::Invalid { what, message },
+        500.. if by_webhook(&message) => ClusterError::Admission { what, message },
         _ => ClusterError::Unavailable {
             action,
             message: format!("{} {}", status.code, message),
         },
     }
+}
+
+fn by_webhook(message: &str) -> bool {
+    message.contains(WEBHOOK_FAILED) || WEBHOOK_DENIED.iter().all(|part| message.contains(part))
 }
 
 fn by_disruption_budget(status: &kube::core::Status) -> bool {
@@ -64,5 +74,25 @@ mod tests {
             matches!(broken, ClusterError::Unavailable { .. }),
             "{broken}"
         );
+    }
+
+    /// Others of its kind may pass, and all of other kinds do.
+    #[test]
+    fn webhook_that_does_not_work_says_nothing_about_the_server() {
+        for (code, message) in [
+            (
+                500,
+                "Internal error occurred: failed calling webhook \"nodes.example.com\": failed to call webhook: Post \
+                 \"https://guard.default.svc:443/?timeout=10s\": context deadline exceeded",
+            ),
+            (503, "admission webhook \"nodes.example.com\" denied the request: upstream is down"),
+        ] {
+            let error = classify(answer(code, message), "update node a", "node a");
+            assert!(matches!(error, ClusterError::Admission { .. }), "{error}");
+            assert!(error.is_about_one_object());
+        }
+        let denied = "admission webhook \"nodes.example.com\" denied the request: frozen";
+        let error = classify(answer(403, denied), "update node a", "node a");
+        assert!(matches!(error, ClusterError::Denied { .. }), "{error}");
     }
 }

@@ -19,8 +19,9 @@ use thiserror::Error;
 /// What turns ask of one cluster's API server. Lists are quorum reads and complete, or an error (PROTOCOL O1).
 ///
 /// An object that is stored but cannot be read never makes its surroundings look emptier than they are: a pod or node is shown by
-/// what of it can be read, as one that must not be disrupted, so that its node is neither empty nor drained; a NodeClaim that
-/// cannot be read makes its list an error; NodePools and EC2NodeClasses are told apart by [`Listed`]. Others are left out.
+/// what of it can be read, as one that must not be disrupted, so that its node is neither empty nor drained; a NodeClaim is
+/// listed as one of a NodeClass of nobody, which is neither launched nor ended, and read alone it is `Invalid`; NodePools and
+/// EC2NodeClasses are told apart by [`Listed`]. Others are left out.
 #[async_trait]
 pub trait Cluster: Send + Sync {
     async fn node_pools(&self) -> Result<Listed<api::NodePool>, ClusterError>;
@@ -290,6 +291,9 @@ pub enum ClusterError {
     /// The object is not acceptable; repeating it cannot help.
     #[error("the API server rejected {what}: {message}")]
     Invalid { what: String, message: String },
+    /// A webhook that objects of this kind pass does not work: others may have none.
+    #[error("an admission webhook failed for {what}: {message}")]
+    Admission { what: String, message: String },
     /// No answer, or one that proves nothing.
     #[error("the API server did not answer {action}: {message}")]
     Unavailable { action: String, message: String },
@@ -309,6 +313,7 @@ impl ClusterError {
             | Self::Conflict { .. }
             | Self::Refused { .. }
             | Self::Denied { .. }
+            | Self::Admission { .. }
             | Self::Invalid { .. } => true,
             Self::Throttled { .. }
             | Self::Unavailable { .. }

@@ -137,7 +137,11 @@ async fn migrate(
             Ok(written) => *claim = written,
             Err(ClusterError::NotFound { .. }) => {}
             // One that may not be changed keeps its hash; the others are not kept from theirs.
-            Err(error @ (ClusterError::Denied { .. } | ClusterError::Invalid { .. })) => {
+            Err(
+                error @ (ClusterError::Denied { .. }
+                | ClusterError::Invalid { .. }
+                | ClusterError::Admission { .. }),
+            ) => {
                 tracing::warn!(node_claim = %claim.name, %error, "hash not migrated");
             }
             // Whatever changed it comes first: the version stays as it is, and the next turn migrates again.

@@ -125,7 +125,7 @@ pub(crate) fn of_eviction(answer: Result<(), &ClusterError>) -> Option<Metric> {
         Err(ClusterError::NotFound { .. }) => "404",
         Err(ClusterError::Conflict { .. }) => "409",
         Err(ClusterError::Refused { .. } | ClusterError::Throttled { .. }) => "429",
-        Err(ClusterError::Invalid { .. }) => "500",
+        Err(ClusterError::Invalid { .. } | ClusterError::Admission { .. }) => "500",
         Err(ClusterError::Denied { .. }) => "403",
         Err(
             ClusterError::Unavailable { .. }

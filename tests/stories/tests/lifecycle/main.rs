@@ -5,6 +5,7 @@
     reason = "what is not there fails the test"
 )]
 
+mod admission;
 mod bad_input;
 mod births;
 mod burials;

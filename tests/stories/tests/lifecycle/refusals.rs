@@ -166,7 +166,11 @@ async fn instance_that_ec2_knows_but_neither_shows_nor_ends_keeps_its_node_claim
 
 #[tokio::test]
 async fn frozen_objects_of_an_interrupted_node_hold_up_no_other_drain() {
-    for how in [Admission::Denied, Admission::Invalid] {
+    for how in [
+        Admission::Denied,
+        Admission::Invalid,
+        Admission::WebhookDown,
+    ] {
         let mut rig = serving_apart(2).await;
         let [frozen, other] = &claims(&rig)[..] else {
             panic!("{:#?}", rig.transcript)
@@ -311,7 +315,11 @@ fn recorded(rig: &Rig) -> (u64, usize) {
 
 #[tokio::test]
 async fn deletion_that_is_refused_for_good_is_recorded_once_and_tried_less_and_less_often() {
-    for how in [Admission::Denied, Admission::Invalid] {
+    for how in [
+        Admission::Denied,
+        Admission::Invalid,
+        Admission::WebhookDown,
+    ] {
         let mut rig = serving(2).await;
         let frozen = claim(&rig);
         freeze(&rig, Protected::NodeClaim(frozen.name.clone()), how);
@@ -360,32 +368,6 @@ async fn node_that_lists_leave_out_is_not_ended_under_its_pods() {
     rig.sim.with(|world| world.api.unlisted_nodes.clear());
     let gone = rig.until(secs(600), is_gone(&old)).await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
-}
-
-/// A newer version of the functions may have written it.
-#[tokio::test]
-async fn row_that_cannot_be_read_holds_up_no_collection_and_is_forgotten_once_it_can() {
-    let mut rig = serving_apart(20).await;
-    let gone = claim(&rig);
-    delete_claim(&rig, &gone.name);
-    assert!(rig.until(secs(300), is_gone(&gone)).await.is_some());
-    let is_of_gone = |world: &World| {
-        let keys = world.ledger.table().keys().into_iter();
-        keys.filter(|key| key.sk.ends_with(gone.name.as_str()))
-            .count()
-    };
-    assert!(rig.sim.look(is_of_gone) >= 2, "its rows are still there");
-    let row = format!("CLAIM#{}", gone.name);
-    let spoilt = rig
-        .sim
-        .with(|world| world.ledger.spoil("CLUSTER#demo", &row));
-    let stray = rig.sim.with(add_stray);
-    let is_ended = |world: &mut World| !world.account.instances[&stray].state.is_alive();
-    let ended = rig.until(secs(900), is_ended).await;
-    assert!(ended.is_some(), "{:#?}", rig.transcript);
-    rig.sim.with(|world| world.ledger.mend(&spoilt));
-    let forgotten = rig.until(secs(900), |world| is_of_gone(world) == 0).await;
-    assert!(forgotten.is_some(), "{:#?}", rig.transcript);
 }
 
 #[tokio::test]
