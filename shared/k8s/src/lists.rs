@@ -271,7 +271,7 @@ fn read<T: Resource, C>(
         let (name, cause) = (&item.name, &item.source);
         match remainder(&item) {
             Remainder::StandIn(object) => {
-                tracing::warn!(kind = T::KIND, name, %cause, "read in part, and not disrupted");
+                tracing::warn!(kind = T::KIND, name, %cause, "read in part, and left as it is");
                 take(items, object);
             }
             Remainder::LeftOut => {

@@ -3,12 +3,12 @@
 //! Nothing here is staler than a list. How far the cluster has come is asked first, by a quorum read; what is remembered counts
 //! only once a watch has led past that (PROTOCOL O1). Any doubt ends in a list: a version that is no number, one that the server
 //! has forgotten (410) or not reached (a store that was restored, a cluster made anew under its name), an event that cannot be
-//! read, watches that end too early or take too long.
+//! read, watches that end too early or take too long, and a memory that nothing has confirmed for minutes.
 
 use std::{
     fmt::Display,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use api::Resource;
@@ -40,6 +40,8 @@ pub(crate) struct Memory<K> {
 struct Known<K> {
     version: u64,
     objects: K,
+    /// When a quorum read last confirmed the version.
+    confirmed: SystemTime,
 }
 
 impl<K> Default for Memory<K> {
@@ -50,6 +52,10 @@ impl<K> Default for Memory<K> {
         }
     }
 }
+
+/// What was not confirmed for longer is listed anew: a store that was restored meanwhile may have come past the version that is known. Lanes
+/// look at least every five minutes, and nobody restores a store while it is being read.
+const CONFIRMED_WITHIN: Duration = Duration::from_mins(10);
 
 /// Why what is remembered cannot be relied on.
 #[derive(Debug, Error)]
@@ -77,11 +83,14 @@ impl<K: Keep> Memory<K> {
         K::Object: From<T>,
     {
         let mut known = self.known.lock().await;
-        if let Some(mut remembered) = known.take() {
+        let remembered = known.take();
+        if let Some(mut remembered) = remembered.filter(|known| known.is_current(SystemTime::now()))
+        {
             match self.catch_up::<T>(&mut remembered, transport).await {
                 Ok(()) => {
                     self.too_slow.store(0, Ordering::Relaxed);
                     transport.note(false);
+                    remembered.confirmed = SystemTime::now();
                     let objects = remembered.objects.all();
                     *known = Some(remembered);
                     return Ok(objects);
@@ -108,6 +117,7 @@ impl<K: Keep> Memory<K> {
             *known = Some(Known {
                 version,
                 objects: listed.objects,
+                confirmed: SystemTime::now(),
             });
         }
         Ok(objects)
@@ -190,6 +200,14 @@ impl<K: Keep> Collected<K> {
     }
 }
 
+impl<K> Known<K> {
+    /// Whether it was confirmed lately; a clock that was set back says nothing.
+    fn is_current(&self, now: SystemTime) -> bool {
+        let age = now.duration_since(self.confirmed);
+        age.is_ok_and(|age| age < CONFIRMED_WITHIN)
+    }
+}
+
 impl<K: Keep> Known<K> {
     /// Takes in one line of a watch.
     fn learn<T>(&mut self, line: &str) -> Result<(), Doubt>
@@ -251,4 +269,22 @@ fn key<T: Resource>(object: &T) -> Key {
 fn version<T: Resource>(object: &T) -> String {
     let version = object.metadata().resource_version.clone();
     version.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_was_not_confirmed_for_minutes_is_not_relied_on() {
+        let confirmed = SystemTime::UNIX_EPOCH + Duration::from_hours(1);
+        let known = Known {
+            version: 7,
+            objects: (),
+            confirmed,
+        };
+        assert!(known.is_current(confirmed + Duration::from_mins(9)));
+        assert!(!known.is_current(confirmed + Duration::from_mins(10)));
+        assert!(!known.is_current(confirmed - Duration::from_secs(1)));
+    }
 }

@@ -1,9 +1,9 @@
 //! Objects that cannot be read as they are: whatever is decided about their surroundings must know that they exist.
 //!
-//! A pod or node is made of those of its fields that can be read, and marked as one that must not be disrupted: a node with such
-//! a pod is neither empty nor drained, and such a node is there and takes no pods. NodeClaims have no such form: without
-//! their status they would look like ones to launch, so a list with one that cannot be read is an error. Objects of other kinds
-//! end nothing by being absent, and are left out.
+//! A pod, node or NodeClaim is made of those of its fields that can be read. A pod or node is marked as one that must not be disrupted:
+//! a node with such a pod is neither empty nor drained, and such a node is there and takes no pods. A NodeClaim is shown as one of a
+//! NodeClass of nobody, which is neither launched nor registered nor ended here, and counts for the limits of its NodePool. Objects of
+//! other kinds end nothing by being absent, and are left out.
 
 use api::{Resource, UnreadableItem, names::annotation};
 use serde_json::{Map, Value, json};
@@ -20,13 +20,18 @@ pub(crate) fn remainder<T: Resource>(item: &UnreadableItem) -> Remainder<T> {
     let marks: &[(&str, &str, Value)] = match T::KIND {
         "Pod" => &[],
         "Node" => &[("spec", "unschedulable", Value::Bool(true))],
-        "NodeClaim" => return Remainder::Missing,
+        "NodeClaim" => &[("spec", "nodeClassRef", class_of_nobody())],
         _ => return Remainder::LeftOut,
     };
     match readable_part(item, marks) {
         Some(object) => Remainder::StandIn(object),
         None => Remainder::Missing,
     }
+}
+
+/// A reference that no NodeClass answers to.
+fn class_of_nobody() -> Value {
+    json!({"group": "", "kind": "", "name": ""})
 }
 
 /// An object of all fields that can be read; `None` if not even its name can.
@@ -77,6 +82,13 @@ fn read<T: Resource>(part: &Map<String, Value>) -> Option<T> {
     // Fields that every object of these kinds has.
     for section in ["metadata", "spec", "status"] {
         whole.entry(section).or_insert_with(|| json!({}));
+    }
+    if T::KIND == "NodeClaim"
+        && let Some(spec) = whole.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        spec.entry("requirements").or_insert_with(|| json!([]));
+        spec.entry("nodeClassRef").or_insert_with(class_of_nobody);
+        spec.entry("expireAfter").or_insert_with(|| json!("Never"));
     }
     serde_json::from_value(Value::Object(whole)).ok()
 }

@@ -129,7 +129,15 @@ impl Transport {
             .send(Method::GET, &path.0, None, "", &format!("get {what}"), what)
             .await
         {
-            Ok(text) => decode(&text, &format!("get {what}")).map(Some),
+            Ok(text) => match serde_json::from_str(&text) {
+                Ok(object) => Ok(Some(object)),
+                // An object, if not one that is known here.
+                Err(error) if error.is_data() => Err(ClusterError::Invalid {
+                    what: what.to_owned(),
+                    message: format!("it cannot be read: {error}"),
+                }),
+                Err(error) => Err(unreadable(&error, &format!("get {what}"))),
+            },
             Err(ClusterError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         }
