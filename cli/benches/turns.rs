@@ -303,7 +303,11 @@ impl Bench {
         let took = started.elapsed();
         match &report.outcome {
             Outcome::Done => Ok((took, report)),
-            Outcome::Held | Outcome::Unregistered | Outcome::Postponed(_) | Outcome::Failed(_) => {
+            Outcome::Held
+            | Outcome::Unregistered
+            | Outcome::Elsewhere(_)
+            | Outcome::Postponed(_)
+            | Outcome::Failed(_) => {
                 bail!("{lane}: {:?}", report.outcome)
             }
         }

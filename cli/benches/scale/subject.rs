@@ -229,6 +229,7 @@ impl Subject {
             Outcome::Done => Ok(report),
             outcome @ (Outcome::Held
             | Outcome::Unregistered
+            | Outcome::Elsewhere(_)
             | Outcome::Postponed(_)
             | Outcome::Failed(_)) => {
                 bail!("{lane}: {outcome:?}")

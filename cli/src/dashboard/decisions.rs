@@ -23,7 +23,11 @@ pub(crate) fn of_report(report: &Report) -> Vec<Decision> {
     });
     let failed = match &report.outcome {
         Outcome::Failed(error) => Some(error),
-        Outcome::Done | Outcome::Held | Outcome::Unregistered | Outcome::Postponed(_) => None,
+        Outcome::Done
+        | Outcome::Held
+        | Outcome::Unregistered
+        | Outcome::Elsewhere(_)
+        | Outcome::Postponed(_) => None,
     };
     let lane = report.lane.as_str();
     let lines = report.failed.iter().chain(&report.refused);

@@ -110,7 +110,11 @@ impl Audience {
         }
         let failed = match &report.outcome {
             Outcome::Failed(error) => Some(error),
-            Outcome::Done | Outcome::Held | Outcome::Unregistered | Outcome::Postponed(_) => None,
+            Outcome::Done
+            | Outcome::Held
+            | Outcome::Unregistered
+            | Outcome::Elsewhere(_)
+            | Outcome::Postponed(_) => None,
         };
         let troubles = report.failed.iter().chain(&report.refused);
         let troubles = troubles.map(|line| &line.text).chain(&report.problems);

@@ -110,7 +110,7 @@ fn parts(report: &Report) -> [(&'static str, &[Line]); 11] {
 
 fn troubles(report: &Report, text: &mut String) {
     match &report.outcome {
-        Outcome::Done | Outcome::Held | Outcome::Unregistered => {}
+        Outcome::Done | Outcome::Held | Outcome::Unregistered | Outcome::Elsewhere(_) => {}
         Outcome::Postponed(why) => {
             let _ = writeln!(text, "  postponed {why}");
         }

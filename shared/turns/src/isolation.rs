@@ -43,7 +43,6 @@ impl TurnError {
                 | LedgerError::Unavailable { .. },
             )
             | Self::Entry { .. }
-            | Self::Elsewhere { .. }
             | Self::Late { .. }
             | Self::Queue(_)
             | Self::Registry(_) => false,

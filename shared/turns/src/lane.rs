@@ -92,11 +92,17 @@ pub async fn woken(
     };
     let reach = reach::of(&meta);
     if reach != world.reach {
-        return Err(TurnError::Elsewhere {
-            cluster: cluster.clone(),
-            reach: reach.to_owned(),
-            ours: world.reach.clone(),
-        });
+        // The functions of its reach are woken by their own sweep: a wake that came again would find nothing else.
+        let elsewhere = format!(
+            "cluster {cluster} has the reach {reach}, but this function serves {}: its relay must be given the queues of its own reach",
+            world.reach
+        );
+        let report = Report {
+            outcome: Outcome::Elsewhere(elsewhere),
+            ..Report::new(cluster, lane, id, now)
+        };
+        report.log();
+        return Ok(report);
     }
     let lease = Lease {
         owner: id.clone(),
@@ -155,7 +161,11 @@ pub async fn woken(
     } = done;
     let error = match &report.outcome {
         Outcome::Failed(error) => Some(error.clone()),
-        Outcome::Done | Outcome::Held | Outcome::Unregistered | Outcome::Postponed(_) => None,
+        Outcome::Done
+        | Outcome::Held
+        | Outcome::Unregistered
+        | Outcome::Elsewhere(_)
+        | Outcome::Postponed(_) => None,
     };
     let now = world.clock.now();
     let end = LaneEnd {

@@ -3,7 +3,7 @@
 
 use model::{InstanceId, InterruptionKind, Lane, launch::Instance};
 use stories::{Relay, Rig, all_bound, secs};
-use turns::{InterruptionReport, SweepReport, TurnError, World};
+use turns::{InterruptionReport, Outcome, SweepReport, World};
 
 const REACH: &str = "vpc:vpc-1";
 
@@ -82,22 +82,30 @@ async fn prices_and_the_registry_are_read_outside_vpcs_only() {
 }
 
 #[tokio::test]
-async fn a_wake_for_a_cluster_of_another_reach_is_refused_and_the_remedy_named() {
+async fn wake_for_a_cluster_of_another_reach_is_done_without_a_turn_and_the_remedy_named() {
     let mut rig = behind_a_vpc().await;
     let outside = rig.world.clone();
     sweep(&mut rig, &outside).await;
     let (turn, deadline) = (rig.next_turn(), rig.deadline(Lane::Provisioner));
-    let refused = turns::run(
+    let lanes = |rig: &Rig| {
+        let rows = |world: &mut fakes::World| world.ledger.of(&Rig::cluster()).lanes.clone();
+        rig.sim.with(rows)
+    };
+    let before = lanes(&rig);
+    let report = turns::run(
         &outside,
         &Rig::cluster(),
         Lane::Provisioner,
         &turn,
         deadline,
     )
-    .await;
-    let error = refused.unwrap_err();
-    assert!(matches!(error, TurnError::Elsewhere { .. }), "{error:?}");
-    assert!(error.to_string().contains("queues of its own reach"));
+    .await
+    .unwrap();
+    let Outcome::Elsewhere(why) = &report.outcome else {
+        panic!("{report:?}")
+    };
+    assert!(why.contains("queues of its own reach"));
+    assert!(lanes(&rig) == before, "no lane is taken");
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ pub(crate) fn publish_troubles(world: &World, report: &Report) {
     let (failed, postponed) = match report.outcome {
         Outcome::Failed(_) => (1, 0),
         Outcome::Postponed(_) => (0, 1),
-        Outcome::Done | Outcome::Held | Outcome::Unregistered => (0, 0),
+        Outcome::Done | Outcome::Held | Outcome::Unregistered | Outcome::Elsewhere(_) => (0, 0),
     };
     let counts = [
         ("whittle_turn_errors_total", failed),
