@@ -71,9 +71,15 @@ impl Limits {
         names.zip(self.left.iter().copied())
     }
 
+    /// What a limit on the number of nodes leaves, if there is one.
+    pub(crate) fn nodes_left(&self) -> Option<i64> {
+        let mut limits = self.iter();
+        limits.find_map(|(name, left)| (name == NODES).then_some(left))
+    }
+
     /// The limit on the number of nodes is used up.
     pub(crate) fn has_no_node_left(&self) -> bool {
-        self.iter().any(|(name, left)| name == NODES && left <= 0)
+        self.nodes_left().is_some_and(|left| left <= 0)
     }
 
     /// Takes away the types that would exceed a limit.

@@ -3,18 +3,16 @@
 //! One round buys nodes until every pod has a place, each time the node whose pods are worth most for its price. What a
 //! round paid for an item is what it is worth in the next one, so that pods that were dear choose first.
 
+mod fill;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap},
 };
 
-use crate::{
-    amounts,
-    repack::{
-        items::Item,
-        offers::{Offer, Offers},
-    },
-    topology::GroupId,
+use crate::repack::{
+    items::Item,
+    offers::{Offer, Offers},
 };
 
 #[derive(Default)]
@@ -23,6 +21,12 @@ pub(crate) struct Plan {
     pub(crate) nodes: Vec<(Node, i64)>,
     /// Upkeep included.
     pub(crate) cost: i64,
+}
+
+impl Plan {
+    fn number(&self) -> i64 {
+        self.nodes.iter().map(|(_, times)| times).sum()
+    }
 }
 
 /// What goes on a node: items by index with how many of each, in the order in which they were taken.
@@ -52,21 +56,47 @@ struct Draft {
     hope: i64,
 }
 
-/// Worth for a price.
-fn value(worth: i64, price: i64) -> i64 {
-    worth.saturating_mul(SCALE) / price.max(1)
+/// The pods that have no place yet.
+struct Left<'m> {
+    offers: &'m Offers,
+    /// Per item.
+    numbers: Vec<i64>,
+    pods: i64,
+    /// Those of each kind together.
+    worth: BTreeMap<u128, i64>,
+}
+
+impl Left<'_> {
+    fn take(&mut self, node: &Node, times: i64, market: &Market<'_, '_>) {
+        for (item, number) in &node.items {
+            let taken = number * times;
+            if let Some(left) = self.numbers.get_mut(*item) {
+                *left -= taken;
+            }
+            self.pods -= taken;
+            let kind = self.offers.kinds.get(*item);
+            if let Some(worth) = kind.and_then(|kind| self.worth.get_mut(kind)) {
+                *worth = worth.saturating_sub(market.worth(*item).saturating_mul(taken));
+            }
+        }
+    }
+
+    /// No node of this offer is worth more.
+    fn worth_on(&self, offer: &Offer) -> i64 {
+        let worth = self.worth.iter();
+        let usable = worth.filter(|(kind, _)| *kind & offer.kinds != 0);
+        usable.fold(0, |sum, (_, worth)| sum.saturating_add(*worth))
+    }
 }
 
 const ROUNDS_MAX: usize = 12;
 /// A round that saves less than this part is idle; after so many, prices have settled.
 const WORTHWHILE: i64 = 1_000;
 const IDLE_ROUNDS: i32 = 3;
-/// Items compared at a time while a node is filled; the others wait until one of these is used up or does not fit.
-const WINDOW: usize = 48;
 /// Offers looked at for each node.
 const LOOKS: usize = 24;
-/// Of what fits, this part is taken before comparing again.
-const PORTION: i64 = 2;
+/// Up to so many nodes are planned with both kinds of hopes: of more, the last ones matter little.
+const FEW_NODES: i64 = 64;
 /// Fixed point of ratios.
 const SCALE: i64 = 1 << 16;
 
@@ -90,13 +120,43 @@ impl Work {
 
 /// The cheapest plan of all rounds; `None` if there is none or no time for one.
 pub(crate) fn cheapest(items: &[Item<'_>], offers: &Offers, work: &mut Work) -> Option<Plan> {
+    let best = cheapest_of_rounds(items, offers, Hopes::Full, work);
+    let is_small = best.as_ref().is_none_or(|best| best.number() <= FEW_NODES);
+    let other = match is_small {
+        true => cheapest_of_rounds(items, offers, Hopes::WithWhatIsLeft, work),
+        false => None,
+    };
+    let plans = [best, other].into_iter().flatten();
+    plans.min_by_key(|plan| plan.cost)
+}
+
+/// The most that an offer may be worth before a node is made of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hopes {
+    /// As worth as a full node. Large offers come first, and shrink to what is left: small ones may never be looked at.
+    Full,
+    /// No more than all pods that are left. Nodes that are good for their price come first, and the last ones may be dear.
+    WithWhatIsLeft,
+}
+
+fn cheapest_of_rounds(
+    items: &[Item<'_>],
+    offers: &Offers,
+    hopes: Hopes,
+    work: &mut Work,
+) -> Option<Plan> {
     let mut market = Market::new(items, offers, work)?;
+    market.hopes = hopes;
     let mut best: Option<Plan> = None;
     let mut idle = 0;
     for _ in 0..ROUNDS_MAX {
         let Some(plan) = market.round(work) else {
             break;
         };
+        if plan.number() > offers.nodes_max {
+            market.raise_fee();
+            continue;
+        }
         market.learn(&plan);
         let known = best.as_ref().map_or(i64::MAX, |best| best.cost);
         idle += i32::from(plan.cost > known - known / WORTHWHILE);
@@ -118,6 +178,9 @@ struct Market<'m, 'a> {
     numbers: Vec<i64>,
     /// Per resource, how many low bits do not matter when worth is compared.
     coarse: Vec<u32>,
+    /// What each node counts as costing besides, for larger ones to be bought where their number is limited.
+    fee: i64,
+    hopes: Hopes,
 }
 
 /// Amounts of this many bits times any price stay within an `i64`.
@@ -140,6 +203,8 @@ impl<'m, 'a> Market<'m, 'a> {
                 .map(|item| i64::try_from(item.pods.len()).unwrap_or(i64::MAX))
                 .collect(),
             coarse: coarse.collect(),
+            fee: 0,
+            hopes: Hopes::Full,
         };
         work.spend(items.len() + offers.all.len())?;
         market.worth = market.least_worth();
@@ -180,10 +245,34 @@ impl<'m, 'a> Market<'m, 'a> {
         self.items.get(item).map_or(&[], |item| &item.wanted)
     }
 
+    /// Worth for a price.
+    fn value(&self, worth: i64, price: i64) -> i64 {
+        worth.saturating_mul(SCALE) / price.saturating_add(self.fee).max(1)
+    }
+
+    fn raise_fee(&mut self) {
+        let least = self.offers.all.first().map_or(1, |offer| offer.price);
+        self.fee = self.fee.saturating_mul(2).max(least);
+    }
+
+    fn all_left(&self) -> Left<'m> {
+        let mut worth: BTreeMap<u128, i64> = BTreeMap::new();
+        for (at, number) in self.numbers.iter().enumerate() {
+            let kind = self.offers.kinds.get(at).copied().unwrap_or(0);
+            let known = worth.entry(kind).or_default();
+            *known = known.saturating_add(self.worth(at).saturating_mul(*number));
+        }
+        Left {
+            offers: self.offers,
+            pods: self.numbers.iter().sum(),
+            numbers: self.numbers.clone(),
+            worth,
+        }
+    }
+
     fn round(&self, work: &mut Work) -> Option<Plan> {
         let mut plan = Plan::default();
-        let mut left = self.numbers.clone();
-        let mut unplaced: i64 = left.iter().sum();
+        let mut left = self.all_left();
         let mut drafts: Vec<Draft> = self.drafts(work)?;
         // What is left only shrinks, so what an offer was good for is at least what it is good for now.
         let mut hopes: BinaryHeap<(i64, Reverse<usize>)> = drafts
@@ -191,7 +280,7 @@ impl<'m, 'a> Market<'m, 'a> {
             .enumerate()
             .map(|(at, draft)| (draft.hope, Reverse(at)))
             .collect();
-        while unplaced > 0 {
+        while left.pods > 0 {
             let mut looked_at = Vec::with_capacity(LOOKS);
             let mut best: Option<(i64, Reverse<usize>)> = None;
             while looked_at.len() < LOOKS
@@ -202,8 +291,17 @@ impl<'m, 'a> Market<'m, 'a> {
                     break;
                 }
                 let (offer, draft) = (self.offers.all.get(at)?, drafts.get_mut(at)?);
-                if draft.node.times(&left) == 0 {
-                    self.draft(offer, draft, &left, work)?;
+                if draft.node.times(&left.numbers) == 0 {
+                    let most = match self.hopes {
+                        Hopes::Full => hope,
+                        Hopes::WithWhatIsLeft => self.value(left.worth_on(offer), offer.price),
+                    };
+                    if most < hope {
+                        work.spend(1)?;
+                        hopes.push((most, Reverse(at)));
+                        continue;
+                    }
+                    self.draft(offer, draft, &left.numbers, work)?;
                 }
                 if draft.hope > 0 {
                     looked_at.push((draft.hope, Reverse(at)));
@@ -212,13 +310,8 @@ impl<'m, 'a> Market<'m, 'a> {
             }
             let (_, Reverse(at)) = best?;
             let node = &drafts.get(at)?.node;
-            let times = node.times(&left);
-            for (item, number) in &node.items {
-                if let Some(left) = left.get_mut(*item) {
-                    *left -= number * times;
-                }
-                unplaced -= number * times;
-            }
+            let times = node.times(&left.numbers);
+            left.take(node, times, self);
             plan.cost = plan.cost.saturating_add(node.price.saturating_mul(times));
             plan.nodes.push((node.clone(), times));
             hopes.extend(looked_at);
@@ -253,141 +346,11 @@ impl<'m, 'a> Market<'m, 'a> {
                 .filter(|((_, rate), _)| **rate < i64::MAX)
                 .map(|((room, rate), low)| (room >> low).saturating_mul(*rate) / SCALE);
             Draft {
-                hope: value(full.min().unwrap_or(i64::MAX), offer.price),
+                hope: self.value(full.min().unwrap_or(i64::MAX), offer.price),
                 ..Draft::default()
             }
         });
         Some(drafts.collect())
-    }
-
-    /// Fills an offer with what is left, and takes the cheapest offer that holds as much.
-    fn draft(&self, offer: &Offer, draft: &mut Draft, left: &[i64], work: &mut Work) -> Option<()> {
-        let order = match &mut draft.order {
-            Some(known) => known,
-            unknown => unknown.insert(self.order(offer, work)?),
-        };
-        let mut node = self.filled(offer, order, left, work)?;
-        let mut total = vec![0; offer.room.len()];
-        for (item, number) in &node.items {
-            for (total, wanted) in total.iter_mut().zip(self.requests(*item)) {
-                *total += wanted * number;
-            }
-        }
-        let holds = |offer: &&Offer| {
-            amounts::fits(&total, &offer.room)
-                && node.items.iter().all(|(item, _)| self.usable(*item, offer))
-        };
-        let cheapest = self.offers.all.iter().find(holds);
-        node.price = cheapest.unwrap_or(offer).price;
-        draft.hope = value(node.worth, node.price);
-        draft.node = node;
-        Some(())
-    }
-
-    /// The items that fit an offer, those worth most for the room they take first.
-    fn order(&self, offer: &Offer, work: &mut Work) -> Option<Vec<usize>> {
-        work.spend(self.items.len())?;
-        let fitting = (0..self.items.len()).filter(|item| {
-            self.usable(*item, offer) && amounts::copies(self.requests(*item), &offer.room) > 0
-        });
-        let mut order: Vec<usize> = fitting.collect();
-        order.sort_by_cached_key(|item| (Reverse(self.density(*item, &offer.room)), *item));
-        Some(order)
-    }
-
-    /// What `room` would be worth, filled with this item only.
-    fn density(&self, item: usize, room: &[i64]) -> i64 {
-        let worth = self.worth(item);
-        let dimensions = self.requests(item).iter().zip(room).zip(&self.coarse);
-        let full =
-            dimensions
-                .filter(|((wanted, _), _)| **wanted > 0)
-                .map(|((wanted, room), low)| {
-                    worth.saturating_mul(room >> low) / (wanted >> low).max(1)
-                });
-        full.min().unwrap_or(i64::MAX)
-    }
-
-    /// A node filled with what is left, always with the item worth most for the room that remains.
-    fn filled(
-        &self,
-        offer: &Offer,
-        order: &[usize],
-        left: &[i64],
-        work: &mut Work,
-    ) -> Option<Node> {
-        let mut node = Node::default();
-        let mut hosted: BTreeMap<GroupId, i64> = BTreeMap::new();
-        let mut room = offer.room.to_vec();
-        let available = order
-            .iter()
-            .map(|item| (*item, left.get(*item).copied().unwrap_or(0)));
-        let mut waiting = available.filter(|(_, left)| *left > 0);
-        let mut window: Vec<(usize, i64)> = Vec::with_capacity(WINDOW);
-        loop {
-            let free = WINDOW - window.len();
-            window.extend(waiting.by_ref().take(free));
-            if window.is_empty() {
-                break;
-            }
-            work.spend(window.len())?;
-            let mut best: Option<(i64, Reverse<usize>)> = None;
-            window.retain(|&(item, left)| {
-                let fits = left > 0
-                    && amounts::fits(self.requests(item), &room)
-                    && self.hosting(item, &hosted) > 0;
-                if fits {
-                    best = best.max(Some((self.density(item, &room), Reverse(item))));
-                }
-                fits
-            });
-            let chosen = best
-                .and_then(|(_, Reverse(item))| window.iter_mut().find(|(known, _)| *known == item));
-            let Some((item, left)) = chosen else {
-                continue;
-            };
-            let fitting = amounts::copies(self.requests(*item), &room)
-                .min(self.hosting(*item, &hosted))
-                .min(*left);
-            let number = (fitting + PORTION - 1) / PORTION;
-            *left -= number;
-            for (room, wanted) in room.iter_mut().zip(self.requests(*item)) {
-                *room -= wanted * number;
-            }
-            for rule in self
-                .items
-                .get(*item)
-                .into_iter()
-                .flat_map(|item| item.rules.iter())
-            {
-                if rule.counts {
-                    *hosted.entry(rule.group).or_default() += number;
-                }
-            }
-            node.worth = node
-                .worth
-                .saturating_add(self.worth(*item).saturating_mul(number));
-            match node.items.iter_mut().find(|(known, _)| known == item) {
-                Some((_, known)) => *known += number,
-                None => node.items.push((*item, number)),
-            }
-        }
-        Some(node)
-    }
-
-    /// How many pods of an item host rules still admit.
-    fn hosting(&self, item: usize, hosted: &BTreeMap<GroupId, i64>) -> i64 {
-        let rules = self.items.get(item).map_or(&[][..], |item| &item.rules);
-        let admitted = rules.iter().filter_map(|rule| {
-            let known = hosted.get(&rule.group).copied().unwrap_or(0);
-            let more = rule.most? - known + 1;
-            Some(if rule.counts || more <= 0 {
-                more
-            } else {
-                i64::MAX
-            })
-        });
-        admitted.min().unwrap_or(i64::MAX)
     }
 
     /// Makes each item worth what its nodes cost, shared out by what their pods were worth.

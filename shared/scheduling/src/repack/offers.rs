@@ -18,6 +18,8 @@ pub(crate) struct Offers {
     pub(crate) all: Vec<Offer>,
     /// Per item, its bit among the kinds.
     pub(crate) kinds: Vec<u128>,
+    /// At most so many nodes may be bought.
+    pub(crate) nodes_max: i64,
 }
 
 pub(crate) struct Offer {
@@ -50,6 +52,7 @@ impl Offers {
         let catalog = catalogs.get_mut(mould.catalog)?;
         let mut rows = mould.base.clone();
         mould.limits.keep_within(&mut rows);
+        let nodes_max = mould.limits.nodes_left().unwrap_or(i64::MAX);
         let mut sets: Vec<SetId> = movable
             .items
             .iter()
@@ -117,6 +120,7 @@ impl Offers {
         Some(Self {
             all: undominated(offers.collect()),
             kinds,
+            nodes_max,
         })
     }
 }

@@ -5,11 +5,12 @@ use model::{pod::Pod, snapshot::PreferencePolicy};
 use super::*;
 use crate::{
     algebra::Algebra,
+    amounts,
     repack::{items::HostRule, offers::Offer},
     shape::{Core, Sets, VolumeNeeds},
     spec::Spec,
     tolerance::Tolerance,
-    topology::{Member, classes::ClassId},
+    topology::{GroupId, Member, classes::ClassId},
 };
 
 const RULE: GroupId = GroupId(0);
@@ -48,6 +49,7 @@ fn offers(items: usize, all: &[(i64, [i64; 2])]) -> Offers {
     Offers {
         all: all.collect(),
         kinds: vec![1; items],
+        nodes_max: i64::MAX,
     }
 }
 
@@ -104,6 +106,43 @@ fn pods_that_a_host_rule_counts_do_not_share_a_node_beyond_it() {
     assert_eq!((nodes, plan.cost), (vec![(&[(0, 2)][..], 3)], 30));
 }
 
+/// Prices at which a full large node is the best that could be bought, and a small one is the best for few pods.
+fn sizes() -> Offers {
+    let larger = (1..=30).map(|size| (100 + 10 * size, [8 * size, 8 * size]));
+    let all = [(40, [2, 2]), (60, [4, 4])].into_iter().chain(larger);
+    offers(1, &all.collect::<Vec<_>>())
+}
+
+#[test]
+fn small_offers_are_looked_at_though_many_larger_ones_hope_for_more_pods() {
+    let pod = Pod::default();
+    let items = [item(&pod, 4, &[1, 1], &[])];
+    let plan = cheapest(&items, &sizes(), &mut plenty()).unwrap();
+    assert_eq!((plan.nodes.len(), plan.cost), (1, 60));
+    let items = [item(&pod, 5, &[1, 1], &[])];
+    let plan = cheapest(&items, &sizes(), &mut plenty()).unwrap();
+    assert_eq!((plan.nodes.len(), plan.cost), (2, 100));
+}
+
+#[test]
+fn fewer_and_larger_nodes_are_bought_where_their_number_is_limited() {
+    let pod = Pod::default();
+    let items = [item(&pod, 9, &[1, 1], &[])];
+    let limited = |nodes_max| {
+        let all = [(10, [2, 2]), (21, [4, 4]), (33, [6, 6]), (60, [9, 9])];
+        let offers = Offers {
+            nodes_max,
+            ..offers(1, &all)
+        };
+        let plan = cheapest(&items, &offers, &mut plenty());
+        plan.map(|plan| plan.cost)
+    };
+    assert_eq!(limited(i64::MAX), Some(50));
+    assert_eq!(limited(3), Some(53));
+    assert_eq!(limited(1), Some(60));
+    assert_eq!(limited(0), None);
+}
+
 /// Large amounts are compared by their upper bits.
 const LARGE: i64 = 1 << 28;
 
@@ -148,7 +187,7 @@ fn an_offer_may_be_worth_what_fills_its_scarcest_resource() {
         let mut market = Market::new(&items, &offers, &mut plenty()).unwrap();
         market.worth = vec![WORTH];
         let drafts = market.drafts(&mut plenty()).unwrap();
-        assert_eq!(drafts[0].hope, value(times * WORTH, 800), "{room:?}");
+        assert_eq!(drafts[0].hope, market.value(times * WORTH, 800), "{room:?}");
     }
 }
 
@@ -184,7 +223,7 @@ fn rounds_end_once_three_have_saved_nothing() {
     let market = Market::new(&items, &offers, &mut plenty()).unwrap();
     let first = spent(&|work| drop(Market::new(&items, &offers, work)));
     let round = spent(&|work| drop(market.round(work)));
-    let all = spent(&|work| drop(cheapest(&items, &offers, work)));
+    let all = spent(&|work| drop(cheapest_of_rounds(&items, &offers, Hopes::Full, work)));
     assert_eq!(all, first + 4 * round);
 }
 
