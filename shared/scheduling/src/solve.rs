@@ -2,22 +2,18 @@
 //! (spec/scheduling §13).
 
 mod homes;
+mod queue;
 mod shapes;
 mod together;
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, VecDeque},
     rc::Rc,
 };
 
-use model::{
-    pod::Pod,
-    requirement::Requirements,
-    resources::{CPU, MEMORY},
-};
+use model::requirement::Requirements;
 
-use self::homes::BLOCK;
+use self::{homes::BLOCK, queue::rank};
 use crate::{
     claim::Claim,
     input::Input,
@@ -25,7 +21,7 @@ use crate::{
     on_offer::OnOffer,
     setup::Setup,
     shape::{Core, Failure, Identity, Search, ShapeId},
-    strategy::{CountedAs, Domains, Peers, Strategy},
+    strategy::{CountedAs, Domains, Peers, Queue, Strategy},
     world::World,
 };
 
@@ -113,6 +109,11 @@ impl<'a> Solver<'a> {
         }
         let input = Rc::clone(&self.world.input);
         pods.sort_by_cached_key(|at| input.pods.get(*at).map(|pod| rank(pod)));
+        if self.strategy.queue == Queue::ConfinedFirst {
+            let confined = self.confined_shapes(waiting.keys().copied());
+            let domains = |pod: &usize| confined.get(shapes.get(*pod)?).copied();
+            pods.sort_by_key(|pod| domains(pod).unwrap_or(usize::MAX));
+        }
         let mut failed: BTreeMap<usize, (ShapeId, Failure)> = BTreeMap::new();
         // Each pod with how long the queue was when it was put back: a full round without success ends the search.
         let mut queue: VecDeque<(usize, ShapeId, usize)> = VecDeque::new();
@@ -224,15 +225,4 @@ fn attempts_max(pods: usize) -> usize {
     const PER_POD: usize = 64;
     const FEW_PODS: usize = 2_000;
     pods.max(FEW_PODS).saturating_mul(PER_POD)
-}
-
-/// Large pods first; then the oldest.
-fn rank<'a>(pod: &'a Pod) -> impl Ord + use<'a> {
-    (
-        Reverse(pod.requests.get(CPU)),
-        Reverse(pod.requests.get(MEMORY)),
-        pod.created_at,
-        &pod.uid,
-        &pod.key,
-    )
 }

@@ -1,144 +1,42 @@
 //! Choices that no rule decides. Where upstream leaves them to chance, a small question that leaves pods without a place is
 //! answered again the other way; under [`Optimize::Cost`] it is answered in several ways and the cheapest answer is taken.
 
+mod ways;
+
 use std::collections::BTreeSet;
 
 use model::{
-    NanosPerHour,
-    pod::{Pod, TopologySpread, WhenUnsatisfiable},
+    NanosPerHour, labels,
+    pod::{TopologySpread, WhenUnsatisfiable},
     snapshot::Optimize,
 };
 
 use crate::{
     guided::Destination,
     input::{Effort, Input, Pool},
-    outcome::{self, Answer},
+    outcome::{self, Answer, Unplaced},
+    reason::Reason,
     repack::repack,
     setup::Setup,
     solve::Solver,
     spec::FULL_WEIGHT,
 };
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Strategy {
-    pub(crate) order: Order,
-    pub(crate) ties: Ties,
-    pub(crate) counted_as: CountedAs,
-    pub(crate) pools: Pools,
-    pub(crate) domains: Domains,
-    pub(crate) hosts: Hosts,
-    pub(crate) peers: Peers,
-}
-
-/// Where the first of several pods goes that have to be near each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Peers {
-    /// Wherever it can be itself.
-    #[default]
-    Anywhere,
-    /// Where all of them can be.
-    Together,
-}
-
-/// Whether pods that prefer to be on other nodes than their kind look for that at all: each of them may need a node more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Hosts {
-    #[default]
-    AsPreferred,
-    Shared,
-}
-
-/// Which domains spreads are held to besides those of nodes that exist.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Domains {
-    /// As the question asks for where a spread is preferred, as upstream where it must be met.
-    #[default]
-    Asked,
-    /// As upstream: whoever prefers to be spread over one in which nothing can be bought gives up a preference for it.
-    Named,
-    /// As the question asks for, also where a spread must be met.
-    OnOffer,
-}
-
-/// Which claim in flight is tried first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// As upstream.
-    #[default]
-    EmptiestFirst,
-    OldestFirst,
-}
-
-/// Which of several equally empty domains is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Ties {
-    #[default]
-    Cheapest,
-    FirstByName,
-}
-
-/// Which of several NodePools of the same weight makes a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Pools {
-    /// The one whose node is the cheapest for the pod that it is made for.
-    #[default]
-    CheapestNode,
-    /// The one where a pod costs least on a node that is full of such pods.
-    CheapestShare,
-    /// The first that can, in upstream's order.
-    ByName,
-}
-
-/// Which of its types a new node counts as against its NodePool's limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum CountedAs {
-    /// The largest that it might become, as upstream.
-    #[default]
-    Largest,
-    /// The cheapest, where the largest ones leave too little for others.
-    Cheapest,
-    /// The one that takes the least of what limits leave, where the cheapest ones leave too little.
-    Smallest,
-}
-
-/// All ways to answer. Filling the oldest claim first leaves fuller nodes, so it comes first where cost decides.
-const WAYS: [Strategy; 4] = [
-    OLDEST_FIRST,
-    EMPTIEST_FIRST,
-    Strategy {
-        ties: Ties::FirstByName,
-        ..OLDEST_FIRST
-    },
-    Strategy {
-        ties: Ties::FirstByName,
-        ..EMPTIEST_FIRST
-    },
-];
-
-const OLDEST_FIRST: Strategy = Strategy {
-    order: Order::OldestFirst,
-    ties: Ties::Cheapest,
-    counted_as: CountedAs::Largest,
-    pools: Pools::CheapestShare,
-    domains: Domains::Asked,
-    hosts: Hosts::AsPreferred,
-    peers: Peers::Anywhere,
+pub(crate) use self::ways::{
+    CountedAs, Domains, Hosts, Order, Peers, Pools, Queue, Strategy, Ties,
 };
-
-const EMPTIEST_FIRST: Strategy = Strategy {
-    order: Order::EmptiestFirst,
-    pools: Pools::CheapestNode,
-    ..OLDEST_FIRST
-};
+use self::ways::{EMPTIEST_FIRST, OLDEST_FIRST, SPARING, WAYS};
 
 /// Up to so many pods, all ways are compared for cost; up to [`COMPARED_PODS_MAX`], the two orders, and the other ways are
-/// tried only if pods are left without a place; beyond, one has to do: a turn must stay quick.
+/// tried only if pods are left without a place; beyond, one has to do, and one more where limits leave pods without a place: a turn
+/// must stay quick.
 const FEW_PODS: usize = 250;
 const COMPARED_PODS_MAX: usize = 1_000;
 
 /// Spreads that must be met count the domains that upstream counts, and pods that have to be near each other begin wherever the
 /// first of them can be. Where that leaves pods waiting, spreads count the domains in which a node could be bought, as Kubernetes'
-/// scheduler will, and pods begin where all of them can be, if more pods have a place then.
+/// scheduler will, pods begin where all of them can be, and those with the fewest domains to be in come first, if more pods have a
+/// place then.
 pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Answer {
     let mut rules = Strategy::default();
     let mut best = best_under(rules, input, &set_up);
@@ -153,11 +51,18 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
         peers: Peers::Together,
         ..rules
     };
-    let steps: [Step; 2] = [(has_to_spread, over_offers), (has_to_be_near, together)];
+    let confined_first = |rules| Strategy {
+        queue: Queue::ConfinedFirst,
+        ..rules
+    };
+    let steps: [Step; 3] = [
+        (has_to_spread, over_offers),
+        (has_to_be_near, together),
+        (is_kept_out_by_others, confined_first),
+    ];
     for (concerns, changed) in steps {
-        let left = best.unplaced.iter().filter(|left| !left.deferred);
-        let mut left = left.filter_map(|left| input.pods.get(left.pod));
-        if !left.any(|pod| concerns(pod)) {
+        let mut left = best.unplaced.iter().filter(|left| !left.deferred);
+        if !left.any(|left| concerns(input, left)) {
             continue;
         }
         let other = best_under(changed(rules), input, &set_up);
@@ -169,26 +74,37 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
 }
 
 /// Which pods may wait for the rules alone, and the rules under which they would not.
-type Step = (fn(&Pod) -> bool, fn(Strategy) -> Strategy);
+type Step = (fn(&Input<'_>, &Unplaced) -> bool, fn(Strategy) -> Strategy);
 
-fn has_to_spread(pod: &Pod) -> bool {
+fn has_to_spread(input: &Input<'_>, left: &Unplaced) -> bool {
     let hard = |one: &TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
-    pod.topology_spread.iter().any(hard)
+    let pod = input.pods.get(left.pod);
+    pod.is_some_and(|pod| pod.topology_spread.iter().any(hard))
 }
 
-fn has_to_be_near(pod: &Pod) -> bool {
-    !pod.pod_affinity.required.is_empty()
+fn has_to_be_near(input: &Input<'_>, left: &Unplaced) -> bool {
+    let pod = input.pods.get(left.pod);
+    pod.is_some_and(|pod| !pod.pod_affinity.required.is_empty())
 }
 
-/// The best answer in which domains and peers are treated as these rules say.
+/// A host more can always be made, a zone cannot.
+fn is_kept_out_by_others(_: &Input<'_>, left: &Unplaced) -> bool {
+    let mut reasons = left.reasons.iter();
+    reasons.any(|(_, why)| match why {
+        Reason::Topology { key, .. } => key != labels::HOSTNAME,
+        _ => false,
+    })
+}
+
+/// The best answer in which domains, peers and the queue are treated as these rules say.
 fn best_under<'a>(rules: Strategy, input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Answer {
     let for_cost = is_for_cost(input);
     let worth = input.options.preference_worth;
     let pods = input.pods.len();
-    let (domains, peers) = (rules.domains, rules.peers);
     let under = |way| Strategy {
-        domains,
-        peers,
+        domains: rules.domains,
+        peers: rules.peers,
+        queue: rules.queue,
         ..way
     };
     let mut ways = WAYS
@@ -217,9 +133,12 @@ fn best_under<'a>(rules: Strategy, input: &Input<'a>, set_up: impl Fn() -> Setup
         .into_iter()
         .filter(|_| for_cost && shares_weights(input));
     for way in ways.chain(by_name).chain(sparing) {
-        let retry = pods <= COMPARED_PODS_MAX && best.unplaced.iter().any(|left| !left.deferred);
+        let retry = match pods <= COMPARED_PODS_MAX {
+            true => best.unplaced.iter().any(|left| !left.deferred),
+            false => is_first_to_spare(way, first) && best.unplaced.iter().any(waits_for_limit),
+        };
         let few = pods <= FEW_PODS || pods <= COMPARED_PODS_MAX && way.ties == Ties::Cheapest;
-        let compare = for_cost && few && cost(&best) > 0 && way.counted_as == CountedAs::Largest;
+        let compare = for_cost && few && cost(&best) > 0 && way.counted_as != CountedAs::Smallest;
         if retry || compare {
             let other = answer(input, set_up(), way);
             if is_better(&other, &best, for_cost.then_some(worth)) {
@@ -231,6 +150,14 @@ fn best_under<'a>(rules: Strategy, input: &Input<'a>, set_up: impl Fn() -> Setup
         true => no_dearer_than_upstream(best, input, first, &set_up),
         false => best,
     }
+}
+
+fn is_first_to_spare(way: Strategy, first: Strategy) -> bool {
+    way.counted_as == CountedAs::Cheapest && way.order == first.order
+}
+
+fn waits_for_limit(left: &Unplaced) -> bool {
+    left.reasons.iter().any(|(_, why)| why.is_limit())
 }
 
 /// All preferences that can be met together may take a node for each pod. Where upstream gives some up, because it counts domains
@@ -278,26 +205,6 @@ fn shares_weights(input: &Input<'_>) -> bool {
     let alike = |pair: &[Pool<'_>]| matches!(pair, [one, other] if one.weight == other.weight);
     input.options.optimize == Optimize::Cost && pairs.any(alike)
 }
-
-/// Ways that spare limits, tried where some pods have no place otherwise.
-const SPARING: [Strategy; 4] = [
-    Strategy {
-        counted_as: CountedAs::Cheapest,
-        ..OLDEST_FIRST
-    },
-    Strategy {
-        counted_as: CountedAs::Cheapest,
-        ..EMPTIEST_FIRST
-    },
-    Strategy {
-        counted_as: CountedAs::Smallest,
-        ..OLDEST_FIRST
-    },
-    Strategy {
-        counted_as: CountedAs::Smallest,
-        ..EMPTIEST_FIRST
-    },
-];
 
 /// Whether it matters what nodes count as.
 fn is_limited(input: &Input<'_>) -> bool {

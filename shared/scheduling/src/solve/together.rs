@@ -7,6 +7,7 @@ use std::{
 };
 
 use model::{
+    labels,
     requirement::{Requirement, Requirements},
     selector::Operator,
 };
@@ -74,7 +75,7 @@ impl<'a> Solver<'a> {
         companies
     }
 
-    /// The groups, without a pod so far, that pods have to be near to in something larger than a node, with their keys.
+    /// The groups, without a pod so far, that pods have to be near to, with their keys. Pods that have to share a node share its zone.
     fn followed_by(&mut self, shape: ShapeId) -> Vec<(GroupId, Sym)> {
         let Some(core) = self.core_of(shape) else {
             return Vec::new();
@@ -93,16 +94,17 @@ impl<'a> Solver<'a> {
             )
         });
         let groups: Vec<GroupId> = groups.collect();
+        let zone = world.algebra.symbol(labels::ZONE);
         let open = groups.into_iter().filter_map(|id| {
             let group = world.topology.group(id)?;
-            let is_open = !group.by_host && group.is_empty();
-            is_open.then_some((id, group.key))
+            let key = if group.by_host { zone } else { group.key };
+            group.is_empty().then_some((id, key))
         });
         open.collect()
     }
 
     /// The domains in which there is a node that pods of the shape may use, or in which one could be bought for them.
-    fn domains_open_to(&mut self, shape: ShapeId, key: Sym) -> BTreeSet<Sym> {
+    pub(super) fn domains_open_to(&mut self, shape: ShapeId, key: Sym) -> BTreeSet<Sym> {
         let Some(core) = self.core_of(shape) else {
             return BTreeSet::new();
         };
@@ -135,7 +137,7 @@ impl<'a> Solver<'a> {
         found
     }
 
-    fn core_of(&self, shape: ShapeId) -> Option<Rc<Core<'a>>> {
+    pub(super) fn core_of(&self, shape: ShapeId) -> Option<Rc<Core<'a>>> {
         let (core, _) = self.shapes.get(shape.0 as usize)?;
         Some(Rc::clone(core))
     }

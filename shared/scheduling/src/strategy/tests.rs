@@ -154,3 +154,35 @@ fn nothing_is_cheaper_than_nothing() {
     scene.nodes = vec![Machine::new("n", [("cpu", 1_000), ("pods", 10)].into())];
     assert_eq!(ways(&scene, true), 1);
 }
+
+/// Pods of which each takes a node, and a limit of memory that lets as many nodes through if they are small.
+fn limited(pods_and_nodes: usize) -> Scene {
+    let types = vec![kind("small", 2, 4, 10), kind("large", 2, 400, 90)];
+    let mut scene = Scene::new(types, pods("web", pods_and_nodes, 1_500, 0));
+    let nodes = i64::try_from(pods_and_nodes).unwrap();
+    scene.limits = [("memory", (nodes * 4) << 30)].into();
+    scene
+}
+
+#[test]
+fn limits_are_spared_at_any_number_of_pods() {
+    for number in [3, COMPARED_PODS_MAX, COMPARED_PODS_MAX + 1] {
+        let mut scene = limited(number);
+        scene.options.optimize = Optimize::Cost;
+        let answer = scene.solve();
+        assert_eq!(answer.new_nodes.len(), number);
+        assert!(answer.unplaced.is_empty());
+    }
+    let many = COMPARED_PODS_MAX + 1;
+    assert_eq!(ways(&limited(many), true), 2);
+    // Others wait in vain, whatever nodes count as.
+    assert_eq!(ways(&scene(COMPARED_PODS_MAX, 1), true), 1);
+}
+
+#[test]
+fn nodes_that_count_as_the_cheapest_are_compared_where_there_are_limits() {
+    let mut scene = scene(3, 0);
+    scene.limits = [("cpu", 1_000_000)].into();
+    assert_eq!(ways(&scene, true), 6);
+    assert_eq!(ways(&scene, false), 1);
+}
