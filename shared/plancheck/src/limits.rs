@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{
-    Action, Plan, Resources, labels,
+    Action, InstanceType, Plan, Resources, labels,
     node_pool::NodePool,
     plan::Launch,
     resources::{NODES, amount_text},
@@ -72,6 +72,37 @@ fn usage(world: &World<'_>, pool: &NodePool) -> Resources {
         used.add(&one);
     }
     used
+}
+
+/// Limits of a NodePool as far as they leave room for one node more, whatever becomes of the plan.
+pub(crate) struct Room(Option<Resources>);
+
+impl Room {
+    /// Nodes that are on their way may come to more than is known of them: with those there is no room for certain.
+    pub(crate) fn of(world: &World<'_>, pool: &NodePool) -> Self {
+        if pool.limits.0.is_empty() {
+            return Self(None);
+        }
+        let mut left = pool.limits.clone();
+        let machines = world.machines.iter();
+        for machine in machines.filter(|machine| machine.node_pool() == Some(pool.name.as_str())) {
+            left.subtract(&machine.capacity);
+            left.subtract(&Resources::from([(NODES, 1)]));
+        }
+        let mut in_flight = world.in_flight.values();
+        match in_flight.any(|in_flight| in_flight.counts_for(pool)) {
+            true => Self(Some(Resources::from([(NODES, 0)]))),
+            false => Self(Some(left)),
+        }
+    }
+
+    pub(crate) fn admits(&self, instance_type: &InstanceType) -> bool {
+        let mut left = self.0.iter().flat_map(|left| left.iter());
+        left.all(|(name, left)| match name {
+            NODES => left >= 1,
+            name => left >= instance_type.capacity.get(name),
+        })
+    }
 }
 
 impl InFlight<'_> {

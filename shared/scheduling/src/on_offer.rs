@@ -1,6 +1,7 @@
 //! Which domains a spread constraint is about although no node is in them: those that a node would add which could be bought
-//! for the pod itself. A zone without an offering for it, a value that no offering has, and a NodePool that the pod cannot use
-//! add none: Kubernetes' scheduler would never count them, and a domain that stays empty forbids all others to fill.
+//! for the pod itself. A zone without an offering for it, a value that no offering has, and a NodePool that the pod cannot use or
+//! whose limits are used up add none: Kubernetes' scheduler would never count them, and a domain that stays empty forbids all others
+//! to fill.
 
 use model::snapshot::Optimize;
 
@@ -96,12 +97,12 @@ impl World<'_> {
     fn add_domains(
         &mut self,
         key: Sym,
-        template: usize,
+        at: usize,
         set: SetId,
         requests: &[i64],
         found: &mut Vec<Sym>,
     ) {
-        let Some(template) = self.templates.get(template) else {
+        let Some(template) = self.templates.get(at) else {
             return;
         };
         let Some(catalog) = self.catalogs.get_mut(template.catalog) else {
@@ -109,6 +110,11 @@ impl World<'_> {
         };
         let mut large_enough = template.base.clone();
         template.room.keep_fitting(requests, &mut large_enough);
+        // Purchases of this turn do not decide: the domains would be others for pods of the same constraint that come later.
+        if let Some(pool) = self.input.pools.get(at) {
+            let limits = template.limits.anew(&pool.remaining);
+            limits.keep_within(&mut large_enough);
+        }
         for value in universe::values(key, set, catalog, &mut self.algebra) {
             if found.contains(&value) {
                 continue;

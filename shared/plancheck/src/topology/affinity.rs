@@ -5,7 +5,7 @@ use std::{
     rc::Rc,
 };
 
-use model::labels;
+use model::{labels, snapshot::Optimize};
 
 use super::{
     Column, Located, Scene,
@@ -222,20 +222,25 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
                 || domains.iter().all(|domain| group.domains.contains(*domain)))
     }
 
-    /// Whether the pod may be the first of its kind: it is about itself, and no pod of the kind is anywhere it could go.
+    /// Whether the pod may be the first of its kind: it is about itself, and no pod of the kind is anywhere, or, for upstream,
+    /// anywhere it could go.
     fn may_found(&self, index: usize, term: usize) -> bool {
         let (Some(located), Some(group)) = (self.scene.located.get(index), self.groups.get(term))
         else {
             return false;
         };
-        let has_domain = !group.column.of(located.place).is_empty();
-        let nobody_yet = group.places.is_empty();
-        let nobody_in_reach = group.places.iter().all(|place| !self.is_new(*place))
+        let has_domain = |place: PlaceId| !group.column.of(place).is_empty();
+        let nobody_yet = !group.places.iter().any(|place| has_domain(*place));
+        let as_upstream = self.scene.world.snapshot.settings.optimize == Optimize::Upstream;
+        let nobody_in_reach = as_upstream
+            && group.places.iter().all(|place| !self.is_new(*place))
             && group
                 .before
                 .iter()
                 .all(|domain| !is_open_to(located, &group.term.key, domain));
-        has_domain && group.term.matches(located.pod) && (nobody_yet || nobody_in_reach)
+        has_domain(located.place)
+            && group.term.matches(located.pod)
+            && (nobody_yet || nobody_in_reach)
     }
 
     fn is_new(&self, place: PlaceId) -> bool {

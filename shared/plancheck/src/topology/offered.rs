@@ -12,6 +12,7 @@ use model::{
 
 use crate::{
     label::{Label, overlap},
+    limits::Room,
     node_rules::Wanted,
 };
 
@@ -55,10 +56,11 @@ fn requirements(pool: &NodePool) -> Requirements {
     of_pool
 }
 
-/// Whether an available offering of a type that is large enough would make a node for the pod in this domain.
+/// Whether an available offering of a type that is large enough, and that limits leave room for, would make a node for the pod in
+/// this domain.
 pub(super) fn for_pod(
     snapshot: &Snapshot,
-    pool: &NodePool,
+    (pool, limits): (&NodePool, &Room),
     (key, domain): (&str, &str),
     pod: &Pod,
     wanted: &Wanted<'_>,
@@ -75,7 +77,7 @@ pub(super) fn for_pod(
         .filter(|one| {
             let allocatable = one.allocatable();
             let mut requests = pod.requests.iter();
-            requests.all(|(name, amount)| amount <= allocatable.get(name))
+            limits.admits(one) && requests.all(|(name, amount)| amount <= allocatable.get(name))
         });
     let alternatives = wanted.alternatives();
     large_enough.any(|one| {

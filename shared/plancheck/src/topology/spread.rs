@@ -18,6 +18,7 @@ use super::{Column, Scene, matching::Term, offered};
 use crate::{
     Findings,
     label::Label,
+    limits::Room,
     node_rules::{Wanted, intolerable},
     world::Machine,
 };
@@ -207,25 +208,35 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
     /// How many matching pods a domain may have, this one among them.
     fn most_allowed(&self, pod: &'a Pod) -> i64 {
         let alternatives = self.wanted.alternatives();
-        let smallest = alternatives
-            .iter()
-            .map(|alternative| self.smallest(alternative, pod))
-            .max()
-            .unwrap_or(0);
+        let smallest = match (self.as_upstream(), self.identity.honors_affinity) {
+            // Upstream goes by one alternative at a time.
+            (true, _) => {
+                let each = alternatives.iter();
+                let each = each.map(|alternative| self.smallest(&[alternative.as_slice()], pod));
+                each.max().unwrap_or(0)
+            }
+            (false, true) => {
+                let all: Vec<_> = alternatives.iter().map(Vec::as_slice).collect();
+                self.smallest(&all, pod)
+            }
+            (false, false) => self.smallest(&[&[]], pod),
+        };
         i64::from(self.identity.max_skew) + smallest
     }
 
-    /// The number of pods in the emptiest domain open to a pod that goes by this alternative of its node affinity.
-    fn smallest(&self, alternative: &[&NodeSelectorRequirement], pod: &'a Pod) -> i64 {
+    /// The number of pods in the emptiest domain that one of these alternatives of node affinity admits.
+    fn smallest(&self, alternatives: &[&[&NodeSelectorRequirement]], pod: &'a Pod) -> i64 {
         let key = self.identity.term.key.as_str();
         if key == labels::HOSTNAME && self.as_upstream() {
             return 0;
         }
         let is_open = |domain: &str| {
-            alternative
-                .iter()
-                .filter(|requirement| labels::normalized(&requirement.key) == key)
-                .all(|requirement| Label::Is(domain).guarantees(requirement))
+            alternatives.iter().any(|alternative| {
+                alternative
+                    .iter()
+                    .filter(|requirement| labels::normalized(&requirement.key) == key)
+                    .all(|requirement| Label::Is(domain).guarantees(requirement))
+            })
         };
         let universe = self.universe.iter();
         let open: Vec<i64> = universe
@@ -291,8 +302,9 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 false => tolerable && self.group.example.node_name.is_none(),
             };
             if counts {
+                let limits = Room::of(world, pool);
                 for domain in self.scene.offered(pool, &self.identity.term.key).iter() {
-                    if !domains.contains_key(domain) && self.is_on_offer(pool, domain) {
+                    if !domains.contains_key(domain) && self.is_on_offer((pool, &limits), domain) {
                         let empty = Domain {
                             pods: 0,
                             is_on_offer: true,
@@ -306,7 +318,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
     }
 
     /// Whether a node of the NodePool could be bought in this domain for the pod itself; upstream does not ask.
-    fn is_on_offer(&self, pool: &NodePool, domain: &str) -> bool {
+    fn is_on_offer(&self, pool: (&NodePool, &Room), domain: &str) -> bool {
         let key = self.identity.term.key.as_str();
         let snapshot = self.scene.world.snapshot;
         self.as_upstream()

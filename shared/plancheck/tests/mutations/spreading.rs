@@ -24,6 +24,15 @@ fn constraints(w: &mut World, change: impl Fn(&mut model::pod::TopologySpread)) 
     }
 }
 
+/// One term for each of these lists of zones.
+fn only_in(w: &mut World, terms: &[&[&str]]) {
+    let terms = terms.iter().map(|zones| term(&[one_of(ZONE, zones)]));
+    let terms: Vec<_> = terms.collect();
+    for name in ["spread-0", "spread-1", "spread-2"] {
+        w.pod(name).node_affinity.required = terms.clone();
+    }
+}
+
 /// A NodePool that makes nodes in another zone, too, unless something keeps it from that.
 fn offer_d(w: &mut World, change: impl Fn(&mut NodePool)) {
     let mut pool = node_pool("further");
@@ -58,7 +67,18 @@ fn judge(changes: &[Change], begin: fn() -> World, is_refused: bool) {
 
 #[test]
 fn a_domain_without_pods_that_can_have_some_is_the_smallest() {
-    let empty: [Change; 3] = [
+    let empty: [Change; 5] = [
+        ("the pods may not go there, which does not matter", |w| {
+            add_node(&mut w.snapshot, "n-9", "d");
+            only_in(w, &[&["a", "b", "c"]]);
+            constraints(w, |spread| {
+                spread.node_affinity_policy = Some(NodeInclusionPolicy::Ignore)
+            });
+        }),
+        ("the pods may go there by another term", |w| {
+            add_node(&mut w.snapshot, "n-9", "d");
+            only_in(w, &[&["a", "b", "c"], &["d"]]);
+        }),
         ("a NodePool can make nodes there", |w| offer_d(w, |_| {})),
         ("a node is there", |w| add_node(&mut w.snapshot, "n-9", "d")),
         ("whom the pod tolerates counts", |w| {
@@ -73,7 +93,10 @@ fn a_domain_without_pods_that_can_have_some_is_the_smallest() {
 
 #[test]
 fn a_domain_that_can_have_no_pods_does_not_count() {
-    let none: [Change; 9] = [
+    let none: [Change; 10] = [
+        ("the NodePool's limit is used up", |w| {
+            offer_d(w, |pool| pool.limits = [("cpu", 0)].into())
+        }),
         (
             "the NodePool has a taint that the pods do not tolerate",
             |w| offer_d(w, |pool| pool.template.taints = vec![taint("other")]),
@@ -85,9 +108,7 @@ fn a_domain_that_can_have_no_pods_does_not_count() {
         }),
         ("the pods may not go there", |w| {
             offer_d(w, |_| {});
-            for name in ["spread-0", "spread-1", "spread-2"] {
-                w.pod(name).node_affinity.required = vec![term(&[one_of(ZONE, &["a", "b", "c"])])];
-            }
+            only_in(w, &[&["a", "b", "c"]]);
         }),
         ("the NodePool is not ready", |w| {
             offer_d(w, |pool| pool.not_ready = Some("no subnets".into()))

@@ -32,7 +32,7 @@ pub(super) struct DomainRule {
     /// What it demands, if it has to be obeyed.
     pub(super) demand: Option<Demand>,
     pub(super) counts: bool,
-    /// The domains that the pod could be in, one bit each.
+    /// The domains whose counts decide, one bit each; where the pod could be itself, its nodes and offers say.
     pub(super) eligible: u64,
 }
 
@@ -159,19 +159,14 @@ impl Counted {
                 },
                 Kind::AntiAffinity => Demand::Apart,
             });
-            let by_policies = group.kind == Kind::Spread && !group.as_named;
-            let wanted = world.algebra.get(core.member.strict, group.key);
-            let wanted = wanted.filter(|_| !by_policies);
-            let wanted = wanted.map(|id| world.algebra.req(id));
-            let known = group.domains().iter();
-            let eligible: Vec<Sym> = known
-                .map(|domain| domain.value)
-                .filter(|value| {
-                    wanted
-                        .as_ref()
-                        .is_none_or(|req| world.algebra.has(req, *value))
-                })
-                .collect();
+            let algebra = &world.algebra;
+            let looked_at = world.topology.looked_at(group, &core.member, algebra);
+            let is_looked_at = |value: &Sym| {
+                let mut allowed = looked_at.iter().map(Option::as_ref);
+                allowed.any(|req| req.is_none_or(|req| algebra.has(req, *value)))
+            };
+            let known = group.domains().iter().map(|domain| domain.value);
+            let eligible: Vec<Sym> = known.filter(is_looked_at).collect();
             let counted: Vec<(Sym, i64)> = group
                 .domains()
                 .iter()

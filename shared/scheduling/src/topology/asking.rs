@@ -1,9 +1,11 @@
 //! What topology allows one more pod (spec/scheduling §17.5).
 
+use std::rc::Rc;
+
 use model::labels;
 
 use super::{Group, GroupId, Kind, Member, Obeyed, Place, Topology};
-use crate::algebra::{Algebra, SetId, Sym, Undefined};
+use crate::algebra::{Algebra, Req, SetId, Sym, Undefined};
 
 /// More equally empty combinations of domains are not compared; zones × capacity types stay below.
 const ALTERNATIVES_MAX: usize = 32;
@@ -68,7 +70,9 @@ impl Topology<'_> {
                 }
                 Kind::Affinity if count == 0 => {
                     let may_begin = counts_itself
-                        && (group.is_empty() || !self.reaches_host(group, member.strict, algebra));
+                        && (group.is_empty()
+                            || self.as_upstream
+                                && !self.reaches_host(group, member.strict, algebra));
                     if !may_begin {
                         return Answer::NotNow(id);
                     }
@@ -80,6 +84,36 @@ impl Topology<'_> {
             self.ask_domains(member, obeyed, place, algebra)
         } else {
             Answer::Allowed(vec![place.set])
+        }
+    }
+
+    /// The domains of a group whose counts decide about a pod: those that any of these allows.
+    pub(crate) fn looked_at(
+        &self,
+        group: &Group,
+        member: &Member,
+        algebra: &Algebra,
+    ) -> Vec<Option<Rc<Req>>> {
+        let allowed = |set: SetId| {
+            let id = algebra.get(set, group.key);
+            id.map(|id| algebra.req(id))
+        };
+        let filter = group
+            .filter
+            .and_then(|id| self.filters.get(id.0 as usize))
+            .filter(|_| !self.as_upstream);
+        match (group.kind, filter) {
+            // Its own policies decided that already.
+            (Kind::Spread, _) if !group.as_named => vec![None],
+            (Kind::Spread, Some(filter)) if filter.honor_affinity => {
+                filter.alternatives.iter().copied().map(allowed).collect()
+            }
+            (Kind::Spread, Some(_)) => vec![None],
+            // Others that are out of the pod's reach keep it from being the first all the same.
+            (Kind::Affinity, _) if !self.as_upstream => vec![None],
+            (Kind::Spread | Kind::Affinity | Kind::AntiAffinity, _) => {
+                vec![allowed(member.strict)]
+            }
         }
     }
 
@@ -131,17 +165,22 @@ impl Topology<'_> {
             {
                 continue;
             }
-            // Which domains a spread constraint is about depends on its own policies, which decided that already.
-            let by_policies = group.kind == Kind::Spread && !group.as_named;
-            let (pod, node) = (pod.as_deref().filter(|_| !by_policies), node.as_deref());
+            let (pod, node) = (pod.as_deref(), node.as_deref());
             let (mut domains, mut one) = match group.kind {
-                Kind::Spread => (group.emptiest(pod, node, counts_itself, algebra), true),
+                Kind::Spread => {
+                    let looked_at = self.looked_at(group, member, algebra);
+                    let looked_at: Vec<_> = looked_at.iter().map(Option::as_deref).collect();
+                    (
+                        group.emptiest(&looked_at, node, counts_itself, algebra),
+                        true,
+                    )
+                }
                 Kind::Affinity => (group.attracting(pod, node, algebra), false),
                 // A node that could be anywhere would keep others away from everywhere.
                 Kind::AntiAffinity => (group.empty(pod, node, algebra), !self.as_upstream),
             };
             if group.kind == Kind::Affinity && domains.is_empty() && counts_itself {
-                (domains, one) = (group.beginnings(pod, node, algebra), true);
+                (domains, one) = (group.beginnings(pod, node, self.as_upstream, algebra), true);
             }
             match answers.iter_mut().find(|answer| answer.0 == group.key) {
                 Some(known) => {

@@ -201,15 +201,21 @@ impl Group {
         self.occupied == 0
     }
 
-    /// The emptiest domains that one more pod may join without exceeding the skew; all of them, as ties are open.
+    /// The emptiest domains that one more pod may join without exceeding the skew; all of them, as ties are open. Eligible are those
+    /// that any of `looked_at` allows.
     pub(crate) fn emptiest(
         &self,
-        pod: Allowed<'_>,
+        looked_at: &[Allowed<'_>],
         node: Allowed<'_>,
         counts_itself: bool,
         algebra: &Algebra,
     ) -> Vec<Sym> {
-        let eligible = self.domains.iter().filter(|d| has(algebra, pod, d.value));
+        let is_looked_at = |value| {
+            looked_at
+                .iter()
+                .any(|allowed| has(algebra, *allowed, value))
+        };
+        let eligible = self.domains.iter().filter(|d| is_looked_at(d.value));
         let (number, least) = eligible.fold((0, u32::MAX), |(number, least), domain| {
             (number + 1, least.min(domain.count))
         });
@@ -239,15 +245,21 @@ impl Group {
         occupied.filter(both).map(|domain| domain.value).collect()
     }
 
-    /// The domains in which a pod may be the first of the group: none while it could join others.
+    /// The domains in which a pod may be the first of the group: none while there are others that it could join, wherever they are
+    /// unless upstream is asked.
     pub(crate) fn beginnings(
         &self,
         pod: Allowed<'_>,
         node: Allowed<'_>,
+        as_upstream: bool,
         algebra: &Algebra,
     ) -> Vec<Sym> {
         let open = self.domains.iter().filter(|d| has(algebra, pod, d.value));
-        if open.clone().any(|domain| domain.count > 0) {
+        let may_join = match as_upstream {
+            true => open.clone().any(|domain| domain.count > 0),
+            false => !self.is_empty(),
+        };
+        if may_join {
             return Vec::new();
         }
         let here = open.filter(|domain| has(algebra, node, domain.value));

@@ -91,12 +91,18 @@ fn pods_join_others_only_where_both_they_and_the_node_may_be() {
 fn a_pod_begins_a_group_only_where_it_cannot_join_one() {
     let (mut algebra, mut group, [a, b, c]) = zones(["a", "b", "c"]);
     let node = only(&[b, c], &mut algebra);
-    assert_eq!(group.beginnings(None, None, &algebra), [a, b, c]);
-    assert_eq!(group.beginnings(None, Some(&node), &algebra), [b, c]);
+    let beginnings = |group: &Group, pod, as_upstream| {
+        group.beginnings(pod, Some(&node), as_upstream, &algebra)
+    };
+    assert_eq!(group.beginnings(None, None, true, &algebra), [a, b, c]);
+    assert_eq!(beginnings(&group, None, true), [b, c]);
+    assert_eq!(beginnings(&group, None, false), [b, c]);
     group.record(a, 1, &algebra);
     // Those in the first zone are out of the node's reach, not of the pod's.
-    assert_eq!(group.beginnings(None, Some(&node), &algebra), []);
-    assert_eq!(group.beginnings(Some(&node), Some(&node), &algebra), [b, c]);
+    assert_eq!(beginnings(&group, None, true), []);
+    assert_eq!(beginnings(&group, Some(&*node), true), [b, c]);
+    // Kubernetes' scheduler does not ask whether the pod could join them.
+    assert_eq!(beginnings(&group, Some(&*node), false), []);
 }
 
 /// Domains and the pods in them.
