@@ -34,22 +34,28 @@ _models = {}
 
 def violations(method: str, path: str, headers: dict[str, str], body: bytes) -> list[str]:
     """What is wrong with a request, one line each; nothing where its service is not known here."""
+    return judged(method, path, headers, body)[1]
+
+
+def judged(method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[str | None, list[str]]:
+    """The operation, such as `eks:CreateAccessEntry`, where its service is known here, and what is wrong with the request."""
     service = signed_for(headers.get("authorization", ""))
     if service is None or service in LEFT_OUT or "Botocore" in headers.get("user-agent", ""):
-        return []
+        return None, []
     model = model_of(SERVICES.get(service, service))
     if model is None:
-        return []
+        return None, []
     found = Reading(model, method, path, headers, body).read()
     if found is None:
-        return [f"{service}: no operation for {method} {path} {headers.get('x-amz-target', '')}"]
+        return None, [f"{service}: no operation for {method} {path} {headers.get('x-amz-target', '')}"]
     operation, parameters, unknown = found
+    name = f"{service}:{operation.name}"
     wrong = [f"{name} is unknown" for name in unknown]
     if operation.input_shape is not None:
         wrong += check(operation.input_shape, parameters, "")
     if not wrong:
-        return limits.exceeded(service, operation.name, parameters)
-    return [f"{service}:{operation.name}: {line}" for line in wrong]
+        return name, limits.exceeded(service, operation.name, parameters)
+    return name, [f"{name}: {line}" for line in wrong]
 
 
 def signed_for(authorization: str) -> str | None:

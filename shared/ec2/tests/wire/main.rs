@@ -33,6 +33,7 @@ mod discovery;
 mod isolated;
 mod launches;
 mod meter;
+mod modelled;
 mod mutated;
 mod partitions;
 mod prices;

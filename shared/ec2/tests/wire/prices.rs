@@ -103,8 +103,9 @@ fn price_list(query: Value) -> Value {
     }
 }
 
+/// What functions publish for each other.
 #[derive(Default)]
-struct Memory(Mutex<BTreeMap<String, Vec<u8>>>);
+pub(crate) struct Memory(Mutex<BTreeMap<String, Vec<u8>>>);
 
 #[async_trait]
 impl Shelf for Memory {
