@@ -27,10 +27,14 @@ use crate::{
 
 pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings: &mut Findings) {
     let mut scene = Scene::new(world, placements);
-    if !scene.is_concerned() {
+    let counts_daemons = world.snapshot.settings.optimize == Optimize::Cost;
+    let mut daemons = world.snapshot.daemon_sets.iter();
+    let do_daemons_shun = counts_daemons
+        && daemons.any(|daemon| !daemon.pod.pod_anti_affinity.required.is_empty());
+    if !do_daemons_shun && !scene.is_concerned() {
         return;
     }
-    if world.snapshot.settings.optimize == Optimize::Cost {
+    if counts_daemons {
         let to_come = daemons_to_come(world, placements);
         let there = scene.located.partition_point(|one| one.subject.is_none());
         scene.located.splice(there..there, to_come);

@@ -95,8 +95,10 @@ pub(crate) fn set_up_moving<'a>(
     let catalogs = groundwork.catalogs.clone();
     let volumes = Rc::new(Volumes::new(input.storage));
     let moving = pods_moving(input, first);
-    let repelling: Vec<&Pod> = repelling_pods(input).collect();
-    let topology_keys: BTreeSet<&str> = topology_keys(input, &repelling);
+    let shunning = daemons.iter().map(|daemon| daemon.pod);
+    let shunning = shunning.filter(|daemon| shuns_pods(input, daemon));
+    let shunning: Vec<&Pod> = repelling_pods(input).chain(shunning).collect();
+    let topology_keys: BTreeSet<&str> = topology_keys(input, &shunning);
     let has_topology = !topology_keys.is_empty();
     let symbols: Vec<Sym> = topology_keys.iter().map(|k| algebra.symbol(k)).collect();
     let universe = Universe::new(symbols, sources, &catalogs, &mut algebra);
@@ -121,7 +123,7 @@ pub(crate) fn set_up_moving<'a>(
     }
     let next_host = places.next_host();
     let classes = if has_topology {
-        Classes::of(input.pods.iter().chain(&repelling).copied())
+        Classes::of(input.pods.iter().chain(&shunning).copied())
     } else {
         Classes::default()
     };
@@ -129,9 +131,8 @@ pub(crate) fn set_up_moving<'a>(
     let hostname = algebra.symbol(labels::HOSTNAME);
     let mut topology = Topology::new(classes, universe, input, hosts, labelled);
     if has_topology && input.options.optimize == Optimize::Cost {
-        let daemons = daemons.iter().map(|daemon| topology.class_of(daemon.pod));
-        let daemons = daemons.collect();
-        topology.expect_daemons(daemons);
+        let daemons: Vec<&Pod> = daemons.iter().map(|daemon| daemon.pod).collect();
+        topology.expect_daemons(&daemons, &mut algebra, &mut tolerance);
     }
     if has_topology {
         count_bound(
@@ -194,11 +195,16 @@ fn repelling_pods<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a Pod> {
     bound.filter(|pod| !pod.pod_anti_affinity.required.is_empty() && !is_terminal(pod))
 }
 
+/// Upstream counts daemons that run.
+fn shuns_pods(input: &Input<'_>, daemon: &Pod) -> bool {
+    input.options.optimize == Optimize::Cost && !daemon.pod_anti_affinity.required.is_empty()
+}
+
 fn is_terminal(pod: &Pod) -> bool {
     matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
 }
 
-fn topology_keys<'a>(input: &Input<'a>, repelling: &[&'a Pod]) -> BTreeSet<&'a str> {
+fn topology_keys<'a>(input: &Input<'a>, shunning: &[&'a Pod]) -> BTreeSet<&'a str> {
     let mut keys = BTreeSet::new();
     for pod in &input.pods {
         keys.extend(pod.topology_spread.iter().map(|c| c.topology_key.as_str()));
@@ -208,7 +214,7 @@ fn topology_keys<'a>(input: &Input<'a>, repelling: &[&'a Pod]) -> BTreeSet<&'a s
             keys.extend(terms.map(|term| term.topology_key.as_str()));
         }
     }
-    for pod in repelling {
+    for pod in shunning {
         let terms = pod.pod_anti_affinity.required.iter();
         keys.extend(terms.map(|term| term.topology_key.as_str()));
     }

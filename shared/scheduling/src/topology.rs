@@ -72,7 +72,7 @@ pub(crate) struct Member {
 pub(crate) struct Obeyed {
     pub(crate) group: GroupId,
     pub(crate) counts_itself: bool,
-    /// The daemons that it is about.
+    /// The daemons that it is about, or whose own anti-affinity it is.
     pub(crate) daemons: Daemons,
 }
 
@@ -108,6 +108,8 @@ pub(crate) struct Topology<'a> {
     selecting: Vec<(Rc<[Vec<GroupId>; 2]>, usize)>,
     /// Classes of the daemons, in the order of the question.
     daemons: Rc<[ClassId]>,
+    /// Groups of daemons' own anti-affinity, with whose they are.
+    shunning: BTreeMap<GroupId, Daemons>,
     universe: Rc<Universe>,
     namespaces: &'a [Namespace],
     as_upstream: bool,
@@ -141,6 +143,7 @@ impl<'a> Topology<'a> {
             classes: Rc::new(classes),
             selecting: Vec::new(),
             daemons: Rc::default(),
+            shunning: BTreeMap::new(),
             universe: Rc::new(universe),
             namespaces: input.namespaces,
             as_upstream: input.options.optimize == Optimize::Upstream,
@@ -365,7 +368,8 @@ impl<'a> Topology<'a> {
     /// The groups a pod has to obey: its own, and the anti-affinity of others that selects it.
     pub(crate) fn obeyed(&mut self, member: &Member) -> Vec<Obeyed> {
         let others = self.selecting(member.class, true);
-        let others = others.into_iter().map(|group| (group, Daemons::default()));
+        let others = others.into_iter();
+        let others = others.map(|group| (group, self.daemons_behind(group)));
         let own = member.owned.iter();
         let own = own.map(|group| (*group, self.daemons_of(*group)));
         let obeyed = others.chain(own).map(|(group, daemons)| Obeyed {

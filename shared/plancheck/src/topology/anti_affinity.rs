@@ -13,9 +13,12 @@ use crate::Findings;
 pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
     let mut terms = Terms::default();
     let mut owners_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    let located = scene.located.iter().enumerate();
-    for (index, located) in located.filter(|(_, located)| !located.is_to_come) {
-        for term in &located.pod.pod_anti_affinity.required {
+    for (index, located) in scene.located.iter().enumerate() {
+        let terms_of_pod = located.pod.pod_anti_affinity.required.iter();
+        let known = terms_of_pod.filter(|term| {
+            !located.is_to_come || scene.topology_key(&term.topology_key) == labels::HOSTNAME
+        });
+        for term in known {
             let id = terms.id(scene, term, located.pod);
             owners_of.entry(id).or_default().push(index);
         }

@@ -201,6 +201,15 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "against anti-affinity",
     ),
     (
+        "the daemon that a new node will run shuns a pod of it",
+        |w| {
+            let apart = near("apart", model::labels::HOSTNAME);
+            w.daemon(|pod| pod.pod_anti_affinity.required = vec![apart.clone()]);
+        },
+        at(ZONE_A),
+        "against anti-affinity",
+    ),
+    (
         "a pod is to be near a daemon that not every type of its new node runs",
         |w| {
             w.daemon(|pod| pod.labels = labels(&[("app", "logs")]));

@@ -8,8 +8,8 @@ use crate::{
 };
 
 impl<'a> Claim<'a> {
-    /// Leaves the types on which the pod is near the daemons that it has to share a host with, and far from those that it shuns.
-    /// Returns the daemons that all of them run.
+    /// Leaves the types on which the pod is near the daemons that it has to share a host with, and far from those that it shuns or
+    /// that shun it. Returns the daemons that all of them run.
     pub(super) fn keep_beside_daemons(
         &self,
         obeyed: &[Obeyed],

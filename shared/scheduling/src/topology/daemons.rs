@@ -1,12 +1,15 @@
 //! Daemons that a node will run, as the rules of other pods see them before they are there.
 //!
 //! Kubernetes' scheduler puts them on the node as soon as it joins, so that a pod which waits for the node finds them: near them it has
-//! company on the host and in every domain of the node, and where it shuns them the node is of no use to it. Upstream counts daemons
-//! that run.
+//! company on the host and in every domain of the node, and where it shuns them, or they shun it, the node is of no use to it.
+//! Upstream counts daemons that run.
 
 use std::rc::Rc;
 
-use super::{ClassId, GroupId, Topology};
+use model::pod::Pod;
+
+use super::{ClassId, GroupId, Kind, Topology};
+use crate::{algebra::Algebra, tolerance::Tolerance};
 
 /// Some of a question's daemons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,10 +39,27 @@ impl Daemons {
     }
 }
 
-impl Topology<'_> {
-    /// Makes the daemons of a question known, by class.
-    pub(crate) fn expect_daemons(&mut self, classes: Vec<ClassId>) {
+impl<'a> Topology<'a> {
+    /// Makes the daemons of a question known, with the pods that each of them shuns.
+    pub(crate) fn expect_daemons(
+        &mut self,
+        daemons: &[&'a Pod],
+        algebra: &mut Algebra,
+        tolerance: &mut Tolerance<'a>,
+    ) {
+        let classes = daemons.iter().map(|daemon| self.class_of(daemon));
+        let classes: Vec<ClassId> = classes.collect();
         self.daemons = Rc::from(classes);
+        for (at, daemon) in daemons.iter().enumerate() {
+            let tolerations = tolerance.tolerations(&daemon.tolerations, false);
+            for term in &daemon.pod_anti_affinity.required {
+                let kind = (Kind::AntiAffinity, true);
+                let namespace = &daemon.key.namespace;
+                let id = self.affinity(kind, term, namespace, tolerations, algebra, tolerance);
+                let known = self.shunning.entry(id).or_default();
+                *known = known.with(Daemons::only(at));
+            }
+        }
     }
 
     /// The daemons that a group is about.
@@ -50,4 +70,12 @@ impl Topology<'_> {
             all.with(Daemons::only(at))
         })
     }
+
+    /// The daemons whose own anti-affinity a group is.
+    pub(super) fn daemons_behind(&self, group: GroupId) -> Daemons {
+        self.shunning.get(&group).copied().unwrap_or_default()
+    }
 }
+
+#[cfg(test)]
+mod tests;
