@@ -231,8 +231,10 @@ impl Executor<'_> {
                 EventTarget::NodeClaim(name.clone(), member.uid().clone()),
                 format!("NodeClaim {name} event: {why}"),
             ));
-            // Owners of pods seldom see NodeClaims (spec/v1.15 §10).
-            let pods = member.intent.launch.pods.iter().map(|pod| {
+            // Owners of pods seldom see NodeClaims (spec/v1.15 §10). Pods that run elsewhere, as those that a replacement is for, miss
+            // nothing.
+            let waiting = self.waiting(&member.intent.launch.pods).await;
+            let pods = waiting.into_iter().map(|pod| {
                 event(
                     EventTarget::Pod(pod.key.clone(), pod.uid.clone()),
                     format!("NodeClaim {name}, nominated for this pod, failed to launch: {why}"),

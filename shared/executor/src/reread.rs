@@ -6,6 +6,8 @@ use crate::{Executor, Trouble, rebase, together::each};
 
 /// Up to this many pods are read one by one. Of more, those that no node has are listed together: few, where all pods are many.
 const SINGLE_READS_MAX: usize = 20;
+/// Up to this many pods of a launch are told that it failed, so that their events leave room for others' in a turn.
+const REPORTED_MAX: usize = 50;
 
 impl Executor<'_> {
     /// A6: reads the pods that cause launches again, and drops those bound, gone or changed, with the nodes nobody needs
@@ -47,6 +49,22 @@ impl Executor<'_> {
                 .is_none_or(|now| !still_needs_it(before, now))
         });
         Ok(())
+    }
+
+    /// Of pods that a launch is for, those that no node has and that are to stay; pods that cannot be read are left out.
+    pub(crate) async fn waiting<'a>(&self, pods: &'a [PodRef]) -> Vec<&'a PodRef> {
+        let pods = pods.iter().take(REPORTED_MAX);
+        let now = each(pods.clone(), |pod| self.api.pod(&pod.key)).await;
+        let waits = |pod: &PodRef, now: Option<Pod>| {
+            now.is_some_and(|now| {
+                now.uid == pod.uid && now.node_name.is_none() && now.deletion.is_none()
+            })
+        };
+        let waiting = pods.zip(now).filter_map(|(pod, now)| {
+            let is_waiting = waits(pod, now.ok().flatten());
+            is_waiting.then_some(pod)
+        });
+        waiting.collect()
     }
 }
 

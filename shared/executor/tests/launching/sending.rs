@@ -5,13 +5,15 @@ use std::sync::Arc;
 use fakes::Fault;
 use jiff::SignedDuration;
 use model::{
+    CapacityType, PodKey,
     budget::{Api, Priority},
     ledger::{Call, Intent, IntentState},
-    plan::Launch,
+    plan::{Launch, PodRef},
+    pod::{Deletion, Pod},
     requirement::Requirement,
     selector::Operator,
 };
-use ports::Ledger;
+use ports::{Ledger, cluster::EventTarget};
 
 use crate::{Scene, failures, launch};
 
@@ -136,4 +138,66 @@ async fn a_node_claim_is_labelled_with_what_its_type_has_one_of() {
     let labels = scene.node_claim("a").labels;
     assert_eq!(labels.get("example.com/one").map(String::as_str), Some("a"));
     assert_eq!(labels.get("example.com/two"), None);
+}
+
+#[tokio::test]
+async fn only_pods_that_wait_for_a_node_hear_of_missing_capacity() {
+    let scene = Scene::new().await;
+    let pods = [
+        "first",
+        "second",
+        "third",
+        "runs",
+        "ends",
+        "is-another",
+        "is-gone",
+    ];
+    let references = pods.map(|name| PodRef {
+        key: PodKey::new("default", name),
+        uid: name.into(),
+    });
+    scene.sim.with(|world| {
+        for reference in references.iter().filter(|pod| pod.key.name != "is-gone") {
+            let mut pod = Pod {
+                key: reference.key.clone(),
+                uid: reference.uid.clone(),
+                ..Pod::default()
+            };
+            match pod.key.name.as_str() {
+                "runs" => pod.node_name = Some("node".into()),
+                "ends" => {
+                    pod.deletion = Some(Deletion {
+                        at: world.now,
+                        grace_seconds: 30,
+                    })
+                }
+                "is-another" => pod.uid = "new".into(),
+                _ => {}
+            }
+            world.api.pods.insert(pod.key.clone(), pod);
+        }
+    });
+    scene.sim.with(|world| {
+        for zone in ["us-east-1a", "us-east-1b"] {
+            let of_type = |capacity_type| (capacity_type, "m5.large".into(), zone.into());
+            let offerings = [CapacityType::OnDemand, CapacityType::Spot].map(of_type);
+            world.account.no_capacity.extend(offerings);
+        }
+    });
+    let intent = scene.intend(Launch {
+        pods: references.to_vec(),
+        ..launch("claim")
+    });
+    let outcome = scene.launch(vec![intent]).await;
+    assert_eq!(outcome.failed.len(), 1, "{outcome:#?}");
+    let told = outcome.events.iter().map(|event| {
+        assert_eq!(event.reason, "InsufficientCapacityError");
+        match &event.about {
+            EventTarget::NodeClaim(name, _) => name.to_string(),
+            EventTarget::Pod(pod, _) => pod.name.clone(),
+            other => panic!("an event on {other:?}"),
+        }
+    });
+    let told: Vec<String> = told.collect();
+    assert_eq!(told, ["claim", "first", "second", "third"]);
 }
