@@ -3,7 +3,10 @@
 
 use std::future::Future;
 
-use api::convert::{Pattern, Unresolved, capacity_buffer, pattern};
+use api::{
+    conditions::types::VALIDATION_SUCCEEDED,
+    convert::{Pattern, Unresolved, capacity_buffer, pattern},
+};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use model::{
@@ -12,7 +15,7 @@ use model::{
 };
 use ports::{Cluster, ClusterError};
 
-use crate::lane::Turn;
+use crate::{lane::Turn, overlays::CONFLICT};
 
 /// The gates' names.
 pub const NODE_OVERLAY: &str = "NodeOverlay";
@@ -61,6 +64,24 @@ impl Gated {
             buffers.collect(),
         )
     }
+
+    /// The overlays of a snapshot that may give prices to types that have none: not those that the lifecycle function found in
+    /// conflict with others.
+    pub(crate) fn for_previews(&self) -> Vec<NodeOverlay> {
+        let overlays = self.overlays.iter();
+        let usable = overlays
+            .filter(|one| api::validation::node_overlay(one).is_empty() && !is_in_conflict(one));
+        usable.map(|one| one.clone().into()).collect()
+    }
+}
+
+fn is_in_conflict(overlay: &api::NodeOverlay) -> bool {
+    let status = overlay.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.r#type == VALIDATION_SUCCEEDED && condition.reason == CONFLICT)
 }
 
 /// What a turn reads of it.
@@ -133,4 +154,44 @@ async fn resolve(api: &dyn Cluster, object: api::CapacityBuffer) -> Result<Buffe
         resolved,
         template_generation,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overlay(name: &str, resource: &str, reason: Option<&str>) -> api::NodeOverlay {
+        let condition = |reason| {
+            serde_json::json!({
+                "type": "ValidationSucceeded", "status": "False", "reason": reason, "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let conditions: Vec<_> = reason.map(condition).into_iter().collect();
+        let manifest = serde_json::json!({
+            "metadata": {"name": name},
+            "spec": {"requirements": [], "price": "1", "capacity": {resource: "1"}},
+            "status": {"conditions": conditions},
+        });
+        serde_json::from_value(manifest).unwrap()
+    }
+
+    #[test]
+    fn overlays_that_are_wrong_or_in_conflict_price_no_previews() {
+        let gated = Gated {
+            overlays: vec![
+                overlay("new", "example.com/a", None),
+                overlay("once-wrong", "example.com/a", Some("RuntimeValidation")),
+                overlay("wrong", "cpu", None),
+                overlay("in-conflict", "example.com/a", Some("Conflict")),
+            ],
+            ..Gated::default()
+        };
+        let names = |overlays: Vec<NodeOverlay>| -> Vec<String> {
+            overlays.into_iter().map(|overlay| overlay.name).collect()
+        };
+        assert_eq!(names(gated.for_previews()), ["new", "once-wrong"]);
+        let (overlays, _) = gated.for_snapshot();
+        assert_eq!(names(overlays), ["new", "once-wrong", "in-conflict"]);
+    }
 }

@@ -8,6 +8,9 @@ use model::Lane;
 
 use crate::{Report, TurnError, lane::Turn, observe::Observed};
 
+/// Reason of an overlay's condition while it applies nowhere because of another.
+pub(crate) const CONFLICT: &str = "Conflict";
+
 /// Writes the status of overlays where it is out of date. What a new one changes is for those who plan by prices.
 pub(crate) async fn keep(
     turn: &Turn<'_>,
@@ -45,7 +48,7 @@ fn status(overlay: &NodeOverlay, conflicts: bool, now: Timestamp) -> NodeOverlay
         let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
         set.set_false(kind, "RuntimeValidation", &problems.join("; "));
     } else if conflicts {
-        set.set_false(kind, "Conflict", "conflict with another overlay");
+        set.set_false(kind, CONFLICT, "conflict with another overlay");
     } else {
         set.set_true(kind);
     }
