@@ -13,6 +13,8 @@ pub struct Decision {
     pub notes: Vec<Note>,
     /// Why NodeClaims are deleted, in upstream's words for it (spec/lifecycle §32.3).
     pub endings: BTreeMap<NodeClaimName, &'static str>,
+    /// Types of the Nodes' conditions that NodeClaims are deleted for by force.
+    pub forced_repairs: BTreeMap<NodeClaimName, String>,
     pub due: Option<Timestamp>,
 }
 

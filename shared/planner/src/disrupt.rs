@@ -150,11 +150,11 @@ pub fn pool_budgets(snapshot: &Snapshot) -> Vec<PoolBudget> {
     each.concat()
 }
 
-/// The pods whose deletion cost is to change, by node, and how many nodes are left to later passes (spec/v1.15 §8).
-pub fn deletion_costs(snapshot: &Snapshot) -> (Vec<NodeDeletionCosts>, usize) {
+/// The pods whose deletion cost is to change, by node, and those of the nodes that are left to later passes (spec/v1.15 §8).
+pub fn deletion_costs(snapshot: &Snapshot) -> (Vec<NodeDeletionCosts>, Vec<NodeDeletionCosts>) {
     match deletion_cost::is_managed(snapshot) {
         true => at_present(snapshot, |scene| deletion_cost::of_scene(&scene)),
-        false => (Vec::new(), 0),
+        false => (Vec::new(), Vec::new()),
     }
 }
 

@@ -180,7 +180,11 @@ impl<'a> View<'a> {
                 decision.look_again(at);
                 None
             }
-            repair::Verdict::Due => Some(Ending::Unhealthy),
+            repair::Verdict::Due(condition) => {
+                let name = claim.name.clone();
+                decision.forced_repairs.insert(name, condition.to_owned());
+                Some(Ending::Unhealthy)
+            }
         }
     }
 
@@ -304,7 +308,7 @@ impl<'a> View<'a> {
         let [node] = self.nodes_of(claim) else {
             return;
         };
-        if let repair::Verdict::Due = self.wards.judge(claim, node, now) {
+        if let repair::Verdict::Due(_) = self.wards.judge(claim, node, now) {
             let because = format!("node {} is unhealthy", node.name);
             self.allow_force(claim, because, decision);
         }

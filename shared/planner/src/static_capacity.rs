@@ -77,11 +77,7 @@ impl<'a> Fleet<'a> {
             .iter()
             .filter(|claim| claim.node_pool().as_ref() == Some(&pool.name))
             .collect();
-        let shown = |name: &NodeClaimName| own.iter().any(|claim| claim.name == *name);
-        let coming = snapshot.intents.iter().filter(|intent| {
-            intent.is_in_flight() && intent.launch.node_pool == pool.name && !shown(intent.name())
-        });
-        let coming = coming.count();
+        let coming = launches_to_come(snapshot, pool);
         let (active, going): (Vec<_>, Vec<_>) = own
             .iter()
             .copied()
@@ -126,7 +122,7 @@ impl<'a> Fleet<'a> {
             .iter()
             .map(|claim| {
                 let node = nodes.only(&claim.status.provider_id);
-                (worth(claim, node, &pods, snapshot.now), *claim)
+                (worth(claim, node, &pods, snapshot), *claim)
             })
             .collect();
         order.sort_by(|(a, x), (b, y)| (a, &x.name).cmp(&(b, &y.name)));
@@ -152,6 +148,18 @@ fn soon(snapshot: &Snapshot) -> Timestamp {
     now.saturating_add(LOOK_AGAIN).unwrap_or(now)
 }
 
+/// Number of launches under way for a NodePool whose NodeClaims the API does not show.
+pub(crate) fn launches_to_come(snapshot: &Snapshot, pool: &NodePool) -> usize {
+    let is_shown = |name: &NodeClaimName| {
+        let mut claims = snapshot.node_claims.iter();
+        claims.any(|claim| claim.name == *name)
+    };
+    let coming = snapshot.intents.iter().filter(|intent| {
+        intent.is_in_flight() && intent.launch.node_pool == pool.name && !is_shown(intent.name())
+    });
+    coming.count()
+}
+
 /// NodeClaims that a committed disruption is about to remove.
 fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     let open = snapshot
@@ -167,18 +175,23 @@ fn worth(
     claim: &NodeClaim,
     node: Option<&Node>,
     pods: &PodsOfNodes<'_>,
-    now: Timestamp,
+    snapshot: &Snapshot,
 ) -> (u8, bool, i128) {
     if claim.status.provider_id.is_empty() {
         return (0, false, 0);
     }
     let pods = node.map_or(&[][..], |node| pods.of(node));
-    let held = pods.iter().any(|pod| must_not_be_disrupted(pod, now));
+    let held = pods
+        .iter()
+        .any(|pod| must_not_be_disrupted(pod, snapshot.now));
     if !held && pods.iter().all(|pod| is_daemon(pod)) {
         return (1, false, 0);
     }
-    let cost: i128 = pods.iter().map(|pod| i128::from(of_pod(pod))).sum();
-    (2, held, cost * remaining(claim, now))
+    let cost: i128 = pods
+        .iter()
+        .map(|pod| i128::from(of_pod(pod, &snapshot.settings)))
+        .sum();
+    (2, held, cost * remaining(claim, snapshot.now))
 }
 
 /// How much of its life a NodeClaim has before it, in thousandths.

@@ -102,7 +102,10 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         let mut claims = observed.snapshot.node_claims.iter();
         let claim = claims.find(|claim| claim.name == *name)?;
         let moving = metrics::moving(&observed.snapshot, claim);
-        Some(metrics::of_disruption(claim, moving, reason, None))
+        Some(match decision.forced_repairs.get(name) {
+            Some(condition) => metrics::of_forced_repair(claim, moving, reason, condition),
+            None => metrics::of_disruption(claim, moving, reason, None),
+        })
     });
     report.metrics.extend(ended.flatten());
     // What a NodePool has too many of says nothing about nodes that join.

@@ -19,7 +19,7 @@ pub(crate) use self::{
     cloud::{of_ending, of_launching},
     disruption::{
         moving, of_command, of_decision, of_deletion_cost, of_disruption, of_failed_validation,
-        of_rollback, of_search,
+        of_forced_repair, of_rollback, of_search,
     },
     lifecycle::{of_finished_claim, of_finished_node, of_transitions},
     troubles::{INSUFFICIENT_CAPACITY, Troubles, publish_silent, publish_troubles},

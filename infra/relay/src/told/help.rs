@@ -20,6 +20,9 @@ pub(crate) fn help(name: &str) -> &'static str {
         "karpenter_pod_deletion_cost_pod_annotation_writes_total" => {
             "Deletion costs that were to be written to pods"
         }
+        "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes" => {
+            "Nodes whose pods' deletion costs wait for a later pass"
+        }
         "karpenter_voluntary_disruption_decisions_total" => "Disruptions decided",
         "karpenter_voluntary_disruption_decisions_by_nodepool_total" => {
             "Disruptions decided, for each NodePool concerned"

@@ -8,6 +8,7 @@ use model::{
     labels::{INSTANCE_TYPE, NODE_POOL},
     node_pool::ConsolidationPolicy,
     pod::Pod,
+    snapshot::Settings,
 };
 
 use super::{candidates::Candidate, consolidation::Move, cost, price, scene::Scene};
@@ -45,7 +46,7 @@ impl Totals {
             let total = pool.and_then(|pool| totals.get_mut(&pool.as_str().into()));
             if let Some(total) = total {
                 let cost = costs.get(&at).copied();
-                total.disruption += i128::from(cost.unwrap_or_else(|| of_others(&machine.pods)));
+                total.disruption += i128::from(cost.unwrap_or_else(|| of_others(&machine.pods, &scene.snapshot.settings)));
             }
         }
         for (name, price) in prices(scene) {
@@ -133,9 +134,9 @@ fn is_balanced(candidate: &Candidate<'_>) -> bool {
 }
 
 /// What disturbing a node that is no candidate is counted as.
-fn of_others(pods: &[&Pod]) -> i64 {
+fn of_others(pods: &[&Pod], settings: &Settings) -> i64 {
     let pods = pods.iter().filter(|pod| !is_daemon(pod));
-    cost::EVICTION.saturating_add(pods.map(|pod| cost::of_pod(pod).max(0)).sum())
+    cost::EVICTION.saturating_add(pods.map(|pod| cost::of_pod(pod, settings).max(0)).sum())
 }
 
 /// What each NodeClaim of ours costs; nothing where it does not say what and where it is.

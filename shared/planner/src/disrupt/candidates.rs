@@ -210,7 +210,7 @@ impl<'a> Candidate<'a> {
                 let surcharge = scene.snapshot.surcharge(pool).total();
                 price::of_node(kind, &machine.labels, surcharge)
             }),
-            cost: cost::of_node(&machine.pods),
+            cost: cost::of_node(&machine.pods, &scene.snapshot.settings),
         }
     }
 }

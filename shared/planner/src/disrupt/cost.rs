@@ -1,8 +1,12 @@
 //! What it costs to disturb the pods of a node (spec/lifecycle §16.3, §16.4).
 
 use api::names::annotation::{DELETION_COST_WRITTEN, DISRUPTION_COST, POD_DELETION_COST};
-use model::pod::Pod;
+use model::{
+    pod::Pod,
+    snapshot::{Optimize, Settings},
+};
 
+use super::deletion_cost;
 use crate::pods::is_reschedulable;
 
 /// Costs are counted in units of which so many are one eviction.
@@ -12,9 +16,9 @@ const PER_PRIORITY: i64 = 1 << 2;
 const EVICTIONS_MAX: i64 = 10;
 
 /// Of moving a node's pods elsewhere, that of the node included. More than [`EVICTION`] unless nothing on it matters.
-pub(crate) fn of_node(pods: &[&Pod]) -> i64 {
+pub(crate) fn of_node(pods: &[&Pod], settings: &Settings) -> i64 {
     let moving = pods.iter().filter(|pod| is_reschedulable(pod));
-    EVICTION.saturating_add(moving.map(|pod| of_pod(pod).max(0)).sum())
+    EVICTION.saturating_add(moving.map(|pod| of_pod(pod, settings).max(0)).sum())
 }
 
 /// Whether moving its pods costs nothing (spec/lifecycle §16.4).
@@ -23,18 +27,25 @@ pub(crate) fn is_empty(cost: i64) -> bool {
 }
 
 /// Cost of evicting a pod: less than nothing where its owner said so, by `karpenter.sh/disruption-cost` before all (spec/v1.15 §8.7).
-pub(crate) fn of_pod(pod: &Pod) -> i64 {
+pub(crate) fn of_pod(pod: &Pod, settings: &Settings) -> i64 {
     let annotation = |name| pod.annotations.get(name);
     let own = annotation(DISRUPTION_COST).and_then(|text| text.parse::<i32>().ok());
     let stated = own.map(i64::from);
-    let of_owner = annotation(POD_DELETION_COST)
-        .filter(|cost| Some(*cost) != annotation(DELETION_COST_WRITTEN));
+    let is_of_owner = |cost: &&String| {
+        counts_deletion_cost(settings) && Some(*cost) != annotation(DELETION_COST_WRITTEN)
+    };
+    let of_owner = annotation(POD_DELETION_COST).filter(is_of_owner);
     let stated = stated.or_else(|| whole(of_owner?));
     let priority = i64::from(pod.priority.unwrap_or(0)) * PER_PRIORITY;
     let cost = EVICTION
         .saturating_add(stated.unwrap_or(0))
         .saturating_add(priority);
     cost.clamp(-EVICTIONS_MAX * EVICTION, EVICTIONS_MAX * EVICTION)
+}
+
+/// Karpenter reads no deletion costs while it writes them, because it cannot tell its own from owners'.
+fn counts_deletion_cost(settings: &Settings) -> bool {
+    settings.optimize != Optimize::Upstream || !deletion_cost::is_on(settings)
 }
 
 /// A number as Go reads floats, without what is behind the point: Kubernetes itself takes only whole ones.
@@ -52,6 +63,11 @@ mod tests {
     use model::pod::PodShape;
 
     use super::*;
+    use crate::test_world;
+
+    fn settings() -> Settings {
+        test_world::snapshot().settings
+    }
 
     fn pod(deletion_cost: &str, priority: i32) -> Pod {
         let shape = PodShape {
@@ -79,7 +95,7 @@ mod tests {
             ("1e3", 0, EVICTION + 1_000),
         ] {
             assert_eq!(
-                of_pod(&pod(deletion_cost, priority)),
+                of_pod(&pod(deletion_cost, priority), &settings()),
                 cost,
                 "{deletion_cost}"
             );
@@ -89,9 +105,11 @@ mod tests {
     #[test]
     fn a_node_is_empty_if_none_of_its_pods_costs_anything() {
         let (free, dear) = (pod("-134217729", 0), pod("-134217727", 0));
-        assert!(is_empty(of_node(&[])) && is_empty(of_node(&[&free, &free])));
         assert!(
-            !is_empty(of_node(&[&free, &dear])),
+            is_empty(of_node(&[], &settings())) && is_empty(of_node(&[&free, &free], &settings()))
+        );
+        assert!(
+            !is_empty(of_node(&[&free, &dear], &settings())),
             "a pod below nothing offsets no other"
         );
     }
@@ -109,7 +127,7 @@ mod tests {
             let text = disruption_cost.to_owned();
             shape.annotations.insert(DISRUPTION_COST.to_owned(), text);
             pod.shape = shape.into();
-            assert_eq!(of_pod(&pod), cost, "{disruption_cost}");
+            assert_eq!(of_pod(&pod, &settings()), cost, "{disruption_cost}");
         }
     }
 
@@ -120,6 +138,31 @@ mod tests {
         let written = (DELETION_COST_WRITTEN.to_owned(), "-5".to_owned());
         shape.annotations.extend([written]);
         pod.shape = shape.into();
-        assert_eq!(of_pod(&pod), EVICTION);
+        assert_eq!(of_pod(&pod, &settings()), EVICTION);
+    }
+
+    #[test]
+    fn deletion_costs_count_as_for_karpenter_where_its_answers_are_asked_for() {
+        let (plain, mut own) = (pod("134217728", 0), pod("134217728", 0));
+        let mut shape = (*own.shape).clone();
+        let stated = (DISRUPTION_COST.to_owned(), "268435456".to_owned());
+        shape.annotations.extend([stated]);
+        own.shape = shape.into();
+        for (optimize, is_written, cost) in [
+            (Optimize::Upstream, false, 2 * EVICTION),
+            (Optimize::Upstream, true, EVICTION),
+            (Optimize::Cost, true, 2 * EVICTION),
+        ] {
+            let mut settings = settings();
+            settings.optimize = optimize;
+            let gates = &mut settings.feature_gates;
+            gates.insert(deletion_cost::GATE.to_owned(), is_written);
+            assert_eq!(of_pod(&plain, &settings), cost, "{optimize:?} {is_written}");
+            assert_eq!(
+                of_pod(&own, &settings),
+                3 * EVICTION,
+                "{optimize:?} {is_written}"
+            );
+        }
     }
 }

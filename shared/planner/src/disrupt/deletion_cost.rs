@@ -8,9 +8,11 @@ use api::{
     names::annotation::{DELETION_COST_WRITTEN, POD_DELETION_COST},
 };
 use model::{
-    NodeName, PodKey, Snapshot, Uid,
+    NodeName, NodePoolName, PodKey, Snapshot, Uid,
+    labels::NODE_POOL,
     node_pool::ConsolidateAfter,
     pod::{Owner, Pod},
+    snapshot::Settings,
     taint::{Taint, TaintEffect},
 };
 
@@ -45,13 +47,14 @@ pub struct DeletionCost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDeletionCosts {
     pub node: NodeName,
+    pub node_pool: NodePoolName,
     pub pods: Vec<DeletionCost>,
 }
 
-/// The pods whose deletion cost is to change, by node, and how many nodes more are left to later passes. With the gate off, what was
+/// The pods whose deletion cost is to change, by node, and those of the nodes that are left to later passes. With the gate off, what was
 /// written is removed.
-pub(super) fn of_scene(scene: &Scene<'_>) -> (Vec<NodeDeletionCosts>, usize) {
-    let is_on = is_on(scene.snapshot);
+pub(super) fn of_scene(scene: &Scene<'_>) -> (Vec<NodeDeletionCosts>, Vec<NodeDeletionCosts>) {
+    let is_on = is_on(&scene.snapshot.settings);
     let ranked = if is_on { ranked(scene) } else { Vec::new() };
     let count = ranked.len();
     let places = ranked.iter().enumerate();
@@ -65,7 +68,12 @@ pub(super) fn of_scene(scene: &Scene<'_>) -> (Vec<NodeDeletionCosts>, usize) {
             let pods = machine.pods.iter();
             let pods: Vec<_> = pods.filter_map(|pod| change(pod, wanted)).collect();
             let node = node.name.clone();
-            (!pods.is_empty()).then_some(NodeDeletionCosts { node, pods })
+            let node_pool = machine.labels.get(NODE_POOL).map(String::as_str);
+            (!pods.is_empty()).then_some(NodeDeletionCosts {
+                node,
+                node_pool: node_pool.unwrap_or_default().into(),
+                pods,
+            })
         };
         match places.get(&node.name).copied() {
             _ if is_on && leaves(machine) => leaving.extend(changes(Some(LEAVES))),
@@ -79,8 +87,7 @@ pub(super) fn of_scene(scene: &Scene<'_>) -> (Vec<NodeDeletionCosts>, usize) {
         }
     }
     let mut counted: Vec<_> = staying.into_iter().flatten().chain(rest).collect();
-    let left = counted.len().saturating_sub(NODES_MAX);
-    counted.truncate(NODES_MAX);
+    let left = counted.split_off(NODES_MAX.min(counted.len()));
     leaving.append(&mut counted);
     (leaving, left)
 }
@@ -173,9 +180,9 @@ fn change(pod: &Pod, cost: Option<i32>) -> Option<DeletionCost> {
 /// Whether there is anything to do at all: the gate is on, or something is left of when it was.
 pub(super) fn is_managed(snapshot: &Snapshot) -> bool {
     let mut pods = snapshot.pods.iter();
-    is_on(snapshot) || pods.any(|pod| pod.annotations.contains_key(DELETION_COST_WRITTEN))
+    is_on(&snapshot.settings) || pods.any(|pod| pod.annotations.contains_key(DELETION_COST_WRITTEN))
 }
 
-pub(super) fn is_on(snapshot: &Snapshot) -> bool {
-    snapshot.settings.feature_gates.get(GATE) == Some(&true)
+pub(super) fn is_on(settings: &Settings) -> bool {
+    settings.feature_gates.get(GATE) == Some(&true)
 }

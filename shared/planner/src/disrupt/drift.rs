@@ -21,7 +21,7 @@ use super::{
     simulate::Freedom,
     terminate_first,
 };
-use crate::pods::is_reschedulable;
+use crate::{pods::is_reschedulable, static_capacity::launches_to_come};
 
 pub(super) fn is_about(candidate: &Candidate<'_>) -> bool {
     candidate.pool.replicas.is_none() && candidate.claim.is_true(DRIFTED)
@@ -160,13 +160,14 @@ pub(super) fn room(scene: &Scene<'_>, pool: &NodePool) -> Room {
     let own = claims.filter(|claim| claim.node_pool().as_ref() == Some(&pool.name));
     let (going, staying): (Vec<_>, Vec<_>) = own.partition(|claim| claim.deleted_at.is_some());
     let wanted = usize::try_from(pool.replicas.unwrap_or(0)).unwrap_or(0);
-    if staying.len() > wanted {
+    let coming = launches_to_come(scene.snapshot, pool);
+    if staying.len() + coming > wanted {
         return Room::Surplus;
     }
     Room::For(match pool.limits.0.get(NODES) {
         None => usize::MAX,
         Some(limit) => usize::try_from(*limit)
             .unwrap_or(0)
-            .saturating_sub(staying.len() + going.len()),
+            .saturating_sub(staying.len() + coming + going.len()),
     })
 }

@@ -32,13 +32,14 @@ struct Counts<'a> {
     all: Count,
 }
 
-pub(super) enum Verdict {
+pub(super) enum Verdict<'n> {
     Well,
     /// It is tolerated until then.
     At(Timestamp),
     /// Too many others are unhealthy, too.
     Blocked(Vec<Note>, Timestamp),
-    Due,
+    /// The condition that is tolerated no longer.
+    Due(&'n str),
 }
 
 impl<'a> Wards<'a> {
@@ -66,11 +67,16 @@ impl<'a> Wards<'a> {
         }
     }
 
-    pub(super) fn judge(&self, claim: &NodeClaim, node: &Node, now: Timestamp) -> Verdict {
+    pub(super) fn judge<'n>(
+        &self,
+        claim: &NodeClaim,
+        node: &'n Node,
+        now: Timestamp,
+    ) -> Verdict<'n> {
         let Some(counts) = &self.counts else {
             return Verdict::Well;
         };
-        let Some(at) = since(node, self.spares_reboots) else {
+        let Some((at, condition)) = since(node, self.spares_reboots) else {
             return Verdict::Well;
         };
         if at > now {
@@ -87,7 +93,7 @@ impl<'a> Wards<'a> {
             ),
         };
         if !count.is_blocked() {
-            return Verdict::Due;
+            return Verdict::Due(condition);
         }
         let note = Note::warning(node, "NodeRepairBlocked", message);
         let again = now.saturating_add(LOOK_AGAIN).unwrap_or(now);
@@ -95,15 +101,15 @@ impl<'a> Wards<'a> {
     }
 }
 
-/// When the first of the node's troubles is no longer tolerated.
-fn since(node: &Node, spares_reboots: bool) -> Option<Timestamp> {
+/// When the first of the node's troubles is no longer tolerated, and the type of its condition.
+fn since(node: &Node, spares_reboots: bool) -> Option<(Timestamp, &str)> {
     let due = conditions(node).filter_map(|(name, status, reason, since)| {
         let of_own = POLICIES
             .iter()
             .filter(|policy| policy.applies(name, status, reason))
             .filter(|policy| !spares_reboots || policy.action == RepairAction::Replace);
         let tolerated = of_own.map(|policy| policy.toleration).min()?;
-        since?.checked_add(tolerated).ok()
+        Some((since?.checked_add(tolerated).ok()?, name))
     });
     due.min()
 }

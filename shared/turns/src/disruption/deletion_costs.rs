@@ -27,7 +27,7 @@ pub(super) async fn write(
     if snapshot.settings.feature_gates.get(POD_DELETION_COST_GATE) == Some(&true) {
         report.look_again(turn.now + AGAIN);
     }
-    let (nodes, nodes_left) = planner::deletion_costs(snapshot);
+    let (nodes, left) = planner::deletion_costs(snapshot);
     if nodes.is_empty() {
         return Ok(());
     }
@@ -74,7 +74,7 @@ pub(super) async fn write(
             }
         }
     }
-    if pods.len() > PODS_MAX || nodes_left > 0 {
+    if pods.len() > PODS_MAX || !left.is_empty() {
         report.look_again(now + EVERY);
     }
     Ok(())

@@ -6,7 +6,7 @@ use api::{duration::parse_go_duration, names::label};
 use jiff::SignedDuration;
 use model::{
     NodePoolName, Snapshot,
-    ledger::{Command, Method, Repair},
+    ledger::{Command, Method},
     node_claim::NodeClaim,
     node_pool::ConsolidationPolicy,
 };
@@ -23,6 +23,19 @@ pub(crate) fn of_disruption(
 ) -> Vec<Metric> {
     let mode = termination_mode(claim, None);
     disrupted(claim, moving, reason, policy, mode)
+}
+
+/// A NodeClaim that was deleted by force, whatever runs on its node, because of a condition of that.
+pub(crate) fn of_forced_repair(
+    claim: &NodeClaim,
+    moving: usize,
+    reason: &str,
+    condition: &str,
+) -> Vec<Metric> {
+    let mode = termination_mode(claim, Some(SignedDuration::ZERO));
+    let mut metrics = disrupted(claim, moving, reason, None, mode);
+    metrics.push(of_repair(claim, condition, mode));
+    metrics
 }
 
 fn disrupted(
@@ -72,17 +85,17 @@ pub(crate) fn of_command(snapshot: &Snapshot, command: &Command, claim: &NodeCla
         .and_then(|choice| choice.repair.as_ref());
     let mode = termination_mode(claim, repair.and_then(|repair| repair.drain_bound));
     let mut metrics = disrupted(claim, moving(snapshot, claim), &reason, policy, mode);
-    metrics.extend(repair.map(|repair| of_repair(claim, repair, mode)));
+    metrics.extend(repair.map(|repair| of_repair(claim, &repair.condition, mode)));
     metrics
 }
 
 /// A NodeClaim that was deleted because its node stayed unhealthy.
-fn of_repair(claim: &NodeClaim, repair: &Repair, mode: &'static str) -> Metric {
+fn of_repair(claim: &NodeClaim, condition: &str, mode: &'static str) -> Metric {
     let image = claim.status.image_id.clone();
     count(
         "karpenter_nodeclaims_unhealthy_disrupted_total",
         [
-            ("condition", snake_case(&repair.condition)),
+            ("condition", snake_case(condition)),
             ("nodepool", of(&claim.labels, label::NODE_POOL)),
             ("capacity_type", of(&claim.labels, label::CAPACITY_TYPE)),
             ("image_id", image),

@@ -72,7 +72,7 @@ fn of_reboot(claim: &NodeClaim, transition: &Transition<'_>) -> Vec<Metric> {
         .map(|issued_at| {
             let took = after.last_transition.duration_since(issued_at);
             let name = "karpenter_nodes_reboot_recovery_duration_seconds";
-            timed(name, [label.clone()], took)
+            timed(name, [], took)
         });
     let over = [
         count("karpenter_nodes_reboots_total", [label.clone()]),

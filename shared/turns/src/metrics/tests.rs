@@ -1,13 +1,19 @@
-use api::names::label;
+use api::{
+    conditions::types::{
+        REBOOT_FAILED, REBOOT_ISSUED, REBOOT_REQUESTED, REBOOT_SUCCEEDED, REBOOTING,
+    },
+    names::{annotation, label},
+};
 use jiff::Timestamp;
 use model::{
     ledger::{Choice, Command, Method},
-    node::Node,
-    node_claim::NodeClaim,
+    node::{ConditionStatus, Node},
+    node_claim::{Condition, NodeClaim},
     node_pool::ConsolidationPolicy,
 };
 
 use super::*;
+use crate::transitions::Transition;
 
 fn claim() -> NodeClaim {
     let mut claim = NodeClaim {
@@ -60,6 +66,69 @@ fn a_deletion_is_counted_with_its_reason_and_the_pods_that_move() {
     };
     let policy = &disrupted.labels["consolidation_policy"];
     assert_eq!(policy, "when_empty_or_underutilized");
+}
+
+#[test]
+fn ended_reboot_is_counted_by_how_it_went() {
+    let second = |second| Timestamp::from_second(second).unwrap();
+    let rebooting = |status, reason: &str, since| Condition {
+        kind: REBOOTING.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message: String::new(),
+        last_transition: second(since),
+        observed_generation: None,
+    };
+    let series = |begun: &str, annotations: &[&str], ended: &str| {
+        let mut claim = claim();
+        claim.status.conditions = vec![rebooting(ConditionStatus::True, begun, 100)];
+        for key in annotations {
+            claim
+                .annotations
+                .insert((*key).to_owned(), second(160).to_string());
+        }
+        let after = rebooting(ConditionStatus::False, ended, 400);
+        let before = ConditionStatus::True;
+        let transition = Transition {
+            before,
+            after: &after,
+        };
+        let metrics = of_transitions(&claim, &[transition]).into_iter();
+        let own = metrics.filter(|metric| metric.name.starts_with("karpenter_nodes_reboot"));
+        texts(&own.collect::<Vec<_>>())
+    };
+    let ended = |result: &str| {
+        vec![
+            format!("karpenter_nodes_reboots_total {{\"result\": {result:?}}} 1"),
+            format!("karpenter_nodes_reboot_duration_seconds {{\"result\": {result:?}}} 5m"),
+        ]
+    };
+    let called = &[annotation::REBOOT_PRE_BOOT_ID, annotation::REBOOT_LAST_CALL];
+    let (requested, issued) = (REBOOT_REQUESTED, REBOOT_ISSUED);
+    let mut succeeded = ended("succeeded");
+    succeeded.push("karpenter_nodes_reboot_recovery_duration_seconds {} 4m".to_owned());
+    assert_eq!(series(issued, called, REBOOT_SUCCEEDED), succeeded);
+    let timed_out = ended("recovery_timeout");
+    assert_eq!(series(issued, called, REBOOT_FAILED), timed_out);
+    let refused = ended("provider_error");
+    assert_eq!(series(requested, called, REBOOT_FAILED), refused);
+    let unreadable = ended("invalid_request");
+    assert_eq!(series(requested, &[], REBOOT_FAILED), unreadable);
+}
+
+#[test]
+fn repair_by_force_is_counted_by_its_condition() {
+    let metrics = of_forced_repair(&claim(), 0, "unhealthy", "StorageReady");
+    let [disrupted, repaired] = metrics.as_slice() else {
+        panic!("{metrics:?}");
+    };
+    assert_eq!(disrupted.labels["reason"], "unhealthy");
+    let name = "karpenter_nodeclaims_unhealthy_disrupted_total";
+    assert_eq!(repaired.name, name);
+    assert_eq!(repaired.labels["condition"], "storage_ready");
+    for metric in [disrupted, repaired] {
+        assert_eq!(metric.labels["termination_mode"], "forceful");
+    }
 }
 
 #[test]

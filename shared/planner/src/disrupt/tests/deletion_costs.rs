@@ -132,6 +132,16 @@ fn nodes_that_cannot_become_empty_have_no_rank() {
 fn no_more_nodes_are_ranked_than_budgets_let_go() {
     let world = three().with(|w| w.node_pools[0].disruption.budgets = vec![budget("1")]);
     assert_eq!(writes(&world), [("large-0".to_owned(), Some(-1))]);
+    let drifted = three().with(|w| {
+        let named = Budget {
+            reasons: vec!["Drifted".to_owned()],
+            ..budget("0")
+        };
+        w.node_pools[0].disruption.budgets = vec![budget("100%"), named];
+        drift(w, "large-claim", 1);
+        says(&mut w.pods[0], "-3", Some("-3"));
+    });
+    assert_eq!(writes(&drifted)[0], ("large-0".to_owned(), None));
     let never = three().with(|w| {
         w.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Never;
     });
@@ -189,7 +199,19 @@ fn one_pass_changes_pods_of_fifty_nodes_at_most() {
     let many = (0..60).fold(World::new(), |world, at| {
         world.node(&format!("n{at:02}"), "small", &[100])
     });
-    let (nodes, left) = deletion_costs(&managed(many).0);
-    assert_eq!((nodes.len(), left), (50, 10));
+    let many = managed(many);
+    let (nodes, left) = deletion_costs(&many.0);
+    assert_eq!((nodes.len(), left.len()), (50, 10));
     assert_eq!(nodes[0].pods[0].cost, Some(-60), "the first ranks first");
+    let written = many.with(|snapshot| {
+        for change in nodes.iter().flat_map(|node| &node.pods) {
+            let mut pods = snapshot.pods.iter_mut();
+            let pod = pods.find(|pod| pod.key == change.pod).unwrap();
+            let cost = change.cost.unwrap().to_string();
+            says(pod, &cost, Some(&cost));
+        }
+    });
+    let (nodes, left) = deletion_costs(&written.0);
+    assert_eq!((nodes.len(), left.len()), (10, 0));
+    assert_eq!(nodes[9].pods[0].cost, Some(-1));
 }

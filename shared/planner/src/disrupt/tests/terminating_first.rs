@@ -2,6 +2,7 @@
 
 use model::{
     catalog::Reservation,
+    ledger::IntentState,
     node::{ConditionStatus, Ready},
 };
 
@@ -175,6 +176,24 @@ fn static_nodes_at_the_limit_go_first_within_budgets_where_the_gate_is_on() {
     let roomy = gated().with(|it| it.node_pools[0].limits = Resources::from([("nodes", 3)]));
     assert!(going_first(&roomy).is_empty());
     assert_eq!(roomy.commands()[0].2.len(), 1);
+}
+
+#[test]
+fn launches_under_way_take_room_below_the_limit_until_they_come_to_nothing() {
+    let coming = |state: fn() -> IntentState| {
+        at_limit().with(|snapshot| {
+            snapshot.node_pools[0].replicas = Some(3);
+            snapshot.node_pools[0].limits = Resources::from([("nodes", 3)]);
+            let mut intent = test_world::intent("coming");
+            intent.state = state();
+            snapshot.intents.push(intent);
+        })
+    };
+    let under_way = coming(|| IntentState::Intended);
+    assert!(under_way.removes().is_empty());
+    assert_eq!(told_of_a(&under_way), [AT_LIMIT]);
+    let ended = coming(|| IntentState::Void { why: String::new() });
+    assert_eq!(ended.removes(), ["a"]);
 }
 
 #[test]

@@ -34,13 +34,13 @@ fn verdict(nodes: usize, unhealthy: usize, change: impl Fn(&mut Snapshot)) -> St
             let again = again.duration_since(now()).as_mins();
             format!("{}, again in {again} minutes", notes[0].message)
         }
-        Verdict::Due => "due".to_owned(),
+        Verdict::Due(condition) => format!("due for {condition}"),
     }
 }
 
 #[test]
 fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
-    assert_eq!(verdict(1, 1, |_| {}), "due");
+    assert_eq!(verdict(1, 1, |_| {}), "due for Ready");
     assert_eq!(verdict(1, 0, |_| {}), "well");
     assert_eq!(verdict(1, 1, |w| w.settings.feature_gates.clear()), "well");
     let voluntary = |w: &mut Snapshot| w.settings.legacy_node_repair = false;
@@ -51,12 +51,12 @@ fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
     };
     assert_eq!(
         verdict(1, 1, refused),
-        "due",
+        "due for Ready",
         "the annotation is not for this mode"
     );
     assert_eq!(
         verdict(1, 1, |w| w.nodes[0].ready.since = minutes_ago(30)),
-        "due"
+        "due for Ready"
     );
     assert_eq!(
         verdict(1, 1, |w| w.nodes[0].ready.since = minutes_ago(10)),
@@ -73,6 +73,12 @@ fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
         }];
     };
     assert_eq!(verdict(1, 1, accelerator), "in 5 minutes");
+    let longer = |w: &mut Snapshot| {
+        accelerator(w);
+        w.nodes[0].conditions[0].since = minutes_ago(10);
+    };
+    let due = "due for AcceleratedHardwareReady";
+    assert_eq!(verdict(1, 1, longer), due);
     let of_another_reason = |w: &mut Snapshot| {
         accelerator(w);
         w.nodes[0].conditions[0].reason = "Unheard".to_owned();
@@ -91,8 +97,8 @@ fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
 
 #[test]
 fn more_than_a_fifth_of_a_pools_nodes_are_not_repaired() {
-    assert_eq!(verdict(5, 1, |_| {}), "due");
-    assert_eq!(verdict(6, 2, |_| {}), "due");
+    assert_eq!(verdict(5, 1, |_| {}), "due for Ready");
+    assert_eq!(verdict(6, 2, |_| {}), "due for Ready");
     let blocked = "more than 20% nodes are unhealthy in the nodepool, again in 5 minutes";
     assert_eq!(verdict(5, 2, |_| {}), blocked);
     // Those that are tolerated yet count, too.
@@ -104,7 +110,7 @@ fn more_than_a_fifth_of_a_pools_nodes_are_not_repaired() {
             .labels
             .insert(NODE_POOL.to_owned(), "other".to_owned());
     };
-    assert_eq!(verdict(5, 2, elsewhere), "due");
+    assert_eq!(verdict(5, 2, elsewhere), "due for Ready");
     let of_no_pool = |w: &mut Snapshot| {
         w.node_claims[0].labels.remove(NODE_POOL);
     };

@@ -1,8 +1,10 @@
+use api::names::annotation::{DELETION_COST_WRITTEN, POD_DELETION_COST};
 use jiff::Timestamp;
 use model::{
     PodKey,
+    node_claim::{NodeClaim, NodeClaimStatus},
     node_pool::{Budget, NodePool},
-    pod::PodShape,
+    pod::{Owner, PodShape},
 };
 
 use super::*;
@@ -69,7 +71,8 @@ fn of_metric(gauges: &[Series], name: &str) -> Vec<String> {
     own.collect()
 }
 
-const ALIKE: &str = "arch=amd64,capacity_type=spot,instance_type=m5.xlarge,nodepool=default";
+const ALIKE: &str =
+    "arch=amd64,capacity_type=spot,instance_type=m5.xlarge,managed=true,nodepool=default";
 
 #[test]
 fn nodes_that_are_alike_are_summed_up_in_cores_bytes_and_pieces() {
@@ -112,8 +115,13 @@ fn nodes_that_are_alike_are_summed_up_in_cores_bytes_and_pieces() {
 #[test]
 fn pods_are_counted_by_phase_and_by_the_nodes_they_are_on() {
     let mut snapshot = snapshot();
-    snapshot.nodes = vec![node("a", "m5.xlarge")];
+    let other = Node {
+        name: "other".into(),
+        ..Node::default()
+    };
+    snapshot.nodes = vec![node("a", "m5.xlarge"), other];
     snapshot.pods = vec![
+        pod("system", Some("other"), PodPhase::Running),
         pod("web-0", Some("a"), PodPhase::Running),
         pod("web-1", Some("a"), PodPhase::Running),
         pod("web-2", None, PodPhase::Pending),
@@ -121,8 +129,9 @@ fn pods_are_counted_by_phase_and_by_the_nodes_they_are_on() {
     assert_eq!(
         of_metric(&of(&snapshot), "karpenter_pods_state"),
         [
-            "phase=Pending,scheduled=false 1".to_owned(),
+            "managed=false,phase=Pending,scheduled=false 1".to_owned(),
             format!("{ALIKE},phase=Running,scheduled=true,zone=us-east-1a 2"),
+            "managed=false,phase=Running,scheduled=true 1".to_owned(),
         ]
     );
 }
@@ -168,10 +177,55 @@ fn where_nodes_are_of_too_many_kinds_their_types_are_left_out() {
     let allocatable = of_metric(&of(&snapshot), "karpenter_nodes_allocatable");
     let all = 58 * snapshot.nodes.len();
     let pods = format!(
-        "arch=amd64,capacity_type=spot,nodepool=default,resource_type=pods,zone=us-east-1a {all}"
+        "arch=amd64,capacity_type=spot,managed=true,nodepool=default,resource_type=pods,zone=us-east-1a {all}"
     );
     assert_eq!(allocatable.len(), 3, "{allocatable:?}");
     assert!(allocatable.contains(&pods), "{allocatable:?}");
+}
+
+#[test]
+fn nodes_whose_deletion_costs_wait_for_a_later_pass_are_told_while_the_gate_is_on() {
+    let name = "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes";
+    let written = |gate: bool, nodes: usize| {
+        let mut snapshot = snapshot();
+        let gates = &mut snapshot.settings.feature_gates;
+        gates.insert(planner::POD_DELETION_COST_GATE.to_owned(), gate);
+        for at in 0..nodes {
+            let own = node(&format!("n{at}"), "m5.xlarge");
+            snapshot.node_claims.push(NodeClaim {
+                name: format!("c{at}").as_str().into(),
+                labels: own.labels.clone(),
+                status: NodeClaimStatus {
+                    provider_id: own.provider_id.clone(),
+                    ..NodeClaimStatus::default()
+                },
+                ..NodeClaim::default()
+            });
+            let mut web = pod(
+                &format!("web-{at}"),
+                Some(own.name.as_str()),
+                PodPhase::Running,
+            );
+            web.owner = Some(Owner {
+                api_version: "apps/v1".to_owned(),
+                kind: "ReplicaSet".to_owned(),
+                name: "web".to_owned(),
+                uid: "web".into(),
+            });
+            let mut shape = (*web.shape).clone();
+            for key in [POD_DELETION_COST, DELETION_COST_WRITTEN] {
+                shape.annotations.insert(key.to_owned(), "-1".to_owned());
+            }
+            web.shape = shape.into();
+            snapshot.nodes.push(own);
+            snapshot.pods.push(web);
+        }
+        of_metric(&of(&snapshot), name)
+    };
+    // None of them may be emptied, so what was written is to be removed.
+    assert_eq!(written(true, 60), ["nodepool=default 10"]);
+    assert_eq!(written(true, 0), ["nodepool=default 0"]);
+    assert_eq!(written(false, 60), [""; 0]);
 }
 
 #[test]
