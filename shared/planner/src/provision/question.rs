@@ -189,8 +189,8 @@ impl<'a> Ground<'a> {
         pools.collect()
     }
 
-    /// What the CSI driver will say on a node that has not joined yet.
-    fn attach_limits_to_come(&self, machine: &Machine<'a>) -> Option<&BTreeMap<String, u32>> {
+    /// Volumes that a node attaches by its type, until the CSI driver says it of the node.
+    fn attach_limits_of_type(&self, machine: &Machine<'a>) -> Option<&BTreeMap<String, u32>> {
         let limit = self.type_of(machine)?.ebs_attach_limit?;
         self.attach_limits.get(&limit)
     }
@@ -208,10 +208,9 @@ impl<'a> Ground<'a> {
                 holding.push(*pod);
             }
         }
-        let attach_limits = match machine.node {
-            Some(node) => self.snapshot.storage.attach_limits.get(&node.name),
-            None => self.attach_limits_to_come(machine),
-        };
+        let limits = &self.snapshot.storage.attach_limits;
+        let of_node = machine.node.and_then(|node| limits.get(&node.name));
+        let of_node = of_node.filter(|limits| !limits.is_empty());
         ExistingNode {
             name: machine.name,
             hostname: machine.hostname(),
@@ -223,7 +222,7 @@ impl<'a> Ground<'a> {
             available,
             daemon_requests,
             pods: holding,
-            attach_limits,
+            attach_limits: of_node.or_else(|| self.attach_limits_of_type(machine)),
             devices: self.devices_of(machine),
         }
     }

@@ -1,6 +1,13 @@
 //! Nodes whose pods fit elsewhere, or on one cheaper node.
 
+use model::{
+    pod::PodVolume,
+    volume::{StorageClass, VolumeClaim},
+};
+
 use super::*;
+
+const EBS: &str = "ebs.csi.aws.com";
 
 fn underutilized(
     nodes: &[&str],
@@ -275,4 +282,52 @@ fn fewer_types_than_min_values_asks_for_are_no_replacement() {
             .len()
     };
     assert_eq!((world(2), world(3)), (1, 0));
+}
+
+#[test]
+fn nodes_that_attach_no_more_volumes_take_no_others_pods() {
+    let with_volumes = |optimize, change: fn(&mut Snapshot)| {
+        let world = World::new()
+            .node("a", "small", &[100])
+            .node("b", "small", &[100]);
+        let world = world.with(|snapshot| {
+            snapshot.settings.optimize = optimize;
+            snapshot.storage.classes.push(StorageClass {
+                name: "gp3".to_owned(),
+                provisioner: EBS.to_owned(),
+                ..StorageClass::default()
+            });
+            for pod in &mut snapshot.pods {
+                let claim = pod.key.name.clone();
+                snapshot.storage.claims.push(VolumeClaim {
+                    namespace: pod.key.namespace.clone(),
+                    name: claim.clone(),
+                    storage_class: Some("gp3".to_owned()),
+                    ..VolumeClaim::default()
+                });
+                let mut shape = (*pod.shape).clone();
+                shape.volumes.push(PodVolume::Claim { claim });
+                pod.shape = shape.into();
+            }
+        });
+        world.with(change).removes().len()
+    };
+    let said_by_nodes = |snapshot: &mut Snapshot| {
+        for name in ["a", "b"] {
+            let limits = [(EBS.to_owned(), 1)].into();
+            snapshot.storage.attach_limits.insert(name.into(), limits);
+        }
+    };
+    let said_by_types = |snapshot: &mut Snapshot| {
+        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+        for kind in Arc::make_mut(types).iter_mut() {
+            kind.ebs_attach_limit = Some(1);
+        }
+    };
+    for optimize in [Optimize::Upstream, Optimize::Cost] {
+        assert_eq!(with_volumes(optimize, |_| {}), 1, "{optimize:?}");
+        assert_eq!(with_volumes(optimize, said_by_nodes), 0, "{optimize:?}");
+    }
+    assert_eq!(with_volumes(Optimize::Cost, said_by_types), 0);
+    assert_eq!(with_volumes(Optimize::Upstream, said_by_types), 1);
 }
