@@ -261,6 +261,20 @@ fn nodes_that_may_be_disrupted_are_counted_by_reason_whatever_budgets_allow() {
 }
 
 #[test]
+fn nodes_that_leave_are_eligible_no_more() {
+    let empty = ["a", "b", "c"].into_iter();
+    let world = empty.fold(World::new(), |world, name| world.node(name, "small", &[]));
+    assert_eq!(eligible_nodes(&world.0)[1], (Reason::Empty, 3));
+    let leaving = world.with(|snapshot| {
+        let now = snapshot.now;
+        for claim in &mut snapshot.node_claims {
+            claim.deleted_at = Some(now);
+        }
+    });
+    assert_eq!(eligible_nodes(&leaving.0)[1], (Reason::Empty, 0));
+}
+
+#[test]
 fn what_no_budget_allows_is_not_even_looked_at() {
     let world = World::new()
         .node("n", "small", &[1_900])
