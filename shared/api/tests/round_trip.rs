@@ -82,6 +82,15 @@ fn what_is_left_out_gets_the_crds_defaults() {
         })
     );
 
+    // As older CRDs may have stored it.
+    let (_, pool) = round_trip(
+        "pool.yaml",
+        "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: a}, spec: {disruption: {budgets: []}, template: {spec: \
+         {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}}}}",
+    )
+    .remove(0);
+    assert_eq!(pool["spec"]["disruption"]["consolidateAfter"], "0s");
+
     let (_, class) = round_trip(
         "class.yaml",
         "{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: a}, spec: {subnetSelectorTerms: [], \

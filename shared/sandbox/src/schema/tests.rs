@@ -2,6 +2,8 @@ use serde_json::{Value, json};
 
 use super::Schema;
 
+mod karpenter;
+
 fn widget() -> Value {
     json!({
         "type": "object",
