@@ -19,6 +19,10 @@ use crate::{
     user_data,
 };
 
+const INVALID_SPEC: &str = "InvalidSpec";
+const INVALID_KUBELET: &str = "InvalidKubeletConfiguration";
+const INVALID_TAGS: &str = "TagValidationFailed";
+
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub(super) status: ConditionStatus,
@@ -36,17 +40,24 @@ impl Problem {
     }
 }
 
+/// Checks what Karpenter checks, in its order.
 pub(super) fn check(
     class: &EC2NodeClass,
     known: Known<'_>,
     set: &ConditionSet<'_>,
 ) -> Result<(), Problem> {
     let problems = validation::ec2_node_class(class);
-    if let Some(first) = problems.first() {
-        let reason = reason_of(&first.field);
-        let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        return Err(Problem::new(reason, all.join("; ")));
-    }
+    let refused = |reason| {
+        let own = problems
+            .iter()
+            .filter(|problem| reason_of(&problem.field) == reason);
+        let own: Vec<_> = own.map(ToString::to_string).collect();
+        match own.as_slice() {
+            [] => Ok(()),
+            own => Err(Problem::new(reason, own.join("; "))),
+        }
+    };
+    refused(INVALID_SPEC)?;
     let spec = &class.spec;
     let family = Family::of(spec)
         .map_err(|error: FamilyError| Problem::new("InvalidAMIFamily", error.to_string()))?;
@@ -62,7 +73,7 @@ pub(super) fn check(
             user_data::UserDataError::NoServiceCidr.to_string(),
         ));
     }
-    shares_devices(class, known)?;
+    refused(INVALID_KUBELET)?;
     let kubelet = spec.kubelet.as_ref();
     let settings = kubelet.and_then(|kubelet| kubelet.settings().ok());
     let settings = settings.unwrap_or_default();
@@ -76,11 +87,12 @@ pub(super) fn check(
     }
     expressions.compiled().map_err(expression_problem)?;
     supported(family, &settings)?;
+    shares_devices(class, known)?;
     dependencies(set)?;
     if !expressions.is_empty() {
         evaluates(class, family, &expressions, known)?;
     }
-    Ok(())
+    refused(INVALID_TAGS)
 }
 
 /// Whether GPUs are shared in a way that there is, and are known at all (spec/v1.15 §14.5).
@@ -134,11 +146,11 @@ fn expression_problem(error: ExpressionError) -> Problem {
 
 fn reason_of(field: &str) -> &'static str {
     if field.starts_with("spec.kubelet") {
-        "InvalidKubeletConfiguration"
+        INVALID_KUBELET
     } else if field.starts_with("spec.tags") {
-        "TagValidationFailed"
+        INVALID_TAGS
     } else {
-        "InvalidSpec"
+        INVALID_SPEC
     }
 }
 
@@ -154,7 +166,7 @@ fn has_known_fields(settings: &KubeletSettings) -> Result<(), Problem> {
         "spec.kubelet has fields that the kubelet does not know: {}",
         unknown.join(", ")
     );
-    Err(Problem::new("InvalidKubeletConfiguration", message))
+    Err(Problem::new(INVALID_KUBELET, message))
 }
 
 /// Only nodeadm takes any kubelet setting; a Custom image is not told any of them.
