@@ -197,6 +197,43 @@ fn what_cannot_work_fails_validation_with_a_reason() {
 }
 
 #[test]
+fn first_of_several_problems_is_told_in_karpenters_order() {
+    let mut annotations = json!({ "karpenter.k8s.aws/nvidia-consumable-capacity": "half" });
+    let mut spec = json!({
+        "kubelet": { "maxPods": -1, "clusterDNS": ["10.0.0.10", "10.0.0.11"], "evictionHard": { "memory.available": "many" } },
+        "amiFamily": "Bottlerocket",
+        "amiSelectorTerms": [{ "alias": "bottlerocket@latest" }],
+        "tags": { "karpenter.sh/nodeclaim": "x" },
+    });
+    let no_subnets = Discovered {
+        subnets: Discovery::Found(Vec::new()),
+        ..found()
+    };
+    let now = "2026-08-22T12:00:00Z".parse().unwrap();
+    let settings = ProviderSettings::default();
+    let judged = |spec: &Value, annotations: &Value, discovered| {
+        let metadata = json!({ "annotations": annotations });
+        let class = node_class(json!({ "metadata": metadata, "spec": spec, "status": null }));
+        let status = status(&class, discovered, &cluster(), &settings, now);
+        condition(&status, "ValidationSucceeded").1.to_owned()
+    };
+    let is = |spec: &Value, annotations: &Value, reason: &str| {
+        assert_eq!(judged(spec, annotations, no_subnets.clone()), reason);
+    };
+    is(&spec, &annotations, "InvalidKubeletConfiguration");
+    spec["kubelet"] = json!({ "maxPods": "vcpus * 8", "clusterDNS": ["10.0.0.10", "10.0.0.11"] });
+    is(&spec, &annotations, "KubeletExpressionsDisabled");
+    spec["kubelet"] = json!({ "clusterDNS": ["10.0.0.10", "10.0.0.11"] });
+    is(&spec, &annotations, "UnsupportedKubeletConfiguration");
+    spec["kubelet"] = json!({});
+    is(&spec, &annotations, "NVIDIAConsumableCapacityInvalid");
+    annotations = json!({ "karpenter.k8s.aws/nvidia-consumable-capacity": "4" });
+    is(&spec, &annotations, "DRADisabled");
+    is(&spec, &json!({}), "DependenciesNotReady");
+    assert_eq!(judged(&spec, &json!({}), found()), "TagValidationFailed");
+}
+
+#[test]
 fn gpus_are_shared_only_in_ways_that_there_are_and_behind_their_gate() {
     let judged = |value: &str, nvidia_gpu: bool| {
         let annotations = json!({ "karpenter.k8s.aws/nvidia-consumable-capacity": value });
