@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::feature_gates::{DRA_EFA, DRA_NVIDIA_GPU, aws_feature_gates};
+
 /// Settings of dynamic resource allocation, with those that imply others resolved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -27,7 +29,8 @@ const ENABLE: &str = "enableDRA";
 const IGNORE: &str = "ignoreDRARequests";
 
 impl DeviceSettings {
-    /// Reads the `settings` of a registry entry. Switches may be text, as in the chart.
+    /// Reads the `settings` of a registry entry. Switches may be text, as in the chart, and gates have the names of the chart or of
+    /// the option.
     ///
     /// # Errors
     ///
@@ -35,8 +38,10 @@ impl DeviceSettings {
     pub fn read(settings: &Value) -> Result<Self, DeviceSettingsError> {
         let enable = switch(settings, ENABLE)?.unwrap_or(false);
         let ignore = switch(settings, IGNORE)?;
-        let nvidia_gpu = switch(settings, NVIDIA_GPU)?.unwrap_or(false);
-        let efa = switch(settings, EFA)?.unwrap_or(false);
+        let gates = aws_feature_gates(settings);
+        let gates = gates.map_err(|error| DeviceSettingsError(error.to_string()))?;
+        let is_on = |gate| gates.get(gate) == Some(&true);
+        let (nvidia_gpu, efa) = (is_on(DRA_NVIDIA_GPU), is_on(DRA_EFA));
         let said_twice = [
             (NVIDIA_GPU, nvidia_gpu),
             (EFA, efa),
@@ -57,8 +62,7 @@ impl DeviceSettings {
 }
 
 fn switch(settings: &Value, name: &str) -> Result<Option<bool>, DeviceSettingsError> {
-    let value = settings.pointer(&format!("/{}", name.replace('.', "/")));
-    let value = value.unwrap_or(&Value::Null);
+    let value = settings.get(name).unwrap_or(&Value::Null);
     match (value, value.as_str()) {
         (Value::Null, _) | (_, Some("")) => Ok(None),
         (Value::Bool(on), _) => Ok(Some(*on)),
@@ -96,6 +100,8 @@ mod tests {
     fn gate_of_a_driver_counts_claims_whatever_is_said_of_ignoring_them() {
         let settings = json!({"ignoreDRARequests": true, "awsFeatureGates": {"draEFA": true}});
         assert_eq!(read(settings), Ok([true, false, true]));
+        let settings = json!({"awsFeatureGates": {"DRANVIDIAGPU": "true"}});
+        assert_eq!(read(settings), Ok([true, true, false]));
     }
 
     #[test]

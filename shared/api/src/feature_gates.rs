@@ -18,9 +18,18 @@ pub const FEATURE_GATES: [(&str, &str); 9] = [
     ("TerminateFirstRepair", "terminateFirstRepair"),
 ];
 
-/// Gates of the AWS provider that decisions ask for: as its option `AWS_FEATURE_GATES` names each, and as its chart does, under
+/// Gates of the AWS provider: as its option `AWS_FEATURE_GATES` names each, and as its chart does, under
 /// `settings.awsFeatureGates`.
-pub const AWS_FEATURE_GATES: [(&str, &str); 1] = [("RebootForRepair", "rebootForRepair")];
+pub const AWS_FEATURE_GATES: [(&str, &str); 4] = [
+    (DRA_EFA, "draEFA"),
+    (DRA_NVIDIA_GPU, "draNVIDIAGPU"),
+    (NODE_CLASS_CEL, "nodeClassCEL"),
+    ("RebootForRepair", "rebootForRepair"),
+];
+pub(crate) const DRA_EFA: &str = "DRAEFA";
+pub(crate) const DRA_NVIDIA_GPU: &str = "DRANVIDIAGPU";
+/// Gate of expressions in an EC2NodeClass' kubelet settings.
+pub const NODE_CLASS_CEL: &str = "NodeClassCEL";
 
 const SETTING: &str = "featureGates";
 const AWS_SETTING: &str = "awsFeatureGates";
@@ -40,6 +49,11 @@ pub fn feature_gate(name: &str) -> Option<&'static str> {
     gate(&FEATURE_GATES, name)
 }
 
+/// The AWS provider's gate that either of its names is for, as `AWS_FEATURE_GATES` names it.
+pub fn aws_feature_gate(name: &str) -> Option<&'static str> {
+    gate(&AWS_FEATURE_GATES, name)
+}
+
 fn gate(known: &[(&'static str, &'static str)], name: &str) -> Option<&'static str> {
     let mut gates = known.iter();
     let found = gates.find(|(option, chart)| *option == name || *chart == name);
@@ -54,8 +68,15 @@ fn gate(known: &[(&'static str, &'static str)], name: &str) -> Option<&'static s
 /// The first value that is no switch, or a gate that both of its names switch otherwise.
 pub fn feature_gates(settings: &Value) -> Result<BTreeMap<String, bool>, FeatureGateError> {
     let mut gates = below(settings, SETTING, &FEATURE_GATES)?;
-    gates.extend(below(settings, AWS_SETTING, &AWS_FEATURE_GATES)?);
+    gates.extend(aws_feature_gates(settings)?);
     Ok(gates)
+}
+
+/// The part of [`feature_gates`] that is the AWS provider's.
+pub(crate) fn aws_feature_gates(
+    settings: &Value,
+) -> Result<BTreeMap<String, bool>, FeatureGateError> {
+    below(settings, AWS_SETTING, &AWS_FEATURE_GATES)
 }
 
 fn below(
@@ -130,9 +151,12 @@ mod tests {
     #[test]
     fn gates_of_the_aws_provider_are_below_a_setting_of_their_own() {
         let gates = |settings| feature_gates(&settings).unwrap();
-        let on =
-            gates(json!({"awsFeatureGates": {"rebootForRepair": "true", "nodeClassCEL": true}}));
-        assert_eq!(on, BTreeMap::from([("RebootForRepair".to_owned(), true)]));
+        for (option, chart) in AWS_FEATURE_GATES {
+            let on = BTreeMap::from([(option.to_owned(), true)]);
+            for switched in [json!({ chart: "true" }), json!({ option: true })] {
+                assert_eq!(gates(json!({ "awsFeatureGates": switched })), on);
+            }
+        }
         assert_eq!(
             gates(json!({"featureGates": {"rebootForRepair": true}})),
             BTreeMap::new()

@@ -31,7 +31,8 @@ pub use conditions::{Condition, ConditionSet, ConditionStatus};
 pub use device_settings::{DeviceSettings, DeviceSettingsError};
 pub use duration::{GoDuration, NillableDuration};
 pub use feature_gates::{
-    AWS_FEATURE_GATES, FEATURE_GATES, FeatureGateError, feature_gate, feature_gates,
+    AWS_FEATURE_GATES, FEATURE_GATES, FeatureGateError, NODE_CLASS_CEL, aws_feature_gate,
+    feature_gate, feature_gates,
 };
 pub use karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 pub use launch::LaunchBuilder;

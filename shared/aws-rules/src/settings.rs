@@ -1,6 +1,7 @@
 //! A cluster's settings as far as EC2 is concerned (the keys of `settings` in Karpenter's chart; spec/aws §21).
 
-use api::DeviceSettings;
+use api::{DeviceSettings, NODE_CLASS_CEL, duration::parse_go_duration};
+use jiff::SignedDuration;
 use model::snapshot::MinValuesPolicy;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,6 +40,15 @@ impl Default for ProviderSettings {
         }
     }
 }
+
+/// Settings of Karpenter's that nothing reads, since discovery asks EC2 anew each time. Values that Karpenter refuses are refused.
+const REFRESH_INTERVALS: [&str; 3] = [
+    "amiRefreshInterval",
+    "securityGroupRefreshInterval",
+    "subnetRefreshInterval",
+];
+/// Shortest interval that Karpenter takes.
+const REFRESH_INTERVAL_MIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// Everything that is wrong with a cluster's settings, each with its name, value and what is expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,19 +89,26 @@ impl ProviderSettings {
             )),
         }
         match api::feature_gates(settings) {
-            Ok(gates) => read.reserved_capacity = gates.get("ReservedCapacity") != Some(&false),
+            Ok(gates) => {
+                read.reserved_capacity = gates.get("ReservedCapacity") != Some(&false);
+                read.node_class_cel = gates.get(NODE_CLASS_CEL) == Some(&true);
+            }
             Err(error) => problems.push(error.to_string()),
-        }
-        match settings.pointer("/awsFeatureGates/nodeClassCEL") {
-            None | Some(Value::Null) => {}
-            Some(Value::Bool(on)) => read.node_class_cel = *on,
-            Some(other) => problems.push(format!(
-                "awsFeatureGates.nodeClassCEL {other}: expected true or false"
-            )),
         }
         match DeviceSettings::read(settings) {
             Ok(devices) => read.devices = devices,
             Err(error) => problems.push(error.to_string()),
+        }
+        // Devices have gates among those above.
+        problems.dedup();
+        for name in REFRESH_INTERVALS {
+            let Some(interval) = text(name) else { continue };
+            let read = parse_go_duration(&interval);
+            if read.is_none_or(|interval| interval < REFRESH_INTERVAL_MIN) {
+                problems.push(format!(
+                    "{name} \"{interval}\": expected a duration from 1m, such as 5m"
+                ));
+            }
         }
         let mut disable_dry_run = false;
         let switches = [
@@ -175,7 +192,8 @@ mod tests {
         let settings = serde_json::json!({
             "vmMemoryOverheadPercent": 0.05, "reservedENIs": "1", "minValuesPolicy": "BestEffort",
             "featureGates": { "reservedCapacity": false, "nodeRepair": true }, "batchIdleDuration": "1s",
-            "awsFeatureGates": { "nodeClassCEL": true, "draEFA": true }, "disableDryRun": true, "isolatedVPC": "true",
+            "awsFeatureGates": { "NodeClassCEL": "true", "draEFA": true }, "disableDryRun": true, "isolatedVPC": "true",
+            "securityGroupRefreshInterval": "1m", "amiRefreshInterval": "",
         });
         let expected = ProviderSettings {
             vm_memory_overhead: Millionths(50_000),
@@ -203,6 +221,7 @@ mod tests {
         let settings = serde_json::json!({
             "vmMemoryOverheadPercent": "7%", "reservedENIs": -1, "minValuesPolicy": "strict",
             "featureGates": {"reservedCapacity": 1}, "awsFeatureGates": {"nodeClassCEL": 1},
+            "securityGroupRefreshInterval": "30s", "subnetRefreshInterval": 60,
         });
         let problems = ProviderSettings::read(&settings).unwrap_err().0;
         let names = [
@@ -211,6 +230,8 @@ mod tests {
             "minValuesPolicy",
             "featureGates.reservedCapacity",
             "awsFeatureGates.nodeClassCEL",
+            "securityGroupRefreshInterval \"30s\"",
+            "subnetRefreshInterval \"60\"",
         ];
         for (name, problem) in names.iter().zip(&problems) {
             assert!(problem.starts_with(name), "{problem}");

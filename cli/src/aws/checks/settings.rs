@@ -32,7 +32,7 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
     let gates = below("/settings/featureGates").filter(|gate| api::feature_gate(gate).is_none());
     let gates =
         gates.map(|gate| format!("settings.featureGates.{gate}: there is none of this name"));
-    let aws_gates = below("/settings/awsFeatureGates").filter(|gate| !AWS_GATES.contains(gate));
+    let aws_gates = below("/settings/awsFeatureGates").filter(|gate| api::aws_feature_gate(gate).is_none());
     let aws_gates = aws_gates
         .map(|gate| format!("settings.awsFeatureGates.{gate}: there is none of this name"));
     Finding::new(
@@ -41,9 +41,6 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
         "look at their names, or take them out: docs/settings.md has them all",
     )
 }
-
-/// AWS feature gates that an entry may have.
-const AWS_GATES: &[&str] = &["draEFA", "draNVIDIAGPU", "nodeClassCEL", "rebootForRepair"];
 
 /// Those that a registry entry may have.
 const KNOWN: &[&str] = &[
@@ -116,7 +113,7 @@ mod tests {
     fn the_page_has_every_setting_and_every_feature_gate() {
         let elsewhere = ELSEWHERE.iter().map(|(name, _)| *name);
         let gates = api::FEATURE_GATES.map(|(_, name)| name);
-        let aws_gates = AWS_GATES.iter().copied();
+        let aws_gates = api::AWS_FEATURE_GATES.map(|(_, name)| name);
         let elsewhere = elsewhere.chain(aws_gates);
         for name in KNOWN.iter().copied().chain(elsewhere).chain(gates) {
             assert!(PAGE.contains(&format!("`{name}`")), "{name}");
@@ -153,7 +150,7 @@ mod tests {
     fn what_has_no_effect_is_told() {
         let entry = json!({"settings": {
             "batchIdleDuration": "1s", "preferencePolcy": "Ignore", "featureGates": {"nodeRepair": true, "nodeRepairs": true, "podDeletionCostManagement": true, "terminateFirstDrift": true},
-            "awsFeatureGates": {"nodeClassCEL": true, "draEFA": true, "draAMD": true, "rebootForRepair": true}, "ignoreDRARequests": false,
+            "awsFeatureGates": {"nodeClassCEL": true, "draEFA": true, "draAMD": true, "RebootForRepair": true}, "ignoreDRARequests": false,
         }});
         assert_eq!(
             without_effect(&entry).objects,
