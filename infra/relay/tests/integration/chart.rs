@@ -140,6 +140,47 @@ fn enabling_devices_stands_alone() {
 }
 
 #[test]
+fn settings_that_the_registry_entry_has_are_accepted_and_named() {
+    let values = format!("{CHART}/ci/example-values.yaml");
+    let gates = api::FEATURE_GATES.map(|(_, gate)| format!("settings.featureGates.{gate}"));
+    let aws_gates =
+        api::AWS_FEATURE_GATES.map(|(_, gate)| format!("settings.awsFeatureGates.{gate}"));
+    let mut settings = vec![
+        ("settings.legacyNodeRepair".to_owned(), "true"),
+        ("settings.securityGroupRefreshInterval".to_owned(), "5m"),
+        (
+            "settings.schedulerConfig.podTopologySpread".to_owned(),
+            "{}",
+        ),
+    ];
+    let gates = gates.into_iter().chain(aws_gates);
+    settings.extend(gates.map(|gate| (gate, "true")));
+    let sets = settings
+        .iter()
+        .flat_map(|(name, value)| ["--set".to_owned(), format!("{name}={value}")]);
+    let sets: Vec<String> = sets.collect();
+    let notes = |sets: &[String]| {
+        let mut arguments = vec!["install", "whittle", CHART, "--dry-run=client"];
+        arguments.extend(["--values", &values]);
+        arguments.extend(sets.iter().map(String::as_str));
+        let text = helm(&arguments).unwrap();
+        text.split_once("NOTES:").unwrap().1.to_owned()
+    };
+    let has_no_effect = "These values have no effect here.";
+    assert!(!notes(&[]).contains(has_no_effect));
+    let notes = notes(&sets);
+    assert!(notes.contains(has_no_effect), "{notes}");
+    // Those of which the chart grants rights.
+    let acted_on = ["podDeletionCostManagement", "draEFA", "draNVIDIAGPU"];
+    for (name, _) in settings {
+        let name = name.trim_end_matches(".podTopologySpread");
+        let is_acted_on = acted_on.iter().any(|known| name.ends_with(known));
+        let is_named = notes.lines().any(|line| line.trim() == name);
+        assert_eq!(is_named, !is_acted_on, "{name}: {notes}");
+    }
+}
+
+#[test]
 fn the_deployed_relay_is_configured_completely() {
     let objects = render(&["settings.batchMaxDuration=20s", "metrics.perObject=true"]);
     let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();
