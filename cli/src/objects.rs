@@ -22,6 +22,11 @@ impl Objects {
         Ok(Self(objects))
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_values(objects: Vec<Value>) -> Self {
+        Self(objects)
+    }
+
     /// Reads lists of a running cluster, each with the kind of its items, which items of lists do not say. What the API server
     /// does not serve has none.
     pub(crate) fn of_cluster(context: &str, lists: &[(&str, &str)]) -> Result<Self> {

@@ -3,6 +3,7 @@
 
 mod access;
 mod capacity;
+mod gates;
 pub(super) mod identity;
 mod settings;
 
@@ -56,6 +57,7 @@ pub(super) async fn all(
     findings.extend(access::checks(account, cluster, described.as_ref(), &objects).await?);
     findings.extend(capacity::checks(account, cluster, &objects).await?);
     findings.push(identity::misnamed(account, cluster, &objects).await?);
+    findings.extend(gates::checks(entry, &objects));
     let mut findings = found(findings);
     findings.extend(doctor::judge(&objects, now));
     Ok(findings)

@@ -14,7 +14,8 @@ pub(super) fn checks(objects: &Objects) -> Vec<Finding> {
         .collect();
     vec![
         missing(objects, &ours),
-        outdated(objects, &ours),
+        unknown_fields(objects, &ours),
+        refused_values(objects, &ours),
         not_adopted(objects, &ours),
         stored_versions(objects),
         webhooks(objects),
@@ -39,22 +40,47 @@ fn missing(objects: &Objects, ours: &[Value]) -> Finding {
     )
 }
 
-fn outdated(objects: &Objects, ours: &[Value]) -> Finding {
-    let mut lacking = Vec::new();
+fn unknown_fields(objects: &Objects, ours: &[Value]) -> Finding {
+    Finding::new(
+        "5. fields that the installed CRDs do not know: the API server drops them",
+        differences(objects, ours, |found| &found.unknown),
+        UPGRADE,
+    )
+}
+
+fn refused_values(objects: &Objects, ours: &[Value]) -> Finding {
+    Finding::new(
+        "5. values that the installed CRDs refuse: those of newer Karpenter",
+        differences(objects, ours, |found| &found.refused),
+        UPGRADE,
+    )
+}
+
+const UPGRADE: &str = "helm upgrade the chart, whose sub-chart has the CRDs";
+
+/// What an older schema does not take of a newer one's objects.
+#[derive(Default)]
+struct Differences {
+    unknown: Vec<String>,
+    refused: Vec<String>,
+}
+
+fn differences(
+    objects: &Objects,
+    ours: &[Value],
+    kind: impl Fn(&Differences) -> &[String],
+) -> Vec<String> {
+    let mut all = Vec::new();
     for new in ours {
         let name = text(new, "/metadata/name");
         let Some(old) = crd(objects, name) else {
             continue;
         };
-        let mut fields = Vec::new();
-        lacks(schema(new), schema(old), "", &mut fields);
-        lacking.extend(fields.into_iter().map(|field| format!("{name}: {field}")));
+        let mut found = Differences::default();
+        compare(schema(new), schema(old), "", &mut found);
+        all.extend(kind(&found).iter().map(|field| format!("{name}: {field}")));
     }
-    Finding::new(
-        "5. fields that the installed CRDs do not know: the API server drops them",
-        lacking,
-        "helm upgrade the chart, whose sub-chart has the CRDs",
-    )
+    all
 }
 
 /// The schema of version v1.
@@ -71,11 +97,35 @@ fn ours_alone(version: &Value) -> bool {
     text(version, "/name").starts_with("v1alpha")
 }
 
-/// Paths of the topmost properties that `new` has and `old` has not.
-fn lacks(new: &Value, old: &Value, path: &str, fields: &mut Vec<String>) {
+/// Finds the topmost properties that `new` has and `old` has not, and values that only `new` takes.
+fn compare(new: &Value, old: &Value, path: &str, found: &mut Differences) {
     if let (Some(new), Some(old)) = (new.get("items"), old.get("items")) {
-        lacks(new, old, &format!("{path}[]"), fields);
+        compare(new, old, &format!("{path}[]"), found);
     }
+    let list = |schema: &Value, key: &str| -> Vec<String> {
+        let values = schema
+            .get(key)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        values
+            .filter_map(|value| value.as_str().map(str::to_owned))
+            .collect()
+    };
+    let (before, now) = (list(old, "enum"), list(new, "enum"));
+    if !before.is_empty() {
+        let added = now.iter().filter(|value| !before.contains(value));
+        found
+            .refused
+            .extend(added.map(|value| format!("{path} {value}")));
+    }
+    let required = list(new, "required");
+    let optional = list(old, "required")
+        .into_iter()
+        .filter(|name| !required.contains(name));
+    found
+        .refused
+        .extend(optional.map(|name| format!("{path} without {name}")));
     let properties = new.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
         let path = match path {
@@ -83,10 +133,10 @@ fn lacks(new: &Value, old: &Value, path: &str, fields: &mut Vec<String>) {
             path => format!("{path}.{name}"),
         };
         match old.pointer("/properties").and_then(|all| all.get(name)) {
-            Some(old) => lacks(property, old, &path, fields),
+            Some(old) => compare(property, old, &path, found),
             // What may hold anything knows every field.
             None if old.get("properties").is_none() => {}
-            None => fields.push(path),
+            None => found.unknown.push(path),
         }
     }
 }

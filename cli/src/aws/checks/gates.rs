@@ -1,0 +1,126 @@
+//! Objects that say something else than their users may mean while a feature gate of the entry is on (docs/disruption.md).
+
+use std::collections::BTreeMap;
+
+use api::names::annotation::{DELETION_COST_WRITTEN, POD_DELETION_COST};
+use serde_json::Value;
+
+use crate::{
+    finding::Finding,
+    objects::{Objects, short_name, text},
+    plan::counted,
+};
+
+pub(super) fn checks(entry: &Value, objects: &Objects) -> Vec<Finding> {
+    let settings = entry.get("settings").unwrap_or(&Value::Null);
+    let gates = api::feature_gates(settings).unwrap_or_default();
+    let is_on = |gate| gates.get(gate) == Some(&true);
+    let mut findings = Vec::new();
+    let is_by_force = settings
+        .get("legacyNodeRepair")
+        .is_some_and(|legacy| legacy.as_bool() == Some(true) || legacy.as_str() == Some("true"));
+    if is_on("NodeRepair") && !is_by_force {
+        findings.push(budgets_without_repair(objects));
+    }
+    if is_on("PodDeletionCostManagement") {
+        findings.push(deletion_costs_of_owners(objects));
+    }
+    findings
+}
+
+fn budgets_without_repair(objects: &Objects) -> Finding {
+    let is_closed_for_all = |budget: &&Value| {
+        ["0", "0%"].contains(&text(budget, "/nodes")) && budget.get("reasons").is_none()
+    };
+    let found = objects.of_kind("NodePool").filter(|pool| {
+        let budgets = pool.pointer("/spec/disruption/budgets");
+        let mut budgets = budgets.and_then(Value::as_array).into_iter().flatten();
+        budgets.any(|budget| is_closed_for_all(&budget))
+    });
+    Finding::new(
+        "NodePools with a budget of 0 for every reason: unhealthy nodes are not repaired either while it is open",
+        found.map(short_name).collect(),
+        "if repair is to go on, give the budget reasons: [Underutilized, Empty, Drifted]",
+    )
+}
+
+/// By owner, those whose value is not the one that Whittle wrote.
+fn deletion_costs_of_owners(objects: &Objects) -> Finding {
+    let is_of_owner = |pod: &&Value| {
+        let annotations = pod.pointer("/metadata/annotations");
+        let value = |name| annotations.and_then(|all| all.get(name));
+        let cost = value(POD_DELETION_COST);
+        cost.is_some() && cost != value(DELETION_COST_WRITTEN)
+    };
+    let mut owners: BTreeMap<String, usize> = BTreeMap::new();
+    for pod in objects.of_kind("Pod").filter(is_of_owner) {
+        let of_owner =
+            |field| text(pod, &format!("/metadata/ownerReferences/0/{field}")).to_owned();
+        if of_owner("kind") == "ReplicaSet" {
+            let (namespace, name) = (text(pod, "/metadata/namespace"), of_owner("name"));
+            *owners.entry(format!("{namespace}/{name}")).or_default() += 1;
+        }
+    }
+    let told = owners.into_iter();
+    Finding::new(
+        "ReplicaSets whose pods have a deletion cost of their own, by which they are scaled in instead of by the gate's",
+        told.map(|(owner, pods)| format!("ReplicaSet {owner}: {}", counted(pods, "pod")))
+            .collect(),
+        "take controller.kubernetes.io/pod-deletion-cost out, and say by karpenter.sh/disruption-cost what evicting a pod costs",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::finding::found;
+
+    fn objects() -> Objects {
+        let pool = |name: &str, budgets: Value| json!({"kind": "NodePool", "metadata": {"name": name}, "spec": {"disruption": {"budgets": budgets}}});
+        let pod = |owner: Value, annotations: Value| {
+            let owners = [owner];
+            json!({"kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "ownerReferences": owners, "annotations": annotations}})
+        };
+        let closed = json!({"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"});
+        let named = json!({"nodes": "0%", "reasons": ["Underutilized", "Empty", "Drifted"]});
+        let (web, job) = (
+            json!({"kind": "ReplicaSet", "name": "web"}),
+            json!({"kind": "Job", "name": "job"}),
+        );
+        let of_owner = json!({POD_DELETION_COST: "7"});
+        let written = json!({POD_DELETION_COST: "-7", DELETION_COST_WRITTEN: "-7"});
+        Objects::of_values(vec![
+            pool("frozen", json!([{"nodes": "10%"}, closed])),
+            pool("repaired", json!([named])),
+            pod(web.clone(), of_owner.clone()),
+            pod(web, written),
+            pod(job, of_owner),
+        ])
+    }
+
+    fn told(settings: Value) -> Vec<String> {
+        let findings = found(checks(&json!({ "settings": settings }), &objects()));
+        findings
+            .into_iter()
+            .flat_map(|finding| finding.objects)
+            .collect()
+    }
+
+    #[test]
+    fn budgets_that_stop_repair_are_told_where_nodes_are_repaired_by_them() {
+        assert_eq!(told(json!({})), [""; 0]);
+        let gates = json!({"nodeRepair": true});
+        assert_eq!(told(json!({ "featureGates": gates })), ["NodePool frozen"]);
+        let by_force = json!({"featureGates": gates, "legacyNodeRepair": "true"});
+        assert_eq!(told(by_force), [""; 0]);
+    }
+
+    #[test]
+    fn deletion_costs_of_owners_are_told_where_whittle_writes_some() {
+        let gates = json!({"podDeletionCostManagement": true});
+        let expected = ["ReplicaSet shop/web: 1 pod"];
+        assert_eq!(told(json!({ "featureGates": gates })), expected);
+    }
+}
