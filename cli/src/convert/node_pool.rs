@@ -107,7 +107,7 @@ fn disruption(edit: &mut Edit) {
                     edit.set(AFTER, "0s".into());
                     edit.comment(
                         AFTER,
-                        "spec.disruption.consolidateAfter was not set: v1 needs it, and 0s consolidates as soon as before",
+                        "spec.disruption.consolidateAfter was not set: v1 before Karpenter 1.15 needs it, and 0s consolidates as soon as before",
                     );
                 }
                 Some("Never") => edit.comment(
