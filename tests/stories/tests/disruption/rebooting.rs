@@ -54,6 +54,13 @@ fn reason(world: &World, sick: &NodeClaim) -> Option<String> {
     Some(claim.condition(REBOOTING)?.reason.clone())
 }
 
+/// How reboots ended, as it was counted.
+fn counted(world: &World) -> Vec<String> {
+    let metrics = world.metrics.iter();
+    let own = metrics.filter(|metric| metric.name == "karpenter_nodes_reboots_total");
+    own.map(|metric| metric.labels["result"].clone()).collect()
+}
+
 #[tokio::test]
 async fn node_is_emptied_rebooted_and_serves_again_and_no_other_is_bought() {
     let (mut rig, sick) = failing().await;
@@ -95,6 +102,7 @@ async fn node_is_emptied_rebooted_and_serves_again_and_no_other_is_bought() {
     assert_eq!(requests, bought, "{story}");
     rig.sim.with(|world| {
         assert_eq!(reboots(world, &sick), 1);
+        assert_eq!(told(world, "RebootObserved").len(), 1);
         let claim = &world.api.node_claims[&sick.name];
         assert_eq!(claim.uid, sick.uid);
         let left = claim
@@ -102,7 +110,13 @@ async fn node_is_emptied_rebooted_and_serves_again_and_no_other_is_bought() {
             .keys()
             .filter(|key| key.contains("reboot"));
         assert_eq!(left.collect::<Vec<_>>(), ["whittle.sh/reboots"]);
-        assert_eq!(told(world, "RebootObserved").len(), 1);
+        assert_eq!(counted(world), ["succeeded"]);
+        let label = "karpenter.sh/initialized";
+        let node = world
+            .api
+            .nodes
+            .get(&claim.status.node_name.clone().unwrap());
+        assert_eq!(node.unwrap().labels[label], "true");
         let counted: Vec<String> = world.metrics.iter().map(|one| format!("{one:?}")).collect();
         for name in [
             "karpenter_nodes_reboots_total",
@@ -130,6 +144,7 @@ async fn node_that_ec2_does_not_reboot_is_replaced_first() {
     wait(&mut rig, 240, failed).await;
     rig.sim.with(|world| {
         assert_eq!(told(world, "RebootFailed").len(), 1);
+        assert_eq!(counted(world), ["provider_error"]);
         assert_eq!(reboots(world, &sick), 0);
         world.account.protected.clear();
     });
@@ -156,6 +171,7 @@ async fn node_that_does_not_come_back_is_deleted_after_twenty_minutes() {
     };
     assert!(rig.sim.with(lives));
     wait(&mut rig, 120, |world| !lives(world)).await;
+    assert_eq!(rig.sim.with(|world| counted(world)), ["recovery_timeout"]);
     wait(&mut rig, 900, all_bound).await;
     let gone = |world: &mut World| !world.api.node_claims.contains_key(&sick.name);
     wait(&mut rig, 900, gone).await;

@@ -171,7 +171,13 @@ async fn a_node_that_stays_silent_is_replaced_whatever_runs_on_it() {
         rig.transcript
     );
     assert!(rig.until(secs(300), all_bound).await.is_some());
-    assert_eq!(rig.sim.with(|world| world.account.alive().count()), 3);
+    rig.sim.with(|world| {
+        assert_eq!(world.account.alive().count(), 3);
+        let name = "karpenter_nodeclaims_unhealthy_disrupted_total";
+        let counted = world.metrics.iter().filter(|metric| metric.name == name);
+        let conditions: Vec<&str> = counted.map(|metric| &*metric.labels["condition"]).collect();
+        assert_eq!(conditions, ["ready"]);
+    });
     transcript!(rig);
 }
 

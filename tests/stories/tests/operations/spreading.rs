@@ -12,11 +12,15 @@ use serde_json::json;
 use stories::{Relay, Rig, all_bound, cpu, secs};
 
 /// A cluster whose Service `web` is for the pods of the ReplicaSet `web`, which are to spread over zones.
-async fn with_defaults() -> Rig {
+async fn with_defaults(when_unsatisfiable: &str, optimize: &str) -> Rig {
     let rig = Rig::ready(Relay::Dead).await;
-    rig.configure(&json!({ "schedulerConfig": { "podTopologySpread": { "defaultConstraints": [
-        { "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule" },
-    ]}}}));
+    let by_zone = json!({
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": when_unsatisfiable,
+    });
+    rig.configure(&json!({
+        "optimize": optimize,
+        "schedulerConfig": { "podTopologySpread": { "defaultConstraints": [by_zone] } },
+    }));
     let web = || PodKey::new("default", "web");
     let labels = || [("app".to_owned(), "web".to_owned())].into();
     rig.sim.with(|world| {
@@ -55,14 +59,23 @@ async fn grow(rig: &mut Rig) {
 
 #[tokio::test]
 async fn pods_without_constraints_of_their_own_are_spread_by_the_cluster_s_defaults() {
-    let mut rig = with_defaults().await;
+    let mut rig = with_defaults("DoNotSchedule", "cost").await;
+    grow(&mut rig).await;
+    assert_eq!(zones(&rig), 2);
+}
+
+#[tokio::test]
+async fn preferred_spread_of_pods_that_no_service_selects_is_honoured_as_by_karpenter() {
+    let mut rig = with_defaults("ScheduleAnyway", "upstream").await;
+    rig.sim
+        .with(|world| world.api.pod_selectors.services.clear());
     grow(&mut rig).await;
     assert_eq!(zones(&rig), 2);
 }
 
 #[tokio::test]
 async fn selectors_that_may_not_be_read_are_told_of_and_stop_no_launch() {
-    let mut rig = with_defaults().await;
+    let mut rig = with_defaults("DoNotSchedule", "cost").await;
     for _ in 0..20 {
         rig.sim.fail_next("pod_selectors", Fault::Denied);
     }
