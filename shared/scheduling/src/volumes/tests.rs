@@ -212,3 +212,18 @@ fn type_that_attaches_enough_is_taken_for_a_pod_with_many_volumes() {
         "brings 3 volumes of EBS, and its nodes attach 2 at most"
     );
 }
+
+#[test]
+fn types_that_attach_too_few_drop_out_as_pods_join() {
+    // Eight volumes; two nodes of the small type would cost more.
+    let mut scene = scene(9, &[Some(5)]);
+    scene.types.push(InstanceType {
+        ebs_attach_limit: Some(20),
+        ..kind("large", 64, 64, 15)
+    });
+    let nodes = scene.solve().new_nodes;
+    assert_eq!(nodes.len(), 1);
+    let choices = nodes[0].choices.iter();
+    let choices: Vec<usize> = choices.map(|choice| choice.instance_type()).collect();
+    assert_eq!(choices, [1]);
+}
