@@ -52,6 +52,12 @@ pub(crate) struct Arguments {
     /// As Karpenter's option: `NodeOverlay=true,CapacityBuffer=true`.
     #[arg(long, value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
+    /// As Karpenter's option, as far as planning goes by it: `RebootForRepair=true`.
+    #[arg(long, value_delimiter = ',', value_parser = aws_gate)]
+    aws_feature_gates: Vec<(String, bool)>,
+    /// As Karpenter's option: with `--feature-gates NodeRepair=true`, unhealthy nodes are deleted by force, which is no disruption
+    #[arg(long)]
+    legacy_node_repair: bool,
     /// As `settings.enableDRA` of Karpenter's chart: claims of pods for devices count, and GPUs of NVIDIA and interfaces of EFA are known
     #[arg(long)]
     enable_dra: bool,
@@ -71,6 +77,24 @@ fn scheduler_config(text: &str) -> Result<DefaultSpread, SchedulerConfigError> {
 }
 
 fn gate(text: &str) -> Result<(String, bool), String> {
+    switch(
+        text,
+        api::feature_gate,
+        &api::FEATURE_GATES.map(|(gate, _)| gate),
+    )
+}
+
+fn aws_gate(text: &str) -> Result<(String, bool), String> {
+    const REBOOT: &str = "RebootForRepair";
+    let known = |name: &str| api::aws_feature_gate(name).filter(|gate| *gate == REBOOT);
+    switch(text, known, &[REBOOT])
+}
+
+fn switch(
+    text: &str,
+    known: impl Fn(&str) -> Option<&'static str>,
+    all: &[&str],
+) -> Result<(String, bool), String> {
     let (gate, on) = text
         .split_once('=')
         .ok_or("expected <gate>=true or <gate>=false")?;
@@ -78,12 +102,9 @@ fn gate(text: &str) -> Result<(String, bool), String> {
         .trim()
         .parse()
         .map_err(|_not_a_bool| format!("{on:?} is neither true nor false"))?;
-    let gate = api::feature_gate(gate.trim()).ok_or_else(|| {
-        let known = api::FEATURE_GATES.map(|(gate, _)| gate);
-        format!(
-            "there is no such feature gate: expected one of {}",
-            known.join(", ")
-        )
+    let gate = known(gate.trim()).ok_or_else(|| {
+        let all = all.join(", ");
+        format!("there is no such feature gate: expected one of {all}")
     })?;
     Ok((gate.to_owned(), on))
 }
@@ -123,7 +144,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     )]
     let now = Timestamp::now();
     let mut settings = cluster::aws_settings();
-    settings.feature_gates = arguments.feature_gates.iter().cloned().collect();
+    let gates = arguments.feature_gates.iter();
+    let gates = gates.chain(&arguments.aws_feature_gates);
+    settings.feature_gates = gates.cloned().collect();
+    settings.legacy_node_repair = arguments.legacy_node_repair;
     settings.default_topology_spread = arguments.scheduler_config.0.clone();
     settings.device_claims = arguments.enable_dra;
     let mut snapshot = cluster::empty(now, settings);

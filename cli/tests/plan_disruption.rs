@@ -85,8 +85,13 @@ status: {{phase: Running, conditions: [{{type: Ready, status: \"True\"}}]}}
 }
 
 fn plan(manifests: &str, output: &str) -> String {
+    plan_with(manifests, &["-o", output])
+}
+
+fn plan_with(manifests: &str, options: &[&str]) -> String {
     let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"))
-        .args(["plan", "--disruption", "-f", "-", "-o", output])
+        .args(["plan", "--disruption", "-f", "-"])
+        .args(options)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -99,6 +104,41 @@ fn plan(manifests: &str, output: &str) -> String {
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && errors.is_empty(), "{errors}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn unhealthy_node_is_replaced_or_rebooted_where_gates_say_so() {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the command reads the clock, and the error is to be young"
+    )]
+    let since = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(15);
+    let ready = "{type: Ready, status: \"True\"}";
+    let error = format!(
+        "{ready}, {{type: AcceleratedHardwareReady, status: \"False\", reason: NvidiaXID46Error, lastTransitionTime: \"{since}\"}}"
+    );
+    let pod = pod("web", "sick", "7", "");
+    let sick = cluster(&[("sick", &pod)]).replace(ready, &error);
+    let first = |gates: &[&str]| {
+        let told = plan_with(&sick, gates);
+        told.lines().take(2).collect::<Vec<_>>().join("\n")
+    };
+    let repair = "--feature-gates=NodeRepair=true";
+    let reboot = "--aws-feature-gates=RebootForRepair=true";
+    assert!(
+        first(&[reboot]).starts_with("No node would go now."),
+        "{}",
+        first(&[reboot])
+    );
+    let by_force = first(&[repair, "--legacy-node-repair"]);
+    assert!(by_force.starts_with("No node would go now."), "{by_force}");
+    let replaced = first(&[repair]);
+    assert!(
+        replaced.contains("AcceleratedHardwareReady") && !replaced.contains("reboot"),
+        "{replaced}"
+    );
+    let rebooted = first(&[repair, reboot]);
+    assert!(rebooted.contains("reboot"), "{rebooted}");
 }
 
 #[test]
