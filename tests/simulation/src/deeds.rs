@@ -210,6 +210,10 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
             let until = now + SignedDuration::from_secs(*seconds);
             play.reliefs.push((until, cluster, what.clone()));
         }
+        What::TableFails { faults, seconds } => {
+            sim.with(|world| world.ledger.table().set_faults(*faults));
+            relieve(play, (cluster, &name), now, *seconds, what);
+        }
         What::MadeAnew { is_known_gone } => {
             sim.with(|world| anew::make(world, *is_known_gone));
             place_of(play, cluster, |place| {

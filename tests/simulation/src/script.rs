@@ -3,10 +3,11 @@
 mod combined;
 mod lasting;
 mod setting;
+mod table;
 
 use std::fmt;
 
-use fakes::{Admission, Fault, Protection};
+use fakes::{Admission, Fault, Protection, TableFaults};
 use model::{
     CapacityType,
     ledger::{PauseLevel, PauseScope},
@@ -168,6 +169,11 @@ pub enum What {
     EntryUnreadable {
         seconds: i64,
     },
+    /// The ledger's table fails in these ways.
+    TableFails {
+        faults: TableFaults,
+        seconds: i64,
+    },
     /// The API server answers each call after many seconds, or not at all.
     ApiServerSlow {
         hangs: bool,
@@ -237,6 +243,7 @@ impl Script {
                 }
             }
         }
+        events.extend(table::draw(&mut Dice::new(seed, 12), &setting));
         if setting.wave {
             events.extend(wave(&mut Dice::new(seed, 10)));
         }

@@ -1,6 +1,6 @@
 //! How what others do ends.
 
-use fakes::Sim;
+use fakes::{Sim, TableFaults};
 use jiff::{SignedDuration, Timestamp};
 use model::InstanceId;
 
@@ -47,6 +47,7 @@ pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
                 world.api.silent.clear();
             }
             What::KubeletSilent { .. } => world.api.silent.clear(),
+            What::TableFails { .. } => world.ledger.table().set_faults(TableFaults::default()),
             _ => {}
         });
         match what {

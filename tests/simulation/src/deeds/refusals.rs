@@ -1,6 +1,7 @@
 //! Objects that refuse, and rows that cannot be read, until a person sees to them.
 
 use fakes::{Admission, Protected, Protection, SpoiltRow, World};
+use ledger::table::Key;
 use model::{NodeClaimName, node::Node, node_claim::NodeClaim};
 
 use crate::{
@@ -98,13 +99,34 @@ pub(super) fn object(
 /// Makes a row unreadable, and says what it was and whom it concerns.
 pub(super) fn spoil(world: &mut World, choice: usize) -> Option<(SpoiltRow, Refused)> {
     let partition = format!("CLUSTER#{}", world.cluster);
+    let is_of_object =
+        |key: &Key| key.pk == partition && ROWS.iter().any(|kind| key.sk.starts_with(kind));
     let keys = world.ledger.table().keys().into_iter();
-    let own = keys.filter(|key| key.pk == partition).map(|key| key.sk);
-    let objects = own.filter(|key| ROWS.iter().any(|kind| key.starts_with(kind)));
-    let objects: Vec<String> = objects.collect();
+    let objects = keys.filter(|key| is_of_object(key) || owned(world, key).is_some());
+    let objects: Vec<Key> = objects.collect();
     let key = objects.get(choice.checked_rem(objects.len())?)?;
-    let refused = concerned(world, key);
-    Some((world.ledger.spoil(&partition, key), refused))
+    let refused = match owned(world, key) {
+        Some(instance) => of_instance(world, instance),
+        None => concerned(world, &key.sk),
+    };
+    Some((world.ledger.spoil(&key.pk, &key.sk), refused))
+}
+
+/// The instance of this cluster whose owner a row names.
+fn owned<'a>(world: &World, key: &'a Key) -> Option<&'a str> {
+    let instance = key.pk.strip_prefix("INSTANCE#")?;
+    let owner = world.ledger.owners.get(&instance.into())?;
+    (key.sk == "OWNER" && owner.cluster == world.cluster).then_some(instance)
+}
+
+/// An instance, and the NodeClaim that shows it.
+fn of_instance(world: &World, instance: &str) -> Refused {
+    let mut claims = world.api.node_claims.values();
+    let claim = claims.find(|claim| is_of(claim, instance));
+    let claim = claim.map(|claim| claim.name.clone());
+    let mut refused = vec![instance.to_owned()];
+    refused.extend(claim.iter().flat_map(|claim| names(world, claim)));
+    refused
 }
 
 /// NodeClaims, instances and Nodes that a row tells of.
@@ -128,13 +150,7 @@ fn concerned(world: &World, key: &str) -> Refused {
             })
             .unwrap_or_default(),
         "NOTICE" => {
-            let instance = name.split('#').next().unwrap_or_default();
-            let mut claims = world.api.node_claims.values();
-            let claim = claims.find(|claim| is_of(claim, instance));
-            let claim = claim.map(|claim| claim.name.clone());
-            let mut refused = vec![instance.to_owned()];
-            refused.extend(claim.iter().flat_map(|claim| names(world, claim)));
-            return refused;
+            return of_instance(world, name.split('#').next().unwrap_or_default());
         }
         _ => vec![name.into()],
     };

@@ -17,6 +17,8 @@ const ANEW_LAST: i64 = 240;
 
 /// Kinds of such faults.
 const KINDS: usize = 8;
+/// Those of objects come first.
+const KINDS_OF_OBJECTS: usize = 5;
 
 /// An object that an admission policy may keep from being changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +30,17 @@ pub enum Refusing {
 
 /// Draws the faults of a seed, most of them of the first cluster, whose neighbour has to go on.
 pub(super) fn draw(dice: &mut Dice, setting: &mut Setting) -> Vec<Event> {
-    if setting.wave || !dice.chance(CHANCE) {
+    if !dice.chance(CHANCE) {
         return Vec::new();
     }
+    // Waves take long enough in one cluster that stays.
+    let kinds = match setting.wave {
+        true => KINDS_OF_OBJECTS,
+        false => KINDS,
+    };
     let mut events = Vec::new();
     for _ in 0..dice.between(1, 3) {
-        let what = what(dice);
+        let what = what(dice, kinds);
         if what.is_of_api_server() && dice.chance(NEIGHBOURS) {
             setting.clusters = 2;
         }
@@ -50,7 +57,7 @@ pub(super) fn draw(dice: &mut Dice, setting: &mut Setting) -> Vec<Event> {
     events
 }
 
-fn what(dice: &mut Dice) -> What {
+fn what(dice: &mut Dice, kinds: usize) -> What {
     let is_deleted = dice.chance(600);
     let admissions = [Admission::Denied, Admission::Invalid];
     let how = dice.pick(&admissions).copied();
@@ -67,7 +74,7 @@ fn what(dice: &mut Dice) -> What {
     ];
     let why = dice.pick(&protections).copied();
     let seconds = dice.between(60, 420);
-    match dice.index(KINDS) {
+    match dice.index(kinds) {
         0 => What::InstanceRefuses {
             why: why.unwrap_or(Protection::Termination),
             is_deleted,
