@@ -4,18 +4,22 @@ use std::fmt::Debug;
 
 use jiff::Timestamp;
 use model::{
-    Notification,
+    InstanceType, Notification,
     budget::TokenBucket,
     caps::AccountSpending,
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
     journal::Subject,
     launch::FleetRequest,
     ledger::{
-        Call, ClaimPhase, Command, Cursor, InstanceOwner, Intent, IntentState, Lease, Mode, Notice,
-        OfferingKey, Pause, Request, SweepMemory, UnavailableOffering,
+        Call, ClaimPhase, Command, Cursor, InstanceOwner, Intent, IntentState, LaneRow, Lease,
+        Mode, Notice, OfferingKey, Pause, Request, SweepMemory, UnavailableOffering,
     },
-    plan::{Launch, Plan},
+    node::Node,
+    node_claim::NodeClaim,
+    node_pool::NodePool,
+    plan::{Expected, Launch, Plan},
     view::ViewPointer,
+    volume::Storage,
 };
 use ports::JournalEntry;
 use proptest::{collection::vec, prelude::*};
@@ -27,7 +31,9 @@ use crate::{
     commit::Header,
     journal,
     launches::{call_of, call_row, intent_of, intent_row},
+    records::{ClusterRecord, read_cluster, write_cluster},
     row::{NewRow, Row, pack, unpack},
+    shelf,
     table::Key,
 };
 
@@ -40,6 +46,12 @@ fn kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
     let row = NewRow::new(&Key::meta(&"c".into()));
     let row = read_back(row.json("body", value).unwrap());
     assert_eq!(&row.json::<T>("body").unwrap(), value);
+}
+
+fn cluster_row_is_kept(record: &ClusterRecord) {
+    let (key, row) = write_cluster(&"c".into(), record).unwrap();
+    let read = read_cluster(&key, &std::sync::Arc::new(row)).unwrap();
+    assert_eq!(read.as_ref(), Some(record));
 }
 
 /// States are compared as they are written, so they have tags within their content.
@@ -102,6 +114,46 @@ proptest! {
         let row = read_back(notice_row(&"c".into(), &notice).unwrap());
         prop_assert_eq!(row.flag("done"), notice.done);
         prop_assert_eq!(row.json::<Notice>("body").unwrap(), notice);
+    }
+
+    #[test]
+    fn lane_and_beat_are_read_back_as_written(words in vec(any::<u64>(), 0..60)) {
+        let row: LaneRow = arbitrary(&words);
+        // What never looked has seen nothing, and an error has a text.
+        let row = LaneRow {
+            last_error: row.last_error.filter(|error| !error.is_empty()),
+            last_full_look: row.last_full_look.filter(|at| *at > Timestamp::UNIX_EPOCH && row.seen.is_some()),
+            ..row
+        };
+        let seen = row.seen.clone().filter(|_| row.last_full_look.is_some());
+        cluster_row_is_kept(&ClusterRecord::Lane(arbitrary(&words), LaneRow { seen, ..row }));
+        cluster_row_is_kept(&ClusterRecord::Beat(arbitrary(&words)));
+    }
+
+    #[test]
+    fn claim_and_nomination_are_read_back_as_written(words in vec(any::<u64>(), 0..20), name in "[a-z][a-z0-9.-]{0,20}") {
+        cluster_row_is_kept(&ClusterRecord::Claim(name.as_str().into(), arbitrary(&words)));
+        let until = arbitrary(&words);
+        for expected in [Expected::Node(name.as_str().into()), Expected::NodeClaim(name.as_str().into())] {
+            cluster_row_is_kept(&ClusterRecord::Nominated(expected, until));
+        }
+    }
+
+    #[test]
+    fn published_object_is_read_back_as_written(object in vec(any::<u8>(), 0..2_000)) {
+        let key = Key::meta(&"c".into());
+        let row = read_back(shelf::row(&key, &object).unwrap());
+        prop_assert_eq!(shelf::object(&row).unwrap(), object);
+    }
+
+    /// Parts of what a turn saw, which lies in the bucket and has no row.
+    #[test]
+    fn parts_of_snapshot_are_read_back_as_written(words in vec(any::<u64>(), 0..200)) {
+        kept(&arbitrary::<NodePool>(&words));
+        kept(&arbitrary::<NodeClaim>(&words));
+        kept(&arbitrary::<Node>(&words));
+        kept(&arbitrary::<InstanceType>(&words));
+        kept(&arbitrary::<Storage>(&words));
     }
 
     #[test]

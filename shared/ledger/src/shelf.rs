@@ -7,7 +7,7 @@ use ports::{LedgerError, Shelf, ShelfError, limits::dynamodb::ITEM_BYTES};
 
 use crate::{
     TableLedger,
-    row::NewRow,
+    row::{NewRow, Row},
     store::Store,
     table::{Key, Write},
 };
@@ -34,16 +34,25 @@ async fn get(table: &Store, key: &Key) -> Result<Option<Vec<u8>>, ShelfError> {
     let Some(row) = table.get(key).await? else {
         return Ok(None);
     };
+    object(&row).map(Some)
+}
+
+pub(crate) fn object(row: &Row) -> Result<Vec<u8>, ShelfError> {
     let packed = row.bytes("body");
     let packed = packed.ok_or_else(|| row.corrupt("attribute body is missing".to_owned()))?;
     let mut object = Vec::new();
     let unpacked = zstd::Decoder::new(packed)
         .and_then(|reader| reader.take(UNPACKED_MAX).read_to_end(&mut object));
     unpacked.map_err(|error| row.corrupt(format!("attribute body: {error}")))?;
-    Ok(Some(object))
+    Ok(object)
 }
 
 async fn put(table: &Store, key: &Key, object: &[u8]) -> Result<(), ShelfError> {
+    table.write(Write::put(key, row(key, object)?)).await?;
+    Ok(())
+}
+
+pub(crate) fn row(key: &Key, object: &[u8]) -> Result<NewRow, ShelfError> {
     let packed = zstd::encode_all(object, zstd::DEFAULT_COMPRESSION_LEVEL);
     let packed = packed.map_err(|error| LedgerError::Unavailable {
         action: format!("pack {}", key.sk),
@@ -56,8 +65,5 @@ async fn put(table: &Store, key: &Key, object: &[u8]) -> Result<(), ShelfError> 
             most: PACKED_MAX,
         });
     }
-    table
-        .write(Write::put(key, NewRow::new(key).with("body", packed)))
-        .await?;
-    Ok(())
+    Ok(NewRow::new(key).with("body", packed))
 }
