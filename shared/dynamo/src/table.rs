@@ -265,20 +265,10 @@ impl Table for DynamoTable {
         if let Some(TransactWriteItemsError::TransactionCanceledException(canceled)) =
             error.as_service_error()
         {
-            let reasons = canceled.cancellation_reasons();
-            let has = |code: &str| reasons.iter().any(|reason| reason.code() == Some(code));
-            // One that can never hold decides; of the others, another try may.
-            if has("ConditionalCheckFailed") {
-                return Ok(Moved::No);
-            }
-            if has("ValidationError") || has("ItemCollectionSizeLimitExceeded") {
-                return Err(TableError::Invalid(describe(&error)));
-            }
-            if has("TransactionConflict") {
-                return Err(TableError::Conflict);
-            }
-            if has("ThrottlingError") || has("ProvisionedThroughputExceeded") {
-                return Err(TableError::Throttled);
+            let reasons = canceled.cancellation_reasons().iter();
+            let codes: Vec<&str> = reasons.filter_map(|reason| reason.code()).collect();
+            if let Some(moved) = of_cancellation(&codes, || describe(&error)) {
+                return moved;
             }
         }
         Err(failed(error))
@@ -293,6 +283,26 @@ impl Table for DynamoTable {
         let wait = most / 4 + most * 3 / 4 * u128::from(part >> 32) / u128::from(u32::MAX);
         tokio::time::sleep(Duration::from_millis(u64::try_from(wait).unwrap_or(0))).await;
     }
+}
+
+/// The outcome of a transaction that was cancelled for reasons of these codes, one per row; `None` where none of them is known. A condition
+/// that does not hold decides, and then what no other try can change; of the rest, another try may.
+fn of_cancellation(
+    codes: &[&str],
+    message: impl FnOnce() -> String,
+) -> Option<Result<Moved, TableError>> {
+    let has = |code| codes.contains(&code);
+    if has("ConditionalCheckFailed") {
+        return Some(Ok(Moved::No));
+    }
+    if has("ValidationError") || has("ItemCollectionSizeLimitExceeded") {
+        return Some(Err(TableError::Invalid(message())));
+    }
+    if has("TransactionConflict") {
+        return Some(Err(TableError::Conflict));
+    }
+    let is_throttled = has("ThrottlingError") || has("ProvisionedThroughputExceeded");
+    is_throttled.then_some(Err(TableError::Throttled))
 }
 
 /// The names of attributes, as expressions write them.
@@ -401,5 +411,33 @@ mod tests {
         assert_eq!(sorted("ThrottlingException"), TableError::Throttled);
         let invalid = sorted("ValidationException");
         assert!(matches!(invalid, TableError::Invalid(_)), "{invalid:?}");
+    }
+
+    #[test]
+    fn reasons_of_a_cancellation_are_weighed_together() {
+        let came = |codes: &[&str]| of_cancellation(codes, || "row 2".to_owned());
+        let throttled = || Some(Err(TableError::Throttled));
+        let invalid = || Some(Err(TableError::Invalid("row 2".to_owned())));
+        let conflict = || Some(Err(TableError::Conflict));
+        for (codes, expected) in [
+            (&["None", "TransactionConflict"][..], conflict()),
+            (&["ThrottlingError", "None"], throttled()),
+            (&["None", "ProvisionedThroughputExceeded"], throttled()),
+            (&["ThrottlingError", "TransactionConflict"], conflict()),
+            (&["ValidationError", "TransactionConflict"], invalid()),
+            (&["None", "ItemCollectionSizeLimitExceeded"], invalid()),
+            (
+                &["TransactionConflict", "ConditionalCheckFailed"],
+                Some(Ok(Moved::No)),
+            ),
+            (
+                &["ConditionalCheckFailed", "ValidationError"],
+                Some(Ok(Moved::No)),
+            ),
+            (&["None", "OfALaterApi"], None),
+            (&[], None),
+        ] {
+            assert_eq!(came(codes), expected, "{codes:?}");
+        }
     }
 }
