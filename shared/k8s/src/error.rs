@@ -85,7 +85,10 @@ mod tests {
                 "Internal error occurred: failed calling webhook \"nodes.example.com\": failed to call webhook: Post \
                  \"https://guard.default.svc:443/?timeout=10s\": context deadline exceeded",
             ),
-            (503, "admission webhook \"nodes.example.com\" denied the request: upstream is down"),
+            (
+                503,
+                "admission webhook \"nodes.example.com\" denied the request: upstream is down",
+            ),
         ] {
             let error = classify(answer(code, message), "update node a", "node a");
             assert!(matches!(error, ClusterError::Admission { .. }), "{error}");

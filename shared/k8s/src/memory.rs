@@ -72,6 +72,14 @@ fn lost(why: impl Display) -> Doubt {
     Doubt::Lost(why.to_string())
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a lapse of time is measured, also while the process is frozen, which no monotonic clock is sure to count"
+)]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
 impl<K: Keep> Memory<K> {
     /// Every object of the kind, as fresh as a quorum read.
     pub(crate) async fn read<T>(
@@ -84,13 +92,12 @@ impl<K: Keep> Memory<K> {
     {
         let mut known = self.known.lock().await;
         let remembered = known.take();
-        if let Some(mut remembered) = remembered.filter(|known| known.is_current(SystemTime::now()))
-        {
+        if let Some(mut remembered) = remembered.filter(|known| known.is_current(now())) {
             match self.catch_up::<T>(&mut remembered, transport).await {
                 Ok(()) => {
                     self.too_slow.store(0, Ordering::Relaxed);
                     transport.note(false);
-                    remembered.confirmed = SystemTime::now();
+                    remembered.confirmed = now();
                     let objects = remembered.objects.all();
                     *known = Some(remembered);
                     return Ok(objects);
@@ -117,7 +124,7 @@ impl<K: Keep> Memory<K> {
             *known = Some(Known {
                 version,
                 objects: listed.objects,
-                confirmed: SystemTime::now(),
+                confirmed: now(),
             });
         }
         Ok(objects)
