@@ -90,10 +90,7 @@ fn has_to_be_near(input: &Input<'_>, left: &Unplaced) -> bool {
 /// A host more can always be made, a zone cannot.
 fn is_kept_out_by_others(_: &Input<'_>, left: &Unplaced) -> bool {
     let mut reasons = left.reasons.iter();
-    reasons.any(|(_, why)| match why {
-        Reason::Topology { key, .. } => key != labels::HOSTNAME,
-        _ => false,
-    })
+    reasons.any(|(_, why)| matches!(why, Reason::Topology { key, .. } if key != labels::HOSTNAME))
 }
 
 /// The best answer in which domains, peers and the queue are treated as these rules say.
