@@ -2,6 +2,7 @@
 
 mod binding;
 mod contradiction;
+mod disagreement;
 mod named;
 mod pool;
 
@@ -148,16 +149,7 @@ fn meant(unknown: Sym, known: SetId, world: &World<'_>) -> Option<String> {
         .chain([labels::HOSTNAME])
         .chain(provider)
         .chain(own);
-    let all: Vec<&str> = all.collect();
-    let alike = all.iter().copied().find(|known| looks_like(unknown, known));
-    let found = alike.or_else(|| nearest_key(unknown, all))?;
-    Some(found.to_owned())
-}
-
-/// A known key that contains the unknown one, or ends as it does (spec/scheduling §6.4).
-fn looks_like(unknown: &str, known: &str) -> bool {
-    let name = unknown.rsplit('/').next().unwrap_or(unknown);
-    known != unknown && (known.contains(unknown) || !name.is_empty() && known.ends_with(name))
+    nearest_key(unknown, all).map(str::to_owned)
 }
 
 fn resource(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {

@@ -23,6 +23,8 @@ pub enum Reason {
         /// The value that was probably meant.
         meant: Option<String>,
     },
+    /// The NodePool's requirements that no instance type meets together.
+    NoTypeHasAll(Vec<Requirement>),
     Taint(Taint),
     UndefinedLabel {
         key: String,
@@ -40,6 +42,11 @@ pub enum Reason {
     },
     /// No instance type agrees with all of these together.
     NoMatchingType(Vec<Requirement>),
+    /// Instance types agree with the pod, but none of them with the NodePool's nodes.
+    NoCommonType {
+        wanted: Vec<Requirement>,
+        offered: Vec<Requirement>,
+    },
     /// The nodes that the pod names, with what keeps it from each; empty if it admits no node's name.
     NamedNodes(Vec<(String, NodeLack)>),
     /// Types agree, but none is on offer where and how it is wanted.
@@ -163,6 +170,11 @@ impl fmt::Display for Reason {
                     None => Ok(()),
                 }
             }
+            Self::NoTypeHasAll(own) => write!(
+                f,
+                "requires {}, which no instance type has together",
+                list(own)
+            ),
             Self::Taint(taint) => write!(f, "does not tolerate taint {}", taint_text(taint)),
             Self::UndefinedLabel { key, meant } => {
                 write!(f, "asks for label {key}, which its nodes do not have")?;
@@ -189,6 +201,12 @@ impl fmt::Display for Reason {
             Self::NoMatchingType(all) => {
                 write!(f, "no instance type has {}", list(all))
             }
+            Self::NoCommonType { wanted, offered } => write!(
+                f,
+                "wants {}, its nodes have {}: no instance type has both",
+                list(wanted),
+                list(offered)
+            ),
             Self::NamedNodes(nodes) if nodes.is_empty() => f.write_str("admits no node's name"),
             Self::NamedNodes(nodes) => {
                 let nodes = nodes

@@ -66,7 +66,7 @@ impl<'q> Drivers<'q> {
             volumes: &self.volumes,
             with_preferences: question.options.preference_policy == PreferencePolicy::Respect,
         };
-        let obstacles = ladder.obstacles(node, options, pool.types);
+        let obstacles = ladder.obstacles(node, options, pool.types, &labels);
         let last = match &offering.reservation {
             Some(reservation) => format!("of reservation {}", reservation.id),
             None => "by price".to_owned(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use model::{requirement::Requirement, spelling::nearest_value};
 
-use super::{lack_of_resources, rule, spell};
+use super::{disagreement, lack_of_resources, rule, spell};
 use crate::{
     algebra::{SetId, Sym, Undefined},
     claim::Claim,
@@ -29,7 +29,9 @@ pub(super) fn types<'a>(
     let own = own.unwrap_or(claim.set);
     let asked = spell(core.sets.on_claims, world);
     if let Some(lack) = lack(claim, core, own, asked, world) {
-        return unknown_value(claim, core, world).unwrap_or(lack);
+        return unknown_value(claim, core, world)
+            .or_else(|| disagreement::of(claim, core, world))
+            .unwrap_or(lack);
     }
     let reachable = with_volumes(own, core, world);
     if let Some(lack) = everywhere(&reachable, claim, core, world) {

@@ -1,11 +1,13 @@
 //! NodePools that make no node, or none within their limits.
 
+use std::collections::BTreeSet;
+
 use model::{
     requirement::{Requirement, Requirements},
     spelling::nearest_value,
 };
 
-use super::too_few;
+use super::{disagreement::irreconcilable, too_few};
 use crate::{
     algebra::{Algebra, Sym},
     bits::Bits,
@@ -33,14 +35,18 @@ pub(super) fn nothing_to_make(at: usize, world: &mut World<'_>) -> Reason {
         let mut offered = catalog.offering(set, algebra);
         offered.and(&agreeing);
         let entries = algebra.set(set);
-        let alone = entries.iter().find(|(key, req)| {
-            let single = algebra.single(*key, *req);
-            catalog.agreeing(single, algebra).is_empty()
-        });
-        if let Some((key, req)) = alone {
-            return no_type_has(spelled_out(*key, *req, algebra), *key, catalog, algebra);
+        match irreconcilable(&entries, &[], catalog, algebra).as_deref() {
+            Some([(key, req)]) => {
+                return no_type_has(spelled_out(*key, *req, algebra), *key, catalog, algebra);
+            }
+            Some(several) => {
+                let several = several.iter();
+                let spelled = several.map(|(key, req)| spelled_out(*key, *req, algebra));
+                return Reason::NoTypeHasAll(spelled.collect());
+            }
+            None => {}
         }
-        if !agreeing.is_empty() && offered.is_empty() {
+        if offered.is_empty() {
             let own = Requirements::from_selector(pool.requirements);
             return Reason::NoOffering(own.0.into_values().collect());
         }
@@ -55,8 +61,8 @@ pub(super) fn nothing_to_make(at: usize, world: &mut World<'_>) -> Reason {
 fn no_type_has(own: Requirement, key: Sym, catalog: &Catalog<'_>, algebra: &Algebra) -> Reason {
     let column = catalog.column(key).iter();
     let known = column.flat_map(|(said, _)| algebra.req(*said).values.to_vec());
-    let known: Vec<Sym> = known.collect();
-    let known = known.iter().map(|value| algebra.text(*value));
+    // In their order, so that one word is meant wherever the value stands.
+    let known: BTreeSet<&str> = known.map(|value| algebra.text(value)).collect();
     let value = own.values.first().filter(|_| !own.complement);
     let meant = value.and_then(|value| nearest_value(value, known));
     Reason::NoTypeHas {

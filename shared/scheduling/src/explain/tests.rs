@@ -36,11 +36,15 @@ fn a_label_that_nodes_do_not_have_may_be_meant_as_one_they_have() {
         assert_eq!(told, key);
         meant
     };
-    // Part of a key, or a name under another prefix.
     assert_eq!(meant("zone").as_deref(), Some(labels::ZONE));
-    assert_eq!(meant("example.com/arch").as_deref(), Some(labels::ARCH));
-    assert_eq!(meant("example.com/team"), None);
-    assert_eq!(meant("example.com/"), None);
+    assert_eq!(
+        meant("topology.kubernetes.io/zome").as_deref(),
+        Some(labels::ZONE)
+    );
+    // Labels of one's own.
+    assert_eq!(meant("type"), None);
+    assert_eq!(meant("example.com/arch"), None);
+    assert_eq!(meant("kubernetes.io/role"), None);
 }
 
 #[test]

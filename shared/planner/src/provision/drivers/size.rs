@@ -69,6 +69,7 @@ impl Ladder {
         node: &'n NewNode,
         options: &[bool],
         types: &[InstanceType],
+        labels: &Labels<'_>,
     ) -> Obstacles<'n> {
         let mut found = Obstacles::default();
         let Some(choice) = node.choices.first() else {
@@ -79,7 +80,7 @@ impl Ladder {
         let ruled_out = ruled_out.filter(|rung| options.get(rung.instance_type) == Some(&false));
         for rung in ruled_out.take(LOOKS) {
             if let Some(other) = types.get(rung.instance_type) {
-                found.look(node, other, rung);
+                found.look(node, other, rung, labels);
             }
         }
         found
@@ -87,16 +88,25 @@ impl Ladder {
 }
 
 impl<'n> Obstacles<'n> {
-    fn look(&mut self, node: &'n NewNode, other: &InstanceType, rung: &Rung) {
+    fn look(&mut self, node: &'n NewNode, other: &InstanceType, rung: &Rung, labels: &Labels<'_>) {
         let named = || format!("{} at ${}/h", other.name, rung.price);
-        let mut wanted = node.requirements.0.values();
-        let conflict = wanted.find(|wanted| {
-            let said = other.requirements.get(&wanted.key);
-            ![ZONE, CAPACITY_TYPE].contains(&wanted.key.as_str())
-                && said.is_some_and(|said| !said.intersects(wanted))
-        });
-        if let Some(wanted) = conflict {
-            self.label.get_or_insert_with(|| (wanted, named()));
+        let conflicts = || {
+            let wanted = node.requirements.0.values();
+            wanted.filter(|wanted| {
+                let said = other.requirements.get(&wanted.key);
+                ![ZONE, CAPACITY_TYPE].contains(&wanted.key.as_str())
+                    && said.is_some_and(|said| !said.intersects(wanted))
+            })
+        };
+        if let Some(first) = conflicts().next() {
+            self.label.get_or_insert_with(|| {
+                // What pods ask for would rule the type out in any NodePool.
+                let is_for_pods = |wanted: &&Requirement| {
+                    let narrowing = labels.narrowing(wanted);
+                    narrowing.is_some_and(|narrowing| narrowing.is_for_pods())
+                };
+                (conflicts().find(is_for_pods).unwrap_or(first), named())
+            });
             return;
         }
         let room = rung.allocatable.get_or_init(|| other.allocatable());

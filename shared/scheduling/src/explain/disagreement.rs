@@ -1,0 +1,78 @@
+//! Requirements that no instance type meets together, and none of them that could be left out.
+
+use model::requirement::Requirement;
+
+use crate::{
+    algebra::{Algebra, ReqId, SetId, Sym},
+    catalog::Catalog,
+    claim::Claim,
+    outcome::spelled_out,
+    reason::Reason,
+    shape::Core,
+    world::World,
+};
+
+/// Names the pod's requirements, and those of the NodePool's nodes where types meet the pod's alone; `None` if types meet all.
+pub(super) fn of<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Option<Reason> {
+    let World {
+        templates,
+        catalogs,
+        algebra,
+        ..
+    } = world;
+    let template = templates.get(claim.template)?;
+    let catalog = catalogs.get_mut(template.catalog)?;
+    let (asked, own) = (algebra.set(core.sets.on_claims), algebra.set(claim.set));
+    let mut wanted = irreconcilable(&asked, &own, catalog, algebra)?;
+    let offered = wanted.split_off(wanted.partition_point(|entry| asked.contains(entry)));
+    let spelled = |entries: &[(Sym, ReqId)]| -> Vec<Requirement> {
+        let entries = entries.iter();
+        entries
+            .map(|(key, req)| spelled_out(*key, *req, algebra))
+            .collect()
+    };
+    Some(match (wanted.as_slice(), offered.as_slice()) {
+        ([(key, req)], []) => match catalog.column(*key) {
+            // Of the operating system, for one: its nodes' EC2NodeClass decides.
+            [(only, _)] => Reason::Requirement {
+                wanted: spelled_out(*key, *req, algebra),
+                offered: spelled_out(*key, *only, algebra),
+            },
+            _ => Reason::NoMatchingType(spelled(&wanted)),
+        },
+        (_, []) => Reason::NoMatchingType(spelled(&wanted)),
+        _ => Reason::NoCommonType {
+            wanted: spelled(&wanted),
+            offered: spelled(&offered),
+        },
+    })
+}
+
+/// A smallest part of these requirements that leaves no type, of those that come first where there are several.
+pub(super) fn irreconcilable(
+    first: &[(Sym, ReqId)],
+    then: &[(Sym, ReqId)],
+    catalog: &mut Catalog<'_>,
+    algebra: &mut Algebra,
+) -> Option<Vec<(Sym, ReqId)>> {
+    let mut leave_none = |entries: &[(Sym, ReqId)]| {
+        let merge = |set: SetId, (key, req): &(Sym, ReqId)| {
+            let single = algebra.single(*key, *req);
+            algebra.merge(set, single)
+        };
+        let set = entries.iter().fold(Algebra::EMPTY, merge);
+        catalog.agreeing(set, algebra).is_empty()
+    };
+    let mut left = [first, then].concat();
+    if !leave_none(&left) {
+        return None;
+    }
+    for at in (0..left.len()).rev() {
+        let mut fewer = left.clone();
+        fewer.remove(at);
+        if leave_none(&fewer) {
+            left = fewer;
+        }
+    }
+    Some(left)
+}
