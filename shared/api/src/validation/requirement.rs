@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use model::spelling::nearest_key;
+
 use super::Problem;
 use crate::karpenter::Operator;
 use crate::names::{capacity_type, label};
@@ -85,8 +87,15 @@ pub(super) fn restricted(key: &str) -> String {
     if key == label::HOSTNAME {
         return "another label: every node has a host name of its own".to_owned();
     }
+    let known = label::WELL_KNOWN
+        .iter()
+        .chain(label::WELL_KNOWN_IN_AWS_DOMAIN);
+    let meant = match nearest_key(key, known.copied()) {
+        Some(meant) => format!(" (did you mean {meant}?)"),
+        None => String::new(),
+    };
     format!(
-        "a label outside the domains {}, or a well-known one",
+        "a label outside the domains {}, or a well-known one{meant}",
         label::RESTRICTED_DOMAINS.join(" and ")
     )
 }
@@ -148,6 +157,13 @@ mod tests {
         assert!(
             check("kubernetes.io/hostname", "In", &["a"], None)[0].contains("host name of its own")
         );
+        let meant = "(did you mean karpenter.k8s.aws/instance-family?)";
+        for key in [
+            "karpenter.k8s.aws/instance-famly",
+            "karpenter.sh/instance-family",
+        ] {
+            assert!(check(key, "Exists", &[], None)[0].ends_with(meant), "{key}");
+        }
     }
 
     #[test]
