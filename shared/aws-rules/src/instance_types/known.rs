@@ -40,8 +40,10 @@ pub fn of_node_class(
     };
     types
         .iter()
-        .map(|known| {
-            let info = info(known);
+        .map(|known| (known, info(known)))
+        // There is no Windows for arm64.
+        .filter(|(_, info)| info.os(family).is_some())
+        .map(|(known, info)| {
             let pods = default_pods(&info, family, &spec, settings);
             let resolved = kubelet.resolve(&info, pods);
             resolved.max_pods?;
