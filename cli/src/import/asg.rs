@@ -181,11 +181,29 @@ fn mixed(group: &mut Group, policy: &Value) {
                 .to_owned(),
         );
     }
-    if let Some(attributes) = overrides
+    group.chooses_types = !overrides.is_empty();
+    let attributes = overrides
         .iter()
-        .find_map(|one| one.get("InstanceRequirements"))
-    {
-        requirements::read(group, attributes);
+        .filter_map(|one| one.get("InstanceRequirements"));
+    let attributes: Vec<&Value> = attributes.collect();
+    match attributes.as_slice() {
+        [] => {}
+        [only] => requirements::read(group, only),
+        several => group.refuse(
+            "Overrides.InstanceRequirements",
+            &format!("{} of them", several.len()),
+            "a NodePool has requirements once: import a group for each",
+        ),
+    }
+    for (number, one) in overrides.iter().enumerate() {
+        let own = one.get("LaunchTemplateSpecification").map(template_ref);
+        if let Some(own) = own.filter(|own| group.template.as_ref() != Some(own)) {
+            group.refuse(
+                &format!("Overrides.{number}.LaunchTemplateSpecification"),
+                &own.template,
+                "the nodes of a NodePool are launched from one EC2NodeClass: import a group for each launch template",
+            );
+        }
     }
     let distribution = policy.get("InstancesDistribution");
     let number = |field: &str| distribution?.get(field)?.as_i64();

@@ -53,6 +53,8 @@ pub(super) struct Group {
     pub(super) taints: Vec<Value>,
     pub(super) startup_taints: Vec<Value>,
     pub(super) requirements: Vec<Value>,
+    /// The group chooses instance types itself, whatever its launch template says.
+    pub(super) chooses_types: bool,
     pub(super) capacity_types: Vec<&'static str>,
     /// Fields of the EC2NodeClass, and of the NodePool's `disruption`.
     pub(super) class: Map<String, Value>,
@@ -98,6 +100,7 @@ impl Group {
             taints: Vec::new(),
             startup_taints: Vec::new(),
             requirements: Vec::new(),
+            chooses_types: false,
             capacity_types: vec!["on-demand"],
             class: Map::new(),
             disruption: Map::new(),

@@ -20,12 +20,21 @@ const METAL: [&str; 7] = [
     "metal-96xl",
 ];
 
+/// Kinds of machines that EC2 leaves out where an attribute does not say otherwise.
+const EXCLUDED: [&str; 2] = ["BareMetal", "BurstablePerformance"];
+
 pub(super) fn read(group: &mut Group, attributes: &Value) {
-    let Some(attributes) = attributes.as_object() else {
+    let Some(mut attributes) = attributes.as_object().cloned() else {
         return;
     };
-    accelerators(group, attributes);
-    for (field, value) in attributes {
+    for field in EXCLUDED {
+        let value = attributes.entry(field).or_insert(Value::Null);
+        if value.is_null() {
+            *value = "excluded".into();
+        }
+    }
+    accelerators(group, &attributes);
+    for (field, value) in &attributes {
         if restricts_nothing(value) {
             continue;
         }

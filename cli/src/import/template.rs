@@ -61,6 +61,7 @@ pub(super) fn read(group: &mut Group, version: &Version) {
                     group.capacity_types = vec!["spot"];
                 }
             }
+            "InstanceType" | "InstanceRequirements" if group.chooses_types => {}
             "InstanceType" => {
                 let named = |one: &Value| one.get("key").and_then(Value::as_str) == Some("node.kubernetes.io/instance-type");
                 if !group.requirements.iter().any(named) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::group::texts_by_name;
 use crate::convert::edit::Edit;
 
 pub(super) struct Cluster {
@@ -19,10 +20,8 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) fn read(edit: &mut Edit) -> Self {
         refuse(edit);
-        let map = |field: &str| {
-            let map = edit.get(field).and_then(Value::as_object);
-            map.cloned().unwrap_or_default()
-        };
+        let kubelet_labels = texts_by_name(edit, "/spec/kubelet/nodeLabels");
+        let cloud_labels = texts_by_name(edit, "/spec/cloudLabels");
         let subnets = ["/spec/networking/subnets", "/spec/subnets"];
         let subnets = subnets
             .into_iter()
@@ -37,8 +36,8 @@ impl Cluster {
                 .unwrap_or_default()
                 .to_owned(),
             subnets: subnets.into_iter().flatten().filter_map(subnet).collect(),
-            kubelet_labels: map("/spec/kubelet/nodeLabels"),
-            cloud_labels: map("/spec/cloudLabels"),
+            kubelet_labels,
+            cloud_labels,
             feature_gates: edit
                 .text_at("/spec/karpenter/featureGates")
                 .map(str::to_owned),

@@ -127,52 +127,55 @@ fn unknown(edit: &mut Edit, allow: bool) {
 }
 
 /// Labels of nodes: the cluster's kubelets', the group's kubelets', the role, the group's own; later ones win.
-fn labels(edit: &Edit, cluster: &Cluster) -> BTreeMap<String, String> {
-    let mut labels = BTreeMap::new();
-    let mut add = |map: &Map<String, Value>| {
-        for (key, value) in map {
-            labels.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
-        }
-    };
-    let map = |field: &str| {
-        edit.get(field)
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default()
-    };
-    add(&cluster.kubelet_labels);
-    add(&map("/spec/kubelet/nodeLabels"));
-    add(&Map::from_iter([(
-        fields::NODE_ROLE_LABEL.to_owned(),
-        "".into(),
-    )]));
-    add(&map("/spec/nodeLabels"));
-    labels
+fn labels(edit: &mut Edit, cluster: &Cluster) -> BTreeMap<String, String> {
+    let role = Map::from_iter([(fields::NODE_ROLE_LABEL.to_owned(), "".into())]);
+    let all = [
+        cluster.kubelet_labels.clone(),
+        texts_by_name(edit, "/spec/kubelet/nodeLabels"),
+        role,
+        texts_by_name(edit, "/spec/nodeLabels"),
+    ];
+    let all = all.into_iter().flatten();
+    all.map(|(key, value)| (key, value.as_str().unwrap_or_default().to_owned()))
+        .collect()
+}
+
+/// Labels or tags of a field. Values that are no text are refused, as kOps does.
+pub(super) fn texts_by_name(edit: &mut Edit, field: &str) -> Map<String, Value> {
+    let map = edit.get(field).and_then(Value::as_object).cloned();
+    let map = map.unwrap_or_default();
+    for (key, value) in map.iter().filter(|(_, value)| !value.is_string()) {
+        let field = format!("{field}/{}", escaped(key));
+        edit.refuse(
+            &field,
+            &value.to_string(),
+            "expected text: put it in quotes",
+        );
+    }
+    map
 }
 
 /// `key[=value]:effect`, each key and effect once.
 fn taints(edit: &mut Edit) -> Vec<Value> {
-    let texts: Vec<String> = edit
-        .get("/spec/taints")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .map(|taint| taint.as_str().unwrap_or_default().to_owned())
-        .collect();
+    let values = edit.get("/spec/taints").and_then(Value::as_array).cloned();
+    let values = values.unwrap_or_default();
     let mut seen = BTreeSet::new();
     let mut taints = Vec::new();
-    for (number, text) in texts.iter().enumerate() {
+    for (number, value) in values.iter().enumerate() {
         let field = format!("/spec/taints/{number}");
-        match taint(text) {
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        match value.as_str().and_then(taint) {
             None => edit.refuse(
                 &field,
-                text,
+                &text,
                 "expected <key>=<value>:<effect>, <key>:<effect> or <key>",
             ),
             Some((key, _, effect)) if !seen.insert((key, effect)) => {
                 edit.refuse(
                     &field,
-                    text,
+                    &text,
                     "each key and effect may stand once: remove one",
                 );
             }
