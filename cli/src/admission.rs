@@ -1,33 +1,41 @@
 //! Admission, as the API server does it before anything is planned for manifests: defaults of pods, what RuntimeClasses,
 //! LimitRanges and PriorityClasses add, and the default StorageClass.
 
+mod limit_range;
+
 use std::collections::BTreeMap;
 
 use api::{
     kubernetes::{
-        Container, LimitRange, LimitRangeItem, Pod, PodSpec, PodTemplateSpec, PriorityClass,
-        RuntimeClass, StorageClass,
+        LimitRange, LimitRangeItem, Pod, PodSpec, PodTemplateSpec, PriorityClass, RuntimeClass,
+        StorageClass,
     },
     manifests::Object,
     meta::ObjectMeta,
     names::annotation,
-    quantity::ResourceList,
 };
-use model::quantity::Quantity;
 
-/// Applies it to every object. Returns what users should know of that.
+/// Applies it to every object, and takes out those whose pods would be refused. Returns what users should know of that.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "all other kinds are admitted as they stand"
 )]
-pub(crate) fn admit(objects: &mut [Object]) -> Vec<String> {
+pub(crate) fn admit(objects: &mut Vec<Object>) -> Vec<String> {
     let cluster = Cluster::of(objects);
     let mut notes = Vec::new();
-    for object in objects {
+    objects.retain_mut(|object| {
+        let mut is_admitted = true;
         let mut admit = |kind: &str, metadata: &ObjectMeta, spec: &mut PodSpec| {
             let namespace = metadata.namespace.as_deref().unwrap_or("default");
-            for note in cluster.admit(spec, namespace) {
-                notes.push(format!("{kind} {namespace}/{}: {note}", metadata.name));
+            let name = format!("{kind} {namespace}/{}", metadata.name);
+            let outcome = cluster.admit(spec, namespace);
+            notes.extend(outcome.unknown.map(|note| format!("{name}: {note}")));
+            is_admitted = outcome.refusals.is_empty();
+            if !is_admitted {
+                let refusals = outcome.refusals.join("; ");
+                notes.push(format!(
+                    "{name}: it would be refused: {refusals}; nothing is planned for it"
+                ));
             }
         };
         match object {
@@ -73,8 +81,17 @@ pub(crate) fn admit(objects: &mut [Object]) -> Vec<String> {
             }
             _ => {}
         }
-    }
+        is_admitted
+    });
     notes
+}
+
+/// How admission of a pod ends.
+struct Outcome {
+    /// What is not known of it.
+    unknown: Option<String>,
+    /// Why it is refused.
+    refusals: Vec<String>,
 }
 
 /// The objects that admission goes by.
@@ -133,17 +150,18 @@ impl Cluster {
         }
     }
 
-    /// Returns what keeps the pod from being admitted, or may.
-    fn admit(&self, spec: &mut PodSpec, namespace: &str) -> Vec<String> {
-        let mut notes = Vec::new();
+    fn admit(&self, spec: &mut PodSpec, namespace: &str) -> Outcome {
         let mut pod = Pod {
             spec: std::mem::take(spec),
             ..Pod::default()
         };
         pod.set_defaults();
         *spec = pod.spec;
-        notes.extend(self.runtime(spec));
-        notes.extend(self.priority(spec));
+        let (unknown, refusal) = match self.runtime(spec) {
+            Ok(unknown) => (unknown, None),
+            Err(refusal) => (None, Some(refusal)),
+        };
+        self.set_priority(spec);
         for volume in &mut spec.volumes {
             let template = volume.ephemeral.as_mut();
             if let Some(template) =
@@ -152,39 +170,38 @@ impl Cluster {
                 self.admit_claim(&mut template.spec.storage_class_name);
             }
         }
-        for item in self.limit_ranges.get(namespace).into_iter().flatten() {
-            if item.r#type == "Container" {
-                let containers = spec.init_containers.iter_mut().chain(&mut spec.containers);
-                for container in containers {
-                    fill(container, item);
-                    notes.extend(out_of_bounds(container, item));
-                }
-            }
-        }
-        notes
+        let items = self.limit_ranges.get(namespace).map(Vec::as_slice);
+        let mut refusals = limit_range::apply(spec, items.unwrap_or_default());
+        refusals.extend(refusal);
+        Outcome { unknown, refusals }
     }
 
-    fn runtime(&self, spec: &mut PodSpec) -> Option<String> {
-        let name = spec.runtime_class_name.as_deref()?;
+    /// Returns what is not known of its RuntimeClass, or why that refuses it.
+    fn runtime(&self, spec: &mut PodSpec) -> Result<Option<String>, String> {
+        let Some(name) = spec.runtime_class_name.as_deref() else {
+            return Ok(None);
+        };
         let Some(class) = self.runtime_classes.get(name) else {
-            return Some(format!(
+            return Ok(Some(format!(
                 "RuntimeClass {name} is not among the manifests: its overhead and its nodes are not known"
-            ));
+            )));
         };
         if let Some(overhead) = &class.overhead
             && spec.overhead.is_empty()
         {
             spec.overhead.clone_from(&overhead.pod_fixed);
         }
-        let scheduling = class.scheduling.as_ref()?;
+        let Some(scheduling) = &class.scheduling else {
+            return Ok(None);
+        };
         for (key, value) in &scheduling.node_selector {
             let there = spec
                 .node_selector
                 .entry(key.clone())
                 .or_insert_with(|| value.clone());
             if there != value {
-                return Some(format!(
-                    "it would be refused: its nodeSelector asks {key}={there}, its RuntimeClass {name} {key}={value}"
+                return Err(format!(
+                    "its nodeSelector asks {key}={there}, its RuntimeClass {name} {key}={value}"
                 ));
             }
         }
@@ -193,12 +210,12 @@ impl Cluster {
                 spec.tolerations.push(toleration.clone());
             }
         }
-        None
+        Ok(None)
     }
 
-    fn priority(&self, spec: &mut PodSpec) -> Option<String> {
+    fn set_priority(&self, spec: &mut PodSpec) {
         if spec.priority.is_some() {
-            return None;
+            return;
         }
         let Some(name) = spec
             .priority_class_name
@@ -213,7 +230,7 @@ impl Cluster {
                 spec.priority = Some(class.value);
                 spec.preemption_policy.clone_from(&class.preemption_policy);
             }
-            return None;
+            return;
         };
         if let Some(class) = self.priority_classes.get(name) {
             spec.priority = Some(class.value);
@@ -225,7 +242,6 @@ impl Cluster {
         {
             spec.priority = Some(*value);
         }
-        None
     }
 }
 
@@ -233,63 +249,4 @@ fn is_default(class: &StorageClass) -> bool {
     let annotations = &class.metadata.annotations;
     let default = annotations.get(annotation::IS_DEFAULT_STORAGE_CLASS);
     default.is_some_and(|value| value == "true")
-}
-
-/// As the admission plugin LimitRanger does. A bound stands in for a default limit, and a default limit for a default request.
-fn fill(container: &mut Container, item: &LimitRangeItem) {
-    let resources = &mut container.resources;
-    let mut limits = item.default.clone();
-    for (name, most) in &item.max {
-        limits.entry(name.clone()).or_insert_with(|| most.clone());
-    }
-    let mut requests = item.default_request.clone();
-    for (name, limit) in &limits {
-        requests
-            .entry(name.clone())
-            .or_insert_with(|| limit.clone());
-    }
-    for (name, least) in &item.min {
-        requests
-            .entry(name.clone())
-            .or_insert_with(|| least.clone());
-    }
-    for (to, from) in [
-        (&mut resources.requests, requests),
-        (&mut resources.limits, limits),
-    ] {
-        for (name, amount) in from {
-            to.entry(name).or_insert(amount);
-        }
-    }
-}
-
-fn out_of_bounds(container: &Container, item: &LimitRangeItem) -> Vec<String> {
-    let read = |list: &ResourceList, name: &str| -> Option<(String, Quantity)> {
-        let text = list.get(name)?.as_str();
-        Some((text.to_owned(), text.parse().ok()?))
-    };
-    let mut notes = Vec::new();
-    for name in item.min.keys() {
-        let asked = read(&container.resources.requests, name);
-        if let (Some((text, asked)), Some((least, bound))) = (asked, read(&item.min, name))
-            && asked < bound
-        {
-            notes.push(format!(
-                "it would be refused: container {} asks {text} {name}, and a LimitRange wants {least} at least",
-                container.name
-            ));
-        }
-    }
-    for name in item.max.keys() {
-        let limit = read(&container.resources.limits, name);
-        if let (Some((text, limit)), Some((most, bound))) = (limit, read(&item.max, name))
-            && limit > bound
-        {
-            notes.push(format!(
-                "it would be refused: container {} is limited to {text} {name}, and a LimitRange allows {most} at most",
-                container.name
-            ));
-        }
-    }
-    notes
 }

@@ -3,6 +3,7 @@
 pub(crate) mod disruption;
 mod hints;
 mod protection;
+mod refusals;
 mod regions;
 mod text;
 
@@ -133,6 +134,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for error in &manifests.errors {
         eprintln!("whittle: {error}");
     }
+    let refusals = refusals::of(&manifests)?;
+    for refusal in &refusals.others {
+        eprintln!("whittle: {refusal}");
+    }
     if let Some(kinds) = kinds(&manifests) {
         eprintln!("whittle: planning does not look at {kinds}");
     }
@@ -163,6 +168,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for problem in problems {
         eprintln!("whittle: {problem}");
     }
+    refusals.apply(&mut snapshot);
     for pool in &snapshot.node_pools {
         if let Some(reason) = &pool.not_ready {
             eprintln!("whittle: NodePool {} is not used: {reason}", pool.name);
@@ -269,15 +275,20 @@ fn hints_of(
     let hints = pods.filter_map(|pod| {
         let left = waiting.get(&pod.key)?;
         let mut hints = known.of_pod(pod);
-        // A reason that says what was meant needs no hint.
+        // A reason that names the value, or says what was meant, needs no hint.
         hints.retain(|hint| {
             let meant = hint.find("(did you mean").and_then(|at| hint.get(at..));
-            meant.is_none_or(|meant| {
-                !left
-                    .reasons
-                    .iter()
-                    .any(|reason| reason.text.contains(meant))
-            })
+            let lacking = hint.strip_suffix(hints::NO_TYPE);
+            let lacking = lacking.and_then(|hint| hint.split_once('='));
+            let said = match (meant, lacking) {
+                (Some(meant), _) => meant.to_owned(),
+                (None, Some((key, value))) => format!("no instance type has {key} In [{value}]"),
+                (None, None) => return true,
+            };
+            !left
+                .reasons
+                .iter()
+                .any(|reason| reason.text.contains(&said))
         });
         Some((pod.key.clone(), hints))
     });

@@ -1,9 +1,13 @@
 //! The pods of the workloads in a snapshot made of manifests.
 
+// Named, because fuzzing includes this file by its path.
+#[path = "workloads/budgets.rs"]
+mod budgets;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
-    kubernetes::{Deployment, LabelSelector},
+    kubernetes::{Deployment, LabelSelector, PodDisruptionBudgetStatus},
     manifests::Object,
     meta::ObjectMeta,
 };
@@ -24,6 +28,10 @@ pub(crate) struct Ownership {
     parents: BTreeMap<Id, Id>,
     /// Claim templates of StatefulSets, with their storage classes.
     claims: BTreeMap<Id, Vec<(String, Option<String>)>>,
+    /// Numbers of the first pods of StatefulSets, where they are not 0.
+    starts: BTreeMap<Id, i32>,
+    /// PodDisruptionBudgets without a status.
+    new_budgets: BTreeSet<PodKey>,
 }
 
 /// Takes out workloads that another one of the manifests makes or stands for, whose pods would be counted twice, and gives
@@ -44,6 +52,16 @@ pub(crate) fn settle(objects: &mut Vec<Object>) -> (Ownership, Vec<String>) {
                 (claim.metadata.name.clone(), class)
             });
             ownership.claims.insert(id(object), templates.collect());
+            let start = set.spec.ordinals.as_ref().map(|ordinals| ordinals.start);
+            ownership
+                .starts
+                .extend(start.map(|start| (id(object), start)));
+        }
+        if let Object::PodDisruptionBudget(budget) = object
+            && budget.status == PodDisruptionBudgetStatus::default()
+        {
+            let (_, namespace, name) = id(object);
+            ownership.new_budgets.insert(PodKey::new(namespace, name));
         }
     }
     // A CronJob whose run is among the manifests is planned by it.
@@ -127,6 +145,11 @@ fn id(object: &Object) -> Id {
     )
 }
 
+fn id_of(workload: &Workload) -> Id {
+    let PodKey { namespace, name } = workload.key.clone();
+    (workload.kind.clone(), namespace, name)
+}
+
 fn controller(object: &Object) -> Option<Id> {
     let metadata = object.metadata();
     let owners = metadata.owner_references.iter();
@@ -164,6 +187,7 @@ pub(crate) fn make_pods(snapshot: &mut Snapshot, ownership: &Ownership) -> Vec<S
         let waits = pod.node_name.is_none() && pod.phase == PodPhase::Pending;
         pod.unschedulable |= waits && pod.scheduling_gates.is_empty();
     }
+    budgets::judge(snapshot, ownership);
     assume_classes(&mut snapshot.storage)
 }
 
@@ -239,7 +263,8 @@ fn missing_pods(
     let present = i64::try_from(present.count()).unwrap_or(i64::MAX);
     let wanted = workload.replicas.unwrap_or(1).saturating_sub(present);
     let wanted = usize::try_from(wanted.clamp(0, REPLICAS_MAX)).unwrap_or_default();
-    let names = (0..).map(|n| {
+    let start = ownership.starts.get(&id_of(workload)).copied();
+    let names = (start.unwrap_or(0)..).map(|n| {
         let name = format!("{}-{n}", workload.key.name);
         PodKey::new(workload.key.namespace.clone(), name)
     });
@@ -297,13 +322,9 @@ fn is_of(pod: &Pod, workload: &Workload, ownership: &Ownership) -> bool {
 /// The claims that a StatefulSet makes for a pod, which gets them as volumes.
 fn own_claims(pod: &mut Pod, workload: &Workload, ownership: &Ownership) -> Vec<VolumeClaim> {
     let key = &workload.key;
-    let id = (
-        workload.kind.clone(),
-        key.namespace.clone(),
-        key.name.clone(),
-    );
+    let templates = ownership.claims.get(&id_of(workload));
     let mut claims = Vec::new();
-    for (template, storage_class) in ownership.claims.get(&id).into_iter().flatten() {
+    for (template, storage_class) in templates.into_iter().flatten() {
         let name = format!("{template}-{}", pod.key.name);
         pod.volumes.push(PodVolume::Claim {
             claim: name.clone(),

@@ -107,6 +107,39 @@ fn plan_with(manifests: &str, options: &[&str]) -> String {
 }
 
 #[test]
+fn pod_disruption_budget_without_status_allows_what_its_controller_would() {
+    let plan = |spec: &str| {
+        let pods = pod("web", "big", "1", "");
+        let budget = format!(
+            "---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {{name: web}}\nspec: {{selector: {{}}, {spec}}}\n"
+        );
+        plan(&format!("{}{budget}", cluster(&[("big", &pods)])), "text")
+    };
+    for goes in [
+        "maxUnavailable: 1",
+        "maxUnavailable: 50%",
+        "minAvailable: 0",
+    ] {
+        let told = plan(goes);
+        assert!(told.starts_with("1 node would go first"), "{goes}: {told}");
+    }
+    for stays in ["maxUnavailable: 0", "minAvailable: 1", "minAvailable: 10%"] {
+        let told = plan(stays);
+        assert!(told.starts_with("No node would go now"), "{stays}: {told}");
+    }
+}
+
+#[test]
+fn node_of_unknown_type_has_no_price() {
+    let known = cluster(&[("n1", "")]);
+    let unknown = known.replace("instance-type: m5.2xlarge", "instance-type: zz.large");
+    let told = plan(&unknown, "text");
+    assert!(told.contains("  n1  price unknown  goes"), "{told}");
+    let told = plan(&unknown, "json");
+    assert!(told.contains("\"price\": null"), "{told}");
+}
+
+#[test]
 fn unhealthy_node_is_replaced_or_rebooted_where_gates_say_so() {
     #[expect(
         clippy::disallowed_methods,
@@ -147,10 +180,10 @@ fn a_node_that_is_too_large_goes_for_a_smaller_one() {
     assert_eq!(
         text.trim_end(),
         "1 node would go first, saving $0.2880/h:
-  Underutilized: big of $0.3840/h, replaced by 1 of $0.0960/h
+  Underutilized: big of $0.3862/h, replaced by 1 of $0.0982/h
 
 Each by itself:
-  big  $0.3840/h  goes (Underutilized): its pods fit on m5.large on-demand us-east-1a at $0.0960/h, saving $0.2880/h"
+  big  $0.3862/h  goes (Underutilized): its pods fit on m5.large on-demand us-east-1a at $0.0982/h, saving $0.2880/h"
     );
 }
 
@@ -168,12 +201,12 @@ fn a_node_that_stays_says_what_keeps_it() {
     assert!(text.starts_with("No node would go now.\n"), "{text}");
     assert!(
         text.contains(
-            "guarded  $0.3840/h  stays: Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/held)"
+            "guarded  $0.3862/h  stays: Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/held)"
         ),
         "{text}"
     );
     assert!(
-        text.contains("full  $0.3840/h  stays: Can't replace with a cheaper node; best otherwise:"),
+        text.contains("full  $0.3862/h  stays: Can't replace with a cheaper node; best otherwise:"),
         "{text}"
     );
 }
@@ -228,7 +261,7 @@ fn an_expired_node_goes_whatever_keeps_it() {
         "text",
     );
     assert!(
-        text.contains("old  $0.3840/h  goes, because it is older than its expireAfter of 1h; otherwise: stays: Pod has"),
+        text.contains("old  $0.3862/h  goes, because it is older than its expireAfter of 1h; otherwise: stays: Pod has"),
         "{text}"
     );
 }

@@ -321,3 +321,6 @@ fn elsewhere(pod: &Pod) -> Vec<String> {
     };
     vec![why]
 }
+
+#[cfg(test)]
+mod tests;

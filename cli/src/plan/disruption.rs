@@ -34,11 +34,15 @@ fn node(node: &Outlook) -> Value {
     });
     json!({
         "node": node.node,
-        "price": decision::dollars(node.price),
+        "price": known(node.price).map(decision::dollars),
         "reason": node.reason.map(Reason::as_str),
         "alternative": alternative,
         "kept": node.kept,
     })
+}
+
+fn known(price: NanosPerHour) -> Option<NanosPerHour> {
+    Some(price).filter(|price| price.0 > 0)
 }
 
 /// Of the nodes of this snapshot.
@@ -71,7 +75,9 @@ pub(super) fn text(pass: &Pass, nodes: &[Outlook], snapshot: &Snapshot) -> Strin
             ),
             None => words(node),
         };
-        let _ = writeln!(text, "  {}  ${}/h  {words}", node.node, node.price);
+        let price = known(node.price).map(|price| format!("${price}/h"));
+        let price = price.as_deref().unwrap_or("price unknown");
+        let _ = writeln!(text, "  {}  {price}  {words}", node.node);
     }
     for (node, why) in unmanaged {
         let _ = writeln!(text, "  {node}  stays: {why}");

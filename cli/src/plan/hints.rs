@@ -12,6 +12,9 @@ use model::{
     spelling::{nearest_key, nearest_value},
 };
 
+/// End of a hint that names a label and its value.
+pub(super) const NO_TYPE: &str = ": no instance type has this value";
+
 /// Every label that nodes may have, and the values that instance types have of it.
 pub(crate) struct Known {
     keys: BTreeSet<String>,
@@ -140,12 +143,12 @@ impl Known {
         }
         let meant = nearest_value(value, known.iter().map(String::as_str));
         let what = match key {
-            NODE_POOL => "there is no NodePool of this name",
-            _ => "no instance type has this value",
+            NODE_POOL => ": there is no NodePool of this name",
+            _ => NO_TYPE,
         };
         Some(match meant {
-            Some(meant) => format!("{key}={value}: {what} (did you mean {meant}?)"),
-            None => format!("{key}={value}: {what}"),
+            Some(meant) => format!("{key}={value}{what} (did you mean {meant}?)"),
+            None => format!("{key}={value}{what}"),
         })
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use api::manifests::Object;
 use model::{
     InstanceType,
     labels::{REGION, ZONE, ZONE_ID},
     requirement::Requirement,
     selector::Operator,
+    spelling::nearest,
 };
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ pub(super) fn types(
     let named = named(objects);
     let mut notes = Vec::new();
     let region = match region {
-        Some(region) => region,
+        Some(region) => known(region)?,
         None => {
             let mut regions: Vec<&String> = named.keys().collect();
             regions.sort_by_key(|region| std::cmp::Reverse(named.get(*region).map(BTreeSet::len)));
@@ -83,23 +84,65 @@ fn walk(value: &Value, named: &mut BTreeMap<String, BTreeSet<String>>) {
     }
 }
 
+/// Parts of the world that Regions are named after; each has one or more, with a number.
+const PLACES: [&str; 32] = [
+    "af-south",
+    "ap-east",
+    "ap-northeast",
+    "ap-south",
+    "ap-southeast",
+    "ca-central",
+    "ca-west",
+    "cn-north",
+    "cn-northwest",
+    "eu-central",
+    "eu-isoe-west",
+    "eu-north",
+    "eu-south",
+    "eu-west",
+    "eusc-de-east",
+    "il-central",
+    "me-central",
+    "me-south",
+    "me-west",
+    "mx-central",
+    "sa-east",
+    "sa-west",
+    "us-east",
+    "us-gov-east",
+    "us-gov-west",
+    "us-iso-east",
+    "us-iso-west",
+    "us-isob-east",
+    "us-isob-west",
+    "us-isof-east",
+    "us-isof-south",
+    "us-west",
+];
+
+/// The Region, unless it can be none.
+fn known(region: &str) -> Result<&str> {
+    if is_region(region) {
+        return Ok(region);
+    }
+    let (place, number) = region.rsplit_once('-').unwrap_or((region, ""));
+    let number = match number.len() {
+        1 => number,
+        _ => "1",
+    };
+    let meant = nearest(place, PLACES).map(|place| format!(" (did you mean {place}-{number}?)"));
+    bail!(
+        "there is no Region {region}{}: of one that this version does not know, --catalog takes the instance types",
+        meant.unwrap_or_default()
+    )
+}
+
 /// `eu-west-1`, `us-gov-east-1`.
 fn is_region(text: &str) -> bool {
-    const AREAS: [&str; 11] = [
-        "af", "ap", "ca", "cn", "eu", "eusc", "il", "me", "mx", "sa", "us",
-    ];
-    let parts: Vec<&str> = text.split('-').collect();
-    let (area, number) = (parts.first(), parts.last());
-    let middle = parts
-        .get(1..parts.len().saturating_sub(1))
-        .unwrap_or_default();
-    area.is_some_and(|area| AREAS.contains(area))
-        && number
-            .is_some_and(|number| number.len() == 1 && number.chars().all(|c| c.is_ascii_digit()))
-        && (1..=2).contains(&middle.len())
-        && middle
-            .iter()
-            .all(|part| part.len() > 2 && part.chars().all(|c| c.is_ascii_lowercase()))
+    let parts = text.rsplit_once('-');
+    parts.is_some_and(|(place, number)| {
+        PLACES.contains(&place) && number.len() == 1 && number.chars().all(|c| c.is_ascii_digit())
+    })
 }
 
 /// The types with the offerings that zones with the same letters have.
@@ -162,11 +205,26 @@ mod tests {
             "us-east-1a",
             "my-app-1",
             "us-1",
+            "eu-cental-1",
             "eu-west-10",
             "us-east-1-bos-1a",
             "",
         ] {
             assert!(!is_region(word), "{word}");
         }
+    }
+
+    #[test]
+    fn misspelt_region_is_refused_with_the_nearest_one() {
+        for (word, meant) in [
+            ("eu-cental-1", "(did you mean eu-central-1?)"),
+            ("ap-sotheast-2", "(did you mean ap-southeast-2?)"),
+            ("us-east", "no Region us-east"),
+            ("frankfurt", "no Region frankfurt:"),
+        ] {
+            let refused = known(word).unwrap_err().to_string();
+            assert!(refused.contains(meant), "{refused}");
+        }
+        assert_eq!(known("ap-southeast-8").unwrap(), "ap-southeast-8");
     }
 }

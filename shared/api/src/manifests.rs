@@ -11,6 +11,7 @@ mod tree;
 
 use std::{collections::BTreeMap, fmt};
 
+use serde_json::Value;
 use thiserror::Error;
 
 use documents::{Document, documents};
@@ -27,6 +28,8 @@ pub struct Manifests {
     /// Objects of kinds that planning does not look at.
     pub ignored: Vec<Ignored>,
     pub errors: Vec<ManifestError>,
+    /// Karpenter's objects as they are written, whether they could be read or not.
+    pub written: Vec<Written>,
     /// Where in `objects` each is: kind, namespace and name.
     known: BTreeMap<(&'static str, String, String), usize>,
 }
@@ -38,6 +41,14 @@ pub struct Manifest {
     pub object: Object,
     /// Fields of one of Karpenter's objects that its type does not have: most likely misspelt, and without effect.
     pub unknown_fields: Vec<String>,
+}
+
+/// An object before it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    pub place: Place,
+    pub kind: String,
+    pub value: Value,
 }
 
 /// An object that is not looked at.
@@ -125,6 +136,16 @@ impl Manifests {
         *earlier = manifest;
     }
 
+    /// A name of its own for an object that leaves it to the API server; empty if it does not say how the name begins.
+    fn generated_name(&self, document: &Document<'_>) -> String {
+        let value = document.value().unwrap_or_default();
+        let prefix = value.pointer("/metadata/generateName");
+        match prefix.and_then(Value::as_str) {
+            Some(prefix) => format!("{prefix}{}", self.objects.len() + 1),
+            None => String::new(),
+        }
+    }
+
     /// Adds what `text` holds. `file` is the name used in places.
     pub fn read(&mut self, file: &str, text: &str) {
         for document in documents(text) {
@@ -177,10 +198,11 @@ impl Manifests {
             }
         };
         match Object::decode(&api_version, &kind, document) {
-            Ok(Decoded::Object(object)) => {
-                let unknown_fields = schema_of(object.kind())
-                    .and_then(|schema| Some(unknown_fields(schema, &document.value()?)))
-                    .unwrap_or_default();
+            Ok(Decoded::Object(mut object)) => {
+                if object.metadata().name.is_empty() {
+                    object.metadata_mut().name = self.generated_name(document);
+                }
+                let unknown_fields = self.keep_written(document, &kind, &place);
                 self.add(Manifest { place, object, unknown_fields });
             }
             Ok(Decoded::OtherVersion { known }) => self.errors.push(ManifestError {
@@ -199,8 +221,28 @@ impl Manifests {
                 });
             }
             Ok(Decoded::UnknownKind) => self.ignored.push(Ignored { place, api_version, kind }),
-            Err(fault) => self.mistakes(document, &api_version, &kind, fault, &place),
+            Err(fault) => {
+                self.keep_written(document, &kind, &place);
+                self.mistakes(document, &api_version, &kind, fault, &place);
+            }
         }
+    }
+
+    /// Returns the fields that its type does not have.
+    fn keep_written(&mut self, document: &Document<'_>, kind: &str, place: &Place) -> Vec<String> {
+        let Some(schema) = schema_of(kind) else {
+            return Vec::new();
+        };
+        let Some(value) = document.value() else {
+            return Vec::new();
+        };
+        let unknown = unknown_fields(schema, &value);
+        self.written.push(Written {
+            place: place.clone(),
+            kind: kind.to_owned(),
+            value,
+        });
+        unknown
     }
 
     /// Every mistake of an object: the first one is known, and the others are found by leaving out what was wrong before.

@@ -85,6 +85,16 @@ pub struct StatefulSetSpec {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub volume_claim_templates: Vec<PersistentVolumeClaim>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordinals: Option<StatefulSetOrdinals>,
+}
+
+/// How the pods of a StatefulSet are numbered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatefulSetOrdinals {
+    /// The number of the first pod.
+    pub start: i32,
 }
 
 /// As far as default spread constraints ask: which pods it is for.

@@ -71,6 +71,12 @@ macro_rules! objects {
                 }
             }
 
+            pub(super) fn metadata_mut(&mut self) -> &mut ObjectMeta {
+                match self {
+                    $(Self::$kind(object) => object.metadata_mut(),)+
+                }
+            }
+
             /// The object as it is sent to the API server or written to a file.
             pub fn to_manifest(&self) -> serde_json::Result<Value> {
                 match self {

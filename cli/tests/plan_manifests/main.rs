@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod admission;
+mod workloads;
+
 use std::{
     fs,
     process::{Command, Output},
@@ -21,22 +24,6 @@ spec:
       requirements:
       - {{key: node.kubernetes.io/instance-type, operator: In, values: [m5.xlarge]}}
       - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
-"
-    )
-}
-
-/// A workload of a kind whose pods ask for this.
-fn workload(kind: &str, version: &str, spec: &str, pod: &str) -> String {
-    format!(
-        "---
-apiVersion: {version}
-kind: {kind}
-metadata: {{name: web}}
-spec:
-  {spec}
-  template:
-    metadata: {{labels: {{app: web}}}}
-    spec: {pod}
 "
     )
 }
@@ -143,6 +130,31 @@ fn the_image_family_is_the_operating_system_of_nodes() {
     let pod = "{nodeSelector: {kubernetes.io/os: windows}, containers: [{name: main}]}";
     plan(&web(&format!("{windows}{}", deployment(1, pod)))).starts("1 node to launch for 1 pod");
     plan(&web(&format!("{}{}", class("web", ""), deployment(1, pod)))).starts("Nothing to launch");
+    // There is no Windows for arm64.
+    let arm = web(&format!("{windows}{}", deployment(1, SMALL)));
+    plan(&arm.replace("[m5.xlarge]", "[m6g.xlarge]")).starts("Nothing to launch");
+}
+
+#[test]
+fn price_of_a_node_is_told_by_its_parts() {
+    let priced = |class: &str| {
+        let told = plan_with(&web(&format!("{class}{}", deployment(1, SMALL))), &["-v"]);
+        told.starts("1 node to launch for 1 pod, from $0.1942/h");
+        let parts = "$0.1942/h is $0.1920 for the instance, $0.0022 for its volumes and $0.0000 for the node itself";
+        assert!(told.out.contains(parts), "{}", told.out);
+    };
+    priced(&class("web", ""));
+    // One that is not given counts as one that says nothing.
+    priced("");
+    let quiet = plan(&web(&deployment(1, SMALL)));
+    assert!(!quiet.out.contains("for the instance"), "{}", quiet.out);
+}
+
+#[test]
+fn region_that_is_none_is_refused_with_the_nearest_one() {
+    let told = plan_with(&web(&deployment(1, SMALL)), &["--region", "eu-cental-1"]);
+    assert!(!told.output.status.success(), "{}", told.out);
+    told.tells("there is no Region eu-cental-1 (did you mean eu-central-1?)");
 }
 
 #[test]
@@ -159,146 +171,6 @@ fn a_node_class_that_is_not_ready_launches_nothing() {
     plan(&web(&format!("{other}{}", deployment(1, SMALL)))).tells(
         "NodePool web: EC2NodeClass web is not among the manifests: defaults stand in for it",
     );
-}
-
-#[test]
-fn every_kind_of_workload_makes_its_pods() {
-    let selector = "selector: {matchLabels: {app: web}}\n  replicas: 2";
-    for (kind, version, spec, pods) in [
-        ("ReplicaSet", "apps/v1", selector, "2 pods"),
-        ("StatefulSet", "apps/v1", selector, "2 pods"),
-        ("ReplicationController", "v1", "replicas: 2", "2 pods"),
-        (
-            "Job",
-            "batch/v1",
-            "parallelism: 3\n  completions: 2",
-            "2 pods",
-        ),
-        ("Job", "batch/v1", "parallelism: 3", "3 pods"),
-        ("Rollout", "argoproj.io/v1alpha1", selector, "2 pods"),
-    ] {
-        plan(&web(&workload(kind, version, spec, LARGE))).starts(&format!(
-            "{} to launch for {pods}",
-            if pods == "3 pods" {
-                "3 nodes"
-            } else {
-                "2 nodes"
-            }
-        ));
-    }
-    let job = format!("{{spec: {{template: {{spec: {LARGE}}}}}}}");
-    let cron = |more: &str| {
-        web(&format!(
-            "---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: web}}\nspec: {{schedule: '@daily', jobTemplate: {job}{more}}}\n"
-        ))
-    };
-    plan(&cron("")).starts("1 node to launch for 1 pod");
-    plan(&cron(", suspend: true")).starts("Nothing to launch");
-}
-
-#[test]
-fn a_rollout_takes_the_template_that_it_refers_to() {
-    let rollout = "---\napiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: roll}\nspec: {replicas: 2, workloadRef: {kind: Deployment, name: web}}\n";
-    plan(&web(&format!("{}{rollout}", deployment(5, LARGE))))
-        .starts("2 nodes to launch for 2 pods");
-    plan(&web(rollout)).tells("Rollout default/roll: Deployment web is not among the manifests");
-}
-
-#[test]
-fn what_another_workload_makes_is_counted_once() {
-    let owned = |kind: &str, name: &str| {
-        format!(
-            "ownerReferences: [{{apiVersion: apps/v1, kind: {kind}, name: {name}, uid: u, controller: true}}]"
-        )
-    };
-    let set = format!(
-        "---\napiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {{name: web-abc, {}}}\nspec: {{replicas: 2, selector: {{matchLabels: {{app: web}}}}, template: {{metadata: {{labels: {{app: web}}}}, spec: {LARGE}}}}}\n",
-        owned("Deployment", "web")
-    );
-    let pod = |name: &str, more: &str, status: &str| {
-        format!(
-            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, labels: {{app: web}}, {}{more}}}\nspec: {LARGE}\nstatus: {{{status}}}\n",
-            owned("ReplicaSet", "web-abc")
-        )
-    };
-    let all = |pods: &str| plan(&web(&format!("{}{set}{pods}", deployment(2, LARGE))));
-    all("").starts("2 nodes to launch for 2 pods");
-    all(&pod("one", "", "phase: Pending")).starts("2 nodes to launch for 2 pods");
-    all(&pod("one", "", "phase: Failed")).starts("2 nodes to launch for 2 pods");
-    let gone = ", deletionTimestamp: \"2026-01-01T00:00:00Z\"";
-    all(&pod("web-0", gone, "phase: Running")).starts("2 nodes to launch for 2 pods");
-    let job = format!(
-        "---\napiVersion: batch/v1\nkind: Job\nmetadata: {{name: web-1, {}}}\nspec: {{template: {{spec: {LARGE}}}}}\n",
-        owned("CronJob", "web")
-    );
-    let cron = format!(
-        "---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: web}}\nspec: {{jobTemplate: {{spec: {{template: {{spec: {LARGE}}}}}}}}}\n"
-    );
-    plan(&web(&format!("{job}{cron}"))).starts("1 node to launch for 1 pod");
-}
-
-#[test]
-fn claims_of_stateful_sets_and_ephemeral_volumes_are_made() {
-    let class = |mode: &str| {
-        format!(
-            "---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {{name: fast, annotations: {{storageclass.kubernetes.io/is-default-class: \"true\"}}}}\nprovisioner: ebs.csi.aws.com\nvolumeBindingMode: {mode}\n"
-        )
-    };
-    let set = workload(
-        "StatefulSet",
-        "apps/v1",
-        "selector: {matchLabels: {app: web}}\n  volumeClaimTemplates: [{metadata: {name: data}, spec: {}}]",
-        SMALL,
-    );
-    let ephemeral = "{containers: [{name: main}], volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {spec: {}}}}]}";
-    for made in [set, deployment(1, ephemeral)] {
-        let waits = class("WaitForFirstConsumer");
-        plan(&web(&format!("{waits}{made}"))).starts("1 node to launch for 1 pod");
-        let told = plan(&web(&format!("{}{made}", class("Immediate"))));
-        assert!(
-            told.out.contains("is waiting to be bound (Immediate)"),
-            "{}",
-            told.out
-        );
-        let told = plan(&web(&made));
-        told.starts("1 node to launch for 1 pod");
-        told.tells("StorageClass default is not among the manifests");
-    }
-}
-
-#[test]
-fn pods_get_the_api_servers_defaults() {
-    let pod = |name: &str, spec: &str| {
-        format!("---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {spec}\n")
-    };
-    let limits = "{containers: [{name: main, resources: {limits: {cpu: 2}}}]}";
-    plan(&web(&format!("{}{}", pod("a", limits), pod("b", limits))))
-        .starts("2 nodes to launch for 2 pods");
-    let ports = "{hostNetwork: true, containers: [{name: main, ports: [{containerPort: 80}]}]}";
-    plan(&web(&format!("{}{}", pod("a", ports), pod("b", ports))))
-        .starts("2 nodes to launch for 2 pods");
-    plan(&web(&deployment(3, ports))).starts("3 nodes to launch for 3 pods");
-}
-
-#[test]
-fn limit_ranges_and_runtime_classes_add_to_pods() {
-    let range = "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: defaults}\nspec: {limits: [{type: Container, defaultRequest: {cpu: 2}, max: {cpu: 3}}]}\n";
-    let silent = "{containers: [{name: main}]}";
-    plan(&web(&deployment(2, silent))).starts("1 node to launch for 2 pods");
-    plan(&web(&format!("{range}{}", deployment(2, silent)))).starts("2 nodes to launch for 2 pods");
-    let greedy = "{containers: [{name: main, resources: {limits: {cpu: 4}}}]}";
-    plan(&web(&format!("{range}{}", deployment(1, greedy))))
-        .tells("Deployment default/web: it would be refused: container main is limited to 4 cpu, and a LimitRange allows 3 at most");
-    let runtime = "---\napiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: kata}\nhandler: kata\noverhead: {podFixed: {cpu: 2}}\nscheduling: {nodeSelector: {runtime: kata}}\n";
-    let kata = "{runtimeClassName: kata, containers: [{name: main}]}";
-    let labelled = web("").replace(
-        "  template:\n",
-        "  template:\n    metadata: {labels: {runtime: kata}}\n",
-    );
-    plan(&format!("{labelled}{runtime}{}", deployment(2, kata)))
-        .starts("2 nodes to launch for 2 pods");
-    plan(&web(&format!("{runtime}{}", deployment(2, kata)))).starts("Nothing to launch");
-    plan(&web(&deployment(1, kata))).tells("RuntimeClass kata is not among the manifests");
 }
 
 #[test]
@@ -328,6 +200,28 @@ fn every_mistake_of_a_manifest_is_told_at_once() {
     told.tells("spec.weight:");
     told.tells("spec.limits:");
     assert!(!told.output.status.success());
+    // Of a NodePool that cannot be read for one of them, and of one that can.
+    let wrong = |after: &str| {
+        let disruption = format!(
+            "  weight: 200\n  disruption: {{consolidationPolicy: WhenEmptyy, consolidateAfter: {after}, budgets: [{{nodes: 200%}}]}}"
+        );
+        plan(
+            &pool("web", &disruption).replace("operator: In, values: [on-demand]", "operator: Inn"),
+        )
+    };
+    for after in ["1x", "1m"] {
+        let told = wrong(after);
+        for field in [
+            "spec.weight: ",
+            "spec.disruption.consolidationPolicy: ",
+            "spec.disruption.budgets[0].nodes: ",
+            "spec.template.spec.requirements[1].operator: ",
+        ] {
+            assert_eq!(told.err.matches(field).count(), 1, "{field}\n{}", told.err);
+        }
+        let is_told = told.err.contains("spec.disruption.consolidateAfter: ");
+        assert_eq!(is_told, after == "1x", "{}", told.err);
+    }
     let kinds = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
     plan(kinds).tells("planning does not look at ConfigMap, Secret (2)");
     for old in [
@@ -401,8 +295,13 @@ fn what_is_misspelt_is_told_with_what_was_meant() {
         "{}",
         told.out
     );
-    let told = wrong("example.com/tier: gold");
-    assert!(!told.out.contains("did you mean"), "{}", told.out);
+    let told = wrong("karpenter.k8s.aws/instance-generation: \"99\"");
+    let named = told.out.matches("no instance type has").count();
+    assert_eq!(named, 1, "{}", told.out);
+    for own in ["example.com/tier: gold", "example.com/zone: a", "type: a"] {
+        let told = wrong(own);
+        assert!(!told.out.contains("did you mean"), "{}", told.out);
+    }
     let typo = pool("web", "").replace("[on-demand]", "[on_demand, spot]");
     plan(&format!("{typo}{}", deployment(1, SMALL)))
         .tells("NodePool web: karpenter.sh/capacity-type=on_demand: no instance type has this value (did you mean on-demand?)");
