@@ -417,7 +417,15 @@ fn every_group_has_tests_that_exist() {
 }
 
 /// Sweeps, interleavings and refusals compare ends, which need no page; stories of hundreds of nodes would fill one.
-const WITHOUT_PAGES: [&str; 5] = ["main", "crashes", "many", "refusals", "together"];
+const WITHOUT_PAGES: [&str; 7] = [
+    "admission",
+    "crashes",
+    "main",
+    "many",
+    "refusals",
+    "together",
+    "unreadable",
+];
 
 #[test]
 fn every_lifecycle_story_has_its_page_and_every_page_its_story() {

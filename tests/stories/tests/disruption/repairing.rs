@@ -199,7 +199,7 @@ async fn failure_that_three_clusters_share_is_told_of_and_repaired_only_when_it_
             "{events:?}"
         );
     });
-    wait(&mut rig, 1_200, replacing).await;
+    wait(&mut rig, 1_800, replacing).await;
     let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&sick.name);
     wait(&mut rig, 600, gone).await;
     rig.pass(secs(300)).await;
