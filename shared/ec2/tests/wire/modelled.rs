@@ -32,7 +32,7 @@ impl HttpConnector for Asked {
         self.0.lock().unwrap().push(json!({
             "method": request.method(), "path": format!("/{uri}"), "headers": headers, "body": body,
         }));
-        let answer = HttpResponse::new(200.try_into().unwrap(), SdkBody::from(answer(&uri, &body)));
+        let answer = HttpResponse::new(200.try_into().unwrap(), SdkBody::from(answer(uri, &body)));
         HttpConnectorFuture::ready(Ok(answer))
     }
 }
