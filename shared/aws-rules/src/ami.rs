@@ -134,7 +134,10 @@ impl Variant {
 
 /// The first image, in the order of the status, that runs on this type.
 pub fn first_that_fits<'a>(images: &'a [Ami], instance_type: &InstanceType) -> Option<&'a Ami> {
-    images
-        .iter()
-        .find(|image| agree(&instance_type.requirements, &BootImage::from(*image).requirements))
+    images.iter().find(|image| {
+        agree(
+            &instance_type.requirements,
+            &BootImage::from(*image).requirements,
+        )
+    })
 }

@@ -56,10 +56,7 @@ impl NodePool {
             let mut wanted = image.requirements.0.values();
             wanted.all(|wanted| match labels.get(&wanted.key) {
                 Some(value) => wanted.has(value),
-                None => matches!(
-                    wanted.operator(),
-                    Operator::NotIn | Operator::DoesNotExist
-                ),
+                None => matches!(wanted.operator(), Operator::NotIn | Operator::DoesNotExist),
             })
         };
         let image = self.images.iter().find(fits);

@@ -29,8 +29,8 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
     let mut scene = Scene::new(world, placements);
     let counts_daemons = world.snapshot.settings.optimize == Optimize::Cost;
     let mut daemons = world.snapshot.daemon_sets.iter();
-    let do_daemons_shun = counts_daemons
-        && daemons.any(|daemon| !daemon.pod.pod_anti_affinity.required.is_empty());
+    let do_daemons_shun =
+        counts_daemons && daemons.any(|daemon| !daemon.pod.pod_anti_affinity.required.is_empty());
     if !do_daemons_shun && !scene.is_concerned() {
         return;
     }

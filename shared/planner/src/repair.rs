@@ -13,8 +13,8 @@ mod reboots;
 use api::names::annotation::DO_NOT_REPAIR;
 use model::{node::Node, node_claim::NodeClaim, snapshot::Settings};
 
-pub use self::evidence::{Failures, failures};
 use self::breaker::BLOCKED_ABOVE_PERCENT;
+pub use self::evidence::{Failures, failures};
 pub(crate) use self::{
     breaker::{Breaker, Count},
     evaluation::{DueRepair, Evaluation, conditions},

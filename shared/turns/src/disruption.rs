@@ -123,11 +123,7 @@ async fn look(turn: &Turn<'_>, report: &mut Report) -> Result<Look, TurnError> {
 }
 
 /// What there is, and where the lane's last look left off.
-async fn see(
-    turn: &Turn<'_>,
-    pods: Pods,
-    report: &mut Report,
-) -> Result<Observed, TurnError> {
+async fn see(turn: &Turn<'_>, pods: Pods, report: &mut Report) -> Result<Observed, TurnError> {
     let mut observed = observe(turn, pods).await?;
     evidence::exchange(turn, &mut observed, report).await?;
     observed.snapshot.cursor.clone_from(&turn.cursor);

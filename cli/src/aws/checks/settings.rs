@@ -32,7 +32,8 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
     let gates = below("/settings/featureGates").filter(|gate| api::feature_gate(gate).is_none());
     let gates =
         gates.map(|gate| format!("settings.featureGates.{gate}: there is none of this name"));
-    let aws_gates = below("/settings/awsFeatureGates").filter(|gate| api::aws_feature_gate(gate).is_none());
+    let aws_gates =
+        below("/settings/awsFeatureGates").filter(|gate| api::aws_feature_gate(gate).is_none());
     let aws_gates = aws_gates
         .map(|gate| format!("settings.awsFeatureGates.{gate}: there is none of this name"));
     Finding::new(

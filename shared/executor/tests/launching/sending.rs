@@ -13,7 +13,7 @@ use model::{
     requirement::Requirement,
     selector::Operator,
 };
-use ports::{Ledger, cluster::EventTarget};
+use ports::Ledger;
 
 use crate::{Scene, failures, launch};
 
@@ -192,12 +192,10 @@ async fn only_pods_that_wait_for_a_node_hear_of_missing_capacity() {
     assert_eq!(outcome.failed.len(), 1, "{outcome:#?}");
     let told = outcome.events.iter().map(|event| {
         assert_eq!(event.reason, "InsufficientCapacityError");
-        match &event.about {
-            EventTarget::NodeClaim(name, _) => name.to_string(),
-            EventTarget::Pod(pod, _) => pod.name.clone(),
-            other => panic!("an event on {other:?}"),
-        }
+        event.about.to_string()
     });
     let told: Vec<String> = told.collect();
-    assert_eq!(told, ["claim", "first", "second", "third"]);
+    let pods = ["first", "second", "third"].map(|name| format!("Pod default/{name}"));
+    assert_eq!(told[0], "NodeClaim claim");
+    assert_eq!(told[1..], pods);
 }

@@ -92,7 +92,10 @@ pub async fn the_least_memory_is_known_to_every_cluster(ledger: &dyn Ledger, c: 
     assert_eq!(known("ami-1", two_months + 1).await, None, "lapsed");
 }
 
-pub async fn evidence_of_each_cluster_is_replaced_by_its_next(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn evidence_of_each_cluster_is_replaced_by_its_next(
+    ledger: &dyn Ledger,
+    c: &ClusterName,
+) {
     let evidence = |image: &str, until: i64| Evidence {
         cluster: c.clone(),
         failures: [Failure {

@@ -46,7 +46,9 @@ impl Totals {
             let total = pool.and_then(|pool| totals.get_mut(&pool.as_str().into()));
             if let Some(total) = total {
                 let cost = costs.get(&at).copied();
-                total.disruption += i128::from(cost.unwrap_or_else(|| of_others(&machine.pods, &scene.snapshot.settings)));
+                total.disruption += i128::from(
+                    cost.unwrap_or_else(|| of_others(&machine.pods, &scene.snapshot.settings)),
+                );
             }
         }
         for (name, price) in prices(scene) {

@@ -43,7 +43,8 @@ pub(super) fn choose(methods: &Methods<'_, '_>, pass: &mut Pass) -> Option<Comma
             pass.due = pass.due.into_iter().chain(opens).min();
         }
         if breaker.blocks(&candidate.pool.name) {
-            pass.notes.extend(blocked_notes(candidate, &too_many(candidate)));
+            pass.notes
+                .extend(blocked_notes(candidate, &too_many(candidate)));
         } else if let Some(told) = patient.held_back(&held) {
             pass.notes.extend(blocked_notes(candidate, &told));
             pass.exhausted.insert((candidate.pool.name.clone(), told));

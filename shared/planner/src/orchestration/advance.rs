@@ -237,7 +237,8 @@ impl<'a> View<'a> {
             let pod = &pod.key;
             return Some(format!("pod {pod} on node {name} has {DO_NOT_DISRUPT} now"));
         }
-        let occupied = method == Method::Emptiness && !cost::is_empty(cost::of_node(pods, &self.snapshot.settings));
+        let occupied = method == Method::Emptiness
+            && !cost::is_empty(cost::of_node(pods, &self.snapshot.settings));
         occupied.then(|| format!("node {name} is no longer empty"))
     }
 

@@ -91,9 +91,8 @@ fn pods_join_others_only_where_both_they_and_the_node_may_be() {
 fn a_pod_begins_a_group_only_where_it_cannot_join_one() {
     let (mut algebra, mut group, [a, b, c]) = zones(["a", "b", "c"]);
     let node = only(&[b, c], &mut algebra);
-    let beginnings = |group: &Group, pod, as_upstream| {
-        group.beginnings(pod, Some(&node), as_upstream, &algebra)
-    };
+    let beginnings =
+        |group: &Group, pod, as_upstream| group.beginnings(pod, Some(&node), as_upstream, &algebra);
     assert_eq!(group.beginnings(None, None, true, &algebra), [a, b, c]);
     assert_eq!(beginnings(&group, None, true), [b, c]);
     assert_eq!(beginnings(&group, None, false), [b, c]);
