@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use jiff::Timestamp;
 use model::{
-    InstanceType, Notification,
+    Evidence, InstanceType, Notification,
     budget::TokenBucket,
     caps::AccountSpending,
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
@@ -192,6 +192,7 @@ proptest! {
         let (until, count) = arbitrary(&words);
         kept(&UnavailableOffering { offering, until, count });
         kept(&arbitrary::<FullSubnet>(&words));
+        kept(&arbitrary::<Evidence>(&words));
         kept(&arbitrary::<MeasuredMemory>(&words));
         kept(&arbitrary::<Vec<ZonalShift>>(&words));
     }
