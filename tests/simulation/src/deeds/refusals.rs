@@ -1,7 +1,6 @@
 //! Objects that refuse, and rows that cannot be read, until a person sees to them.
 
 use fakes::{Admission, Protected, Protection, SpoiltRow, World};
-use ledger::table::Key;
 use model::{NodeClaimName, node::Node, node_claim::NodeClaim};
 
 use crate::{
@@ -100,23 +99,24 @@ pub(super) fn object(
 pub(super) fn spoil(world: &mut World, choice: usize) -> Option<(SpoiltRow, Refused)> {
     let partition = format!("CLUSTER#{}", world.cluster);
     let is_of_object =
-        |key: &Key| key.pk == partition && ROWS.iter().any(|kind| key.sk.starts_with(kind));
+        |pk: &str, sk: &str| pk == partition && ROWS.iter().any(|kind| sk.starts_with(kind));
     let keys = world.ledger.table().keys().into_iter();
-    let objects = keys.filter(|key| is_of_object(key) || owned(world, key).is_some());
-    let objects: Vec<Key> = objects.collect();
-    let key = objects.get(choice.checked_rem(objects.len())?)?;
-    let refused = match owned(world, key) {
+    let keys = keys.map(|key| (key.pk, key.sk));
+    let objects = keys.filter(|(pk, sk)| is_of_object(pk, sk) || owned(world, pk, sk).is_some());
+    let objects: Vec<(String, String)> = objects.collect();
+    let (pk, sk) = objects.get(choice.checked_rem(objects.len())?)?;
+    let refused = match owned(world, pk, sk) {
         Some(instance) => of_instance(world, instance),
-        None => concerned(world, &key.sk),
+        None => concerned(world, sk),
     };
-    Some((world.ledger.spoil(&key.pk, &key.sk), refused))
+    Some((world.ledger.spoil(pk, sk), refused))
 }
 
 /// The instance of this cluster whose owner a row names.
-fn owned<'a>(world: &World, key: &'a Key) -> Option<&'a str> {
-    let instance = key.pk.strip_prefix("INSTANCE#")?;
+fn owned<'a>(world: &World, pk: &'a str, sk: &str) -> Option<&'a str> {
+    let instance = pk.strip_prefix("INSTANCE#")?;
     let owner = world.ledger.owners.get(&instance.into())?;
-    (key.sk == "OWNER" && owner.cluster == world.cluster).then_some(instance)
+    (sk == "OWNER" && owner.cluster == world.cluster).then_some(instance)
 }
 
 /// An instance, and the NodeClaim that shows it.
