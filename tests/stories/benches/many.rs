@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fakes::{TableCounts, World};
+use fakes::{TableCounts, TableFaults, World};
 use jiff::SignedDuration;
 use model::Lane;
 use stories::{HangingStack, Rig, fleet, secs, wants_no_nodes};
@@ -92,13 +92,19 @@ async fn deletions() -> Vec<String> {
     missed
 }
 
-/// A thousand nodes of which everything is written that a first look writes.
+/// A thousand nodes of which everything is written that a first look writes, over a table whose partitions throttle.
 async fn steady() -> Rig {
     let mut rig = fleet(NODES).await;
     for _ in 0..2 {
         rig.sim.advance(secs(20));
         turn(&mut rig, Lane::Lifecycle).await;
     }
+    rig.sim.with(|world| {
+        world.ledger.table().set_faults(TableFaults {
+            throttles: true,
+            ..TableFaults::default()
+        });
+    });
     rig
 }
 
