@@ -6,7 +6,7 @@ use api::{
 };
 use jiff::Timestamp;
 use model::{
-    NodePoolName, Resources,
+    Lane, NodePoolName, Resources,
     resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS, amount_text},
 };
 use planner::Inventory;
@@ -71,8 +71,14 @@ async fn keep_one(
     turn.api.update_node_pool_status(&name, &status).await?;
     let about = EventTarget::NodePool(name, pool.metadata.uid.clone().into());
     let before = conditions(pool.status.as_ref());
-    let said = events::of_conditions(&about, before, conditions(Some(&status)), turn.now);
+    let after = conditions(Some(&status));
+    let said = events::of_conditions(&about, before, after, turn.now);
+    let becomes_ready = is_ready(after) && !is_ready(before);
     pool.status = Some(status);
+    if becomes_ready {
+        // Whoever was woken when its NodeClass became ready may have seen the NodePool as it was before.
+        turn.wake(Lane::Provisioner, "nodepool-ready").await?;
+    }
     events::post(turn, &said, report).await;
     Ok(())
 }
@@ -80,6 +86,12 @@ async fn keep_one(
 fn conditions(status: Option<&NodePoolStatus>) -> &[Condition] {
     let conditions = status.and_then(|status| status.conditions.as_deref());
     conditions.unwrap_or_default()
+}
+
+fn is_ready(conditions: &[Condition]) -> bool {
+    let mut conditions = conditions.iter();
+    let ready = conditions.find(|condition| condition.r#type == types::READY);
+    ready.is_some_and(|ready| ready.status == ConditionStatus::True)
 }
 
 fn class_of<'a>(pool: &NodePool, classes: &'a [EC2NodeClass]) -> Option<&'a EC2NodeClass> {

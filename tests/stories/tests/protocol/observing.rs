@@ -51,3 +51,19 @@ async fn pods_of_a_node_that_leaves_are_seen_though_none_waits() {
         assert!(lists_all_pods(&mut rig, lane).await, "{lane:?}");
     }
 }
+
+/// A turn that a NodeClass wakes by becoming ready may see its NodePool as it was before.
+#[tokio::test]
+async fn provisioner_is_woken_again_once_the_node_pool_is_ready_too() {
+    let mut rig = Rig::new(Relay::Dead);
+    let turn = rig.next_turn();
+    Box::pin(turns::housekeep(&rig.world, &turn)).await.unwrap();
+    rig.sim.take_wakes();
+    run(&mut rig, Lane::Lifecycle).await;
+    let reasons: Vec<String> = rig.sim.with(|world| {
+        let wakes = world.wakes.iter().map(|(_, wake)| wake);
+        let own = wakes.filter(|wake| wake.lane == Lane::Provisioner);
+        own.map(|wake| wake.reason.clone()).collect()
+    });
+    assert_eq!(reasons, ["nodepool-ready"]);
+}
