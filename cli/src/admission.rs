@@ -88,7 +88,7 @@ pub(crate) fn admit(objects: &mut Vec<Object>) -> Vec<String> {
 
 /// How admission of a pod ends.
 struct Outcome {
-    /// What is not known of it.
+    /// Gaps in what is known of it.
     unknown: Option<String>,
     /// Why it is refused.
     refusals: Vec<String>,

@@ -264,7 +264,7 @@ fn missing_pods(
     let wanted = workload.replicas.unwrap_or(1).saturating_sub(present);
     let wanted = usize::try_from(wanted.clamp(0, REPLICAS_MAX)).unwrap_or_default();
     let start = ownership.starts.get(&id_of(workload)).copied();
-    let names = (start.unwrap_or(0)..).map(|n| {
+    let names = (i64::from(start.unwrap_or(0))..).map(|n| {
         let name = format!("{}-{n}", workload.key.name);
         PodKey::new(workload.key.namespace.clone(), name)
     });

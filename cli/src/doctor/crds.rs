@@ -58,7 +58,7 @@ fn refused_values(objects: &Objects, ours: &[Value]) -> Finding {
 
 const UPGRADE: &str = "helm upgrade the chart, whose sub-chart has the CRDs";
 
-/// What an older schema does not take of a newer one's objects.
+/// Fields and values of a newer schema's objects that an older one refuses.
 #[derive(Default)]
 struct Differences {
     unknown: Vec<String>,

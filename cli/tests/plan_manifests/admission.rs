@@ -1,4 +1,4 @@
-//! What the API server adds to pods, and which it refuses.
+//! Pods as admission changes them, and those that it refuses.
 
 use super::{deployment, plan, web};
 

@@ -233,7 +233,10 @@ impl Executor<'_> {
             ));
             // Owners of pods seldom see NodeClaims (spec/v1.15 §10). Pods that run elsewhere, as those that a replacement is for, miss
             // nothing.
-            let waiting = self.waiting(&member.intent.launch.pods).await;
+            let told = outcome.events.iter();
+            let told = told.filter(|event| matches!(event.about, EventTarget::Pod(..)));
+            let pods = &member.intent.launch.pods;
+            let waiting = self.waiting(pods, told.count()).await;
             let pods = waiting.into_iter().map(|pod| {
                 event(
                     EventTarget::Pod(pod.key.clone(), pod.uid.clone()),

@@ -6,7 +6,8 @@ use crate::{Executor, Trouble, rebase, together::each};
 
 /// Up to this many pods are read one by one. Of more, those that no node has are listed together: few, where all pods are many.
 const SINGLE_READS_MAX: usize = 20;
-/// Up to this many pods of a launch are told that it failed, so that their events leave room for others' in a turn.
+/// Up to this many pods are read again to be told that their launches failed, so that a turn in which many fail makes no more calls than
+/// others, and their events leave room for others'.
 const REPORTED_MAX: usize = 50;
 
 impl Executor<'_> {
@@ -51,9 +52,10 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Of pods that a launch is for, those that no node has and that are to stay; pods that cannot be read are left out.
-    pub(crate) async fn waiting<'a>(&self, pods: &'a [PodRef]) -> Vec<&'a PodRef> {
-        let pods = pods.iter().take(REPORTED_MAX);
+    /// Of pods that a launch is for, those that no node has and that are to stay. Left out are pods that cannot be read, and those beyond
+    /// what so many others leave.
+    pub(crate) async fn waiting<'a>(&self, pods: &'a [PodRef], others: usize) -> Vec<&'a PodRef> {
+        let pods = pods.iter().take(REPORTED_MAX.saturating_sub(others));
         let now = each(pods.clone(), |pod| self.api.pod(&pod.key)).await;
         let waits = |pod: &PodRef, now: Option<Pod>| {
             now.is_some_and(|now| {

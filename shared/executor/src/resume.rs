@@ -139,7 +139,7 @@ impl Executor<'_> {
         // A dead instance that nobody owns ends the attempt of the member it was for.
         for instance in &dead {
             let owner = match self.ledger.owner(&instance.id).await {
-                // Somebody's, whoever that is.
+                // An owner that cannot be read is an owner.
                 Err(LedgerError::Newer { .. } | LedgerError::Corrupt { .. }) => continue,
                 owner => owner?,
             };

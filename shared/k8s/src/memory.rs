@@ -53,8 +53,8 @@ impl<K> Default for Memory<K> {
     }
 }
 
-/// What was not confirmed for longer is listed anew: a store that was restored meanwhile may have come past the version that is known. Lanes
-/// look at least every five minutes, and nobody restores a store while it is being read.
+/// A memory that was not confirmed for longer gives way to a list: a store that was restored meanwhile may have come past the version that is
+/// known. Lanes look at least every five minutes, and nobody restores a store while it is being read.
 const CONFIRMED_WITHIN: Duration = Duration::from_mins(10);
 
 /// Why what is remembered cannot be relied on.

@@ -195,7 +195,7 @@ async fn node_that_cannot_be_read_is_there_takes_no_pods_and_is_protected() {
     assert!(node.annotations.contains_key("karpenter.sh/do-not-disrupt"));
 }
 
-/// What is bought must know of its instance, and nothing else may come of it.
+/// Purchases have to know of its instance, and nothing else may come of it.
 #[tokio::test]
 async fn node_claim_that_cannot_be_read_is_there_and_of_no_node_class_that_we_serve() {
     let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});

@@ -119,7 +119,7 @@ proptest! {
     #[test]
     fn lane_and_beat_are_read_back_as_written(words in vec(any::<u64>(), 0..60)) {
         let row: LaneRow = arbitrary(&words);
-        // What never looked has seen nothing, and an error has a text.
+        // A lane that never looked has seen nothing, and an error has a text.
         let row = LaneRow {
             last_error: row.last_error.filter(|error| !error.is_empty()),
             last_full_look: row.last_full_look.filter(|at| *at > Timestamp::UNIX_EPOCH && row.seen.is_some()),

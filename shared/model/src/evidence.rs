@@ -69,12 +69,13 @@ impl Evidence {
     }
 }
 
+/// Behind a word for nodes.
 impl fmt::Display for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Image(id) => write!(f, "AMI {id}"),
-            Self::InstanceType(name) => write!(f, "instance type {name}"),
-            Self::Zone(name) => write!(f, "zone {name}"),
+            Self::Image(id) => write!(f, "with AMI {id}"),
+            Self::InstanceType(name) => write!(f, "of instance type {name}"),
+            Self::Zone(name) => write!(f, "in zone {name}"),
         }
     }
 }

@@ -170,7 +170,7 @@ fn settings_that_the_registry_entry_has_are_accepted_and_named() {
     assert!(!notes(&[]).contains(has_no_effect));
     let notes = notes(&sets);
     assert!(notes.contains(has_no_effect), "{notes}");
-    // Those of which the chart grants rights.
+    // Gates of which the chart grants rights.
     let acted_on = ["podDeletionCostManagement", "draEFA", "draNVIDIAGPU"];
     for (name, _) in settings {
         let name = name.trim_end_matches(".podTopologySpread");

@@ -103,7 +103,7 @@ fn price_list(query: Value) -> Value {
     }
 }
 
-/// What functions publish for each other.
+/// Objects that functions publish for each other.
 #[derive(Default)]
 pub(crate) struct Memory(Mutex<BTreeMap<String, Vec<u8>>>);
 

@@ -156,20 +156,21 @@ impl<'s, 'a> Methods<'s, 'a> {
         is_about: fn(&Candidate<'a>) -> bool,
         pass: &mut Pass,
     ) -> Vec<&'c Candidate<'a>> {
-        let mut drifted = candidates.all.iter().filter(|one| is_about(one)).collect();
         let held = Held::of(self.now.snapshot);
-        Vec::retain(&mut drifted, |one: &&Candidate<'a>| {
-            let Some(message) = held.drift(one.node, one.pool) else {
-                return true;
-            };
-            let pool = one.pool.name.clone();
-            pass.exhausted.insert((pool, message.clone()));
-            pass.blocked.push(Blocked {
-                node: one.node.name.to_string(),
-                message,
-            });
-            false
-        });
+        let mut drifted = Vec::new();
+        for one in candidates.all.iter().filter(|one| is_about(one)) {
+            match held.drift(one.node, one.pool) {
+                None => drifted.push(one),
+                Some(message) => {
+                    let pool = one.pool.name.clone();
+                    pass.exhausted.insert((pool, message.clone()));
+                    pass.blocked.push(Blocked {
+                        node: one.node.name.to_string(),
+                        message,
+                    });
+                }
+            }
+        }
         drifted
     }
 

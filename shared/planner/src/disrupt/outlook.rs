@@ -19,7 +19,7 @@ use super::{
     simulate::Freedom,
     types,
 };
-use crate::repair::Held;
+use crate::repair::{Breaker, Held};
 
 /// One node, as disruption sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(super) fn of_all(scene: &Scene<'_>) -> Vec<Outlook> {
         outlook
     });
     let mut all: Vec<Outlook> = of_blocked.chain(of_candidates).collect();
-    let repaired = of_repair(scene);
+    let repaired = of_repair(scene, &held);
     all.retain(|outlook| !repaired.iter().any(|other| other.node == outlook.node));
     all.extend(repaired);
     all.sort_by(|a, b| a.node.cmp(&b.node));
@@ -85,7 +85,8 @@ pub(super) fn of_all(scene: &Scene<'_>) -> Vec<Outlook> {
 }
 
 /// Nodes that are due for repair.
-fn of_repair(scene: &Scene<'_>) -> Vec<Outlook> {
+fn of_repair(scene: &Scene<'_>, held: &Held<'_>) -> Vec<Outlook> {
+    let breaker = Breaker::of(scene.snapshot);
     let patients = Patients::of(scene);
     let reason = Some(Reason::Unhealthy);
     let blocked = patients.blocked.into_iter().map(|blocked| Outlook {
@@ -118,7 +119,7 @@ fn of_repair(scene: &Scene<'_>) -> Vec<Outlook> {
             price: candidate.price,
             reason,
             alternative: alternative.filter(|_| candidate.pool.replicas.is_none()),
-            kept: repair::held_back(scene, patient)
+            kept: repair::held_back(&breaker, held, patient)
                 .or(kept)
                 .or_else(|| kept_by_budgets(scene, candidate, Reason::Unhealthy)),
         }

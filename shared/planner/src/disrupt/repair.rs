@@ -112,10 +112,14 @@ fn too_many(candidate: &Candidate<'_>) -> String {
 }
 
 /// Failures of other nodes that keep this one from being repaired.
-pub(super) fn held_back(scene: &Scene<'_>, patient: &Patient<'_>) -> Option<String> {
+pub(super) fn held_back(
+    breaker: &Breaker,
+    held: &Held<'_>,
+    patient: &Patient<'_>,
+) -> Option<String> {
     let candidate = &patient.candidate;
-    match Breaker::of(scene.snapshot).blocks(&candidate.pool.name) {
+    match breaker.blocks(&candidate.pool.name) {
         true => Some(too_many(candidate)),
-        false => patient.held_back(&Held::of(scene.snapshot)),
+        false => patient.held_back(held),
     }
 }

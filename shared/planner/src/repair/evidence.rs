@@ -1,5 +1,5 @@
-//! The same failure of nodes in several clusters, or all over one: new nodes would fail alike, so repair, and drift to that AMI, wait
-//! for a person (docs/disruption.md#failures-that-several-clusters-share).
+//! Failures that nodes of several clusters share, or that stand all over one: new nodes would fail alike, so repair, and drift to that
+//! AMI, wait for a person (docs/disruption.md#failures-that-several-clusters-share).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use crate::by_instance::ByInstance;
 
 /// Time that a condition has stood before it is told of: soon, because drift goes on meanwhile.
 const TOLD_AFTER: SignedDuration = SignedDuration::from_mins(1);
-/// The same where the node is not initialized yet: nodes that start are not ready either.
+/// Time for nodes that are not initialized yet: while they start they are not ready either.
 const TOLD_AFTER_START: SignedDuration = SignedDuration::from_mins(5);
 /// So many clusters with one failure are no coincidence.
 const CLUSTERS_MIN: usize = 3;
@@ -105,7 +105,7 @@ impl<'s> Held<'s> {
                 shared: shared.clone(),
             })?;
             Some(format!(
-                "repair is held back: many nodes with {shared} have {condition} in clusters {}, and new nodes could have it, too",
+                "repair is held back: many nodes {shared} have {condition} in clusters {}, and new nodes could have it, too",
                 names(clusters)
             ))
         })
@@ -113,11 +113,13 @@ impl<'s> Held<'s> {
 
     /// Why a node that drifted is not replaced now by one of its NodePool.
     pub(crate) fn drift(&self, node: &Node, pool: &NodePool) -> Option<String> {
-        let image = Shared::Image(pool.image_for(&node.labels)?.to_owned());
+        let image = pool.image_for(&node.labels)?;
+        let is_of_image =
+            |failure: &Failure| matches!(&failure.shared, Shared::Image(id) if id == image);
         let mut held = self.clusters.iter();
-        let (failure, clusters) = held.find(|(failure, _)| failure.shared == image)?;
+        let (failure, clusters) = held.find(|(failure, _)| is_of_image(failure))?;
         Some(format!(
-            "drift to {image} is held back: many nodes with it have {} in clusters {}",
+            "drift to AMI {image} is held back: many nodes with it have {} in clusters {}",
             failure.condition,
             names(clusters)
         ))
@@ -129,19 +131,19 @@ impl<'s> Held<'s> {
 struct Count {
     nodes: usize,
     failing: BTreeMap<String, usize>,
-    /// NodePools that nodes with the condition are of.
-    pools: BTreeMap<String, BTreeSet<String>>,
 }
 
 #[derive(Default)]
-struct Tally {
+struct Tally<'s> {
     all: Count,
     shared: BTreeMap<Shared, Count>,
+    /// Per condition, the NodePools of nodes that have it.
+    pools: BTreeMap<String, BTreeSet<&'s str>>,
     next: Option<Timestamp>,
 }
 
-impl Tally {
-    fn of(snapshot: &Snapshot) -> Self {
+impl<'s> Tally<'s> {
+    fn of(snapshot: &'s Snapshot) -> Self {
         let claims = ByInstance::of_claims(snapshot);
         let mut tally = Self::default();
         for node in &snapshot.nodes {
@@ -167,9 +169,12 @@ impl Tally {
                     }
                 }
             }
-            tally.all.add(pool, &failing);
+            tally.all.add(&failing);
             for shared in traits(node, claim) {
-                tally.shared.entry(shared).or_default().add(pool, &failing);
+                tally.shared.entry(shared).or_default().add(&failing);
+            }
+            for condition in failing {
+                tally.pools.entry(condition).or_default().insert(pool);
             }
         }
         tally
@@ -193,7 +198,7 @@ impl Tally {
     /// A condition of many nodes of several NodePools; within one NodePool its own breaker holds.
     fn everywhere(&self) -> BTreeMap<String, (usize, usize)> {
         let all = self.all.failing.iter().filter(|(condition, failing)| {
-            let pools = self.all.pools.get(*condition).map_or(0, BTreeSet::len);
+            let pools = self.pools.get(*condition).map_or(0, BTreeSet::len);
             pools > 1 && **failing >= NODES_MIN && self.all.is_large(**failing)
         });
         let all = all.map(|(condition, failing)| (condition.clone(), (*failing, self.all.nodes)));
@@ -202,12 +207,10 @@ impl Tally {
 }
 
 impl Count {
-    fn add(&mut self, pool: &str, failing: &BTreeSet<String>) {
+    fn add(&mut self, failing: &BTreeSet<String>) {
         self.nodes += 1;
         for condition in failing {
             *self.failing.entry(condition.clone()).or_default() += 1;
-            let pools = self.pools.entry(condition.clone()).or_default();
-            pools.insert(pool.to_owned());
         }
     }
 

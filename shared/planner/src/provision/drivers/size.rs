@@ -100,7 +100,7 @@ impl<'n> Obstacles<'n> {
         };
         if let Some(first) = conflicts().next() {
             self.label.get_or_insert_with(|| {
-                // What pods ask for would rule the type out in any NodePool.
+                // A requirement of pods would rule the type out in any NodePool.
                 let is_for_pods = |wanted: &&Requirement| {
                     let narrowing = labels.narrowing(wanted);
                     narrowing.is_some_and(|narrowing| narrowing.is_for_pods())
