@@ -22,7 +22,7 @@ impl Objects {
         Ok(Self(objects))
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, feature = "aws"))]
     pub(crate) fn of_values(objects: Vec<Value>) -> Self {
         Self(objects)
     }
