@@ -4,7 +4,7 @@ use api::{
     kubernetes::{Container, LimitRangeItem, Pod, PodSpec},
     quantity::ResourceList,
 };
-use model::{Resources, pod, resources::amount_text};
+use model::{Quantity, Resources, pod, resources::amount_text};
 
 /// Gives the containers of a pod their defaults. Returns why the pod is refused.
 pub(super) fn apply(spec: &mut PodSpec, items: &[LimitRangeItem]) -> Vec<String> {
@@ -117,5 +117,37 @@ fn out_of_bounds(
             "{what} {found}, and a LimitRange allows {most} at most"
         ));
     }
+    refusals.extend(out_of_ratio(what, requests, limits, item));
     refusals
+}
+
+const MILLI: i128 = 1000;
+
+/// A ratio binds what has a request and a limit, and refuses what lacks one of them.
+fn out_of_ratio<'a>(
+    what: &'a str,
+    requests: &'a Resources,
+    limits: &'a Resources,
+    item: &'a LimitRangeItem,
+) -> impl Iterator<Item = String> + 'a {
+    let ratios = item.max_limit_request_ratio.iter();
+    ratios.filter_map(move |(name, ratio)| {
+        let most: Quantity = ratio.as_str().parse().ok()?;
+        let asked = requests.get(name);
+        let limit = limits.get(name);
+        let found = if asked == 0 {
+            format!("has no request of {name}")
+        } else if limit == 0 {
+            format!("has no limit of {name}")
+        } else if i128::from(limit) * MILLI > i128::from(asked) * i128::from(most.milli()) {
+            let (asked, limit) = (amount_text(name, asked), amount_text(name, limit));
+            format!("asks {asked} {name} with a limit of {limit}")
+        } else {
+            return None;
+        };
+        Some(format!(
+            "{what} {found}, and a LimitRange allows a limit of {} times the request at most",
+            ratio.as_str()
+        ))
+    })
 }

@@ -58,4 +58,15 @@ fn pods_that_limit_ranges_refuse_are_not_planned() {
         .tells("the pod has no limit of cpu, and a LimitRange allows 2 at most");
     asking("{type: Pod, min: {cpu: 2}}", "1")
         .tells("the pod asks 1 cpu, and a LimitRange wants 2 at least");
+    let ratio = |ratio: &str, resources: &str| {
+        let range = format!(
+            "---\napiVersion: v1\nkind: LimitRange\nmetadata: {{name: bounds}}\nspec: {{limits: [{{type: Container, maxLimitRequestRatio: {{cpu: {ratio}}}}}]}}\n"
+        );
+        let pod = format!("{{containers: [{{name: main, resources: {resources}}}]}}");
+        plan(&web(&format!("{range}{}", deployment(1, &pod))))
+    };
+    ratio("1.5", "{requests: {cpu: 1}, limits: {cpu: 2}}").tells("container main asks 1 cpu with a limit of 2, and a LimitRange allows a limit of 1.5 times the request at most");
+    ratio("2", "{requests: {cpu: 1}}").tells("container main has no limit of cpu");
+    ratio("2", "{}").tells("container main has no request of cpu");
+    ratio("2", "{requests: {cpu: 1}, limits: {cpu: 2}}").starts("1 node to launch for 1 pod");
 }

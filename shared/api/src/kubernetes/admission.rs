@@ -38,6 +38,9 @@ pub struct LimitRangeItem {
     pub max: ResourceList,
     #[serde(deserialize_with = "null_as_default")]
     pub min: ResourceList,
+    /// How many times its request the limit of a resource may be.
+    #[serde(deserialize_with = "null_as_default")]
+    pub max_limit_request_ratio: ResourceList,
 }
 
 /// What runs containers, with what that needs besides them.
