@@ -192,18 +192,23 @@ fn command(
         .map(|one| one.node.name.to_string())
         .collect();
     let savings = NanosPerHour(before.saturating_sub(after));
+    let price = if candidates.iter().all(|one| one.kind.is_some()) {
+        format!("${}/h", NanosPerHour(before))
+    } else {
+        "unknown price".to_owned()
+    };
     let because = match replacements.as_slice() {
         [] => format!(
-            "{}: {} of ${}/h",
+            "{}: {} of {}",
             reason.as_str(),
             nodes.join(", "),
-            NanosPerHour(before)
+            price
         ),
         [..] => format!(
-            "{}: {} of ${}/h, replaced by {} of ${}/h",
+            "{}: {} of {}, replaced by {} of ${}/h",
             reason.as_str(),
             nodes.join(", "),
-            NanosPerHour(before),
+            price,
             replacements.len(),
             NanosPerHour(after)
         ),

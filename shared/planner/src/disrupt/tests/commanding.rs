@@ -50,3 +50,13 @@ fn a_type_that_cannot_be_bought_any_more_has_no_price() {
     assert_eq!(replacement.cheapest.price, NanosPerHour(i64::MAX));
     assert_eq!(command.savings, NanosPerHour(200_000_000));
 }
+
+#[test]
+fn a_node_of_a_type_that_is_no_longer_offered_is_of_unknown_price() {
+    let world = World::new().node("n", "large", &[]).with(|snapshot| {
+        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+        Arc::make_mut(types).retain(|one| one.name.as_str() != "large");
+    });
+    let command = disrupt(&world.0).commands.remove(0);
+    assert_eq!(command.because, "Empty: n of unknown price");
+}
