@@ -21,7 +21,10 @@ const SHORT: usize = 64 << 10;
 const PAGES_MAX: usize = 1_000;
 /// Bytes of all pages of one list: 150,000 pods, the most that Kubernetes supports, are about 600 MiB, and 5,000 nodes 100 MiB.
 const POD_LIST_BYTES_MAX: usize = 1 << 30;
-const LIST_BYTES_MAX: usize = 256 << 20;
+const LIST_BYTES_MAX: usize = 192 << 20;
+/// Keys of all objects of one list that is no list of pods, which are kept as they are: a key takes a hundred bytes of memory, however
+/// short it is. A node with what its managers note has some 500.
+const LIST_KEYS_MAX: usize = 4_000_000;
 /// Objects of one list, which may be small on the wire and are larger in memory: Kubernetes supports 150,000 pods and 5,000 nodes.
 const POD_OBJECTS_MAX: usize = 200_000;
 const OBJECTS_MAX: usize = 50_000;
@@ -161,6 +164,7 @@ struct Pages<'a> {
     next: Option<String>,
     fetched: usize,
     bytes: usize,
+    keys: usize,
     /// Of the cluster's state that the list shows.
     version: String,
 }
@@ -181,6 +185,7 @@ impl<'a> Pages<'a> {
             first,
             fetched: 0,
             bytes: 0,
+            keys: 0,
             version: String::new(),
         }
     }
@@ -208,6 +213,15 @@ impl<'a> Pages<'a> {
             return Err(ClusterError::Unavailable {
                 action: self.action.clone(),
                 message: format!("the list is larger than {} MiB", most >> 20),
+            });
+        }
+        if self.plural != "pods" {
+            self.keys += page.matches("\":").count();
+        }
+        if self.keys > LIST_KEYS_MAX {
+            return Err(ClusterError::Unavailable {
+                action: self.action.clone(),
+                message: format!("the list has more than {LIST_KEYS_MAX} keys"),
             });
         }
         let Some(metadata) = page_metadata(&page) else {

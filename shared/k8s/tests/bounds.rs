@@ -80,6 +80,18 @@ async fn page_of_more_objects_than_anybody_asked_for_is_refused() {
     is_refused_with(&error, "more than 10000 items");
 }
 
+/// Short keys are small on the wire and large in memory.
+#[tokio::test]
+async fn list_of_more_keys_than_any_cluster_has_is_refused() {
+    let labels: Vec<String> = (0..4_000_000).map(|n| format!("\"{n:x}\":\"\"")).collect();
+    let labels = labels.join(",");
+    let list = format!(
+        r#"{{"kind":"NodeList","metadata":{{}},"items":[{{"metadata":{{"name":"a","labels":{{{labels}}}}}}}]}}"#
+    );
+    let error = list_under(Effect::Answer(list)).await;
+    is_refused_with(&error, "more than 4000000 keys");
+}
+
 #[tokio::test]
 async fn answer_that_is_no_list_is_no_empty_list() {
     for answer in [
