@@ -14,8 +14,16 @@ use aws_sigv4::{
 };
 use aws_smithy_async::rt::sleep::AsyncSleep as _;
 use aws_smithy_runtime::client::orchestrator::operation::Operation;
-use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
-use aws_smithy_types::body::SdkBody;
+use aws_smithy_runtime_api::{
+    box_error::BoxError,
+    client::{
+        interceptors::{Intercept, context::BeforeDeserializationInterceptorContextMut},
+        orchestrator::{HttpRequest, HttpResponse, OrchestratorError},
+        runtime_components::RuntimeComponents,
+    },
+};
+use aws_smithy_types::{body::SdkBody, config_bag::ConfigBag};
+use http_body_util::Limited;
 use ports::with_causes;
 
 /// Attempts of a request that may be repeated: S3 answers 503 while it makes room, and a connection may be gone after a function was
@@ -23,6 +31,11 @@ use ports::with_causes;
 const ATTEMPTS: u32 = 3;
 /// Time before the second attempt, doubled before the third.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Bytes of an answer of AWS: the largest are full views of a cluster (docs/SECURITY.md).
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Bytes of an answer of somebody else, who is only told of something.
+const FOREIGN_ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// What is sent.
 #[derive(Clone)]
@@ -121,7 +134,12 @@ async fn once(config: &SdkConfig, request: Request) -> Result<(u16, Vec<u8>), St
     if let Some(time) = config.time_source() {
         operation = operation.time_source(time);
     }
+    let most = match request.service {
+        Some(_) => ANSWER_BYTES_MAX,
+        None => FOREIGN_ANSWER_BYTES_MAX,
+    };
     let operation = operation
+        .interceptor(BoundedAnswer { most })
         .serializer(|request: Request| {
             let mut sent = HttpRequest::new(SdkBody::from(request.body));
             sent.set_method(request.method)?;
@@ -137,6 +155,30 @@ async fn once(config: &SdkConfig, request: Request) -> Result<(u16, Vec<u8>), St
         .invoke(request)
         .await
         .map_err(|error| with_causes(&error))
+}
+
+/// Ends the reading of an answer that is longer than anybody should send.
+#[derive(Debug)]
+struct BoundedAnswer {
+    most: usize,
+}
+
+impl Intercept for BoundedAnswer {
+    fn name(&self) -> &'static str {
+        "BoundedAnswer"
+    }
+
+    fn modify_before_deserialization(
+        &self,
+        context: &mut BeforeDeserializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let response = context.response_mut();
+        let body = std::mem::replace(response.body_mut(), SdkBody::taken());
+        *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, self.most));
+        Ok(())
+    }
 }
 
 #[expect(

@@ -42,4 +42,5 @@ mod recorded_types;
 mod registry;
 mod standing;
 mod terminations;
+mod webhooks;
 mod zonal_shifts;
