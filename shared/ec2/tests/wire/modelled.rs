@@ -21,6 +21,9 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 struct Asked(Arc<Mutex<Vec<Value>>>);
 
+/// A principal that has an access entry already.
+const LET_IN: &str = "arn:aws:iam::123456789012:role/known";
+
 impl HttpConnector for Asked {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let body = String::from_utf8_lossy(request.body().bytes().unwrap_or_default());
@@ -32,7 +35,12 @@ impl HttpConnector for Asked {
         self.0.lock().unwrap().push(json!({
             "method": request.method(), "path": format!("/{uri}"), "headers": headers, "body": body,
         }));
-        let answer = HttpResponse::new(200.try_into().unwrap(), SdkBody::from(answer(uri, &body)));
+        let is_let_in = uri.ends_with("access-entries") && body.contains(LET_IN);
+        let (status, answer) = match is_let_in {
+            true => (409, r#"{"__type": "ResourceInUseException"}"#),
+            false => (200, answer(uri, &body)),
+        };
+        let answer = HttpResponse::new(status.try_into().unwrap(), SdkBody::from(answer));
         HttpConnectorFuture::ready(Ok(answer))
     }
 }
@@ -88,10 +96,10 @@ async fn what_emulators_never_see_is_what_the_services_models_allow() {
         account.extend_hook(&instance, &hook).await.unwrap();
     }
     account.access_entries(&demo).await.unwrap();
-    account
-        .let_in(&demo, ROLE, "whittle:provisioner")
-        .await
-        .unwrap();
+    for role in [ROLE, LET_IN] {
+        let let_in = account.let_in(&demo, role, "whittle:provisioner");
+        let_in.await.unwrap();
+    }
     account.shut_out(&demo, ROLE).await.unwrap();
     account.ec2_quota("L-1216C47A").await.unwrap();
     let eks = json!({ "type": "eks" });
@@ -121,6 +129,7 @@ async fn what_emulators_never_see_is_what_the_services_models_allow() {
         "eks:DescribeAccessEntry",
         "eks:DescribeCluster",
         "eks:ListAccessEntries",
+        "eks:UpdateAccessEntry",
         "pricing:GetProducts",
         "servicequotas:GetServiceQuota",
     ];
