@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use jiff::Timestamp;
 use model::{
-    Evidence, InstanceType, Notification,
+    Evidence, InstanceType, Notification, Snapshot,
     budget::TokenBucket,
     caps::AccountSpending,
     experience::{FullSubnet, MeasuredMemory, ZonalShift},
@@ -18,6 +18,8 @@ use model::{
     node_claim::NodeClaim,
     node_pool::NodePool,
     plan::{Expected, Launch, Plan},
+    pod::{Pod, PodShape},
+    snapshot::Settings,
     view::ViewPointer,
     volume::Storage,
 };
@@ -154,6 +156,50 @@ proptest! {
         kept(&arbitrary::<Node>(&words));
         kept(&arbitrary::<InstanceType>(&words));
         kept(&arbitrary::<Storage>(&words));
+    }
+
+    /// A snapshot has pods with all that surrounds them.
+    #[test]
+    fn pod_is_read_back_as_written(words in vec(any::<u64>(), 0..200), others in vec(any::<u64>(), 0..40)) {
+        let shape: PodShape = arbitrary(&words);
+        let (key, uid, resource_version, created_at, deletion) = arbitrary(&others);
+        let (node_name, nominated_node, phase, ready, unschedulable, started_at) = arbitrary(&others);
+        let pod = Pod {
+            key,
+            uid,
+            resource_version,
+            created_at,
+            deletion,
+            node_name,
+            nominated_node,
+            phase,
+            ready,
+            unschedulable,
+            started_at,
+            shape: shape.into(),
+        };
+        kept(&pod);
+        let snapshot = Snapshot {
+            node_pools: vec![arbitrary(&words)],
+            node_claims: vec![arbitrary(&words)],
+            nodes: vec![arbitrary(&words)],
+            pods: vec![pod],
+            daemon_sets: arbitrary(&words),
+            namespaces: arbitrary(&words),
+            disruption_budgets: arbitrary(&words),
+            storage: arbitrary(&words),
+            devices: arbitrary(&words),
+            nominated: arbitrary(&others),
+            caps: arbitrary(&others),
+            account: arbitrary(&others),
+            evidence: arbitrary(&others),
+            cursor: arbitrary(&others),
+            ..Snapshot::empty("c".into(), arbitrary(&others), Settings::default())
+        };
+        // As they are written: snapshots cannot be compared.
+        let written = serde_json::to_value(&snapshot).unwrap();
+        let read: Snapshot = serde_json::from_value(written.clone()).unwrap();
+        prop_assert_eq!(serde_json::to_value(&read).unwrap(), written);
     }
 
     #[test]
