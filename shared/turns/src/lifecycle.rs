@@ -331,9 +331,13 @@ async fn follow_up(
         turn.wake(Lane::Provisioner, "nodeclaim-deleted").await?;
     }
     let may_be_disrupted = |planned: &Planned| match &planned.action {
-        Action::UpdateNodeClaim(update) => update.conditions.iter().any(|condition| {
-            [CONSOLIDATABLE, DRIFTED, INITIALIZED].contains(&condition.kind.as_str())
-        }),
+        // With a consolidateAfter of 0s a node that loses its pods stays Consolidatable: no condition tells of it.
+        Action::UpdateNodeClaim(update) => {
+            let tells = [CONSOLIDATABLE, DRIFTED, INITIALIZED];
+            let mut changed = update.conditions.iter();
+            update.last_pod_event.is_some()
+                || changed.any(|condition| tells.contains(&condition.kind.as_str()))
+        }
         Action::Launch(_)
         | Action::DeleteNodeClaim(_)
         | Action::Reboot(_)

@@ -271,6 +271,16 @@ impl Rig {
         }
     }
 
+    /// Lets time pass until a sweep has just been: the next one is almost a minute away.
+    pub async fn until_swept(&mut self) {
+        loop {
+            self.second().await;
+            if self.seconds % 60 == 1 {
+                return;
+            }
+        }
+    }
+
     /// Lets time pass until the world looks so; says after how many seconds, or `None` if it never did within `limit`.
     pub async fn until(
         &mut self,

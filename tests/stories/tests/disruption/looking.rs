@@ -89,3 +89,17 @@ async fn a_round_goes_on_where_a_look_failed() {
     assert!(took.is_some(), "{:#?}", rig.transcript);
     assert_eq!(rig.unconsidered, [2, 1], "none is looked at twice");
 }
+
+/// They are Consolidatable before and after, so no condition tells that they may go now.
+#[tokio::test]
+async fn nodes_without_a_quiet_time_that_lose_their_pods_do_not_wait_for_a_sweep() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| consolidate_after(world, "0s"));
+    rig.scale(3);
+    wait(&mut rig, 180, all_bound).await;
+    rig.pass(secs(60)).await;
+    rig.until_swept().await;
+    rig.scale(0);
+    let took = rig.until(secs(20), is_proposed).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+}
