@@ -4,11 +4,13 @@ use api::names::annotation::DO_NOT_DISRUPT;
 use model::{
     Lane,
     ledger::{Command, CommandState},
-    plan::Target,
+    plan::{Expected, Target},
 };
 use stories::{Rig, all_bound, consistent, secs, settled};
 
-use crate::{grow, home, oversized, replacing, rolled_back, states, told, types, unmarked, wait};
+use crate::{
+    grow, home, oversized, relabel, replacing, rolled_back, states, told, types, unmarked, wait,
+};
 
 fn proposed(world: &mut fakes::World) -> bool {
     states(world).contains(&CommandState::Proposed)
@@ -190,4 +192,36 @@ async fn two_turns_at_once_begin_one_command() {
         .await;
         assert_eq!(types(&rig), ["m5.large"], "seed {seed}");
     }
+}
+
+/// A pod that waits is expected on the NodeClaim of a node that starts, and on the node once that is there.
+#[tokio::test]
+async fn a_node_that_joins_is_kept_for_the_pods_that_were_expected_on_its_node_claim() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(1);
+    let is_launched = |world: &mut fakes::World| {
+        let mut claims = world.api.node_claims.values();
+        claims.any(|claim| !claim.status.provider_id.is_empty())
+    };
+    wait(&mut rig, 60, is_launched).await;
+    let until = rig.sim.with(|world| {
+        relabel(world.api.node_pools.get_mut("default").unwrap());
+        let until = world.now + secs(300);
+        let nominated = &mut world.ledger.of(&Rig::cluster()).nominated;
+        let is_claim = |one: &Expected| matches!(one, Expected::NodeClaim(_));
+        assert!(!nominated.is_empty() && nominated.keys().all(is_claim));
+        nominated.values_mut().for_each(|one| *one = until);
+        until
+    });
+    wait(&mut rig, 180, all_bound).await;
+    rig.scale(0);
+    let held = rig.until(secs(600), |world| proposed(world) || world.now >= until);
+    assert!(held.await.is_some());
+    assert_eq!(rig.sim.with(states), [], "{:#?}", rig.transcript);
+    rig.sim.with(|world| {
+        let blocked = told(world, "DisruptionBlocked");
+        let expected = "Node is nominated for a pending pod";
+        assert!(blocked.iter().any(|text| text == expected), "{blocked:?}");
+    });
+    wait(&mut rig, 120, proposed).await;
 }
