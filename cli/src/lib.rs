@@ -45,6 +45,7 @@ mod workloads;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use model::ledger::Mode;
 
 /// Karpenter's node provisioning without a controller in the cluster.
 #[derive(Parser)]
@@ -56,6 +57,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Lets functions act for a cluster that is registered, as long as nobody else holds Karpenter's Lease.
+    Activate(registry::Switch),
     /// Says yes to a plan above a limit, or lets garbage collection go on with what it held back.
     Approve(approve::Arguments),
     /// Caps what the nodes of all clusters of the account may cost and number, or shows what they do.
@@ -70,6 +73,8 @@ enum Command {
     Conformance(conformance::Arguments),
     /// Turns manifests of Karpenter's v1beta1 and v1alpha5 APIs into v1.
     Convert(convert::Arguments),
+    /// Takes a cluster back to shadow mode: it is planned for, and nothing is done.
+    Deactivate(registry::Switch),
     /// Shows nodes, costs, decisions and what waits on a local web page.
     Dashboard(dashboard::Arguments),
     /// Tells a story of pods and nodes, in a simulated account and cluster.
@@ -115,6 +120,7 @@ pub fn run() -> ExitCode {
 
 fn obey(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Activate(arguments) => return registry::switch(arguments, Mode::Active),
         Command::Approve(arguments) => approve::run(arguments)?,
         Command::Caps(arguments) => return caps::run(arguments),
         Command::Catalog(arguments) => catalog::run(arguments)?,
@@ -122,6 +128,7 @@ fn obey(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Compare(arguments) => compare::run(arguments)?,
         Command::Conformance(arguments) => conformance::run(arguments)?,
         Command::Convert(arguments) => return convert::run(arguments),
+        Command::Deactivate(arguments) => return registry::switch(arguments, Mode::Shadow),
         Command::Dashboard(arguments) => dashboard::run(arguments)?,
         Command::Demo(arguments) => demo::run(arguments)?,
         Command::Doctor(arguments) => return doctor::run(arguments),

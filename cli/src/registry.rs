@@ -1,9 +1,10 @@
-//! `whittle register`, `unregister` and `clusters`: the registry of clusters in Parameter Store (DESIGN §6).
+//! `whittle register`, `activate`, `deactivate`, `unregister` and `clusters`: the registry of clusters in Parameter Store (DESIGN §6).
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use model::ledger::Mode;
 use serde_json::{Value, json};
 
 #[derive(Args)]
@@ -83,6 +84,16 @@ impl Registry {
     pub(crate) fn prefix(&self) -> &str {
         self.registry.trim_end_matches('/')
     }
+}
+
+/// The cluster whose mode is changed.
+#[derive(Args)]
+pub(crate) struct Switch {
+    /// The cluster, as it is registered.
+    #[arg(value_parser = name)]
+    cluster: String,
+    #[command(flatten)]
+    registry: Registry,
 }
 
 impl Register {
@@ -183,6 +194,11 @@ pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
 }
 
 #[cfg(feature = "aws")]
+pub(crate) fn switch(arguments: &Switch, mode: Mode) -> Result<ExitCode> {
+    crate::aws::registry::switch(arguments.registry.prefix(), &arguments.cluster, mode)
+}
+
+#[cfg(feature = "aws")]
 pub(crate) fn clusters(arguments: &Clusters) -> Result<ExitCode> {
     crate::aws::registry::clusters(arguments.registry.prefix(), &arguments.stack)
 }
@@ -212,6 +228,15 @@ pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
         arguments.purge,
         arguments.force,
         arguments.timeout,
+    )
+}
+
+#[cfg(not(feature = "aws"))]
+pub(crate) fn switch(arguments: &Switch, mode: Mode) -> Result<ExitCode> {
+    anyhow::bail!(
+        "{mode:?} mode is set in AWS, which this build cannot: build it with `--features aws`, or edit the parameter {}/{}",
+        arguments.registry.prefix(),
+        arguments.cluster,
     )
 }
 

@@ -65,6 +65,7 @@ fn a_build_without_aws_names_the_build_to_use() {
     for arguments in [
         &["register", "demo"][..],
         &["unregister", "demo"],
+        &["activate", "demo"],
         &["clusters"],
     ] {
         let refused = whittle(arguments, &[]);
@@ -286,13 +287,25 @@ mod with_aws {
             told(&looked)
         );
 
-        let mut active = entry(&moto, "prod");
-        active
-            .as_object_mut()
-            .unwrap()
-            .insert("mode".into(), "active".into());
-        let put = json!({"Name": "/whittle/clusters/prod", "Value": active.to_string(), "Overwrite": true});
-        moto.call("ssm", "put_parameter", put);
+        let before = entry(&moto, "prod");
+        for (command, mode, part) in [
+            ("activate", "active", "To take it back: whittle deactivate prod"),
+            ("activate", "active", "prod is in active mode already."),
+            ("deactivate", "shadow", "Nodes stay as they are."),
+            ("activate", "active", "prod is active"),
+        ] {
+            let switched = run(&[command, "prod"]);
+            assert!(switched.status.success(), "{}", told(&switched));
+            let shown = String::from_utf8_lossy(&switched.stdout).into_owned();
+            assert!(shown.contains(part), "{shown}");
+            let mut expected = before.clone();
+            expected["mode"] = mode.into();
+            assert_eq!(entry(&moto, "prod"), expected);
+        }
+        let unknown = run(&["activate", "other"]);
+        assert!(!unknown.status.success());
+        let why = told(&unknown);
+        assert!(why.contains("no cluster other is registered"), "{why}");
         let listed = run(&["clusters"]);
         assert_eq!(
             String::from_utf8_lossy(&listed.stdout),

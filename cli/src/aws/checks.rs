@@ -115,7 +115,7 @@ fn of_eks(cluster: &str, described: &EksCluster, from_outside: bool) -> Vec<Find
             "roles are let in by the ConfigMap aws-auth alone",
             one((authentication_mode == "CONFIG_MAP")
                 .then(|| format!("{cluster} has authentication mode CONFIG_MAP"))),
-            "map the functions' roles in aws-auth, each to the group whittle:<function>, or change the mode to \
+            "map the functions' roles in aws-auth, each by its ARN without a path to the group whittle:<function>, or change the mode to \
              API_AND_CONFIG_MAP: aws eks update-cluster-config --access-config authenticationMode=API_AND_CONFIG_MAP",
         ),
     ]

@@ -189,7 +189,8 @@ fn next_steps(cluster: &str, entry: &Value, let_in: bool, queues: &str) -> Strin
             "Let each function in by its role: whittle register {cluster} --replace --create-access-entries, or, for each\n     \
              role in the stack's outputs (provisioner, lifecycle, disruption, terminator, interruption, housekeeper):\n     \
              aws eks create-access-entry --cluster-name {cluster} --principal-arn <role> \
-             --kubernetes-groups whittle:<function>"
+             --kubernetes-groups whittle:<function>\n     \
+             In the ConfigMap aws-auth instead, the ARN of a role is written without its path."
         ),
         (false, _) => "Give the credentials' user or groups the chart's ClusterRoles.".to_owned(),
     };
@@ -197,7 +198,7 @@ fn next_steps(cluster: &str, entry: &Value, let_in: bool, queues: &str) -> Strin
         "Next:\n  1. {first}\n  2. helm upgrade --install whittle infra/chart --namespace kube-system -f values.yaml\n     \
          with the queues of its functions as stack.queues in values.yaml:\n{queues}  \
          3. whittle doctor {cluster} --context <context>\n  \
-         4. When the journal says what you want: set \"mode\" to \"active\" in the entry, with Karpenter scaled to 0.\n",
+         4. When the journal says what you want, and Karpenter is scaled to 0: whittle activate {cluster}\n",
     )
 }
 
@@ -213,6 +214,57 @@ async fn entry_of(account: &Account, prefix: &str, cluster: &str) -> Result<Regi
             account.region()
         )
     })
+}
+
+/// Changes the mode of a registered cluster and nothing else of its entry.
+pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<ExitCode> {
+    block_on(async {
+        let account = account(prefix).await;
+        let entry = entry_of(&account, prefix, cluster).await?;
+        let name = format!("{prefix}/{cluster}");
+        let mut body = match entry.body {
+            Ok(body) => body,
+            Err(why) => bail!(
+                "the entry {name} is refused ({why}): write it anew with whittle register {cluster} --replace; nothing was changed"
+            ),
+        };
+        let was = turns::Entry::read(&body);
+        let was = was.with_context(|| format!("the entry {name} is refused; nothing was changed"))?;
+        let mut out = std::io::stdout().lock();
+        if was.mode == mode {
+            writeln!(out, "{cluster} is in {} mode already.", mode_text(mode))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(entry) = body.as_object_mut() {
+            entry.insert("mode".to_owned(), mode_text(mode).into());
+        }
+        let put = account.put_entry(&cluster.into(), &body, true).await;
+        put.with_context(|| {
+            format!(
+                "cannot write {name}; nothing was changed. It takes ssm:PutParameter on that parameter"
+            )
+        })?;
+        match mode {
+            Mode::Active => writeln!(
+                out,
+                "{cluster} is active: within a minute functions act for it, once Karpenter's Lease has no other holder.\n\
+                 To take it back: whittle deactivate {cluster}"
+            )?,
+            Mode::Shadow => writeln!(
+                out,
+                "{cluster} is in shadow mode: within a minute functions only plan for it, and let go of Karpenter's Lease.\n\
+                 Nodes stay as they are."
+            )?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn mode_text(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Active => "active",
+        Mode::Shadow => "shadow",
+    }
 }
 
 /// What is wrong with a registered cluster's entry, and all that is looked at for it. Objects that are not given are read from
@@ -289,11 +341,7 @@ fn told_of(entry: &RegistryEntry) -> Result<String, String> {
     let body = body.map_err(|error| format!("refused: {error}"))?;
     let read = turns::Entry::read(body).map_err(|error| format!("refused: {error}"))?;
     let kind = body.get("type").and_then(Value::as_str).unwrap_or("?");
-    let mode = match read.mode {
-        Mode::Active => "active",
-        Mode::Shadow => "shadow",
-    };
-    Ok(format!("{kind}  {mode}"))
+    Ok(format!("{kind}  {}", mode_text(read.mode)))
 }
 
 async fn paused(
