@@ -107,10 +107,8 @@ fn judge<'a>(
             "repair is blocked through the \"{DO_NOT_REPAIR}\" annotation"
         ));
     }
-    let period = claim.spec.termination_grace_period.as_deref();
-    let is_bounded = due.drain_bound.is_some() || period.and_then(parse_go_duration).is_some();
-    if !is_bounded && has_pod_blockers(scene, machine) {
-        return blocked("repair requires a termination grace period to bypass blocking pods");
+    if let Some(message) = unbounded(due.drain_bound, claim, || has_pod_blockers(scene, machine)) {
+        return blocked(message);
     }
     match backs_off_until(scene, claim, due.since) {
         Some(until) => Verdict::NotNow(Some(until)),
@@ -119,6 +117,18 @@ fn judge<'a>(
             due,
         })),
     }
+}
+
+/// Why a node with pods that block its drain stays whose drain nothing bounds, neither the policy of its repair nor its NodeClaim.
+fn unbounded(
+    drain_bound: Option<SignedDuration>,
+    claim: &NodeClaim,
+    has_pod_blockers: impl FnOnce() -> bool,
+) -> Option<&'static str> {
+    let period = claim.spec.termination_grace_period.as_deref();
+    let is_bounded = drain_bound.is_some() || period.and_then(parse_go_duration).is_some();
+    (!is_bounded && has_pod_blockers())
+        .then_some("repair requires a termination grace period to bypass blocking pods")
 }
 
 fn has_pod_blockers<'a>(scene: &Scene<'a>, machine: &'a Machine<'a>) -> bool {
@@ -180,3 +190,6 @@ impl Patient<'_> {
         format!("{condition}={status}{reason} is not tolerated since {since:.0}, {drain}")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! Pods that ReplicaSets should lose first, so that nodes become empty by themselves (spec/v1.15 §8).
 
 use api::names::annotation::{DELETION_COST_WRITTEN, POD_DELETION_COST};
+use model::taint::Taint;
 
 use super::*;
 
@@ -85,6 +86,18 @@ fn pods_of_a_node_that_leaves_anyway_go_first_of_all() {
     let costs = writes(&world);
     assert_eq!(costs[0], ("large-0".to_owned(), Some(i32::MIN)));
     assert_eq!(costs[1], ("medium-0".to_owned(), Some(-2)));
+    let tainted = |key: &str| {
+        three().with(|snapshot| {
+            let disrupted = Taint {
+                key: key.to_owned(),
+                ..crate::pods::disrupted()
+            };
+            snapshot.nodes[0].taints.push(disrupted);
+        })
+    };
+    assert_eq!(writes(&tainted("karpenter.sh/disrupted")), costs);
+    let other = writes(&tainted("example.com/other"));
+    assert_eq!(other[0], ("large-0".to_owned(), Some(-3)));
 }
 
 #[test]

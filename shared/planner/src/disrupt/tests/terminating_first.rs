@@ -102,7 +102,10 @@ fn replacement_comes_first_where_that_is_possible() {
         snapshot.node_pools[0].template.requirements =
             vec![one_of(CAPACITY_TYPE, &["reserved", "on-demand"])];
     });
-    assert_eq!(world.commands()[0].2.len(), 1);
+    let command = disrupt(&world.0).commands.remove(0);
+    let replacements = command.replacements.iter();
+    let capacity_types = replacements.map(|launch| launch.cheapest.capacity_type);
+    assert_eq!(capacity_types.collect::<Vec<_>>(), [CapacityType::OnDemand]);
     assert!(going_first(&world).is_empty());
 }
 
@@ -118,6 +121,11 @@ fn node_outside_reservations_never_goes_first() {
         }
     });
     assert!(world.removes().is_empty());
+    let blocked = world.blocked();
+    let unplaced = |(node, told): &(String, String)| {
+        node == "n" && told.starts_with("Not all pods would schedule")
+    };
+    assert!(blocked.iter().any(unplaced), "{blocked:?}");
 }
 
 #[test]

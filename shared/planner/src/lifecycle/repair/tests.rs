@@ -96,6 +96,26 @@ fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
 }
 
 #[test]
+fn errors_that_a_reboot_mends_wait_for_the_policy_of_any_reason_where_reboots_are_on() {
+    let failing = |minutes: i64, reboots: bool| {
+        verdict(1, 0, |w| {
+            let gates = &mut w.settings.feature_gates;
+            gates.insert("RebootForRepair".to_owned(), reboots);
+            w.nodes[0].conditions = vec![NodeCondition {
+                kind: "AcceleratedHardwareReady".to_owned(),
+                status: ConditionStatus::False,
+                reason: "NvidiaXID46Error".to_owned(),
+                since: minutes_ago(minutes),
+            }];
+        })
+    };
+    let due = "due for AcceleratedHardwareReady";
+    assert_eq!(failing(11, false), due);
+    assert_eq!(failing(11, true), "in 19 minutes");
+    assert_eq!(failing(31, true), due);
+}
+
+#[test]
 fn more_than_a_fifth_of_a_pools_nodes_are_not_repaired() {
     assert_eq!(verdict(5, 1, |_| {}), "due for Ready");
     assert_eq!(verdict(6, 2, |_| {}), "due for Ready");

@@ -32,6 +32,15 @@ fn a_node_becomes_consolidatable_after_its_quiet_time() {
 }
 
 #[test]
+fn without_a_quiet_time_a_node_is_consolidatable_as_soon_as_it_is_initialized() {
+    let (mut snapshot, _) = quiet_for(0);
+    snapshot.node_pools = vec![test_world::pool("default", 0)];
+    let decision = lifecycle(&snapshot);
+    let consolidatable = condition(claim_update(&decision), CONSOLIDATABLE);
+    assert_eq!(consolidatable.status, ConditionStatus::True);
+}
+
+#[test]
 fn pods_that_come_or_go_restart_the_quiet_time_however_they_did() {
     let (mut snapshot, _) = quiet_for(3_600);
     let first = lifecycle(&snapshot);

@@ -11,6 +11,21 @@ fn lost_of(nodes: usize, lost_nodes: usize) -> World {
     })
 }
 
+/// Makes the node at this place one of another NodePool, which is like the first.
+fn move_to_other_pool(snapshot: &mut Snapshot, at: usize) {
+    let mut other = snapshot.node_pools[0].clone();
+    other.name = "other".into();
+    let types = snapshot.instance_types[&"default".into()].clone();
+    snapshot.instance_types.insert("other".into(), types);
+    snapshot.node_pools.push(other);
+    for labels in [
+        &mut snapshot.nodes[at].labels,
+        &mut snapshot.node_claims[at].labels,
+    ] {
+        labels.insert("karpenter.sh/nodepool".into(), "other".into());
+    }
+}
+
 #[test]
 fn nothing_is_repaired_where_more_than_a_fifth_of_a_node_pools_nodes_are_unhealthy() {
     for (nodes, unhealthy, repaired) in [(1, 1, true), (5, 1, true), (5, 2, false), (6, 2, true)] {
@@ -21,6 +36,14 @@ fn nothing_is_repaired_where_more_than_a_fifth_of_a_node_pools_nodes_are_unhealt
             "{unhealthy} of {nodes}"
         );
     }
+    let one_by_one = lost_of(6, 2);
+    assert_eq!(one_by_one.removes(), ["n0"]);
+    let first_is_gone = one_by_one.with(|snapshot| {
+        snapshot.nodes.remove(0);
+        snapshot.node_claims.remove(0);
+        snapshot.pods.remove(0);
+    });
+    assert_eq!(first_is_gone.removes(), ["n1"]);
     let notes = disrupt(&lost_of(5, 2).0).notes;
     let told = "more than 20% of nodes in nodepool \"default\" are unhealthy";
     let of_first = &notes[..3];
@@ -50,20 +73,19 @@ fn unhealthy_nodes_that_are_tolerated_yet_count_and_those_not_to_be_repaired_do_
 
 #[test]
 fn other_node_pools_go_on() {
-    let world = lost_of(5, 3).with(|snapshot| {
-        let mut other = snapshot.node_pools[0].clone();
-        other.name = "other".into();
-        let types = snapshot.instance_types[&"default".into()].clone();
-        snapshot.instance_types.insert("other".into(), types);
-        snapshot.node_pools.push(other);
-        for labels in [
-            &mut snapshot.nodes[2].labels,
-            &mut snapshot.node_claims[2].labels,
-        ] {
-            labels.insert("karpenter.sh/nodepool".into(), "other".into());
-        }
-    });
+    let world = lost_of(5, 3).with(|snapshot| move_to_other_pool(snapshot, 2));
     assert_eq!(world.removes(), ["n2"]);
+}
+
+#[test]
+fn one_node_is_repaired_per_look_whatever_its_node_pool() {
+    let world = lost_of(2, 2).with(|snapshot| move_to_other_pool(snapshot, 1));
+    assert_eq!(world.removes(), ["n0"], "the other waits");
+    let next = world.with(|snapshot| {
+        taken_back(snapshot, 0);
+        snapshot.commands[0].state = CommandState::Replacing;
+    });
+    assert_eq!(next.removes(), ["n1"]);
 }
 
 fn with_budget(world: World, nodes: &str, reasons: &[&str]) -> World {

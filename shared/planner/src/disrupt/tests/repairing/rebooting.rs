@@ -113,26 +113,82 @@ fn condition_that_outlives_a_reboot_is_tolerated_anew() {
     assert!(reboots(&after(11)));
 }
 
+/// The reboot of the first node was asked for and has not been issued.
+fn rebooting(snapshot: &mut Snapshot) {
+    over("RebootRequested", 1)(snapshot);
+    let conditions = &mut snapshot.node_claims[0].status.conditions;
+    conditions.last_mut().unwrap().status = ConditionStatus::True;
+}
+
+fn allowed(nodes: &'static str) -> impl Fn(&mut Snapshot) {
+    move |snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget(nodes)]
+}
+
 #[test]
-fn node_that_reboots_is_no_candidate_and_uses_up_budgets_for_every_reason() {
-    let rebooting = |snapshot: &mut Snapshot| {
-        over("RebootRequested", 1)(snapshot);
-        let conditions = &mut snapshot.node_claims[0].status.conditions;
-        conditions.last_mut().unwrap().status = ConditionStatus::True;
-    };
+fn node_that_reboots_is_not_repaired_again_and_uses_up_the_budget_of_repair() {
     assert_eq!(
         taken(&failing(1, 46, 11).with(rebooting)),
         (Vec::new(), Vec::new())
     );
     let two = |snapshot: &mut Snapshot| lost(snapshot, 1, 60);
-    let allowed = |nodes: &'static str| {
-        move |snapshot: &mut Snapshot| {
-            snapshot.node_pools[0].disruption.budgets = vec![budget(nodes)];
-        }
-    };
     let of = |nodes| {
         let world = failing(10, 46, 11).with(rebooting).with(two);
         taken(&world.with(allowed(nodes))).1.len()
     };
     assert_eq!((of("1"), of("2")), (0, 1));
+}
+
+/// Ways in which the node at this place gets to be worth disrupting.
+const DISRUPTIONS: [(Reason, fn(&mut Snapshot, usize)); 3] = [
+    (Reason::Drifted, |snapshot, at| {
+        let claim = snapshot.node_claims[at].name.to_string();
+        drift(snapshot, &claim, 1);
+    }),
+    (Reason::Empty, |snapshot, at| {
+        snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(0);
+        let node = Some(snapshot.nodes[at].name.clone());
+        snapshot.pods.retain(|pod| pod.node_name != node);
+    }),
+    (Reason::Underutilized, |snapshot, _| {
+        snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(0);
+    }),
+];
+
+/// Large nodes with a small pod each.
+fn large(nodes: usize) -> World {
+    let names = (0..nodes).map(|at| format!("n{at}"));
+    let all = names.fold(world(0), |world, name| world.node(&name, "large", &[1_500]));
+    all.with(|snapshot| {
+        let gates = &mut snapshot.settings.feature_gates;
+        gates.insert("RebootForRepair".to_owned(), true);
+    })
+}
+
+fn reasons(world: &World) -> Vec<Reason> {
+    let commands = world.commands().into_iter();
+    commands.map(|(reason, ..)| reason).collect()
+}
+
+#[test]
+fn node_that_reboots_is_no_candidate_for_any_reason() {
+    for (reason, disrupt) in DISRUPTIONS {
+        let one = || large(1).with(|snapshot| disrupt(snapshot, 0));
+        assert_eq!(reasons(&one()), [reason]);
+        let reboots = one().with(rebooting);
+        assert_eq!(reasons(&reboots), [], "{reason:?}");
+        let told = ("n0".to_owned(), "Node is rebooting".to_owned());
+        assert!(reboots.blocked().contains(&told), "{reason:?}");
+    }
+}
+
+#[test]
+fn node_that_reboots_uses_up_the_budget_for_every_reason() {
+    for (reason, disrupt) in DISRUPTIONS {
+        let two = || {
+            let world = large(2).with(rebooting);
+            world.with(|snapshot| disrupt(snapshot, 1))
+        };
+        assert_eq!(reasons(&two().with(allowed("1"))), [], "{reason:?}");
+        assert_eq!(reasons(&two().with(allowed("2"))), [reason]);
+    }
 }

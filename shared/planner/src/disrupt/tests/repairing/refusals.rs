@@ -103,4 +103,13 @@ fn nominated_or_commanded_nodes_wait() {
         snapshot.commands[0].state = CommandState::Replacing;
     });
     assert!(commanded.removes().is_empty());
+    let drifting = commanded.with(|snapshot| {
+        let command = &mut snapshot.commands[0];
+        command.reason = "Drifted".to_owned();
+        let choice = command.choice.as_mut().unwrap();
+        (choice.method, choice.repair) = (Method::Drift, None);
+    });
+    assert!(drifting.removes().is_empty());
+    let over = drifting.with(|it| it.commands[0].state = CommandState::RolledBack);
+    assert_eq!(over.removes(), ["n0"]);
 }
