@@ -337,6 +337,12 @@ mod node_pools {
             ConsolidateAfter::Seconds(90)
         );
         assert_eq!(pool.disruption.budgets[0].nodes, "10%");
+        let budget = json!({ "nodes": "1" });
+        for without in [json!({}), json!({ "budgets": [budget] })] {
+            let pool = node_pool(|pool| pool["spec"]["disruption"] = without);
+            let at_once = ConsolidateAfter::Seconds(0);
+            assert_eq!(pool.disruption.consolidate_after, at_once);
+        }
         assert_eq!(pool.template.expire_after.as_deref(), Some("720h"));
         assert_eq!(pool.template.requirements[0].min_values, Some(1));
     }

@@ -216,3 +216,23 @@ string_enum! {
     /// A kind of image.
     AmiFamily { Al2 = "AL2", Al2023 = "AL2023", Bottlerocket, Custom, Windows2019, Windows2022, Windows2025 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enclaves_are_refused_where_the_node_class_has_them_disabled() {
+        let refused = |enabled: Option<bool>| {
+            let spec = EC2NodeClassSpec {
+                enclave_options: enabled.map(|enabled| EnclaveOptions { enabled }),
+                ..EC2NodeClassSpec::default()
+            };
+            spec.refused_resources()
+        };
+        assert_eq!(refused(None), BTreeSet::new());
+        assert_eq!(refused(Some(true)), BTreeSet::new());
+        let enclaves = "eks.amazonaws.com/nitro-sandbox".to_owned();
+        assert_eq!(refused(Some(false)), BTreeSet::from([enclaves]));
+    }
+}
