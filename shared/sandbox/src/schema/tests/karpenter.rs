@@ -38,6 +38,7 @@ fn node_pools_are_consolidated_at_once_unless_they_say_otherwise() {
     assert_eq!(at_once["consolidateAfter"], "0s");
     let silent = disruption(None).unwrap();
     assert_eq!(silent["consolidateAfter"], "0s");
+    assert_eq!(silent["budgets"], json!([{"nodes": "10%"}]));
     for after in ["Never", "1h30m", "0s"] {
         let stored = disruption(Some(json!({"consolidateAfter": after}))).unwrap();
         assert_eq!(stored["consolidateAfter"], after);
