@@ -4,7 +4,10 @@ use aws_rules::{
     ProviderSettings,
     instance_types::{RegionCatalog, Through, Unavailable, instance_types},
 };
-use model::{CapacityType, ledger::OfferingKey, requirement::Requirements, resources::amount_text};
+use model::{
+    CapacityType, InstanceType, ledger::OfferingKey, requirement::Requirements,
+    resources::amount_text,
+};
 use serde_json::json;
 
 use crate::world::{catalog, named, node_class, types_of};
@@ -286,6 +289,58 @@ fn before_spot_prices_are_known_spot_costs_what_on_demand_does() {
     // Once they are known, a type without one cannot be bought so.
     catalog.spot = Some(BTreeMap::new());
     assert_eq!(prices(&catalog), vec![("0.0000".to_owned(), false); 3]);
+}
+
+#[test]
+fn type_without_a_price_is_launched_of_only_once_it_has_one() {
+    let class = node_class(json!({}));
+    let mut catalog = catalog();
+    catalog.on_demand.remove("m5.large");
+    let types = || {
+        let through = Through {
+            node_class: &class,
+            settings: &ProviderSettings::default(),
+            measured_memory: &[],
+            placement_group: None,
+        };
+        instance_types(&catalog, through).unwrap()
+    };
+    let on_demand = |types: &[InstanceType], name: &str| -> Vec<(String, bool, bool)> {
+        let offerings = named(types, name).offerings.iter();
+        let offerings = offerings.filter(|one| one.capacity_type == CapacityType::OnDemand);
+        offerings
+            .map(|one| (one.zone.clone(), one.available, one.unpriced))
+            .collect()
+    };
+    let zones = ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned);
+    let all = |available, unpriced| zones.clone().map(|zone| (zone, available, unpriced));
+    assert_eq!(on_demand(&types(), "m5.large"), all(false, true));
+    assert_eq!(on_demand(&types(), "m5.xlarge"), all(true, false));
+    // A price alone does not bring back what cannot be had for other reasons.
+    let marked = |unavailable: Unavailable| {
+        let mut types = types();
+        unavailable.mark(&mut types, &class);
+        let left = on_demand(&types, "m5.large").into_iter();
+        left.filter(|(_, _, unpriced)| *unpriced)
+            .map(|(zone, ..)| zone)
+            .collect::<Vec<_>>()
+    };
+    let without_capacity = OfferingKey {
+        capacity_type: CapacityType::OnDemand,
+        instance_type: "m5.large".into(),
+        zone_id: "use1-az6".into(),
+        scope: None,
+    };
+    let short = Unavailable {
+        offerings: [without_capacity].into(),
+        ..Unavailable::default()
+    };
+    assert_eq!(marked(short), zones[1..]);
+    let shifted = Unavailable {
+        zone_ids: ["use1-az6".to_owned()].into(),
+        ..Unavailable::default()
+    };
+    assert_eq!(marked(shifted), zones[1..]);
 }
 
 #[test]
