@@ -56,7 +56,7 @@ struct Builder {
 }
 
 impl LaunchBuilder for Builder {
-    /// Every available offering that the launch admits, spot before on-demand.
+    /// Every available offering that the launch admits, spot before on-demand. Nothing is requested for what its NodeClass refuses.
     fn request(
         &self,
         launch: &Launch,
@@ -64,6 +64,16 @@ impl LaunchBuilder for Builder {
         instance_types: &[InstanceType],
         free_addresses: &FreeAddresses,
     ) -> Result<FleetRequest, LaunchRefusal> {
+        let refused = node_class.spec.refused_resources().into_iter();
+        if let Some(resource) = refused
+            .filter(|name| launch.spec.requests.get(name) > 0)
+            .min()
+        {
+            return Err(LaunchRefusal::Create {
+                reason: "NitroEnclavesDisabled",
+                message: format!("pods ask for {resource}"),
+            });
+        }
         let wanted = Requirements::from_selector(&launch.spec.requirements);
         let admits = |key: &str, value: &str| {
             wanted
