@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use model::{
     InstanceId,
     ids::LaunchToken,
-    ledger::{IntentState, Lease},
+    ledger::{Intent, IntentState, Lease},
     node_claim::NodeClaim,
 };
 use ports::ledger::Moved;
@@ -118,6 +118,15 @@ impl Executor<'_> {
         Ok(false)
     }
 
+    /// Ends launches of this turn that nothing was done for yet.
+    pub async fn withdraw(&self, intents: &[Intent], why: &str) -> Result<(), Trouble> {
+        for intent in intents {
+            let why = why.to_owned();
+            self.advance(intent, IntentState::Void { why }).await?;
+        }
+        Ok(())
+    }
+
     /// Ends the records of a NodeClaim whose instance is gone: from here on nothing is owed to it.
     pub async fn finish_claim(&self, claim: &NodeClaim) -> Result<(), Trouble> {
         self.ledger.close_claim(self.cluster, &claim.name).await?;
@@ -126,7 +135,7 @@ impl Executor<'_> {
             .ledger
             .lease_intent(self.cluster, &claim.name, &self.lease(), now)
             .await?;
-        if let Some(intent) = leased.filter(model::ledger::Intent::is_in_flight) {
+        if let Some(intent) = leased.filter(Intent::is_in_flight) {
             self.advance(
                 &intent,
                 IntentState::Void {

@@ -38,6 +38,26 @@ impl Scene {
 }
 
 #[tokio::test]
+async fn withdrawn_launch_is_over_and_nobody_takes_it_up() {
+    let scene = Scene::new().await;
+    let intent = scene.intend(launch("a"));
+    let executor = scene.executor();
+    let withdrawn = executor.withdraw(&[intent], "its node stays");
+    withdrawn.await.unwrap();
+    let state = scene.state("a");
+    assert!(
+        matches!(&state, IntentState::Void { why } if why == "its node stays"),
+        "{state:?}"
+    );
+    let outcome = scene.resumed_after(60).await;
+    assert!(outcome.launched.is_empty(), "{outcome:#?}");
+    scene.sim.with(|world| {
+        assert!(world.account.requests.is_empty());
+        assert!(world.api.node_claims.is_empty());
+    });
+}
+
+#[tokio::test]
 async fn a3_what_is_over_or_in_other_hands_is_not_taken_up() {
     let scene = Scene::new().await;
     for claim in ["held", "over"] {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use api::{conditions::types::LAUNCHED, karpenter::EnclaveOptions};
 use fakes::Fault;
 use jiff::SignedDuration;
 use model::{
     CapacityType, PodKey,
     budget::{Api, Priority},
     ledger::{Call, Intent, IntentState},
+    node::ConditionStatus,
     plan::{Launch, PodRef},
     pod::{Deletion, Pod},
     requirement::Requirement,
@@ -115,6 +117,38 @@ async fn a5_a_launch_that_cannot_be_requested_ends_with_its_node_claim() {
     assert_eq!(failures(&outcome), [("a", why)], "{outcome:#?}");
     let claims = scene.sim.with(|world| world.api.node_claims.len());
     assert_eq!(claims, 0);
+}
+
+#[tokio::test]
+async fn launch_that_its_node_class_refuses_says_why_and_asks_ec2_for_nothing() {
+    const ENCLAVES: &str = "eks.amazonaws.com/nitro-sandbox";
+    let mut scene = Scene::new().await;
+    let class = scene.classes.get_mut(&"default".into()).unwrap();
+    class.object.spec.enclave_options = Some(EnclaveOptions { enabled: false });
+    let mut wants_enclaves = launch("a");
+    wants_enclaves.spec.requests.set(ENCLAVES, 1);
+    let intents = [wants_enclaves, launch("b")].map(|launch| scene.intend(launch));
+    let outcome = scene.launch(intents.into()).await;
+    let launched = scene.node_claim("a").condition(LAUNCHED).cloned().unwrap();
+    assert_eq!(launched.status, ConditionStatus::Unknown);
+    assert_eq!(launched.reason, "NitroEnclavesDisabled");
+    assert!(launched.message.contains(ENCLAVES), "{launched:?}");
+    let requests = |scene: &Scene| scene.sim.with(|world| world.account.requests.len());
+    assert_eq!(requests(&scene), 1, "of the other");
+    assert!(scene.node_claim("b").is_true(LAUNCHED));
+    // There was no attempt, so none has ended.
+    assert!(outcome.failed.is_empty(), "{outcome:#?}");
+    assert_eq!(outcome.unfinished, ["a".into()]);
+    let state = scene.state("a");
+    assert!(
+        matches!(state, IntentState::Claimed { attempt: 1, .. }),
+        "{state:?}"
+    );
+    let class = scene.classes.get_mut(&"default".into()).unwrap();
+    class.object.spec.enclave_options = Some(EnclaveOptions { enabled: true });
+    scene.resumed_after(60).await;
+    assert!(scene.node_claim("a").is_true(LAUNCHED));
+    assert_eq!(requests(&scene), 2);
 }
 
 #[tokio::test]
