@@ -1,7 +1,7 @@
 //! Nodes whose GPU shows an error that a reboot mends are rebooted in place (`awsFeatureGates.rebootForRepair`).
 
 use api::conditions::types::{INITIALIZED, REBOOTING};
-use fakes::{Protection, World};
+use fakes::{Fault, Protection, World};
 use model::{
     InstanceId,
     node::{ConditionStatus, NodeCondition},
@@ -153,6 +153,41 @@ async fn node_that_ec2_does_not_reboot_is_replaced_first() {
     wait(&mut rig, 120, all_bound).await;
     rig.pass(secs(60)).await;
     assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
+}
+
+#[tokio::test]
+async fn reboot_that_ec2_throttles_is_asked_for_again_until_five_minutes_are_over() {
+    let (mut rig, sick) = failing().await;
+    rig.pass(secs(580)).await;
+    for _ in 0..100 {
+        rig.sim.fail_next("reboot", Fault::Throttled);
+    }
+    let asked = |world: &World| world.calls.iter().filter(|call| **call == "reboot").count();
+    wait(&mut rig, 240, |world| asked(world) > 0).await;
+    rig.pass(secs(4 * 60)).await;
+    rig.sim.with(|world| {
+        let stands = reason(world, &sick);
+        assert_eq!(stands.as_deref(), Some("RebootRequested"));
+        assert!(asked(world) > 3, "{} times", asked(world));
+        assert_eq!(counted(world), [""; 0]);
+    });
+    let failed = |world: &mut World| reason(world, &sick).as_deref() == Some("RebootFailed");
+    wait(&mut rig, 120, failed).await;
+    rig.sim.with(|world| {
+        assert_eq!(counted(world), ["provider_error"]);
+        assert_eq!(reboots(world, &sick), 0);
+    });
+}
+
+#[tokio::test]
+async fn reboot_that_ec2_throttles_once_is_made_at_the_next_try() {
+    let (mut rig, sick) = failing().await;
+    rig.pass(secs(580)).await;
+    rig.sim.fail_next("reboot", Fault::Throttled);
+    wait(&mut rig, 300, |world| reboots(world, &sick) == 1).await;
+    let succeeded = |world: &mut World| reason(world, &sick).as_deref() == Some("RebootSucceeded");
+    wait(&mut rig, 300, succeeded).await;
+    assert_eq!(rig.sim.with(|world| counted(world)), ["succeeded"]);
 }
 
 #[tokio::test]

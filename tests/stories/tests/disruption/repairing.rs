@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use model::{
-    CapacityType, Evidence,
+    CapacityType, Evidence, PodKey,
     evidence::{Failure, Shared},
+    node::{ConditionStatus, NodeCondition},
     node_claim::NodeClaim,
+    selector::LabelSelector,
+    snapshot::PodDisruptionBudget,
 };
 use ports::Ledger;
 use serde_json::json;
@@ -102,6 +105,55 @@ async fn silent_node_is_replaced_first_and_drained_by_force_from_its_deletion_on
     );
     assert_eq!(repaired, [["ready", "default", "forceful"]]);
     assert_eq!(rig.errors, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn pod_that_its_budget_keeps_is_removed_when_the_bound_of_the_repair_is_over() {
+    let mut rig = repairing().await;
+    let (sick, kept) = rig.sim.with(|world| {
+        world.api.disruption_budgets = vec![PodDisruptionBudget {
+            key: PodKey::new("default", "web"),
+            selector: Some(LabelSelector {
+                match_labels: BTreeMap::from([("app".to_owned(), "web".to_owned())]),
+                match_expressions: Vec::new(),
+            }),
+            max_unavailable: Some("0".into()),
+            ..PodDisruptionBudget::default()
+        }];
+        let (name, node) = world.api.nodes.iter_mut().next().unwrap();
+        node.conditions.push(NodeCondition {
+            kind: "StorageReady".into(),
+            status: ConditionStatus::False,
+            reason: String::new(),
+            since: Some(world.now),
+        });
+        let mut pods = world.api.pods.values();
+        let kept = pods.find(|pod| pod.node_name.as_ref() == Some(name));
+        let mut claims = world.api.node_claims.values();
+        let sick = claims.find(|claim| claim.status.node_name.as_ref() == Some(name));
+        (sick.cloned().unwrap(), kept.unwrap().uid.clone())
+    });
+    rig.pass(secs(1_790)).await;
+    assert_eq!(rig.sim.with(alive), 3, "half an hour is tolerated");
+    wait(&mut rig, 120, |world| alive(world) == 4).await;
+    let deleted = |world: &mut fakes::World| {
+        let claim = world.api.node_claims.get(&sick.name);
+        claim.is_some_and(|claim| claim.deleted_at.is_some())
+    };
+    assert!(!rig.sim.with(deleted), "its replacement comes first");
+    wait(&mut rig, 300, deleted).await;
+    let stays = |world: &mut fakes::World| {
+        let mut pods = world.api.pods.values();
+        pods.any(|pod| pod.uid == kept && pod.deletion.is_none())
+    };
+    rig.pass(secs(9 * 60)).await;
+    assert!(rig.sim.with(stays), "its budget lets nobody evict it");
+    wait(&mut rig, 90, |world| !stays(world)).await;
+    let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&sick.name);
+    wait(&mut rig, 300, gone).await;
+    wait(&mut rig, 120, |world| all_bound(world) && alive(world) == 3).await;
+    rig.pass(secs(60)).await;
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Replacements come first, and nothing is deleted before they are in service.
 
-use model::{CapacityType, ledger::CommandState};
+use fakes::{Admission, Protected};
+use model::{CapacityType, ledger::CommandState, node_claim::NodeClaim};
 use serde_json::json;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
@@ -227,6 +228,67 @@ async fn a_node_of_a_static_pool_that_drifted_is_replaced_by_one_like_it() {
         claims.all(|claim| claim.labels.contains_key("team")) && world.api.node_claims.len() == 2
     })
     .await;
+}
+
+/// The security groups of a NodeClaim's instance are no longer those of its EC2NodeClass.
+fn outdate(rig: &Rig, claim: &NodeClaim) {
+    rig.sim.with(|world| {
+        let mut instances = world.account.instances.values_mut();
+        let own = instances.find(|one| claim.status.provider_id.ends_with(one.id.as_str()));
+        own.unwrap().security_groups.insert("sg-old".into());
+    });
+}
+
+#[tokio::test]
+async fn node_of_a_static_pool_that_refuses_its_taint_takes_no_room_from_another() {
+    let mut rig = with_replicas(2, Some("3"), &["StaticCapacity"]).await;
+    let claims: Vec<NodeClaim> = rig.sim.with(|world| {
+        let mut claims: Vec<_> = world.api.node_claims.values().cloned().collect();
+        claims.sort_by_key(|claim| claim.status.node_name.clone());
+        claims
+    });
+    let [frozen, other] = &claims[..] else {
+        panic!("{claims:#?}")
+    };
+    let node = Protected::Node(frozen.status.node_name.clone().unwrap());
+    rig.sim
+        .with(|world| world.api.protected.insert(node, Admission::Denied));
+    outdate(&rig, frozen);
+    wait(&mut rig, 900, rolled_back).await;
+    rig.pass(secs(900)).await;
+    rig.sim.with(|world| {
+        let launched = world.account.instances.len();
+        assert_eq!(launched, 2, "nothing replaces a node that stays");
+        let refused = told(world, "ChangeRefused");
+        assert!(
+            refused.iter().any(|text| text.contains("forensics")),
+            "{refused:?}"
+        );
+        assert!(world.api.node_claims[&frozen.name].deleted_at.is_none());
+        let tries = states(world).len();
+        assert!((2..=15).contains(&tries), "{tries} in a quarter of an hour");
+    });
+    let in_service = |world: &fakes::World| {
+        let claims = &world.api.node_claims;
+        assert!(claims.len() <= 3, "the limit holds");
+        claims.len() == 2 && claims.values().all(|claim| claim.is_true("Initialized"))
+    };
+    outdate(&rig, other);
+    wait(&mut rig, 1_200, |world| {
+        in_service(world) && !world.api.node_claims.contains_key(&other.name)
+    })
+    .await;
+    rig.sim.with(|world| {
+        assert_eq!(world.account.instances.len(), 3);
+        assert!(world.api.node_claims[&frozen.name].deleted_at.is_none());
+        world.api.protected.clear();
+    });
+    wait(&mut rig, 1_800, |world| {
+        in_service(world) && !world.api.node_claims.contains_key(&frozen.name)
+    })
+    .await;
+    rig.pass(secs(60)).await;
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! NodeOverlays and CapacityBuffers, which count only behind their feature gates (spec/lifecycle §27, §28).
 
 use api::Condition;
-use model::PodKey;
+use model::{NanosPerHour, PodKey};
 use serde_json::json;
 use stories::{POD, Relay, Rig, all_bound, consistent, cpu, secs, settled, transcript};
 
@@ -222,6 +222,50 @@ async fn an_overlay_decides_what_is_cheapest_and_a_wrong_or_conflicting_one_says
     });
     assert_eq!(types, ["m5.xlarge"]);
     transcript!(rig);
+}
+
+#[tokio::test]
+async fn type_that_aws_lists_without_a_price_is_launched_of_by_every_node_pool_once_an_overlay_prices_it()
+ {
+    for gate in [true, false] {
+        let mut rig = with_gates(gate).await;
+        let only = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}]);
+        rig.sim.with(|world| {
+            let types = world.catalog.iter_mut();
+            let previews = types.filter(|kind| kind.name == "m5.xlarge");
+            for offering in previews.flat_map(|kind| &mut kind.offerings) {
+                (offering.price, offering.available) = (NanosPerHour(0), false);
+                offering.unpriced = true;
+            }
+            let mut pool = world.api.node_pools["default"].clone();
+            pool.spec.template.spec.requirements = serde_json::from_value(only.clone()).unwrap();
+            for name in ["default", "other"] {
+                pool.metadata.name = name.into();
+                pool.metadata.uid = format!("{name}-uid");
+                world.api.node_pools.insert(name.into(), pool.clone());
+                world.api.scale(name, 1, cpu(POD));
+                let pods = world.api.deployments.get_mut(name).unwrap();
+                let label = "karpenter.sh/nodepool".to_owned();
+                pods.node_selector.insert(label, name.into());
+            }
+        });
+        overlay(
+            &rig,
+            "preview",
+            json!({"requirements": only, "price": "0.5"}),
+        );
+        let bound = rig.until(secs(600), all_bound).await;
+        assert_eq!(bound.is_some(), gate, "{:#?}", rig.transcript);
+        let launched = rig.sim.with(|world| {
+            let claims = world.api.node_claims.values();
+            let pools = claims.filter_map(|claim| claim.node_pool());
+            let mut pools: Vec<String> = pools.map(|pool| pool.to_string()).collect();
+            pools.sort();
+            pools
+        });
+        let expected = ["default", "other"].iter().filter(|_| gate);
+        assert_eq!(launched, expected.copied().collect::<Vec<_>>());
+    }
 }
 
 #[tokio::test]
