@@ -25,7 +25,7 @@ use crate::{
     metrics,
     observe::{Observed, Pods, observe},
     provisioner::seen,
-    shadow,
+    refusals, shadow,
 };
 
 /// A turn that lost every race for the generation tries again after this.
@@ -217,7 +217,11 @@ async fn search(
     mut pass: Option<Pass>,
     report: &mut Report,
 ) -> Result<Option<Cursor>, TurnError> {
-    let mut spared = BTreeSet::new();
+    let resting = refusals::resting(turn, &observed.snapshot).await?;
+    if let Some(until) = resting.until {
+        report.look_again(until);
+    }
+    let mut spared = resting.claims;
     let mut cursor = None;
     for round in 0..SEARCHES_MAX {
         let begun_at = turn.world.clock.now();

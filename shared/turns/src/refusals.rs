@@ -1,11 +1,13 @@
-//! NodeClaims whose deletion the API server refuses, as admission policies do: each is tried again less and less often, for as long as the
-//! decision stands.
+//! NodeClaims that the API server lets nobody delete, or mark for a disruption, as admission policies do: each is tried again less and
+//! less often, for as long as the decision stands.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use model::{
     Action, NodeClaimName, Snapshot, Uid,
+    ledger::{Command, CommandState},
+    node_claim::NodeClaim,
     plan::{Planned, Target},
 };
 use ports::LedgerError;
@@ -14,6 +16,9 @@ use crate::{apply::Applied, lane::Turn, terminations::retry_after};
 
 /// Ledger keys of NodeClaims whose deletion was refused a short while ago.
 const REFUSED: &str = "deletion-refused/";
+
+/// Ledger keys of NodeClaims that refused the marks of a disruption a short while ago, or whose Nodes did.
+const UNMARKED: &str = "mark-refused/";
 
 /// Takes out what is planned for NodeClaims whose deletion was refused so recently that it is not tried again yet. Answers when the
 /// first of them is.
@@ -61,18 +66,76 @@ pub(crate) async fn rest(
     Ok(())
 }
 
-/// When a deletion that is refused now is tried again.
+/// NodeClaims that refused the marks of a disruption so recently that they are no candidates yet.
+#[derive(Default)]
+pub(crate) struct Resting {
+    pub(crate) claims: BTreeSet<NodeClaimName>,
+    /// When the first of them is a candidate again.
+    pub(crate) until: Option<Timestamp>,
+}
+
+/// Finds the NodeClaims that rest from disruption.
+pub(crate) async fn resting(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Resting, LedgerError> {
+    let taken_back = snapshot.commands.iter();
+    let taken_back = taken_back.filter(|command| command.state == CommandState::RolledBack);
+    let targets: Vec<&Target> = taken_back.flat_map(|command| &command.delete).collect();
+    if targets.is_empty() {
+        return Ok(Resting::default());
+    }
+    let said = turn.world.ledger.said(turn.cluster, UNMARKED, turn.now);
+    let said = said.await?;
+    let mut resting = Resting::default();
+    for target in targets {
+        if said.contains(&unmarked(&target.uid)) {
+            let until = again(turn, snapshot, &target.uid);
+            resting.until = Some(resting.until.map_or(until, |first| first.min(until)));
+            resting.claims.insert(target.name.clone());
+        }
+    }
+    Ok(resting)
+}
+
+/// Notes which NodeClaims of a command refused its marks, themselves or by their Nodes.
+pub(crate) async fn rest_from_disruption(
+    turn: &Turn<'_>,
+    snapshot: &Snapshot,
+    command: &Command,
+    refused: &[&Planned],
+) -> Result<(), LedgerError> {
+    let is_refused = |claim: &NodeClaim| refused.iter().any(|planned| marks(planned, claim));
+    for target in &command.delete {
+        let mut claims = snapshot.node_claims.iter();
+        let claim = claims.find(|claim| claim.uid == target.uid);
+        if claim.is_some_and(is_refused) {
+            let until = again(turn, snapshot, &target.uid);
+            let ledger = &turn.world.ledger;
+            let key = unmarked(&target.uid);
+            ledger.once(turn.cluster, &key, turn.now, until).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether an action changes this NodeClaim, or its Node.
+fn marks(planned: &Planned, claim: &NodeClaim) -> bool {
+    if let Action::UpdateNode(update) = &planned.action {
+        return claim.status.node_name.as_ref() == Some(&update.name);
+    }
+    matches!(&planned.action, Action::UpdateNodeClaim(update) if update.name == claim.name)
+}
+
+/// When a change that is refused now is tried again.
 fn again(turn: &Turn<'_>, snapshot: &Snapshot, claim: &Uid) -> Timestamp {
     let since = decided_at(snapshot, claim).unwrap_or(turn.now);
     let wait = retry_after(turn.now.duration_since(since));
     turn.now.saturating_add(wait).unwrap_or(turn.now)
 }
 
-/// When the deletion, or the reboot, was put on record.
+/// When the first deletion, or reboot, of a NodeClaim was put on record that is still there.
 fn decided_at(snapshot: &Snapshot, claim: &Uid) -> Option<Timestamp> {
-    let mut commands = snapshot.commands.iter();
-    let command = commands.find(|command| command.targets().any(|one| one.uid == *claim));
-    command.map(|command| command.committed_at)
+    let commands = snapshot.commands.iter();
+    let about = commands.filter(|command| command.targets().any(|one| one.uid == *claim));
+    about.map(|command| command.committed_at).min()
 }
 
 fn claim_of(planned: &Planned) -> Option<&NodeClaimName> {
@@ -84,4 +147,8 @@ fn claim_of(planned: &Planned) -> Option<&NodeClaimName> {
 
 fn key(claim: &Uid) -> String {
     format!("{REFUSED}{claim}")
+}
+
+fn unmarked(claim: &Uid) -> String {
+    format!("{UNMARKED}{claim}")
 }

@@ -1,5 +1,7 @@
 //! Commands under way, each taken one step further from where the ledger says it stands (PROTOCOL D1).
 
+use std::collections::BTreeSet;
+
 use executor::Executor;
 use model::{
     Lane,
@@ -37,13 +39,22 @@ pub(super) async fn drive(
         }
     }
     for (command, step) in steps {
-        changed |= advance(turn, executor, observed, command, &step, report).await?;
+        let taken = advance(turn, executor, observed, command, &step, report).await?;
+        changed |= taken.changed;
     }
     for command in planner::spent(&observed.snapshot).take(FORGOTTEN_MAX) {
         let ledger = &turn.world.ledger;
         ledger.forget_command(turn.cluster, command).await?;
     }
     Ok(changed)
+}
+
+/// What came of a step of a command.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) changed: bool,
+    /// Which of its actions an object refused.
+    pub(super) refused: BTreeSet<usize>,
 }
 
 /// The move first, then what it stands for: whoever comes next finds what is left to do in the ledger or on the nodes.
@@ -54,7 +65,7 @@ pub(super) async fn advance(
     command: &Command,
     step: &Advance,
     report: &mut Report,
-) -> Result<bool, TurnError> {
+) -> Result<Taken, TurnError> {
     let mut changed = false;
     if step.state != command.state {
         let ledger = &turn.world.ledger;
@@ -64,7 +75,7 @@ pub(super) async fn advance(
         if moved == Moved::No {
             // Somebody else takes it further.
             report.look_again(turn.world.clock.now() + AFTER_LOSING);
-            return Ok(false);
+            return Ok(Taken::default());
         }
         changed = true;
         if step.state == CommandState::RolledBack {
@@ -108,5 +119,27 @@ pub(super) async fn advance(
     let said = events::of_notes(&step.notes, turn.now);
     let said: Vec<_> = said.into_iter().chain(applied.events).collect();
     events::post(turn, &said, report).await;
-    Ok(changed || applied.acted)
+    Ok(Taken {
+        changed: changed || applied.acted,
+        refused: applied.refused,
+    })
+}
+
+/// Ends a command that has begun nothing yet. Marks that it has left are taken away by the next turn.
+pub(super) async fn take_back(
+    turn: &Turn<'_>,
+    command: &Command,
+    why: &str,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let ledger = &turn.world.ledger;
+    let state = CommandState::RolledBack;
+    let moved = ledger.move_command(turn.cluster, command, state).await?;
+    if moved == Moved::Yes {
+        report.metrics.extend(metrics::of_rollback(command));
+        let about = told::names(command.targets());
+        let text = format!("{} of {about}: {why}", command.reason);
+        report.failed.push(told::line(text, command.targets()));
+    }
+    Ok(())
 }

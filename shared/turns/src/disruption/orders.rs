@@ -7,15 +7,20 @@ use jiff::SignedDuration;
 use model::{
     Action, Lane, Plan, Snapshot,
     journal::Line,
-    ledger::{Choice, Method},
+    ledger::{Choice, CommandState, Method},
+    plan::Planned,
 };
 use planner::Command;
 
 use super::{AFTER_LOSING, commands, told};
 use crate::{
     Report, TurnError, adopt, events, lane::Turn, launching::launch, metrics, observe::Observed,
-    provisioner::nominate,
+    provisioner::nominate, refusals,
 };
+
+/// Why a command is taken back whose nodes cannot be closed to new pods: pods would come to them until they go, and what replaces them
+/// would stand beside them until then.
+const UNMARKED: &str = "the API server refuses the marks of a node that is to go";
 
 /// Searching may take minutes; what is begun is left to others as soon as if it were the provisioner's.
 const ACTS_FOR: SignedDuration = SignedDuration::from_secs(50);
@@ -137,9 +142,6 @@ pub(super) async fn place(
             report
                 .disrupted
                 .push(Line::new(command.because.clone(), about.clone()));
-            let reason = order.reason.to_lowercase();
-            let created = metrics::of_launches(&made.plan, &reason);
-            report.metrics.extend(created);
             let decided = made.command.iter();
             let decided = decided.flat_map(|one| metrics::of_decision(&observed.snapshot, one));
             report.metrics.extend(decided);
@@ -171,7 +173,23 @@ async fn act(
     let id = made.command.as_ref().map(|command| &command.id);
     let steps = planner::advance(&observed.snapshot);
     for (command, step) in steps.iter().filter(|(command, _)| Some(&command.id) == id) {
-        commands::advance(turn, executor, observed, command, step, report).await?;
+        let taken = commands::advance(turn, executor, observed, command, step, report).await?;
+        let refused = taken.refused.iter();
+        let refused: Vec<&Planned> = refused.filter_map(|at| step.actions.get(*at)).collect();
+        let only_marks = step.state == CommandState::Replacing && command.reboot.is_none();
+        if only_marks && !refused.is_empty() {
+            // Launches first: a turn that ends in between leaves a command whose replacements never come.
+            executor.withdraw(&made.intents, UNMARKED).await?;
+            commands::take_back(turn, command, UNMARKED, report).await?;
+            refusals::rest_from_disruption(turn, &observed.snapshot, command, &refused).await?;
+            report.look_again(turn.world.clock.now());
+            return Ok(());
+        }
+    }
+    let reason = made.command.iter().map(|one| one.reason.to_lowercase());
+    for reason in reason {
+        let created = metrics::of_launches(&made.plan, &reason);
+        report.metrics.extend(created);
     }
     let mut said = events::of_plan(&made.plan, &observed.snapshot.node_pools, turn.now);
     if made.intents.is_empty() {
