@@ -53,6 +53,10 @@ fn a_bad_value_is_named_with_what_is_allowed() {
             "legacyNodeRepair is \"yes\": expected true or false",
         ),
         (
+            json!({"schedulerConfig": {"profiles": []}}),
+            "schedulerConfig.profiles: unknown field `profiles`, expected `podTopologySpread`",
+        ),
+        (
             json!({"launchTimeout": "30s"}),
             "launchTimeout is \"30s\": expected a duration of at least three minutes, such as \"5m\"",
         ),
