@@ -72,6 +72,9 @@ struct OfferingEntry {
     price: f64,
     #[serde(default = "available")]
     available: bool,
+    /// Whether only a price is missing.
+    #[serde(default)]
+    unpriced: bool,
     #[serde(default)]
     reservation_id: Option<String>,
     #[serde(default)]
@@ -170,7 +173,7 @@ fn offering(entry: OfferingEntry) -> Result<Offering, String> {
         zone: entry.zone,
         zone_id: entry.zone_id.unwrap_or_default(),
         available: entry.available,
-        unpriced: false,
+        unpriced: entry.unpriced,
         reservation: entry.reservation_id.map(|id| Reservation {
             id,
             capacity: entry.reservation_capacity.unwrap_or(0),
