@@ -139,10 +139,12 @@ pub(crate) fn apply(
                 .as_ref()
                 .and_then(|status| status.subnets.as_ref())
                 .is_some_and(|subnets| !subnets.is_empty());
-            Ok(Arc::new(match has_subnets {
+            let types = Arc::new(match has_subnets {
                 true => live::offered(&types, class),
                 false => types,
-            }))
+            });
+            let (settings, overlays) = (&snapshot.settings, &snapshot.node_overlays);
+            Ok(planner::priced_previews(settings, overlays, types))
         });
         match through {
             Ok(types) => {

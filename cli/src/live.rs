@@ -216,7 +216,9 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
         ));
         Gated::default()
     });
+    let mut previews = Vec::new();
     for gated in [gated, idle] {
+        previews.extend(gated.for_previews());
         let (overlays, buffers) = gated.for_snapshot();
         snapshot.node_overlays.extend(overlays);
         snapshot.capacity_buffers.extend(buffers);
@@ -256,7 +258,8 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
         let offered = match class.filter(|_| pool.not_ready.is_none()) {
             Some(class) => {
                 let types = source.types(class, &mut problems).await?;
-                classes::with_devices(types, class, &snapshot.settings)
+                let types = classes::with_devices(types, class, &snapshot.settings);
+                planner::priced_previews(&snapshot.settings, &previews, types)
             }
             None => Arc::default(),
         };

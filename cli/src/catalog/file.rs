@@ -36,6 +36,7 @@ fn offering(one: &Offering) -> Value {
         "zoneId": one.zone_id,
         "price": crate::decision::dollars(one.price),
         "available": one.available,
+        "unpriced": one.unpriced,
         "reservationId": reservation.map(|reservation| reservation.id.clone()),
         "reservationCapacity": reservation.map(|reservation| reservation.capacity),
     })
@@ -59,7 +60,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_as_it_was() {
-        let types = crate::catalogs::us_east_1().unwrap();
+        let mut types = crate::catalogs::us_east_1().unwrap();
+        types[0].offerings[0].unpriced = true;
         let text = serde_json::to_vec(&of(&types)).unwrap();
         assert_eq!(api::convert::catalog_file::read(&text).unwrap(), types);
     }

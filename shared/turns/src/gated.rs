@@ -67,7 +67,7 @@ impl Gated {
 
     /// The overlays of a snapshot that may give prices to types that have none: not those that the lifecycle function found in
     /// conflict with others.
-    pub(crate) fn for_previews(&self) -> Vec<NodeOverlay> {
+    pub fn for_previews(&self) -> Vec<NodeOverlay> {
         let overlays = self.overlays.iter();
         let usable = overlays
             .filter(|one| api::validation::node_overlay(one).is_empty() && !is_in_conflict(one));
