@@ -48,6 +48,15 @@ fn mistakes_are_told_before_anything_is_asked() {
             "settings.preferencePolicy is \"Never\"",
         ),
         (
+            &[
+                "register",
+                "demo",
+                "--settings",
+                r#"{"schedulerConfig": {"profiles": []}}"#,
+            ],
+            "settings.schedulerConfig.profiles: unknown field",
+        ),
+        (
             &["register", "demo", "--settings", r#"{"reservedENIs": -1}"#],
             "reservedENIs \"-1\": expected a number from 0",
         ),
