@@ -317,6 +317,20 @@ fn only_the_terminator_touches_pods() {
 }
 
 #[test]
+fn disruption_writes_to_pods_only_where_it_manages_their_deletion_cost() {
+    let gate = "settings.featureGates.podDeletionCostManagement";
+    for (managed, may) in [("true", &["disruption"][..]), ("false", &[])] {
+        let objects = render(&[&format!("{gate}={managed}")]);
+        let patches = functions_that_may(&objects, "patch", "", "pods");
+        assert_eq!(patches, may, "{managed}");
+        for verb in ["create", "update", "deletecollection"] {
+            let writes = functions_that_may(&objects, verb, "", "pods");
+            assert_eq!(writes, [""; 0], "{verb}");
+        }
+    }
+}
+
+#[test]
 fn each_function_may_write_what_it_owns() {
     let objects = render(&[]);
     assert_eq!(
