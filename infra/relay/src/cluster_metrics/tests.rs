@@ -163,7 +163,8 @@ fn each_node_and_pod_has_series_of_its_own_until_it_is_gone() {
     assert!(lifetime[0].ends_with(" 600.0"), "{lifetime:?}");
     let states = scrape.samples("karpenter_pods_state");
     assert_eq!(states.len(), 2, "{states:?}");
-    let bound = states.iter().find(|state| state.contains("web-0")).unwrap();
+    let of = |pod| states.iter().find(|state| state.contains(pod)).unwrap();
+    let bound = of("web-0");
     for label in [
         r#"namespace="shop""#,
         r#"owner="web""#,
@@ -177,19 +178,28 @@ fn each_node_and_pod_has_series_of_its_own_until_it_is_gone() {
     ] {
         assert!(bound.contains(label), "{label} {bound}");
     }
+    let waits = of("web-1");
+    assert!(waits.contains(r#"managed="false""#), "{waits}");
     assert_eq!(
         scrape.samples("karpenter_pods_unbound_time_seconds"),
         [r#"{name="web-1",namespace="shop"} 120.0"#]
     );
 
+    // The label that names the node is another with each family of series.
+    let about_either = |scrape: &Scrape| -> Vec<String> {
+        let lines = scrape.lines().into_iter();
+        lines
+            .filter(|line| line.contains(r#"="a""#) || line.contains("web-0"))
+            .collect()
+    };
+    let before = about_either(&scrape);
+    for family in ["karpenter_nodes_", "operator_node_", "karpenter_pods_"] {
+        let has_series = before.iter().any(|line| line.starts_with(family));
+        assert!(has_series, "{family} {before:#?}");
+    }
     scrape.lose::<Node>(&objects.0);
     scrape.lose::<WholePod>(&objects.1);
-    let left = scrape.lines();
-    let left: Vec<_> = left
-        .iter()
-        .filter(|line| line.contains(r#"node_name="a""#) || line.contains("web-0"))
-        .collect();
-    assert_eq!(left, [""; 0]);
+    assert_eq!(about_either(&scrape), [""; 0]);
 }
 
 #[test]
