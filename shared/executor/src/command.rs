@@ -156,6 +156,7 @@ mod tests {
                     evicts: std::collections::BTreeMap::new(),
                     repair: None,
                     terminate_first: false,
+                    freed: None,
                 },
             };
             order.is_divisible()

@@ -32,6 +32,7 @@ fn order(method: Method) -> Order {
             evicts: BTreeMap::new(),
             repair: None,
             terminate_first: false,
+            freed: None,
         },
     }
 }

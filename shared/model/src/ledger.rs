@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub use command::{Choice, Command, CommandState, Method, Place, Repair, Wanted};
+pub use command::{Choice, Command, CommandState, FreedInstance, Method, Place, Repair, Wanted};
 pub use cursor::{Considered, Cursor, Drifted, Rank, Together};
 pub use pause::{Pause, PauseLevel, PauseScope, Paused, TooManyPauses};
 pub use request::{Approval, Asks, NotApproved, Request};

@@ -362,6 +362,7 @@ pub async fn d1_a_proposal_is_read_back_whole_and_ends(ledger: &dyn Ledger, c: &
             evicts: std::collections::BTreeMap::new(),
             repair: None,
             terminate_first: false,
+            freed: None,
         }),
         ..command("c1")
     };

@@ -71,6 +71,7 @@ fn binding(id: &str) -> Command {
             evicts: std::collections::BTreeMap::new(),
             repair: None,
             terminate_first: false,
+            freed: None,
         }),
         ..command(id)
     }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,21 @@ pub struct Choice {
     /// The node goes before its replacement comes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub terminate_first: bool,
+    /// The instance that the node leaves to its reservation, where it goes first and runs in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed: Option<FreedInstance>,
+}
+
+/// An instance of a capacity reservation that a node leaves which goes before its replacement. Other pods do not get it while pods
+/// like those of the node wait (spec/v1.15 §6.6).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreedInstance {
+    pub reservation: String,
+    /// NodePool of the node.
+    pub node_pool: NodePoolName,
+    /// Owners of the pods that ran on the node, which make others like them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub owners: BTreeSet<Uid>,
 }
 
 /// The condition that a node is repaired for, and how long its pods may take to leave.

@@ -144,6 +144,7 @@ fn decision_to_remove_a_node_before_its_replacement_has_a_word_of_its_own() {
                 evicts: BTreeMap::new(),
                 repair: None,
                 terminate_first,
+                freed: None,
             }),
             ..Command::default()
         };

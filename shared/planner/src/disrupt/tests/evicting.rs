@@ -32,6 +32,7 @@ fn chosen(state: CommandState, minutes_ago: i64, pods: u32) -> impl FnOnce(&mut 
                 evicts: [("default".into(), pods)].into(),
                 repair: None,
                 terminate_first: false,
+                freed: None,
             }),
             ..ledger::Command::default()
         });

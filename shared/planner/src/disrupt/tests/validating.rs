@@ -26,6 +26,7 @@ pub(super) fn proposal(world: &World) -> ledger::Command {
             evicts: std::collections::BTreeMap::new(),
             repair: None,
             terminate_first: false,
+            freed: None,
         }),
         initialized: Vec::new(),
     }

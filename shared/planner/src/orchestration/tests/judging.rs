@@ -43,6 +43,7 @@ pub(super) fn world(method: Method) -> Snapshot {
             evicts: std::collections::BTreeMap::new(),
             repair: None,
             terminate_first: false,
+            freed: None,
         }),
         initialized: Vec::new(),
     }];

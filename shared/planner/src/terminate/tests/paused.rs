@@ -34,6 +34,7 @@ fn chosen(snapshot: &mut Snapshot) {
             evicts: std::collections::BTreeMap::new(),
             repair: None,
             terminate_first: false,
+            freed: None,
         }),
         ..Command::default()
     }];

@@ -25,6 +25,7 @@ fn repaired(bound: Option<i64>) -> Snapshot {
                 drain_bound: bound.map(SignedDuration::from_mins),
             }),
             terminate_first: false,
+            freed: None,
         }),
         ..Command::default()
     }];
