@@ -10,6 +10,7 @@ mod digest;
 mod disrupt;
 mod do_not_disrupt;
 mod foreign;
+mod freed;
 mod guards;
 mod inventory;
 mod lifecycle;

@@ -5,6 +5,7 @@ pub(crate) mod caps;
 pub(crate) mod default_spread;
 pub(crate) mod drivers;
 pub(crate) mod intake;
+mod kept;
 pub(crate) mod launch;
 pub(crate) mod movable;
 mod named_node;
@@ -91,41 +92,106 @@ fn uncapped(
     if pods.is_empty() {
         return plan;
     }
-    let none = BTreeSet::new();
-    let asked = Asked {
-        pods: pods.iter().map(Cow::as_ref).collect(),
-        moved: Vec::new(),
-        gone: &none,
-        settling: &none,
-        closed: &none,
-        reserved: snapshot.settings.reserved_offering_mode,
-        effort: Effort::Best,
-    };
-    let mut question = ground.question(&inventory, asked);
-    let taken = share::pods(&question.pods, share, snapshot.now);
-    let mut left_out = BTreeSet::new();
-    postpone(&taken, &mut question, &mut plan, &mut left_out);
-    let mut answer = solve(&question);
-    for _ in 1..share::SEARCHES_MAX {
-        if answer.new_nodes.len() <= share.launches {
-            break;
-        }
-        let taken = share::pods_of_launches(&answer, &question, share, snapshot.now);
-        postpone(&taken, &mut question, &mut plan, &mut left_out);
-        answer = solve(&question);
-    }
-    plan.postponed.sort();
-    plan.buffers = buffers::rooms(&question, &answer, &left_out);
-    plan.barren = barren(&question, &answer);
-    report(
-        &mut plan,
+    let search = Search {
         snapshot,
-        &inventory,
-        &question,
-        &ground.pools,
-        answer,
-    );
-    plan
+        inventory: &inventory,
+        pods: pods.iter().map(Cow::as_ref).collect(),
+        share,
+    };
+    let of_freed = kept::of_freed_instance(&search, &ground, &plan, &mut solve);
+    of_freed.unwrap_or_else(|| {
+        let found = search.find(&ground, plan, None, &mut solve);
+        found.plan(&search)
+    })
+}
+
+/// Pods to place, and the cluster that they come to.
+struct Search<'q> {
+    snapshot: &'q Snapshot,
+    inventory: &'q Inventory<'q>,
+    pods: Vec<&'q Pod>,
+    share: Share,
+}
+
+/// Places that were found, and the plan so far.
+struct Found<'q> {
+    ground: &'q Ground<'q>,
+    question: Input<'q>,
+    answer: Answer,
+    /// CapacityBuffers some of whose pods were left to the next turn.
+    left_out: BTreeSet<PodKey>,
+    plan: Plan,
+}
+
+impl<'q> Search<'q> {
+    /// Searches places for a turn's share of the pods, or of those of them that are taken.
+    fn find(
+        &'q self,
+        ground: &'q Ground<'q>,
+        mut plan: Plan,
+        taken: Option<&[bool]>,
+        solve: &mut impl FnMut(&Input<'_>) -> Answer,
+    ) -> Found<'q> {
+        static NONE: BTreeSet<usize> = BTreeSet::new();
+        let now = self.snapshot.now;
+        let asked = Asked {
+            pods: self.pods.clone(),
+            moved: Vec::new(),
+            gone: &NONE,
+            settling: &NONE,
+            closed: &NONE,
+            reserved: self.snapshot.settings.reserved_offering_mode,
+            effort: Effort::Best,
+        };
+        let mut question = ground.question(self.inventory, asked);
+        let mut left_out = BTreeSet::new();
+        if let Some(taken) = taken {
+            postpone(taken, &mut question, &mut plan, &mut left_out);
+        }
+        let of_share = share::pods(&question.pods, self.share, now);
+        postpone(&of_share, &mut question, &mut plan, &mut left_out);
+        let mut answer = solve(&question);
+        for _ in 1..share::SEARCHES_MAX {
+            if answer.new_nodes.len() <= self.share.launches {
+                break;
+            }
+            let of_share = share::pods_of_launches(&answer, &question, self.share, now);
+            postpone(&of_share, &mut question, &mut plan, &mut left_out);
+            answer = solve(&question);
+        }
+        Found {
+            ground,
+            question,
+            answer,
+            left_out,
+            plan,
+        }
+    }
+}
+
+impl Found<'_> {
+    fn plan(self, search: &Search<'_>) -> Plan {
+        let Self {
+            ground,
+            question,
+            answer,
+            left_out,
+            mut plan,
+        } = self;
+        plan.postponed.sort();
+        plan.buffers = buffers::rooms(&question, &answer, &left_out);
+        plan.barren = barren(&question, &answer);
+        let (snapshot, inventory) = (search.snapshot, search.inventory);
+        report(
+            &mut plan,
+            snapshot,
+            inventory,
+            &question,
+            &ground.pools,
+            answer,
+        );
+        plan
+    }
 }
 
 /// Leaves all pods but those taken to the next turn; of CapacityBuffers' pods only the buffers are noted.

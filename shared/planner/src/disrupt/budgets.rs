@@ -9,15 +9,18 @@ use model::{
     ledger::PauseLevel,
     node::ConditionStatus,
     node_pool::{Budget, NodePool},
+    resources::NODES,
 };
 
 use super::{Reason, candidates::Candidate, evictions::Allowance, schedule::Schedule};
-use crate::inventory::Inventory;
+use crate::{freed, inventory::Inventory};
 
 /// What each NodePool's budgets leave for one reason; taking a node uses it up.
 #[derive(Clone)]
 pub(super) struct Budgets {
     left: BTreeMap<NodePoolName, usize>,
+    /// What is left for nodes that go before their replacement: nodes that are missing use it up, too.
+    left_to_go_first: BTreeMap<NodePoolName, usize>,
     pub(super) evictions: Allowance,
     reason: Reason,
     /// NodePools with nodes, none of which may go, and when that may change.
@@ -56,8 +59,10 @@ impl Budgets {
         now: Timestamp,
     ) -> Self {
         let counts = counts(inventory, reason);
+        let gone_first = freed::missing_nodes(snapshot);
         let mut budgets = Self {
             left: BTreeMap::new(),
+            left_to_go_first: BTreeMap::new(),
             // Repair waits for no cap (docs/operations.md).
             evictions: match reason {
                 Reason::Unhealthy => Allowance::default(),
@@ -71,12 +76,18 @@ impl Budgets {
         for pool in &snapshot.node_pools {
             let count = counts.get(&pool.name).copied().unwrap_or_default();
             let paused = snapshot.paused(Some(&pool.name), PauseLevel::Voluntary, now);
-            let allowed = match paused {
+            let allowed_of = |total| match paused {
                 Some(_) => 0,
-                None => allowed(pool, reason, count.total, now),
+                None => allowed(pool, reason, total, now),
             };
+            let allowed = allowed_of(count.total);
             let left = allowed.saturating_sub(count.disrupting);
             budgets.left.insert(pool.name.clone(), left);
+            let gone_first = gone_first.get(&pool.name).copied().unwrap_or(0);
+            let missing = gone_first.saturating_add(missing_replicas(pool, count.total));
+            let of_whole = allowed_of(count.total.saturating_add(missing));
+            let left = of_whole.saturating_sub(count.disrupting.saturating_add(missing));
+            budgets.left_to_go_first.insert(pool.name.clone(), left);
             if allowed == 0 && (count.total > 0 || paused.is_some()) {
                 let closed = Closed {
                     until: match &paused {
@@ -119,6 +130,19 @@ impl Budgets {
             return closed.is_none_or(|closed| closed.paused.is_none());
         }
         self.left(&one.pool.name) > 0 && self.evictions.allows(&[one])
+    }
+
+    /// Whether one more node may go before its replacement.
+    pub(super) fn allows_first(&self, one: &Candidate<'_>) -> bool {
+        let left = self.left_to_go_first.get(&one.pool.name);
+        !one.machine.initialized || left.is_some_and(|left| *left > 0)
+    }
+
+    /// Counts a node that goes before its replacement, besides [`Self::take`].
+    pub(super) fn take_first(&mut self, one: &Candidate<'_>) {
+        if let Some(left) = self.left_to_go_first.get_mut(&one.pool.name) {
+            *left = left.saturating_sub(1);
+        }
     }
 
     pub(super) fn take(&mut self, one: &Candidate<'_>) -> bool {
@@ -177,6 +201,15 @@ fn counts(inventory: &Inventory<'_>, reason: Reason) -> BTreeMap<NodePoolName, C
         count.disrupting += usize::from(machine.deleting || machine.rebooting || !is_ready);
     }
     counts
+}
+
+/// Replicas of a static NodePool that are not in service, as far as its limit leaves room for them.
+fn missing_replicas(pool: &NodePool, in_service: usize) -> usize {
+    let number = |amount: i64| usize::try_from(amount).unwrap_or(0);
+    let replicas = pool.replicas.map_or(0, number);
+    let limit = pool.limits.0.get(NODES).copied();
+    let wanted = limit.map_or(replicas, |limit| replicas.min(number(limit)));
+    wanted.saturating_sub(in_service)
 }
 
 /// The least that any budget for this reason allows of `total` nodes now. One that cannot be read allows none for any reason:

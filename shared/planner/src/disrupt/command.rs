@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{
     NanosPerHour, NodePoolName, Plan,
-    ledger::{Repair, Wanted},
+    ledger::{FreedInstance, Repair, Wanted},
     plan::{Action, Launch, Nomination, Planned, Target},
 };
 use scheduling::NewNode;
@@ -38,6 +38,8 @@ pub struct Command {
     pub repair: Option<Repair>,
     /// The node goes before its replacement comes.
     pub terminate_first: bool,
+    /// The instance that such a node leaves to its reservation.
+    pub freed: Option<FreedInstance>,
     /// Number of pods that have to go, by the NodePool of their nodes, as far as caps on evictions count them.
     pub evicts: BTreeMap<NodePoolName, u32>,
     /// What it saves per hour; less than nothing where drift makes nodes dearer.
@@ -92,12 +94,14 @@ pub(super) fn of_reboot(kind: (Reason, Method), candidate: &Candidate<'_>) -> Co
 pub(super) fn of_terminate_first(
     kind: (Reason, Method),
     candidate: &Candidate<'_>,
+    freed: Option<FreedInstance>,
     nominations: Vec<Nomination>,
 ) -> Command {
     let candidates = std::slice::from_ref(candidate);
     let command = command(kind, candidates, Vec::new(), nominations);
     Command {
         terminate_first: true,
+        freed,
         because: format!("{}, before its replacement", command.because),
         ..command
     }
@@ -224,6 +228,7 @@ fn command(
         wanted: Vec::new(),
         repair: None,
         terminate_first: false,
+        freed: None,
         evicts,
         savings,
         because,

@@ -58,7 +58,7 @@ pub(super) fn choose<'a>(
         if !budgets.allows(candidate) {
             continue;
         }
-        match decide(scene, candidate) {
+        match decide(scene, candidate, &budgets) {
             Ok(found) => {
                 let cursor = Cursor::Drift(place.clone());
                 return Searched::ended(scene, Some(found), cursor);
@@ -73,7 +73,11 @@ pub(super) fn choose<'a>(
 }
 
 /// Replaces a node of a dynamic NodePool, or says why that cannot be.
-pub(super) fn decide<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Result<Command, String> {
+pub(super) fn decide<'a>(
+    scene: &Scene<'a>,
+    candidate: &Candidate<'a>,
+    budgets: &Budgets,
+) -> Result<Command, String> {
     let kind = (Reason::Drifted, Method::Drift);
     let mut simulation = scene.simulate(&[candidate], Freedom::Drift);
     match simulation.obstacle() {
@@ -88,7 +92,9 @@ pub(super) fn decide<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Result
                 &replacements,
             ))
         }
-        Some(message) => terminate_first::of_dynamic(scene, kind, candidate).ok_or(message),
+        Some(message) => {
+            terminate_first::of_dynamic(scene, kind, candidate, budgets).ok_or(message)
+        }
     }
 }
 
@@ -126,13 +132,18 @@ pub(super) fn choose_static<'a>(
             continue;
         };
         own.sort_by_key(|candidate| &candidate.node.name);
-        let may_go = own.into_iter().filter(|one| budgets.take(one));
         match room(scene, pool) {
             Room::Surplus => {}
             Room::For(0) => {
-                for candidate in may_go {
-                    match terminate_first::of_static(scene, kind, candidate) {
-                        Ok(command) => commands.push(command),
+                for candidate in own {
+                    if !budgets.take(candidate) {
+                        continue;
+                    }
+                    match terminate_first::of_static(scene, kind, candidate, &budgets) {
+                        Ok(command) => {
+                            budgets.take_first(candidate);
+                            commands.push(command);
+                        }
                         Err(message) => blocked.push(Blocked {
                             node: candidate.node.name.to_string(),
                             message,
@@ -140,7 +151,10 @@ pub(super) fn choose_static<'a>(
                     }
                 }
             }
-            Room::For(nodes) => replaced.extend(may_go.take(nodes).cloned()),
+            Room::For(nodes) => {
+                let may_go = own.into_iter().filter(|one| budgets.take(one));
+                replaced.extend(may_go.take(nodes).cloned());
+            }
         }
     }
     commands.splice(..0, command::of_static(scene, kind, &replaced));

@@ -89,6 +89,7 @@ fn of_repair(scene: &Scene<'_>, held: &Held<'_>) -> Vec<Outlook> {
     let breaker = Breaker::of(scene.snapshot);
     let patients = Patients::of(scene);
     let reason = Some(Reason::Unhealthy);
+    let budgets = budgets_for(scene, Reason::Unhealthy);
     let blocked = patients.blocked.into_iter().map(|blocked| Outlook {
         price: price_of(scene, &blocked.node),
         node: blocked.node,
@@ -98,7 +99,7 @@ fn of_repair(scene: &Scene<'_>, held: &Held<'_>) -> Vec<Outlook> {
     });
     let due = patients.due.iter().map(|patient| {
         let candidate = &patient.candidate;
-        let decided = repair::decide(scene, patient);
+        let decided = repair::decide(scene, patient, &budgets);
         let alternative = decided.as_ref().ok().and_then(Option::as_ref);
         let alternative = alternative.map(|command| Alternative {
             nodes: command
@@ -141,8 +142,12 @@ fn price_of(scene: &Scene<'_>, node: &str) -> NanosPerHour {
     price.unwrap_or(NanosPerHour(0))
 }
 
+fn budgets_for(scene: &Scene<'_>, reason: Reason) -> Budgets {
+    Budgets::new(scene.snapshot, scene.inventory, reason, scene.now)
+}
+
 fn kept_by_budgets(scene: &Scene<'_>, candidate: &Candidate<'_>, reason: Reason) -> Option<String> {
-    let budgets = Budgets::new(scene.snapshot, scene.inventory, reason, scene.now);
+    let budgets = budgets_for(scene, reason);
     if !candidate.machine.initialized && budgets.allows(candidate) {
         return None;
     }
@@ -179,7 +184,7 @@ fn of_one<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Outlook {
         outlook.kept = simulation.obstacle();
         if outlook.kept.is_none() {
             outlook.alternative = Some(alternative(scene, candidate, &simulation.new_nodes));
-        } else if drift::decide(scene, candidate).is_ok() {
+        } else if drift::decide(scene, candidate, &budgets_for(scene, Reason::Drifted)).is_ok() {
             // The node goes before its replacement.
             outlook.kept = None;
         }

@@ -7,6 +7,7 @@ use model::ledger;
 pub(super) use self::patients::{Patient, Patients};
 use super::{
     Method, Pass, Reason,
+    budgets::Budgets,
     candidates::{Blocked, Candidate},
     command::{self, Command},
     drift::{Room, room},
@@ -49,7 +50,7 @@ pub(super) fn choose(methods: &Methods<'_, '_>, pass: &mut Pass) -> Option<Comma
             pass.notes.extend(blocked_notes(candidate, &told));
             pass.exhausted.insert((candidate.pool.name.clone(), told));
         } else if found.is_none() && budgets.allows(candidate) {
-            match decide(scene, patient) {
+            match decide(scene, patient, &budgets) {
                 Ok(command) => found = command,
                 Err(message) => pass.blocked.push(Blocked {
                     node: candidate.node.name.to_string(),
@@ -65,6 +66,7 @@ pub(super) fn choose(methods: &Methods<'_, '_>, pass: &mut Pass) -> Option<Comma
 pub(super) fn decide<'a>(
     scene: &Scene<'a>,
     patient: &Patient<'a>,
+    budgets: &Budgets,
 ) -> Result<Option<Command>, String> {
     let candidate = &patient.candidate;
     let candidates = std::slice::from_ref(candidate);
@@ -73,7 +75,7 @@ pub(super) fn decide<'a>(
     } else if candidate.pool.replicas.is_some() {
         match room(scene, candidate.pool) {
             Room::Surplus => return Ok(None),
-            Room::For(0) => Some(terminate_first::of_static(scene, KIND, candidate)?),
+            Room::For(0) => Some(terminate_first::of_static(scene, KIND, candidate, budgets)?),
             Room::For(_) => command::of_static(scene, KIND, candidates).pop(),
         }
     } else {
@@ -83,7 +85,9 @@ pub(super) fn decide<'a>(
                 let replacements = std::mem::take(&mut simulation.new_nodes);
                 command::of_simulation(scene, KIND, candidates, &simulation, &replacements)
             }
-            Some(message) => terminate_first::of_dynamic(scene, KIND, candidate).ok_or(message)?,
+            Some(message) => {
+                terminate_first::of_dynamic(scene, KIND, candidate, budgets).ok_or(message)?
+            }
         })
     };
     let due = &patient.due;

@@ -3,18 +3,20 @@
 //! (docs/disruption.md).
 
 use model::{
-    CapacityType, InstanceType, labels::CAPACITY_TYPE, requirement::Requirements,
-    snapshot::ReservedOfferingMode,
+    CapacityType, InstanceType, labels::CAPACITY_TYPE, ledger::FreedInstance,
+    requirement::Requirements, snapshot::ReservedOfferingMode,
 };
 
 use super::{
     Method, Reason,
+    budgets::Budgets,
     candidates::Candidate,
     command::{self, Command},
     price,
     scene::{Scene, Stance},
     simulate::Freedom,
 };
+use crate::pods::is_reschedulable;
 
 pub(super) const AT_LIMIT: &str =
     "static NodePool is at its node limit and cannot stage a replacement";
@@ -34,9 +36,13 @@ pub(super) fn of_dynamic(
     scene: &Scene<'_>,
     kind: (Reason, Method),
     candidate: &Candidate<'_>,
+    budgets: &Budgets,
 ) -> Option<Command> {
     let (reason, _) = kind;
     let reservation = reservation(scene, candidate).filter(|_| is_on(scene, reason))?;
+    if !budgets.allows_first(candidate) {
+        return None;
+    }
     let ground = scene.ground.crediting(reservation);
     let stance = Stance {
         reserved: ReservedOfferingMode::Strict,
@@ -56,7 +62,13 @@ pub(super) fn of_dynamic(
         return None;
     }
     let nominations = command::nominated(&credited, &simulation);
-    Some(command::of_terminate_first(kind, candidate, nominations))
+    let freed = freed(scene, candidate);
+    Some(command::of_terminate_first(
+        kind,
+        candidate,
+        freed,
+        nominations,
+    ))
 }
 
 /// A node of a static NodePool that is at its limit, or why it has to stay: nothing goes that could not be filled again.
@@ -64,11 +76,18 @@ pub(super) fn of_static(
     scene: &Scene<'_>,
     kind: (Reason, Method),
     candidate: &Candidate<'_>,
+    budgets: &Budgets,
 ) -> Result<Command, String> {
     let (reason, _) = kind;
     let pool = candidate.pool;
     if !is_on(scene, reason) {
         return Err(AT_LIMIT.to_owned());
+    }
+    if !budgets.allows_first(candidate) {
+        let name = &pool.name;
+        return Err(format!(
+            "NodePool {name} lacks as many nodes as its budgets allow to be disrupted"
+        ));
     }
     if pool.not_ready.is_some() || pool.deleted_at.is_some() {
         let name = &pool.name;
@@ -79,7 +98,26 @@ pub(super) fn of_static(
     if !can_be_filled(scene, candidate) {
         return Err("no launchable capacity to refill this node".to_owned());
     }
-    Ok(command::of_terminate_first(kind, candidate, Vec::new()))
+    let freed = freed(scene, candidate);
+    Ok(command::of_terminate_first(
+        kind,
+        candidate,
+        freed,
+        Vec::new(),
+    ))
+}
+
+/// The instance that a candidate leaves to its reservation. Pods that are made anew elsewhere are known by their owners.
+fn freed(scene: &Scene<'_>, candidate: &Candidate<'_>) -> Option<FreedInstance> {
+    let reservation = reservation(scene, candidate)?.to_owned();
+    let pods = candidate.machine.pods.iter();
+    let moving = pods.filter(|pod| is_reschedulable(pod));
+    let owners = moving.filter_map(|pod| Some(pod.owner.as_ref()?.uid.clone()));
+    Some(FreedInstance {
+        reservation,
+        node_pool: candidate.pool.name.clone(),
+        owners: owners.collect(),
+    })
 }
 
 /// Whether some offering could be launched from the NodePool's template, the candidate's instance in its reservation included.

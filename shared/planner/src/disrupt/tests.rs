@@ -34,6 +34,7 @@ mod emptying;
 mod evicting;
 mod far_sighted;
 mod holding;
+mod keeping_freed_instances;
 mod looking_out;
 mod planning_together;
 mod preferring;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use model::{
-    InstanceType, NodeName, NodePoolName, Resources, Snapshot,
+    InstanceType, NodeName, NodePoolName, Offering, Resources, Snapshot,
     devices::{Device, ResourceSlice, slices_by_node},
     labels::{INSTANCE_TYPE, NODE_POOL},
     node_pool::NodePool,
@@ -17,7 +17,10 @@ use model::{
 use scheduling::{Effort, ExistingNode, Host, Input, Options, Pool};
 
 use super::overlays;
-use crate::inventory::{Inventory, Machine, is_daemon};
+use crate::{
+    freed,
+    inventory::{Inventory, Machine, is_daemon},
+};
 
 /// What all questions about a cluster share, worked out once.
 pub(crate) struct Ground<'a> {
@@ -26,6 +29,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) pools: Vec<&'a NodePool>,
     /// Of every NodePool, with overlays applied.
     pub(crate) types: BTreeMap<&'a NodePoolName, Arc<Vec<InstanceType>>>,
+    /// Number of free instances of each reservation that are kept for pods whose nodes went first: they are left out of `types`.
+    pub(crate) kept: BTreeMap<&'a str, u32>,
     daemons: Vec<Cow<'a, Pod>>,
     /// By the number of volumes of EBS that instance types attach, what the driver will say on nodes of theirs.
     attach_limits: BTreeMap<u32, BTreeMap<String, u32>>,
@@ -54,7 +59,8 @@ pub(crate) struct Asked<'q, 'p> {
 impl<'a> Ground<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let all: Vec<&NodePool> = snapshot.node_pools.iter().collect();
-        let types = overlays::applied(snapshot, &all);
+        let mut types = overlays::applied(snapshot, &all);
+        let kept = leave_out(&mut types, freed::by_reservation(snapshot));
         let kinds = types.values().flat_map(|types| types.iter());
         let limits = kinds.filter_map(|kind| kind.ebs_attach_limit);
         let limits = limits.filter(|_| snapshot.settings.optimize == Optimize::Cost);
@@ -64,6 +70,7 @@ impl<'a> Ground<'a> {
             pools: usable_pools(snapshot),
             attach_limits: attach_limits.collect(),
             types,
+            kept,
             slices: slices_by_node(&snapshot.devices.slices),
             daemons: daemons(snapshot),
         }
@@ -78,6 +85,7 @@ impl<'a> Ground<'a> {
             snapshot,
             pools: self.pools.clone(),
             types: self.types.clone(),
+            kept: self.kept.clone(),
             daemons: self.daemons.clone(),
             attach_limits: self.attach_limits.clone(),
             slices: self.slices.clone(),
@@ -254,6 +262,47 @@ impl<'a> Ground<'a> {
         let mut types = self.types.get(&pool)?.iter();
         types.find(|kind| kind.name == *name)
     }
+}
+
+/// Takes instances out of reservations, and returns how many of them are free.
+fn leave_out<'a>(
+    types: &mut BTreeMap<&NodePoolName, Arc<Vec<InstanceType>>>,
+    mut kept: BTreeMap<&'a str, u32>,
+) -> BTreeMap<&'a str, u32> {
+    let is_kept = |offering: &Offering| {
+        let own = offering.reservation.as_ref();
+        own.is_some_and(|own| own.capacity > 0 && kept.contains_key(own.id.as_str()))
+    };
+    let mut free: BTreeMap<&str, u32> = BTreeMap::new();
+    for types in types.values_mut() {
+        // Copying hundreds of types is for those that change.
+        let mut offerings = types.iter().flat_map(|kind| &kind.offerings);
+        if !offerings.any(is_kept) {
+            continue;
+        }
+        let kinds = Arc::make_mut(types).iter_mut();
+        for offering in kinds.flat_map(|kind| &mut kind.offerings) {
+            let Some(own) = &mut offering.reservation else {
+                continue;
+            };
+            let Some((id, number)) = kept.get_key_value(own.id.as_str()) else {
+                continue;
+            };
+            let taken = own.capacity.min(*number);
+            own.capacity -= taken;
+            if own.capacity == 0 && taken > 0 {
+                own.is_full |= offering.available;
+                offering.available = false;
+            }
+            let most = free.entry(id).or_default();
+            *most = taken.max(*most);
+        }
+    }
+    kept.retain(|id, number| {
+        *number = free.get(id).copied().unwrap_or(0);
+        *number > 0
+    });
+    kept
 }
 
 fn remaining(pool: &NodePool, inventory: &Inventory<'_>, gone: &BTreeSet<usize>) -> Resources {

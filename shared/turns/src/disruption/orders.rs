@@ -227,6 +227,7 @@ fn order(command: &Command, validate_at: Option<jiff::Timestamp>) -> Order {
             evicts: command.evicts.clone(),
             repair: command.repair.clone(),
             terminate_first: command.terminate_first,
+            freed: command.freed.clone(),
         },
     }
 }

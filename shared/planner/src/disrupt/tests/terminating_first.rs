@@ -11,13 +11,13 @@ use super::*;
 const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 const AT_LIMIT: &str = "static NodePool is at its node limit and cannot stage a replacement";
 
-fn on(snapshot: &mut Snapshot, gate: &str) {
+pub(super) fn on(snapshot: &mut Snapshot, gate: &str) {
     let gates = &mut snapshot.settings.feature_gates;
     gates.insert(gate.to_owned(), true);
 }
 
 /// A small node that runs in a full reservation of small ones, and has drifted. Its NodePool launches into reservations only.
-fn reserved() -> World {
+pub(super) fn reserved() -> World {
     World::new()
         .node_of("n", "small", "reserved", &[1_000])
         .with(|snapshot| {
@@ -184,6 +184,101 @@ fn static_nodes_at_the_limit_go_first_within_budgets_where_the_gate_is_on() {
     let roomy = gated().with(|it| it.node_pools[0].limits = Resources::from([("nodes", 3)]));
     assert!(going_first(&roomy).is_empty());
     assert_eq!(roomy.commands()[0].2.len(), 1);
+}
+
+/// Two drifted nodes of a static NodePool that is to have three and may have three; one may be missing.
+fn lacking(change: fn(&mut Snapshot)) -> World {
+    at_limit().with(|snapshot| {
+        on(snapshot, "TerminateFirstDrift");
+        snapshot.node_pools[0].replicas = Some(3);
+        snapshot.node_pools[0].limits = Resources::from([("nodes", 3)]);
+        snapshot.node_pools[0].disruption.budgets = vec![budget("1")];
+        change(snapshot);
+    })
+}
+
+/// A third NodeClaim, whose node has not joined.
+fn coming(snapshot: &mut Snapshot) {
+    let mut claim = test_world::claim("c", &["Launched"]);
+    claim.labels.clone_from(&snapshot.node_claims[0].labels);
+    snapshot.node_claims.push(claim);
+}
+
+#[test]
+fn nodes_that_a_static_pool_lacks_use_up_what_may_go_first() {
+    let lacks = "NodePool default lacks as many nodes as its budgets allow to be disrupted";
+    let of_coming = lacking(coming);
+    assert!(of_coming.removes().is_empty());
+    assert_eq!(told_of_a(&of_coming), [lacks]);
+    let of_gone = lacking(|snapshot| {
+        coming(snapshot);
+        let gone = snapshot.node_claims.last_mut().unwrap();
+        gone.deleted_at = Some(snapshot.now);
+    });
+    assert!(of_gone.removes().is_empty());
+    assert_eq!(told_of_a(&of_gone), [lacks]);
+    let with_two = lacking(|snapshot| {
+        coming(snapshot);
+        snapshot.node_pools[0].disruption.budgets = vec![budget("2")];
+    });
+    assert_eq!(with_two.removes(), ["a"], "one more may be missing");
+    let by_share = lacking(|snapshot| {
+        coming(snapshot);
+        snapshot.node_pools[0].disruption.budgets = vec![budget("34%")];
+    });
+    assert_eq!(by_share.removes(), ["a"], "a share of all three");
+}
+
+#[test]
+fn replicas_beyond_the_limit_are_not_missing() {
+    let world = lacking(|snapshot| {
+        snapshot.node_pools[0].limits = Resources::from([("nodes", 2)]);
+    });
+    assert_eq!(
+        going_first(&world),
+        [(Reason::Drifted, vec!["a".to_owned()])]
+    );
+}
+
+#[test]
+fn a_replacement_comes_first_whatever_a_static_pool_lacks() {
+    let world = lacking(|snapshot| {
+        coming(snapshot);
+        snapshot.node_pools[0].limits = Resources::from([("nodes", 4)]);
+    });
+    assert_eq!(world.commands()[0].2.len(), 1);
+    assert!(going_first(&world).is_empty());
+}
+
+#[test]
+fn repair_of_a_static_node_waits_for_nodes_that_went_first() {
+    let sick = |in_service: bool| {
+        World::new()
+            .node("a", "small", &[])
+            .node("b", "small", &[])
+            .with(|snapshot| {
+                on(snapshot, "NodeRepair");
+                on(snapshot, "TerminateFirstRepair");
+                let replicas = if in_service { 2 } else { 3 };
+                snapshot.node_pools[0].replicas = Some(replicas);
+                snapshot.node_pools[0].limits = Resources::from([("nodes", replicas)]);
+                snapshot.node_pools[0].disruption.budgets = vec![budget("1")];
+                if !in_service {
+                    coming(snapshot);
+                }
+                let since = snapshot.now - SignedDuration::from_mins(31);
+                snapshot.nodes[0].created_at = Some(since);
+                snapshot.nodes[0].ready = Ready {
+                    status: ConditionStatus::False,
+                    since: Some(since),
+                };
+            })
+    };
+    assert_eq!(
+        going_first(&sick(true)),
+        [(Reason::Unhealthy, vec!["a".to_owned()])]
+    );
+    assert!(sick(false).removes().is_empty());
 }
 
 #[test]

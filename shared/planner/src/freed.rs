@@ -1,0 +1,108 @@
+//! Instances of capacity reservations that nodes leave which go before their replacement. Each is kept for what the node served, so
+//! that pods of other nodes do not take it meanwhile (spec/v1.15 §6.6).
+
+use std::collections::BTreeMap;
+
+use api::conditions::types::INSTANCE_TERMINATING;
+use jiff::SignedDuration;
+use model::{
+    NodePoolName, Snapshot,
+    ledger::{Command, CommandState, FreedInstance},
+    node_pool::NodePool,
+    pod::Pod,
+};
+
+use crate::{inventory::is_terminal, static_capacity::launches_to_come};
+
+/// Time after which pods that still wait have no claim to the instance any more, unless its node is still there.
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
+
+/// An instance that is kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept<'a> {
+    pub(crate) instance: &'a FreedInstance,
+    /// Whether its node serves nobody any more.
+    is_left: bool,
+    is_static: bool,
+}
+
+impl Kept<'_> {
+    /// Whether it is kept for the pod.
+    pub(crate) fn is_for(&self, pod: &Pod) -> bool {
+        let owner = pod.owner.as_ref();
+        owner.is_some_and(|owner| self.instance.owners.contains(&owner.uid))
+    }
+}
+
+/// The instances that are kept now.
+pub(crate) fn kept(snapshot: &Snapshot) -> Vec<Kept<'_>> {
+    let commands = snapshot.commands.iter();
+    let kept = commands.filter_map(|command| of_command(snapshot, command));
+    kept.collect()
+}
+
+fn of_command<'a>(snapshot: &'a Snapshot, command: &'a Command) -> Option<Kept<'a>> {
+    let instance = command.choice.as_ref()?.freed.as_ref()?;
+    match command.state {
+        CommandState::Proposed | CommandState::RolledBack => return None,
+        CommandState::Replacing
+        | CommandState::Deleting
+        | CommandState::Done
+        | CommandState::Newer => {}
+    }
+    let mut pools = snapshot.node_pools.iter();
+    let pool = pools.find(|pool| pool.name == instance.node_pool)?;
+    if pool.deleted_at.is_some() {
+        return None;
+    }
+    let mut claims = snapshot.node_claims.iter();
+    let claim = claims.find(|claim| command.delete.iter().any(|target| target.uid == claim.uid));
+    let kept = Kept {
+        instance,
+        is_left: claim.is_none_or(|claim| claim.is_true(INSTANCE_TERMINATING)),
+        is_static: pool.replicas.is_some(),
+    };
+    let is_recent = snapshot.now.duration_since(command.committed_at) < KEPT_FOR;
+    let is_wanted = || match pool.replicas {
+        None => snapshot
+            .pods
+            .iter()
+            .any(|pod| waits(pod) && kept.is_for(pod)),
+        Some(replicas) => lacks_nodes(snapshot, pool, replicas),
+    };
+    (claim.is_some() || is_recent && is_wanted()).then_some(kept)
+}
+
+/// Whether a pod has no node, also if the scheduler has not looked at it.
+fn waits(pod: &Pod) -> bool {
+    pod.node_name.is_none() && pod.deletion.is_none() && !is_terminal(pod)
+}
+
+fn lacks_nodes(snapshot: &Snapshot, pool: &NodePool, replicas: i64) -> bool {
+    let claims = snapshot.node_claims.iter();
+    let staying = claims.filter(|claim| {
+        claim.deleted_at.is_none() && claim.node_pool().as_ref() == Some(&pool.name)
+    });
+    let nodes = staying.count() + launches_to_come(snapshot, pool);
+    i64::try_from(nodes).unwrap_or(i64::MAX) < replicas
+}
+
+/// Number of instances of each reservation that are kept.
+pub(crate) fn by_reservation(snapshot: &Snapshot) -> BTreeMap<&str, u32> {
+    let mut kept_of: BTreeMap<&str, u32> = BTreeMap::new();
+    for kept in kept(snapshot) {
+        *kept_of.entry(&kept.instance.reservation).or_default() += 1;
+    }
+    kept_of
+}
+
+/// Nodes of dynamic NodePools that went before their replacement and are not made good. Those of static ones are known by what those
+/// lack.
+pub(crate) fn missing_nodes(snapshot: &Snapshot) -> BTreeMap<&NodePoolName, usize> {
+    let mut missing: BTreeMap<&NodePoolName, usize> = BTreeMap::new();
+    let all = kept(snapshot).into_iter();
+    for kept in all.filter(|kept| kept.is_left && !kept.is_static) {
+        *missing.entry(&kept.instance.node_pool).or_default() += 1;
+    }
+    missing
+}

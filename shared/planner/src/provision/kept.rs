@@ -1,0 +1,56 @@
+//! Launches into reservations that nodes left which went before their replacement: the pods that ran there come before all others,
+//! which are planned when those have their place (spec/v1.15 §6.6).
+
+use model::Plan;
+use scheduling::{Answer, Input};
+
+use super::{Found, Search, question::Ground, reference};
+use crate::freed;
+
+/// A launch into such a reservation with what else the pods need for which it is kept. All other pods are left to the next turn.
+pub(super) fn of_freed_instance(
+    search: &Search<'_>,
+    ground: &Ground<'_>,
+    plan: &Plan,
+    solve: &mut impl FnMut(&Input<'_>) -> Answer,
+) -> Option<Plan> {
+    if ground.kept.is_empty() {
+        return None;
+    }
+    for kept in freed::kept(search.snapshot) {
+        let reservation = kept.instance.reservation.as_str();
+        if !ground.kept.contains_key(reservation) {
+            continue;
+        }
+        let own: Vec<bool> = search.pods.iter().map(|pod| kept.is_for(pod)).collect();
+        if !own.contains(&true) {
+            continue;
+        }
+        let ground = ground.crediting(reservation);
+        let mut found = search.find(&ground, plan.clone(), Some(&own), solve);
+        if found.launches_into(reservation) {
+            found.postpone_unplaced();
+            return Some(found.plan(search));
+        }
+    }
+    None
+}
+
+impl Found<'_> {
+    fn launches_into(&self, reservation: &str) -> bool {
+        let label = self.question.options.reservation_id_label;
+        let mut nodes = self.answer.new_nodes.iter();
+        nodes.any(|node| {
+            let pinned = node.requirements.get(label);
+            pinned.is_some_and(|ids| !ids.complement && ids.has(reservation))
+        })
+    }
+
+    /// Leaves pods that found no place to the next turn, which looks at everything else, too.
+    fn postpone_unplaced(&mut self) {
+        for left in self.answer.unplaced.drain(..) {
+            let pod = self.question.pods.get(left.pod);
+            self.plan.postponed.extend(pod.map(|pod| reference(pod)));
+        }
+    }
+}
