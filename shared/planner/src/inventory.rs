@@ -22,7 +22,9 @@ use model::{
 };
 
 pub use self::departures::{any_leaves, overdue_at};
-use self::departures::{is_going, is_overdue, is_overlong, leaving, noticed, timed_out, to_reboot};
+use self::departures::{
+    is_going, is_overdue, is_overlong, leaving, noticed, repaired, timed_out, to_reboot,
+};
 use crate::by_instance::instance_of;
 
 /// Everything that is or will be a node.
@@ -97,6 +99,7 @@ impl<'a> Inventory<'a> {
         let noticed = noticed(snapshot);
         let late = timed_out(snapshot);
         let rebooted = to_reboot(snapshot);
+        let repaired = repaired(snapshot);
         for machine in &mut machines {
             let claim = machine.claim.map(|claim| &claim.name);
             let is_overdue = machine
@@ -119,6 +122,8 @@ impl<'a> Inventory<'a> {
                 machine.late = false;
                 machine.doomed = *doomed;
             }
+            let is_repaired = machine.claim.map(|claim| repaired.contains(&claim.uid));
+            machine.doomed |= machine.deleting && is_repaired == Some(true);
         }
         Self {
             machines,

@@ -6,8 +6,10 @@ use api::conditions::types::{LAUNCHED, REBOOTING, REGISTERED};
 use jiff::Timestamp;
 use model::{
     InstanceId, NodeClaimName, Snapshot,
-    ledger::{Command, Intent},
+    ids::Uid,
+    ledger::{Command, CommandState, Intent, Method},
     node_claim::NodeClaim,
+    snapshot::Optimize,
 };
 
 use crate::machine::is_time_out;
@@ -63,6 +65,19 @@ pub(super) fn to_reboot(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     let under_way = commands.filter(|command| command.state.is_open());
     let targets = under_way.filter_map(|command| command.reboot.as_ref());
     targets.map(|target| &target.name).collect()
+}
+
+/// NodeClaims whose nodes a repair removes: it was seen to that their pods leave within a bound, whatever keeps those (spec/v1.15
+/// §4.6). Upstream counts such pods when they have left.
+pub(super) fn repaired(snapshot: &Snapshot) -> BTreeSet<&Uid> {
+    let as_upstream = snapshot.settings.optimize == Optimize::Upstream;
+    let commands = snapshot.commands.iter().filter(|command| {
+        let choice = command.choice.as_ref();
+        let binds = command.state.is_open() || command.state == CommandState::Done;
+        binds && !as_upstream && choice.is_some_and(|choice| choice.method == Method::Repair)
+    });
+    let targets = commands.flat_map(|command| &command.delete);
+    targets.map(|target| &target.uid).collect()
 }
 
 fn targets(snapshot: &Snapshot, which: impl Fn(&Command) -> bool) -> BTreeSet<&NodeClaimName> {

@@ -147,6 +147,39 @@ fn repair_comes_before_emptiness_and_one_node_at_a_time() {
     );
 }
 
+/// A look ends with the repair; the next one, which sees that under way, goes on to the empty node (spec/v1.15 §20.3).
+#[test]
+fn emptiness_follows_in_the_look_after_a_repair() {
+    let sick_and_idle = || {
+        world(10).node("idle", "small", &[]).with(|snapshot| {
+            snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(0);
+            snapshot.node_pools[0].disruption.budgets = vec![budget("2")];
+            lost(snapshot, 3, 31);
+        })
+    };
+    let repair = disrupt(&sick_and_idle().0).commands.remove(0);
+    assert_eq!(
+        (repair.reason, &*repair.nodes),
+        (Reason::Unhealthy, &["n3".to_owned()][..])
+    );
+    let next = sick_and_idle().with(|snapshot| {
+        snapshot.commands.push(Command {
+            id: "repair".to_owned(),
+            reason: "Unhealthy".to_owned(),
+            delete: repair.delete,
+            state: CommandState::Replacing,
+            committed_at: snapshot.now,
+            ..Command::default()
+        });
+    });
+    let commands = next.commands();
+    assert_eq!(commands.len(), 1);
+    assert_eq!(
+        (commands[0].0, &*commands[0].1),
+        (Reason::Empty, &["idle".to_owned()][..])
+    );
+}
+
 #[test]
 fn of_equally_urgent_nodes_the_one_that_disturbs_least_goes_first() {
     let world = world(10).with(|snapshot| {
@@ -198,12 +231,17 @@ fn static_node_gets_its_replacement_of_the_template() {
 
 /// A repair of the first node that was taken back so many seconds ago.
 fn taken_back(snapshot: &mut Snapshot, seconds: i64) {
+    repaired(snapshot, CommandState::RolledBack, seconds);
+}
+
+/// A repair of the first node that was committed so many seconds ago.
+fn repaired(snapshot: &mut Snapshot, state: CommandState, seconds: i64) {
     let command = disrupt(&snapshot.clone()).commands.remove(0);
     snapshot.commands.push(Command {
         id: format!("c-{seconds}"),
         reason: "Unhealthy".to_owned(),
         delete: command.delete,
-        state: CommandState::RolledBack,
+        state,
         committed_at: snapshot.now - SignedDuration::from_secs(seconds),
         choice: Some(ledger::Choice {
             method: Method::Repair,
@@ -214,9 +252,52 @@ fn taken_back(snapshot: &mut Snapshot, seconds: i64) {
             evicts: BTreeMap::new(),
             repair: command.repair,
             terminate_first: false,
+            freed: None,
         }),
         ..Command::default()
     });
+}
+
+/// A node that a repair deletes, with a pod that may not be disrupted until the drain's bound, and the empty node that was made for
+/// that pod.
+fn draining(optimize: Optimize) -> World {
+    let mut world = sick(1, 31).with(|snapshot| {
+        let annotations = &mut snapshot.pods[0].annotations;
+        annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+        repaired(snapshot, CommandState::Done, 60);
+        snapshot.node_claims[0].deleted_at = Some(snapshot.now);
+        snapshot.settings.optimize = optimize;
+    });
+    world = world.node("new", "small", &[]);
+    world.with(|snapshot| {
+        snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(0);
+    })
+}
+
+#[test]
+fn node_made_for_a_pod_that_leaves_at_the_bound_of_a_repair_is_not_empty() {
+    assert!(draining(Optimize::Cost).removes().is_empty());
+    assert_eq!(draining(Optimize::Upstream).removes(), ["new"]);
+    let of_no_repair = draining(Optimize::Cost).with(|snapshot| snapshot.commands.clear());
+    assert_eq!(of_no_repair.removes(), ["new"]);
+}
+
+#[test]
+fn pod_that_leaves_at_the_bound_of_a_repair_counts_as_coming() {
+    let launches = |optimize| {
+        let world = draining(optimize).with(|snapshot| {
+            let mut other = pod("other", 1_500, "");
+            other.node_name = None;
+            other.phase = PodPhase::Pending;
+            other.unschedulable = true;
+            snapshot.pods.push(other);
+        });
+        let plan = crate::provision::provision(&world.0, Share::WHOLE);
+        let launches = plan.actions.iter();
+        launches.filter_map(|one| one.action.launch()).count()
+    };
+    assert_eq!(launches(Optimize::Cost), 1, "the new node is taken");
+    assert_eq!(launches(Optimize::Upstream), 0);
 }
 
 #[test]
