@@ -82,6 +82,22 @@ impl<'a> Remaining<'a> {
         count.leaving += u64::from(may_go);
         may_go
     }
+
+    /// Whether budgets for one of these reasons let a NodePool lack so many of the nodes that it is to have.
+    pub(crate) fn lets_lack(
+        &self,
+        pool: &NodePool,
+        reasons: &[Reason],
+        (missing, wanted): (usize, usize),
+        now: Timestamp,
+    ) -> bool {
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let counted = self.counts.get(pool.name.as_str());
+        let total = counted.map_or(0, |count| count.total).max(number(wanted));
+        let mut reasons = reasons.iter();
+        reasons
+            .any(|reason| allowed(&pool.disruption.budgets, *reason, total, now) >= number(missing))
+    }
 }
 
 /// The strictest budget counts. One that cannot be read allows nothing, for any reason.

@@ -2,6 +2,7 @@
 
 mod pods;
 mod repair;
+mod replicas;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,6 +54,7 @@ pub(crate) fn check<'a>(
             .iter()
             .map(|placed| &placed.pod.key)
             .collect(),
+        launches: launches(plan),
         remaining: Remaining::new(world),
         unhealthy: Unhealthy::of(world),
     };
@@ -83,8 +85,20 @@ struct Check<'c, 'a> {
     deleted: BTreeSet<&'c str>,
     /// Pods for which the plan has a place.
     placed: BTreeSet<&'c PodKey>,
+    /// Number of nodes that the plan launches, by NodePool.
+    launches: BTreeMap<&'c str, usize>,
     remaining: Remaining<'a>,
     unhealthy: Unhealthy<'a>,
+}
+
+fn launches(plan: &Plan) -> BTreeMap<&str, usize> {
+    let mut launches: BTreeMap<&str, usize> = BTreeMap::new();
+    for planned in &plan.actions {
+        if let Action::Launch(launch) = &planned.action {
+            *launches.entry(launch.node_pool.as_str()).or_default() += 1;
+        }
+    }
+    launches
 }
 
 impl<'c, 'a> Check<'c, 'a> {
@@ -180,7 +194,7 @@ impl<'c, 'a> Check<'c, 'a> {
             return None;
         };
         if pool.replicas.is_some() {
-            return None;
+            return self.leaves_a_gap(machine, pool, &[Reason::Drifted, Reason::Unhealthy]);
         }
         if machine.node.is_some_and(|node| {
             node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) == Some("true")

@@ -112,7 +112,9 @@ impl<'c, 'a> Check<'c, 'a> {
         {
             return Some(format!("is not empty: pod {} has no other place", pod.key));
         }
+        let pool = self.pool_of(claim)?;
         self.over_budget(claim)
+            .or_else(|| self.leaves_a_gap(machine, pool, &[Reason::Unhealthy]))
     }
 
     /// Why a node may not be repaired at all.

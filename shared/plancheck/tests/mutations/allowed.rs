@@ -2,7 +2,7 @@
 
 use model::{node_pool::ConsolidationPolicy, pod::Deletion, taint::Taint};
 
-use super::*;
+use super::{budgeted::make_replicas, *};
 
 /// What is changed about the cluster or the plan.
 type Change = (&'static str, fn(&mut World));
@@ -194,13 +194,20 @@ fn launching_what_the_node_pool_allows_is_allowed() {
         (
             "a static NodePool replaces what the plan takes from it",
             |w| {
-                make_static(w);
-                let labels = &mut w.node("n-4").labels;
-                labels.insert(model::labels::NODE_POOL.into(), "dedicated".into());
-                let labels = &mut w.claim("claim-n-4").labels;
-                labels.insert(model::labels::NODE_POOL.into(), "dedicated".into());
+                make_replicas(w, 1);
+                w.pool("dedicated").disruption.budgets[0].nodes = "0".into();
             },
         ),
+        ("as many nodes of it are missing as budgets allow", |w| {
+            make_replicas(w, 3);
+            w.pool("dedicated").disruption.budgets[0].nodes = "3".into();
+        }),
+        ("its limit leaves no room for what is missing", |w| {
+            make_replicas(w, 3);
+            let pool = w.pool("dedicated");
+            pool.disruption.budgets[0].nodes = "0".into();
+            pool.limits.set("nodes", 1);
+        }),
         ("as many requirements as are possible", |w| require(w, 100)),
         ("a label beside a requirement that no value meets", |w| {
             w.launch(ZONAL).labels.insert("rack".into(), "a".into());

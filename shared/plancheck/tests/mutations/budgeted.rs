@@ -1,6 +1,6 @@
 //! What PodDisruptionBudgets and budgets of NodePools keep, and what goes all the same.
 
-use super::*;
+use super::{allowed::make_static, *};
 
 pub(crate) const MUTATIONS: &[Mutation] = &[
     (
@@ -102,6 +102,15 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         at(DELETE),
         "pod default/busy-0 has no other place",
     ),
+    (
+        "a node of a static NodePool goes first while others are missing",
+        |w| {
+            make_replicas(w, 3);
+            w.pool("dedicated").disruption.budgets[0].nodes = "2".into();
+        },
+        at(DELETE),
+        "would make 3 nodes of NodePool dedicated be missing",
+    ),
 ];
 
 pub(crate) fn notice(instance: &str, done: bool) -> model::ledger::Notice {
@@ -139,6 +148,19 @@ fn drift(w: &mut World, grace: Option<&str>) {
     let mut drifted = claim.status.conditions[0].clone();
     drifted.kind = "Drifted".into();
     claim.status.conditions.push(drifted);
+}
+
+/// Makes the node that goes one of a static NodePool, of which the plan launches one.
+pub(crate) fn make_replicas(w: &mut World, replicas: i64) {
+    make_static(w);
+    let budgets = w.pool("default").disruption.budgets.clone();
+    let pool = w.pool("dedicated");
+    pool.replicas = Some(replicas);
+    pool.disruption.budgets = budgets;
+    let labels = &mut w.node("n-4").labels;
+    labels.insert(model::labels::NODE_POOL.into(), "dedicated".into());
+    let labels = &mut w.claim("claim-n-4").labels;
+    labels.insert(model::labels::NODE_POOL.into(), "dedicated".into());
 }
 
 /// The node that goes runs a pod that moves to another, under a PodDisruptionBudget that allows nothing now.
