@@ -113,7 +113,12 @@ impl LaunchBuilder for Builder {
                 })
                 .collect()
         };
-        let choice = [CapacityType::Spot, CapacityType::OnDemand]
+        let choice = [
+            CapacityType::Reserved,
+            CapacityType::Spot,
+            CapacityType::OnDemand,
+        ];
+        let choice = choice
             .into_iter()
             .map(|capacity_type| (capacity_type, overrides(capacity_type)))
             .find(|(_, overrides)| !overrides.is_empty());
