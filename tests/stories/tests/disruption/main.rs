@@ -12,6 +12,7 @@ mod rates;
 mod rebooting;
 mod repairing;
 mod replacing;
+mod reserving;
 mod several;
 
 use fakes::World;

@@ -71,6 +71,44 @@ async fn what_was_launched_and_how_things_stand_is_told() {
     );
 }
 
+/// Three empty nodes are eligible while a budget keeps them, and none is when they are gone (spec/v1.15 §20.11).
+#[tokio::test]
+async fn nodes_that_are_empty_are_counted_until_they_go() {
+    let mut rig = Rig::new(Relay::Watching);
+    rig.sim
+        .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
+    rig.pass(secs(150)).await;
+    rig.scale(3);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    let allow = |rig: &Rig, nodes: &str| {
+        rig.sim.with(|world| {
+            let pool = world.api.node_pools.get_mut("default").unwrap();
+            let budgets = serde_json::json!([{ "nodes": nodes }]);
+            pool.spec.disruption.budgets = serde_json::from_value(budgets).unwrap();
+        });
+    };
+    let eligible = |rig: &Rig| {
+        let gauges = told(rig, Lane::Disruption).gauges;
+        shown(&gauges, "karpenter_voluntary_disruption_eligible_nodes")
+    };
+    let of_empty = |nodes: usize| {
+        [
+            "reason=unhealthy 0".to_owned(),
+            format!("reason=empty {nodes}"),
+            "reason=drifted 0".to_owned(),
+            "reason=underutilized 0".to_owned(),
+        ]
+    };
+    allow(&rig, "0");
+    rig.scale(0);
+    rig.pass(secs(900)).await;
+    assert_eq!(eligible(&rig), of_empty(3));
+    allow(&rig, "100%");
+    rig.pass(secs(900)).await;
+    assert_eq!(rig.sim.with(|world| world.api.nodes.len()), 0);
+    assert_eq!(eligible(&rig), of_empty(0));
+}
+
 #[tokio::test]
 async fn how_long_nodes_lived_and_took_to_go_is_told() {
     let mut rig = in_service(1).await;

@@ -1,0 +1,124 @@
+//! A node in a full capacity reservation goes before its replacement, and the instance that it leaves is for its pods.
+
+use fakes::World;
+use model::{
+    CapacityType, Offering, catalog::Reservation, labels, requirement::Requirement,
+    selector::Operator,
+};
+use serde_json::json;
+use stories::{POD, Relay, Rig, consistent, cpu, secs};
+
+use crate::{relabel, wait};
+
+const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+const ZONE: &str = "us-east-1a";
+
+/// What EC2 says of the reservation, which holds one instance.
+fn count_free(world: &mut World) {
+    let alive = world.account.instances.values();
+    let mut reserved = alive.filter(|one| one.capacity_type == CapacityType::Reserved);
+    let is_full = reserved.any(|one| one.state != model::launch::InstanceState::Terminated);
+    let is_known = world.catalog.iter().any(|kind| {
+        let mut offerings = kind.offerings.iter();
+        offerings.any(|one| one.available != is_full && one.reservation.is_some())
+    });
+    if is_known {
+        return;
+    }
+    for kind in world.catalog.iter_mut() {
+        for offering in &mut kind.offerings {
+            if let Some(reservation) = &mut offering.reservation {
+                reservation.capacity = u32::from(!is_full);
+                reservation.is_full = is_full;
+                offering.available = !is_full;
+            }
+        }
+    }
+}
+
+/// A NodePool that launches into a reservation of one instance only, which runs the pod of `web`.
+async fn reserved() -> Rig {
+    let mut rig = Rig::new(Relay::Watching);
+    rig.sim.with(|world| {
+        let entry = world.registry[0].body.as_mut().unwrap();
+        entry["settings"] = json!({"featureGates": {"TerminateFirstDrift": true}});
+        world.catalog.retain(|kind| kind.name == "m5.large");
+        let kind = &mut world.catalog[0];
+        let like = kind.offerings.iter().find(|one| one.zone == ZONE);
+        let reserved = Offering {
+            capacity_type: CapacityType::Reserved,
+            reservation: Some(Reservation {
+                id: "cr-1".to_owned(),
+                capacity: 1,
+                is_full: false,
+            }),
+            ..like.unwrap().clone()
+        };
+        kind.offerings.push(reserved);
+        let types = ["on-demand", "reserved", "spot"].map(str::to_owned);
+        let types = Requirement::new(labels::CAPACITY_TYPE, Operator::In, types);
+        kind.requirements
+            .0
+            .insert(labels::CAPACITY_TYPE.to_owned(), types);
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        let requirements = json!([
+            {"key": labels::CAPACITY_TYPE, "operator": "In", "values": ["reserved"]},
+        ]);
+        pool.spec.template.spec.requirements = serde_json::from_value(requirements).unwrap();
+    });
+    rig.pass(secs(150)).await;
+    rig.sim.with(|world| world.api.scale("web", 1, cpu(POD)));
+    wait(&mut rig, 180, |world| is_bound(world, "web")).await;
+    // Fakes launch into reservations without telling which one.
+    rig.sim.with(|world| {
+        count_free(world);
+        let id = (RESERVATION_ID.to_owned(), "cr-1".to_owned());
+        let claims = world.api.node_claims.values_mut();
+        claims.for_each(|claim| claim.labels.extend([id.clone()]));
+        let nodes = world.api.nodes.values_mut();
+        nodes.for_each(|node| node.labels.extend([id.clone()]));
+    });
+    rig.pass(secs(60)).await;
+    rig
+}
+
+/// Whether the pods of a Deployment have nodes.
+fn is_bound(world: &World, deployment: &str) -> bool {
+    let own = world.api.pods.values();
+    let mut own = own
+        .filter(|pod| pod.labels["app"] == deployment && pod.deletion.is_none())
+        .peekable();
+    own.peek().is_some() && own.all(|pod| pod.node_name.is_some())
+}
+
+#[tokio::test]
+async fn instance_that_a_node_leaves_to_its_reservation_is_for_its_own_pods() {
+    let mut rig = reserved().await;
+    // Being larger, these are placed before any pod of `web`.
+    rig.sim
+        .with(|world| world.api.scale("batch", 2, cpu(POD + 200)));
+    rig.pass(secs(120)).await;
+    let first = rig.sim.with(|world| {
+        assert!(is_bound(world, "web") && !is_bound(world, "batch"));
+        assert_eq!(world.api.node_claims.len(), 1);
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.metadata.generation = Some(2);
+        relabel(pool);
+        world.api.node_claims.keys().next().cloned().unwrap()
+    });
+    wait(&mut rig, 1_800, |world| {
+        count_free(world);
+        let batch = world.api.pods.values();
+        let mut batch = batch.filter(|pod| pod.labels["app"] == "batch");
+        assert!(batch.all(|pod| pod.node_name.is_none()), "it is full");
+        let is_replaced = !world.api.node_claims.contains_key(&first);
+        is_replaced && is_bound(world, "web") && consistent(world)
+    })
+    .await;
+    rig.sim.with(|world| {
+        let name = "karpenter_voluntary_disruption_decisions_total";
+        let decisions = world.metrics.iter().filter(|metric| metric.name == name);
+        let decisions: Vec<&str> = decisions.map(|one| &*one.labels["decision"]).collect();
+        assert_eq!(decisions, ["terminate-first"]);
+    });
+}
