@@ -6,7 +6,7 @@ use model::{
     selector::Operator,
 };
 use serde_json::json;
-use stories::{POD, Relay, Rig, consistent, cpu, secs};
+use stories::{POD, Relay, Rig, cpu, secs};
 
 use crate::{relabel, wait};
 
@@ -94,27 +94,29 @@ fn is_bound(world: &World, deployment: &str) -> bool {
 #[tokio::test]
 async fn instance_that_a_node_leaves_to_its_reservation_is_for_its_own_pods() {
     let mut rig = reserved().await;
-    // Being larger, these are placed before any pod of `web`.
-    rig.sim
-        .with(|world| world.api.scale("batch", 2, cpu(POD + 200)));
-    rig.pass(secs(120)).await;
     let first = rig.sim.with(|world| {
-        assert!(is_bound(world, "web") && !is_bound(world, "batch"));
-        assert_eq!(world.api.node_claims.len(), 1);
         let pool = world.api.node_pools.get_mut("default").unwrap();
         pool.metadata.generation = Some(2);
         relabel(pool);
         world.api.node_claims.keys().next().cloned().unwrap()
     });
-    wait(&mut rig, 1_800, |world| {
+    let goes = |world: &mut World| world.api.node_claims[&first].deleted_at.is_some();
+    wait(&mut rig, 1_800, goes).await;
+    // Being larger, these are placed before any pod of `web`.
+    rig.sim
+        .with(|world| world.api.scale("batch", 2, cpu(POD + 200)));
+    wait(&mut rig, 600, |world| {
         count_free(world);
-        let batch = world.api.pods.values();
-        let mut batch = batch.filter(|pod| pod.labels["app"] == "batch");
-        assert!(batch.all(|pod| pod.node_name.is_none()), "it is full");
-        let is_replaced = !world.api.node_claims.contains_key(&first);
-        is_replaced && is_bound(world, "web") && consistent(world)
+        !world.api.node_claims.contains_key(&first) && world.api.node_claims.len() == 1
     })
     .await;
+    // The scheduler may put any pod on the node that comes: that it comes for the pod of `web` is what is decided here.
+    let launches = rig.transcript.iter();
+    let launches = launches.filter(|line| line.contains(" provisioner: launch "));
+    let launches: Vec<_> = launches
+        .map(|line| line.contains("for default/web-"))
+        .collect();
+    assert_eq!(launches, [true, true], "{:#?}", rig.transcript);
     rig.sim.with(|world| {
         let name = "karpenter_voluntary_disruption_decisions_total";
         let decisions = world.metrics.iter().filter(|metric| metric.name == name);
