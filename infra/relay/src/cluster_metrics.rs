@@ -6,6 +6,8 @@ mod exposition;
 mod nodes;
 mod pods;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::kind::Kind;
@@ -28,16 +30,22 @@ const OBJECTS_MAX: usize = 1_000;
 const PODS_MAX: usize = 10_000;
 
 /// Metrics of the functions in whose place series for each node and pod stand, and histograms that are summaries in Karpenter.
-const REPLACED: [&str; 6] = [
-    UNSCHEDULABLE,
+const REPLACED: [&str; 8] = [
+    OF_WAITING[0],
+    OF_WAITING[1],
+    OF_WAITING[2],
     "karpenter_nodes_allocatable",
     "karpenter_nodes_total_pod_requests",
     "karpenter_pods_state",
     SUMMARIES[0],
     SUMMARIES[1],
 ];
-/// The provisioner tells it where pods wait, and not once they are gone.
-const UNSCHEDULABLE: &str = "karpenter_scheduler_unschedulable_pods_count";
+/// Numbers of pods that the provisioner tells of where pods wait, and not once they are gone.
+const OF_WAITING: [&str; 3] = [
+    "karpenter_scheduler_unschedulable_pods_count",
+    "karpenter_scheduler_ignored_pods_count",
+    "karpenter_scheduler_pending_pods_by_effective_zone_count",
+];
 const SUMMARIES: [&str; 2] = [
     "karpenter_nodes_termination_duration_seconds",
     "karpenter_pods_startup_duration_seconds",
@@ -50,23 +58,25 @@ impl ClusterMetrics {
     pub(crate) fn replaces(self) -> &'static [&'static str] {
         match self.per_object {
             true => &REPLACED,
-            false => &[UNSCHEDULABLE],
+            false => &OF_WAITING,
         }
     }
 
-    /// Adds all series in the OpenMetrics text format.
-    pub(crate) fn write(self, relay: &Relay, told: &Told, text: &mut String) {
+    /// Adds all series in the OpenMetrics text format, `since` the relay's start.
+    pub(crate) fn write(self, relay: &Relay, told: &Told, since: Duration, text: &mut String) {
         let now = (self.clock)();
         let state = relay.state();
         let mut page = Exposition::new(text);
-        page.gauge(UNSCHEDULABLE, help(UNSCHEDULABLE));
         let waiting = number(state.waiting());
-        for series in told.gauges(UNSCHEDULABLE) {
-            let labels = series.labels.iter();
-            let labels: Vec<_> = labels
-                .map(|(label, value)| (label.as_str(), value.as_str()))
-                .collect();
-            page.sample(&labels, series.value.min(waiting));
+        for name in OF_WAITING {
+            page.gauge(name, help(name));
+            for series in told.gauges(name) {
+                let labels = series.labels.iter();
+                let labels: Vec<_> = labels
+                    .map(|(label, value)| (label.as_str(), value.as_str()))
+                    .collect();
+                page.sample(&labels, series.value.min(waiting));
+            }
         }
         nodes::write(state, self.per_object, now, &mut page);
         pods::write(state, self.per_object, now, &mut page);
@@ -95,6 +105,12 @@ impl ClusterMetrics {
         );
         let is_synced = relay.watches().all_current();
         page.sample(&[], number(usize::from(is_synced)));
+        page.gauge(
+            "karpenter_cluster_state_unsynced_time_seconds",
+            "How long not every watch of the relay has been up to date",
+        );
+        let unsynced = relay.watches().unsynced_for(since);
+        page.sample(&[], unsynced.as_secs_f64());
         page.gauge("karpenter_build_info", "The relay's version");
         let labels = [
             ("version", env!("CARGO_PKG_VERSION")),

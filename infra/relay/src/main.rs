@@ -75,7 +75,8 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
         clock: now,
         per_object: config.per_object,
     });
-    let mut relay = Relay::new(config.cluster.clone(), config.window, seed);
+    let relay = Relay::new(config.cluster.clone(), config.window, seed);
+    let mut relay = relay.timing_terminations(now);
     if config.per_object {
         relay = relay.telling_of_each_pod();
     }

@@ -1,5 +1,5 @@
-//! Durations and transitions that the relay measures itself, because only a watch sees them: pods on their way to a node, and conditions
-//! that change.
+//! Durations and transitions that the relay measures itself, because only a watch sees them: pods on their way to a node, conditions
+//! that change, and objects on their way out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,6 +45,20 @@ impl Measured {
             }
             (Some(Facts::Other(old)), Facts::Other(new)) => self.of_conditions(kind, old, new),
             (_, Facts::Node(_) | Facts::Other(_)) => {}
+        }
+    }
+
+    /// Takes in that an object is gone, which it was last seen as. One that went unseen, between two lists, is not timed.
+    pub fn finish(&mut self, kind: Kind, last: &Facts, now: Timestamp) {
+        let deleted_at = match last {
+            Facts::Node(node) => node.object.deleted_at,
+            Facts::Other(object) => object.deleted_at,
+            Facts::Pod(_) => None,
+        };
+        if let Some(seconds) = seconds(deleted_at, Some(now)) {
+            let name = format!("operator_{}_termination_duration_seconds", kind.singular());
+            let new = Durations::new(&name, BTreeMap::new(), &TERMINATIONS);
+            self.status.observe(new, seconds);
         }
     }
 
@@ -127,6 +141,11 @@ fn seconds(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<f64> {
 const LATENCIES: [f64; 18] = [
     1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 75.0, 90.0, 120.0, 180.0, 300.0,
     600.0, 1_200.0, 3_600.0,
+];
+
+/// Seconds, as those of `karpenter_nodeclaims_termination_duration_seconds`.
+const TERMINATIONS: [f64; 12] = [
+    1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0, 2_048.0,
 ];
 
 /// Seconds, as Karpenter's: half a second, doubled each time.

@@ -196,7 +196,7 @@ impl Metrics {
         self.told().register(measured, replaced, &mut of_functions);
         encode_registry(&mut text, &of_functions)?;
         if let Some(cluster) = self.cluster {
-            cluster.write(relay, &self.told(), &mut text);
+            cluster.write(relay, &self.told(), now, &mut text);
         }
         encode_eof(&mut text)?;
         Ok(text)

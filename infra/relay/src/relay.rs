@@ -85,6 +85,14 @@ impl Relay {
         }
     }
 
+    /// The relay timing how long objects take from their deletion until they are gone.
+    pub fn timing_terminations(self, clock: fn() -> Timestamp) -> Self {
+        Self {
+            state: self.state.timing_terminations(clock),
+            ..self
+        }
+    }
+
     /// The relay with series for each pod on `/metrics`.
     pub fn telling_of_each_pod(self) -> Self {
         Self {
@@ -102,7 +110,7 @@ impl Relay {
             // Nothing was answered yet.
             Event::ListBegun => return self.state.begin_list(kind),
             Event::Missing => return self.watches.missing(kind, now),
-            Event::Failed(cause) => return self.watches.failing(kind, cause),
+            Event::Failed(cause) => return self.watches.failing(kind, cause, now),
             Event::Page(sightings) => sightings
                 .into_iter()
                 .flat_map(|sighting| self.state.see(kind, sighting))

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use model::status::Status;
 
 use crate::change::{Change, Place, Situation, What};
@@ -32,6 +33,8 @@ pub struct State {
     draining: usize,
     measured: Measured,
     keeps_details: bool,
+    /// The time at which objects are gone, where that is measured.
+    clock: Option<fn() -> Timestamp>,
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +56,14 @@ impl State {
     pub fn keeping_details(self) -> Self {
         Self {
             keeps_details: true,
+            ..self
+        }
+    }
+
+    /// Measures how long objects take from their deletion until they are gone.
+    pub fn timing_terminations(self, clock: fn() -> Timestamp) -> Self {
+        Self {
+            clock: Some(clock),
             ..self
         }
     }
@@ -89,6 +100,9 @@ impl State {
 
     /// An object was deleted.
     pub fn lose(&mut self, kind: Kind, sighting: &Sighting) -> Vec<Change> {
+        if let (Some(clock), Some(facts)) = (self.clock, &sighting.facts) {
+            self.measured.finish(kind, facts, clock());
+        }
         self.replace(
             kind,
             sighting.key,

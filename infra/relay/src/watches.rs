@@ -23,7 +23,11 @@ pub enum Watching {
 
 /// All watches. Times are since the relay started.
 #[derive(Debug, Default)]
-pub struct Watches(BTreeMap<Kind, Watch>);
+pub struct Watches {
+    watches: BTreeMap<Kind, Watch>,
+    /// When a watch last stopped being current although all were: the relay's start where they never were.
+    unsynced_since: Duration,
+}
 
 #[derive(Debug, Default)]
 struct Watch {
@@ -36,7 +40,7 @@ struct Watch {
 impl Watches {
     /// An event or bookmark came.
     pub fn sign(&mut self, kind: Kind, now: Duration) {
-        let watch = self.0.entry(kind).or_default();
+        let watch = self.watches.entry(kind).or_default();
         watch.sign = Some(now);
         if watch.listed {
             watch.watching = Watching::Current;
@@ -45,22 +49,29 @@ impl Watches {
 
     /// A list came to its end: the watch is current with its next sign.
     pub fn listed(&mut self, kind: Kind) {
-        self.0.entry(kind).or_default().listed = true;
+        self.watches.entry(kind).or_default().listed = true;
     }
 
     /// The API server answered that there is no such kind: nothing of it can change unseen.
     pub fn missing(&mut self, kind: Kind, now: Duration) {
-        let watch = self.0.entry(kind).or_default();
-        watch.sign = Some(now);
-        watch.watching = Watching::Missing;
+        self.watches.entry(kind).or_default().sign = Some(now);
+        self.stop(kind, Watching::Missing, now);
     }
 
-    pub fn failing(&mut self, kind: Kind, cause: String) {
-        self.0.entry(kind).or_default().watching = Watching::Failing(cause);
+    pub fn failing(&mut self, kind: Kind, cause: String, now: Duration) {
+        self.stop(kind, Watching::Failing(cause), now);
+    }
+
+    fn stop(&mut self, kind: Kind, watching: Watching, now: Duration) {
+        let was_current = self.all_current();
+        self.watches.entry(kind).or_default().watching = watching;
+        if was_current && !self.all_current() {
+            self.unsynced_since = now;
+        }
     }
 
     pub fn get(&self, kind: Kind) -> Watching {
-        self.0
+        self.watches
             .get(&kind)
             .map(|watch| watch.watching.clone())
             .unwrap_or_default()
@@ -68,11 +79,19 @@ impl Watches {
 
     /// When the API server last said something about the kind.
     pub fn last_sign(&self, kind: Kind) -> Option<Duration> {
-        self.0.get(&kind).and_then(|watch| watch.sign)
+        self.watches.get(&kind).and_then(|watch| watch.sign)
     }
 
     pub fn all_current(&self) -> bool {
         needed().all(|kind| self.get(kind) == Watching::Current)
+    }
+
+    /// Time for which not all watches have been current; none while they are.
+    pub fn unsynced_for(&self, now: Duration) -> Duration {
+        match self.all_current() {
+            true => Duration::ZERO,
+            false => now.saturating_sub(self.unsynced_since),
+        }
     }
 
     /// Until when every watch counts as alive; `None` before each has been heard.
@@ -134,7 +153,7 @@ mod tests {
             watches.sign(kind, at(0));
         }
         watches.missing(Kind::CapacityBuffer, at(0));
-        watches.failing(Kind::NodeOverlay, "403".to_owned());
+        watches.failing(Kind::NodeOverlay, "403".to_owned(), at(0));
         assert!(watches.all_current());
         assert_eq!(watches.alive_until(), Some(ALIVE));
     }
@@ -146,9 +165,28 @@ mod tests {
         assert_eq!(watches.get(Kind::Pod), Watching::Starting);
         watches.listed(Kind::Pod);
         watches.sign(Kind::Pod, at(1));
-        watches.failing(Kind::Pod, "503".to_owned());
+        watches.failing(Kind::Pod, "503".to_owned(), at(1));
         assert_eq!(watches.get(Kind::Pod), Watching::Failing("503".to_owned()));
         watches.sign(Kind::Pod, at(2));
         assert_eq!(watches.get(Kind::Pod), Watching::Current);
+    }
+
+    #[test]
+    fn unsynced_from_the_first_watch_that_stops_until_the_last_is_current() {
+        let mut watches = Watches::default();
+        assert_eq!(watches.unsynced_for(at(5)), at(5), "since the start");
+        for kind in needed() {
+            watches.listed(kind);
+            watches.sign(kind, at(10));
+        }
+        assert_eq!(watches.unsynced_for(at(20)), Duration::ZERO);
+        watches.failing(Kind::CapacityBuffer, "403".to_owned(), at(20));
+        assert_eq!(watches.unsynced_for(at(30)), Duration::ZERO);
+        watches.failing(Kind::Pod, "503".to_owned(), at(30));
+        watches.failing(Kind::Node, "503".to_owned(), at(40));
+        watches.sign(Kind::Pod, at(50));
+        assert_eq!(watches.unsynced_for(at(60)), at(30));
+        watches.sign(Kind::Node, at(60));
+        assert_eq!(watches.unsynced_for(at(70)), Duration::ZERO);
     }
 }

@@ -26,8 +26,9 @@ impl Scrape {
             idle: Duration::from_secs(1),
             max: Duration::from_secs(10),
         };
-        let clock = || "2026-03-05T12:10:00Z".parse().unwrap();
+        let clock: fn() -> Timestamp = || "2026-03-05T12:10:00Z".parse().unwrap();
         let relay = Relay::new(ClusterName::from("demo"), window, 0);
+        let relay = relay.timing_terminations(clock);
         Self {
             relay: match per_object {
                 true => relay.telling_of_each_pod(),
@@ -301,19 +302,50 @@ fn a_condition_that_changes_is_counted_and_how_long_it_stood_is_timed() {
 }
 
 #[test]
+fn objects_are_timed_from_their_deletion_until_they_are_gone() {
+    let mut scrape = Scrape::new(false);
+    let mut deleted = node("a", "m5.xlarge");
+    scrape.see::<Node>(&deleted);
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-03-05T12:09:00Z");
+    scrape.lose::<Node>(&deleted);
+    let at_once = json!({"metadata": {"name": "b"}});
+    scrape.see::<NodeClaim>(&at_once);
+    scrape.lose::<NodeClaim>(&at_once);
+    let name = "operator_node_termination_duration_seconds";
+    assert_eq!(scrape.samples(&format!("{name}_sum")), [" 60.0"]);
+    assert_eq!(scrape.samples(&format!("{name}_count")), [" 1"]);
+    let other = "operator_nodeclaim_termination_duration_seconds_count";
+    assert!(scrape.samples(other).is_empty(), "nothing held it");
+}
+
+#[test]
+fn a_relay_that_has_not_listed_everything_says_for_how_long() {
+    let scrape = Scrape::new(false);
+    let after = Duration::from_secs(7);
+    let text = scrape.metrics.render(&scrape.relay, after).unwrap();
+    for line in [
+        "karpenter_cluster_state_synced 0.0",
+        "karpenter_cluster_state_unsynced_time_seconds 7.0",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
 fn pods_that_the_provisioner_gave_up_are_no_more_than_those_that_wait() {
-    let document = json!({"version": 1, "gauges": [{
-        "name": UNSCHEDULABLE, "labels": {"controller": "provisioner"}, "value": 2.0}]});
+    let gauges = OF_WAITING
+        .map(|name| json!({"name": name, "labels": {"controller": "provisioner"}, "value": 2.0}));
+    let document = json!({"version": 1, "gauges": gauges});
     let data = [("provisioner".to_owned(), document.to_string())].into();
     let mut scrape = Scrape::new(false);
     scrape.metrics.show(Told::read(&data));
-    let told = |scrape: &Scrape| scrape.samples(UNSCHEDULABLE);
-    assert_eq!(told(&scrape), [r#"{controller="provisioner"} 0.0"#]);
+    let told = |scrape: &Scrape| OF_WAITING.map(|name| scrape.samples(name).concat());
+    assert_eq!(told(&scrape), [r#"{controller="provisioner"} 0.0"#; 3]);
     let mut waits = pod("web-0", "ReplicaSet", None);
     waits["status"]["conditions"] =
         json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
     scrape.see::<WholePod>(&waits);
-    assert_eq!(told(&scrape), [r#"{controller="provisioner"} 1.0"#]);
+    assert_eq!(told(&scrape), [r#"{controller="provisioner"} 1.0"#; 3]);
 }
 
 #[test]

@@ -75,6 +75,26 @@ pub(crate) fn help(name: &str) -> &'static str {
         "karpenter_scheduler_unschedulable_pods_count" => {
             "Pods that no node would take, whatever was launched"
         }
+        "karpenter_scheduler_ignored_pods_count" => {
+            "Pods that ask for something that cannot be, so that no place is looked for"
+        }
+        "karpenter_scheduler_pending_pods_by_effective_zone_count" => {
+            "Pods that wait, by the zone that they can use: flexible for several, none where nothing satisfies all they ask for"
+        }
+        "karpenter_scheduler_scheduling_duration_seconds" => "How long it took to make a plan",
+        "karpenter_consolidation_score" => {
+            "Share of a NodePool's cost that a move saves for each share of its disruption"
+        }
+        "karpenter_consolidation_moves_total" => "Moves that policy Balanced judged",
+        "karpenter_interruption_deleted_messages_total" => {
+            "Announcements of AWS about nodes of this cluster that were dealt with"
+        }
+        "karpenter_interruption_message_queue_duration_seconds" => {
+            "Age of announcements of AWS when they were read"
+        }
+        "karpenter_interruption_instance_status_unhealthy_total" => {
+            "Instances that began to fail a check of EC2"
+        }
         "karpenter_cloudprovider_errors_total" => {
             "Instances that EC2 did not launch or end when asked to, by class of error"
         }
@@ -89,6 +109,9 @@ pub(crate) fn help(name: &str) -> &'static str {
         name if name.ends_with("_status_condition_transitions_total") => "Changes of conditions",
         name if name.ends_with("_status_condition_transition_seconds") => {
             "How long a condition had its status before it changed"
+        }
+        name if name.ends_with("_termination_duration_seconds") => {
+            "From an object's deletion until it is gone"
         }
         "karpenter_pods_state" => "Pods that are alike: a number, not a series for each",
         _ => "Told by a function of another version",
