@@ -43,6 +43,7 @@ pub use model::ledger::Method;
 
 pub(crate) use self::price::of_node as price_of_node;
 pub use self::{
+    balanced::Judged,
     budgets::PoolBudget,
     candidates::Blocked,
     command::Command,
@@ -87,6 +88,8 @@ pub struct Pass {
     pub cursor: Option<Cursor>,
     /// How many candidates are left to it, because this look has done its share.
     pub left: usize,
+    /// Moves of single nodes that policy Balanced rejected, and those of `commands` that it approved.
+    pub judged: Vec<Judged>,
 }
 
 /// What consolidates must still hold after this time: pods are bound in between that nobody saw coming.

@@ -33,7 +33,7 @@ mod test_world;
 
 pub use decision::{About, Decision, Note};
 pub use disrupt::{
-    Alternative, Blocked, Command, DeletionCost, Method, NodeDeletionCosts, Outlook,
+    Alternative, Blocked, Command, DeletionCost, Judged, Method, NodeDeletionCosts, Outlook,
     POD_DELETION_COST_GATE, Pass, PoolBudget, Reason, Rejection, VALIDATED_AFTER, deletion_costs,
     disrupt, disrupt_at_any_price, disrupt_within, eligible_nodes, foresight, outlook,
     pool_budgets, validate,
@@ -47,8 +47,9 @@ pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};
 pub use orchestration::{Advance, advance, forgotten_marks, spent};
 pub use pods::is_reschedulable;
 pub use provision::{
-    Exceeded, buffer_pods, conflicting_overlays, exceeded, is_provisionable, overlaid_types,
-    pool_spending, priced_previews, provision, provision_with, spending,
+    EffectiveZone, Exceeded, PendingPods, buffer_pods, conflicting_overlays, exceeded,
+    is_provisionable, overlaid_types, pending_pods, pool_spending, priced_previews, provision,
+    provision_with, spending,
 };
 pub use registration_health::RegistrationHealth;
 pub use repair::{Failures, failures};

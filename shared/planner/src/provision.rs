@@ -12,6 +12,7 @@ mod named_node;
 #[cfg(test)]
 mod overlay_tests;
 mod overlays;
+mod pending;
 mod previews;
 pub(crate) mod question;
 mod share;
@@ -37,6 +38,7 @@ pub use self::{
     intake::is_provisionable,
     overlays::conflicting_overlays,
     overlays::overlaid_types,
+    pending::{EffectiveZone, PendingPods, pending_pods},
     previews::priced_previews,
 };
 use self::{

@@ -17,6 +17,19 @@ use crate::{inventory::is_daemon, managed::is_ours};
 /// A share of the savings is worth a share of the disruption this many times as large.
 const DISRUPTION_PER_SAVINGS: i128 = 2;
 
+/// A move that policy Balanced judged for one of the NodePools that it takes nodes of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    pub node_pool: NodePoolName,
+    pub approved: bool,
+    /// Thousandths of the share of the NodePool's cost that is saved for each share of its disruption. Of a node that could not pass
+    /// even if nothing replaced it, the score for that.
+    pub score: u64,
+}
+
+/// Score of a move that saves something of nothing.
+const SCORE_MAX: u64 = 1_000_000;
+
 /// What all of a NodePool costs, and what disturbing all of it would.
 #[derive(Clone, Copy, Default)]
 struct Total {
@@ -68,6 +81,41 @@ impl Totals {
     pub(super) fn approve(&self, step: &Move<'_>) -> bool {
         let [before, after] = [step.before(), step.after()].map(|price| i128::from(price.0));
         self.approve_savings(&step.candidates, before, before - after)
+    }
+
+    /// Scores of a move that was approved or rejected, by NodePool with that policy.
+    pub(super) fn judged<'c, 'a: 'c>(
+        &self,
+        candidates: impl IntoIterator<Item = &'c Candidate<'a>>,
+        savings: NanosPerHour,
+        approved: bool,
+    ) -> Vec<Judged> {
+        let mut of_pools: BTreeMap<&NodePoolName, Total> = BTreeMap::new();
+        let mut before = 0;
+        for one in candidates {
+            before += i128::from(one.price.0);
+            if is_balanced(one) {
+                let own = of_pools.entry(&one.pool.name).or_default();
+                own.cost += i128::from(one.price.0);
+                own.disruption += i128::from(one.cost);
+            }
+        }
+        let scored = of_pools.into_iter().filter_map(|(name, own)| {
+            let total = self.0.get(name)?;
+            let saved = i128::from(savings.0.max(0)) * own.cost;
+            let least = own.disruption * total.cost * before;
+            let score = match least {
+                ..=0 if saved > 0 => i128::from(SCORE_MAX),
+                ..=0 => 0,
+                _ => 1_000 * saved * total.disruption / least,
+            };
+            Some(Judged {
+                node_pool: name.clone(),
+                approved,
+                score: u64::try_from(score).unwrap_or(0).min(SCORE_MAX),
+            })
+        });
+        scored.collect()
     }
 
     /// Whether removing a node could pass even if nothing replaced it.

@@ -191,6 +191,22 @@ impl<'s, 'a> Methods<'s, 'a> {
     }
 
     fn consolidation(&self, pass: &mut Pass) {
+        let Some((candidates, totals)) = self.consolidated(pass) else {
+            return;
+        };
+        for command in &pass.commands {
+            let is_one = |one: &&&Candidate<'a>| {
+                let mut names = command.nodes.iter();
+                names.any(|name| one.node.name.as_str() == name)
+            };
+            let own = candidates.iter().filter(is_one).copied();
+            pass.judged
+                .extend(totals.judged(own, command.savings, true));
+        }
+    }
+
+    /// Looks for a node that consolidation removes. Also returns the candidates and the totals that they were judged by.
+    fn consolidated<'c>(&'c self, pass: &mut Pass) -> Option<(Vec<&'c Candidate<'a>>, Totals)> {
         let mut candidates: Vec<&Candidate<'a>> = Vec::new();
         for one in self.graceful().all.iter() {
             match may_consolidate(one) {
@@ -204,7 +220,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         }
         if candidates.is_empty() {
             pass.cursor = None;
-            return;
+            return None;
         }
         let totals = Totals::new(self.now, &self.graceful().all);
         let begun = match self.now.stance.sight {
@@ -214,13 +230,12 @@ impl<'s, 'a> Methods<'s, 'a> {
         if let Some(command) = begun.command {
             pass.commands.push(command);
             pass.cursor = begun.plan;
-            return;
+            return Some((candidates, totals));
         }
         let mut found = self.multi(&candidates, &totals);
         pass.cursor = pass.cursor.take().filter(Cursor::goes_on);
         if found.is_none() {
-            let told = &mut pass.unconsolidatable;
-            let searched = single::search(self, &candidates, &totals, told);
+            let searched = single::search(self, &candidates, &totals, pass);
             (pass.cursor, pass.left) = (searched.cursor, searched.left);
             found = searched.found;
         }
@@ -239,6 +254,7 @@ impl<'s, 'a> Methods<'s, 'a> {
                 }
             }
         }
+        Some((candidates, totals))
     }
 
     fn multi(&self, candidates: &[&Candidate<'a>], totals: &Totals) -> Option<(Move<'a>, Method)> {

@@ -3,12 +3,12 @@
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use model::{
-    NodePoolName,
+    NanosPerHour, NodePoolName,
     ledger::{Considered, Cursor, Rank},
 };
 
 use super::{
-    Method, Reason,
+    Method, Pass, Reason,
     balanced::Totals,
     candidates::{Blocked, Candidate},
     consolidation::{self, Move, by_worth, place, sort_by_worth},
@@ -21,15 +21,20 @@ pub(super) fn search<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
-    told: &mut Vec<Blocked>,
+    pass: &mut Pass,
 ) -> Searched<(Move<'a>, Method)> {
     let scene = methods.now;
     let budgets = methods.budgets(scene, Reason::Underutilized);
+    let told = &mut pass.unconsolidatable;
     let mut tell = |candidate: &Candidate<'a>, message| {
         told.push(Blocked {
             node: candidate.node.name.to_string(),
             message,
         });
+    };
+    let judged = &mut pass.judged;
+    let mut reject = |candidate: &Candidate<'a>, savings| {
+        judged.extend(totals.judged([candidate], savings, false));
     };
     let mut considered = match &scene.snapshot.cursor {
         Some(Cursor::Single(considered)) => considered.clone(),
@@ -42,11 +47,18 @@ pub(super) fn search<'a>(
             return Searched::cut(Cursor::Single(considered), order.len() - at);
         }
         note(&mut considered, candidate);
-        if !budgets.allows(candidate) || !totals.could_approve(candidate) {
+        if !budgets.allows(candidate) {
+            continue;
+        }
+        if !totals.could_approve(candidate) {
+            reject(candidate, candidate.price);
             continue;
         }
         match consolidation::consider(scene, &[candidate]) {
-            Ok(step) if !totals.approve(&step) => {}
+            Ok(step) if !totals.approve(&step) => {
+                let savings = step.before().0.saturating_sub(step.after().0);
+                reject(candidate, NanosPerHour(savings));
+            }
             Ok(step) => match scene.worth.pays(scene, &step) {
                 Ok(()) => {
                     let found = methods.validated(step, Method::SingleNode);

@@ -85,7 +85,7 @@ pub fn is_provisionable(pod: &Pod) -> bool {
         && !is_static(pod)
 }
 
-struct Rules<'a> {
+pub(super) struct Rules<'a> {
     snapshot: &'a Snapshot,
     claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
     volumes: BTreeMap<&'a str, &'a Volume>,
@@ -94,7 +94,7 @@ struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    fn new(snapshot: &'a Snapshot) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let Storage {
             claims,
             volumes,
@@ -114,7 +114,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Why the pod cannot be planned for at all.
-    fn problem(&self, pod: &Pod) -> Option<String> {
+    pub(super) fn problem(&self, pod: &Pod) -> Option<String> {
         if let Some(problem) = pod.problems.first() {
             return Some(problem.clone());
         }

@@ -96,3 +96,21 @@ fn where_nothing_can_be_saved_nothing_is_disturbed() {
     assert_eq!(world(400).removes(), ["n"]);
     assert!(world(0).removes().is_empty());
 }
+
+#[test]
+fn moves_are_scored_whether_they_are_approved_or_not() {
+    let judged = |pods| disrupt(&world(pods).0).judged;
+    let of_default = |approved, score| Judged {
+        node_pool: "default".into(),
+        approved,
+        score,
+    };
+    // Three eighths of the cost for three quarters of the disruption, then for seven ninths.
+    assert_eq!(judged(5), [of_default(true, 500)]);
+    assert_eq!(judged(6), [of_default(false, 482)]);
+    let with_another_policy = world(6).with(|snapshot| {
+        let any = ConsolidationPolicy::WhenEmptyOrUnderutilized;
+        snapshot.node_pools[0].disruption.policy = any;
+    });
+    assert_eq!(disrupt(&with_another_policy.0).judged, []);
+}

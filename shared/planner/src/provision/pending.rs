@@ -1,0 +1,86 @@
+//! Number of pods that wait, by whether they can be planned for at all and by the zones that they can use.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{
+    Snapshot,
+    labels::ZONE,
+    pod::Pod,
+    requirement::{Requirement, Requirements},
+    selector::Operator,
+};
+use scheduling::Volumes;
+
+use super::intake::{Rules, is_provisionable};
+
+/// Pods that wait for a node to be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PendingPods {
+    /// Pods that ask for something that cannot be, so that no place is looked for.
+    pub ignored: usize,
+    /// All others.
+    pub by_zone: BTreeMap<EffectiveZone, usize>,
+}
+
+/// Zones that a pod's node selector, required affinity and volumes leave it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EffectiveZone {
+    Only(String),
+    /// Several zones, or all.
+    Flexible,
+    /// No zone satisfies all of them.
+    Conflicting,
+}
+
+/// The pods that wait now.
+pub fn pending_pods(snapshot: &Snapshot) -> PendingPods {
+    let rules = Rules::new(snapshot);
+    let volumes = Volumes::new(&snapshot.storage);
+    let mut pending = PendingPods::default();
+    for pod in snapshot.pods.iter().filter(|pod| is_provisionable(pod)) {
+        match rules.problem(pod) {
+            Some(_) => pending.ignored += 1,
+            None => *pending.by_zone.entry(zone_of(pod, &volumes)).or_default() += 1,
+        }
+    }
+    pending
+}
+
+fn zone_of<'a>(pod: &'a Pod, volumes: &Volumes<'a>) -> EffectiveZone {
+    let by_labels = Requirements::from_labels(&pod.node_selector);
+    // Any one of the terms must hold, and any one of the alternatives.
+    let terms = pod.node_affinity.required.iter();
+    let terms = or_none(terms.map(|term| Requirements::from_selector(&term.match_expressions)));
+    let alternatives = or_none(volumes.alternatives(pod).unwrap_or_default());
+    let mut zones = BTreeSet::new();
+    for term in &terms {
+        for alternative in &alternatives {
+            let asked = [&by_labels, term, alternative].map(|asked| asked.get(ZONE));
+            let asked = asked.into_iter().flatten().cloned();
+            let left = asked.reduce(|left, other| Requirement::intersection(&left, &other));
+            match left {
+                Some(left) if left.operator() == Operator::In => zones.extend(left.values),
+                Some(left) if left.operator() == Operator::DoesNotExist => {}
+                Some(_) | None => return EffectiveZone::Flexible,
+            }
+        }
+    }
+    let mut zones = zones.into_iter();
+    match (zones.next(), zones.next()) {
+        (None, _) => EffectiveZone::Conflicting,
+        (Some(zone), None) => EffectiveZone::Only(zone),
+        (Some(_), Some(_)) => EffectiveZone::Flexible,
+    }
+}
+
+/// The alternatives, or the one that asks for nothing.
+fn or_none(alternatives: impl IntoIterator<Item = Requirements>) -> Vec<Requirements> {
+    let alternatives: Vec<Requirements> = alternatives.into_iter().collect();
+    match alternatives.is_empty() {
+        true => vec![Requirements::default()],
+        false => alternatives,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+use model::{
+    pod::{NodeSelectorTerm, PodVolume},
+    selector::NodeSelectorRequirement,
+    volume::{Volume, VolumeClaim},
+};
+
+use super::*;
+use crate::test_world;
+
+fn asks(operator: Operator, zones: &[&str]) -> NodeSelectorTerm {
+    NodeSelectorTerm {
+        match_expressions: vec![NodeSelectorRequirement {
+            key: ZONE.to_owned(),
+            operator,
+            values: zones.iter().map(|zone| (*zone).to_owned()).collect(),
+            min_values: None,
+        }],
+        match_fields: Vec::new(),
+    }
+}
+
+fn pending(change: impl FnOnce(&mut Pod)) -> PendingPods {
+    let mut snapshot = test_world::snapshot();
+    // One claim, bound to a volume of zone b.
+    snapshot.storage.claims = vec![VolumeClaim {
+        namespace: "default".to_owned(),
+        name: "data".to_owned(),
+        volume: Some("pv".to_owned()),
+        bind_completed: true,
+        ..VolumeClaim::default()
+    }];
+    snapshot.storage.volumes = vec![Volume {
+        name: "pv".to_owned(),
+        node_affinity: vec![asks(Operator::In, &["b"])],
+        ..Volume::default()
+    }];
+    let mut pod = test_world::pod("web", "");
+    pod.node_name = None;
+    pod.unschedulable = true;
+    change(&mut pod);
+    snapshot.pods = vec![pod];
+    pending_pods(&snapshot)
+}
+
+fn zone(change: impl FnOnce(&mut Pod)) -> EffectiveZone {
+    let pending = pending(change);
+    assert_eq!(pending.ignored, 0);
+    let [(zone, 1)] = &pending.by_zone.into_iter().collect::<Vec<_>>()[..] else {
+        panic!("one pod waits");
+    };
+    zone.clone()
+}
+
+fn with_volume(pod: &mut Pod) {
+    pod.volumes = vec![PodVolume::Claim {
+        claim: "data".to_owned(),
+    }];
+}
+
+#[test]
+fn pod_has_the_zone_that_all_it_asks_for_leaves() {
+    let only = |zone: &str| EffectiveZone::Only(zone.to_owned());
+    assert_eq!(zone(|_| {}), EffectiveZone::Flexible);
+    let selects = |pod: &mut Pod| {
+        pod.node_selector.insert(ZONE.to_owned(), "a".to_owned());
+    };
+    assert_eq!(zone(selects), only("a"));
+    assert_eq!(zone(with_volume), only("b"));
+    let in_two = |pod: &mut Pod| pod.node_affinity.required = vec![asks(Operator::In, &["a", "b"])];
+    assert_eq!(zone(in_two), EffectiveZone::Flexible);
+    assert_eq!(
+        zone(|pod| {
+            in_two(pod);
+            with_volume(pod);
+        }),
+        only("b")
+    );
+    assert_eq!(
+        zone(|pod| {
+            selects(pod);
+            with_volume(pod);
+        }),
+        EffectiveZone::Conflicting
+    );
+}
+
+#[test]
+fn either_term_of_an_affinity_may_hold() {
+    let terms = |zones: [&'static str; 2]| {
+        move |pod: &mut Pod| {
+            pod.node_affinity.required = zones.map(|zone| asks(Operator::In, &[zone])).to_vec();
+        }
+    };
+    assert_eq!(zone(terms(["a", "b"])), EffectiveZone::Flexible);
+    assert_eq!(zone(terms(["a", "a"])), EffectiveZone::Only("a".to_owned()));
+    let elsewhere =
+        |pod: &mut Pod| pod.node_affinity.required = vec![asks(Operator::NotIn, &["a"])];
+    assert_eq!(zone(elsewhere), EffectiveZone::Flexible);
+}
+
+#[test]
+fn pod_that_cannot_be_planned_for_is_ignored() {
+    let none = pending(|pod| {
+        pod.volumes = vec![PodVolume::Claim {
+            claim: "missing".to_owned(),
+        }];
+    });
+    assert_eq!((none.ignored, none.by_zone.len()), (1, 0));
+    let bound = pending(|pod| pod.node_name = Some("n".into()));
+    assert_eq!(bound, PendingPods::default());
+}
