@@ -24,6 +24,8 @@ pub enum Measured {
     Count(u64),
     /// One observation of a histogram.
     Took(SignedDuration),
+    /// One observation of a histogram without a unit, in thousandths.
+    Scored(u64),
     /// How much it is now, in dollars an hour.
     Costs(NanosPerHour),
 }

@@ -38,6 +38,7 @@ fn line(level: &str, (dimension, about): (&str, &str), at: Timestamp, metric: &M
     let (unit, value) = match metric.value {
         Measured::Count(count) => ("Count", json!(count)),
         Measured::Took(took) => ("Seconds", json!(took.as_secs_f64())),
+        Measured::Scored(thousandths) => ("None", json!(thousandths)),
         Measured::Costs(price) => ("None", json!(dollars(price))),
     };
     let mut line = Map::new();

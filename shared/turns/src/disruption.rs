@@ -172,7 +172,10 @@ async fn judge(
     proposal: &Command,
     report: &mut Report,
 ) -> Result<(), TurnError> {
+    let begun_at = turn.world.clock.now();
     let judged = planner::validate(&observed.snapshot, proposal);
+    let took = turn.world.clock.now().duration_since(begun_at);
+    report.metrics.push(metrics::of_planning(turn.lane, took));
     let (state, said) = match judged {
         Ok(command) => match orders::checked(observed, &command, report) {
             Some(plan) => {
@@ -233,8 +236,10 @@ async fn search(
         // A cluster in which nothing happens publishes nothing, because every series costs.
         if let Some(found) = pass.commands.first() {
             report.metrics.push(metrics::of_search(took, found));
+            report.metrics.push(metrics::of_planning(turn.lane, took));
         }
         if round == 0 {
+            report.metrics.extend(metrics::of_judged(&pass.judged));
             let held = pass.exhausted.iter();
             let held = held.map(|(pool, why)| {
                 let about = Subject::NodePool(pool.clone());

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use api::names::annotation;
 use jiff::SignedDuration;
-use model::{Action, ClusterName, NanosPerHour, Plan, plan::Launch};
+use model::{Action, ClusterName, Lane, NanosPerHour, Plan, plan::Launch};
 use ports::{
     ClusterError,
     metrics::{Measured, Metric},
@@ -19,15 +19,23 @@ pub(crate) use self::{
     cloud::{of_ending, of_launching},
     disruption::{
         moving, of_command, of_decision, of_deletion_cost, of_disruption, of_failed_validation,
-        of_forced_repair, of_rollback, of_search,
+        of_forced_repair, of_judged, of_rollback, of_search,
     },
     lifecycle::{of_finished_claim, of_finished_node, of_transitions},
     troubles::{INSUFFICIENT_CAPACITY, Troubles, publish_silent, publish_troubles},
 };
 use crate::World;
 
+/// Metrics that only a cluster's relay is told of: each would cost, and CloudWatch has those of Lambda and SQS instead.
+const RELAY_ONLY: [&str; 3] = [
+    "karpenter_consolidation_moves_total",
+    "karpenter_consolidation_score",
+    "karpenter_scheduler_scheduling_duration_seconds",
+];
+
 /// Hands over what a turn measured, series by series.
-pub(crate) fn publish(world: &World, cluster: &ClusterName, metrics: Vec<Metric>) {
+pub(crate) fn publish(world: &World, cluster: &ClusterName, mut metrics: Vec<Metric>) {
+    metrics.retain(|metric| !RELAY_ONLY.contains(&metric.name));
     if metrics.is_empty() {
         return;
     }
@@ -38,7 +46,7 @@ pub(crate) fn publish(world: &World, cluster: &ClusterName, metrics: Vec<Metric>
             Measured::Count(count) => {
                 *counts.entry((metric.name, metric.labels)).or_default() += count;
             }
-            Measured::Took(_) | Measured::Costs(_) => all.push(metric),
+            Measured::Took(_) | Measured::Scored(_) | Measured::Costs(_) => all.push(metric),
         }
     }
     let counted = counts.into_iter().map(|((name, labels), count)| Metric {
@@ -143,6 +151,15 @@ pub(crate) fn of_drained_pod(reason: &str) -> Metric {
     count(
         "karpenter_pods_drained_total",
         [("reason", reason.to_owned())],
+    )
+}
+
+/// A plan that a lane made, or judged again.
+pub(crate) fn of_planning(lane: Lane, took: SignedDuration) -> Metric {
+    timed(
+        "karpenter_scheduler_scheduling_duration_seconds",
+        [("controller", lane.as_str().to_owned())],
+        took,
     )
 }
 

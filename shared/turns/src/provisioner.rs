@@ -17,7 +17,7 @@ use crate::{
     lane::{Done, Turn},
     metrics,
     observe::{Observed, Pods, observe},
-    report::PodsFrom,
+    report::{PodsFrom, Waiting},
     shadow, spending,
 };
 
@@ -128,9 +128,14 @@ async fn round_of(
     report: &mut Report,
 ) -> Result<bool, TurnError> {
     let snapshot = &observed.snapshot;
+    let begun_at = turn.world.clock.now();
     let plan = planner::provision(snapshot, turn.world.share);
+    let took = turn.world.clock.now().duration_since(begun_at);
     let checked = plancheck::filter(snapshot, plan);
     describe(observed, &checked, report);
+    if report.waiting.is_some() {
+        report.metrics.push(metrics::of_planning(turn.lane, took));
+    }
     report.shadowed = shadow::launches(snapshot, turn.world.share);
     if !checked.refused.is_empty() {
         report.look_again(turn.now + AFTER_REFUSAL);
@@ -330,7 +335,10 @@ fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Repo
     }
     let plan = &checked.plan;
     if !(plan.unplaced.is_empty() && plan.nominations.is_empty() && plan.actions.is_empty()) {
-        report.unschedulable = Some(plan.unplaced.len());
+        report.waiting = Some(Waiting {
+            unplaced: plan.unplaced.len(),
+            pending: planner::pending_pods(&observed.snapshot),
+        });
     }
     report.unplaced = unplaced(&checked.plan).collect();
     report.expected = expected(&checked.plan).collect();

@@ -87,9 +87,9 @@ pub struct Report {
     pub stopped: Option<String>,
     /// When the lane looks again by itself.
     pub due: Option<Timestamp>,
-    /// Pods that a plan left without a place; `None` where no pod waited.
+    /// The pods that a plan was made for; `None` where no pod waited.
     #[serde(skip)]
-    pub(crate) unschedulable: Option<usize>,
+    pub(crate) waiting: Option<Waiting>,
     /// What was seen, where it is kept: `whittle replay` plans it again.
     #[serde(default)]
     pub snapshot: Option<String>,
@@ -102,6 +102,14 @@ pub struct Report {
     /// What was counted and timed; the record of a decision does without.
     #[serde(skip)]
     pub metrics: Vec<Metric>,
+}
+
+/// Pods that waited when a plan was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Those that the plan left without a place.
+    pub(crate) unplaced: usize,
+    pub(crate) pending: planner::PendingPods,
 }
 
 /// How a turn came to see what it saw.
@@ -184,7 +192,7 @@ impl Report {
             paused: Vec::new(),
             stopped: None,
             due: None,
-            unschedulable: None,
+            waiting: None,
             snapshot: None,
             objects: ObjectFailures::default(),
             troubles: Troubles::default(),

@@ -17,12 +17,12 @@ use crate::Report;
 /// Others write the same ConfigMap; they seldom do so at the same moment.
 const TRIES: usize = 3;
 
-/// Gauges of the cluster, from the one lane that always sees all nodes and pods, and of pods without a place, from the provisioner while
-/// pods wait.
+/// Gauges of the cluster, from the one lane that always sees all nodes and pods, and of pods that wait, from the provisioner while there
+/// are any.
 pub(crate) fn gauges(report: &Report, seen: Option<&Snapshot>) -> Option<Vec<Series>> {
     match report.lane {
         Lane::Disruption => seen.map(gauges::of),
-        Lane::Provisioner => report.unschedulable.map(gauges::of_unschedulable),
+        Lane::Provisioner => report.waiting.as_ref().map(gauges::of_waiting),
         Lane::Lifecycle | Lane::Terminator | Lane::Interruption | Lane::Housekeeper => None,
     }
 }
@@ -101,7 +101,7 @@ fn complaint(told: Result<bool, ClusterError>) -> Option<String> {
 
 /// What clusters come to is told as how things stand.
 fn is_told(metric: &Metric) -> bool {
-    matches!(metric.value, Measured::Count(_) | Measured::Took(_))
+    !matches!(metric.value, Measured::Costs(_))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no turn counts so many")]
@@ -113,6 +113,10 @@ fn add(metric: &Metric, status: &mut Status) {
         Measured::Took(took) => {
             let new = Durations::new(metric.name, labels.collect(), bounds::of(metric.name));
             status.observe(new, took.as_secs_f64());
+        }
+        Measured::Scored(thousandths) => {
+            let new = Durations::new(metric.name, labels.collect(), bounds::of(metric.name));
+            status.observe(new, thousandths as f64 / 1e3);
         }
         Measured::Costs(_) => {}
     }

@@ -72,7 +72,7 @@ fn page(rig: &Rig) -> Page {
             let series = format!("{}{{{}}}", metric.name, labels.join(","));
             *metrics.entry(series).or_default() += match metric.value {
                 Measured::Count(count) => count,
-                Measured::Took(_) | Measured::Costs(_) => 1,
+                Measured::Took(_) | Measured::Scored(_) | Measured::Costs(_) => 1,
             };
         }
     });

@@ -10,6 +10,7 @@ use model::{
     node_claim::NodeClaim,
     node_pool::ConsolidationPolicy,
 };
+use planner::Judged;
 use ports::metrics::{Measured, Metric};
 
 use super::{count, of, timed};
@@ -174,6 +175,27 @@ pub(crate) fn of_search(took: SignedDuration, found: &planner::Command) -> Metri
         ],
         took,
     )
+}
+
+/// Moves that policy Balanced approved or rejected.
+pub(crate) fn of_judged(judged: &[Judged]) -> Vec<Metric> {
+    let metrics = judged.iter().flat_map(|judged| {
+        let decision = match judged.approved {
+            true => "approved",
+            false => "rejected",
+        };
+        let labels = [
+            ("decision", decision.to_owned()),
+            ("nodepool", judged.node_pool.to_string()),
+            ("policy", "Balanced".to_owned()),
+        ];
+        let score = Metric {
+            value: Measured::Scored(judged.score),
+            ..count("karpenter_consolidation_score", labels.clone())
+        };
+        [count("karpenter_consolidation_moves_total", labels), score]
+    });
+    metrics.collect()
 }
 
 /// A pod whose deletion cost was to be written, and what came of it.

@@ -36,6 +36,7 @@ fn texts(metrics: &[Metric]) -> Vec<String> {
         let value = match metric.value {
             Measured::Count(count) => count.to_string(),
             Measured::Took(took) => format!("{took:#}"),
+            Measured::Scored(thousandths) => thousandths.to_string(),
             Measured::Costs(price) => price.to_string(),
         };
         format!("{} {:?} {value}", metric.name, metric.labels)
@@ -129,6 +130,34 @@ fn repair_by_force_is_counted_by_its_condition() {
     for metric in [disrupted, repaired] {
         assert_eq!(metric.labels["termination_mode"], "forceful");
     }
+}
+
+#[test]
+fn judged_moves_are_counted_and_scored_by_decision() {
+    let judged = |approved, score| planner::Judged {
+        node_pool: "general".into(),
+        approved,
+        score,
+    };
+    let metrics = of_judged(&[judged(true, 500), judged(false, 482)]);
+    let labels = |decision| {
+        format!(r#"{{"decision": "{decision}", "nodepool": "general", "policy": "Balanced"}}"#)
+    };
+    assert_eq!(
+        texts(&metrics),
+        [
+            format!(
+                "karpenter_consolidation_moves_total {} 1",
+                labels("approved")
+            ),
+            format!("karpenter_consolidation_score {} 500", labels("approved")),
+            format!(
+                "karpenter_consolidation_moves_total {} 1",
+                labels("rejected")
+            ),
+            format!("karpenter_consolidation_score {} 482", labels("rejected")),
+        ]
+    );
 }
 
 #[test]

@@ -1,11 +1,13 @@
 const HOUR: f64 = 3_600.0;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Seconds that boards made for Karpenter expect as bounds of a histogram (spec/lifecycle §32).
+/// Bounds, in seconds where the metric has that unit, that boards made for Karpenter expect of a histogram (spec/lifecycle §32).
 pub(super) fn of(name: &str) -> &'static [f64] {
     match name {
         "karpenter_nodes_lifetime_duration_seconds" => &LIFETIMES,
-        "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" => &DECISIONS,
+        "karpenter_voluntary_disruption_decision_evaluation_duration_seconds"
+        | "karpenter_scheduler_scheduling_duration_seconds" => &DECISIONS,
+        "karpenter_consolidation_score" => &SCORES,
         "karpenter_nodes_reboot_duration_seconds"
         | "karpenter_nodes_reboot_recovery_duration_seconds" => &REBOOTS,
         _ => &ENDINGS,
@@ -41,6 +43,9 @@ const LIFETIMES: [f64; 21] = [
     25.0 * DAY,
     30.0 * DAY,
 ];
+
+/// Shares of savings for each share of disruption; half of one is enough.
+const SCORES: [f64; 8] = [0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0];
 
 /// Finding something to disrupt takes milliseconds here, and seconds where a cluster is large.
 const DECISIONS: [f64; 12] = [

@@ -12,7 +12,9 @@ use model::{
     resources::{CPU, MEMORY, PODS},
     status::Series,
 };
-use planner::Inventory;
+use planner::{EffectiveZone, Inventory, PendingPods};
+
+use crate::report::Waiting;
 
 type Labels = BTreeMap<String, String>;
 
@@ -41,12 +43,27 @@ pub(super) fn of(snapshot: &Snapshot) -> Vec<Series> {
     gauges.0
 }
 
-/// Pods that the provisioner found no place for, whatever it might launch.
-pub(super) fn of_unschedulable(pods: usize) -> Vec<Series> {
+/// Pods that wait: those that the provisioner found no place for, whatever it might launch, those that it looked for none for, and where
+/// the others may go.
+pub(super) fn of_waiting(waiting: &Waiting) -> Vec<Series> {
     let mut gauges = Gauges::default();
     let labels = Labels::from([("controller".to_owned(), "provisioner".to_owned())]);
     let name = "karpenter_scheduler_unschedulable_pods_count";
-    gauges.push(name, labels, number(pods));
+    gauges.push(name, labels.clone(), number(waiting.unplaced));
+    let PendingPods { ignored, by_zone } = &waiting.pending;
+    let name = "karpenter_scheduler_ignored_pods_count";
+    gauges.push(name, Labels::new(), number(*ignored));
+    for (zone, pods) in by_zone {
+        let zone = match zone {
+            EffectiveZone::Only(zone) => zone.as_str(),
+            EffectiveZone::Flexible => "flexible",
+            EffectiveZone::Conflicting => "none",
+        };
+        let mut labels = labels.clone();
+        labels.insert("zone".to_owned(), zone.to_owned());
+        let name = "karpenter_scheduler_pending_pods_by_effective_zone_count";
+        gauges.push(name, labels, number(*pods));
+    }
     gauges.0
 }
 

@@ -13,7 +13,7 @@ fn counted(world: &World, name: &str) -> u64 {
     let metrics = world.metrics.iter().filter(|metric| metric.name == name);
     let counts = metrics.map(|metric| match metric.value {
         Measured::Count(count) => count,
-        Measured::Took(_) | Measured::Costs(_) => 0,
+        Measured::Took(_) | Measured::Scored(_) | Measured::Costs(_) => 0,
     });
     counts.sum()
 }

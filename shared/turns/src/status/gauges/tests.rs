@@ -275,3 +275,30 @@ fn budgets_are_told_by_reason() {
         ]
     );
 }
+
+#[test]
+fn waiting_pods_are_counted_by_what_keeps_them_waiting_and_by_their_zone() {
+    let by_zone = [
+        (EffectiveZone::Only("us-east-1a".to_owned()), 2),
+        (EffectiveZone::Flexible, 3),
+        (EffectiveZone::Conflicting, 1),
+    ];
+    let gauges = of_waiting(&Waiting {
+        unplaced: 4,
+        pending: PendingPods {
+            ignored: 1,
+            by_zone: by_zone.into(),
+        },
+    });
+    let of = |name: &str| of_metric(&gauges, &format!("karpenter_scheduler_{name}_count"));
+    assert_eq!(of("unschedulable_pods"), ["controller=provisioner 4"]);
+    assert_eq!(of("ignored_pods"), [" 1"]);
+    assert_eq!(
+        of("pending_pods_by_effective_zone"),
+        [
+            "controller=provisioner,zone=us-east-1a 2",
+            "controller=provisioner,zone=flexible 3",
+            "controller=provisioner,zone=none 1",
+        ]
+    );
+}
