@@ -271,7 +271,7 @@ impl Work<'_> {
                 })
             })
             .collect();
-        let measured = self.measure(found, &endings);
+        let measured = self.measure(found, &outcomes, &endings);
         // From here on the ledger obliges the terminator; the rest only makes it faster.
         let expected = |outcome: &InterruptionOutcome| {
             matches!(outcome, Ok(InterruptionReport::Expected { .. }))

@@ -2,6 +2,7 @@
 
 mod cloud;
 mod disruption;
+mod interruption;
 mod lifecycle;
 mod troubles;
 
@@ -21,15 +22,19 @@ pub(crate) use self::{
         moving, of_command, of_decision, of_deletion_cost, of_disruption, of_failed_validation,
         of_forced_repair, of_judged, of_rollback, of_search,
     },
+    interruption::of_interruption,
     lifecycle::{of_finished_claim, of_finished_node, of_transitions},
     troubles::{INSUFFICIENT_CAPACITY, Troubles, publish_silent, publish_troubles},
 };
 use crate::World;
 
 /// Metrics that only a cluster's relay is told of: each would cost, and CloudWatch has those of Lambda and SQS instead.
-const RELAY_ONLY: [&str; 3] = [
+const RELAY_ONLY: [&str; 6] = [
     "karpenter_consolidation_moves_total",
     "karpenter_consolidation_score",
+    "karpenter_interruption_deleted_messages_total",
+    "karpenter_interruption_instance_status_unhealthy_total",
+    "karpenter_interruption_message_queue_duration_seconds",
     "karpenter_scheduler_scheduling_duration_seconds",
 ];
 
@@ -160,14 +165,6 @@ pub(crate) fn of_planning(lane: Lane, took: SignedDuration) -> Metric {
         "karpenter_scheduler_scheduling_duration_seconds",
         [("controller", lane.as_str().to_owned())],
         took,
-    )
-}
-
-/// An announcement about an instance of this cluster.
-pub(crate) fn of_interruption(kind: &str) -> Metric {
-    count(
-        "karpenter_interruption_received_messages_total",
-        [("message_type", kind.to_owned())],
     )
 }
 

@@ -33,9 +33,16 @@ impl Work<'_> {
         journal::note(self.world, &report).await;
     }
 
-    pub(super) fn measure(&self, found: &[Found<'_>], endings: &[Ending<'_>]) -> Vec<Metric> {
-        let received = found.iter();
-        let received = received.map(|found| metrics::of_interruption(found.fact.kind.as_str()));
+    pub(super) fn measure(
+        &self,
+        found: &[Found<'_>],
+        outcomes: &[InterruptionOutcome],
+        endings: &[Ending<'_>],
+    ) -> Vec<Metric> {
+        let now = self.world.clock.now();
+        let received = found.iter().zip(outcomes).flat_map(|(found, outcome)| {
+            metrics::of_interruption(found.fact, outcome.as_ref().ok(), now)
+        });
         let ended = endings.iter().filter_map(|ending| {
             let claim = ending.claim.as_ref()?;
             let ends = claim.deleted_at.is_none() && ending.ends();

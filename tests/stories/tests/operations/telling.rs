@@ -32,6 +32,13 @@ fn shown(series: &[Series], name: &str) -> Vec<String> {
     own.collect()
 }
 
+/// How often something was timed.
+fn timed(rig: &Rig, lane: Lane, name: &str) -> u64 {
+    let durations = told(rig, lane).durations;
+    let of_name = durations.iter().filter(|one| one.name == name);
+    of_name.map(model::status::Durations::count).sum()
+}
+
 fn calls(rig: &Rig) -> BTreeMap<&'static str, usize> {
     let mut calls = BTreeMap::new();
     for call in rig.sim.with(|world| world.calls.clone()) {
@@ -194,6 +201,62 @@ async fn an_announcement_is_told_by_the_interruption_function() {
         shown(&counted, "karpenter_interruption_received_messages_total"),
         ["message_type=spot_interrupted 1"]
     );
+    let deleted = "karpenter_interruption_deleted_messages_total";
+    assert_eq!(shown(&counted, deleted), [" 1"]);
+    let age = "karpenter_interruption_message_queue_duration_seconds";
+    assert_eq!(timed(&rig, Lane::Interruption, age), 1);
+}
+
+#[tokio::test]
+async fn instance_that_fails_a_check_is_told_once_however_often_it_is_looked_up() {
+    let mut rig = in_service(1).await;
+    let victim = rig.sim.with(|world| {
+        let mut alive = world.account.alive();
+        alive.next().unwrap().id.clone()
+    });
+    let kind = InterruptionKind::SystemStatus;
+    for _ in 0..2 {
+        rig.announce(&victim, kind, None).await.unwrap();
+    }
+    let counted = told(&rig, Lane::Interruption).counters;
+    let name = "karpenter_interruption_instance_status_unhealthy_total";
+    assert_eq!(shown(&counted, name), ["category=SystemStatus 1"]);
+    let deleted = "karpenter_interruption_deleted_messages_total";
+    assert_eq!(shown(&counted, deleted), [""; 0], "no message told of it");
+}
+
+#[tokio::test]
+async fn plans_are_timed_while_pods_wait_and_on_the_relay_alone() {
+    let mut rig = in_service(1).await;
+    let name = "karpenter_scheduler_scheduling_duration_seconds";
+    let before = timed(&rig, Lane::Provisioner, name);
+    assert!(before > 0);
+    rig.pass(secs(1_200)).await;
+    assert_eq!(
+        timed(&rig, Lane::Provisioner, name),
+        before,
+        "nothing waits"
+    );
+    let published = rig.sim.with(|world| {
+        let mut metrics = world.metrics.iter();
+        metrics.any(|metric| metric.name == name)
+    });
+    assert!(!published, "CloudWatch has the function's own duration");
+}
+
+#[tokio::test]
+async fn pods_that_wait_are_told_by_the_zone_that_they_can_use() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(2);
+    assert!(rig.until(secs(300), all_bound).await.is_some());
+    let gauges = told(&rig, Lane::Provisioner).gauges;
+    let zones = "karpenter_scheduler_pending_pods_by_effective_zone_count";
+    assert_eq!(
+        shown(&gauges, zones),
+        ["controller=provisioner,zone=flexible 2"]
+    );
+    let ignored = "karpenter_scheduler_ignored_pods_count";
+    assert_eq!(shown(&gauges, ignored), [" 0"]);
 }
 
 #[tokio::test]
