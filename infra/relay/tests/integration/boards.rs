@@ -23,7 +23,7 @@ use crate::support::{tool, until};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// A Prometheus that scrapes one relay each second, until it is dropped.
-struct Prometheus {
+pub(crate) struct Prometheus {
     process: Child,
     client: kube::Client,
     _directory: TempDir,
@@ -37,7 +37,7 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    fn start(relay: &str) -> Self {
+    pub(crate) fn start(relay: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let config = directory.path().join("prometheus.yml");
         let scrapes = json!({
@@ -67,8 +67,8 @@ impl Prometheus {
         }
     }
 
-    /// Number of series that a query answers; an error is Prometheus' own.
-    async fn query(&self, query: &str) -> Result<usize, String> {
+    /// Values of the series that a query answers; an error is Prometheus' own.
+    pub(crate) async fn query(&self, query: &str) -> Result<Vec<f64>, String> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let request = Request::get(format!("/api/v1/query?query={encoded}"));
         let request = request.body(Vec::new()).unwrap();
@@ -76,14 +76,16 @@ impl Prometheus {
         let answer = answer.map_err(|error| error.to_string())?;
         let answer: Value = serde_json::from_str(&answer).unwrap();
         let series = answer["data"]["result"].as_array();
-        Ok(series.ok_or_else(|| answer.to_string())?.len())
+        let series = series.ok_or_else(|| answer.to_string())?.iter();
+        let value = |series: &Value| series["value"][1].as_str().unwrap().parse().unwrap();
+        Ok(series.map(value).collect())
     }
 
     /// Waits until a query answers data.
-    async fn answers(&self, query: &str) {
+    pub(crate) async fn answers(&self, query: &str) {
         until(
             query,
-            async || matches!(self.query(query).await, Ok(series) if series > 0),
+            async || matches!(self.query(query).await, Ok(series) if !series.is_empty()),
         )
         .await;
     }
@@ -170,6 +172,10 @@ fn told() -> Told {
             "interruption_received_messages_total",
             "message_type=spot_interrupted",
         ),
+        (
+            "consolidation_moves_total",
+            "nodepool=default,decision=rejected,policy=Balanced",
+        ),
     ] {
         status.count(&format!("karpenter_{name}"), labels(with), 1.0);
     }
@@ -179,6 +185,8 @@ fn told() -> Told {
         "nodeclaims_instance_termination",
         "nodes_lifetime",
         "voluntary_disruption_decision_evaluation",
+        "scheduler_scheduling",
+        "interruption_message_queue",
     ] {
         let name = format!("karpenter_{name}_duration_seconds");
         let with = labels("nodepool=default");
@@ -186,6 +194,7 @@ fn told() -> Told {
     }
     let alike =
         "nodepool=default,capacity_type=spot,zone=us-east-1a,arch=amd64,instance_type=m5.xlarge";
+    let on_demand = alike.replace("spot", "on-demand");
     let of_pool = |resource: &str| format!("nodepool=default,resource_type={resource}");
     let of_nodes = |resource: &str| format!("{alike},resource_type={resource}");
     for (name, with) in [
@@ -206,12 +215,21 @@ fn told() -> Told {
             "scheduler_unschedulable_pods_count",
             "controller=provisioner".to_owned(),
         ),
+        ("scheduler_ignored_pods_count", String::new()),
+        (
+            "scheduler_pending_pods_by_effective_zone_count",
+            "controller=provisioner,zone=us-east-1a".to_owned(),
+        ),
         (
             "cluster_utilization_percent",
             "resource_type=cpu".to_owned(),
         ),
         ("nodes_allocatable", of_nodes("cpu")),
         ("nodes_allocatable", of_nodes("memory")),
+        (
+            "nodes_allocatable",
+            format!("{on_demand},resource_type=cpu"),
+        ),
         ("nodes_total_pod_requests", of_nodes("cpu")),
         ("nodes_total_pod_requests", of_nodes("memory")),
         (
@@ -229,10 +247,10 @@ fn told() -> Told {
     Told::read(&[("disruption".to_owned(), text)].into())
 }
 
-fn node() -> Value {
+fn node(name: &str, capacity_type: &str) -> Value {
     json!({
-        "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {
-            "karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64",
+        "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {
+            "karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": capacity_type, "kubernetes.io/arch": "amd64",
             "topology.kubernetes.io/zone": "us-east-1a", "node.kubernetes.io/instance-type": "m5.xlarge",
         }},
         "spec": {"providerID": "aws:///us-east-1a/i-1"},
@@ -265,10 +283,13 @@ fn claim(initialized: &str, at: &str) -> Value {
     })
 }
 
-/// A relay that has seen a pod and a NodeClaim on their way, and the address of its `/metrics`.
-async fn relay(per_object: bool) -> (ApiServer, Running, String) {
+/// A relay that has seen pods and a NodeClaim on their way, two spot nodes that are alike and one on demand, and the address of its
+/// `/metrics`.
+pub(crate) async fn relay(per_object: bool) -> (ApiServer, Running, String) {
     let server = ApiServer::start().await;
-    server.put(Kind::Node, node());
+    for (name, capacity_type) in [("a", "spot"), ("b", "spot"), ("c", "on-demand")] {
+        server.put(Kind::Node, node(name, capacity_type));
+    }
     for owner in ["ReplicaSet", "DaemonSet"] {
         server.put(Kind::Pod, pod(owner, None, "Pending"));
     }

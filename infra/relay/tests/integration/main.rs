@@ -9,6 +9,8 @@ mod api_server;
 mod boards;
 mod chart;
 mod cluster;
+mod documented;
+mod karpenter_boards;
 mod running;
 #[path = "../support/mod.rs"]
 mod support;
