@@ -10,6 +10,7 @@ use model::NanosPerHour;
 use model::{
     ClusterName,
     caps::{AccountSpending, Caps, Spending},
+    counted,
 };
 
 /// Without a cap, shows what they come to.
@@ -107,18 +108,19 @@ pub(crate) fn told(account: &AccountSpending) -> Vec<String> {
     );
     let nodes = caps.nodes.map_or_else(
         || "no cap on nodes".to_owned(),
-        |nodes| format!("at most {nodes} nodes"),
+        |nodes| format!("at most {}", counted(nodes, "node")),
     );
     let mut lines = vec![
         format!("The account has {price} and {nodes}."),
         format!(
-            "It comes to ${} an hour and {} nodes:",
-            total.price, total.nodes
+            "It comes to ${} an hour and {}:",
+            total.price,
+            counted(total.nodes, "node")
         ),
     ];
     let clusters = account.clusters.iter();
     lines.extend(clusters.map(|(name, Spending { price, nodes })| {
-        format!("  {name}  ${price} an hour  {nodes} nodes")
+        format!("  {name}  ${price} an hour  {}", counted(*nodes, "node"))
     }));
     if caps.exceeded(total).is_some() {
         lines.push(
@@ -200,8 +202,8 @@ mod tests {
             told(&account),
             [
                 "The account has no cap on dollars and no cap on nodes.",
-                "It comes to $0.0960 an hour and 1 nodes:",
-                "  prod  $0.0960 an hour  1 nodes",
+                "It comes to $0.0960 an hour and 1 node:",
+                "  prod  $0.0960 an hour  1 node",
             ]
         );
         account.caps.price = Some(NanosPerHour(10_000_000));

@@ -22,6 +22,7 @@ use api::{
 use aws_rules::instance_types::Sharing;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
+pub(crate) use model::counted;
 use model::{InstanceType, Plan, PodKey, Snapshot, pod::TopologySpread};
 
 use crate::{admission, catalogs, classes, cluster, convert::document, decision, live, workloads};
@@ -311,10 +312,6 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Manifests> {
         manifests.read(&name, &text);
     }
     Ok(manifests)
-}
-
-pub(crate) fn counted(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ fn risks(
     {
         risks.push((
             false,
-            format!("A launch has {is} instance types to choose from, where the least was {was}: less capacity is at hand, and spot is taken back more often."),
+            format!("A launch has {} to choose from, where the least was {was}: less capacity is at hand, and spot is taken back more often.", counted(is, "instance type")),
         ));
     }
     if let (Some(was), Some(is)) = (before.fewest_zones, after.fewest_zones)
@@ -147,7 +147,10 @@ fn risks(
     {
         risks.push((
             false,
-            format!("All nodes are in {is} zones at a time, where {was} was the least."),
+            format!(
+                "All nodes are in {} at a time, where {was} was the least.",
+                counted(is, "zone")
+            ),
         ));
     }
     risks

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{catalog::NanosPerHour, ids::ClusterName, node_pool::NodePool};
+use crate::{catalog::NanosPerHour, ids::ClusterName, node_pool::NodePool, wording::counted};
 
 /// Most that nodes may cost and number. Nodes on their way out do not count, so that what replaces them never waits for a cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,10 @@ impl Caps {
     pub fn exceeded(&self, spending: Spending) -> Option<String> {
         let Spending { price, nodes } = spending;
         if let Some(most) = self.nodes.filter(|most| nodes > *most) {
-            return Some(format!("capped at {most} nodes and has {nodes}"));
+            return Some(format!(
+                "capped at {} and has {nodes}",
+                counted(most, "node")
+            ));
         }
         let most = self.price.filter(|most| price > *most)?;
         Some(format!("capped at ${most} an hour and costs ${price}"))

@@ -40,6 +40,7 @@ pub mod view;
 pub mod volume;
 pub mod wake;
 mod warning;
+mod wording;
 
 pub use addresses::FreeAddresses;
 pub use catalog::{CapacityType, InstanceType, NanosPerHour, Offering};
@@ -59,3 +60,4 @@ pub use snapshot::Snapshot;
 pub use surcharge::Surcharge;
 pub use wake::{Lane, Wake};
 pub use warning::Warning;
+pub use wording::{counted, of_number};

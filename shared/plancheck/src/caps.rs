@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Action, NanosPerHour, Plan, caps::Caps, labels, ledger::Notice};
+use model::{Action, NanosPerHour, Plan, caps::Caps, counted, labels, ledger::Notice};
 
 use crate::{Findings, Subject, world::World};
 
@@ -71,7 +71,7 @@ impl Total {
 fn passes(caps: Caps, after: Total) -> Option<String> {
     let Total(price, nodes) = after;
     if let Some(most) = caps.nodes.filter(|most| nodes > *most) {
-        return Some(format!("{most} nodes"));
+        return Some(counted(most, "node"));
     }
     let most = caps.price.filter(|most| price > most.0)?;
     Some(format!("${most} an hour with ${}", NanosPerHour(price)))

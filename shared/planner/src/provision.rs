@@ -23,7 +23,7 @@ use std::{
 };
 
 use model::{
-    NodePoolName, Plan, PodKey, Snapshot,
+    NodePoolName, Plan, PodKey, Snapshot, counted,
     ledger::PauseLevel,
     node_pool::NodePool,
     plan::{Nomination, PodRef, Refusal, Unplaced},
@@ -240,7 +240,7 @@ fn no_pool(snapshot: &Snapshot) -> String {
     let pools = snapshot.node_pools.iter();
     let fixed = pools.filter_map(|pool| Some((&pool.name, pool.replicas?)));
     let fixed: Vec<String> = fixed
-        .map(|(name, replicas)| format!("{name}: static, keeps {replicas} nodes"))
+        .map(|(name, replicas)| format!("{name}: static, keeps {}", counted(replicas, "node")))
         .collect();
     match fixed.is_empty() {
         true => "there is no NodePool that launches nodes for pods".to_owned(),

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use futures::{StreamExt, future::join, stream};
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, Lane, ids::TurnId, ledger::Meta};
+use model::{ClusterName, Lane, counted, ids::TurnId, ledger::Meta, of_number};
 use ports::{LedgerError, ledger::Glance};
 use serde::Serialize;
 
@@ -212,8 +212,9 @@ async fn visit_restless(
         let why = cut_off.map_or_else(String::new, |late| format!(" ({late})"));
         let left: Vec<String> = left.iter().map(ToString::to_string).collect();
         report.problems.push(format!(
-            "{} clusters are left to the next sweep, which begins with others{why}: {}",
-            left.len(),
+            "{} {} left to the next sweep, which begins with others{why}: {}",
+            counted(left.len(), "cluster"),
+            of_number(&left.len(), "is", "are"),
             left.join(", ")
         ));
     }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use model::NanosPerHour;
+use model::{NanosPerHour, counted};
 
 use crate::demo::picture::{NodeLine, Picture, Stage, is_running};
 
@@ -126,8 +126,9 @@ fn totals(picture: &Picture, nodes: usize) -> String {
         String::new()
     };
     format!(
-        "  {nodes} nodes{more}   {running} of {} pods Running   ${}/h   ${} so far",
-        picture.pods.len(),
+        "  {}{more}   {running} of {} Running   ${}/h   ${} so far",
+        counted(nodes, "node"),
+        counted(picture.pods.len(), "pod"),
         picture.hourly,
         NanosPerHour(picture.spent_nanos)
     )

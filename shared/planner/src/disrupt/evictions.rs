@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use model::{NodePoolName, Snapshot, caps::Caps};
+use model::{NodePoolName, Snapshot, caps::Caps, counted, of_number};
 
 use super::candidates::Candidate;
 use crate::pods::is_reschedulable;
@@ -120,13 +120,15 @@ impl Allowance {
         if pods > most {
             let node = &candidate.node.name;
             let told = format!(
-                "{capped}, and node {node} has {pods} pods to evict: it waits until the cap is raised"
+                "{capped}, and node {node} has {} to evict: it waits until the cap is raised",
+                counted(pods, "pod")
             );
             return Some((told, None));
         }
         let until = opens.map_or_else(String::new, |opens| format!(" until {opens:.0}"));
         let told = format!(
-            "{capped}, and {made} were decided within the last one: what takes more than {} waits{until}",
+            "{capped}, and {made} {} decided within the last one: what takes more than {} waits{until}",
+            of_number(&made, "was", "were"),
             left.rest()
         );
         Some((told, opens))

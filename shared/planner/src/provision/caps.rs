@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use model::{
     Action, NanosPerHour, NodeClaimName, NodePoolName, Plan, Snapshot,
     caps::{Caps, Spending},
+    counted,
     labels::INSTANCE_TYPE,
     node_claim::NodeClaim,
     plan::{Expected, Launch, Refusal, Unplaced},
@@ -235,7 +236,8 @@ fn over(whose: &str, caps: Caps, sum: Spending, price: NanosPerHour) -> Option<S
     } = sum;
     if let Some(most) = caps.nodes.filter(|most| nodes >= *most) {
         return Some(format!(
-            "{whose} is capped at {most} nodes and has {nodes}: nothing is removed for that, and nothing new is launched"
+            "{whose} is capped at {} and has {nodes}: nothing is removed for that, and nothing new is launched",
+            counted(most, "node")
         ));
     }
     let most = caps

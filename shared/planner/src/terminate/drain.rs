@@ -2,7 +2,7 @@
 
 use api::conditions::{ConditionSet, types::DRAINED};
 use jiff::{SignedDuration, Timestamp};
-use model::{Action, Snapshot, node::Node, node_claim::NodeClaim, pod::Pod};
+use model::{Action, Snapshot, counted, node::Node, node_claim::NodeClaim, of_number, pod::Pod};
 
 use crate::{
     decision::{Decision, Note},
@@ -95,8 +95,9 @@ impl<'a> Drain<'a> {
                 node,
                 "FailedDraining",
                 format!(
-                    "Failed to drain node, {} pods are waiting to be evicted",
-                    self.waiting
+                    "Failed to drain node, {} {} waiting to be evicted",
+                    counted(self.waiting, "pod"),
+                    of_number(&self.waiting, "is", "are")
                 ),
             ));
         }

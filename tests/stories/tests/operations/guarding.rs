@@ -62,7 +62,7 @@ fn of_one_node(world: &mut World) -> bool {
 
 #[tokio::test]
 async fn nothing_is_launched_past_a_cap_and_pods_are_told() {
-    let node_cap = "the cluster is capped at 1 nodes and has 1: nothing is removed for that";
+    let node_cap = "the cluster is capped at 1 node and has 1: nothing is removed for that";
     let price_cap = "is capped at $0.1000 an hour and costs $0.0960";
     for (cap, message) in [
         (

@@ -220,10 +220,7 @@ fn a_cap_below_what_there_is_is_told() {
     let of_cluster = told(|w| w.caps.nodes = Some(1));
     assert_eq!(
         of_cluster,
-        [(
-            None,
-            "the cluster is capped at 1 nodes and has 2".to_owned()
-        )]
+        [(None, "the cluster is capped at 1 node and has 2".to_owned())]
     );
     let of_pool = told(|w| {
         let annotations = &mut w.node_pools[1].annotations;

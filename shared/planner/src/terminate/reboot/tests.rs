@@ -108,7 +108,7 @@ fn node_is_closed_and_its_pods_are_asked_to_leave() {
         [
             "update node/n (taints karpenter.sh/rebooting:NoSchedule)",
             "evict pod default/web",
-            "FailedDraining: Failed to drain node, 1 pods are waiting to be evicted",
+            "FailedDraining: Failed to drain node, 1 pod is waiting to be evicted",
         ]
     );
     assert_eq!(due_in(&snapshot), Some(15));
@@ -117,7 +117,7 @@ fn node_is_closed_and_its_pods_are_asked_to_leave() {
 #[test]
 fn pod_that_may_not_be_disrupted_rides_along_once_the_bound_is_over() {
     let held = |ago| requested(Some("10m0s"), ago, vec![protected("held")]);
-    let waits = "FailedDraining: Failed to drain node, 1 pods are waiting to be evicted";
+    let waits = "FailedDraining: Failed to drain node, 1 pod is waiting to be evicted";
     assert_eq!(words(&held(599)), [waits]);
     assert_eq!(due_in(&held(599)), Some(1));
     assert_eq!(words(&held(600)), [NOTES_BOOT]);
