@@ -1,6 +1,6 @@
 //! Instance types and their offerings, as the scheduler sees them (spec/scheduling §2).
 
-use std::fmt;
+use std::{fmt, iter::Sum};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,12 @@ impl NanosPerHour {
 
     pub fn is_nothing(&self) -> bool {
         self.0 == 0
+    }
+}
+
+impl Sum for NanosPerHour {
+    fn sum<I: Iterator<Item = Self>>(prices: I) -> Self {
+        prices.fold(Self::default(), Self::plus)
     }
 }
 

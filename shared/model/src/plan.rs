@@ -147,6 +147,15 @@ pub struct ExpectedOffering {
     pub capacity: Resources,
 }
 
+impl ExpectedOffering {
+    /// The price, unless nothing on offer says what the node will cost.
+    pub fn known_price(&self) -> Option<NanosPerHour> {
+        let is_unnamed = self.instance_type.is_empty() && self.price.is_nothing();
+        let is_unpriced = self.price == NanosPerHour(i64::MAX);
+        (!is_unnamed && !is_unpriced).then_some(self.price)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PodRef {
     pub key: PodKey,

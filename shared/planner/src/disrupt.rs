@@ -41,7 +41,7 @@ use scheduling::Groundwork;
 
 pub use model::ledger::Method;
 
-pub(crate) use self::price::of_node as price_of_node;
+pub(crate) use self::price::{of_node as price_of_node, of_template as price_of_template};
 pub use self::{
     balanced::Judged,
     budgets::PoolBudget,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use api::duration::parse_go_duration;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Action, NodeClaimName, Snapshot, ledger::PauseLevel, node::Node, node_claim::NodeClaim,
-    node_pool::NodePool, resources::NODES,
+    Action, NodeClaimName, Snapshot, counted, ledger::PauseLevel, node::Node,
+    node_claim::NodeClaim, node_pool::NodePool, resources::NODES,
 };
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     provision::{
         caps,
         launch::{Names, of_template},
+        overlaid_types,
     },
 };
 
@@ -106,10 +107,15 @@ impl<'a> Fleet<'a> {
         if room < wanted {
             decision.look_again(soon(snapshot));
         }
+        let overlaid = overlaid_types(snapshot);
+        let types = overlaid
+            .get(&pool.name)
+            .or_else(|| snapshot.instance_types.get(&pool.name));
+        let types = types.map_or(&[][..], |types| types);
         for _ in 0..wanted.min(room) {
             decision.act(
-                Action::Launch(Box::new(of_template(pool, names))),
-                format!("one of the {} nodes of NodePool {}", self.text(), pool.name),
+                Action::Launch(Box::new(of_template(pool, types, names))),
+                self.place_text(),
             );
         }
     }
@@ -130,15 +136,23 @@ impl<'a> Fleet<'a> {
             decision.act(
                 Action::DeleteNodeClaim(target(claim)),
                 format!(
-                    "NodePool {} is to have {} nodes",
+                    "NodePool {} is to have {}",
                     self.pool.name,
-                    self.text()
+                    counted(self.replicas(), "node")
                 ),
             );
         }
     }
 
-    fn text(&self) -> i64 {
+    fn place_text(&self) -> String {
+        let name = &self.pool.name;
+        match self.replicas() {
+            1 => format!("the one node of NodePool {name}"),
+            many => format!("one of the {many} nodes of NodePool {name}"),
+        }
+    }
+
+    fn replicas(&self) -> i64 {
         self.pool.replicas.unwrap_or_default()
     }
 }

@@ -90,19 +90,24 @@ pub(super) fn of_reboot(kind: (Reason, Method), candidate: &Candidate<'_>) -> Co
     }
 }
 
-/// A node that goes although nothing replaces it yet.
+/// A node that goes although nothing replaces it yet; `after` is the price of the replacement to come.
 pub(super) fn of_terminate_first(
     kind: (Reason, Method),
     candidate: &Candidate<'_>,
     freed: Option<FreedInstance>,
     nominations: Vec<Nomination>,
+    after: Option<NanosPerHour>,
 ) -> Command {
     let candidates = std::slice::from_ref(candidate);
     let command = command(kind, candidates, Vec::new(), nominations);
     Command {
         terminate_first: true,
-        freed,
-        because: format!("{}, before its replacement", command.because),
+        savings: difference(price_of(candidates), after),
+        because: format!(
+            "{}, before its replacement of {}",
+            command.because,
+            price_text(after)
+        ),
         ..command
     }
 }
@@ -161,7 +166,9 @@ pub(super) fn of_static(
 ) -> Vec<Command> {
     let mut names = Names::new(scene.snapshot);
     let commands = candidates.iter().map(|candidate| {
-        let launch = launch::of_template(candidate.pool, &mut names);
+        let types = scene.ground.types.get(&candidate.pool.name);
+        let types = types.map_or(&[][..], |types| types);
+        let launch = launch::of_template(candidate.pool, types, &mut names);
         command(
             kind,
             std::slice::from_ref(candidate),
@@ -178,9 +185,11 @@ fn command(
     replacements: Vec<Launch>,
     nominations: Vec<Nomination>,
 ) -> Command {
-    let before: i64 = candidates.iter().map(|one| one.price.0).sum();
-    let after = replacements.iter().map(|one| one.cheapest.price.0);
-    let after: i64 = after.filter(|price| *price < i64::MAX).sum();
+    let before = price_of(candidates);
+    let after = replacements
+        .iter()
+        .map(|launch| launch.cheapest.known_price());
+    let after = after.sum::<Option<NanosPerHour>>();
     let mut evicts: BTreeMap<NodePoolName, u32> = BTreeMap::new();
     // Repair counts against no cap (docs/operations.md).
     let counted = candidates.iter().filter(|_| reason != Reason::Unhealthy);
@@ -195,26 +204,14 @@ fn command(
         .iter()
         .map(|one| one.node.name.to_string())
         .collect();
-    let savings = NanosPerHour(before.saturating_sub(after));
-    let price = if candidates.iter().all(|one| one.kind.is_some()) {
-        format!("${}/h", NanosPerHour(before))
-    } else {
-        "unknown price".to_owned()
-    };
-    let because = match replacements.as_slice() {
-        [] => format!(
-            "{}: {} of {}",
-            reason.as_str(),
-            nodes.join(", "),
-            price
-        ),
-        [..] => format!(
-            "{}: {} of {}, replaced by {} of ${}/h",
-            reason.as_str(),
-            nodes.join(", "),
-            price,
-            replacements.len(),
-            NanosPerHour(after)
+    let savings = difference(before, after);
+    let going = format!("{}: {}", reason.as_str(), nodes.join(", "));
+    let because = match replacements.len() {
+        0 => format!("{going} of {}", price_text(before)),
+        many => format!(
+            "{going} of {}, replaced by {many} of {}",
+            price_text(before),
+            price_text(after)
         ),
     };
     Command {
@@ -233,4 +230,24 @@ fn command(
         savings,
         because,
     }
+}
+
+/// Returns the price of all candidates together; `None` where the instance type of one is not in the catalog any more.
+fn price_of(candidates: &[Candidate<'_>]) -> Option<NanosPerHour> {
+    let prices = candidates.iter();
+    prices
+        .map(|candidate| candidate.kind.map(|_| candidate.price))
+        .sum()
+}
+
+/// Returns the savings per hour: none where either price is not known.
+fn difference(before: Option<NanosPerHour>, after: Option<NanosPerHour>) -> NanosPerHour {
+    let known = before.zip(after);
+    known.map_or(NanosPerHour(0), |(before, after)| {
+        NanosPerHour(before.0.saturating_sub(after.0))
+    })
+}
+
+fn price_text(price: Option<NanosPerHour>) -> String {
+    price.map_or_else(|| "unknown price".to_owned(), |price| format!("${price}/h"))
 }

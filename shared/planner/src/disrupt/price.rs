@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use model::{
-    CapacityType, InstanceType, NanosPerHour, Offering,
+    CapacityType, InstanceType, NanosPerHour, Offering, Snapshot,
     labels::{CAPACITY_TYPE, ZONE, ZONE_ID},
+    node_pool::NodePool,
     requirement::{Requirement, Requirements},
     selector::Operator,
     snapshot::Settings,
@@ -77,6 +78,28 @@ pub(super) fn cheapest(
         .filter(|(_, offering)| offering.available && is_open_to(offering, wanted, settings));
     open.map(|(at, offering)| (offering.price.plus(surcharge), at))
         .min()
+}
+
+/// The least that a node costs which the NodePool's template makes by itself. `None` where none of these types could be launched.
+pub(crate) fn of_template(
+    pool: &NodePool,
+    types: &[InstanceType],
+    snapshot: &Snapshot,
+) -> Option<NanosPerHour> {
+    let wanted = Requirements::from_selector(&pool.template.requirements);
+    let surcharge = snapshot.surcharge(pool).total();
+    let suits = |kind: &InstanceType| {
+        let mut own = kind.requirements.0.values();
+        own.all(|own| {
+            let wanted = wanted.get(&own.key);
+            wanted.is_none_or(|wanted| wanted.intersects(own))
+        })
+    };
+    let prices = types
+        .iter()
+        .filter(|kind| suits(kind))
+        .filter_map(|kind| cheapest(kind, &wanted, &snapshot.settings, surcharge));
+    prices.map(|(price, _)| price).min()
 }
 
 /// Whether a node with these requirements may be launched from the offering.

@@ -2,10 +2,7 @@
 //! `TerminateFirstDrift` and `TerminateFirstRepair` they are deleted first, and what they leave is filled again
 //! (docs/disruption.md).
 
-use model::{
-    CapacityType, InstanceType, labels::CAPACITY_TYPE, ledger::FreedInstance,
-    requirement::Requirements, snapshot::ReservedOfferingMode,
-};
+use model::{CapacityType, NanosPerHour, labels::CAPACITY_TYPE, snapshot::ReservedOfferingMode};
 
 use super::{
     Method, Reason,
@@ -62,12 +59,14 @@ pub(super) fn of_dynamic(
         return None;
     }
     let nominations = command::nominated(&credited, &simulation);
-    let freed = freed(scene, candidate);
+    let choices = simulation.new_nodes.iter();
+    let choices = choices.filter_map(|node| node.choices.first());
+    let after = choices.map(|choice| choice.price).sum();
     Some(command::of_terminate_first(
         kind,
         candidate,
-        freed,
         nominations,
+        Some(after),
     ))
 }
 
@@ -95,50 +94,25 @@ pub(super) fn of_static(
             "NodePool {name} is not ready to provision a replacement"
         ));
     }
-    if !can_be_filled(scene, candidate) {
+    let Some(price) = price_of_refill(scene, candidate) else {
         return Err("no launchable capacity to refill this node".to_owned());
-    }
-    let freed = freed(scene, candidate);
+    };
     Ok(command::of_terminate_first(
         kind,
         candidate,
-        freed,
         Vec::new(),
+        Some(price),
     ))
 }
 
-/// The instance that a candidate leaves to its reservation. Pods that are made anew elsewhere are known by their owners.
-fn freed(scene: &Scene<'_>, candidate: &Candidate<'_>) -> Option<FreedInstance> {
-    let reservation = reservation(scene, candidate)?.to_owned();
-    let pods = candidate.machine.pods.iter();
-    let moving = pods.filter(|pod| is_reschedulable(pod));
-    let owners = moving.filter_map(|pod| Some(pod.owner.as_ref()?.uid.clone()));
-    Some(FreedInstance {
-        reservation,
-        node_pool: candidate.pool.name.clone(),
-        owners: owners.collect(),
-    })
-}
-
-/// Whether some offering could be launched from the NodePool's template, the candidate's instance in its reservation included.
-fn can_be_filled(scene: &Scene<'_>, candidate: &Candidate<'_>) -> bool {
+/// The least that a node from the NodePool's template costs, with the candidate's instance in its reservation on offer. `None` where
+/// no offering could be launched.
+fn price_of_refill(scene: &Scene<'_>, candidate: &Candidate<'_>) -> Option<NanosPerHour> {
     let own = reservation(scene, candidate);
     let credited = own.map(|own| scene.ground.crediting(own));
     let ground = credited.as_ref().unwrap_or(scene.ground);
-    let pool = candidate.pool;
-    let wanted = Requirements::from_selector(&pool.template.requirements);
-    let settings = &scene.snapshot.settings;
-    let surcharge = scene.snapshot.surcharge(pool).total();
-    let launches = |kind: &InstanceType| {
-        let mut own = kind.requirements.0.values();
-        own.all(|own| {
-            wanted
-                .get(&own.key)
-                .is_none_or(|wanted| wanted.intersects(own))
-        }) && price::cheapest(kind, &wanted, settings, surcharge).is_some()
-    };
-    let types = ground.types.get(&pool.name);
-    types.is_some_and(|types| types.iter().any(launches))
+    let types = ground.types.get(&candidate.pool.name)?;
+    price::of_template(candidate.pool, types, scene.snapshot)
 }
 
 /// The reservation that a candidate runs in.

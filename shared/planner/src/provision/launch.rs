@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::annotation;
 use model::{
-    InstanceTypeName, NanosPerHour, NodeClaimName, Resources, Snapshot,
+    InstanceType, InstanceTypeName, NanosPerHour, NodeClaimName, Resources, Snapshot,
     labels::{self, HOSTNAME},
     node_claim::NodeClaimSpec,
     node_pool::NodePool,
@@ -17,6 +17,7 @@ use scheduling::{Input, NewNode, Pool};
 use super::{buffers, drivers::Drivers, overlays, question, reference};
 use crate::{
     digest::fnv,
+    disrupt::price_of_template,
     node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash},
 };
 
@@ -185,8 +186,13 @@ fn options(node: &NewNode, mould: &Pool<'_>) -> Vec<bool> {
     options
 }
 
-/// A node as the NodePool's template alone makes it: the provider chooses its type (spec/lifecycle §20.2, §23.1).
-pub(crate) fn of_template(pool: &NodePool, names: &mut Names<'_>) -> Launch {
+/// A node as the NodePool's template alone makes it: the provider chooses its type (spec/lifecycle §20.2, §23.1), so nothing but
+/// the least price is known of it.
+pub(crate) fn of_template(
+    pool: &NodePool,
+    types: &[InstanceType],
+    names: &mut Names<'_>,
+) -> Launch {
     let template = &pool.template;
     let mut labels = question::labels(pool);
     let wanted = Requirements::from_selector(&template.requirements);
@@ -216,7 +222,10 @@ pub(crate) fn of_template(pool: &NodePool, names: &mut Names<'_>) -> Launch {
         },
         pods: Vec::new(),
         instance_types: Vec::new(),
-        cheapest: unknown_offering(),
+        cheapest: ExpectedOffering {
+            price: price_of_template(pool, types, names.snapshot).unwrap_or_default(),
+            ..unknown_offering()
+        },
     }
 }
 

@@ -1,8 +1,12 @@
+use std::sync::Arc;
+
 use model::{
-    Resources,
+    CapacityType, InstanceType, NanosPerHour, Offering, Resources,
+    catalog::Overhead,
     ids::PlanId,
     ledger::{Command, CommandState, Intent, IntentState, Pause, PauseScope},
     pod::Pod,
+    requirement::Requirements,
 };
 
 use super::*;
@@ -256,4 +260,44 @@ fn a_life_is_measured_in_thousandths() {
     assert_eq!(left(Some("10h"), -2), 1_000);
     assert_eq!(left(Some("0s"), 4), 1_000);
     assert_eq!(left(None, 4), 1_000);
+}
+
+#[test]
+fn a_launch_costs_the_least_that_its_template_could() {
+    let mut snapshot = world(1, Vec::new());
+    let price = |snapshot: &Snapshot| {
+        let decision = static_capacity(snapshot);
+        let launch = decision.plan.actions[0].action.launch().cloned();
+        launch.unwrap().cheapest.known_price()
+    };
+    assert_eq!(price(&snapshot), None);
+    let offering = |price, available| Offering {
+        unpriced: false,
+        capacity_type: CapacityType::OnDemand,
+        zone: "a".to_owned(),
+        zone_id: String::new(),
+        price: NanosPerHour(price),
+        available,
+        reservation: None,
+        requirements: Requirements::default(),
+        capacity_override: None,
+        overhead_override: None,
+    };
+    let small = InstanceType {
+        ebs_attach_limit: None,
+        devices: Vec::new(),
+        name: "small".to_owned(),
+        requirements: Requirements::default(),
+        capacity: Resources::default(),
+        overhead: Overhead::default(),
+        offerings: vec![
+            offering(50_000_000, false),
+            offering(200_000_000, true),
+            offering(100_000_000, true),
+        ],
+    };
+    let pool = "default".into();
+    let types = Arc::new(vec![small]);
+    snapshot.instance_types.insert(pool, types);
+    assert_eq!(price(&snapshot), Some(NanosPerHour(100_000_000)));
 }

@@ -48,7 +48,11 @@ fn a_type_that_cannot_be_bought_any_more_has_no_price() {
     let names = replacement.instance_types.iter().map(|name| name.as_str());
     assert_eq!(names.collect::<Vec<_>>(), ["small", "medium"]);
     assert_eq!(replacement.cheapest.price, NanosPerHour(i64::MAX));
-    assert_eq!(command.savings, NanosPerHour(200_000_000));
+    assert_eq!(
+        command.because,
+        "Underutilized: n of $0.2000/h, replaced by 1 of unknown price"
+    );
+    assert_eq!(command.savings, NanosPerHour(0));
 }
 
 #[test]

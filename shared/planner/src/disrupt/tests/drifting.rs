@@ -111,6 +111,37 @@ fn static_nodes_are_replaced_one_by_one_within_budgets_and_limits() {
 }
 
 #[test]
+fn replacement_of_a_static_node_costs_what_its_template_does() {
+    let command = |change: fn(&mut Snapshot)| {
+        let world = World::new().node("n", "medium", &[]).with(|snapshot| {
+            snapshot.node_pools[0].replicas = Some(1);
+            drift(snapshot, "n-claim", 1);
+        });
+        disrupt(&world.with(change).0).commands.remove(0)
+    };
+    let smaller = command(|_| {});
+    assert_eq!(
+        smaller.because,
+        "Drifted: n of $0.2000/h, replaced by 1 of $0.1000/h"
+    );
+    assert_eq!(smaller.savings, NanosPerHour(100_000_000));
+    let alike = command(|snapshot| {
+        let wanted = &mut snapshot.node_pools[0].template.requirements;
+        wanted.push(one_of(INSTANCE_TYPE, &["medium"]));
+    });
+    assert_eq!(alike.savings, NanosPerHour(0));
+    let unknown = command(|snapshot| {
+        let wanted = &mut snapshot.node_pools[0].template.requirements;
+        wanted.push(one_of(INSTANCE_TYPE, &["unheard-of"]));
+    });
+    assert_eq!(
+        unknown.because,
+        "Drifted: n of $0.2000/h, replaced by 1 of unknown price"
+    );
+    assert_eq!(unknown.savings, NanosPerHour(0));
+}
+
+#[test]
 fn a_drifted_node_stays_while_a_budget_closes_and_that_is_told() {
     let world = World::new().node("n", "small", &[1_000]).with(|snapshot| {
         drift(snapshot, "n-claim", 1);

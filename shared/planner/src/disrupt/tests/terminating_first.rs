@@ -75,8 +75,12 @@ fn node_in_a_full_reservation_goes_first_where_its_gate_is_on() {
         going_first(&on_drift),
         [(Reason::Drifted, vec!["n".to_owned()])]
     );
-    let because = &disrupt(&on_drift.0).commands[0].because;
-    assert!(because.ends_with(", before its replacement"), "{because}");
+    let command = disrupt(&on_drift.0).commands.remove(0);
+    assert_eq!(
+        command.because,
+        "Drifted: n of $0.0000/h, before its replacement of $0.0000/h"
+    );
+    assert_eq!(command.savings, NanosPerHour(0));
     let on_repair = reserved().with(|snapshot| on(snapshot, "TerminateFirstRepair"));
     assert!(
         on_repair.removes().is_empty(),
@@ -179,6 +183,12 @@ fn static_nodes_at_the_limit_go_first_within_budgets_where_the_gate_is_on() {
     let gated = || at_limit().with(|snapshot| on(snapshot, "TerminateFirstDrift"));
     let node = |name: &str| (Reason::Drifted, vec![name.to_owned()]);
     assert_eq!(going_first(&gated()), [node("a"), node("b")]);
+    let command = disrupt(&gated().0).commands.remove(0);
+    assert_eq!(
+        command.because,
+        "Drifted: a of $0.1000/h, before its replacement of $0.1000/h"
+    );
+    assert_eq!(command.savings, NanosPerHour(0));
     let one = gated().with(|it| it.node_pools[0].disruption.budgets = vec![budget("1")]);
     assert_eq!(going_first(&one), [node("a")]);
     let roomy = gated().with(|it| it.node_pools[0].limits = Resources::from([("nodes", 3)]));

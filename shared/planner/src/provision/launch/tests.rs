@@ -15,9 +15,9 @@ fn labelled(requirements: Vec<NodeSelectorRequirement>) -> Vec<(String, String)>
     let snapshot = test_world::snapshot();
     let mut pool = test_world::pool("default", 0);
     let mut names = Names::new(&snapshot);
-    let plain = of_template(&pool, &mut names).labels;
+    let plain = of_template(&pool, &[], &mut names).labels;
     pool.template.requirements = requirements;
-    let labels = of_template(&pool, &mut names).labels.into_iter();
+    let labels = of_template(&pool, &[], &mut names).labels.into_iter();
     labels.filter(|(key, _)| !plain.contains_key(key)).collect()
 }
 
