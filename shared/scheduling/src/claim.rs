@@ -193,7 +193,7 @@ impl<'a> Claim<'a> {
         self.check_place(set, rows, core, obeyed, stage, world)
     }
 
-    fn keep_attaching(
+    pub(crate) fn keep_attaching(
         &self,
         core: &Core<'a>,
         catalog: Option<&Catalog<'a>>,
@@ -215,7 +215,7 @@ impl<'a> Claim<'a> {
         }
     }
 
-    fn keep_free_ports(
+    pub(crate) fn keep_free_ports(
         &self,
         core: &Core<'a>,
         daemons: &[crate::template::DaemonGroup],

@@ -15,7 +15,7 @@ use crate::{
     amounts,
     bits::Bits,
     claim::{Claim, Stage},
-    min_values::{self, Unmet},
+    min_values::Unmet,
     outcome::spelled_out,
     ports,
     reason::{DOMAINS_SHOWN, Reason, Side},
@@ -90,19 +90,30 @@ fn describe<'a>(
         Refusal::Hostname => hostname(core, world),
         Refusal::Requirements => incompatible(claim.set, core.sets.on_claims, world),
         Refusal::Resources | Refusal::Settling => resource(claim, core, world),
-        Refusal::VolumeLimit => Reason::AttachLimit {
-            wanted: core.volumes.of_ebs().count(),
-            most: world
-                .catalogs
-                .get(template.catalog)
-                .map_or(0, |catalog| catalog.most_attached(&claim.rows)),
-        },
+        Refusal::VolumeLimit => {
+            let mut rows = claim.rows.clone();
+            template.room.keep_fitting(&core.requests, &mut rows);
+            // Where none is left without the port, the port is the reason.
+            let _ = claim.keep_free_ports(core, &template.daemons, &mut rows);
+            let catalog = world.catalogs.get(template.catalog);
+            Reason::AttachLimit {
+                wanted: core.volumes.of_ebs().count(),
+                most: catalog.map_or(0, |catalog| catalog.most_attached(&rows)),
+            }
+        }
         Refusal::Ports => port(claim, core, world),
         Refusal::Volumes => volumes(claim, core, world),
         Refusal::Devices(_) => Reason::Devices(devices(claim, core, world)),
         Refusal::Topology(group, _) => topology(*group, claim, world),
-        Refusal::Types(_) => binding::types(claim, core, obeyed, world),
-        Refusal::MinValues(_) => fewest(claim, core, world),
+        Refusal::Types(_) | Refusal::MinValues(_) => {
+            let question = binding::Question {
+                claim,
+                core,
+                obeyed,
+                too_few: matches!(refusal, Refusal::MinValues(_)),
+            };
+            binding::types(question, world)
+        }
         Refusal::Reservation => Reason::Reservation,
         Refusal::NodeLimit | Refusal::Limits => Reason::NodeLimit,
     }
@@ -208,12 +219,12 @@ fn volumes(claim: &Claim<'_>, core: &Core<'_>, world: &mut World<'_>) -> Reason 
 
 /// Of the types that suit the pod in all else, what they lack.
 fn devices<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> String {
-    let (_, rows) = suiting(claim, core, world);
+    let rows = suiting(claim, core, world);
     world.lack_of_devices(claim, core, &rows)
 }
 
-/// Requirements of a node with the pod on it, and the types that meet them and are large enough.
-fn suiting<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> (SetId, Bits) {
+/// The types that meet what a node with the pod on it requires and are large enough.
+fn suiting<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Bits {
     let algebra = &mut world.algebra;
     let set = algebra
         .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown)
@@ -223,7 +234,7 @@ fn suiting<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> (Se
         template.room.keep_fitting(&core.requests, &mut rows);
         world.keep_matching(claim.template, set, &mut rows);
     }
-    (set, rows)
+    rows
 }
 
 fn spell(set: SetId, world: &World<'_>) -> Vec<Requirement> {
@@ -273,18 +284,6 @@ fn topology(id: GroupId, claim: &Claim<'_>, world: &World<'_>) -> Reason {
             .map(|domain| (world.algebra.text(domain.value).to_owned(), domain.count))
             .collect(),
     }
-}
-
-fn fewest<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Reason {
-    let (set, rows) = suiting(claim, core, world);
-    let unmet = world
-        .templates
-        .get(claim.template)
-        .and_then(|template| world.catalogs.get(template.catalog))
-        .and_then(|catalog| min_values::unmet(set, &rows, catalog, &world.algebra));
-    unmet.map_or(Reason::NoTypeLargeEnough, |unmet| {
-        too_few(&unmet, &world.algebra)
-    })
 }
 
 fn too_few(unmet: &Unmet, algebra: &Algebra) -> Reason {

@@ -10,7 +10,7 @@ use crate::{
 impl<'a> Claim<'a> {
     /// Leaves the types on which the pod is near the daemons that it has to share a host with, and far from those that it shuns or
     /// that shun it. Returns the daemons that all of them run.
-    pub(super) fn keep_beside_daemons(
+    pub(crate) fn keep_beside_daemons(
         &self,
         obeyed: &[Obeyed],
         rows: &mut Bits,

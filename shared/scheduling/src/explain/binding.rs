@@ -5,47 +5,60 @@ use std::collections::BTreeSet;
 
 use model::{requirement::Requirement, spelling::nearest_value};
 
-use super::{disagreement, lack_of_resources, rule, spell};
+use super::{disagreement, lack_of_resources, port, rule, spell, too_few, topology};
 use crate::{
     algebra::{SetId, Sym, Undefined},
+    bits::Bits,
     claim::Claim,
+    min_values,
     outcome::spelled_out,
     reason::{Binding, Reason},
     shape::Core,
-    topology::{Answer, Obeyed, Place},
-    world::World,
+    topology::{Answer, Obeyed, Place, daemons::Daemons},
+    world::{Refusal, World},
 };
 
+/// A pod, and the new node on which no type is left for it.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'q, 'a> {
+    pub(super) claim: &'q Claim<'a>,
+    pub(super) core: &'q Core<'a>,
+    pub(super) obeyed: &'q [Obeyed],
+    /// Whether types are left, but fewer than the NodePool's `minValues` ask for.
+    pub(super) too_few: bool,
+}
+
 /// Why no type is left for the pod on a new node: the first constraint that leaves none is named.
-pub(super) fn types<'a>(
-    claim: &Claim<'a>,
-    core: &Core<'a>,
-    obeyed: &[Obeyed],
-    world: &mut World<'a>,
-) -> Reason {
+pub(super) fn types<'a>(question: Question<'_, 'a>, world: &mut World<'a>) -> Reason {
+    let Question {
+        claim,
+        core,
+        obeyed,
+        ..
+    } = question;
     let own = world
         .algebra
         .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown);
     let own = own.unwrap_or(claim.set);
     let asked = spell(core.sets.on_claims, world);
-    if let Some(lack) = lack(claim, core, own, asked, world) {
+    if let Some(lack) = question.lack(own, asked.clone(), world) {
         return unknown_value(claim, core, world)
             .or_else(|| disagreement::of(claim, core, world))
             .unwrap_or(lack);
     }
     let reachable = with_volumes(own, core, world);
-    if let Some(lack) = everywhere(&reachable, claim, core, world) {
+    if let Some(lack) = question.everywhere(&reachable, world) {
         let to = differences(own, &reachable, world);
         return bound(Binding::Volumes, to, lack);
     }
     for rule in obeyed.iter().map(std::slice::from_ref).chain([obeyed]) {
-        let sets = places(&reachable, claim, core, rule, world);
-        if let Some(lack) = everywhere(&sets, claim, core, world) {
+        let sets = question.places(&reachable, rule, world);
+        if let Some(lack) = question.everywhere(&sets, world) {
             let to = differences(own, &sets, world);
             return bound(binding(rule, world), to, lack);
         }
     }
-    Reason::NoTypeLargeEnough
+    Reason::NoMatchingType(asked)
 }
 
 /// A value that the pod asks for, which no type has, and that which was probably meant.
@@ -92,30 +105,6 @@ fn with_volumes(own: SetId, core: &Core<'_>, world: &mut World<'_>) -> Vec<SetId
     narrowed.collect()
 }
 
-/// The requirements that these rules about other pods leave.
-fn places<'a>(
-    sets: &[SetId],
-    claim: &Claim<'a>,
-    core: &Core<'a>,
-    rules: &[Obeyed],
-    world: &mut World<'a>,
-) -> Vec<SetId> {
-    let mut found = Vec::new();
-    for set in sets {
-        let place = Place {
-            set: *set,
-            ..claim.place(world)
-        };
-        let World {
-            topology, algebra, ..
-        } = world;
-        if let Answer::Allowed(allowed) = topology.ask(&core.member, rules, &place, algebra) {
-            found.extend(allowed);
-        }
-    }
-    found
-}
-
 fn binding(rules: &[Obeyed], world: &World<'_>) -> Binding {
     match rules {
         [Obeyed { group, .. }] => world
@@ -126,59 +115,128 @@ fn binding(rules: &[Obeyed], world: &World<'_>) -> Binding {
     }
 }
 
-/// The last of these lacks, if no set leaves a type.
-fn everywhere<'a>(
-    sets: &[SetId],
-    claim: &Claim<'a>,
-    core: &Core<'a>,
-    world: &mut World<'a>,
-) -> Option<Reason> {
-    let mut last = None;
-    for set in sets {
-        last = Some(lack(claim, core, *set, Vec::new(), world)?);
+impl<'a> Question<'_, 'a> {
+    /// The requirements that these rules about other pods leave.
+    fn places(&self, sets: &[SetId], rules: &[Obeyed], world: &mut World<'a>) -> Vec<SetId> {
+        let mut found = Vec::new();
+        for set in sets {
+            let place = Place {
+                set: *set,
+                daemons: self.daemons(*set, world),
+                ..self.claim.place(world)
+            };
+            let World {
+                topology, algebra, ..
+            } = world;
+            let answer = topology.ask(&self.core.member, rules, &place, algebra);
+            if let Answer::Allowed(allowed) = answer {
+                found.extend(allowed);
+            }
+        }
+        found
     }
-    last
-}
 
-/// The reason that no type meets these requirements: labels, offerings or size.
-fn lack<'a>(
-    claim: &Claim<'a>,
-    core: &Core<'a>,
-    set: SetId,
-    asked: Vec<Requirement>,
-    world: &mut World<'a>,
-) -> Option<Reason> {
-    let World {
-        templates,
-        catalogs,
-        algebra,
-        dimensions,
-        ..
-    } = world;
-    let template = templates.get(claim.template)?;
-    let catalog = catalogs.get_mut(template.catalog)?;
-    let agreeing = catalog.agreeing(set, algebra);
-    if agreeing.is_empty() {
-        return Some(Reason::NoMatchingType(asked));
+    /// The daemons that all types run on which a node with these requirements could be.
+    fn daemons(&self, set: SetId, world: &mut World<'a>) -> Daemons {
+        let mut rows = self.claim.rows.clone();
+        world.keep_matching(self.claim.template, set, &mut rows);
+        let hosting = self
+            .claim
+            .keep_beside_daemons(self.obeyed, &mut rows, world);
+        hosting.unwrap_or_default()
     }
-    let mut offered = catalog.offering(set, algebra);
-    offered.and(&agreeing);
-    if offered.is_empty() {
-        return Some(Reason::NoOffering(asked));
+
+    /// The last of these lacks, if no set leaves a type.
+    fn everywhere(&self, sets: &[SetId], world: &mut World<'a>) -> Option<Reason> {
+        let mut last = None;
+        for set in sets {
+            last = Some(self.lack(*set, Vec::new(), world)?);
+        }
+        last
     }
-    offered.and(&claim.rows);
-    let mut large_enough = offered.clone();
-    template
-        .room
-        .keep_fitting(&core.requests, &mut large_enough);
-    match large_enough.is_empty() {
-        true => Some(lack_of_resources(
-            &core.requests,
-            &offered,
-            template,
-            dimensions.names(),
-        )),
-        false => None,
+
+    /// The reason that no type meets these requirements: labels, offerings, size, or what the types of that size are left without.
+    fn lack(&self, set: SetId, asked: Vec<Requirement>, world: &mut World<'a>) -> Option<Reason> {
+        let World {
+            templates,
+            catalogs,
+            algebra,
+            dimensions,
+            ..
+        } = world;
+        let template = templates.get(self.claim.template)?;
+        let catalog = catalogs.get_mut(template.catalog)?;
+        let agreeing = catalog.agreeing(set, algebra);
+        if agreeing.is_empty() {
+            return Some(Reason::NoMatchingType(asked));
+        }
+        let mut offered = catalog.offering(set, algebra);
+        offered.and(&agreeing);
+        if offered.is_empty() {
+            return Some(Reason::NoOffering(asked));
+        }
+        offered.and(&self.claim.rows);
+        let requests = &self.core.requests;
+        let mut large_enough = offered.clone();
+        template.room.keep_fitting(requests, &mut large_enough);
+        match large_enough.is_empty() {
+            true => Some(lack_of_resources(
+                requests,
+                &offered,
+                template,
+                dimensions.names(),
+            )),
+            false => self.lack_besides_size(set, large_enough, world),
+        }
+    }
+
+    /// The first of host ports, attachable volumes, devices, daemons and `minValues` that rules out the last of these types.
+    fn lack_besides_size(
+        &self,
+        set: SetId,
+        mut rows: Bits,
+        world: &mut World<'a>,
+    ) -> Option<Reason> {
+        let Self {
+            claim,
+            core,
+            obeyed,
+            too_few: is_choice_too_small,
+        } = *self;
+        let template = world.templates.get(claim.template)?;
+        let free = claim.keep_free_ports(core, &template.daemons, &mut rows);
+        if free.is_err() {
+            return Some(port(claim, core, world));
+        }
+        let catalog = world.catalogs.get(template.catalog)?;
+        let before = rows.clone();
+        if claim
+            .keep_attaching(core, Some(catalog), &mut rows)
+            .is_err()
+        {
+            return Some(Reason::AttachLimit {
+                wanted: core.volumes.of_ebs().count(),
+                most: catalog.most_attached(&before),
+            });
+        }
+        if !core.claims.is_empty() {
+            let before = rows.clone();
+            world.keep_allocating(claim, core, &mut rows);
+            if rows.is_empty() {
+                return Some(Reason::Devices(world.lack_of_devices(claim, core, &before)));
+            }
+        }
+        if let Err(Refusal::Topology(group, _)) =
+            claim.keep_beside_daemons(obeyed, &mut rows, world)
+        {
+            return Some(topology(group, claim, world));
+        }
+        let template = world.templates.get(claim.template)?;
+        let catalog = world.catalogs.get(template.catalog)?;
+        let unmet = min_values::unmet(set, &rows, catalog, &world.algebra);
+        unmet
+            .filter(|_| is_choice_too_small)
+            .map(|unmet| too_few(&unmet, &world.algebra))
     }
 }
 
