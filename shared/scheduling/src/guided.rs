@@ -5,7 +5,13 @@ use std::{
     rc::Rc,
 };
 
-use crate::{claim::Stage, shape::ShapeId, solve::Solver};
+use crate::{
+    claim::Stage,
+    node::Node,
+    shape::ShapeId,
+    solve::Solver,
+    spec::{Sacrifice, Spec},
+};
 
 /// Where a pod is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +22,7 @@ pub enum Destination {
     New { pool: usize, number: usize },
 }
 
-impl Solver<'_> {
+impl<'a> Solver<'a> {
     /// Places pods, in this order, where they are wanted; returns those that are placed.
     pub(crate) fn guide(&mut self, wanted: &[(usize, Destination)]) -> BTreeSet<usize> {
         let mut made: BTreeMap<(usize, usize), usize> = BTreeMap::new();
@@ -44,22 +50,44 @@ impl Solver<'_> {
         placed
     }
 
-    /// The weight of the preferences that a pod has to give up to be on a node, where all that it holds there is its own.
-    pub(crate) fn given_up(&mut self, pod: usize, node: usize) -> Option<u32> {
-        let mut node = self.nodes.iter().find(|one| one.index == node)?.clone();
+    /// The weight of the preferences that a node does not meet for a pod, each judged by itself, where all that the pod holds there
+    /// is its own.
+    pub(crate) fn unmet(&mut self, pod: usize, node: usize) -> Option<u32> {
+        let mut node = self.nodes.iter().find(|known| known.index == node)?.clone();
         (node.ports, node.attached, node.settling) = (Vec::new(), None, false);
         let mut shape = self.shape_of(pod);
+        // The first required term that the node meets, if it meets any.
         loop {
             let (core, _) = self.shapes.get(shape.0 as usize)?;
-            let core = core.without_claims();
-            node.remaining = Some(core.requests.clone());
-            let obeyed = self.world.topology.obeyed(&core.member);
-            let is_met = node.check(&core, &obeyed, &mut self.world).is_ok();
-            match self.relaxed(shape).filter(|_| !is_met) {
-                Some((next, _)) => shape = next,
-                None => return Some(core.spec.given_up),
+            let (none, wishes) = core.spec.one_by_one(self.may_tolerate);
+            let is_met = self.meets(&mut node, shape, none);
+            let next = (!is_met).then(|| self.relaxed(shape)).flatten();
+            match next {
+                Some((next, Sacrifice::RequiredTerm)) => shape = next,
+                Some(_) | None => {
+                    let mut unmet = 0_u32;
+                    for (weight, wish) in wishes {
+                        let is_met = self.meets(&mut node, shape, wish);
+                        unmet = unmet.saturating_add(if is_met { 0 } else { weight });
+                    }
+                    return Some(unmet);
+                }
             }
         }
+    }
+
+    /// Whether a node takes a pod of this shape that asks for no more than this.
+    fn meets(&mut self, node: &mut Node<'a>, shape: ShapeId, spec: Spec<'a>) -> bool {
+        let Some(shape) = self.shape_asking(shape, spec) else {
+            return false;
+        };
+        let Some((core, _)) = self.shapes.get(shape.0 as usize) else {
+            return false;
+        };
+        let core = core.without_claims();
+        node.remaining = Some(core.requests.clone());
+        let obeyed = self.world.topology.obeyed(&core.member);
+        node.check(&core, &obeyed, &mut self.world).is_ok()
     }
 
     fn join_node(&mut self, pod: usize, shape: ShapeId, index: usize) -> Option<()> {

@@ -50,7 +50,7 @@ pub use guided::Destination;
 #[cfg(feature = "inner-loops")]
 pub use inner_loops::InnerLoops;
 pub use input::{Effort, ExistingNode, Host, Input, Options, Pool};
-pub use outcome::{Answer, Choice, NewNode, Unplaced};
+pub use outcome::{Answer, Choice, GivenUp, NewNode, Unplaced, share_of};
 pub use rearrange::{Leaver, Rearranging, Team};
 pub use reason::{Asked, Binding, NodeLack, Reason, Side};
 pub use standing::{Leaving, Standing};

@@ -35,7 +35,7 @@ pub(crate) struct Solver<'a> {
     identities: BTreeMap<Identity<'a>, ShapeId>,
     pub(crate) next_host: u32,
     has_topology: bool,
-    may_tolerate: bool,
+    pub(crate) may_tolerate: bool,
     /// Per pod, as what it was placed.
     pub(crate) placed_as: Vec<ShapeId>,
     /// By pod, where it has to go for others to be near it.

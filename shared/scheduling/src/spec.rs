@@ -24,8 +24,21 @@ pub(crate) struct Spec<'a> {
     pub(crate) tolerates_prefer_no_schedule: bool,
     /// Where it has to go for others to be near it.
     pub(crate) confined: Option<Rc<Requirements>>,
-    /// The weights of all preferences that were given up.
+    /// The weights of all preferences that were given up. Under [`Relaxation::LightestFirst`], those of node affinity are not
+    /// among them: the node shows which of these it meets.
     pub(crate) given_up: u32,
+    relaxation: Relaxation,
+}
+
+/// Which preference a pod asks for, and which it gives up next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Relaxation {
+    /// As upstream: the heaviest preferred node affinity alone is asked for; preferences are given up kind by kind, the heaviest of
+    /// a kind first.
+    #[default]
+    KindByKind,
+    /// All preferred node affinities that can be met together are asked for; the lightest preference is given up first.
+    LightestFirst,
 }
 
 /// The weight of a preference that has none of its own, and of the heaviest that has.
@@ -60,7 +73,82 @@ impl<'a> Spec<'a> {
             tolerates_prefer_no_schedule: false,
             confined: None,
             given_up: 0,
+            relaxation: Relaxation::default(),
         }
+    }
+
+    pub(crate) fn relaxing(self, relaxation: Relaxation) -> Self {
+        Self { relaxation, ..self }
+    }
+
+    /// Without preferences, those for nodes without taints apart.
+    pub(crate) fn without_wishes(mut self) -> Self {
+        let soft =
+            |one: &&TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+        let spreads = self
+            .spread
+            .iter()
+            .filter(|one| soft(one))
+            .map(|_| FULL_WEIGHT);
+        let peers = self.attracted.iter().chain(&self.repelled);
+        let peers = peers.map(|(weight, _)| weight.unsigned_abs());
+        let given_up: u32 = spreads.chain(peers).sum();
+        self.given_up = self.given_up.saturating_add(given_up);
+        self.spread.retain(|one| !soft(one));
+        self.attracted.clear();
+        self.repelled.clear();
+        self.preferred.clear();
+        self
+    }
+
+    /// Without any preference, and then with each of them alone, with its weight.
+    pub(crate) fn one_by_one(&self, may_tolerate: bool) -> (Self, Vec<(u32, Self)>) {
+        let none = Self {
+            tolerates_prefer_no_schedule: may_tolerate,
+            ..self.clone().without_wishes()
+        };
+        let soft =
+            |one: &&&TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+        let mut alone = Vec::new();
+        for term in &self.preferred {
+            let mut spec = none.clone();
+            spec.preferred.push(term);
+            alone.push((term.0.unsigned_abs(), spec));
+        }
+        for term in &self.attracted {
+            let mut spec = none.clone();
+            spec.attracted.push(term);
+            alone.push((term.0.unsigned_abs(), spec));
+        }
+        for term in &self.repelled {
+            let mut spec = none.clone();
+            spec.repelled.push(term);
+            alone.push((term.0.unsigned_abs(), spec));
+        }
+        for constraint in self.spread.iter().filter(soft) {
+            let mut spec = none.clone();
+            spec.spread.push(constraint);
+            alone.push((FULL_WEIGHT, spec));
+        }
+        if may_tolerate && !self.tolerates_prefer_no_schedule {
+            let spec = Self {
+                tolerates_prefer_no_schedule: false,
+                ..none.clone()
+            };
+            alone.push((FULL_WEIGHT, spec));
+        }
+        (none, alone)
+    }
+
+    /// The preferred node affinities that the pod came with, by weight; none where preferences are ignored.
+    pub(crate) fn preferred_terms(&self) -> impl Iterator<Item = (u32, Requirements)> {
+        let counted = self.relaxation == Relaxation::LightestFirst;
+        let terms = self.pod.node_affinity.preferred.iter();
+        terms.filter(move |_| counted).map(|(weight, term)| {
+            let mut requirements = Requirements::default();
+            add(&mut requirements, &term.match_expressions);
+            (weight.unsigned_abs(), requirements)
+        })
     }
 
     /// Without preferences to be on other nodes than pods of a kind.
@@ -84,6 +172,9 @@ impl<'a> Spec<'a> {
 
     /// The next step, if there is anything left to give up.
     pub(crate) fn relaxed(&self, may_tolerate: bool) -> Option<(Self, Sacrifice)> {
+        if self.relaxation == Relaxation::LightestFirst && self.required.len() < 2 {
+            return self.without_lightest(may_tolerate);
+        }
         let mut spec = self.clone();
         let soft = |c: &&TopologySpread| c.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
         let (sacrifice, weight) = if let [_, rest @ ..] = self.required
@@ -110,6 +201,45 @@ impl<'a> Spec<'a> {
         Some((spec, sacrifice))
     }
 
+    /// Without the preference of the least weight; of equal ones, in the order in which upstream gives them up.
+    fn without_lightest(&self, may_tolerate: bool) -> Option<(Self, Sacrifice)> {
+        let soft =
+            |one: &&TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+        let spread = self.spread.iter().position(soft);
+        let tolerates = !may_tolerate || self.tolerates_prefer_no_schedule;
+        let weights = [
+            (Sacrifice::PodAffinity, lightest(&self.attracted)),
+            (Sacrifice::PodAntiAffinity, lightest(&self.repelled)),
+            (Sacrifice::NodeAffinity, lightest(&self.preferred)),
+            (Sacrifice::Spread, spread.map(|_| FULL_WEIGHT)),
+            (
+                Sacrifice::PreferNoSchedule,
+                (!tolerates).then_some(FULL_WEIGHT),
+            ),
+        ];
+        let weights = weights
+            .into_iter()
+            .filter_map(|(sacrifice, weight)| Some((weight?, sacrifice)));
+        let (weight, sacrifice) = weights.min_by_key(|(weight, _)| *weight)?;
+        let mut spec = self.clone();
+        let mut lost = weight;
+        match sacrifice {
+            Sacrifice::PodAffinity => drop(spec.attracted.pop()),
+            Sacrifice::PodAntiAffinity => drop(spec.repelled.pop()),
+            Sacrifice::NodeAffinity => {
+                spec.preferred.pop();
+                lost = 0;
+            }
+            Sacrifice::Spread => {
+                spec.spread.swap_remove(spread?);
+            }
+            Sacrifice::PreferNoSchedule => spec.tolerates_prefer_no_schedule = true,
+            Sacrifice::RequiredTerm => return None,
+        }
+        spec.given_up = spec.given_up.saturating_add(lost);
+        Some((spec, sacrifice))
+    }
+
     /// Node selector and the first required term.
     pub(crate) fn strict(&self) -> Requirements {
         let mut strict = self.requirements(self.required.first());
@@ -120,16 +250,27 @@ impl<'a> Spec<'a> {
         strict
     }
 
-    /// The same with the heaviest preferred term.
+    /// [`Self::strict`] with the heaviest preferred term, or with all that agree with it and each other, the heaviest first.
     pub(crate) fn all(&self) -> Requirements {
         let mut all = self.strict();
-        let preferred = self.preferred.first();
-        add(
-            &mut all,
-            preferred
-                .into_iter()
-                .flat_map(|(_, term)| &term.match_expressions),
-        );
+        match self.relaxation {
+            Relaxation::KindByKind => {
+                let preferred = self.preferred.first();
+                let terms = preferred.into_iter();
+                add(
+                    &mut all,
+                    terms.flat_map(|(_, term)| &term.match_expressions),
+                );
+            }
+            Relaxation::LightestFirst => {
+                for (_, term) in &self.preferred {
+                    let mut with = all.clone();
+                    if add_agreeing(&mut with, &term.match_expressions) {
+                        all = with;
+                    }
+                }
+            }
+        }
         all
     }
 
@@ -180,10 +321,26 @@ fn add<'r>(
     }
 }
 
+/// Returns whether each entry agrees with what is there already.
+fn add_agreeing(requirements: &mut Requirements, entries: &[NodeSelectorRequirement]) -> bool {
+    entries.iter().all(|entry| {
+        let entry = Requirement::from(entry);
+        let known = requirements.get(&entry.key);
+        let agrees = known.is_none_or(|known| known.intersects(&entry));
+        requirements.add(entry);
+        agrees
+    })
+}
+
 fn by_weight<T>(weighted: &[(i32, T)], respect: bool) -> Vec<&(i32, T)> {
     let mut terms: Vec<&(i32, T)> = weighted.iter().filter(|_| respect).collect();
     terms.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
     terms
+}
+
+fn lightest<T>(terms: &[&(i32, T)]) -> Option<u32> {
+    let (weight, _) = terms.last()?;
+    Some(weight.unsigned_abs())
 }
 
 /// Drops the heaviest term, whose weight it returns.

@@ -109,16 +109,16 @@ impl<'a> Standing<'a> {
         strategy::best(&input, || self.set_up(&input, leaving))
     }
 
-    /// The weight of the preferences that a pod goes without where it is, by its place and that of its node in the standing
-    /// question; `None` where the question does not list its node.
-    pub fn given_up(&self, pod: usize, node: usize) -> Option<u32> {
+    /// The weight of the preferences that a pod goes without where it is, each judged by itself, by its place and that of its node
+    /// in the standing question; `None` where the question does not list its node.
+    pub fn unmet(&self, pod: usize, node: usize) -> Option<u32> {
         let mut setup = self.setup.clone();
         let world = &mut setup.world;
         world.templates = self.groundwork.moulds(&self.input.pools);
         if let Some(seat) = self.seats.pods.get(&pod) {
             world.topology.take_back(seat, &world.algebra);
         }
-        Solver::new(&self.input, setup, Strategy::default()).given_up(pod, node)
+        Solver::new(&self.input, setup, Strategy::default()).unmet(pod, node)
     }
 
     /// The cluster as it stands, with those that wait where they have room.

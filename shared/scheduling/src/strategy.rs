@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 
 use model::{
     NanosPerHour, labels,
-    pod::{TopologySpread, WhenUnsatisfiable},
-    snapshot::Optimize,
+    pod::{Pod, TopologySpread, WhenUnsatisfiable},
+    snapshot::{Optimize, PreferencePolicy},
 };
 
 use crate::{
+    bound::least_cost,
     guided::Destination,
     input::{Effort, Input, Pool},
     outcome::{self, Answer, Unplaced},
@@ -23,7 +24,7 @@ use crate::{
 };
 
 pub(crate) use self::ways::{
-    CountedAs, Domains, Hosts, Order, Peers, Pools, Queue, Strategy, Ties,
+    CountedAs, Domains, Hosts, Order, Peers, Pools, Queue, Strategy, Ties, Wishes,
 };
 use self::ways::{EMPTIEST_FIRST, OLDEST_FIRST, SPARING, WAYS};
 
@@ -143,6 +144,16 @@ fn best_under<'a>(rules: Strategy, input: &Input<'a>, set_up: impl Fn() -> Setup
             }
         }
     }
+    if for_cost && pods <= FEW_PODS && may_be_overpaid(&best, input) {
+        let indifferent = Strategy {
+            wishes: Wishes::Ignored,
+            ..under(OLDEST_FIRST)
+        };
+        let other = answer(input, set_up(), indifferent);
+        if is_better(&other, &best, Some(worth)) {
+            best = other;
+        }
+    }
     match for_cost && pods <= COMPARED_PODS_MAX && prefers_to_spread(input) {
         true => no_dearer_than_upstream(best, input, first, &set_up),
         false => best,
@@ -190,6 +201,33 @@ fn no_dearer_than_upstream<'a>(
     chosen
 }
 
+/// Whether the answer could cost more than the least that its nodes may cost by more than all preferences are worth: without them,
+/// no more than that is saved.
+fn may_be_overpaid(best: &Answer, input: &Input<'_>) -> bool {
+    if input.options.preference_policy != PreferencePolicy::Respect {
+        return false;
+    }
+    let weights: u64 = input.pods.iter().map(|pod| weight_of_wishes(pod)).sum();
+    let worth = i128::from(weights) * i128::from(input.options.preference_worth.0);
+    let worth = worth / i128::from(FULL_WEIGHT);
+    let is_more = |saved: i64| i128::from(saved) > worth;
+    let cost = cost(best);
+    weights > 0 && is_more(cost) && is_more(cost.saturating_sub(least_cost(input, best)))
+}
+
+/// The weights of all of a pod's preferences, that for nodes without taints apart.
+fn weight_of_wishes(pod: &Pod) -> u64 {
+    let soft = |one: &&TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+    let spreads = pod.topology_spread.iter().filter(soft);
+    let spreads = spreads.map(|_| u64::from(FULL_WEIGHT));
+    let peers = pod.pod_affinity.preferred.iter();
+    let peers = peers.chain(&pod.pod_anti_affinity.preferred);
+    let peers = peers.map(|(weight, _)| u64::from(weight.unsigned_abs()));
+    let nodes = pod.node_affinity.preferred.iter();
+    let nodes = nodes.map(|(weight, _)| u64::from(weight.unsigned_abs()));
+    spreads.chain(peers).chain(nodes).sum()
+}
+
 fn prefers_to_spread(input: &Input<'_>) -> bool {
     let soft = |one: &TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
     let mut pods = input.pods.iter();
@@ -234,20 +272,19 @@ pub(crate) fn guided<'a>(
 fn is_better(other: &Answer, best: &Answer, worth: Option<NanosPerHour>) -> bool {
     let is_cheaper = |worth| {
         let value = |answer: &Answer| {
-            let given_up = given_up(answer);
-            let lost = i128::from(given_up) * i128::from(worth) / i128::from(FULL_WEIGHT);
-            (i128::from(cost(answer)) + lost, given_up)
+            let lost = answer.given_up.iter();
+            let lost: i128 = lost.map(|given_up| given_up.worth(worth)).sum();
+            (i128::from(cost(answer)) + lost, given_up(answer))
         };
         unplaced(other) == unplaced(best) && value(other) < value(best)
     };
-    other.unplaced.len() < best.unplaced.len()
-        || worth.is_some_and(|NanosPerHour(worth)| is_cheaper(worth))
+    other.unplaced.len() < best.unplaced.len() || worth.is_some_and(is_cheaper)
 }
 
 /// The weights of all preferences that were given up.
 fn given_up(answer: &Answer) -> u64 {
     let weights = answer.given_up.iter();
-    weights.map(|(_, weight)| u64::from(*weight)).sum()
+    weights.map(|given_up| u64::from(given_up.weight)).sum()
 }
 
 fn answer<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Answer {

@@ -273,7 +273,7 @@ mod tests {
                 wanted: Vec::new(),
                 new_nodes: Vec::new(),
                 existing: Vec::new(),
-                preferences_lost: 0,
+                preferences_lost: NanosPerHour(0),
                 left: Vec::new(),
             },
             replacements: [&[3, 4][..], &[i64::MAX, 5], &[2]].map(new_node).to_vec(),

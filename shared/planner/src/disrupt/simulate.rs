@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
+    NanosPerHour, Resources,
     ids::Uid,
     ledger::{Place, Wanted},
     pod::{Pod, PodPhase},
 };
-use scheduling::{Answer, Destination, Effort, Input, Leaving, NewNode};
+use scheduling::{Answer, Destination, Effort, GivenUp, Input, Leaving, NewNode, share_of};
 
 use super::{candidates::Candidate, scene::Scene};
 use crate::provision::question::Asked;
@@ -31,8 +32,8 @@ pub(super) struct Simulation<'a> {
     pub(super) new_nodes: Vec<NewNode>,
     /// Machines, by their place in the inventory, with the pods that go there.
     pub(super) existing: Vec<(usize, Vec<usize>)>,
-    /// The weights of the preferences that pods would go without, besides those that they go without today.
-    pub(super) preferences_lost: u64,
+    /// The worth of the preferences that pods would go without, besides those that they go without today.
+    pub(super) preferences_lost: NanosPerHour,
     /// Pods that run today and would have no place, with why.
     pub(super) left: Vec<(String, String)>,
 }
@@ -75,7 +76,7 @@ impl<'a> Scene<'a> {
             wanted,
             new_nodes: Vec::new(),
             existing: Vec::new(),
-            preferences_lost: 0,
+            preferences_lost: NanosPerHour(0),
             left: Vec::new(),
         };
         let places = self.destinations().iter().enumerate();
@@ -97,25 +98,32 @@ impl<'a> Scene<'a> {
         answer: &Answer,
         asked: &[usize],
         leaving: &[&Candidate<'a>],
-    ) -> u64 {
+    ) -> NanosPerHour {
         let given_up = answer.given_up.iter();
-        let given_up = given_up.filter(|(pod, _)| *pod >= self.movers.waiting());
-        let given_up: Vec<&(usize, u32)> = given_up.collect();
+        let given_up = given_up.filter(|given_up| given_up.pod >= self.movers.waiting());
+        let given_up: Vec<&GivenUp> = given_up.collect();
         if given_up.is_empty() || !self.worth.prices_moves() {
-            return 0;
+            return NanosPerHour(0);
         }
-        let lost = given_up.iter().take(COMPARED_MAX).map(|(at, after)| {
-            let pod = asked.get(*at)?;
+        let lost = given_up.iter().take(COMPARED_MAX).map(|after| {
+            let pod = asked.get(after.pod)?;
             let mut nodes = leaving.iter();
             let own = nodes.find(|one| self.movers.of_machine(one.at).any(|own| own == *pod))?;
             let place = self.destinations().iter().position(|at| *at == own.at)?;
-            let today = self.standing().given_up(*pod, place)?;
-            Some(u64::from(after.saturating_sub(today)))
+            let today = self.standing().unmet(*pod, place)?;
+            let lost = GivenUp {
+                weight: after.weight.saturating_sub(today),
+                share: share(own, self.movers.get(*pod)?),
+                ..**after
+            };
+            Some(self.worth.of_preferences(&lost))
         });
-        let lost: u64 = lost.flatten().sum();
+        let lost: i128 = lost.flatten().sum();
         // The others are taken to be like those that were looked at.
         let (all, compared) = (given_up.len(), given_up.len().min(COMPARED_MAX));
-        lost * u64::try_from(all).unwrap_or(u64::MAX) / u64::try_from(compared).unwrap_or(1)
+        let lost = lost * i128::try_from(all).unwrap_or(i128::MAX)
+            / i128::try_from(compared).unwrap_or(1).max(1);
+        NanosPerHour(i64::try_from(lost).unwrap_or(i64::MAX))
     }
 
     /// Where pods are wanted, as the scheduler knows places; what is not there any more is left out.
@@ -224,6 +232,15 @@ impl<'a> Scene<'a> {
         simulation.left = named.collect();
         simulation.new_nodes = answer.new_nodes;
     }
+}
+
+/// The part of its node's price that a pod pays for today.
+fn share(node: &Candidate<'_>, pod: &Pod) -> NanosPerHour {
+    let mut all = Resources::default();
+    for own in &node.machine.pods {
+        all.add(&own.requests);
+    }
+    share_of(node.price, &pod.requests, &all)
 }
 
 impl Simulation<'_> {

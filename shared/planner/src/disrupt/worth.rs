@@ -18,7 +18,7 @@ use model::{
     node_pool::NodePool,
     snapshot::Optimize,
 };
-use scheduling::NewNode;
+use scheduling::{GivenUp, NewNode};
 
 use super::{candidates::Candidate, consolidation::Move, cost, scene::Scene, types};
 use crate::{by_instance::instance_of, lifecycle::expiration};
@@ -90,6 +90,11 @@ impl Worth {
         }
     }
 
+    /// The worth per hour of preferences that a pod would go without.
+    pub(super) fn of_preferences(&self, lost: &GivenUp) -> i128 {
+        lost.worth(self.preference)
+    }
+
     pub(super) fn prices_moves(&self) -> bool {
         self.terms.is_some()
     }
@@ -153,8 +158,7 @@ impl Worth {
             balance.price += over(price, boot.copied().unwrap_or(BOOT));
             balance.price += self.price_of_arriving(scene, node, i128::from(dearest), longest);
         }
-        let lost = i128::from(step.simulation.preferences_lost) * i128::from(self.preference.0);
-        balance.saved -= over(dollars(lost / 100), longest);
+        balance.saved -= over(step.simulation.preferences_lost, longest);
         Some(balance)
     }
 

@@ -4,20 +4,25 @@ use std::rc::Rc;
 
 use model::{
     pod::{Pod, TopologySpread, WhenUnsatisfiable},
-    snapshot::Optimize,
+    snapshot::{Optimize, PreferencePolicy},
 };
 
 use super::Solver;
 use crate::{
     algebra::Sym,
     devices::ClaimNeeds,
+    input::Options,
     on_offer::{OnOffer, Wanted},
     shape::{Core, Identity, Search, ShapeId, VolumeNeeds},
-    spec::{Sacrifice, Spec},
-    strategy::{Domains, Hosts},
+    spec::{Relaxation, Sacrifice, Spec},
+    strategy::{Domains, Hosts, Wishes},
     topology::{Member, classes::ClassId, filter::Filter, group::Kind},
     world::World,
 };
+
+fn is_by_weight(options: &Options<'_>) -> bool {
+    options.optimize == Optimize::Cost && options.preference_policy == PreferencePolicy::Respect
+}
 
 impl<'a> Solver<'a> {
     pub(crate) fn relaxed(&mut self, shape: ShapeId) -> Option<(ShapeId, Sacrifice)> {
@@ -26,20 +31,28 @@ impl<'a> Solver<'a> {
             return known;
         }
         let (core, next) = (Rc::clone(core), core.spec.relaxed(self.may_tolerate));
-        let found = next.map(|(spec, sacrifice)| {
-            let id = self.add_shape(
-                spec,
-                core.requests.clone(),
-                core.moved,
-                (Rc::clone(&core.volumes), Rc::clone(&core.claims)),
-                core.member.class,
-            );
-            (id, sacrifice)
-        });
+        let found = next.map(|(spec, sacrifice)| (self.add_like(&core, spec), sacrifice));
         if let Some((_, search)) = self.shapes.get_mut(shape.0 as usize) {
             search.relaxed = Some(found);
         }
         found
+    }
+
+    /// The shape of the same pods that asks for other things.
+    pub(crate) fn shape_asking(&mut self, shape: ShapeId, spec: Spec<'a>) -> Option<ShapeId> {
+        let (core, _) = self.shapes.get(shape.0 as usize)?;
+        let core = Rc::clone(core);
+        Some(self.add_like(&core, spec))
+    }
+
+    fn add_like(&mut self, core: &Core<'a>, spec: Spec<'a>) -> ShapeId {
+        self.add_shape(
+            spec,
+            core.requests.clone(),
+            core.moved,
+            (Rc::clone(&core.volumes), Rc::clone(&core.claims)),
+            core.member.class,
+        )
     }
 
     pub(crate) fn shape_of(&mut self, at: usize) -> ShapeId {
@@ -73,9 +86,15 @@ impl<'a> Solver<'a> {
             return *known;
         }
         let mut spec = Spec::new(pod, input.options.preference_policy);
+        if is_by_weight(&input.options) {
+            spec = spec.relaxing(Relaxation::LightestFirst);
+        }
         spec.confined = self.confined.get(&at).cloned();
         if self.strategy.hosts == Hosts::Shared {
             spec = spec.sharing_hosts();
+        }
+        if self.strategy.wishes == Wishes::Ignored {
+            spec = spec.without_wishes();
         }
         let class = class.unwrap_or_default();
         let id = self.add_shape(spec, requests, moved, (volumes, claims), class);

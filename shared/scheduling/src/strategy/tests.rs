@@ -7,7 +7,7 @@ use model::{NanosPerHour, Resources, requirement::Requirements, snapshot::Reserv
 use super::*;
 use crate::{
     Groundwork,
-    outcome::{Choice, NewNode, Unplaced},
+    outcome::{Choice, GivenUp, NewNode, Unplaced},
     scene::{Machine, Scene, ZONES, kind, pods, reserved},
     setup,
 };
@@ -61,6 +61,16 @@ fn the_same_pods_with_a_place_are_better_for_less_where_cost_decides() {
     assert!(!is_better(&answer(&[0], &[69]), &best(), WORTH));
 }
 
+fn given_up_by(pods: &[(usize, u32)]) -> Vec<GivenUp> {
+    let pods = pods.iter();
+    let given_up = pods.map(|(pod, weight)| GivenUp {
+        pod: *pod,
+        weight: *weight,
+        share: NanosPerHour(0),
+    });
+    given_up.collect()
+}
+
 /// What a preference is worth, at the weight of 100.
 const WORTH: Option<NanosPerHour> = Some(NanosPerHour(10));
 
@@ -68,11 +78,11 @@ const WORTH: Option<NanosPerHour> = Some(NanosPerHour(10));
 fn of_answers_that_cost_the_same_the_one_that_honours_more_is_better() {
     let with = |price: i64, given_up: &[(usize, u32)], worth| {
         let other = Answer {
-            given_up: given_up.to_vec(),
+            given_up: given_up_by(given_up),
             ..answer(&[], &[price])
         };
         let best = Answer {
-            given_up: vec![(0, 100), (1, 50)],
+            given_up: given_up_by(&[(0, 100), (1, 50)]),
             ..answer(&[], &[100])
         };
         is_better(&other, &best, worth)
@@ -87,6 +97,23 @@ fn of_answers_that_cost_the_same_the_one_that_honours_more_is_better() {
     assert!(!with(106, &[(0, 100)], WORTH));
     assert!(with(89, &[(0, 100), (1, 50), (2, 100)], WORTH));
     assert!(!with(91, &[(0, 100), (1, 50), (2, 100)], WORTH));
+}
+
+#[test]
+fn a_preference_is_worth_two_percent_of_a_pods_share_of_its_node_where_that_is_more() {
+    let worth = |share, weight, least| {
+        let given_up = GivenUp {
+            pod: 0,
+            weight,
+            share: NanosPerHour(share),
+        };
+        given_up.worth(NanosPerHour(least))
+    };
+    assert_eq!(worth(0, 100, 10), 10);
+    assert_eq!(worth(500, 100, 10), 10);
+    assert_eq!(worth(5_000, 100, 10), 100);
+    assert_eq!(worth(5_000, 1, 10), 1);
+    assert_eq!(worth(5_000, 100, 0), 0, "nothing is worth anything");
 }
 
 /// In how many ways a question is answered.

@@ -10,6 +10,7 @@ pub(crate) struct Strategy {
     pub(crate) hosts: Hosts,
     pub(crate) peers: Peers,
     pub(crate) queue: Queue,
+    pub(crate) wishes: Wishes,
 }
 
 /// Which pods are placed first.
@@ -81,6 +82,15 @@ pub(crate) enum Pools {
     ByName,
 }
 
+/// Whether pods ask for what they prefer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Wishes {
+    #[default]
+    AsPreferred,
+    /// Pods ask for none of it, however little that would cost.
+    Ignored,
+}
+
 /// Which of its types a new node counts as against its NodePool's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CountedAs {
@@ -116,6 +126,7 @@ pub(super) const OLDEST_FIRST: Strategy = Strategy {
     hosts: Hosts::AsPreferred,
     peers: Peers::Anywhere,
     queue: Queue::LargestFirst,
+    wishes: Wishes::AsPreferred,
 };
 
 pub(super) const EMPTIEST_FIRST: Strategy = Strategy {

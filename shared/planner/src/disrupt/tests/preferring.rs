@@ -1,6 +1,9 @@
 //! Preferences of pods, and NodePools between which nothing but prices decides.
 
-use model::pod::NodeSelectorTerm;
+use model::{
+    pod::{NodeSelectorTerm, PodAffinityTerm, TopologySpread, WhenUnsatisfiable},
+    taint::{Taint, TaintEffect},
+};
 
 use super::*;
 
@@ -29,6 +32,152 @@ fn a_consolidation_pays_for_the_preferences_that_pods_lose() {
     // A small node costs $0.1/h.
     assert_eq!(world(10_000_000).removes(), ["liked"]);
     assert!(world(200_000_000).removes().is_empty());
+}
+
+/// A pod on node `liked` in zone a, to which only node `other` in zone b is left, and a full node in zone a that has to stay. No
+/// node can be bought.
+fn between_zones(worth: i64, change: fn(&mut Snapshot)) -> Vec<String> {
+    let world = World::new()
+        .node("liked", "small", &[500])
+        .node("other", "small", &[1_400])
+        .node("full", "small", &[2_000])
+        .with(|snapshot| {
+            snapshot.settings.optimize = Optimize::Cost;
+            snapshot.settings.preference_worth = NanosPerHour(worth);
+            let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+            for kind in Arc::make_mut(types).iter_mut() {
+                let offerings = kind.offerings.iter_mut();
+                offerings.for_each(|offering| offering.available = false);
+            }
+            for labels in [
+                &mut snapshot.nodes[1].labels,
+                &mut snapshot.node_claims[1].labels,
+            ] {
+                labels.insert(ZONE.to_owned(), "b".to_owned());
+            }
+            for pod in &mut snapshot.pods[1..] {
+                let annotations = &mut pod.annotations;
+                annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+            }
+        })
+        .with(change);
+    world.removes()
+}
+
+fn of_app(app: &str) -> Option<LabelSelector> {
+    Some(LabelSelector {
+        match_labels: BTreeMap::from([("app".to_owned(), app.to_owned())]),
+        ..LabelSelector::default()
+    })
+}
+
+fn near(app: &str, key: &str) -> PodAffinityTerm {
+    PodAffinityTerm {
+        topology_key: key.to_owned(),
+        selector: of_app(app),
+        ..PodAffinityTerm::default()
+    }
+}
+
+fn softly_spread(app: &str, key: &str) -> TopologySpread {
+    TopologySpread {
+        topology_key: key.to_owned(),
+        max_skew: 1,
+        when_unsatisfiable: WhenUnsatisfiable::ScheduleAnyway,
+        selector: of_app(app),
+        min_domains: None,
+        node_affinity_policy: None,
+        node_taints_policy: None,
+        match_label_keys: Vec::new(),
+    }
+}
+
+fn wanted(key: &str, value: &str) -> NodeSelectorTerm {
+    NodeSelectorTerm {
+        match_expressions: vec![one_of(key, &[value])],
+        match_fields: Vec::new(),
+    }
+}
+
+fn call(snapshot: &mut Snapshot, pod: usize, app: &str) {
+    let labels = &mut snapshot.pods[pod].shape.labels;
+    labels.insert("app".to_owned(), app.to_owned());
+}
+
+fn label(snapshot: &mut Snapshot, node: usize, key: &str, value: &str) {
+    let labels = &mut snapshot.nodes[node].labels;
+    labels.insert(key.to_owned(), value.to_owned());
+}
+
+#[test]
+fn a_consolidation_pays_for_every_kind_of_preference_that_pods_lose() {
+    type Case = (&'static str, fn(&mut Snapshot));
+    let cases: [Case; 5] = [
+        ("a spread over zones", |snapshot| {
+            call(snapshot, 0, "web");
+            call(snapshot, 1, "web");
+            snapshot.pods[0].topology_spread = vec![softly_spread("web", ZONE)];
+        }),
+        ("being near a pod", |snapshot| {
+            call(snapshot, 2, "cache");
+            snapshot.pods[0].pod_affinity.preferred = vec![(100, near("cache", ZONE))];
+        }),
+        ("being apart from a pod", |snapshot| {
+            call(snapshot, 1, "noisy");
+            let hostname = "kubernetes.io/hostname";
+            snapshot.pods[0].pod_anti_affinity.preferred = vec![(100, near("noisy", hostname))];
+        }),
+        ("a label that is not the heaviest wish", |snapshot| {
+            for node in 0..3 {
+                label(snapshot, node, "disk", "fast");
+                label(snapshot, node, "rack", if node == 0 { "1" } else { "2" });
+            }
+            snapshot.pods[0].node_affinity.preferred =
+                vec![(100, wanted("disk", "fast")), (90, wanted("rack", "1"))];
+        }),
+        ("a node without a taint", |snapshot| {
+            let taint = Taint {
+                key: "dedicated".to_owned(),
+                value: String::new(),
+                effect: TaintEffect::PreferNoSchedule,
+            };
+            snapshot.node_pools[0].template.taints = vec![taint.clone()];
+            snapshot.nodes[1].taints = vec![taint];
+        }),
+    ];
+    for (lost, change) in cases {
+        assert_eq!(between_zones(10_000_000, change), ["liked"], "{lost}");
+        assert!(between_zones(200_000_000, change).is_empty(), "{lost}");
+    }
+}
+
+/// The pods that go together prefer a label, which they have, and hosts of their own, which they have neither today nor then.
+#[test]
+fn a_preference_that_is_not_met_today_does_not_make_another_one_worthless() {
+    let change = |snapshot: &mut Snapshot| {
+        label(snapshot, 0, "disk", "fast");
+        let mut second = snapshot.pods[0].clone();
+        second.key.name = "liked-1".to_owned();
+        second.uid = "uid-liked-1".into();
+        snapshot.pods.push(second);
+        for pod in [0, 3] {
+            call(snapshot, pod, "web");
+            let pod = &mut snapshot.pods[pod];
+            pod.shape.requests = Resources::from([("cpu", 250), ("pods", 1)]);
+            pod.node_affinity.preferred = vec![(100, wanted("disk", "fast"))];
+            pod.topology_spread = vec![softly_spread("web", "kubernetes.io/hostname")];
+        }
+    };
+    assert_eq!(between_zones(10_000_000, change), ["liked"]);
+    assert!(between_zones(200_000_000, change).is_empty());
+}
+
+#[test]
+fn a_preference_that_was_not_met_before_either_costs_nothing() {
+    let change = |snapshot: &mut Snapshot| {
+        snapshot.pods[0].node_affinity.preferred = vec![(100, wanted("disk", "fast"))];
+    };
+    assert_eq!(between_zones(200_000_000, change), ["liked"]);
 }
 
 #[test]
