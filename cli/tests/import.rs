@@ -266,6 +266,7 @@ fn options_of_the_node_termination_handler_become_settings() {
         ("nth-secret", true),
         ("nth-current", false),
         ("nth-older", false),
+        ("nth-older-refused", true),
         ("nth-text", false),
         ("nth-none", false),
         ("nth-empty", false),

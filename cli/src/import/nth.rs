@@ -83,7 +83,6 @@ const NOT_NEEDED: &[&str] = &[
     "assumeAsgTagPropagation",
     "awsEndpoint",
     "awsRegion",
-    "checkASGTagBeforeDraining",
     "commonLabels",
     "containerSecurityContext",
     "customLabels",
@@ -183,13 +182,12 @@ const MISSED: &[(&str, &str)] = &[
     ),
 ];
 
+const OPT_IN: &str = "nodes of groups are opted in one by one, by tag or label: tag the groups whose nodes NTH drains";
+
 /// Fixed here, so that another value would not be obeyed.
 const FIXED: &[(&str, bool, &str)] = &[
-    (
-        "checkTagBeforeDraining",
-        true,
-        "nodes of groups are opted in one by one, by tag or label: tag the groups whose nodes NTH drains",
-    ),
+    ("checkASGTagBeforeDraining", true, OPT_IN),
+    ("checkTagBeforeDraining", true, OPT_IN),
     (
         "ignoreDaemonsSets",
         true,
@@ -349,6 +347,11 @@ impl Options<'_> {
             .handler
             .insert("rebalance".to_owned(), json!(rebalance));
         for (key, fixed, remedy) in FIXED {
+            // The older name counts where the newer one says nothing, as of the tag itself.
+            if *key == "checkASGTagBeforeDraining" && self.given("checkTagBeforeDraining").is_some()
+            {
+                continue;
+            }
             if let Some(on) = self.switch(key)
                 && on != *fixed
             {
