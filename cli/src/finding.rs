@@ -9,15 +9,15 @@ const NAMED_MAX: usize = 10;
 pub(crate) struct Finding {
     pub(crate) what: String,
     pub(crate) objects: Vec<String>,
-    pub(crate) remedy: &'static str,
+    pub(crate) remedy: String,
 }
 
 impl Finding {
-    pub(crate) fn new(what: &str, objects: Vec<String>, remedy: &'static str) -> Self {
+    pub(crate) fn new(what: &str, objects: Vec<String>, remedy: impl Into<String>) -> Self {
         Self {
             what: what.to_owned(),
             objects,
-            remedy,
+            remedy: remedy.into(),
         }
     }
 }

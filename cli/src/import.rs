@@ -10,6 +10,7 @@ mod bottlerocket;
 mod flags;
 mod group;
 mod kubelet;
+mod market;
 mod mng;
 mod node_config;
 pub(crate) mod nth;

@@ -174,8 +174,8 @@ fn convert(
     outcome.warn(
         format!("Cluster/{}", cluster.name),
         format!(
-            "apply with `kubectl apply --prune -l {}={},{}={} -f <this output>`, which removes what a group that is gone left \
-             and touches nothing that kOps made itself",
+            "save the output as nodes.yaml and apply it with `kubectl apply --prune -l {}={},{}={} -f nodes.yaml`, which removes what a \
+             group that is gone left and touches nothing that kOps made itself",
             fields::MANAGED_BY.0,
             fields::MANAGED_BY.1,
             fields::CLUSTER_LABEL,

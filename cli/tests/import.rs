@@ -30,7 +30,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn every_page_comes_out_as_it_says() {
     let nodes = "templates-nodes.json";
-    let pages: [(&str, &[&str], i32); 13] = [
+    let pages: [(&str, &[&str], i32); 15] = [
         (
             "asg-nodes",
             &["asg", "-f", "asg-nodes.json", "--launch-template", nodes],
@@ -64,7 +64,19 @@ fn every_page_comes_out_as_it_says() {
             &["mng", "-f", "mng-nodeadm.json", "--launch-template", nodes],
             0,
         ),
+        (
+            "asg-choices",
+            &[
+                "asg",
+                "-f",
+                "asg-choices.json",
+                "--launch-template",
+                "templates-choices.json",
+            ],
+            1,
+        ),
         ("mng-remarks", &["mng", "-f", "mng-remarks.json"], 0),
+        ("mng-repair", &["mng", "-f", "mng-repair.json"], 0),
         (
             "asg",
             &[

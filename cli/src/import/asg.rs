@@ -225,17 +225,40 @@ fn mixed(group: &mut Group, policy: &Value) {
             vec!["on-demand", "spot"]
         }
     };
-    for field in [
-        "SpotMaxPrice",
-        "SpotAllocationStrategy",
-        "OnDemandAllocationStrategy",
-    ] {
-        let value = distribution
-            .and_then(|one| one.get(field)?.as_str())
-            .unwrap_or_default()
-            .to_owned();
-        if field == "SpotMaxPrice" && !value.is_empty() {
-            group.warnings.push(format!("SpotMaxPrice {value} is not imported: spot costs what it costs, at most the on-demand price"));
-        }
+    strategies(group, distribution.unwrap_or(&Value::Null));
+}
+
+/// How EC2 chooses among instance types is fixed: what a group says of it is left out, unless that is how types are chosen here.
+fn strategies(group: &mut Group, distribution: &Value) {
+    const ON_DEMAND: &str =
+        "of on-demand the cheapest type is launched; NodePools of different weight say an order";
+    const SPOT: &str = "of spot the types are launched whose capacity and price are best together, as by price-capacity-optimized";
+    let text = |field: &str| {
+        let text = distribution.get(field).and_then(Value::as_str);
+        text.filter(|text| !text.is_empty())
+    };
+    let buys = |capacity_type: &str| group.capacity_types.contains(&capacity_type);
+    let chooses = group.chooses_types;
+    let mut lost = Vec::new();
+    if let Some(price) = text("SpotMaxPrice") {
+        lost.push((format!("SpotMaxPrice {price}"), super::market::ANY_PRICE));
+    }
+    let on_demand = text("OnDemandAllocationStrategy").filter(|one| *one != "lowest-price");
+    if let Some(strategy) = on_demand.filter(|_| buys("on-demand") && chooses) {
+        lost.push((format!("OnDemandAllocationStrategy {strategy}"), ON_DEMAND));
+    }
+    let spot = text("SpotAllocationStrategy").filter(|one| *one != "price-capacity-optimized");
+    if let Some(strategy) = spot.filter(|_| buys("spot")) {
+        lost.push((format!("SpotAllocationStrategy {strategy}"), SPOT));
+    }
+    // Pools are a matter of lowest-price alone.
+    let pools = distribution
+        .get("SpotInstancePools")
+        .and_then(Value::as_i64);
+    if let Some(pools) = pools.filter(|_| buys("spot") && spot == Some("lowest-price")) {
+        lost.push((format!("SpotInstancePools {pools}"), SPOT));
+    }
+    for (what, why) in lost {
+        group.not_imported(&what, why);
     }
 }

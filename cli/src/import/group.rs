@@ -31,6 +31,8 @@ pub(super) struct TemplateRef {
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) name: String,
+    /// Value and propagation of the tag by which Cluster Autoscaler discovers an Auto Scaling group.
+    pub(super) autoscaler_tag: Option<(String, bool)>,
     pub(super) min: i64,
     pub(super) desired: i64,
 }
@@ -88,6 +90,7 @@ impl Group {
             name: name.to_owned(),
             members: vec![Member {
                 name: name.to_owned(),
+                autoscaler_tag: None,
                 min,
                 desired,
             }],
@@ -129,6 +132,11 @@ impl Group {
 
     pub(super) fn about_class(&mut self, field: &str, text: impl Into<String>) {
         self.class_comments.push((field.to_owned(), text.into()));
+    }
+
+    /// Says that something is left out, and why.
+    pub(super) fn not_imported(&mut self, what: &str, why: &str) {
+        self.warnings.push(format!("{what} is not imported: {why}"));
     }
 
     pub(super) fn require(
@@ -209,7 +217,7 @@ impl Group {
                 let remedy = format!(
                     "give --launch-template <file> with the output of `aws ec2 describe-launch-template-versions \
                      --launch-template-{by} {} --versions '{version}'`",
-                    shlex::try_quote(&wanted.template).unwrap_or_default(),
+                    quoted(&wanted.template),
                 );
                 self.refuse(
                     "LaunchTemplate",
@@ -293,6 +301,7 @@ impl Group {
         let mut edit = Edit::new(Document {
             place: self.file.clone(),
             text: None,
+            loses_comments: false,
             object,
         });
         // What is made has to be checked, as what was changed.
@@ -395,6 +404,16 @@ pub(super) fn merged(groups: Vec<Group>) -> Vec<Group> {
                 other.members.extend(group.members);
                 other.max += group.max;
                 other.subnets.extend(group.subnets);
+                for warning in group.warnings {
+                    if !other.warnings.contains(&warning) {
+                        other.warnings.push(warning);
+                    }
+                }
+                for comment in group.pool_comments {
+                    if !other.pool_comments.contains(&comment) {
+                        other.pool_comments.push(comment);
+                    }
+                }
             }
             None => merged.push(group),
         }
@@ -420,8 +439,14 @@ fn common(first: &str, second: &str) -> String {
     }
 }
 
+/// A word of a shell's command.
+pub(super) fn quoted(word: &str) -> String {
+    let quoted = shlex::try_quote(word).unwrap_or_default();
+    quoted.into_owned()
+}
+
 /// As Kubernetes allows names.
-fn object_name(name: &str) -> String {
+pub(super) fn object_name(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
     let plain = lower.replace(
         |c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.',

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     asg,
-    group::{Group, Source},
+    group::{Group, Source, quoted},
     tags::{self, Origin},
 };
 
@@ -136,11 +136,18 @@ fn remarks(group: &mut Group, mng: &Value) {
             "remoteAccess: the SSH key {key} and its security groups are not imported: use SSM Session Manager, or write the key in userData"
         ));
     }
-    if mng.pointer("/nodeRepairConfig/enabled") == Some(&Value::Bool(true)) {
-        group.warnings.push(
-            "nodeRepairConfig: nodes are repaired where the cluster's feature gate NodeRepair is on: whittle register <cluster> --replace \
-             --settings '{\"featureGates\": {\"nodeRepair\": true}}'"
-                .to_owned(),
+    if let Some(config) = mng.get("nodeRepairConfig") {
+        node_repair(group, config);
+    }
+    if let Some(strategy) = mng
+        .pointer("/updateConfig/updateStrategy")
+        .and_then(Value::as_str)
+        .filter(|strategy| *strategy != "DEFAULT")
+    {
+        group.not_imported(
+            &format!("updateConfig.updateStrategy {strategy}"),
+            "a node goes when its replacement is ready; the feature gate terminateFirstDrift deletes drifted nodes first which cannot be \
+             replaced first",
         );
     }
     if let Some(Value::Object(tags)) = mng.get("tags") {
@@ -170,6 +177,45 @@ fn remarks(group: &mut Group, mng: &Value) {
         group.warnings.push(format!(
             "warmPoolConfig: {pool} is not imported: no stopped instances are held ready; a CapacityBuffer keeps room free"
         ));
+    }
+}
+
+/// Repair is a matter of the cluster, and so is what bounds it.
+fn node_repair(group: &mut Group, config: &Value) {
+    if config.get("enabled") != Some(&Value::Bool(true)) {
+        return;
+    }
+    let cluster = group.clusters.first().map_or("<cluster>", String::as_str);
+    let cluster = quoted(cluster);
+    group.warnings.push(format!(
+        "nodeRepairConfig: nodes are repaired where the cluster's feature gate NodeRepair is on: whittle register {cluster} \
+         --settings '{{\"featureGates\": {{\"nodeRepair\": true}}}}'; of a cluster that is registered, add it to the settings in the \
+         parameter /whittle/clusters/{cluster}"
+    ));
+    const FIXED: &str =
+        "a NodePool of which more than a fifth of the nodes is unhealthy is not repaired";
+    const BUDGET: &str = "a budget of the NodePool bounds how many are repaired at once";
+    const TIMES: &str = "how long a condition is tolerated before a node is replaced is fixed";
+    for (field, why) in [
+        ("maxUnhealthyNodeThresholdCount", FIXED),
+        ("maxUnhealthyNodeThresholdPercentage", FIXED),
+        ("maxParallelNodesRepairedCount", BUDGET),
+        ("maxParallelNodesRepairedPercentage", BUDGET),
+        ("nodeRepairConfigOverrides", TIMES),
+    ] {
+        let value = config.get(field).unwrap_or(&Value::Null);
+        if value.is_null() || *value == json!([]) {
+            continue;
+        }
+        let example = match (why, field.ends_with("Percentage")) {
+            (BUDGET, true) => format!(": {{nodes: {value}%, reasons: [Unhealthy]}}"),
+            (BUDGET, false) => format!(": {{nodes: \"{value}\", reasons: [Unhealthy]}}"),
+            _ => String::new(),
+        };
+        group.not_imported(
+            &format!("nodeRepairConfig.{field} {value}"),
+            &format!("{why}{example}"),
+        );
     }
 }
 

@@ -76,13 +76,16 @@ pub(super) fn read(group: &mut Group, attributes: &Value) {
                 | "AcceleratorTypes",
                 _,
             ) => {}
-            // Prices bound what is chosen by themselves.
             (
                 "SpotMaxPricePercentageOverLowestPrice"
                 | "OnDemandMaxPricePercentageOverLowestPrice"
                 | "MaxSpotPriceAsPercentageOfOptimalOnDemandPrice",
                 _,
-            ) => {}
+            ) => group.not_imported(
+                &format!("InstanceRequirements.{field} {value}"),
+                "no requirement bounds prices: of the types that fit the pods the cheapest are launched; name the types that are too dear \
+                 in a requirement with NotIn",
+            ),
             _ => group.refuse(
                 &format!("InstanceRequirements.{field}"),
                 &value.to_string(),

@@ -1,8 +1,14 @@
-//! The move, step by step. It is printed, and people take the steps: each can be taken back.
+//! The move, step by step. It is printed, and people take the steps: each can be taken back, and commands stand on lines of their own,
+//! as they can be pasted into a shell.
 
 use std::fmt::Write;
 
-use super::group::{Group, Member, Source};
+use serde_json::json;
+
+use super::{
+    group::{Group, Member, Source, quoted},
+    tags,
+};
 
 pub(super) fn text(groups: &[Group]) -> String {
     let mut text = String::new();
@@ -13,7 +19,9 @@ pub(super) fn text(groups: &[Group]) -> String {
     if movable.is_empty() {
         return text;
     }
-    text.push_str("\nThe move, one group after the other; `back:` undoes a step.\n");
+    text.push_str(
+        "\nThe move, one group after the other, with the manifests above saved as nodepools.yaml; `back:` undoes a step.\n",
+    );
     for group in movable {
         for member in &group.members {
             let _ = write!(text, "\n{}", steps(group, member));
@@ -22,57 +30,128 @@ pub(super) fn text(groups: &[Group]) -> String {
     text
 }
 
+/// What differs between the sources.
+struct Commands {
+    /// Options of `kubectl get nodes` for the group's nodes, and what becomes of their list.
+    nodes: (String, String),
+    /// Holds back what else would change the number of nodes.
+    stop: String,
+    start: String,
+    shrink: String,
+    grow: String,
+}
+
 fn steps(group: &Group, member: &Member) -> String {
-    let name = &member.name;
-    let cluster = group.clusters.first().map_or("<cluster>", String::as_str);
-    let (selector, stop, start, shrink, grow) = match group.source {
-        Source::Asg => (
-            "<a label of this group's nodes>".to_owned(),
-            format!(
-                "aws autoscaling delete-tags --tags ResourceId={name},ResourceType=auto-scaling-group,Key=k8s.io/cluster-autoscaler/enabled\n     \
-                 aws autoscaling suspend-processes --auto-scaling-group-name {name} --scaling-processes AZRebalance"
-            ),
-            format!(
-                "aws autoscaling resume-processes --auto-scaling-group-name {name} --scaling-processes AZRebalance, and the tag again"
-            ),
-            format!("aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} --min-size 0 --desired-capacity 0"),
-            format!(
-                "aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} --min-size {} --desired-capacity {}",
-                member.min, member.desired
-            ),
-        ),
-        Source::Mng => (
-            format!("eks.amazonaws.com/nodegroup={name}"),
-            "kubectl scale deployment cluster-autoscaler --namespace kube-system --replicas=0, if it runs and this is its last group"
-                .to_owned(),
-            "kubectl scale deployment cluster-autoscaler --namespace kube-system --replicas=1".to_owned(),
-            format!(
-                "aws eks update-nodegroup-config --cluster-name {cluster} --nodegroup-name {name} --scaling-config minSize=0,desiredSize=0"
-            ),
-            format!(
-                "aws eks update-nodegroup-config --cluster-name {cluster} --nodegroup-name {name} --scaling-config \
-                 minSize={},desiredSize={}",
-                member.min, member.desired
-            ),
-        ),
+    let Commands {
+        nodes: (options, filter),
+        stop,
+        start,
+        shrink,
+        grow,
+    } = match group.source {
+        Source::Asg => of_auto_scaling_group(member),
+        Source::Mng => of_managed_node_group(group, member),
     };
+    // A tenth, and one at least.
+    let tenth = member.desired.max(1).div_ceil(10);
     format!(
         "{name}:
-  1. kubectl apply -f <the EC2NodeClass and the NodePool above>, while the cluster is registered in mode shadow; compare what
-     `whittle plan --context <context>` would launch.
-     back: kubectl delete nodepool,ec2nodeclass {}
+  1. Apply the manifests while the cluster is registered in mode shadow, and compare what would be launched.
+     kubectl apply -f nodepools.yaml
+     whittle plan --context \"$(kubectl config current-context)\"
+     back: kubectl delete nodepool,ec2nodeclass {object}
   2. {stop}
      back: {start}
-  3. Cordon a tenth of its nodes: kubectl cordon <node>; later a quarter at a time.
-     kubectl get nodes --selector {selector}
-     back: kubectl uncordon <node>
-  4. Move pods off them, under PodDisruptionBudgets: kubectl drain <node> --ignore-daemonsets --delete-emptydir-data
+  3. Cordon a tenth of its nodes; later a quarter at a time.
+     nodes() {{ kubectl get nodes --field-selector \"spec.unschedulable=$1\" {options}{filter}; }}
+     nodes false | head -n {tenth} | xargs kubectl cordon
+     back: nodes true | xargs kubectl uncordon
+  4. Move pods off them, under PodDisruptionBudgets.
+     nodes true | xargs -n 1 kubectl drain --ignore-daemonsets --delete-emptydir-data
      back: none is needed: pods run elsewhere
-  5. kubectl get pods --all-namespaces --field-selector status.phase=Pending; go on when none is left, and go back to 3 until no node is
-     left.
+  5. Go on when no pod is pending, and go back to 3 until no node is left.
+     kubectl get pods --all-namespaces --field-selector status.phase=Pending
   6. {shrink}
      back: {grow}
 ",
-        group.name
+        name = member.name,
+        object = super::group::object_name(&group.name),
     )
+}
+
+fn of_auto_scaling_group(member: &Member) -> Commands {
+    let name = quoted(&member.name);
+    let of_group = |command: &str, rest: &str| {
+        format!("aws autoscaling {command} --auto-scaling-group-name {name} {rest}")
+    };
+    let processes = "--scaling-processes AZRebalance";
+    let mut stop = "Hold the group back.".to_owned();
+    let mut start = String::new();
+    if let Some((value, propagates)) = &member.autoscaler_tag {
+        let tag = json!([{
+            "ResourceId": member.name, "ResourceType": "auto-scaling-group", "Key": tags::ENABLED, "Value": value,
+            "PropagateAtLaunch": propagates,
+        }]);
+        let tag = quoted(&tag.to_string());
+        let _ = write!(stop, "\n     aws autoscaling delete-tags --tags {tag}");
+        start = format!("aws autoscaling create-or-update-tags --tags {tag}\n     ");
+    }
+    let _ = write!(stop, "\n     {}", of_group("suspend-processes", processes));
+    start.push_str(&of_group("resume-processes", processes));
+    let instances = "--query 'AutoScalingGroups[].Instances[].[InstanceId]' --output text";
+    Commands {
+        // Nodes have the ids of their instances at the end of their provider ids.
+        nodes: (
+            "--no-headers --output custom-columns=NAME:.metadata.name,ID:.spec.providerID"
+                .to_owned(),
+            format!(
+                " | grep -Ff <(aws autoscaling describe-auto-scaling-groups --auto-scaling-group-names {name} {instances}) | \
+                 awk '{{print $1}}'"
+            ),
+        ),
+        stop,
+        start,
+        shrink: format!(
+            "Let the group end its instances.\n     {}",
+            of_group(
+                "update-auto-scaling-group",
+                "--min-size 0 --desired-capacity 0"
+            )
+        ),
+        grow: of_group(
+            "update-auto-scaling-group",
+            &format!(
+                "--min-size {} --desired-capacity {}",
+                member.min, member.desired
+            ),
+        ),
+    }
+}
+
+fn of_managed_node_group(group: &Group, member: &Member) -> Commands {
+    let cluster = group.clusters.first().map_or("<cluster>", String::as_str);
+    let scale = |least: i64, desired: i64| {
+        format!(
+            "aws eks update-nodegroup-config --cluster-name {} --nodegroup-name {} --scaling-config minSize={least},desiredSize={desired}",
+            quoted(cluster),
+            quoted(&member.name),
+        )
+    };
+    let autoscaler =
+        "kubectl scale deployment cluster-autoscaler --namespace kube-system --replicas";
+    Commands {
+        nodes: (
+            format!(
+                "--selector {} --output name",
+                quoted(&format!("eks.amazonaws.com/nodegroup={}", member.name))
+            ),
+            String::new(),
+        ),
+        stop: format!(
+            "Stop Cluster Autoscaler, if it runs and this is its last group.\n     {autoscaler}=0"
+        ),
+        start: format!("{autoscaler}=1"),
+        shrink: format!("Let the group end its instances.\n     {}", scale(0, 0)),
+        grow: scale(member.min, member.desired),
+    }
 }

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::group::Group;
 
-const ENABLED: &str = "k8s.io/cluster-autoscaler/enabled";
+/// The tag that Cluster Autoscaler discovers groups by.
+pub(super) const ENABLED: &str = "k8s.io/cluster-autoscaler/enabled";
 const DISCOVERY: &str = "k8s.io/cluster-autoscaler/";
 const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
 const EFFECTS: [&str; 3] = ["NoSchedule", "NoExecute", "PreferNoSchedule"];
@@ -22,9 +23,14 @@ pub(super) fn read(group: &mut Group, tags: Option<&Value>) {
             node_template(group, about, value);
         } else if let Some(cluster) = key.strip_prefix(DISCOVERY).filter(|_| key != ENABLED) {
             group.clusters.insert(cluster.to_owned());
+        } else if key == ENABLED {
+            let propagates = tag.get("PropagateAtLaunch") == Some(&Value::Bool(true));
+            for member in &mut group.members {
+                member.autoscaler_tag = Some((value.to_owned(), propagates));
+            }
         } else if key == "eks:cluster-name" {
             group.clusters.insert(value.to_owned());
-        } else if tag.get("PropagateAtLaunch") == Some(&Value::Bool(true)) && key != ENABLED {
+        } else if tag.get("PropagateAtLaunch") == Some(&Value::Bool(true)) {
             group.tag_instances(key, value);
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{bootstrap, group::Group, requirements};
+use super::{bootstrap, group::Group, market, requirements};
 use crate::launch_template::Version;
 
 /// Fields without an effect that anybody would miss.
@@ -55,12 +55,8 @@ pub(super) fn read(group: &mut Group, version: &Version) {
             }
             "TagSpecifications" => tags(group, value),
             "Placement" => placement(group, value),
-            "CapacityReservationSpecification" => reservation(group, value),
-            "InstanceMarketOptions" => {
-                if value.get("MarketType").and_then(Value::as_str) == Some("spot") {
-                    group.capacity_types = vec!["spot"];
-                }
-            }
+            "CapacityReservationSpecification" => market::reservation(group, value),
+            "InstanceMarketOptions" => market::options(group, value),
             "InstanceType" | "InstanceRequirements" if group.chooses_types => {}
             "InstanceType" => {
                 let named = |one: &Value| one.get("key").and_then(Value::as_str) == Some("node.kubernetes.io/instance-type");
@@ -150,7 +146,7 @@ fn mappings(group: &mut Group, value: &Value) {
 }
 
 /// Says which fields have no counterpart.
-fn left_out(
+pub(super) fn left_out(
     group: &mut Group,
     place: &str,
     fields: &Map<String, Value>,
@@ -320,24 +316,5 @@ fn placement(group: &mut Group, value: &Value) {
                 "only placement groups and dedicated tenancy have a counterpart: keep this group as it is",
             ),
         }
-    }
-}
-
-fn reservation(group: &mut Group, value: &Value) {
-    let target = value.get("CapacityReservationTarget");
-    let id = target.and_then(|target| target.get("CapacityReservationId")?.as_str());
-    if let Some(id) = id {
-        group.class.insert(
-            "capacityReservationSelectorTerms".to_owned(),
-            json!([{ "id": id }]),
-        );
-        group.capacity_types.insert(0, "reserved");
-    } else if target.is_some() {
-        let remedy = "name the reservation by its id: groups of reservations have no counterpart";
-        group.refuse(
-            "LaunchTemplateData.CapacityReservationSpecification",
-            &value.to_string(),
-            remedy,
-        );
     }
 }

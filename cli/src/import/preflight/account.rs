@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     catalogs,
     finding::{Finding, found},
-    import::group::Group,
+    import::group::{Group, quoted},
     objects::Objects,
 };
 
@@ -118,20 +118,30 @@ impl Account {
             .filter_map(|group| group.class.get("role")?.as_str())
             .filter(|role| is_known && !admits(role))
             .collect();
+        let cluster = groups.iter().find_map(|group| group.clusters.first());
+        let cluster = cluster.map_or("<cluster>", String::as_str);
+        let names: Vec<&str> = roles.iter().copied().collect();
+        let remedy = format!(
+            "for role in {}; do aws eks create-access-entry --cluster-name {} --type EC2_LINUX --principal-arn \
+             \"$(aws iam get-role --role-name \"$role\" --query Role.Arn --output text)\"; done",
+            names
+                .iter()
+                .map(|role| quoted(role))
+                .collect::<Vec<_>>()
+                .join(" "),
+            quoted(cluster),
+        );
         Finding::new(
             "roles of nodes that the cluster does not let in",
-            roles
-                .into_iter()
-                .map(|role| format!("role {role}"))
-                .collect(),
-            "aws eks create-access-entry --cluster-name <cluster> --type EC2_LINUX --principal-arn <the role's ARN>",
+            names.iter().map(|role| format!("role {role}")).collect(),
+            remedy,
         )
     }
 
     /// While a group moves, its nodes run twice.
     fn too_few_cores(&self, groups: &[Group]) -> Result<Finding> {
         const QUOTAS: [(&str, &str); 2] = [("spot", "L-34B43A08"), ("on-demand", "L-1216C47A")];
-        let mut exceeded = Vec::new();
+        let (mut exceeded, mut remedies) = (Vec::new(), Vec::new());
         if !self.quotas.is_empty() {
             let types = catalogs::us_east_1()?;
             let cores: BTreeMap<&str, i64> = types
@@ -151,6 +161,9 @@ impl Account {
                 // Quotas are whole numbers of virtual processors.
                 #[expect(clippy::cast_precision_loss, reason = "compared with a number of AWS'")]
                 if needed as f64 > *quota {
+                    remedies.push(format!(
+                        "aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {code} --desired-value {needed}"
+                    ));
                     exceeded.push(format!(
                         "{code} ({capacity_type} instances of standard families): {quota} vCPU, {needed} at most are needed while nodes run twice"
                     ));
@@ -160,7 +173,10 @@ impl Account {
         Ok(Finding::new(
             "quotas that the move may exceed",
             exceeded,
-            "aws service-quotas request-service-quota-increase, or move the groups a few nodes at a time",
+            format!(
+                "move the groups a few nodes at a time, or {}",
+                remedies.join("; ")
+            ),
         ))
     }
 }
