@@ -9,6 +9,7 @@ pub(crate) mod edit;
 mod kubelet;
 mod layout;
 mod leftovers;
+mod list;
 mod names;
 mod node_claim;
 mod node_class;
@@ -36,7 +37,7 @@ use self::{
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Manifests, or folders of them; `-` reads standard input.
+    /// Manifests, or folders with such at any depth; `-` reads standard input.
     #[arg(short = 'f', long = "filename", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Make fields that no version has a comment, instead of refusing their document.

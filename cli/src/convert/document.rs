@@ -9,15 +9,17 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::edit::Refusal;
+use super::{edit::Refusal, list};
 
 /// One object.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     /// Where it stands, for messages: file and number.
     pub(crate) place: String,
-    /// Its text, where it was a document of its own.
+    /// Its text, where it was a document or lines of its own.
     pub(crate) text: Option<String>,
+    /// The list that it was an item of has comments that cannot be told to be its own or not.
+    pub(crate) loses_comments: bool,
     pub(crate) object: Value,
 }
 
@@ -26,7 +28,7 @@ pub(crate) enum Source {
     Unreadable(Refusal),
 }
 
-/// The documents of files, of the files of folders by name, and of standard input (`-`).
+/// The documents of files, of the manifests below folders in the order of their paths, and of standard input (`-`).
 pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for file in files {
@@ -54,7 +56,7 @@ fn one(file: &Path) -> Result<Vec<Source>> {
     Ok(documents(&name, &text))
 }
 
-/// Files, and the files of folders by name.
+/// Files, and the manifests below folders in the order of their paths.
 pub(crate) fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for file in given {
@@ -66,14 +68,23 @@ pub(crate) fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// The manifests in a folder and in those below it. Hidden folders such as `.git` hold none, and links to folders are not followed:
+/// they may lead back.
 fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
-    let cannot = || format!("cannot read {}", folder.display());
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).with_context(cannot)? {
-        let path = entry.with_context(cannot)?.path();
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("yaml" | "yml" | "json")) {
-            files.push(path);
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let cannot = || format!("cannot read {}", folder.display());
+        for entry in fs::read_dir(&folder).with_context(cannot)? {
+            let entry = entry.with_context(cannot)?;
+            let path = entry.path();
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            if entry.file_type().with_context(cannot)?.is_dir() {
+                folders.extend((!is_hidden).then_some(path));
+            } else if matches!(extension, Some("yaml" | "yml" | "json")) {
+                files.push(path);
+            }
         }
     }
     files.sort();
@@ -109,17 +120,21 @@ fn items(place: &str, text: String, object: Value) -> Vec<Source> {
         return vec![Source::Document(Document {
             place: place.to_owned(),
             text: Some(text),
+            loses_comments: false,
             object,
         })];
     };
-    let item = |(number, object): (usize, &Value)| {
+    let has_comments = list::has_comments(&text);
+    let texts = list::texts(&text, items);
+    let item = |(number, (object, text)): (usize, (&Value, Option<String>))| {
         Source::Document(Document {
             place: format!("{place}, item {}", number + 1),
-            text: None,
+            loses_comments: text.is_none() && has_comments,
+            text,
             object: object.clone(),
         })
     };
-    items.iter().enumerate().map(item).collect()
+    items.iter().zip(texts).enumerate().map(item).collect()
 }
 
 /// The parts between document markers, as they stand.

@@ -49,12 +49,17 @@ impl fmt::Display for Refusal {
 
 impl Edit {
     pub(crate) fn new(document: Document) -> Self {
+        let lost = "comments of the list that holds it are left out: give it as a document of its own to keep them";
         Self {
             place: document.place,
             text: document.text,
             object: document.object,
             comments: BTreeMap::new(),
-            warnings: Vec::new(),
+            warnings: document
+                .loses_comments
+                .then(|| lost.to_owned())
+                .into_iter()
+                .collect(),
             refusals: Vec::new(),
             caused_by: None,
             is_left_out: false,
@@ -67,6 +72,7 @@ impl Edit {
         let document = Document {
             place: self.place.clone(),
             text: None,
+            loses_comments: false,
             object,
         };
         Self {

@@ -78,7 +78,7 @@ impl Layout {
 }
 
 /// The content of a line, and the comment behind it.
-fn without_comment(line: &str) -> (&str, Option<&str>) {
+pub(super) fn without_comment(line: &str) -> (&str, Option<&str>) {
     let mut quote = None;
     let mut before = ' ';
     for (at, c) in line.char_indices() {
