@@ -3,7 +3,10 @@ use std::collections::BTreeMap;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::{NanosPerHour, counted};
 
-use crate::demo::picture::{NodeLine, Picture, Stage, is_running};
+use crate::{
+    demo::picture::{NodeLine, Picture, Stage, is_running},
+    plan::counted,
+};
 
 /// So many nodes get a bar; further ones are counted.
 const SHOWN_MAX: usize = 12;
@@ -141,4 +144,15 @@ fn cores(millicores: u64) -> String {
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_node_is_told_in_the_singular() {
+        let line = totals(&Picture::default(), 1);
+        assert!(line.starts_with("  1 node   0 of 0 pods Running"), "{line}");
+    }
 }
