@@ -49,6 +49,11 @@ impl Region {
         (Self { account }, problems)
     }
 
+    /// The Region of the environment.
+    pub(crate) fn name(&self) -> &str {
+        self.account.region()
+    }
+
     /// The types that the NodeClass allows.
     pub(crate) async fn instance_types(
         &self,

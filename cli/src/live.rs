@@ -1,11 +1,11 @@
 //! A running cluster, as its API server has it: the snapshot that a turn would plan from, but for what the ledger knows.
 
-#[cfg(feature = "aws")]
-use std::sync::OnceLock;
-use std::{collections::BTreeSet, sync::Arc};
+mod source;
+
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use api::{EC2NodeClass, names::group};
+use api::names::group;
 use jiff::Timestamp;
 use k8s::KubeCluster;
 use model::{
@@ -17,24 +17,26 @@ use turns::{
     selectors,
 };
 
-use crate::{classes, cluster};
+use self::source::Source;
+pub(crate) use self::source::offered;
+use crate::{
+    classes, cluster,
+    regions::{self, Catalog},
+};
 
-/// Fills the snapshot. Every NodePool may use those of `types` that its EC2NodeClass has subnets for; without them EC2 is
+/// Fills the snapshot. Every NodePool may use those types of the catalog that its EC2NodeClass has subnets for; without one EC2 is
 /// asked, where this program is built to. Returns what users should know of that.
 pub(crate) fn observe(
     context: &str,
     snapshot: &mut Snapshot,
-    types: Option<Vec<InstanceType>>,
+    catalog: &Catalog,
 ) -> Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let client = k8s::from_kubeconfig(context).await?;
-        let (source, mut problems) = match types {
-            Some(types) => (Source::Table(types), Vec::new()),
-            None => Source::unless_given(snapshot.now).await?,
-        };
+        let (source, mut problems) = Source::of(catalog, snapshot.now).await?;
         let live = Live::new(client, source);
         let read = live.observe(snapshot).await;
         problems
@@ -65,16 +67,13 @@ impl Live {
         Self::new(client, Source::Table(types))
     }
 
-    /// Without types, those that EC2 offers where it can be asked, and else those of us-east-1.
+    /// Without a catalog, the types that EC2 offers where it can be asked, and else those of us-east-1.
     pub(crate) async fn lenient(
         client: k8s::Client,
-        types: Option<Vec<InstanceType>>,
+        catalog: &Catalog,
         now: Timestamp,
     ) -> Result<Self> {
-        if let Some(types) = types {
-            return Ok(Self::of_table(client, types));
-        }
-        let (source, notes) = Source::unless_given(now).await?;
+        let (source, notes) = Source::of(catalog, now).await?;
         Ok(Self {
             notes,
             ..Self::new(client, source.or_table()?)
@@ -86,84 +85,6 @@ impl Live {
         let mut problems = self.notes.clone();
         problems.extend(read(&self.cluster, snapshot, &self.source).await?);
         Ok(problems)
-    }
-}
-
-/// Where instance types come from.
-enum Source {
-    Table(Vec<InstanceType>),
-    #[cfg(feature = "aws")]
-    Region(Box<crate::aws::Region>),
-    /// The table, once EC2 has refused, and why it did.
-    #[cfg(feature = "aws")]
-    RegionOrTable(Box<crate::aws::Region>, Vec<InstanceType>, OnceLock<String>),
-}
-
-impl Source {
-    #[cfg(feature = "aws")]
-    async fn unless_given(now: Timestamp) -> Result<(Self, Vec<String>)> {
-        let (region, problems) = crate::aws::Region::connect(now).await;
-        Ok((Self::Region(Box::new(region)), problems))
-    }
-
-    #[cfg(not(feature = "aws"))]
-    #[expect(clippy::unused_async, reason = "as where EC2 is asked")]
-    async fn unless_given(_: Timestamp) -> Result<(Self, Vec<String>)> {
-        let note = "instance types and prices are those of us-east-1: --catalog names others, and a build with \
-                    `--features aws` asks EC2";
-        let table = crate::catalogs::us_east_1()?;
-        Ok((Self::Table(table), vec![note.to_owned()]))
-    }
-
-    #[cfg_attr(
-        not(feature = "aws"),
-        expect(clippy::unnecessary_wraps, reason = "as where EC2 is asked")
-    )]
-    fn or_table(self) -> Result<Self> {
-        Ok(match self {
-            #[cfg(feature = "aws")]
-            Self::Region(region) => {
-                Self::RegionOrTable(region, crate::catalogs::us_east_1()?, OnceLock::new())
-            }
-            other => other,
-        })
-    }
-
-    #[cfg_attr(
-        not(feature = "aws"),
-        expect(
-            clippy::ptr_arg,
-            unused_variables,
-            reason = "only AWS can refuse to answer"
-        )
-    )]
-    async fn types(
-        &self,
-        class: &EC2NodeClass,
-        problems: &mut Vec<String>,
-    ) -> Result<Arc<Vec<InstanceType>>> {
-        match self {
-            Self::Table(types) => Ok(Arc::new(offered(types, class))),
-            #[cfg(feature = "aws")]
-            Self::Region(region) => region.instance_types(class).await,
-            #[cfg(feature = "aws")]
-            Self::RegionOrTable(region, table, refused) => {
-                let why = match refused.get() {
-                    Some(why) => why,
-                    None => match region.instance_types(class).await {
-                        Ok(types) => return Ok(types),
-                        Err(error) => refused.get_or_init(|| format!("{error:#}")),
-                    },
-                };
-                let note = format!(
-                    "instance types and prices are those of us-east-1, because EC2 refuses: {why}"
-                );
-                if !problems.contains(&note) {
-                    problems.push(note);
-                }
-                Ok(Arc::new(offered(table, class)))
-            }
-        }
     }
 }
 
@@ -237,6 +158,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
         let (name, message) = (&class.name, &class.message);
         format!("EC2NodeClass {name} cannot be read and is left out: {message}")
     }));
+    let zones = regions::of_cluster(&node_classes.items, &snapshot.nodes);
     for pool in pools.items {
         let reference = &pool.spec.template.spec.node_class_ref;
         if reference.group != group::KARPENTER_AWS {
@@ -257,9 +179,8 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
         }
         let offered = match class.filter(|_| pool.not_ready.is_none()) {
             Some(class) => {
-                let types = source.types(class, &mut problems).await?;
-                let types = classes::with_devices(types, class, &snapshot.settings);
-                planner::priced_previews(&snapshot.settings, &previews, types)
+                let types = source.types(class, &zones, &mut problems).await?;
+                classes::with_devices(types, class, &snapshot.settings)
             }
             None => Arc::default(),
         };
@@ -285,26 +206,6 @@ fn with_gates_turned(settings: &Settings) -> Settings {
         turned.feature_gates.insert(gate.to_owned(), !is_on);
     }
     turned
-}
-
-/// The types with an offering in a zone of the NodeClass's subnets.
-pub(crate) fn offered(types: &[InstanceType], class: &EC2NodeClass) -> Vec<InstanceType> {
-    let subnets = class
-        .status
-        .as_ref()
-        .and_then(|status| status.subnets.as_ref());
-    let zones: BTreeSet<&str> = subnets
-        .into_iter()
-        .flatten()
-        .map(|subnet| subnet.zone.as_str())
-        .collect();
-    let mut offered = types.to_vec();
-    for kind in &mut offered {
-        kind.offerings
-            .retain(|offering| zones.contains(offering.zone.as_str()));
-    }
-    offered.retain(|kind| !kind.offerings.is_empty());
-    offered
 }
 
 fn elsewhere(pool: &NodePoolName, class: &str) -> String {

@@ -2,9 +2,9 @@
 
 pub(crate) mod disruption;
 mod hints;
+mod parts;
 mod protection;
 mod refusals;
-mod regions;
 mod text;
 
 use std::{
@@ -22,14 +22,20 @@ use api::{
 use aws_rules::instance_types::Sharing;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-pub(crate) use model::counted;
-use model::{InstanceType, Plan, PodKey, Snapshot, pod::TopologySpread};
+use model::{Plan, PodKey, Snapshot, pod::TopologySpread};
 
-use crate::{admission, catalogs, classes, cluster, convert::document, decision, live, workloads};
+use crate::{
+    admission, classes, cluster,
+    convert::document,
+    decision, live,
+    planning::Planning,
+    regions::{self, Catalog},
+    workloads,
+};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Manifests, or folders of them: NodePools, EC2NodeClasses, workloads, pods, nodes, volumes …; `-` reads standard input.
+    /// Manifests, or folders with such at any depth: NodePools, EC2NodeClasses, workloads, pods, nodes, volumes …; `-` reads standard input.
     #[arg(short = 'f', long = "filename", required_unless_present = "context", num_args = 1..)]
     files: Vec<PathBuf>,
     /// The running cluster of this kubeconfig context instead. Nothing is done to it.
@@ -41,16 +47,13 @@ pub(crate) struct Arguments {
     /// Which nodes would go, for what, and why the others stay, instead of what would be launched.
     #[arg(long)]
     disruption: bool,
-    /// Instance types to choose from, as JSON. Without it, those of us-east-1; for a running cluster, in a build with AWS, what
-    /// EC2 offers in the Region of the environment.
-    #[arg(long)]
-    catalog: Option<PathBuf>,
-    /// The Region of the nodes, instead of that whose zones the manifests name.
-    #[arg(long, conflicts_with_all = ["catalog", "context"])]
-    region: Option<String>,
-    /// Show the parts of each new node's price.
-    #[arg(short = 'v', long, conflicts_with = "disruption")]
+    #[command(flatten)]
+    catalog: Catalog,
+    /// Show the parts of each node's price.
+    #[arg(short = 'v', long)]
     verbose: bool,
+    #[command(flatten)]
+    planning: Planning,
     /// As Karpenter's option: `NodeOverlay=true,CapacityBuffer=true`.
     #[arg(long, value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
@@ -142,20 +145,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(kinds) = kinds(&manifests) {
         eprintln!("whittle: planning does not look at {kinds}");
     }
-    let types = arguments.catalog.as_deref().map(catalogs::read);
-    let types = types.transpose()?;
     #[expect(
         clippy::disallowed_methods,
         reason = "the one reading of the clock of this command"
     )]
     let now = Timestamp::now();
-    let mut settings = cluster::aws_settings();
+    let mut settings = arguments.planning.settings()?;
     let gates = arguments.feature_gates.iter();
     let gates = gates.chain(&arguments.aws_feature_gates);
-    settings.feature_gates = gates.cloned().collect();
-    settings.legacy_node_repair = arguments.legacy_node_repair;
-    settings.default_topology_spread = arguments.scheduler_config.0.clone();
-    settings.device_claims = arguments.enable_dra;
+    settings.feature_gates.extend(gates.cloned());
+    settings.legacy_node_repair |= arguments.legacy_node_repair;
+    if !arguments.scheduler_config.0.is_empty() {
+        settings.default_topology_spread = arguments.scheduler_config.0.clone();
+    }
+    settings.device_claims |= arguments.enable_dra;
     let mut snapshot = cluster::empty(now, settings);
     let objects = manifests
         .objects
@@ -163,8 +166,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .map(|manifest| manifest.object)
         .collect();
     let problems = match &arguments.context {
-        Some(context) => live::observe(context, &mut snapshot, types)?,
-        None => from_manifests(&mut snapshot, objects, types, arguments.region.as_deref())?,
+        Some(context) => live::observe(context, &mut snapshot, &arguments.catalog)?,
+        None => from_manifests(&mut snapshot, objects, &arguments.catalog)?,
     };
     for problem in problems {
         eprintln!("whittle: {problem}");
@@ -187,9 +190,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let (pass, nodes) = (planner::disrupt(&snapshot), planner::outlook(&snapshot));
         match arguments.output {
             Output::Json => {
-                serde_json::to_writer_pretty(&mut out, &disruption::json(&pass, &nodes))?;
+                let shown = disruption::json(&pass, &nodes, &snapshot);
+                serde_json::to_writer_pretty(&mut out, &shown)?;
             }
-            Output::Text => out.write_all(disruption::text(&pass, &nodes, &snapshot).as_bytes())?,
+            Output::Text => {
+                let text = disruption::text(&pass, &nodes, &snapshot, arguments.verbose);
+                out.write_all(text.as_bytes())?;
+            }
         }
     } else {
         let fixed = planner::static_capacity(&snapshot).plan;
@@ -198,7 +205,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         match arguments.output {
             Output::Json => {
                 plan.actions.splice(0..0, fixed.actions);
-                serde_json::to_writer_pretty(&mut out, &decision::provisioning(&plan))?;
+                let mut shown = decision::provisioning(&plan);
+                let launches = plan.actions.iter().filter_map(|one| one.action.launch());
+                parts::add_to(shown.get_mut("newNodes"), launches, &snapshot);
+                serde_json::to_writer_pretty(&mut out, &shown)?;
             }
             Output::Text => {
                 let parts = arguments.verbose.then_some(&snapshot);
@@ -217,22 +227,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn from_manifests(
     snapshot: &mut Snapshot,
     mut objects: Vec<Object>,
-    types: Option<Vec<InstanceType>>,
-    region: Option<&str>,
+    catalog: &Catalog,
 ) -> Result<Vec<String>> {
     let mut notes = classes::without_others(&mut objects);
     notes.extend(admission::admit(&mut objects));
     let (ownership, doubled) = workloads::settle(&mut objects);
     notes.extend(doubled);
     let classes = classes::of(&objects);
-    let types = match types {
-        Some(types) => types,
-        None => {
-            let (types, more) = regions::types(&objects, region)?;
-            notes.extend(more);
-            types
-        }
-    };
+    let (types, more) = catalog.types(&regions::of_manifests(&objects))?;
+    notes.extend(more);
     let types = aws_rules::instance_types::with_attach_limits(types);
     let types = match snapshot.settings.device_claims {
         true => {

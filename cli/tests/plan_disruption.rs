@@ -223,6 +223,25 @@ fn the_same_as_json_names_the_saving_of_each() {
 }
 
 #[test]
+fn prices_of_nodes_are_told_by_their_parts_where_that_is_asked_for() {
+    let manifests = cluster(&[("big", &pod("small", "big", "1", ""))]);
+    let arguments = ["--verbose", "--node-price", "0.01"];
+    let told = plan_with(&manifests, &arguments);
+    let parts = "$0.3962/h is $0.3840 for the instance, $0.0022 for its volumes and $0.0100 for the node itself";
+    assert!(told.contains(&format!("\n    {parts}\n")), "{told}");
+    let of_the_new = "$0.1082/h is $0.0960 for the instance";
+    assert!(told.contains(of_the_new), "{told}");
+    let shown: serde_json::Value = serde_json::from_str(&plan(&manifests, "json")).unwrap();
+    for place in ["/nodes/0", "/command/replace/0"] {
+        let volumes = shown.pointer(&format!("{place}/priceParts/volumes"));
+        assert!(
+            volumes.is_some_and(|price| price.as_f64() > Some(0.0)),
+            "{place} {shown}"
+        );
+    }
+}
+
+#[test]
 fn money_is_told_as_saved_or_spent_and_never_with_a_sign() {
     let full = cluster(&[("full", &pod("web", "full", "7", ""))]);
     let text = plan(&full, "text");

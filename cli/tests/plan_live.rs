@@ -364,3 +364,22 @@ async fn a_build_without_aws_says_where_its_instance_types_are_from() {
     assert!(told.contains("are those of us-east-1"), "{told}");
     server.stop().await;
 }
+
+#[cfg(not(feature = "aws"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_region_is_that_of_the_subnets_that_the_node_class_found() {
+    let server = cluster().await;
+    node_class(&server, "eu-west-1b").await;
+    until_unschedulable(&server).await;
+    let planned = plan(&server, &["--context", "sandbox"]).await;
+    let (plan, told) = (text(&planned.stdout), text(&planned.stderr));
+    assert!(
+        plan.contains("m5.large on-demand eu-west-1b"),
+        "{plan} {told}"
+    );
+    assert!(
+        told.contains("those of us-east-1, as if eu-west-1 had them"),
+        "{told}"
+    );
+    server.stop().await;
+}

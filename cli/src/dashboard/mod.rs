@@ -7,20 +7,21 @@ mod recorded;
 mod server;
 mod watch;
 
-use std::{io::Write, path::PathBuf, sync::Arc, time::Duration};
+use std::{io::Write, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use jiff::Timestamp;
-use model::InstanceType;
+use model::snapshot::Settings;
 
 use self::{document::Source, hub::Hub, recorded::Recorded, server::Server, watch::Watch};
 use crate::{
-    catalogs,
     demo::Exhibit,
     journal::source::{self, Origin},
     live::Live,
     moment::{self, Moment},
+    planning::Planning,
+    regions::{Catalog, Zones},
 };
 
 /// Between two looks.
@@ -51,9 +52,10 @@ pub(crate) struct Arguments {
     /// The port on 127.0.0.1; 0 is any that is free.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Instance types and their prices, as JSON. Without it, what EC2 offers in a build with AWS; else those of us-east-1.
-    #[arg(long)]
-    catalog: Option<PathBuf>,
+    #[command(flatten)]
+    catalog: Catalog,
+    #[command(flatten)]
+    planning: Planning,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -65,14 +67,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 async fn dashboard(arguments: &Arguments) -> Result<()> {
-    let types = arguments.catalog.as_deref().map(catalogs::read);
-    let types = types.transpose()?;
+    let settings = arguments.planning.settings()?;
     let server = Server::bind(arguments.port).await?;
     if let Some(context) = &arguments.context {
-        let watch = of_context(context, types).await?;
+        let watch = of_context(context, &arguments.catalog, settings).await?;
         let hub = hub("context", context, moment::now());
         serve(server, &hub, watch.run(Arc::clone(&hub))).await
     } else if let Some(cluster) = &arguments.journal {
+        let planning = &arguments.planning;
+        planning.refuse("a journal has what was decided, by the settings of then")?;
         let recorded = of_journal(arguments, cluster).await?;
         let hub = hub("journal", cluster, moment::now());
         serve(server, &hub, recorded.run(Arc::clone(&hub))).await
@@ -83,7 +86,7 @@ async fn dashboard(arguments: &Arguments) -> Result<()> {
             "a simulated account and cluster",
             exhibit.clock().now(),
         );
-        let watch = of_demo(&exhibit, types)?;
+        let watch = of_demo(&exhibit, &arguments.catalog, settings)?;
         let looking = watch.run(Arc::clone(&hub));
         let playing = Box::pin(exhibit.play(Arc::clone(&hub)));
         tokio::select! {
@@ -124,25 +127,25 @@ async fn of_journal(arguments: &Arguments, cluster: &str) -> Result<Recorded> {
     })
 }
 
-async fn of_context(context: &str, types: Option<Vec<InstanceType>>) -> Result<Watch> {
+async fn of_context(context: &str, catalog: &Catalog, settings: Settings) -> Result<Watch> {
     let client = k8s::from_kubeconfig(context).await?;
     Ok(Watch {
-        live: Live::lenient(client.clone(), types, moment::now()).await?,
+        live: Live::lenient(client.clone(), catalog, moment::now()).await?,
         client,
+        settings,
         clock: Box::new(moment::now),
         pause: PAUSE,
         reads_events: true,
     })
 }
 
-fn of_demo(exhibit: &Exhibit, types: Option<Vec<InstanceType>>) -> Result<Watch> {
+fn of_demo(exhibit: &Exhibit, catalog: &Catalog, settings: Settings) -> Result<Watch> {
+    let (types, _) = catalog.types(&Zones::new())?;
     let clock = exhibit.clock();
     Ok(Watch {
-        live: Live::of_table(
-            exhibit.client(),
-            types.map_or_else(catalogs::us_east_1, Ok)?,
-        ),
+        live: Live::of_table(exhibit.client(), types),
         client: exhibit.client(),
+        settings,
         clock: Box::new(move || clock.now()),
         pause: PAUSE_IN_DEMO,
         reads_events: false,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use model::{Plan, Snapshot};
+use model::{Plan, Snapshot, snapshot::Settings};
 use serde_json::Value;
 
 use super::{
@@ -17,6 +17,7 @@ use crate::{cluster, live::Live};
 pub(super) struct Watch {
     pub(super) live: Live,
     pub(super) client: k8s::Client,
+    pub(super) settings: Settings,
     pub(super) clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     /// Between two looks.
     pub(super) pause: Duration,
@@ -40,7 +41,7 @@ impl Watch {
 
     async fn look(&self) -> Result<(Seen, Vec<Decision>)> {
         let at = (self.clock)();
-        let mut snapshot = cluster::empty(at, cluster::aws_settings());
+        let mut snapshot = cluster::empty(at, self.settings.clone());
         let notes = self.live.observe(&mut snapshot).await?;
         let decisions = match self.reads_events {
             true => self.events().await?,

@@ -5,19 +5,58 @@ use std::{
     fmt::Write as _,
 };
 
-use model::{NanosPerHour, Snapshot, labels::NODE_POOL, plan::ExpectedOffering};
+use model::{NanosPerHour, NodePoolName, Snapshot, labels::NODE_POOL, plan::ExpectedOffering};
 use planner::{Alternative, Outlook, Pass, Reason};
 use serde_json::{Value, json};
 
-use super::counted;
+use super::{
+    counted,
+    parts::{self, Parts},
+};
 use crate::decision;
 
-pub(super) fn json(pass: &Pass, nodes: &[Outlook]) -> Value {
+pub(super) fn json(pass: &Pass, nodes: &[Outlook], snapshot: &Snapshot) -> Value {
     let mut plan = decision::disruption(pass);
+    let places = (0..pass.commands.len()).map(|number| match number.checked_sub(1) {
+        None => "/command/replace".to_owned(),
+        Some(further) => format!("/more/{further}/replace"),
+    });
+    for (command, place) in pass.commands.iter().zip(places) {
+        parts::add_to(plan.pointer_mut(&place), &command.replacements, snapshot);
+    }
     if let Some(fields) = plan.as_object_mut() {
-        fields.insert("nodes".to_owned(), nodes.iter().map(node).collect());
+        let pools = pools(snapshot);
+        let shown = nodes.iter().map(|outlook| {
+            let mut shown = node(outlook);
+            let parts = parts_of(outlook, &pools, snapshot);
+            if let (Some(parts), Some(fields)) = (parts, shown.as_object_mut()) {
+                fields.insert("priceParts".to_owned(), parts.json());
+            }
+            shown
+        });
+        fields.insert("nodes".to_owned(), shown.collect());
     }
     plan
+}
+
+/// The NodePools of nodes, and of NodeClaims without one, by name.
+fn pools(snapshot: &Snapshot) -> BTreeMap<&str, NodePoolName> {
+    let claims = snapshot.node_claims.iter();
+    let claims = claims.map(|claim| (claim.name.0.as_str(), &claim.labels));
+    let nodes = snapshot.nodes.iter();
+    let nodes = nodes.map(|node| (node.name.0.as_str(), &node.labels));
+    let of = |(name, labels): (_, &BTreeMap<String, String>)| {
+        Some((name, labels.get(NODE_POOL)?.as_str().into()))
+    };
+    claims.chain(nodes).filter_map(of).collect()
+}
+
+fn parts_of(
+    node: &Outlook,
+    pools: &BTreeMap<&str, NodePoolName>,
+    snapshot: &Snapshot,
+) -> Option<Parts> {
+    Parts::of(node.price, pools.get(node.node.as_str())?, snapshot)
 }
 
 fn node(node: &Outlook) -> Value {
@@ -45,8 +84,14 @@ fn known(price: NanosPerHour) -> Option<NanosPerHour> {
     Some(price).filter(|price| price.0 > 0)
 }
 
-/// Of the nodes of this snapshot.
-pub(super) fn text(pass: &Pass, nodes: &[Outlook], snapshot: &Snapshot) -> String {
+/// Of the nodes of this snapshot, with the parts of their prices where these are asked for.
+pub(super) fn text(
+    pass: &Pass,
+    nodes: &[Outlook],
+    snapshot: &Snapshot,
+    shows_parts: bool,
+) -> String {
+    let pools = pools(snapshot);
     let (unmanaged, expired) = (unmanaged(snapshot), expired(snapshot));
     let mut text = String::new();
     if pass.commands.is_empty() {
@@ -62,6 +107,12 @@ pub(super) fn text(pass: &Pass, nodes: &[Outlook], snapshot: &Snapshot) -> Strin
         let _ = writeln!(text, "{gone} would go first, {saved}:");
         for command in &pass.commands {
             let _ = writeln!(text, "  {}", command.because);
+            let replacements = command.replacements.iter().filter(|_| shows_parts);
+            let parts = replacements
+                .filter_map(|launch| Parts::of(launch.cheapest.price, &launch.node_pool, snapshot));
+            for parts in parts {
+                let _ = writeln!(text, "    {}", parts.text());
+            }
         }
     }
     if !nodes.is_empty() || !unmanaged.is_empty() {
@@ -78,6 +129,8 @@ pub(super) fn text(pass: &Pass, nodes: &[Outlook], snapshot: &Snapshot) -> Strin
         let price = known(node.price).map(|price| format!("${price}/h"));
         let price = price.as_deref().unwrap_or("price unknown");
         let _ = writeln!(text, "  {}  {price}  {words}", node.node);
+        let parts = parts_of(node, &pools, snapshot).filter(|_| shows_parts);
+        text.extend(parts.map(|parts| format!("    {}\n", parts.text())));
     }
     for (node, why) in unmanaged {
         let _ = writeln!(text, "  {node}  stays: {why}");

@@ -8,7 +8,7 @@ use model::{
     resources::{PODS, amount_text},
 };
 
-use super::counted;
+use super::{counted, parts::Parts};
 
 /// A plan in words, after that of static NodePools' `fixed` nodes, with the parts of prices where the snapshot is given that
 /// knows them.
@@ -49,7 +49,9 @@ pub(super) fn of(
     }
     for (launch, because) in launches {
         let _ = write!(text, "\n{}", launch_text(launch, because));
-        text.extend(parts.map(|snapshot| parts_of_price(launch, snapshot)));
+        let parts = parts
+            .and_then(|snapshot| Parts::of(launch.cheapest.price, &launch.node_pool, snapshot));
+        text.extend(parts.map(|parts| format!("  {}\n", parts.text())));
     }
     if !plan.nominations.is_empty() {
         let _ = writeln!(
@@ -128,21 +130,6 @@ fn launch_text(launch: &Launch, because: &str) -> String {
             String::new()
         },
         requests.join(", "),
-    )
-}
-
-/// What a new node's price is made of.
-fn parts_of_price(launch: &Launch, snapshot: &Snapshot) -> String {
-    let mut pools = snapshot.node_pools.iter();
-    let pool = pools.find(|pool| pool.name == launch.node_pool);
-    let surcharge = pool.map_or_else(Default::default, |pool| snapshot.surcharge(pool));
-    let instance = launch.cheapest.price.0 - surcharge.total().0;
-    format!(
-        "  ${}/h is ${} for the instance, ${} for its volumes and ${} for the node itself\n",
-        launch.cheapest.price,
-        NanosPerHour(instance),
-        surcharge.volumes,
-        surcharge.node
     )
 }
 

@@ -149,6 +149,38 @@ fn price_of_a_node_is_told_by_its_parts() {
     priced("");
     let quiet = plan(&web(&deployment(1, SMALL)));
     assert!(!quiet.out.contains("for the instance"), "{}", quiet.out);
+    let told = plan_with(&web(&deployment(1, SMALL)), &["-o", "json"]);
+    let shown: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    let parts = shown.pointer("/newNodes/0/priceParts").unwrap();
+    assert_eq!(parts.get("instance"), Some(&serde_json::json!(0.192)));
+    assert_eq!(parts.get("node"), Some(&serde_json::json!(0.0)));
+}
+
+#[test]
+fn settings_of_a_running_cluster_count_in_its_plan() {
+    let priced = |arguments: &[&str]| {
+        let arguments = [&["-v"][..], arguments].concat();
+        plan_with(&web(&deployment(1, SMALL)), &arguments)
+    };
+    let entry = r#"{"type": "eks", "reach": "public", "settings": {"nodePrice": "0.05"}}"#;
+    for arguments in [["--node-price", "0.05"], ["--settings", entry]] {
+        let told = priced(&arguments);
+        told.starts("1 node to launch for 1 pod, from $0.2442/h");
+        assert!(
+            told.out.contains("and $0.0500 for the node itself"),
+            "{}",
+            told.out
+        );
+    }
+    let told = priced(&["--node-price", "much"]);
+    told.tells("expected dollars per hour, such as 0.02");
+    // Pods that would rather not share a node get nodes of their own where that is worth it.
+    let pod = "{affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, podAffinityTerm: \
+        {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}}]}}, containers: [{name: main}]}";
+    for (worth, nodes) in [("0.000001", "1 node "), ("1", "2 nodes ")] {
+        let told = plan_with(&web(&deployment(2, pod)), &["--preference-worth", worth]);
+        told.starts(&format!("{nodes}to launch for 2 pods"));
+    }
 }
 
 #[test]
@@ -184,6 +216,43 @@ fn node_pools_of_others_are_left_alone() {
     told.starts("1 node to launch for 1 pod");
     assert!(told.out.contains("\nweb-"), "{}", told.out);
     told.tells("NodePool auto is left alone: its nodeClassRef is to NodeClass of group eks.amazonaws.com, and EKS Auto Mode looks after it");
+    let azure = auto.replace(
+        "{group: eks.amazonaws.com, kind: NodeClass,",
+        "{group: karpenter.azure.com, kind: AKSNodeClass,",
+    );
+    let told = plan(&web(&format!("{azure}{}", deployment(1, SMALL))));
+    told.starts("1 node to launch for 1 pod");
+    assert!(told.out.contains("\nweb-"), "{}", told.out);
+    told.tells("NodePool auto is left alone: its nodeClassRef is to AKSNodeClass of group karpenter.azure.com, and Azure looks after it");
+}
+
+#[test]
+fn folders_are_read_with_the_folders_in_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let apps = folder.path().join("apps/web");
+    let hidden = folder.path().join(".git");
+    for folder in [&apps, &hidden] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(folder.path().join("pool.yaml"), pool("web", "")).unwrap();
+    fs::write(apps.join("web.yml"), deployment(1, SMALL)).unwrap();
+    fs::write(hidden.join("other.yaml"), deployment(2, SMALL)).unwrap();
+    let whittle = |command: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_whittle"))
+            .args([command, "-f"])
+            .arg(folder.path())
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let planned = whittle("plan");
+    assert!(
+        planned.starts_with("1 node to launch for 1 pod"),
+        "{planned}"
+    );
+    let converted = whittle("convert");
+    assert!(converted.contains("kind: Deployment"), "{converted}");
+    assert!(!converted.contains("replicas: 2"), "{converted}");
 }
 
 #[test]
@@ -246,6 +315,64 @@ fn the_region_is_that_of_the_zones_in_the_manifests() {
     told.tells("instance types and prices are those of us-east-1, as if eu-west-1 had them");
     let told = plan_with(&web(&deployment(1, SMALL)), &["--region", "ap-south-1"]);
     assert!(told.out.contains(" ap-south-1a "), "{}", told.out);
+    plan(&web(&deployment(1, SMALL)))
+        .tells("no zone is named: instance types and prices are those of us-east-1");
+    // Zones of nodes and of subnets that an EC2NodeClass has found count, too.
+    let node = "---\napiVersion: v1\nkind: Node\nmetadata: {name: old}\nspec: {providerID: aws:///eu-north-1b/i-1}\n";
+    let told = plan(&web(&format!("{node}{}", deployment(1, SMALL))));
+    assert!(told.out.contains(" eu-north-1a "), "{}", told.out);
+    let status = "status: {subnets: [{id: subnet-12345678, zone: sa-east-1c}], conditions: [{type: Ready, status: \"True\", reason: Ready, message: '', lastTransitionTime: \"2026-01-01T00:00:00Z\"}]}";
+    let class = format!("{}{status}\n", class("web", ""));
+    let told = plan(&web(&format!("{class}{}", deployment(1, SMALL))));
+    assert!(told.out.contains(" sa-east-1c "), "{}", told.out);
+}
+
+/// A catalog with one type, in one zone.
+fn catalog(zone: &str) -> String {
+    let label = |key: &str, value: &str| serde_json::json!({"key": key, "operator": "In", "values": [value]});
+    let offering = serde_json::json!({
+        "price": 0.5, "available": true, "capacityType": "on-demand", "zone": zone,
+    });
+    let catalog = serde_json::json!([{
+        "name": "m5.xlarge",
+        "requirements": [
+            label("node.kubernetes.io/instance-type", "m5.xlarge"), label("kubernetes.io/arch", "amd64"),
+            label("kubernetes.io/os", "linux"), label("topology.kubernetes.io/zone", zone),
+            label("karpenter.sh/capacity-type", "on-demand"),
+        ],
+        "capacity": {"cpu": "4", "memory": "16Gi", "pods": "58", "ephemeral-storage": "20Gi"},
+        "offerings": [offering],
+    }]);
+    catalog.to_string()
+}
+
+#[test]
+fn catalog_of_the_region_is_taken_from_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |region: &str| {
+        let file = folder.path().join(format!("{region}.json"));
+        fs::write(file, catalog(&format!("{region}a"))).unwrap();
+    };
+    let planned = |arguments: &[&str]| {
+        let catalog = ["--catalog", folder.path().to_str().unwrap()];
+        plan_with(
+            &web(&deployment(1, SMALL)),
+            &[&catalog[..], arguments].concat(),
+        )
+    };
+    put("eu-west-1");
+    let told = planned(&[]);
+    assert!(told.out.contains(" eu-west-1a "), "{}", told.out);
+    told.tells("/eu-west-1.json");
+    put("eu-west-3");
+    planned(&[]).tells("--region chooses among the catalogs in");
+    let told = planned(&["--region", "eu-west-3"]);
+    assert!(told.out.contains(" eu-west-3a "), "{}", told.out);
+    planned(&["--region", "eu-north-1"]).tells("`AWS_REGION=eu-north-1 whittle catalog > ");
+    let file = folder.path().join("eu-west-1.json");
+    let arguments = ["--region", "eu-west-3", "--catalog", file.to_str().unwrap()];
+    plan_with(&web(&deployment(1, SMALL)), &arguments)
+        .tells("no instance type is offered in a zone of eu-west-3, which --region names");
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! Settings of a cluster, for commands that plan as its functions would.
+
+use anyhow::{Result, bail};
+use clap::Args;
+use model::{NanosPerHour, snapshot::Settings};
+use serde_json::{Value, json};
+
+use crate::{cluster, settings};
+
+/// What the cluster's registry entry says about planning.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Planning {
+    /// The settings of the cluster as JSON, or its whole registry entry, as far as planning goes by them: docs/settings.md has them
+    /// all, and how to read the entry of a cluster that is registered.
+    #[arg(long, value_name = "JSON", value_parser = read)]
+    settings: Option<Value>,
+    /// As nodePrice of the settings: dollars per hour that each node costs besides its instance and its volumes
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    node_price: Option<NanosPerHour>,
+    /// As preferenceWorth of the settings: dollars per hour that it is worth to honour one preference of one pod
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    preference_worth: Option<NanosPerHour>,
+}
+
+impl Planning {
+    /// The settings that are given, and the defaults of the others.
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        let mut settings = match &self.settings {
+            Some(settings) => turns::Entry::read(&json!({ "settings": settings }))?.settings,
+            None => cluster::aws_settings(),
+        };
+        if let Some(price) = self.node_price {
+            settings.node_price = price;
+        }
+        if let Some(worth) = self.preference_worth {
+            settings.preference_worth = worth;
+        }
+        Ok(settings)
+    }
+
+    /// Refuses settings where nothing is planned.
+    pub(crate) fn refuse(&self, why: &str) -> Result<()> {
+        let Self {
+            settings,
+            node_price,
+            preference_worth,
+        } = self;
+        if settings.is_some() || node_price.is_some() || preference_worth.is_some() {
+            bail!("--settings, --node-price and --preference-worth have no effect: {why}");
+        }
+        Ok(())
+    }
+}
+
+/// `settings`, by themselves or in an entry.
+fn read(text: &str) -> Result<Value, String> {
+    let given: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    match given.get("settings") {
+        Some(of_entry) => settings::read(&of_entry.to_string()),
+        None if given.get("reach").is_some() => Ok(json!({})),
+        None => settings::read(text),
+    }
+}
+
+fn dollars(text: &str) -> Result<NanosPerHour, String> {
+    NanosPerHour::from_dollars(text)
+        .ok_or_else(|| "expected dollars per hour, such as 0.02".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_stand_by_themselves_or_in_an_entry() {
+        let entry = r#"{"type": "eks", "reach": "public", "settings": {"nodePrice": "0.5"}}"#;
+        for text in [r#"{"nodePrice": "0.5"}"#, entry] {
+            assert_eq!(read(text), Ok(json!({"nodePrice": "0.5"})), "{text}");
+        }
+        let bare = r#"{"type": "eks", "reach": "public", "mode": "active"}"#;
+        assert_eq!(read(bare), Ok(json!({})));
+        let refused = read(r#"{"settings": {"nodePrice": 1}}"#).unwrap_err();
+        assert!(refused.contains("settings.nodePrice is 1"), "{refused}");
+    }
+
+    #[test]
+    fn options_count_before_settings() {
+        let planning = Planning {
+            settings: Some(json!({"nodePrice": "0.5", "preferenceWorth": "0.25"})),
+            node_price: dollars("0.125").ok(),
+            preference_worth: None,
+        };
+        let settings = planning.settings().unwrap();
+        let dollars = NanosPerHour::from_dollars;
+        assert_eq!(Some(settings.node_price), dollars("0.125"));
+        assert_eq!(Some(settings.preference_worth), dollars("0.25"));
+        assert!(planning.refuse("nothing is planned").is_err());
+        assert!(Planning::default().refuse("nothing is planned").is_ok());
+    }
+}

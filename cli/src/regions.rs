@@ -1,0 +1,196 @@
+//! Instance types and prices: those of a file, or of the Region whose zones are named.
+
+mod names;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use model::{
+    InstanceType,
+    labels::{REGION, ZONE, ZONE_ID},
+    requirement::Requirement,
+    selector::Operator,
+};
+
+pub(crate) use self::names::{Zones, of_cluster, of_manifests};
+use self::names::{known, region_of};
+use crate::catalogs;
+
+const SHIPPED: &str = "us-east-1";
+
+/// Where instance types and prices come from.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Catalog {
+    /// Instance types and prices to plan with, as JSON that `whittle catalog` prints, or a folder of such files that have the names
+    /// of their Regions, such as eu-west-1.json. Without it, what EC2 offers to a running cluster, in a build with AWS; else those
+    /// of us-east-1, for other Regions too.
+    #[arg(long, value_name = "FILE OR FOLDER")]
+    pub(crate) catalog: Option<PathBuf>,
+    /// The Region of the nodes, instead of that whose zones manifests, EC2NodeClasses or nodes name.
+    #[arg(long)]
+    pub(crate) region: Option<String>,
+}
+
+impl Catalog {
+    /// The types of the Region whose zones are named, and what users should know of where they come from.
+    pub(crate) fn types(&self, zones: &Zones) -> Result<(Vec<InstanceType>, Vec<String>)> {
+        match &self.catalog {
+            Some(folder) if folder.is_dir() => self.of_folder(folder, zones),
+            Some(file) => Ok((self.of_file(file)?, Vec::new())),
+            None => self.of_us_east_1(zones),
+        }
+    }
+
+    fn of_file(&self, file: &Path) -> Result<Vec<InstanceType>> {
+        let types = catalogs::read(file)?;
+        let Some(region) = &self.region else {
+            return Ok(types);
+        };
+        let mut offerings = types.iter().flat_map(|kind| &kind.offerings);
+        let is_there = |zone: &str| region_of(zone) == Some(region.as_str());
+        if !offerings.any(|offering| is_there(&offering.zone)) {
+            bail!(
+                "{}: no instance type is offered in a zone of {region}, which --region names",
+                file.display()
+            );
+        }
+        Ok(types)
+    }
+
+    fn of_folder(&self, folder: &Path, zones: &Zones) -> Result<(Vec<InstanceType>, Vec<String>)> {
+        let mut notes = Vec::new();
+        let files = files(folder)?;
+        let region = match (self.chosen(zones, &mut notes), files.keys().next()) {
+            (Some(region), _) => region,
+            (None, Some(only)) if files.len() == 1 => only.clone(),
+            (None, _) => {
+                let names: Vec<&str> = files.keys().map(String::as_str).collect();
+                bail!(
+                    "no zone is named: --region chooses among the catalogs in {}: {}",
+                    folder.display(),
+                    names.join(", ")
+                )
+            }
+        };
+        let path = folder.join(format!("{region}.json"));
+        let file = files.get(&region).with_context(|| {
+            format!(
+                "there is no catalog of {region} in {}: `AWS_REGION={region} whittle catalog > {}` of a build with AWS writes one",
+                folder.display(),
+                shlex::try_quote(&path.to_string_lossy()).unwrap_or_default(),
+            )
+        })?;
+        notes.push(format!(
+            "instance types and prices are those of {}",
+            file.display()
+        ));
+        Ok((catalogs::read(file)?, notes))
+    }
+
+    /// The types that come along, as if the Region had them.
+    fn of_us_east_1(&self, zones: &Zones) -> Result<(Vec<InstanceType>, Vec<String>)> {
+        let shipped = catalogs::us_east_1()?;
+        let mut notes = Vec::new();
+        if let Some(region) = &self.region {
+            known(region)?;
+        }
+        let Some(region) = self.chosen(zones, &mut notes) else {
+            notes.push(format!(
+                "no zone is named: instance types and prices are those of {SHIPPED}; --region or --catalog chooses others"
+            ));
+            return Ok((shipped, notes));
+        };
+        if region == SHIPPED {
+            return Ok((shipped, notes));
+        }
+        notes.push(format!(
+            "instance types and prices are those of {SHIPPED}, as if {region} had them: `AWS_REGION={region} whittle catalog` of a \
+             build with AWS asks EC2 for its own, and --catalog takes what that prints"
+        ));
+        let mut all: BTreeSet<String> = ["a", "b", "c"]
+            .map(|letter| format!("{region}{letter}"))
+            .into();
+        all.extend(zones.get(&region).into_iter().flatten().cloned());
+        Ok((moved(shipped, &region, &all), notes))
+    }
+
+    /// The Region that is given, or the one with most of the zones.
+    fn chosen(&self, zones: &Zones, notes: &mut Vec<String>) -> Option<String> {
+        if let Some(region) = &self.region {
+            return Some(region.clone());
+        }
+        let mut regions: Vec<&String> = zones.keys().collect();
+        regions.sort_by_key(|region| std::cmp::Reverse(zones.get(*region).map(BTreeSet::len)));
+        if let [first, _, ..] = regions.as_slice() {
+            let all: Vec<&str> = regions.iter().map(|region| region.as_str()).collect();
+            notes.push(format!(
+                "zones of {} are named: {first} is planned for, --region chooses another",
+                all.join(" and ")
+            ));
+        }
+        regions.first().map(|region| (*region).clone())
+    }
+}
+
+/// The catalogs of a folder by the Region that they are named after.
+fn files(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
+    let cannot = || format!("cannot read {}", folder.display());
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).with_context(cannot)? {
+        let path = entry.with_context(cannot)?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        let region = name.and_then(|name| {
+            let name = name.strip_suffix(".gz").unwrap_or(name);
+            name.strip_suffix(".json")
+        });
+        if let Some(region) = region {
+            files.insert(region.to_owned(), path.clone());
+        }
+    }
+    Ok(files)
+}
+
+/// The types with the offerings that zones with the same letters have.
+fn moved(types: Vec<InstanceType>, region: &str, zones: &BTreeSet<String>) -> Vec<InstanceType> {
+    let letter = |zone: &str| zone.chars().next_back().unwrap_or('a');
+    let source = |zone: &str| match letter(zone) {
+        known @ 'a'..='f' => format!("{SHIPPED}{known}"),
+        _ => format!("{SHIPPED}a"),
+    };
+    types
+        .into_iter()
+        .map(|mut kind| {
+            let offerings = std::mem::take(&mut kind.offerings);
+            for zone in zones {
+                let source = source(zone);
+                let same = offerings.iter().filter(|offering| offering.zone == source);
+                kind.offerings.extend(same.cloned().map(|mut offering| {
+                    offering.zone.clone_from(zone);
+                    offering.zone_id.clear();
+                    offering
+                }));
+            }
+            let offered = kind
+                .requirements
+                .get(ZONE)
+                .map(|zones| zones.values.clone());
+            let offered = offered.unwrap_or_default();
+            let here = zones
+                .iter()
+                .filter(|zone| offered.contains(&source(zone)))
+                .cloned();
+            let here: Vec<String> = here.collect();
+            for (key, values) in [(ZONE, here), (REGION, vec![region.to_owned()])] {
+                let requirement = Requirement::new(key, Operator::In, values);
+                kind.requirements.0.insert(key.to_owned(), requirement);
+            }
+            kind.requirements.0.remove(ZONE_ID);
+            kind
+        })
+        .filter(|kind| !kind.offerings.is_empty())
+        .collect()
+}
