@@ -53,7 +53,7 @@ fn steps(group: &Group, member: &Member) -> String {
         Source::Mng => of_managed_node_group(group, member),
     };
     // A tenth, and one at least.
-    let tenth = member.desired.max(1).div_ceil(10);
+    let tenth = (member.desired.max(1) + 9) / 10;
     format!(
         "{name}:
   1. Apply the manifests while the cluster is registered in mode shadow, and compare what would be launched.
