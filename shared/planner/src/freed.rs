@@ -12,9 +12,12 @@ use model::{
     pod::Pod,
 };
 
-use crate::{inventory::is_terminal, static_capacity::launches_to_come};
+use crate::{
+    inventory::is_terminal,
+    static_capacity::{launches_to_come, wanted_replicas},
+};
 
-/// Time after which pods that still wait have no claim to the instance any more, unless its node is still there.
+/// Time after which what still waits has no claim to the instance any more, unless its node is still going.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 /// An instance that is kept.
@@ -62,15 +65,21 @@ fn of_command<'a>(snapshot: &'a Snapshot, command: &'a Command) -> Option<Kept<'
         is_left: claim.is_none_or(|claim| claim.is_true(INSTANCE_TERMINATING)),
         is_static: pool.replicas.is_some(),
     };
-    let is_recent = snapshot.now.duration_since(command.committed_at) < KEPT_FOR;
-    let is_wanted = || match pool.replicas {
-        None => snapshot
-            .pods
-            .iter()
-            .any(|pod| waits(pod) && kept.is_for(pod)),
-        Some(replicas) => lacks_nodes(snapshot, pool, replicas),
+    let is_recent = |since| snapshot.now.duration_since(since) < KEPT_FOR;
+    let is_kept = match claim {
+        // A node that was let off leaves nothing.
+        Some(claim) => command.state.is_open() || claim.deleted_at.is_some(),
+        None if pool.replicas.is_some() => {
+            is_recent(command.committed_at) && lacks_nodes(snapshot, pool)
+        }
+        // The drain may have taken longer than that: the pods were made when it ended.
+        None => snapshot.pods.iter().any(|pod| {
+            waits(pod)
+                && kept.is_for(pod)
+                && is_recent(pod.created_at.unwrap_or(command.committed_at))
+        }),
     };
-    (claim.is_some() || is_recent && is_wanted()).then_some(kept)
+    is_kept.then_some(kept)
 }
 
 /// Whether a pod has no node, also if the scheduler has not looked at it.
@@ -78,13 +87,12 @@ fn waits(pod: &Pod) -> bool {
     pod.node_name.is_none() && pod.deletion.is_none() && !is_terminal(pod)
 }
 
-fn lacks_nodes(snapshot: &Snapshot, pool: &NodePool, replicas: i64) -> bool {
+fn lacks_nodes(snapshot: &Snapshot, pool: &NodePool) -> bool {
     let claims = snapshot.node_claims.iter();
     let staying = claims.filter(|claim| {
         claim.deleted_at.is_none() && claim.node_pool().as_ref() == Some(&pool.name)
     });
-    let nodes = staying.count() + launches_to_come(snapshot, pool);
-    i64::try_from(nodes).unwrap_or(i64::MAX) < replicas
+    staying.count() + launches_to_come(snapshot, pool) < wanted_replicas(pool)
 }
 
 /// Number of instances of each reservation that are kept.

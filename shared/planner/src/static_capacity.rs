@@ -107,6 +107,9 @@ impl<'a> Fleet<'a> {
         if room < wanted {
             decision.look_again(soon(snapshot));
         }
+        if wanted.min(room) == 0 {
+            return;
+        }
         let overlaid = overlaid_types(snapshot);
         let types = overlaid
             .get(&pool.name)
@@ -160,6 +163,14 @@ impl<'a> Fleet<'a> {
 fn soon(snapshot: &Snapshot) -> Timestamp {
     let now = snapshot.now;
     now.saturating_add(LOOK_AGAIN).unwrap_or(now)
+}
+
+/// Number of nodes that a static NodePool is to have, as far as its limit leaves room for them; zero for any other.
+pub(crate) fn wanted_replicas(pool: &NodePool) -> usize {
+    let number = |amount: i64| usize::try_from(amount).unwrap_or(0);
+    let replicas = pool.replicas.map_or(0, number);
+    let limit = pool.limits.0.get(NODES).copied();
+    limit.map_or(replicas, |limit| replicas.min(number(limit)))
 }
 
 /// Number of launches under way for a NodePool whose NodeClaims the API does not show.

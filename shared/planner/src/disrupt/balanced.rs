@@ -107,7 +107,7 @@ impl Totals {
             let score = match least {
                 ..=0 if saved > 0 => i128::from(SCORE_MAX),
                 ..=0 => 0,
-                _ => 1_000 * saved * total.disruption / least,
+                _ => saved.saturating_mul(1_000).saturating_mul(total.disruption) / least,
             };
             Some(Judged {
                 node_pool: name.clone(),

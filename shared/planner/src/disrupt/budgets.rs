@@ -9,17 +9,16 @@ use model::{
     ledger::PauseLevel,
     node::ConditionStatus,
     node_pool::{Budget, NodePool},
-    resources::NODES,
 };
 
 use super::{Reason, candidates::Candidate, evictions::Allowance, schedule::Schedule};
-use crate::{freed, inventory::Inventory};
+use crate::{freed, inventory::Inventory, static_capacity::wanted_replicas};
 
 /// What each NodePool's budgets leave for one reason; taking a node uses it up.
 #[derive(Clone)]
 pub(super) struct Budgets {
     left: BTreeMap<NodePoolName, usize>,
-    /// What is left for nodes that go before their replacement: nodes that are missing use it up, too.
+    /// Rest for nodes that go before their replacement: nodes that are missing use it up, too.
     left_to_go_first: BTreeMap<NodePoolName, usize>,
     pub(super) evictions: Allowance,
     reason: Reason,
@@ -205,11 +204,7 @@ fn counts(inventory: &Inventory<'_>, reason: Reason) -> BTreeMap<NodePoolName, C
 
 /// Replicas of a static NodePool that are not in service, as far as its limit leaves room for them.
 fn missing_replicas(pool: &NodePool, in_service: usize) -> usize {
-    let number = |amount: i64| usize::try_from(amount).unwrap_or(0);
-    let replicas = pool.replicas.map_or(0, number);
-    let limit = pool.limits.0.get(NODES).copied();
-    let wanted = limit.map_or(replicas, |limit| replicas.min(number(limit)));
-    wanted.saturating_sub(in_service)
+    wanted_replicas(pool).saturating_sub(in_service)
 }
 
 /// The least that any budget for this reason allows of `total` nodes now. One that cannot be read allows none for any reason:

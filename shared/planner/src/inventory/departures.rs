@@ -9,6 +9,7 @@ use model::{
     ids::Uid,
     ledger::{Command, CommandState, Intent, Method},
     node_claim::NodeClaim,
+    plan::Target,
     snapshot::Optimize,
 };
 
@@ -76,8 +77,15 @@ pub(super) fn repaired(snapshot: &Snapshot) -> BTreeSet<&Uid> {
         let binds = command.state.is_open() || command.state == CommandState::Done;
         binds && !as_upstream && choice.is_some_and(|choice| choice.method == Method::Repair)
     });
-    let targets = commands.flat_map(|command| &command.delete);
-    targets.map(|target| &target.uid).collect()
+    let targets =
+        commands.flat_map(|command| command.delete.iter().map(move |target| (command, target)));
+    // A repair that is over binds only what it has deleted: the node may have been let off.
+    let is_deleted = |target: &Target| {
+        let mut claims = snapshot.node_claims.iter();
+        claims.any(|claim| claim.uid == target.uid && claim.deleted_at.is_some())
+    };
+    let bound = targets.filter(|(command, target)| command.state.is_open() || is_deleted(target));
+    bound.map(|(_, target)| &target.uid).collect()
 }
 
 fn targets(snapshot: &Snapshot, which: impl Fn(&Command) -> bool) -> BTreeSet<&NodeClaimName> {

@@ -4,7 +4,7 @@
 use model::Plan;
 use scheduling::{Answer, Input};
 
-use super::{Found, Search, question::Ground, reference};
+use super::{Found, Search, caps, question::Ground, reference};
 use crate::freed;
 
 /// A launch into such a reservation with what else the pods need for which it is kept. All other pods are left to the next turn.
@@ -30,7 +30,13 @@ pub(super) fn of_freed_instance(
         let mut found = search.find(&ground, plan.clone(), Some(&own), solve);
         if found.launches_into(reservation) {
             found.postpone_unplaced();
-            return Some(found.plan(search));
+            let plan = found.plan(search);
+            let mut within = plan.clone();
+            caps::hold(search.snapshot, &mut within);
+            // What a cap holds back keeps nobody else waiting.
+            if within.actions.len() == plan.actions.len() {
+                return Some(plan);
+            }
         }
     }
     None

@@ -28,25 +28,36 @@ pub enum EffectiveZone {
     Only(String),
     /// Several zones, or all.
     Flexible,
-    /// No zone satisfies all of them.
+    /// No zone that is offered satisfies all of them.
     Conflicting,
 }
 
 /// The pods that wait now.
 pub fn pending_pods(snapshot: &Snapshot) -> PendingPods {
     let rules = Rules::new(snapshot);
+    let zones = offered_zones(snapshot);
     let volumes = Volumes::new(&snapshot.storage);
     let mut pending = PendingPods::default();
     for pod in snapshot.pods.iter().filter(|pod| is_provisionable(pod)) {
         match rules.problem(pod) {
             Some(_) => pending.ignored += 1,
-            None => *pending.by_zone.entry(zone_of(pod, &volumes)).or_default() += 1,
+            None => {
+                let zone = zone_of(pod, &volumes, &zones);
+                *pending.by_zone.entry(zone).or_default() += 1;
+            }
         }
     }
     pending
 }
 
-fn zone_of<'a>(pod: &'a Pod, volumes: &Volumes<'a>) -> EffectiveZone {
+/// Zones in which some NodePool may buy something, so that no pod makes up further ones.
+fn offered_zones(snapshot: &Snapshot) -> BTreeSet<&str> {
+    let types = snapshot.instance_types.values();
+    let offerings = types.flat_map(|types| types.iter().flat_map(|kind| &kind.offerings));
+    offerings.map(|offering| offering.zone.as_str()).collect()
+}
+
+fn zone_of<'a>(pod: &'a Pod, volumes: &Volumes<'a>, offered: &BTreeSet<&str>) -> EffectiveZone {
     let by_labels = Requirements::from_labels(&pod.node_selector);
     // Any one of the terms must hold, and any one of the alternatives.
     let terms = pod.node_affinity.required.iter();
@@ -65,7 +76,9 @@ fn zone_of<'a>(pod: &'a Pod, volumes: &Volumes<'a>) -> EffectiveZone {
             }
         }
     }
-    let mut zones = zones.into_iter();
+    let mut zones = zones
+        .into_iter()
+        .filter(|zone| offered.contains(zone.as_str()));
     match (zones.next(), zones.next()) {
         (None, _) => EffectiveZone::Conflicting,
         (Some(zone), None) => EffectiveZone::Only(zone),

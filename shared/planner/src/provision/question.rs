@@ -95,7 +95,15 @@ impl<'a> Ground<'a> {
     /// The ground where this reservation has one more instance left.
     pub(crate) fn crediting(&self, reservation: &str) -> Self {
         let mut ground = self.of_another(self.snapshot);
+        let is_of = |offering: &Offering| {
+            let own = offering.reservation.as_ref();
+            own.is_some_and(|own| own.id == reservation)
+        };
+        let offers = |kind: &InstanceType| kind.offerings.iter().any(is_of);
         for types in ground.types.values_mut() {
+            if !types.iter().any(offers) {
+                continue;
+            }
             let offerings = Arc::make_mut(types)
                 .iter_mut()
                 .flat_map(|kind| &mut kind.offerings);

@@ -1,4 +1,8 @@
+use std::sync::Arc;
+
 use model::{
+    CapacityType, InstanceType, NanosPerHour, Offering, Resources,
+    catalog::Overhead,
     pod::{NodeSelectorTerm, PodVolume},
     selector::NodeSelectorRequirement,
     volume::{Volume, VolumeClaim},
@@ -19,8 +23,35 @@ fn asks(operator: Operator, zones: &[&str]) -> NodeSelectorTerm {
     }
 }
 
+/// A type that is offered in two zones.
+fn kind() -> InstanceType {
+    let offering = |zone: &str| Offering {
+        capacity_type: CapacityType::OnDemand,
+        zone: zone.to_owned(),
+        zone_id: String::new(),
+        price: NanosPerHour(1),
+        available: true,
+        unpriced: false,
+        reservation: None,
+        requirements: Requirements::default(),
+        capacity_override: None,
+        overhead_override: None,
+    };
+    InstanceType {
+        name: "small".to_owned(),
+        requirements: Requirements::default(),
+        capacity: Resources::default(),
+        overhead: Overhead::default(),
+        offerings: ["a", "b"].map(offering).into(),
+        ebs_attach_limit: None,
+        devices: Vec::new(),
+    }
+}
+
 fn pending(change: impl FnOnce(&mut Pod)) -> PendingPods {
     let mut snapshot = test_world::snapshot();
+    let types = Arc::new(vec![kind()]);
+    snapshot.instance_types.insert("default".into(), types);
     // One claim, bound to a volume of zone b.
     snapshot.storage.claims = vec![VolumeClaim {
         namespace: "default".to_owned(),
@@ -66,6 +97,11 @@ fn pod_has_the_zone_that_all_it_asks_for_leaves() {
     };
     assert_eq!(zone(selects), only("a"));
     assert_eq!(zone(with_volume), only("b"));
+    let made_up = |pod: &mut Pod| {
+        let zone = "us-east-1-atl".to_owned();
+        pod.node_selector.insert(ZONE.to_owned(), zone);
+    };
+    assert_eq!(zone(made_up), EffectiveZone::Conflicting);
     let in_two = |pod: &mut Pod| pod.node_affinity.required = vec![asks(Operator::In, &["a", "b"])];
     assert_eq!(zone(in_two), EffectiveZone::Flexible);
     assert_eq!(

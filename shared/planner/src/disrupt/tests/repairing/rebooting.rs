@@ -138,8 +138,10 @@ fn node_that_reboots_is_not_repaired_again_and_uses_up_the_budget_of_repair() {
     assert_eq!((of("1"), of("2")), (0, 1));
 }
 
-/// Ways in which the node at this place gets to be worth disrupting.
-const DISRUPTIONS: [(Reason, fn(&mut Snapshot, usize)); 3] = [
+/// Makes the node at this place worth disrupting.
+type Disrupt = fn(&mut Snapshot, usize);
+
+const DISRUPTIONS: [(Reason, Disrupt); 3] = [
     (Reason::Drifted, |snapshot, at| {
         let claim = snapshot.node_claims[at].name.to_string();
         drift(snapshot, &claim, 1);
