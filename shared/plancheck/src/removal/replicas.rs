@@ -1,6 +1,6 @@
 //! Nodes of static NodePools that go before their replacement: as many may be missing as budgets allow to be disrupted.
 
-use model::node_pool::NodePool;
+use model::{counted, node_pool::NodePool};
 
 use super::Check;
 use crate::{
@@ -30,7 +30,12 @@ impl<'a> Check<'_, 'a> {
         let in_flight = self.world.in_flight.values();
         let coming = in_flight.filter(|coming| comes(coming, name)).count();
         let launched = self.launches.get(name).copied().unwrap_or(0);
-        if !node.initialized || staying.len() + coming + launched >= wanted {
+        let machines = self.world.machines.iter();
+        let going = machines
+            .filter(|machine| machine.claim.is_some() && machine.node_pool() == Some(name))
+            .filter(|machine| machine.going);
+        let is_replaced_first = launched >= going.count();
+        if !node.initialized || is_replaced_first || staying.len() + coming + launched >= wanted {
             return None;
         }
         let in_service = staying.iter().filter(|machine| machine.initialized).count();
@@ -40,7 +45,10 @@ impl<'a> Check<'_, 'a> {
             .remaining
             .lets_lack(pool, reasons, (missing, wanted), now);
         (!may_go).then(|| {
-            format!("would make {missing} nodes of NodePool {name} be missing, more than its budgets allow")
+            format!(
+                "would make {} of NodePool {name} be missing, more than its budgets allow",
+                counted(missing, "node")
+            )
         })
     }
 }

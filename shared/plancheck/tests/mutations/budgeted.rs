@@ -107,6 +107,12 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         |w| {
             make_replicas(w, 3);
             w.pool("dedicated").disruption.budgets[0].nodes = "2".into();
+            // Nothing of the plan replaces it.
+            for planned in &mut w.plan.actions {
+                if let Action::Launch(launch) = &mut planned.action {
+                    launch.node_pool = "default".into();
+                }
+            }
         },
         at(DELETE),
         "would make 3 nodes of NodePool dedicated be missing",
