@@ -277,8 +277,8 @@ impl PreferredTerms {
                     Undefined::WellKnown => narrowed != Some(set),
                 }
             });
-            let unmet: u32 = unmet.map(|(weight, _)| *weight).sum();
-            let weight = core.spec.given_up.saturating_add(unmet);
+            let unmet = unmet.map(|(weight, _)| *weight);
+            let weight = unmet.fold(core.spec.given_up, u32::saturating_add);
             if weight > 0 {
                 found.push(GivenUp {
                     pod: *pod,

@@ -92,8 +92,9 @@ impl<'a> Spec<'a> {
             .map(|_| FULL_WEIGHT);
         let peers = self.attracted.iter().chain(&self.repelled);
         let peers = peers.map(|(weight, _)| weight.unsigned_abs());
-        let given_up: u32 = spreads.chain(peers).sum();
-        self.given_up = self.given_up.saturating_add(given_up);
+        self.given_up = spreads
+            .chain(peers)
+            .fold(self.given_up, u32::saturating_add);
         self.spread.retain(|one| !soft(one));
         self.attracted.clear();
         self.repelled.clear();
@@ -224,8 +225,12 @@ impl<'a> Spec<'a> {
         let mut spec = self.clone();
         let mut lost = weight;
         match sacrifice {
-            Sacrifice::PodAffinity => drop(spec.attracted.pop()),
-            Sacrifice::PodAntiAffinity => drop(spec.repelled.pop()),
+            Sacrifice::PodAffinity => {
+                spec.attracted.pop();
+            }
+            Sacrifice::PodAntiAffinity => {
+                spec.repelled.pop();
+            }
             Sacrifice::NodeAffinity => {
                 spec.preferred.pop();
                 lost = 0;

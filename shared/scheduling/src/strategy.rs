@@ -212,7 +212,10 @@ fn may_be_overpaid(best: &Answer, input: &Input<'_>) -> bool {
     let worth = worth / i128::from(FULL_WEIGHT);
     let is_more = |saved: i64| i128::from(saved) > worth;
     let cost = cost(best);
-    weights > 0 && is_more(cost) && is_more(cost.saturating_sub(least_cost(input, best)))
+    // The bound is that of the NodePools that were chosen: another may be cheaper.
+    let may_save =
+        || input.pools.len() > 1 || is_more(cost.saturating_sub(least_cost(input, best)));
+    weights > 0 && is_more(cost) && may_save()
 }
 
 /// The weights of all of a pod's preferences, that for nodes without taints apart.
