@@ -239,7 +239,9 @@ async fn search(
             report.metrics.push(metrics::of_planning(turn.lane, took));
         }
         if round == 0 {
-            report.metrics.extend(metrics::of_judged(&pass.judged));
+            if !pass.commands.is_empty() {
+                report.metrics.extend(metrics::of_judged(&pass.judged));
+            }
             let held = pass.exhausted.iter();
             let held = held.map(|(pool, why)| {
                 let about = Subject::NodePool(pool.clone());

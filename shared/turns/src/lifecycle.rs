@@ -12,6 +12,7 @@ use model::{
     Action, InstanceId, Lane, NodeClaimName, Plan, Uid,
     ledger::{Command, CommandState, Intent, PauseLevel},
     node_claim::NodeClaim,
+    node_pool::ConsolidateAfter,
     plan::{NodeClaimUpdate, Planned},
 };
 use ports::{CloudError, ClusterError, cluster::EventTarget, ledger::Unfenced};
@@ -318,6 +319,17 @@ async fn forget_failed(
     .await
 }
 
+/// Whether a node stays Consolidatable when it loses its pods, so that no condition tells of it.
+fn is_always_consolidatable(observed: &Observed, update: &NodeClaimUpdate) -> bool {
+    let snapshot = &observed.snapshot;
+    let mut claims = snapshot.node_claims.iter();
+    let claim = claims.find(|claim| claim.name == update.name);
+    let pool = claim.and_then(NodeClaim::node_pool);
+    let mut pools = snapshot.node_pools.iter();
+    let pool = pools.find(|known| Some(&known.name) == pool.as_ref());
+    pool.is_some_and(|pool| pool.disruption.consolidate_after == ConsolidateAfter::Seconds(0))
+}
+
 /// What happened here concerns other lanes.
 async fn follow_up(
     turn: &Turn<'_>,
@@ -331,12 +343,11 @@ async fn follow_up(
         turn.wake(Lane::Provisioner, "nodeclaim-deleted").await?;
     }
     let may_be_disrupted = |planned: &Planned| match &planned.action {
-        // With a consolidateAfter of 0s a node that loses its pods stays Consolidatable: no condition tells of it.
         Action::UpdateNodeClaim(update) => {
             let tells = [CONSOLIDATABLE, DRIFTED, INITIALIZED];
             let mut changed = update.conditions.iter();
-            update.last_pod_event.is_some()
-                || changed.any(|condition| tells.contains(&condition.kind.as_str()))
+            let is_told = changed.any(|condition| tells.contains(&condition.kind.as_str()));
+            is_told || update.last_pod_event.is_some() && is_always_consolidatable(observed, update)
         }
         Action::Launch(_)
         | Action::DeleteNodeClaim(_)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::{
     Action, NodeClaimName, Snapshot, Uid,
     ledger::{Command, CommandState},
@@ -102,16 +102,22 @@ pub(crate) async fn rest_from_disruption(
     command: &Command,
     refused: &[&Planned],
 ) -> Result<(), LedgerError> {
-    let is_refused = |claim: &NodeClaim| refused.iter().any(|planned| marks(planned, claim));
-    for target in &command.delete {
+    let is_refused = |target: &&Target| {
         let mut claims = snapshot.node_claims.iter();
         let claim = claims.find(|claim| claim.uid == target.uid);
-        if claim.is_some_and(is_refused) {
-            let until = again(turn, snapshot, &target.uid);
-            let ledger = &turn.world.ledger;
-            let key = unmarked(&target.uid);
-            ledger.once(turn.cluster, &key, turn.now, until).await?;
-        }
+        claim.is_some_and(|claim| refused.iter().any(|planned| marks(planned, claim)))
+    };
+    let refusing: Vec<&Target> = command.delete.iter().filter(is_refused).collect();
+    // Where nobody can say whose marks were refused, none of them is tried again at once.
+    let resting = match refusing.is_empty() {
+        true => command.delete.iter().collect(),
+        false => refusing,
+    };
+    for target in resting {
+        let until = again(turn, snapshot, &target.uid);
+        let ledger = &turn.world.ledger;
+        let key = unmarked(&target.uid);
+        ledger.once(turn.cluster, &key, turn.now, until).await?;
     }
     Ok(())
 }
@@ -131,10 +137,18 @@ fn again(turn: &Turn<'_>, snapshot: &Snapshot, claim: &Uid) -> Timestamp {
     turn.now.saturating_add(wait).unwrap_or(turn.now)
 }
 
-/// When the first deletion, or reboot, of a NodeClaim was put on record that is still there.
+/// Commands that are over and older tell nothing of how long a change has been refused.
+const LATELY: SignedDuration = SignedDuration::from_hours(1);
+
+/// When the first deletion, or reboot, of a NodeClaim was put on record lately.
 fn decided_at(snapshot: &Snapshot, claim: &Uid) -> Option<Timestamp> {
     let commands = snapshot.commands.iter();
-    let about = commands.filter(|command| command.targets().any(|one| one.uid == *claim));
+    let about = commands.filter(|command| {
+        let mut targets = command.targets();
+        let is_late = snapshot.now.duration_since(command.committed_at) < LATELY;
+        let counts = is_late || command.state.is_open();
+        counts && targets.any(|target| target.uid == *claim)
+    });
     about.map(|command| command.committed_at).min()
 }
 

@@ -107,7 +107,7 @@ pub struct Report {
 /// Pods that waited when a plan was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// Those that the plan left without a place.
+    /// Number of pods that the plan left without a place.
     pub(crate) unplaced: usize,
     pub(crate) pending: planner::PendingPods,
 }

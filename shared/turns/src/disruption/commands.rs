@@ -49,7 +49,7 @@ pub(super) async fn drive(
     Ok(changed)
 }
 
-/// What came of a step of a command.
+/// Result of a step of a command.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) changed: bool,

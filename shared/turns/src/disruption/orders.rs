@@ -139,32 +139,34 @@ pub(super) async fn place(
         Commitment::Made(made) => {
             report.committed = Some(made.generation);
             let about = told::about(command);
-            report
-                .disrupted
-                .push(Line::new(command.because.clone(), about.clone()));
             let decided = made.command.iter();
             let decided = decided.flat_map(|one| metrics::of_decision(&observed.snapshot, one));
-            report.metrics.extend(decided);
+            let decided: Vec<_> = decided.collect();
             let text = format!("{} is committed", command.because);
-            report.proposed.push(Line::new(text, about));
+            report.proposed.push(Line::new(text, about.clone()));
             // Deletions are told when they are done.
             let launches = made.plan.actions.iter();
             let launches = launches.filter(|one| matches!(one.action, Action::Launch(_)));
             report.plan(&launches.cloned().collect::<Vec<_>>());
-            act(turn, &executor, observed, *made, report).await?;
+            if act(turn, &executor, observed, *made, report).await? {
+                let because = command.because.clone();
+                report.disrupted.push(Line::new(because, about));
+                report.metrics.extend(decided);
+            }
             Ok(true)
         }
     }
 }
 
-/// The first steps of a command that was committed just now: its nodes are marked before anything is launched.
+/// The first steps of a command that was committed just now: its nodes are marked before anything is launched. Says whether it goes on;
+/// one whose nodes refuse their marks is taken back.
 async fn act(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
     made: Made,
     report: &mut Report,
-) -> Result<(), TurnError> {
+) -> Result<bool, TurnError> {
     let now = turn.world.clock.now();
     nominate(turn, &made.plan).await?;
     let snapshot = &mut observed.snapshot;
@@ -183,7 +185,7 @@ async fn act(
             commands::take_back(turn, command, UNMARKED, report).await?;
             refusals::rest_from_disruption(turn, &observed.snapshot, command, &refused).await?;
             report.look_again(turn.world.clock.now());
-            return Ok(());
+            return Ok(false);
         }
     }
     let reason = made.command.iter().map(|one| one.reason.to_lowercase());
@@ -210,7 +212,7 @@ async fn act(
         }
     }
     events::post(turn, &said, report).await;
-    Ok(())
+    Ok(true)
 }
 
 fn order(command: &Command, validate_at: Option<jiff::Timestamp>) -> Order {
