@@ -90,7 +90,7 @@ async fn a_round_goes_on_where_a_look_failed() {
     assert_eq!(rig.unconsidered, [2, 1], "none is looked at twice");
 }
 
-/// They are Consolidatable before and after, so no condition tells that they may go now.
+/// Such nodes are Consolidatable before and after, so no condition tells that they may go now.
 #[tokio::test]
 async fn nodes_without_a_quiet_time_that_lose_their_pods_do_not_wait_for_a_sweep() {
     let mut rig = Rig::ready(Relay::Watching).await;

@@ -6,7 +6,7 @@ use model::{
     ledger::{Command, CommandState},
     plan::{Expected, Target},
 };
-use stories::{Rig, all_bound, consistent, secs, settled};
+use stories::{Relay, Rig, all_bound, consistent, cpu, secs, settled};
 
 use crate::{
     grow, home, oversized, relabel, replacing, rolled_back, states, told, types, unmarked, wait,
@@ -204,6 +204,10 @@ async fn a_node_that_joins_is_kept_for_the_pods_that_were_expected_on_its_node_c
         claims.any(|claim| !claim.status.provider_id.is_empty())
     };
     wait(&mut rig, 60, is_launched).await;
+    let late =
+        |replicas| move |world: &mut fakes::World| world.api.scale("late", replicas, cpu(100));
+    rig.sim.with(late(1));
+    rig.pass(secs(5)).await;
     let until = rig.sim.with(|world| {
         relabel(world.api.node_pools.get_mut("default").unwrap());
         let until = world.now + secs(300);
@@ -215,6 +219,7 @@ async fn a_node_that_joins_is_kept_for_the_pods_that_were_expected_on_its_node_c
     });
     wait(&mut rig, 180, all_bound).await;
     rig.scale(0);
+    rig.sim.with(late(0));
     let held = rig.until(secs(600), |world| proposed(world) || world.now >= until);
     assert!(held.await.is_some());
     assert_eq!(rig.sim.with(states), [], "{:#?}", rig.transcript);

@@ -13,7 +13,7 @@ use crate::{relabel, wait};
 const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 const ZONE: &str = "us-east-1a";
 
-/// What EC2 says of the reservation, which holds one instance.
+/// Lets EC2 show how many instances of the reservation, which holds one, are free.
 fn count_free(world: &mut World) {
     let alive = world.account.instances.values();
     let mut reserved = alive.filter(|one| one.capacity_type == CapacityType::Reserved);

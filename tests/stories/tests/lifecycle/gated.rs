@@ -265,6 +265,7 @@ async fn type_that_aws_lists_without_a_price_is_launched_of_by_every_node_pool_o
         });
         let expected = ["default", "other"].iter().filter(|_| gate);
         assert_eq!(launched, expected.copied().collect::<Vec<_>>());
+        transcript!(rig, if gate { "priced" } else { "unpriced" });
     }
 }
 

@@ -222,7 +222,7 @@ async fn drifted_nodes_wait_for_the_hour_when_as_many_pods_were_evicted_as_may_b
     assert_eq!(rig.sim.with(outdated), 1, "{:#?}", rig.transcript);
     let events = told(&rig, "DisruptionBlocked");
     let capped =
-        "Evictions in the cluster are capped at 1 an hour, and 1 were decided within the last one";
+        "Evictions in the cluster are capped at 1 an hour, and 1 was decided within the last one";
     let is_it = |event: &String| event.starts_with(capped);
     assert!(events.iter().any(is_it), "{events:?}");
     let renewed = rig.until(secs(1_800), |world| outdated(world) == 0).await;
