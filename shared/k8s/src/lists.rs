@@ -21,8 +21,8 @@ const SHORT: usize = 64 << 10;
 const PAGES_MAX: usize = 1_000;
 /// Bytes of all pages of one list: 150,000 pods, the most that Kubernetes supports, are about 600 MiB, and 5,000 nodes 100 MiB.
 const POD_LIST_BYTES_MAX: usize = 1 << 30;
-const LIST_BYTES_MAX: usize = 192 << 20;
-/// Keys of all objects of one list that is no list of pods, which are kept as they are: a key takes a hundred bytes of memory, however
+const LIST_BYTES_MAX: usize = 256 << 20;
+/// Keys of all Nodes or NodeClaims of one list, whose labels and annotations are kept: a key takes a hundred bytes of memory, however
 /// short it is. A node with what its managers note has some 500.
 const LIST_KEYS_MAX: usize = 4_000_000;
 /// Objects of one list, which may be small on the wire and are larger in memory: Kubernetes supports 150,000 pods and 5,000 nodes.
@@ -215,8 +215,8 @@ impl<'a> Pages<'a> {
                 message: format!("the list is larger than {} MiB", most >> 20),
             });
         }
-        if self.plural != "pods" {
-            self.keys += page.matches("\":").count();
+        if ["nodes", "nodeclaims"].contains(&self.plural) {
+            self.keys += keys(&page);
         }
         if self.keys > LIST_KEYS_MAX {
             return Err(ClusterError::Unavailable {
@@ -298,6 +298,24 @@ fn read<T: Resource, C>(
     }
     page.items.into_iter().for_each(|item| take(items, item));
     Ok(count)
+}
+
+/// Number of keys in a text of JSON. Words within strings that look like one count as well.
+fn keys(page: &str) -> usize {
+    let mut ends_string = false;
+    let mut keys = 0;
+    for byte in page.bytes() {
+        match byte {
+            b'"' => ends_string = true,
+            b':' => {
+                keys += usize::from(ends_string);
+                ends_string = false;
+            }
+            _ if byte.is_ascii_whitespace() => {}
+            _ => ends_string = false,
+        }
+    }
+    keys
 }
 
 fn objects_max(plural: &str) -> usize {

@@ -83,7 +83,7 @@ async fn page_of_more_objects_than_anybody_asked_for_is_refused() {
 /// Short keys are small on the wire and large in memory.
 #[tokio::test]
 async fn list_of_more_keys_than_any_cluster_has_is_refused() {
-    let labels: Vec<String> = (0..4_000_000).map(|n| format!("\"{n:x}\":\"\"")).collect();
+    let labels: Vec<String> = (0..4_000_000).map(|n| format!("\"{n:x}\" :\"\"")).collect();
     let labels = labels.join(",");
     let list = format!(
         r#"{{"kind":"NodeList","metadata":{{}},"items":[{{"metadata":{{"name":"a","labels":{{{labels}}}}}}}]}}"#
