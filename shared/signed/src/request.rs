@@ -37,6 +37,9 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Bytes of an answer of somebody else, who is only told of something.
 const FOREIGN_ANSWER_BYTES_MAX: usize = 64 << 10;
 
+/// Part of the error of a body that is longer than its bound.
+const TOO_LONG: &str = "length limit exceeded";
+
 /// What is sent.
 #[derive(Clone)]
 pub struct Request {
@@ -107,11 +110,12 @@ pub async fn exchange(
     once(config, request).await
 }
 
-/// Whether another attempt may fare better: no answer, or one that tells of trouble of the server's own.
+/// Whether another attempt may fare better: no answer, or one that tells of trouble of the server's own. One that is too long would be
+/// as long again.
 fn is_transient(answer: &Result<(u16, Vec<u8>), String>) -> bool {
     match answer {
         Ok((status, _)) => matches!(status, 500 | 502 | 503 | 504),
-        Err(_) => true,
+        Err(error) => !error.contains(TOO_LONG),
     }
 }
 
