@@ -19,7 +19,6 @@ use model::{
     node_pool::NodePool,
     plan::{Expected, Launch, Plan},
     pod::{Pod, PodShape},
-    snapshot::Settings,
     view::ViewPointer,
     volume::Storage,
 };
@@ -184,7 +183,6 @@ proptest! {
             node_claims: vec![arbitrary(&words)],
             nodes: vec![arbitrary(&words)],
             pods: vec![pod],
-            daemon_sets: arbitrary(&words),
             namespaces: arbitrary(&words),
             disruption_budgets: arbitrary(&words),
             storage: arbitrary(&words),
@@ -194,7 +192,7 @@ proptest! {
             account: arbitrary(&others),
             evidence: arbitrary(&others),
             cursor: arbitrary(&others),
-            ..Snapshot::empty("c".into(), arbitrary(&others), Settings::default())
+            ..Snapshot::empty("c".into(), arbitrary(&others), arbitrary(&others))
         };
         // As they are written: snapshots cannot be compared.
         let written = serde_json::to_value(&snapshot).unwrap();
