@@ -17,7 +17,11 @@ fn source(directory: &Path) -> String {
         let path = entry.unwrap().path();
         if path.is_dir() {
             text += &source(&path);
-        } else if path.file_stem().is_some_and(|stem| stem != "tests") {
+        // Help texts name series that somebody else has to make.
+        } else if path
+            .file_stem()
+            .is_some_and(|stem| stem != "tests" && stem != "help")
+        {
             let of_file = fs::read_to_string(&path).unwrap();
             text += of_file.split("#[cfg(test)]\nmod tests {").next().unwrap();
         }
@@ -45,7 +49,7 @@ fn names(text: &str) -> BTreeSet<String> {
     words.filter(is_name).map(str::to_owned).collect()
 }
 
-/// What the page says is here, and the first column of its table of what is not.
+/// Series that the page says are here, and the first column of its table of those that are not.
 fn page() -> (String, String) {
     let page = fs::read_to_string(format!("{ROOT}/docs/events-and-metrics.md")).unwrap();
     let (here, rest) = page.split_once(NOT_HERE).unwrap();
