@@ -59,7 +59,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Lets functions act for a cluster that is registered, as long as nobody else holds Karpenter's Lease.
+    /// Lets functions act for a registered cluster, once nobody else holds Karpenter's Lease.
     Activate(registry::Switch),
     /// Says yes to a plan above a limit, or lets garbage collection go on with what it held back.
     Approve(approve::Arguments),

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::{cluster, settings};
 
-/// What the cluster's registry entry says about planning.
+/// Settings of the cluster that planning goes by.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Planning {
     /// The settings of the cluster as JSON, or its whole registry entry, as far as planning goes by them: docs/settings.md has them
-    /// all, and how to read the entry of a cluster that is registered.
+    /// all, and how to read the entry of a cluster that is registered
     #[arg(long, value_name = "JSON", value_parser = read)]
     settings: Option<Value>,
     /// As nodePrice of the settings: dollars per hour that each node costs besides its instance and its volumes

@@ -36,6 +36,14 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
+    /// Refuses options that have no effect.
+    pub(crate) fn refuse(&self, why: &str) -> Result<()> {
+        if self.catalog.is_some() || self.region.is_some() {
+            bail!("--catalog and --region have no effect: {why}");
+        }
+        Ok(())
+    }
+
     /// The types of the Region whose zones are named, and what users should know of where they come from.
     pub(crate) fn types(&self, zones: &Zones) -> Result<(Vec<InstanceType>, Vec<String>)> {
         match &self.catalog {
@@ -99,9 +107,6 @@ impl Catalog {
             known(region)?;
         }
         let Some(region) = self.chosen(zones, &mut notes) else {
-            notes.push(format!(
-                "no zone is named: instance types and prices are those of {SHIPPED}; --region or --catalog chooses others"
-            ));
             return Ok((shipped, notes));
         };
         if region == SHIPPED {

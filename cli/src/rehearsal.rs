@@ -108,6 +108,7 @@ impl<'a> Rehearsal<'a> {
             evicts: std::collections::BTreeMap::new(),
             repair: None,
             terminate_first: false,
+            freed: None,
             savings: NanosPerHour(0),
             because: String::new(),
         };

@@ -298,7 +298,11 @@ mod with_aws {
 
         let before = entry(&moto, "prod");
         for (command, mode, part) in [
-            ("activate", "active", "To take it back: whittle deactivate prod"),
+            (
+                "activate",
+                "active",
+                "To take it back: whittle deactivate prod",
+            ),
             ("activate", "active", "prod is in active mode already."),
             ("deactivate", "shadow", "Nodes stay as they are."),
             ("activate", "active", "prod is active"),

@@ -4,7 +4,7 @@ use api::{
     kubernetes::{Container, LimitRangeItem, Pod, PodSpec},
     quantity::ResourceList,
 };
-use model::{Quantity, Resources, pod, resources::amount_text};
+use model::{Resources, pod, quantity::Quantity, resources::amount_text};
 
 /// Gives the containers of a pod their defaults. Returns why the pod is refused.
 pub(super) fn apply(spec: &mut PodSpec, items: &[LimitRangeItem]) -> Vec<String> {

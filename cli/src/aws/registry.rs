@@ -222,28 +222,24 @@ pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<ExitCode
         let account = account(prefix).await;
         let entry = entry_of(&account, prefix, cluster).await?;
         let name = format!("{prefix}/{cluster}");
-        let mut body = match entry.body {
-            Ok(body) => body,
-            Err(why) => bail!(
-                "the entry {name} is refused ({why}): write it anew with whittle register {cluster} --replace; nothing was changed"
-            ),
+        let refused = |why: &str| {
+            anyhow::anyhow!(
+                "the entry {name} is refused ({why}), and nothing was changed: mend the parameter. whittle register {cluster} \
+                 --replace writes it anew, without the settings that it has"
+            )
         };
-        let was = turns::Entry::read(&body);
-        let was = was.with_context(|| format!("the entry {name} is refused; nothing was changed"))?;
+        let body = entry.body.map_err(|why| refused(&why))?;
+        let was = turns::Entry::read(&body).map_err(|why| refused(&why.to_string()))?;
         let mut out = std::io::stdout().lock();
         if was.mode == mode {
             writeln!(out, "{cluster} is in {} mode already.", mode_text(mode))?;
             return Ok(ExitCode::SUCCESS);
         }
-        if let Some(entry) = body.as_object_mut() {
+        let change = |entry: &mut serde_json::Map<String, Value>| {
             entry.insert("mode".to_owned(), mode_text(mode).into());
-        }
-        let put = account.put_entry(&cluster.into(), &body, true).await;
-        put.with_context(|| {
-            format!(
-                "cannot write {name}; nothing was changed. It takes ssm:PutParameter on that parameter"
-            )
-        })?;
+        };
+        let changed = account.change_entry(&cluster.into(), change).await;
+        changed.with_context(|| format!("cannot write {name}; nothing was changed"))?;
         match mode {
             Mode::Active => writeln!(
                 out,

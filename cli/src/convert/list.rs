@@ -62,7 +62,10 @@ fn starts(list: &str, lines: &[&str], items: usize) -> Option<Vec<usize>> {
             between.iter().all(says_nothing)
         })
     };
-    (0..items).map(start).collect()
+    let starts: Vec<usize> = (0..items).map(start).collect::<Option<_>>()?;
+    // Lines of another list may look like those of an item in flow style.
+    let is_in_order = starts.is_sorted_by(|start, next| start < next);
+    is_in_order.then_some(starts)
 }
 
 /// Number of lines that belong to an item: what is indented no more than its dash belongs to the next item, or to the list.
@@ -134,6 +137,8 @@ mod tests {
         assert_eq!(texts_of("items: [{a: 1}, # one\n{a: 2}]\n"), [None, None]);
         let list = "items:\n- a: &x 1\n- a: *x\n";
         assert_eq!(texts_of(list), [Some("a: &x 1\n".to_owned()), None]);
+        let other = "kind: List\nmetadata:\n  finalizers:\n  - x\nitems: [{a: 1}, {a: 2}]\n";
+        assert_eq!(texts_of(other), [None, None]);
         assert_eq!(texts("items: []", &[]), Vec::<Option<String>>::new());
         assert_eq!(texts("items: 1", &[json!(1)]), [None]);
         assert!(has_comments("a: 1 # one\n") && !has_comments("a: '# one'\n"));

@@ -9,7 +9,7 @@ mod watch;
 
 use std::{io::Write, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 use jiff::Timestamp;
 use model::snapshot::Settings;
@@ -76,6 +76,8 @@ async fn dashboard(arguments: &Arguments) -> Result<()> {
     } else if let Some(cluster) = &arguments.journal {
         let planning = &arguments.planning;
         planning.refuse("a journal has what was decided, by the settings of then")?;
+        let catalog = &arguments.catalog;
+        catalog.refuse("a journal has the instance types of then")?;
         let recorded = of_journal(arguments, cluster).await?;
         let hub = hub("journal", cluster, moment::now());
         serve(server, &hub, recorded.run(Arc::clone(&hub))).await
@@ -140,6 +142,9 @@ async fn of_context(context: &str, catalog: &Catalog, settings: Settings) -> Res
 }
 
 fn of_demo(exhibit: &Exhibit, catalog: &Catalog, settings: Settings) -> Result<Watch> {
+    if catalog.region.is_some() {
+        bail!("--region has no effect: the demo's account is in us-east-1");
+    }
     let (types, _) = catalog.types(&Zones::new())?;
     let clock = exhibit.clock();
     Ok(Watch {

@@ -83,6 +83,10 @@ const REMARKS: &[(&str, &str)] = &[
     ("AvailabilityZoneDistribution", ZONES),
     ("AvailabilityZoneImpairmentPolicy", ZONES),
     (
+        "CapacityRebalance",
+        "the annotation whittle.sh/rebalance: replace of the NodePool has recommendations to rebalance obeyed",
+    ),
+    (
         "CapacityReservationSpecification",
         "name reservations by capacityReservationSelectorTerms of the EC2NodeClass",
     ),

@@ -30,7 +30,7 @@ pub(super) fn text(groups: &[Group]) -> String {
     text
 }
 
-/// What differs between the sources.
+/// Commands that differ between the sources.
 struct Commands {
     /// Options of `kubectl get nodes` for the group's nodes, and what becomes of their list.
     nodes: (String, String),
@@ -79,6 +79,9 @@ fn steps(group: &Group, member: &Member) -> String {
     )
 }
 
+const AUTOSCALER: &str =
+    "kubectl scale deployment cluster-autoscaler --namespace kube-system --replicas";
+
 fn of_auto_scaling_group(member: &Member) -> Commands {
     let name = quoted(&member.name);
     let of_group = |command: &str, rest: &str| {
@@ -86,7 +89,7 @@ fn of_auto_scaling_group(member: &Member) -> Commands {
     };
     let processes = "--scaling-processes AZRebalance";
     let mut stop = "Hold the group back.".to_owned();
-    let mut start = String::new();
+    let mut start: String;
     if let Some((value, propagates)) = &member.autoscaler_tag {
         let tag = json!([{
             "ResourceId": member.name, "ResourceType": "auto-scaling-group", "Key": tags::ENABLED, "Value": value,
@@ -95,6 +98,12 @@ fn of_auto_scaling_group(member: &Member) -> Commands {
         let tag = quoted(&tag.to_string());
         let _ = write!(stop, "\n     aws autoscaling delete-tags --tags {tag}");
         start = format!("aws autoscaling create-or-update-tags --tags {tag}\n     ");
+    } else {
+        let _ = write!(
+            stop,
+            " Stop Cluster Autoscaler, if it knows the group by its name and this is its last one.\n     {AUTOSCALER}=0"
+        );
+        start = format!("{AUTOSCALER}=1\n     ");
     }
     let _ = write!(stop, "\n     {}", of_group("suspend-processes", processes));
     start.push_str(&of_group("resume-processes", processes));
@@ -137,8 +146,6 @@ fn of_managed_node_group(group: &Group, member: &Member) -> Commands {
             quoted(&member.name),
         )
     };
-    let autoscaler =
-        "kubectl scale deployment cluster-autoscaler --namespace kube-system --replicas";
     Commands {
         nodes: (
             format!(
@@ -148,9 +155,9 @@ fn of_managed_node_group(group: &Group, member: &Member) -> Commands {
             String::new(),
         ),
         stop: format!(
-            "Stop Cluster Autoscaler, if it runs and this is its last group.\n     {autoscaler}=0"
+            "Stop Cluster Autoscaler, if it runs and this is its last group.\n     {AUTOSCALER}=0"
         ),
-        start: format!("{autoscaler}=1"),
+        start: format!("{AUTOSCALER}=1"),
         shrink: format!("Let the group end its instances.\n     {}", scale(0, 0)),
         grow: scale(member.min, member.desired),
     }

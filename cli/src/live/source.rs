@@ -29,7 +29,7 @@ pub(super) enum Source {
 /// Instance types, and what users should know of where they come from.
 type Found = (Vec<InstanceType>, Vec<String>);
 
-/// Those that were found last, for these zones.
+/// Types and problems that were found last, for these zones.
 type Known = Mutex<Option<(Zones, Arc<Found>)>>;
 
 impl Source {

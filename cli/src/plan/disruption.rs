@@ -97,7 +97,7 @@ pub(super) fn text(
     if pass.commands.is_empty() {
         text.push_str("No node would go now.\n");
     } else {
-        let gone = pass
+        let gone: usize = pass
             .commands
             .iter()
             .map(|command| command.nodes.len())

@@ -1,4 +1,4 @@
-//! What the price of a node is made of.
+//! Parts of the price of a node.
 
 use model::{NanosPerHour, NodePoolName, Snapshot, Surcharge, plan::Launch};
 use serde_json::{Value, json};

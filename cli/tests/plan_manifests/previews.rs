@@ -22,8 +22,9 @@ fn write_catalog(path: &Path) {
         env!("CARGO_MANIFEST_DIR"),
         "/data/us-east-1.json.gz"
     ));
+    let packed = packed.unwrap();
     let mut text = String::new();
-    let mut unpacked = GzDecoder::new(&*packed.unwrap());
+    let mut unpacked = GzDecoder::new(&*packed);
     unpacked.read_to_string(&mut text).unwrap();
     let mut types: Vec<Value> = serde_json::from_str(&text).unwrap();
     types.retain(|kind| kind["name"] == "m5.xlarge");

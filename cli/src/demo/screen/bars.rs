@@ -3,10 +3,7 @@ use std::collections::BTreeMap;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::{NanosPerHour, counted};
 
-use crate::{
-    demo::picture::{NodeLine, Picture, Stage, is_running},
-    plan::counted,
-};
+use crate::demo::picture::{NodeLine, Picture, Stage, is_running};
 
 /// So many nodes get a bar; further ones are counted.
 const SHOWN_MAX: usize = 12;
