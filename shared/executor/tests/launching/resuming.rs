@@ -40,9 +40,9 @@ impl Scene {
 #[tokio::test]
 async fn withdrawn_launch_is_over_and_nobody_takes_it_up() {
     let scene = Scene::new().await;
-    let intent = scene.intend(launch("a"));
+    let intents = [scene.intend(launch("a"))];
     let executor = scene.executor();
-    let withdrawn = executor.withdraw(&[intent], "its node stays");
+    let withdrawn = executor.withdraw(&intents, "its node stays");
     withdrawn.await.unwrap();
     let state = scene.state("a");
     assert!(
