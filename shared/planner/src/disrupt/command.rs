@@ -102,6 +102,7 @@ pub(super) fn of_terminate_first(
     let command = command(kind, candidates, Vec::new(), nominations);
     Command {
         terminate_first: true,
+        freed,
         savings: difference(price_of(candidates), after),
         because: format!(
             "{}, before its replacement of {}",

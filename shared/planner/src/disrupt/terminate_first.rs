@@ -2,7 +2,10 @@
 //! `TerminateFirstDrift` and `TerminateFirstRepair` they are deleted first, and what they leave is filled again
 //! (docs/disruption.md).
 
-use model::{CapacityType, NanosPerHour, labels::CAPACITY_TYPE, snapshot::ReservedOfferingMode};
+use model::{
+    CapacityType, NanosPerHour, labels::CAPACITY_TYPE, ledger::FreedInstance,
+    snapshot::ReservedOfferingMode,
+};
 
 use super::{
     Method, Reason,
@@ -59,12 +62,14 @@ pub(super) fn of_dynamic(
         return None;
     }
     let nominations = command::nominated(&credited, &simulation);
+    let freed = freed(scene, candidate);
     let choices = simulation.new_nodes.iter();
     let choices = choices.filter_map(|node| node.choices.first());
     let after = choices.map(|choice| choice.price).sum();
     Some(command::of_terminate_first(
         kind,
         candidate,
+        freed,
         nominations,
         Some(after),
     ))
@@ -97,12 +102,27 @@ pub(super) fn of_static(
     let Some(price) = price_of_refill(scene, candidate) else {
         return Err("no launchable capacity to refill this node".to_owned());
     };
+    let freed = freed(scene, candidate);
     Ok(command::of_terminate_first(
         kind,
         candidate,
+        freed,
         Vec::new(),
         Some(price),
     ))
+}
+
+/// The instance that a candidate leaves to its reservation. Pods that are made anew elsewhere are known by their owners.
+fn freed(scene: &Scene<'_>, candidate: &Candidate<'_>) -> Option<FreedInstance> {
+    let reservation = reservation(scene, candidate)?.to_owned();
+    let pods = candidate.machine.pods.iter();
+    let moving = pods.filter(|pod| is_reschedulable(pod));
+    let owners = moving.filter_map(|pod| Some(pod.owner.as_ref()?.uid.clone()));
+    Some(FreedInstance {
+        reservation,
+        node_pool: candidate.pool.name.clone(),
+        owners: owners.collect(),
+    })
 }
 
 /// The least that a node from the NodePool's template costs, with the candidate's instance in its reservation on offer. `None` where
