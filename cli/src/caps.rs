@@ -100,8 +100,6 @@ impl Arguments {
 /// What the account may come to and does, and what follows where that is too much already.
 #[cfg(any(feature = "aws", test))]
 pub(crate) fn told(account: &AccountSpending) -> Vec<String> {
-    let number_of =
-        |nodes| crate::plan::counted(usize::try_from(nodes).unwrap_or(usize::MAX), "node");
     let total = account.total();
     let caps = account.caps;
     let price = caps.price.map_or_else(
@@ -110,19 +108,19 @@ pub(crate) fn told(account: &AccountSpending) -> Vec<String> {
     );
     let nodes = caps.nodes.map_or_else(
         || "no cap on nodes".to_owned(),
-        |nodes| format!("at most {}", number_of(nodes)),
+        |nodes| format!("at most {}", counted(nodes, "node")),
     );
     let mut lines = vec![
         format!("The account has {price} and {nodes}."),
         format!(
             "It comes to ${} an hour and {}:",
             total.price,
-            number_of(total.nodes)
+            counted(total.nodes, "node")
         ),
     ];
     let clusters = account.clusters.iter();
     lines.extend(clusters.map(|(name, Spending { price, nodes })| {
-        format!("  {name}  ${price} an hour  {}", number_of(*nodes))
+        format!("  {name}  ${price} an hour  {}", counted(*nodes, "node"))
     }));
     if caps.exceeded(total).is_some() {
         lines.push(

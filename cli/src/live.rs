@@ -180,7 +180,8 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
         let offered = match class.filter(|_| pool.not_ready.is_none()) {
             Some(class) => {
                 let types = source.types(class, &zones, &mut problems).await?;
-                classes::with_devices(types, class, &snapshot.settings)
+                let types = classes::with_devices(types, class, &snapshot.settings);
+                planner::priced_previews(&snapshot.settings, &previews, types)
             }
             None => Arc::default(),
         };

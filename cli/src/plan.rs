@@ -22,6 +22,7 @@ use api::{
 use aws_rules::instance_types::Sharing;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
+pub(crate) use model::counted;
 use model::{Plan, PodKey, Snapshot, pod::TopologySpread};
 
 use crate::{
