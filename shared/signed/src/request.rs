@@ -1,4 +1,5 @@
 use std::{
+    error::Error,
     fmt,
     time::{Duration, SystemTime},
 };
@@ -23,7 +24,7 @@ use aws_smithy_runtime_api::{
     },
 };
 use aws_smithy_types::{body::SdkBody, config_bag::ConfigBag};
-use http_body_util::Limited;
+use http_body_util::{LengthLimitError, Limited};
 use ports::with_causes;
 
 /// Attempts of a request that may be repeated: S3 answers 503 while it makes room, and a connection may be gone after a function was
@@ -36,9 +37,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Bytes of an answer of somebody else, who is only told of something.
 const FOREIGN_ANSWER_BYTES_MAX: usize = 64 << 10;
-
-/// Part of the error of a body that is longer than its bound.
-const TOO_LONG: &str = "length limit exceeded";
 
 /// What is sent.
 #[derive(Clone)]
@@ -102,26 +100,46 @@ pub async fn exchange(
     for _ in 1..attempts {
         let answer = once(config, request.clone()).await;
         let Some(sleep) = config.sleep_impl().filter(|_| is_transient(&answer)) else {
-            return answer;
+            return answer.map_err(|unanswered| unanswered.message);
         };
         sleep.sleep(pause).await;
         pause *= 2;
     }
-    once(config, request).await
+    let answer = once(config, request).await;
+    answer.map_err(|unanswered| unanswered.message)
 }
 
-/// Whether another attempt may fare better: no answer, or one that tells of trouble of the server's own. One that is too long would be
-/// as long again.
-fn is_transient(answer: &Result<(u16, Vec<u8>), String>) -> bool {
-    match answer {
-        Ok((status, _)) => matches!(status, 500 | 502 | 503 | 504),
-        Err(error) => !error.contains(TOO_LONG),
+/// Why there is no answer.
+struct Unanswered {
+    message: String,
+    /// The answer exceeds its bound, and would again.
+    is_too_long: bool,
+}
+
+impl Unanswered {
+    fn of(error: &(dyn Error + 'static)) -> Self {
+        let causes = std::iter::successors(Some(error), |&cause| cause.source());
+        let mut causes = causes.filter(|cause| cause.is::<LengthLimitError>());
+        Self {
+            message: with_causes(error),
+            is_too_long: causes.next().is_some(),
+        }
     }
 }
 
-async fn once(config: &SdkConfig, request: Request) -> Result<(u16, Vec<u8>), String> {
-    let http = config.http_client();
-    let http = http.ok_or_else(|| "there is no HTTP client".to_owned())?;
+/// Whether another attempt may fare better: no answer, or one that tells of trouble of the server's own.
+fn is_transient(answer: &Result<(u16, Vec<u8>), Unanswered>) -> bool {
+    match answer {
+        Ok((status, _)) => matches!(status, 500 | 502 | 503 | 504),
+        Err(unanswered) => !unanswered.is_too_long,
+    }
+}
+
+async fn once(config: &SdkConfig, request: Request) -> Result<(u16, Vec<u8>), Unanswered> {
+    let http = config.http_client().ok_or_else(|| Unanswered {
+        message: "there is no HTTP client".to_owned(),
+        is_too_long: false,
+    })?;
     let mut operation = Operation::builder()
         .service_name(request.service.unwrap_or("https"))
         .operation_name(request.operation)
@@ -158,7 +176,7 @@ async fn once(config: &SdkConfig, request: Request) -> Result<(u16, Vec<u8>), St
     operation
         .invoke(request)
         .await
-        .map_err(|error| with_causes(&error))
+        .map_err(|error| Unanswered::of(&error))
 }
 
 /// Ends the reading of an answer that is longer than anybody should send.

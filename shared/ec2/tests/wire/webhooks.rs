@@ -1,23 +1,47 @@
 //! Webhooks answer what they like.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
+use aws_config::{SdkConfig, retry::RetryConfig};
+use aws_smithy_async::rt::sleep::default_async_sleep;
 use aws_smithy_runtime_api::client::{
     http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn},
     orchestrator::{HttpRequest, HttpResponse},
 };
 use aws_smithy_types::body::SdkBody;
 use ec2::{Account, Options};
-use ports::{Notifier, NotifyError};
+use ports::{Clock, Notifier, NotifyError};
+use signed::Request;
 
 use crate::aws::{FixedClock, config};
 
-/// A server that answers with so many bytes.
+/// A server that answers with so many bytes, and counts how often.
 #[derive(Clone, Debug)]
-struct Talkative(usize);
+struct Talkative(usize, Arc<AtomicUsize>);
+
+impl Talkative {
+    fn new(bytes: usize) -> Self {
+        Self(bytes, Arc::default())
+    }
+
+    fn config(&self) -> SdkConfig {
+        let server = self.clone();
+        let http = http_client_fn(move |_, _| SharedHttpConnector::new(server.clone()));
+        let mut config = config()
+            .to_builder()
+            .http_client(http)
+            .retry_config(RetryConfig::standard());
+        config.set_sleep_impl(default_async_sleep());
+        config.build()
+    }
+}
 
 impl HttpConnector for Talkative {
     fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+        self.1.fetch_add(1, Ordering::Relaxed);
         let body = SdkBody::from(vec![b' '; self.0]);
         let answer = HttpResponse::new(200.try_into().unwrap(), body);
         HttpConnectorFuture::ready(Ok(answer))
@@ -25,9 +49,7 @@ impl HttpConnector for Talkative {
 }
 
 async fn posted_to(server: Talkative) -> Result<(), NotifyError> {
-    let http = http_client_fn(move |_, _| SharedHttpConnector::new(server.clone()));
-    let config = config().to_builder().http_client(http).build();
-    let account = Account::new(&config, Options::default(), Arc::new(FixedClock));
+    let account = Account::new(&server.config(), Options::default(), Arc::new(FixedClock));
     account
         .post("https://hooks.example.com/whittle", &[], "{}")
         .await
@@ -35,7 +57,25 @@ async fn posted_to(server: Talkative) -> Result<(), NotifyError> {
 
 #[tokio::test]
 async fn answer_without_an_end_is_not_read_to_its_end() {
-    posted_to(Talkative(1_000)).await.unwrap();
-    let error = posted_to(Talkative(1_000_000)).await.unwrap_err();
+    posted_to(Talkative::new(1_000)).await.unwrap();
+    let error = posted_to(Talkative::new(1_000_000)).await.unwrap_err();
     assert!(error.to_string().contains("length limit"), "{error}");
+}
+
+#[tokio::test]
+async fn answer_that_is_too_long_is_not_asked_for_again() {
+    let server = Talkative::new(1_000_000);
+    let request = Request {
+        operation: "a GET",
+        service: None,
+        method: "GET",
+        endpoint: "https://hooks.example.com".to_owned(),
+        path: "/".to_owned(),
+        headers: Vec::new(),
+        body: Vec::new(),
+    };
+    let now = FixedClock.now().into();
+    let answer = signed::exchange(&server.config(), "us-east-1", now, request).await;
+    assert!(answer.unwrap_err().contains("length limit"));
+    assert_eq!(server.1.load(Ordering::Relaxed), 1);
 }
