@@ -76,7 +76,7 @@ impl Live {
         let (source, notes) = Source::of(catalog, now).await?;
         Ok(Self {
             notes,
-            ..Self::new(client, source.or_table()?)
+            ..Self::new(client, source.or_table())
         })
     }
 

@@ -16,7 +16,7 @@ use super::{edit::Refusal, list};
 pub(crate) struct Document {
     /// Where it stands, for messages: file and number.
     pub(crate) place: String,
-    /// Its text, where it was a document or lines of its own.
+    /// The text, where the object was a document or lines of its own.
     pub(crate) text: Option<String>,
     /// The list that it was an item of has comments that cannot be told to be its own or not.
     pub(crate) loses_comments: bool,

@@ -21,9 +21,9 @@ pub(super) enum Source {
     Catalog(Catalog, Known),
     #[cfg(feature = "aws")]
     Region(Box<crate::aws::Region>),
-    /// The table, once EC2 has refused, and why it did.
+    /// The types that come along, once EC2 has refused, and why it did.
     #[cfg(feature = "aws")]
-    RegionOrTable(Box<crate::aws::Region>, Vec<InstanceType>, OnceLock<String>),
+    RegionOrTable(Box<crate::aws::Region>, Known, OnceLock<String>),
 }
 
 /// Instance types, and what users should know of where they come from.
@@ -75,18 +75,12 @@ impl Source {
         Ok(found)
     }
 
-    #[cfg_attr(
-        not(feature = "aws"),
-        expect(clippy::unnecessary_wraps, reason = "as where EC2 is asked")
-    )]
-    pub(super) fn or_table(self) -> Result<Self> {
-        Ok(match self {
+    pub(super) fn or_table(self) -> Self {
+        match self {
             #[cfg(feature = "aws")]
-            Self::Region(region) => {
-                Self::RegionOrTable(region, crate::catalogs::us_east_1()?, OnceLock::new())
-            }
+            Self::Region(region) => Self::RegionOrTable(region, Mutex::default(), OnceLock::new()),
             other => other,
-        })
+        }
     }
 
     pub(super) async fn types(
@@ -110,7 +104,7 @@ impl Source {
             #[cfg(feature = "aws")]
             Self::Region(region) => region.instance_types(class).await,
             #[cfg(feature = "aws")]
-            Self::RegionOrTable(region, table, refused) => {
+            Self::RegionOrTable(region, known, refused) => {
                 let why = match refused.get() {
                     Some(why) => why,
                     None => match region.instance_types(class).await {
@@ -124,7 +118,8 @@ impl Source {
                 if !problems.contains(&note) {
                     problems.push(note);
                 }
-                Ok(Arc::new(offered(table, class)))
+                let found = Self::found(&Catalog::default(), known, zones)?;
+                Ok(Arc::new(offered(&found.0, class)))
             }
         }
     }
