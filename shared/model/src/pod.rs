@@ -159,6 +159,13 @@ pub struct TopologySpread {
     pub match_label_keys: Vec<String>,
 }
 
+impl TopologySpread {
+    /// Whether pods run in spite of it where it cannot be satisfied.
+    pub fn is_soft(&self) -> bool {
+        self.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum WhenUnsatisfiable {
     DoNotSchedule,

@@ -5,7 +5,12 @@ use std::rc::Rc;
 
 use model::resources::{CPU, MEMORY};
 
-use crate::{Answer, Groundwork, Input, setup};
+use crate::{
+    Answer, Groundwork, Input, NewNode,
+    algebra::{Algebra, SetId, Undefined},
+    setup,
+    world::World,
+};
 
 /// Mixes of CPU and memory that are tried; the one that proves most counts.
 const MIXES: i128 = 256;
@@ -19,62 +24,114 @@ pub fn least_cost(input: &Input<'_>, answer: &Answer) -> i64 {
     let mut world = setup::set_up(&Groundwork::of(input), &Rc::new(input.clone())).world;
     let mut least = 0;
     for template in 0..world.templates.len() {
-        let nodes = answer.new_nodes.iter().filter(|node| node.pool == template);
-        let pods = nodes
-            .flat_map(|node| &node.pods)
-            .filter_map(|pod| input.pods.get(*pod));
-        let wanted = pods.fold((0, 0), |sum: (i128, i128), pod| {
-            let requests = &pod.requests;
-            (
-                sum.0 + i128::from(requests.get(CPU)),
-                sum.1 + i128::from(requests.get(MEMORY)),
-            )
-        });
-        let Some((catalog, set)) = world
-            .templates
-            .get(template)
-            .map(|mould| (mould.catalog, mould.set))
-        else {
-            continue;
-        };
-        let prices = world.prices(catalog, set);
-        let Some(mould) = world.templates.get(template) else {
-            continue;
-        };
-        let names = world.dimensions.names();
-        let place = |name| names.iter().position(|known| known == name);
-        let (cpu, memory) = (place(CPU), place(MEMORY));
-        let offers = prices.iter().filter_map(|(row, choice)| {
-            let room = mould.left.get(*row)?.as_ref()?;
-            let amount = |at: Option<usize>| {
-                let amount = at.and_then(|at| room.get(at)).copied().unwrap_or(0);
-                i128::from(amount.max(0))
-            };
-            Some((i128::from(choice.price.0), (amount(cpu), amount(memory))))
-        });
-        least += proven(&offers.collect::<Vec<_>>(), wanted);
+        let wanted = wanted(input, answer, |node| node.pool == template);
+        least += proven(&offers(&mut world, template, Algebra::EMPTY), wanted);
     }
     i64::try_from(least).unwrap_or(i64::MAX)
 }
 
-/// The most that one of the mixes proves.
-fn proven(offers: &[(i128, (i128, i128))], wanted: (i128, i128)) -> i128 {
-    let most = |of: fn(&(i128, i128)) -> i128| {
-        let amounts = offers.iter().map(|(_, room)| of(room));
-        amounts.max().unwrap_or(0).max(1)
+/// The same if pods need not go to the NodePools that were chosen for them.
+pub(crate) fn least_cost_of_any(input: &Input<'_>, answer: &Answer) -> i64 {
+    let mut world = setup::set_up(&Groundwork::of(input), &Rc::new(input.clone())).world;
+    let mut all = Vec::new();
+    for template in 0..world.templates.len() {
+        all.extend(offers(&mut world, template, Algebra::EMPTY));
+    }
+    let least = proven(&all, wanted(input, answer, |_| true));
+    i64::try_from(least).unwrap_or(i64::MAX)
+}
+
+/// What the pods of these new nodes ask for.
+fn wanted(input: &Input<'_>, answer: &Answer, which: impl Fn(&NewNode) -> bool) -> Amounts {
+    let nodes = answer.new_nodes.iter().filter(|node| which(node));
+    let pods = nodes
+        .flat_map(|node| &node.pods)
+        .filter_map(|pod| input.pods.get(*pod));
+    pods.fold((0, 0), |sum, pod| {
+        let amount = |name| i128::from(pod.requests.get(name));
+        (sum.0 + amount(CPU), sum.1 + amount(MEMORY))
+    })
+}
+
+/// What a NodePool may buy that meets these requirements, with the room that daemons leave.
+pub(crate) fn offers(world: &mut World<'_>, template: usize, asked: SetId) -> Vec<(i128, Amounts)> {
+    let mould = world.templates.get(template);
+    let Some((catalog, set)) = mould.map(|mould| (mould.catalog, mould.set)) else {
+        return Vec::new();
     };
-    let (cpu, memory) = (most(|room| room.0), most(|room| room.1));
-    let mixes = (0..=MIXES).map(|mix| {
-        let units = |amounts: (i128, i128)| {
-            mix * ((amounts.0 << BITS) / cpu) + (MIXES - mix) * ((amounts.1 << BITS) / memory)
+    let Some(set) = world.algebra.narrow(set, asked, Undefined::WellKnown) else {
+        return Vec::new();
+    };
+    let prices = world.prices(catalog, set);
+    let Some(mould) = world.templates.get(template) else {
+        return Vec::new();
+    };
+    let names = world.dimensions.names();
+    let place = |name| names.iter().position(|known| known == name);
+    let (cpu, memory) = (place(CPU), place(MEMORY));
+    let offers = prices.iter().filter_map(|(row, choice)| {
+        let room = mould.left.get(*row)?.as_ref()?;
+        let amount = |at: Option<usize>| {
+            let amount = at.and_then(|at| room.get(at)).copied().unwrap_or(0);
+            i128::from(amount.max(0))
         };
-        // Room is rounded up and what pods want down, so that rounding proves nothing.
-        let rates = offers
-            .iter()
-            .map(|(price, room)| (price << BITS) / (units(*room) + MIXES));
-        (rates.min().unwrap_or(0) * units(wanted)) >> BITS
+        Some((i128::from(choice.price.0), (amount(cpu), amount(memory))))
     });
-    mixes.max().unwrap_or(0)
+    offers.collect()
+}
+
+/// Millicores and bytes.
+pub(crate) type Amounts = (i128, i128);
+
+/// The most that one of the mixes proves.
+fn proven(offers: &[(i128, Amounts)], wanted: Amounts) -> i128 {
+    Worth::most(offers, wanted).of(wanted)
+}
+
+/// Prices for a core and for a gigabyte that no type undercuts.
+pub(crate) struct Worth {
+    mix: i128,
+    /// Of the roomiest type.
+    most: Amounts,
+    /// Least price of a unit of the mix.
+    rate: i128,
+}
+
+impl Worth {
+    /// Those at which these pods would pay most.
+    pub(crate) fn most(offers: &[(i128, Amounts)], wanted: Amounts) -> Self {
+        let most = |of: fn(&Amounts) -> i128| {
+            let amounts = offers.iter().map(|(_, room)| of(room));
+            amounts.max().unwrap_or(0).max(1)
+        };
+        let most = (most(|room| room.0), most(|room| room.1));
+        let worths = (0..=MIXES).map(|mix| {
+            let worth = Self { mix, most, rate: 0 };
+            // Room is rounded up and what pods want down, so that rounding proves nothing.
+            let rates = offers
+                .iter()
+                .map(|(price, room)| (price << BITS) / (worth.units(*room) + MIXES));
+            Self {
+                rate: rates.min().unwrap_or(0),
+                ..worth
+            }
+        });
+        let best = worths.max_by_key(|worth| worth.of(wanted));
+        best.unwrap_or(Self {
+            mix: 0,
+            most,
+            rate: 0,
+        })
+    }
+
+    pub(crate) fn of(&self, wanted: Amounts) -> i128 {
+        (self.rate * self.units(wanted)) >> BITS
+    }
+
+    fn units(&self, amounts: Amounts) -> i128 {
+        let (cpu, memory) = self.most;
+        self.mix * ((amounts.0 << BITS) / cpu) + (MIXES - self.mix) * ((amounts.1 << BITS) / memory)
+    }
 }
 
 #[cfg(test)]

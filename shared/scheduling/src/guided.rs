@@ -59,15 +59,15 @@ impl<'a> Solver<'a> {
         // The first required term that the node meets, if it meets any.
         loop {
             let (core, _) = self.shapes.get(shape.0 as usize)?;
-            let (none, wishes) = core.spec.one_by_one(self.may_tolerate);
+            let (none, preferences) = core.spec.one_by_one(self.may_tolerate);
             let is_met = self.meets(&mut node, shape, none);
             let next = (!is_met).then(|| self.relaxed(shape)).flatten();
             match next {
                 Some((next, Sacrifice::RequiredTerm)) => shape = next,
                 Some(_) | None => {
                     let mut unmet = 0_u32;
-                    for (weight, wish) in wishes {
-                        let is_met = self.meets(&mut node, shape, wish);
+                    for (weight, preference) in preferences {
+                        let is_met = self.meets(&mut node, shape, preference);
                         unmet = unmet.saturating_add(if is_met { 0 } else { weight });
                     }
                     return Some(unmet);

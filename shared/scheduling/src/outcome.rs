@@ -3,20 +3,18 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    rc::Rc,
 };
 
 use model::{
     CapacityType, NanosPerHour, Resources, labels,
     plan::Launch,
     requirement::{Requirement, Requirements},
-    resources::{CPU, MEMORY},
     selector::Operator,
     snapshot::{MinValuesPolicy, Optimize},
 };
 
 use crate::{
-    algebra::{Algebra, ReqId, SetId, Sym, Undefined},
+    algebra::{Algebra, ReqId, SetId, Sym},
     bits::Bits,
     catalog,
     claim::Claim,
@@ -24,9 +22,12 @@ use crate::{
     reason::Reason,
     shape::{Failure, ShapeId},
     solve::Solver,
-    spec::FULL_WEIGHT,
     world::World,
 };
+
+mod given_up;
+
+pub use given_up::{GivenUp, share_of};
 
 /// Pods and nodes by their index in the input.
 #[derive(Clone, Debug, Default)]
@@ -38,44 +39,6 @@ pub struct Answer {
     pub given_up: Vec<GivenUp>,
     /// NodePools of which no instance type is left whatever the pod (spec/scheduling §10).
     pub barren: Vec<Barren>,
-}
-
-/// Preferences that a pod goes without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GivenUp {
-    pub pod: usize,
-    /// Of all of them together.
-    pub weight: u32,
-    /// The pod's part of its new node's price; nothing on a node that exists.
-    pub share: NanosPerHour,
-}
-
-impl GivenUp {
-    /// The money that the preferences are worth, where one with the weight of 100 is worth `least`, and no less than 2% of the
-    /// pod's part of its node: otherwise a spread over zones of pods with large nodes to themselves would be sold for a fraction
-    /// of their price. Where `least` is nothing, preferences are worth nothing.
-    pub fn worth(&self, least: NanosPerHour) -> i128 {
-        let of_share = i128::from(self.share.0) * SHARE_PERCENT / 100;
-        let full = match least.0 {
-            ..=0 => 0,
-            least => i128::from(least).max(of_share),
-        };
-        full * i128::from(self.weight) / i128::from(FULL_WEIGHT)
-    }
-}
-
-/// A preference is worth at least this much of what the pod's part of its node costs.
-const SHARE_PERCENT: i128 = 2;
-
-/// The part of a price that a pod with these requests pays for, on a node where these are the requests of all: by processors or
-/// memory, whichever it has more of.
-pub fn share_of(price: NanosPerHour, own: &Resources, all: &Resources) -> NanosPerHour {
-    let part = |name: &str| {
-        let all = i128::from(all.get(name)).max(1);
-        i128::from(price.0) * i128::from(own.get(name)).clamp(0, all) / all
-    };
-    let part = part(CPU).max(part(MEMORY));
-    NanosPerHour(i64::try_from(part).unwrap_or(i64::MAX))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +164,7 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Answ
         .collect();
     existing.sort_unstable();
     answer.existing = existing;
-    answer.given_up = given_up(solver, &answer, &made);
+    answer.given_up = given_up::of(solver, &answer, &made);
     let templates = solver.world.templates.iter().enumerate();
     let barren = templates.filter(|(_, template)| template.base.is_empty());
     answer.barren = barren
@@ -211,84 +174,6 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Answ
         })
         .collect();
     answer
-}
-
-/// The preferences that pods go without where they are, with the requirements of the new nodes by their place in the answer.
-fn given_up(solver: &mut Solver<'_>, answer: &Answer, made: &[SetId]) -> Vec<GivenUp> {
-    let mut terms = PreferredTerms::default();
-    let mut found = Vec::new();
-    let places = made.iter().zip(&answer.new_nodes);
-    for (set, node) in places {
-        let place = (*set, Undefined::WellKnown);
-        let price = node.choices.first().map(|choice| choice.price);
-        let price = price.unwrap_or_default();
-        let input = Rc::clone(&solver.world.input);
-        let given_up = terms.given_up(solver, place, &node.pods).into_iter();
-        found.extend(given_up.map(|given_up| {
-            let pod = input.pods.get(given_up.pod);
-            let share = pod.map(|pod| share_of(price, &pod.requests, &node.requests));
-            GivenUp {
-                share: share.unwrap_or_default(),
-                ..given_up
-            }
-        }));
-    }
-    let taking = solver.nodes.iter().filter(|node| !node.pods.is_empty());
-    let sets: BTreeMap<usize, SetId> = taking.map(|node| (node.index, node.set)).collect();
-    for (index, pods) in &answer.existing {
-        let set = sets.get(index).copied().unwrap_or(Algebra::EMPTY);
-        found.extend(terms.given_up(solver, (set, Undefined::Refused), pods));
-    }
-    found
-}
-
-/// Preferred node affinities of shapes, as the algebra knows them, with their weights.
-#[derive(Default)]
-struct PreferredTerms(BTreeMap<ShapeId, Vec<(u32, SetId)>>);
-
-impl PreferredTerms {
-    /// Of these pods on one node, those that go without preferences there, with the weights of these together.
-    fn given_up(
-        &mut self,
-        solver: &mut Solver<'_>,
-        (set, undefined): (SetId, Undefined),
-        pods: &[usize],
-    ) -> Vec<GivenUp> {
-        let mut found = Vec::new();
-        for pod in pods {
-            let Some(shape) = solver.placed_as.get(*pod).copied() else {
-                continue;
-            };
-            let Some((core, _)) = solver.shapes.get(shape.0 as usize) else {
-                continue;
-            };
-            let algebra = &mut solver.world.algebra;
-            let terms = self.0.entry(shape).or_insert_with(|| {
-                let terms = core.spec.preferred_terms();
-                terms
-                    .map(|(weight, term)| (weight, algebra.set_of(term.0.values())))
-                    .collect()
-            });
-            let unmet = terms.iter().filter(|(_, term)| {
-                let narrowed = algebra.narrow(set, *term, undefined);
-                match undefined {
-                    Undefined::Refused => narrowed.is_none(),
-                    // The node may still become one that does not meet it.
-                    Undefined::WellKnown => narrowed != Some(set),
-                }
-            });
-            let unmet = unmet.map(|(weight, _)| *weight);
-            let weight = unmet.fold(core.spec.given_up, u32::saturating_add);
-            if weight > 0 {
-                found.push(GivenUp {
-                    pod: *pod,
-                    weight,
-                    share: NanosPerHour(0),
-                });
-            }
-        }
-        found
-    }
 }
 
 /// Takes away the types that would let a NodePool's new nodes exceed its limits together.

@@ -169,7 +169,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Tries a pod with all its wishes, then gives up one after the other.
+    /// Tries a pod with all its preferences, then gives up one after the other.
     fn try_pod(&mut self, pod: usize, mut shape: ShapeId) -> Result<(), (ShapeId, Failure)> {
         loop {
             match self.try_shape(pod, shape) {

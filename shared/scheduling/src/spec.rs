@@ -1,10 +1,10 @@
-//! What is left of a pod's wishes after some were given up (spec/scheduling §16).
+//! Constraints and preferences of a pod that are left after some were given up (spec/scheduling §16).
 
 use std::rc::Rc;
 
 use model::{
     labels::HOSTNAME,
-    pod::{NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread, WhenUnsatisfiable},
+    pod::{NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread},
     requirement::{Requirement, Requirements},
     selector::NodeSelectorRequirement,
     snapshot::PreferencePolicy,
@@ -56,7 +56,7 @@ pub(crate) enum Sacrifice {
 }
 
 impl<'a> Spec<'a> {
-    /// All of the pod's wishes; under `Ignore`, preferences are none.
+    /// All that the pod asks for and prefers; under `Ignore`, preferences are none.
     pub(crate) fn new(pod: &'a Pod, policy: PreferencePolicy) -> Self {
         let respect = policy == PreferencePolicy::Respect;
         Self {
@@ -68,7 +68,7 @@ impl<'a> Spec<'a> {
             spread: pod
                 .topology_spread
                 .iter()
-                .filter(|c| respect || c.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule)
+                .filter(|constraint| respect || !constraint.is_soft())
                 .collect(),
             tolerates_prefer_no_schedule: false,
             confined: None,
@@ -82,20 +82,15 @@ impl<'a> Spec<'a> {
     }
 
     /// Without preferences, those for nodes without taints apart.
-    pub(crate) fn without_wishes(mut self) -> Self {
-        let soft =
-            |one: &&TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
-        let spreads = self
-            .spread
-            .iter()
-            .filter(|one| soft(one))
-            .map(|_| FULL_WEIGHT);
+    pub(crate) fn without_preferences(mut self) -> Self {
+        let soft = self.spread.iter().filter(|constraint| constraint.is_soft());
+        let spreads = soft.map(|_| FULL_WEIGHT);
         let peers = self.attracted.iter().chain(&self.repelled);
         let peers = peers.map(|(weight, _)| weight.unsigned_abs());
         self.given_up = spreads
             .chain(peers)
             .fold(self.given_up, u32::saturating_add);
-        self.spread.retain(|one| !soft(one));
+        self.spread.retain(|constraint| !constraint.is_soft());
         self.attracted.clear();
         self.repelled.clear();
         self.preferred.clear();
@@ -106,10 +101,8 @@ impl<'a> Spec<'a> {
     pub(crate) fn one_by_one(&self, may_tolerate: bool) -> (Self, Vec<(u32, Self)>) {
         let none = Self {
             tolerates_prefer_no_schedule: may_tolerate,
-            ..self.clone().without_wishes()
+            ..self.clone().without_preferences()
         };
-        let soft =
-            |one: &&&TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
         let mut alone = Vec::new();
         for term in &self.preferred {
             let mut spec = none.clone();
@@ -126,7 +119,7 @@ impl<'a> Spec<'a> {
             spec.repelled.push(term);
             alone.push((term.0.unsigned_abs(), spec));
         }
-        for constraint in self.spread.iter().filter(soft) {
+        for constraint in self.spread.iter().filter(|constraint| constraint.is_soft()) {
             let mut spec = none.clone();
             spec.spread.push(constraint);
             alone.push((FULL_WEIGHT, spec));
@@ -155,9 +148,8 @@ impl<'a> Spec<'a> {
     /// Without preferences to be on other nodes than pods of a kind.
     pub(crate) fn sharing_hosts(mut self) -> Self {
         let mut given_up = 0_u32;
-        self.spread.retain(|one| {
-            let soft = one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
-            let stays = !soft || one.topology_key != HOSTNAME;
+        self.spread.retain(|constraint| {
+            let stays = !constraint.is_soft() || constraint.topology_key != HOSTNAME;
             given_up = given_up.saturating_add(if stays { 0 } else { FULL_WEIGHT });
             stays
         });
@@ -177,7 +169,7 @@ impl<'a> Spec<'a> {
             return self.without_lightest(may_tolerate);
         }
         let mut spec = self.clone();
-        let soft = |c: &&TopologySpread| c.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+        let soft = |constraint: &&TopologySpread| constraint.is_soft();
         let (sacrifice, weight) = if let [_, rest @ ..] = self.required
             && !rest.is_empty()
         {
@@ -204,8 +196,7 @@ impl<'a> Spec<'a> {
 
     /// Without the preference of the least weight; of equal ones, in the order in which upstream gives them up.
     fn without_lightest(&self, may_tolerate: bool) -> Option<(Self, Sacrifice)> {
-        let soft =
-            |one: &&TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+        let soft = |constraint: &&TopologySpread| constraint.is_soft();
         let spread = self.spread.iter().position(soft);
         let tolerates = !may_tolerate || self.tolerates_prefer_no_schedule;
         let weights = [

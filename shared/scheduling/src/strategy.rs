@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use model::{
     NanosPerHour, labels,
-    pod::{Pod, TopologySpread, WhenUnsatisfiable},
+    pod::{Pod, TopologySpread},
     snapshot::{Optimize, PreferencePolicy},
 };
 
 use crate::{
-    bound::least_cost,
+    bound::least_cost_of_any,
     guided::Destination,
     input::{Effort, Input, Pool},
     outcome::{self, Answer, Unplaced},
@@ -24,7 +24,7 @@ use crate::{
 };
 
 pub(crate) use self::ways::{
-    CountedAs, Domains, Hosts, Order, Peers, Pools, Queue, Strategy, Ties, Wishes,
+    CountedAs, Domains, Hosts, Order, Peers, Pools, Preferences, Queue, Strategy, Ties,
 };
 use self::ways::{EMPTIEST_FIRST, OLDEST_FIRST, SPARING, WAYS};
 
@@ -78,7 +78,7 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
 type Step = (fn(&Input<'_>, &Unplaced) -> bool, fn(Strategy) -> Strategy);
 
 fn has_to_spread(input: &Input<'_>, left: &Unplaced) -> bool {
-    let hard = |one: &TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
+    let hard = |constraint: &TopologySpread| !constraint.is_soft();
     let pod = input.pods.get(left.pod);
     pod.is_some_and(|pod| pod.topology_spread.iter().any(hard))
 }
@@ -146,7 +146,7 @@ fn best_under<'a>(rules: Strategy, input: &Input<'a>, set_up: impl Fn() -> Setup
     }
     if for_cost && pods <= FEW_PODS && may_be_overpaid(&best, input) {
         let indifferent = Strategy {
-            wishes: Wishes::Ignored,
+            preferences: Preferences::Ignored,
             ..under(OLDEST_FIRST)
         };
         let other = answer(input, set_up(), indifferent);
@@ -207,21 +207,25 @@ fn may_be_overpaid(best: &Answer, input: &Input<'_>) -> bool {
     if input.options.preference_policy != PreferencePolicy::Respect {
         return false;
     }
-    let weights: u64 = input.pods.iter().map(|pod| weight_of_wishes(pod)).sum();
+    let weights: u64 = input
+        .pods
+        .iter()
+        .map(|pod| weight_of_preferences(pod))
+        .sum();
     let worth = i128::from(weights) * i128::from(input.options.preference_worth.0);
     let worth = worth / i128::from(FULL_WEIGHT);
     let is_more = |saved: i64| i128::from(saved) > worth;
     let cost = cost(best);
-    // The bound is that of the NodePools that were chosen: another may be cheaper.
+    // Nodes that are there cost nothing more: no bound says how many pods they would take.
     let may_save =
-        || input.pools.len() > 1 || is_more(cost.saturating_sub(least_cost(input, best)));
+        || !input.nodes.is_empty() || is_more(cost.saturating_sub(least_cost_of_any(input, best)));
     weights > 0 && is_more(cost) && may_save()
 }
 
 /// The weights of all of a pod's preferences, that for nodes without taints apart.
-fn weight_of_wishes(pod: &Pod) -> u64 {
-    let soft = |one: &&TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
-    let spreads = pod.topology_spread.iter().filter(soft);
+fn weight_of_preferences(pod: &Pod) -> u64 {
+    let spreads = pod.topology_spread.iter();
+    let spreads = spreads.filter(|constraint| constraint.is_soft());
     let spreads = spreads.map(|_| u64::from(FULL_WEIGHT));
     let peers = pod.pod_affinity.preferred.iter();
     let peers = peers.chain(&pod.pod_anti_affinity.preferred);
@@ -232,9 +236,8 @@ fn weight_of_wishes(pod: &Pod) -> u64 {
 }
 
 fn prefers_to_spread(input: &Input<'_>) -> bool {
-    let soft = |one: &TopologySpread| one.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
     let mut pods = input.pods.iter();
-    pods.any(|pod| pod.topology_spread.iter().any(soft))
+    pods.any(|pod| pod.topology_spread.iter().any(TopologySpread::is_soft))
 }
 
 /// Whether the choice between NodePools is left to prices.

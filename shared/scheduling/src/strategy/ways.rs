@@ -10,7 +10,7 @@ pub(crate) struct Strategy {
     pub(crate) hosts: Hosts,
     pub(crate) peers: Peers,
     pub(crate) queue: Queue,
-    pub(crate) wishes: Wishes,
+    pub(crate) preferences: Preferences,
 }
 
 /// Which pods are placed first.
@@ -84,9 +84,9 @@ pub(crate) enum Pools {
 
 /// Whether pods ask for what they prefer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Wishes {
+pub(crate) enum Preferences {
     #[default]
-    AsPreferred,
+    Asked,
     /// Pods ask for none of it, however little that would cost.
     Ignored,
 }
@@ -126,7 +126,7 @@ pub(super) const OLDEST_FIRST: Strategy = Strategy {
     hosts: Hosts::AsPreferred,
     peers: Peers::Anywhere,
     queue: Queue::LargestFirst,
-    wishes: Wishes::AsPreferred,
+    preferences: Preferences::Asked,
 };
 
 pub(super) const EMPTIEST_FIRST: Strategy = Strategy {
