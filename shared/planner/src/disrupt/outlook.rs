@@ -55,10 +55,11 @@ pub(super) fn of_all(scene: &Scene<'_>) -> Vec<Outlook> {
         kept: Some(blocked.message.clone()),
     });
     let held = Held::of(scene.snapshot);
+    let budgets = AllBudgets::of(scene);
     let of_candidates = eventual.all.iter().map(|candidate| {
         let name = candidate.node.name.as_str();
         let mut blocked = graceful.blocked.iter();
-        let mut outlook = of_one(scene, candidate);
+        let mut outlook = of_one(scene, candidate, &budgets);
         // What must not be disturbed now goes for drift alone.
         if outlook.reason != Some(Reason::Drifted)
             && let Some(blocked) = blocked.find(|blocked| blocked.node == name)
@@ -72,12 +73,12 @@ pub(super) fn of_all(scene: &Scene<'_>) -> Vec<Outlook> {
         }
         outlook.kept = outlook.kept.take().or_else(|| {
             let reason = outlook.reason?;
-            kept_by_budgets(scene, candidate, reason)
+            kept_by(budgets.for_reason(reason), candidate)
         });
         outlook
     });
     let mut all: Vec<Outlook> = of_blocked.chain(of_candidates).collect();
-    let repaired = of_repair(scene, &held);
+    let repaired = of_repair(scene, &held, &budgets.unhealthy);
     all.retain(|outlook| !repaired.iter().any(|other| other.node == outlook.node));
     all.extend(repaired);
     all.sort_by(|a, b| a.node.cmp(&b.node));
@@ -85,11 +86,10 @@ pub(super) fn of_all(scene: &Scene<'_>) -> Vec<Outlook> {
 }
 
 /// Nodes that are due for repair.
-fn of_repair(scene: &Scene<'_>, held: &Held<'_>) -> Vec<Outlook> {
+fn of_repair(scene: &Scene<'_>, held: &Held<'_>, budgets: &Budgets) -> Vec<Outlook> {
     let breaker = Breaker::of(scene.snapshot);
     let patients = Patients::of(scene);
     let reason = Some(Reason::Unhealthy);
-    let budgets = budgets_for(scene, Reason::Unhealthy);
     let blocked = patients.blocked.into_iter().map(|blocked| Outlook {
         price: price_of(scene, &blocked.node),
         node: blocked.node,
@@ -99,7 +99,7 @@ fn of_repair(scene: &Scene<'_>, held: &Held<'_>) -> Vec<Outlook> {
     });
     let due = patients.due.iter().map(|patient| {
         let candidate = &patient.candidate;
-        let decided = repair::decide(scene, patient, &budgets);
+        let decided = repair::decide(scene, patient, budgets);
         let alternative = decided.as_ref().ok().and_then(Option::as_ref);
         let alternative = alternative.map(|command| Alternative {
             nodes: command
@@ -122,7 +122,7 @@ fn of_repair(scene: &Scene<'_>, held: &Held<'_>) -> Vec<Outlook> {
             alternative: alternative.filter(|_| candidate.pool.replicas.is_none()),
             kept: repair::held_back(&breaker, held, patient)
                 .or(kept)
-                .or_else(|| kept_by_budgets(scene, candidate, Reason::Unhealthy)),
+                .or_else(|| kept_by(budgets, candidate)),
         }
     });
     blocked.chain(due).collect()
@@ -142,12 +142,36 @@ fn price_of(scene: &Scene<'_>, node: &str) -> NanosPerHour {
     price.unwrap_or(NanosPerHour(0))
 }
 
-fn budgets_for(scene: &Scene<'_>, reason: Reason) -> Budgets {
-    Budgets::new(scene.snapshot, scene.inventory, reason, scene.now)
+/// Budgets for each reason, counted once for all nodes.
+struct AllBudgets {
+    unhealthy: Budgets,
+    empty: Budgets,
+    drifted: Budgets,
+    underutilized: Budgets,
 }
 
-fn kept_by_budgets(scene: &Scene<'_>, candidate: &Candidate<'_>, reason: Reason) -> Option<String> {
-    let budgets = budgets_for(scene, reason);
+impl AllBudgets {
+    fn of(scene: &Scene<'_>) -> Self {
+        let of = |reason| Budgets::new(scene.snapshot, scene.inventory, reason, scene.now);
+        Self {
+            unhealthy: of(Reason::Unhealthy),
+            empty: of(Reason::Empty),
+            drifted: of(Reason::Drifted),
+            underutilized: of(Reason::Underutilized),
+        }
+    }
+
+    fn for_reason(&self, reason: Reason) -> &Budgets {
+        match reason {
+            Reason::Unhealthy => &self.unhealthy,
+            Reason::Empty => &self.empty,
+            Reason::Drifted => &self.drifted,
+            Reason::Underutilized => &self.underutilized,
+        }
+    }
+}
+
+fn kept_by(budgets: &Budgets, candidate: &Candidate<'_>) -> Option<String> {
     if !candidate.machine.initialized && budgets.allows(candidate) {
         return None;
     }
@@ -163,7 +187,7 @@ fn kept_by_budgets(scene: &Scene<'_>, candidate: &Candidate<'_>, reason: Reason)
     })
 }
 
-fn of_one<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Outlook {
+fn of_one<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>, budgets: &AllBudgets) -> Outlook {
     let mut outlook = Outlook {
         node: candidate.node.name.to_string(),
         price: candidate.price,
@@ -184,7 +208,7 @@ fn of_one<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>) -> Outlook {
         outlook.kept = simulation.obstacle();
         if outlook.kept.is_none() {
             outlook.alternative = Some(alternative(scene, candidate, &simulation.new_nodes));
-        } else if drift::decide(scene, candidate, &budgets_for(scene, Reason::Drifted)).is_ok() {
+        } else if drift::decide(scene, candidate, &budgets.drifted).is_ok() {
             // The node goes before its replacement.
             outlook.kept = None;
         }

@@ -33,7 +33,7 @@ pub(super) fn of_freed_instance(
             let plan = found.plan(search);
             let mut within = plan.clone();
             caps::hold(search.snapshot, &mut within);
-            // What a cap holds back keeps nobody else waiting.
+            // A launch that a cap holds back keeps no other pods waiting.
             if within.actions.len() == plan.actions.len() {
                 return Some(plan);
             }
