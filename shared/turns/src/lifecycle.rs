@@ -9,7 +9,7 @@ use api::{
 use executor::Executor;
 use jiff::SignedDuration;
 use model::{
-    Action, InstanceId, Lane, NodeClaimName, Plan, Uid,
+    Action, InstanceId, Lane, NodeClaimName, NodePoolName, Plan, Snapshot, Uid,
     ledger::{Command, CommandState, Intent, PauseLevel},
     node_claim::NodeClaim,
     node_pool::ConsolidateAfter,
@@ -319,15 +319,18 @@ async fn forget_failed(
     .await
 }
 
-/// Whether a node stays Consolidatable when it loses its pods, so that no condition tells of it.
-fn is_always_consolidatable(observed: &Observed, update: &NodeClaimUpdate) -> bool {
-    let snapshot = &observed.snapshot;
-    let mut claims = snapshot.node_claims.iter();
-    let claim = claims.find(|claim| claim.name == update.name);
-    let pool = claim.and_then(NodeClaim::node_pool);
-    let mut pools = snapshot.node_pools.iter();
-    let pool = pools.find(|known| Some(&known.name) == pool.as_ref());
-    pool.is_some_and(|pool| pool.disruption.consolidate_after == ConsolidateAfter::Seconds(0))
+/// NodeClaims whose nodes stay Consolidatable when they lose their pods, so that no condition tells of it.
+fn always_consolidatable(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
+    let pools = snapshot.node_pools.iter();
+    let at_once =
+        pools.filter(|pool| pool.disruption.consolidate_after == ConsolidateAfter::Seconds(0));
+    let at_once: BTreeSet<&NodePoolName> = at_once.map(|pool| &pool.name).collect();
+    let claims = snapshot.node_claims.iter();
+    let of_these = claims.filter(|claim| {
+        let pool = claim.node_pool();
+        pool.is_some_and(|pool| at_once.contains(&pool))
+    });
+    of_these.map(|claim| &claim.name).collect()
 }
 
 /// What happened here concerns other lanes.
@@ -342,12 +345,15 @@ async fn follow_up(
         // What was to run there needs another place.
         turn.wake(Lane::Provisioner, "nodeclaim-deleted").await?;
     }
+    let always_consolidatable = always_consolidatable(&observed.snapshot);
     let may_be_disrupted = |planned: &Planned| match &planned.action {
         Action::UpdateNodeClaim(update) => {
             let tells = [CONSOLIDATABLE, DRIFTED, INITIALIZED];
             let mut changed = update.conditions.iter();
             let is_told = changed.any(|condition| tells.contains(&condition.kind.as_str()));
-            is_told || update.last_pod_event.is_some() && is_always_consolidatable(observed, update)
+            let lost_pods =
+                || update.last_pod_event.is_some() && always_consolidatable.contains(&update.name);
+            is_told || lost_pods()
         }
         Action::Launch(_)
         | Action::DeleteNodeClaim(_)

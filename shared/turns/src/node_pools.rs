@@ -76,7 +76,7 @@ async fn keep_one(
     let becomes_ready = is_ready(after) && !is_ready(before);
     pool.status = Some(status);
     if becomes_ready {
-        // Whoever was woken when its NodeClass became ready may have seen the NodePool as it was before.
+        // A turn that was woken when the NodeClass became ready may have seen the NodePool as it was before.
         turn.wake(Lane::Provisioner, "nodepool-ready").await?;
     }
     events::post(turn, &said, report).await;
