@@ -12,6 +12,7 @@ mod catalog;
 mod claim;
 mod devices;
 mod explain;
+mod full;
 mod go_sort;
 mod groundwork;
 mod guided;
@@ -45,6 +46,7 @@ mod volumes;
 mod world;
 
 pub use bound::least_cost;
+pub use full::full_nodes;
 pub use groundwork::Groundwork;
 pub use guided::Destination;
 #[cfg(feature = "inner-loops")]

@@ -1,0 +1,83 @@
+//! New nodes that are full by what waits now: further pods of the same kinds would make none of them cheaper by the pod, so that they
+//! need not wait for the rest of a batch.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use model::resources::{CPU, MEMORY};
+
+use crate::{
+    Answer, Groundwork, Input, NewNode,
+    algebra::SetId,
+    bound::{self, Amounts, Worth},
+    setup,
+};
+
+/// A full node costs at most so much more than its pods are worth, in thousandths.
+const EXCESS: i128 = 20;
+
+/// Which of the new nodes are full.
+///
+/// The pods of all nodes that could be of the same types tell what a core and a gigabyte are worth: no type sells both for less, where
+/// as much of it counts as whole pods can fill. A batch would not pay less for the pods of a node that costs what they are worth.
+pub fn full_nodes(input: &Input<'_>, answer: &Answer) -> Vec<bool> {
+    let mut world = setup::set_up(&Groundwork::of(input), &Rc::new(input.clone())).world;
+    let mut kinds: BTreeMap<(usize, SetId), Vec<&NewNode>> = BTreeMap::new();
+    let mut kind_of = Vec::new();
+    for node in &answer.new_nodes {
+        let asked = world.algebra.set_of(node.requirements.0.values());
+        kinds.entry((node.pool, asked)).or_default().push(node);
+        kind_of.push((node.pool, asked));
+    }
+    let mut worths = BTreeMap::new();
+    for ((pool, asked), nodes) in &kinds {
+        let pods = nodes.iter().flat_map(|node| &node.pods);
+        let step = pods.clone().fold((0, 0), |step, pod| {
+            let (cpu, memory) = amounts(input, *pod);
+            (divisor(step.0, cpu), divisor(step.1, memory))
+        });
+        let mut offers = bound::offers(&mut world, *pool, *asked);
+        for (_, room) in &mut offers {
+            *room = (whole(room.0, step.0), whole(room.1, step.1));
+        }
+        let wanted = sum(pods.map(|pod| amounts(input, *pod)));
+        worths.insert((*pool, *asked), Worth::most(&offers, wanted));
+    }
+    let nodes = answer.new_nodes.iter().zip(kind_of);
+    let is_full = nodes.map(|(node, kind)| {
+        let worth = worths.get(&kind);
+        let worth = worth.map_or(0, |worth| {
+            worth.of(sum(node.pods.iter().map(|pod| amounts(input, *pod))))
+        });
+        let price = node.choices.first().map(|choice| choice.price);
+        price.is_some_and(|price| {
+            worth > 0 && i128::from(price.0) * 1_000 <= worth * (1_000 + EXCESS)
+        })
+    });
+    is_full.collect()
+}
+
+fn amounts(input: &Input<'_>, pod: usize) -> Amounts {
+    let requests = input.pods.get(pod).map(|pod| &pod.requests);
+    let amount = |name| requests.map_or(0, |requests| i128::from(requests.get(name)));
+    (amount(CPU), amount(MEMORY))
+}
+
+fn sum(all: impl Iterator<Item = Amounts>) -> Amounts {
+    all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+/// The greatest common one; that of nothing and a number is the number.
+fn divisor(a: i128, b: i128) -> i128 {
+    match b {
+        0 => a,
+        _ => divisor(b, a % b),
+    }
+}
+
+/// The part of a room that whole steps fill.
+fn whole(room: i128, step: i128) -> i128 {
+    match step {
+        0 => room,
+        _ => room - room % step,
+    }
+}
