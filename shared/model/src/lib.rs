@@ -58,6 +58,6 @@ pub use resources::Resources;
 pub use shared_shape::{SharedShape, StoredAt, share_shapes};
 pub use snapshot::Snapshot;
 pub use surcharge::Surcharge;
-pub use wake::{Lane, Wake};
+pub use wake::{Batch, Lane, Wake};
 pub use warning::Warning;
 pub use wording::{counted, of_number};

@@ -20,6 +20,26 @@ pub struct Wake {
     /// The newest view of the cluster's pods, where the relay publishes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<ViewPointer>,
+    /// Whether more pods are still gathered.
+    #[serde(default, skip_serializing_if = "Batch::is_closed")]
+    pub batch: Batch,
+}
+
+/// The window in which pending pods are gathered (docs/scheduling.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Batch {
+    /// Every pod that waits is planned for.
+    #[default]
+    Closed,
+    /// Only nodes that further pods would not make cheaper by the pod are launched. Another wake follows when the window closes.
+    Open,
+}
+
+impl Batch {
+    pub fn is_closed(&self) -> bool {
+        *self == Self::Closed
+    }
 }
 
 impl Wake {
@@ -46,6 +66,7 @@ impl Wake {
             reason: reason.to_owned(),
             hints: Vec::new(),
             view: None,
+            batch: Batch::Closed,
         }
     }
 }
