@@ -49,7 +49,7 @@ pub use pods::is_reschedulable;
 pub use provision::{
     EffectiveZone, Exceeded, PendingPods, buffer_pods, conflicting_overlays, exceeded,
     is_provisionable, overlaid_types, pending_pods, pool_spending, priced_previews, provision,
-    provision_with, spending,
+    provision_full, provision_with, spending,
 };
 pub use registration_health::RegistrationHealth;
 pub use repair::{Failures, failures};

@@ -55,7 +55,35 @@ pub fn provision(snapshot: &Snapshot, share: Share) -> Plan {
     provision_with(snapshot, share, scheduling::solve)
 }
 
-/// The same with the search handed in, so that a caller with a clock can time it.
+/// Launches that need not wait for pods that are still gathered: of nodes that are full by what waits now. All else is left to the
+/// plan for the whole batch.
+pub fn provision_full(snapshot: &Snapshot, share: Share) -> Plan {
+    let mut solve = |question: &Input<'_>| {
+        let mut answer = scheduling::solve(question);
+        keep_full(question, &mut answer);
+        answer
+    };
+    let plan = provision_with(snapshot, share, &mut solve);
+    Plan {
+        actions: plan.actions,
+        ..Plan::default()
+    }
+}
+
+/// Takes out of an answer all new nodes that are not full, or that CapacityBuffers share.
+fn keep_full(question: &Input<'_>, answer: &mut Answer) {
+    let is_virtual = |pod: &usize| {
+        let pod = question.pods.get(*pod);
+        pod.is_some_and(|pod| buffers::is_virtual(pod))
+    };
+    let mut full = scheduling::full_nodes(question, answer).into_iter();
+    answer.new_nodes.retain(|node| {
+        let is_full = full.next() == Some(true);
+        is_full && !node.pods.iter().any(is_virtual)
+    });
+}
+
+/// [`provision`] with the search handed in, so that a caller with a clock can time it.
 pub fn provision_with(
     snapshot: &Snapshot,
     share: Share,
