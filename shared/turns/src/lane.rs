@@ -5,13 +5,13 @@ use std::sync::Arc;
 use executor::Executor;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, Lane, Snapshot, Wake,
+    Batch, ClusterName, Lane, Snapshot, Wake,
     ids::TurnId,
     ledger::{Cursor, Lease, Meta, Mode, RelayCounter},
     view::ViewPointer,
 };
 use ports::{
-    CloudError, Cluster,
+    CloudError, Cluster, LedgerError,
     ledger::{LaneEnd, Taken},
     queue::DELAY_MAX,
     with_causes,
@@ -35,6 +35,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) deadline: Timestamp,
     /// Which view of the cluster's pods its wake told of.
     pub(crate) view: Option<ViewPointer>,
+    /// Whether the pods that its wake told of are still gathered.
+    pub(crate) batch: Batch,
     /// Where the lane's last look left off, if it did not get through.
     pub(crate) cursor: Option<Cursor>,
 }
@@ -108,16 +110,21 @@ pub async fn woken(
         owner: id.clone(),
         until: deadline + executor::LEASE_MARGIN,
     };
+    let held = || {
+        let report = Report {
+            outcome: Outcome::Held,
+            ..Report::new(cluster, lane, id, now)
+        };
+        report.log();
+        Ok(report)
+    };
+    // A turn under way would look at everything again for it, before the batch has ended.
+    if wake.batch == Batch::Open && is_held(world, cluster, lane, now).await? {
+        return held();
+    }
     let row = match world.ledger.take_lane(cluster, lane, &lease, now).await? {
         Taken::Mine(row) => row,
-        Taken::Held => {
-            let report = Report {
-                outcome: Outcome::Held,
-                ..Report::new(cluster, lane, id, now)
-            };
-            report.log();
-            return Ok(report);
-        }
+        Taken::Held => return held(),
     };
     // An entry that cannot be read fails the turn, which says so.
     let entry = Entry::read(&meta.registry);
@@ -159,6 +166,10 @@ pub async fn woken(
         seen,
         cursor,
     } = done;
+    if let Some(due) = row.due.filter(|_| wake.batch == Batch::Open) {
+        // The whole look that was due is not done.
+        report.look_again(due);
+    }
     let error = match &report.outcome {
         Outcome::Failed(error) => Some(error.clone()),
         Outcome::Done
@@ -232,6 +243,7 @@ async fn turn(
         now,
         deadline,
         view: wake.view.clone(),
+        batch: wake.batch,
         cursor,
     };
     let before = turn.api.traffic();
@@ -323,6 +335,18 @@ async fn set_timer(
             .await?;
     }
     Ok(())
+}
+
+async fn is_held(
+    world: &World,
+    cluster: &ClusterName,
+    lane: Lane,
+    now: Timestamp,
+) -> Result<bool, LedgerError> {
+    let lanes = world.ledger.lanes(cluster).await?;
+    let row = lanes.iter().find(|(known, _)| *known == lane);
+    let lease = row.and_then(|(_, row)| row.lease.as_ref());
+    Ok(lease.is_some_and(|lease| lease.is_live(now)))
 }
 
 /// Whether an instance goes soon, so that there is no time to back off.

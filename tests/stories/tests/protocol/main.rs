@@ -4,6 +4,7 @@
 mod addresses;
 mod collecting;
 mod committing;
+mod gathering;
 mod lanes;
 mod launching;
 mod observing;

@@ -1,0 +1,103 @@
+//! What a turn's report says of pods that wait.
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+use model::{
+    Plan, PodKey,
+    journal::{Line, Subject},
+    plan::names,
+};
+
+use crate::{
+    Report, events,
+    observe::Observed,
+    report::{PodsFrom, Waiting},
+};
+
+/// A node takes a minute or two; what waits for longer than this is counted for an alarm.
+const WAITS_LONG: SignedDuration = SignedDuration::from_mins(10);
+
+pub(super) fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Report) {
+    seen(observed, report);
+    report.refuse(&checked.refused);
+    report.postponed = checked.plan.postponed.len();
+    report.troubles.waiting = waiting_long(observed);
+    // Of the last round only.
+    report.limited.clear();
+    for unplaced in &checked.plan.unplaced {
+        if unplaced.reasons.iter().any(|refusal| refusal.limited) {
+            let why = events::reasons(unplaced);
+            let key = &unplaced.pod.key;
+            let text = format!("{key}: {why}");
+            report
+                .limited
+                .push(Line::new(text, [Subject::Pod(key.clone())]));
+        }
+    }
+    let plan = &checked.plan;
+    if !(plan.unplaced.is_empty() && plan.nominations.is_empty() && plan.actions.is_empty()) {
+        report.waiting = Some(Waiting {
+            unplaced: plan.unplaced.len(),
+            pending: planner::pending_pods(&observed.snapshot),
+        });
+    }
+    report.unplaced = unplaced(&checked.plan).collect();
+    report.expected = expected(&checked.plan).collect();
+}
+
+/// Pods without a place, a line for those with the same reasons.
+fn unplaced(plan: &Plan) -> impl Iterator<Item = Line> {
+    let mut alike: BTreeMap<String, Vec<&PodKey>> = BTreeMap::new();
+    for unplaced in &plan.unplaced {
+        let why = events::reasons(unplaced);
+        alike.entry(why).or_default().push(&unplaced.pod.key);
+    }
+    alike.into_iter().map(|(why, pods)| {
+        let text = format!("{}: {why}", names(pods.iter()));
+        Line::new(text, pods.into_iter().cloned().map(Subject::Pod))
+    })
+}
+
+/// Where pods are expected without anything being bought, a line for each node.
+fn expected(plan: &Plan) -> impl Iterator<Item = Line> {
+    let mut nodes: BTreeMap<Subject, Vec<&PodKey>> = BTreeMap::new();
+    for nomination in &plan.nominations {
+        let node = Subject::from(&nomination.node);
+        nodes.entry(node).or_default().push(&nomination.pod.key);
+    }
+    nodes.into_iter().map(|(node, pods)| {
+        let text = format!("expect {} on {node}", names(pods.iter()));
+        let pods = pods.into_iter().cloned().map(Subject::Pod);
+        Line::new(text, [node].into_iter().chain(pods))
+    })
+}
+
+/// Pods that ask for a node and have for so long that somebody should look.
+fn waiting_long(observed: &Observed) -> u64 {
+    let now = observed.snapshot.now;
+    let pods = observed.snapshot.pods.iter();
+    let long = pods.filter(|pod| {
+        let since = pod.created_at.map(|at| now.duration_since(at));
+        planner::is_provisionable(pod) && since.is_some_and(|since| since >= WAITS_LONG)
+    });
+    u64::try_from(long.count()).unwrap_or(u64::MAX)
+}
+
+/// What the snapshot amounted to.
+pub(crate) fn seen(observed: &Observed, report: &mut Report) {
+    report.generation = observed.snapshot.generation;
+    report.pods = observed.snapshot.pods.len();
+    report.nodes = observed.snapshot.nodes.len();
+    report.node_claims = observed.snapshot.node_claims.len();
+    report.reads.pods = observed.view.map_or(PodsFrom::ApiServer, PodsFrom::View);
+    report.problems.extend(observed.problems.iter().cloned());
+    let of_gates = observed.gated.complaints.iter();
+    report.complaints = observed
+        .price_complaints
+        .iter()
+        .chain(&observed.doubt)
+        .chain(of_gates)
+        .cloned()
+        .collect();
+}

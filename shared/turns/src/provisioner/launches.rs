@@ -1,0 +1,162 @@
+//! Plans of launches committed and carried out, and launches that a turn left.
+
+use std::collections::BTreeMap;
+
+use executor::{Commitment, LaunchFacts, Stop};
+use jiff::{SignedDuration, Timestamp};
+use model::{
+    FreeAddresses, Lane, Plan, Snapshot,
+    ledger::{Intent, Pause, PauseLevel},
+};
+use ports::LaunchBuilder;
+
+use crate::{
+    Report, TurnError, addresses, approval, events, lane::Turn, metrics, observe::Observed,
+};
+
+/// A turn that lost every race for the generation tries again after this.
+const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
+
+/// Commits a plan, unless it waits for approval, and acts upon it. Says whether planning again is worth it.
+pub(super) async fn commit(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    mut plan: Plan,
+    builder: &dyn LaunchBuilder,
+    report: &mut Report,
+) -> Result<bool, TurnError> {
+    let snapshot = &observed.snapshot;
+    let approval = approval::launches(turn, observed, &mut plan, report).await?;
+    let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
+    let executor = turn.executor();
+    let planned = plan.clone();
+    let commitment = executor.commit(snapshot, plan, None, &recheck).await?;
+    if !matches!(commitment, Commitment::Made(_))
+        && let Some(approval) = approval
+    {
+        approval::give_back(turn, approval).await?;
+    }
+    // Committing gives NodeClaims their names.
+    report.plan(match &commitment {
+        Commitment::Made(made) => &made.plan.actions,
+        Commitment::Nothing | Commitment::Stopped(_) | Commitment::Lost => &planned.actions,
+    });
+    let (plan, outcome) = match commitment {
+        Commitment::Nothing => (planned, executor::Outcome::default()),
+        Commitment::Stopped(stop) => {
+            report.stopped = Some(stop.to_string());
+            if let Stop::Paused { .. } = stop {
+                // It began after this turn had looked, and says only now until when.
+                report.look_again(turn.world.clock.now());
+                let waits = Plan {
+                    unplaced: planned.unplaced,
+                    ..Plan::default()
+                };
+                let said = events::of_plan(&waits, &snapshot.node_pools, turn.now);
+                events::post(turn, &said, report).await;
+            }
+            return Ok(false);
+        }
+        Commitment::Lost => {
+            report
+                .problems
+                .push("every race for the generation was lost".into());
+            report.look_again(turn.world.clock.now() + AFTER_LOSING);
+            return Ok(false);
+        }
+        Commitment::Made(made) => {
+            report.committed = Some(made.generation);
+            let counted = metrics::of_launches(&made.plan, metrics::PROVISIONED);
+            report.metrics.extend(counted);
+            if !made.plan.postponed.is_empty() {
+                report.look_again(turn.world.clock.now());
+            }
+            let facts = LaunchFacts {
+                builder,
+                classes: &observed.classes,
+                overlaid: planner::overlaid_types(snapshot),
+                free_addresses: if made.intents.is_empty() {
+                    FreeAddresses::default()
+                } else {
+                    addresses::free(turn, observed, report).await?
+                },
+                existing: BTreeMap::new(),
+            };
+            (made.plan, executor.launch(made.intents, &facts).await)
+        }
+    };
+    finish(turn, &outcome, report).await?;
+    let said: Vec<_> = events::of_plan(&plan, &snapshot.node_pools, turn.now)
+        .into_iter()
+        .chain(outcome.events.clone())
+        .collect();
+    events::post(turn, &said, report).await;
+    Ok(outcome.failed.iter().any(|failed| !failed.pods.is_empty()))
+}
+
+/// Goes on with launches that a turn left. Says whether there were any.
+pub(super) async fn take_over(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    builder: &dyn LaunchBuilder,
+    report: &mut Report,
+) -> Result<bool, TurnError> {
+    let executor = turn.executor();
+    let mut intents = observed.snapshot.intents.iter();
+    let facts = LaunchFacts {
+        builder,
+        classes: &observed.classes,
+        overlaid: planner::overlaid_types(&observed.snapshot),
+        free_addresses: if intents.any(Intent::is_in_flight) {
+            addresses::free(turn, observed, report).await?
+        } else {
+            FreeAddresses::default()
+        },
+        existing: BTreeMap::new(),
+    };
+    let (intents, pauses) = (&observed.snapshot.intents, &observed.snapshot.pauses);
+    let held = Pause::node_pools(pauses, PauseLevel::All, turn.now);
+    let outcome = executor.resume(intents, &held, &facts).await?;
+    let any = !(outcome.launched.is_empty()
+        && outcome.failed.is_empty()
+        && outcome.unfinished.is_empty());
+    finish(turn, &outcome, report).await?;
+    events::post(turn, &outcome.events, report).await;
+    if let Some(lease) = next_lapse(&observed.snapshot, turn) {
+        report.look_again(lease);
+    }
+    if !outcome.problems.is_empty() {
+        // What could not be finished is held by this turn until then.
+        report.look_again(executor.lease().until);
+    }
+    Ok(any)
+}
+
+/// Reports what came of launching, and sees to what is left of it.
+async fn finish(
+    turn: &Turn<'_>,
+    outcome: &executor::Outcome,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    report.take(outcome);
+    if !outcome.unfinished.is_empty() {
+        report.look_again(turn.executor().lease().until);
+    }
+    if !outcome.launched.is_empty() {
+        turn.wake(Lane::Lifecycle, "launched").await?;
+    }
+    Ok(())
+}
+
+/// When the next lease on a launch under way lapses.
+fn next_lapse(snapshot: &Snapshot, turn: &Turn<'_>) -> Option<Timestamp> {
+    let leases = snapshot
+        .intents
+        .iter()
+        .filter(|intent| intent.is_in_flight())
+        .filter_map(|intent| intent.lease.as_ref());
+    leases
+        .map(|lease| lease.until)
+        .filter(|until| *until > turn.now)
+        .min()
+}

@@ -1,0 +1,37 @@
+//! A look at pods that are still gathered: nodes that are full by what waits already are launched, and all else waits for the end of
+//! the batch (docs/scheduling.md).
+
+use model::ledger::PauseLevel;
+
+use super::{described, launches, look};
+use crate::{
+    TurnError,
+    lane::{Done, Turn},
+};
+
+/// What was seen is not kept: the plan for the whole batch follows within seconds, and is.
+pub(super) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
+    let mut report = turn.report();
+    let observed = look(turn).await?;
+    described::seen(&observed, &mut report);
+    let is_paused = turn.meta.paused(PauseLevel::All, turn.now).is_some();
+    // People approve whole batches.
+    let is_approved = turn.entry.approve_above.is_unlimited();
+    if turn.may_act() && !is_paused && is_approved {
+        let plan = planner::provision_full(&observed.snapshot, turn.world.share);
+        let checked = plancheck::filter(&observed.snapshot, plan);
+        report.refuse(&checked.refused);
+        if !checked.plan.actions.is_empty() {
+            let registry = &turn.meta.registry;
+            let builder = turn.world.launches.prepare(turn.cluster, registry).await?;
+            // Missing capacity is planned around at the end of the batch.
+            launches::commit(turn, &observed, checked.plan, &*builder, &mut report).await?;
+        }
+    }
+    Ok(Done {
+        report,
+        full_look: None,
+        seen: None,
+        cursor: turn.cursor.clone(),
+    })
+}
