@@ -4,10 +4,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::objects::Key;
-use crate::outbox::Hints;
+use crate::outbox::{COALESCING, Hints};
 
 /// Distinct triggers a window remembers. Past it a new one no longer extends the window, which its maximum ends anyway.
 const TRIGGERS_MAX: usize = 10_000;
+
+/// A first look into an open window is worth it for so many pods; fewer seldom fill a node.
+const GLANCE_AT: usize = 10;
+
+/// Between the first two looks into an open window; each further pause is twice as long as the one before, so that a window costs a
+/// few looks at most.
+const GLANCE_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a window stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +38,16 @@ struct Open {
     last_new: Duration,
     seen: BTreeSet<Key>,
     hints: Hints,
+    glances: Glances,
+}
+
+/// Looks into the open window, for nodes that its pods fill already.
+#[derive(Debug)]
+struct Glances {
+    /// Triggers since the last one.
+    gathered: usize,
+    next: Duration,
+    pause: Duration,
 }
 
 impl Batcher {
@@ -46,9 +63,15 @@ impl Batcher {
             last_new: now,
             seen: BTreeSet::new(),
             hints: Hints::default(),
+            glances: Glances {
+                gathered: 0,
+                next: now + COALESCING,
+                pause: GLANCE_PAUSE,
+            },
         });
         if open.seen.len() < TRIGGERS_MAX && open.seen.insert(id) {
             open.last_new = now;
+            open.glances.gathered += 1;
         }
         open.hints.extend(hint);
     }
@@ -61,6 +84,25 @@ impl Batcher {
     pub fn due(&self) -> Option<Duration> {
         let open = self.open.as_ref()?;
         Some((open.last_new + self.window.idle).min(open.since + self.window.max))
+    }
+
+    /// When a look into the open window is due.
+    pub fn glance_due(&self) -> Option<Duration> {
+        let glances = &self.open.as_ref()?.glances;
+        let due = (glances.gathered >= GLANCE_AT).then_some(glances.next)?;
+        self.due().filter(|end| due < *end).map(|_| due)
+    }
+
+    /// Whom the open window has gathered so far, if a look into it is due.
+    pub fn glance(&mut self, now: Duration) -> Option<Hints> {
+        self.glance_due().filter(|due| *due <= now)?;
+        let open = self.open.as_mut()?;
+        open.glances = Glances {
+            gathered: 0,
+            next: now + open.glances.pause,
+            pause: open.glances.pause * 2,
+        };
+        Some(open.hints.clone())
     }
 
     /// Closes the window if it is time, and returns whom it gathered.
@@ -136,6 +178,57 @@ mod tests {
         batcher.trigger(pod("a"), None, at(6));
         batcher.trigger(pod("b"), None, at(7));
         assert_eq!(batcher.due(), Some(at(12)));
+    }
+
+    fn gather(batcher: &mut Batcher, pods: std::ops::Range<usize>, now: Duration) {
+        for index in pods {
+            batcher.trigger(pod(&index.to_string()), None, now);
+        }
+    }
+
+    #[test]
+    fn a_few_pods_are_not_looked_at_before_their_window_closes() {
+        let mut batcher = Batcher::new(WINDOW);
+        gather(&mut batcher, 0..9, at(0));
+        assert_eq!(batcher.glance_due(), None);
+        assert!(batcher.glance(at(4)).is_none());
+    }
+
+    #[test]
+    fn many_pods_are_looked_at_while_more_of_them_come_and_less_and_less_often() {
+        let mut batcher = Batcher::new(WINDOW);
+        let mut looks = Vec::new();
+        for tenth in 0..100_u32 {
+            let now = Duration::from_millis(100) * tenth;
+            gather(
+                &mut batcher,
+                tenth as usize * 10..tenth as usize * 10 + 10,
+                now,
+            );
+            if batcher.glance(now).is_some() {
+                looks.push(now.as_millis());
+            }
+        }
+        assert_eq!(looks, [200, 700, 1_700, 3_700, 7_700]);
+    }
+
+    #[test]
+    fn pods_of_the_last_look_are_not_looked_at_again() {
+        let mut batcher = Batcher::new(WINDOW);
+        gather(&mut batcher, 0..20, at(0));
+        assert!(batcher.glance(at(1)).is_some());
+        gather(&mut batcher, 0..20, at(2));
+        assert_eq!(batcher.glance_due(), None);
+    }
+
+    #[test]
+    fn a_window_that_is_about_to_close_is_not_looked_into() {
+        let mut batcher = Batcher::new(Window {
+            idle: Duration::from_millis(100),
+            max: at(10),
+        });
+        gather(&mut batcher, 0..20, at(0));
+        assert_eq!(batcher.glance_due(), None);
     }
 
     #[test]

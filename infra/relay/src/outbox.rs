@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use model::{ClusterName, Lane, Wake};
+use model::{Batch, ClusterName, Lane, Wake};
 
 use crate::backoff::Backoff;
 
@@ -57,6 +57,7 @@ struct Waiting {
     reason: String,
     hints: Hints,
     spaced: bool,
+    batch: Batch,
 }
 
 impl Outbox {
@@ -79,7 +80,8 @@ impl Outbox {
         hints: impl IntoIterator<Item = String>,
         now: Duration,
     ) {
-        self.merge(lane, reason, hints, now + COALESCING, false);
+        let wake = Waiting::new(reason, now + COALESCING);
+        self.merge(lane, wake, hints);
     }
 
     /// As [`Outbox::add`], but no sooner than [`SPACING`] after the last such wake of the lane.
@@ -94,7 +96,11 @@ impl Outbox {
             .spaced
             .get(&lane)
             .map_or(Duration::ZERO, |last| *last + SPACING);
-        self.merge(lane, reason, hints, rested.max(now + COALESCING), true);
+        let wake = Waiting {
+            spaced: true,
+            ..Waiting::new(reason, rested.max(now + COALESCING))
+        };
+        self.merge(lane, wake, hints);
     }
 
     /// To be sent at once: the wait was elsewhere.
@@ -105,7 +111,22 @@ impl Outbox {
         hints: impl IntoIterator<Item = String>,
         now: Duration,
     ) {
-        self.merge(lane, reason, hints, now, false);
+        self.merge(lane, Waiting::new(reason, now), hints);
+    }
+
+    /// As [`Outbox::add_now`], for a look at pods that are still gathered.
+    pub fn add_glance(
+        &mut self,
+        lane: Lane,
+        reason: &str,
+        hints: impl IntoIterator<Item = String>,
+        now: Duration,
+    ) {
+        let wake = Waiting {
+            batch: Batch::Open,
+            ..Waiting::new(reason, now)
+        };
+        self.merge(lane, wake, hints);
     }
 
     /// When [`Outbox::take`] next has something to give.
@@ -130,6 +151,7 @@ impl Outbox {
                 }
                 let mut wake = Wake::new(self.cluster.clone(), lane, &waiting.reason);
                 wake.hints = waiting.hints.into_iter().collect();
+                wake.batch = waiting.batch;
                 Some(wake)
             })
             .collect()
@@ -148,9 +170,14 @@ impl Outbox {
         *failures = failures.saturating_add(1);
         let due = now + self.backoff.delay(*failures);
         let newer = self.waiting.remove(&lane);
-        self.merge(lane, &wake.reason, wake.hints, due, false);
+        let back = Waiting {
+            batch: wake.batch,
+            ..Waiting::new(&wake.reason, due)
+        };
+        self.merge(lane, back, wake.hints);
         if let Some(newer) = newer {
-            self.merge(lane, &newer.reason, newer.hints, due, newer.spaced);
+            let hints = newer.hints.clone();
+            self.merge(lane, Waiting { due, ..newer }, hints);
         }
     }
 
@@ -180,26 +207,31 @@ impl Outbox {
             .map(|(lane, waiting)| (*lane, waiting))
     }
 
-    fn merge(
-        &mut self,
-        lane: Lane,
-        reason: &str,
-        hints: impl IntoIterator<Item = String>,
-        due: Duration,
-        spaced: bool,
-    ) {
-        let waiting = self.waiting.entry(lane).or_insert_with(|| Waiting {
-            due,
-            reason: reason.to_owned(),
-            hints: Hints::default(),
-            spaced,
-        });
+    fn merge(&mut self, lane: Lane, wake: Waiting, hints: impl IntoIterator<Item = String>) {
+        let (due, spaced, batch) = (wake.due, wake.spaced, wake.batch);
+        let waiting = self.waiting.entry(lane).or_insert(wake);
         // A lane that rests after a failure goes on resting.
         if !self.failures.contains_key(&lane) {
             waiting.due = waiting.due.min(due);
         }
         waiting.spaced |= spaced;
+        // A window that closed is not open any more.
+        if batch.is_closed() {
+            waiting.batch = Batch::Closed;
+        }
         waiting.hints.extend(hints);
+    }
+}
+
+impl Waiting {
+    fn new(reason: &str, due: Duration) -> Self {
+        Self {
+            due,
+            reason: reason.to_owned(),
+            hints: Hints::default(),
+            spaced: false,
+            batch: Batch::Closed,
+        }
     }
 }
 
@@ -300,6 +332,27 @@ mod tests {
         outbox.sent(Lane::Lifecycle);
         outbox.add(Lane::Lifecycle, "node-gone", None, now);
         assert_eq!(outbox.due(), Some(now + COALESCING));
+    }
+
+    #[test]
+    fn a_look_into_an_open_window_merges_into_the_wake_that_ends_it() {
+        let mut outbox = outbox();
+        outbox.add_glance(Lane::Provisioner, "pods-unschedulable", hint("a"), at(0));
+        outbox.add_now(Lane::Provisioner, "pods-unschedulable", hint("b"), at(0));
+        outbox.add_glance(Lane::Provisioner, "pods-unschedulable", hint("c"), at(0));
+        let wakes = outbox.take(at(0));
+        assert_eq!(wakes.len(), 1);
+        assert_eq!(wakes[0].batch, Batch::Closed);
+        assert_eq!(wakes[0].hints, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_look_that_could_not_be_sent_is_still_one() {
+        let mut outbox = outbox();
+        outbox.add_glance(Lane::Provisioner, "pods-unschedulable", None, at(0));
+        let wake = outbox.take(at(0)).remove(0);
+        outbox.failed(wake, at(0));
+        assert_eq!(outbox.take(at(2_000))[0].batch, Batch::Open);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::watches::Watches;
 const REST_FIRST: Duration = Duration::from_millis(500);
 const REST_MOST: Duration = Duration::from_secs(30);
 
-/// The wake that ends a window, whichever pods or nodes opened it.
+/// The wakes that look into a window and end it, whichever pods or nodes opened it.
 const BATCH_REASON: &str = "pods-unschedulable";
 
 /// What a watch tells of its kind.
@@ -133,7 +133,11 @@ impl Relay {
     pub fn due(&self, now: Duration) -> Option<Duration> {
         let heartbeat = self.heartbeat.due(now, self.watches.alive_until());
         let held_until = self.published.as_ref().and_then(Published::held_until);
-        let wakes = [self.batcher.due(), self.outbox.due()];
+        let wakes = [
+            self.batcher.due(),
+            self.batcher.glance_due(),
+            self.outbox.due(),
+        ];
         let wakes = wakes.into_iter().flatten().min();
         // Wakes that a view holds back are due when it no longer does.
         let wakes = wakes.map(|due| due.max(held_until.unwrap_or_default()));
@@ -145,7 +149,9 @@ impl Relay {
     pub fn take_view(&mut self, now: Duration) -> Option<view::Issue> {
         let published = self.published.as_mut()?;
         let is_due = |due: Option<Duration>| due.is_some_and(|due| due <= now);
-        let pods_wait = is_due(self.batcher.due()) || is_due(self.outbox.due_of(Lane::Provisioner));
+        let pods_wait = is_due(self.batcher.due())
+            || is_due(self.batcher.glance_due())
+            || is_due(self.outbox.due_of(Lane::Provisioner));
         let others_wait = is_due(self.outbox.due());
         published.take(pods_wait, others_wait, &self.counters, now)
     }
@@ -175,6 +181,9 @@ impl Relay {
         if let Some(hints) = self.batcher.close(now) {
             self.outbox
                 .add_now(Lane::Provisioner, BATCH_REASON, hints, now);
+        } else if let Some(hints) = self.batcher.glance(now) {
+            self.outbox
+                .add_glance(Lane::Provisioner, BATCH_REASON, hints, now);
         }
         self.outbox.take(now)
     }
