@@ -1,5 +1,6 @@
 //! `whittle conformance`: decides recorded cases, to be judged by the corpus' own scripts.
 
+mod arrivals;
 mod aws;
 mod case;
 mod converge;
@@ -17,7 +18,10 @@ use model::{NanosPerHour, Snapshot};
 use planner::Pass;
 use serde_json::{Value, json};
 
-use self::case::{Case, Kind, Question};
+use self::{
+    arrivals::Arrivals,
+    case::{Case, Kind, Question},
+};
 use crate::{
     catalogs::{self, Catalogs},
     decision,
@@ -44,6 +48,9 @@ pub(crate) struct Arguments {
     /// Add to each answer what its new nodes would cost at least, however the pods were packed.
     #[arg(long)]
     bound: bool,
+    /// Let the pods of provisioning cases come one after the other, and print what their nodes cost beside those of one batch.
+    #[arg(long)]
+    arrivals: Option<Arrivals>,
     /// Dollars an hour that each node costs besides its instance; the recorded decisions know none.
     #[arg(long, value_parser = dollars, default_value = "0")]
     node_price: NanosPerHour,
@@ -162,6 +169,9 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
     // Its text may be larger than all that planning needs.
     drop(line);
     Ok(match snapshot {
+        Ok(snapshot) if let Some(arrivals) = arguments.arrivals => {
+            json!({"id": id, "got": arrivals::replay(&snapshot, arrivals)})
+        }
         Ok(snapshot) => {
             let outlook = arguments.outlook.then(|| outlook(&snapshot));
             let (got, times) = match question.kind {

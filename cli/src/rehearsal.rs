@@ -6,7 +6,7 @@
 pub(crate) mod views;
 mod workload;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use api::conditions::types::{CONSOLIDATABLE, INITIALIZED};
@@ -91,28 +91,9 @@ impl<'a> Rehearsal<'a> {
 
     /// Finds places for what waits.
     fn place(&mut self, snapshot: &mut Snapshot) {
-        let mut plan = planner::provision(snapshot, planner::Share::WHOLE);
-        self.rename(&mut plan);
-        let launches = plan.actions.iter().filter_map(|one| one.action.launch());
-        let replacements: Vec<Launch> = launches.cloned().collect();
+        let plan = planner::provision(snapshot, planner::Share::WHOLE);
+        let replacements = carry_out(plan, snapshot, |pool| self.next_name(pool));
         self.tally.launch(&replacements);
-        let command = planner::Command {
-            reboot: None,
-            reason: Reason::Underutilized,
-            method: Method::SingleNode,
-            nodes: Vec::new(),
-            delete: Vec::new(),
-            replacements,
-            nominations: plan.nominations,
-            wanted: Vec::new(),
-            evicts: std::collections::BTreeMap::new(),
-            repair: None,
-            terminate_first: false,
-            freed: None,
-            savings: NanosPerHour(0),
-            because: String::new(),
-        };
-        foresight::carry_out(&command, snapshot);
     }
 
     fn consolidate(&mut self, snapshot: &mut Snapshot, since: Option<Timestamp>) {
@@ -138,27 +119,52 @@ impl<'a> Rehearsal<'a> {
         }
     }
 
-    fn rename(&mut self, plan: &mut Plan) {
-        let mut names = Vec::new();
-        for planned in &mut plan.actions {
-            if let Action::Launch(launch) = &mut planned.action {
-                let name = self.next_name(&launch.node_pool);
-                names.push((std::mem::replace(&mut launch.name, name.clone()), name));
-            }
-        }
-        for nomination in &mut plan.nominations {
-            if let Expected::NodeClaim(known) = &mut nomination.node
-                && let Some((_, name)) = names.iter().find(|(old, _)| old == known)
-            {
-                *known = name.clone();
-            }
-        }
-    }
-
     fn next_name(&mut self, pool: &NodePoolName) -> NodeClaimName {
         self.launched += 1;
         NodeClaimName(format!("{pool}-rehearsed-{}", self.launched))
     }
+}
+
+/// Carries out a plan for pods that wait, on NodeClaims of these names. Answers its launches.
+pub(crate) fn carry_out(
+    mut plan: Plan,
+    snapshot: &mut Snapshot,
+    mut next_name: impl FnMut(&NodePoolName) -> NodeClaimName,
+) -> Vec<Launch> {
+    let mut names = BTreeMap::new();
+    for planned in &mut plan.actions {
+        if let Action::Launch(launch) = &mut planned.action {
+            let name = next_name(&launch.node_pool);
+            names.insert(std::mem::replace(&mut launch.name, name.clone()), name);
+        }
+    }
+    for nomination in &mut plan.nominations {
+        if let Expected::NodeClaim(known) = &mut nomination.node
+            && let Some(name) = names.get(known)
+        {
+            *known = name.clone();
+        }
+    }
+    let launches = plan.actions.iter().filter_map(|one| one.action.launch());
+    let replacements: Vec<Launch> = launches.cloned().collect();
+    let command = planner::Command {
+        reboot: None,
+        reason: Reason::Underutilized,
+        method: Method::SingleNode,
+        nodes: Vec::new(),
+        delete: Vec::new(),
+        replacements: replacements.clone(),
+        nominations: plan.nominations,
+        wanted: Vec::new(),
+        evicts: BTreeMap::new(),
+        repair: None,
+        terminate_first: false,
+        freed: None,
+        savings: NanosPerHour(0),
+        because: String::new(),
+    };
+    foresight::carry_out(&command, snapshot);
+    replacements
 }
 
 /// Views are further apart than NodePools make their nodes wait.
