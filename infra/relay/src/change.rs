@@ -22,6 +22,8 @@ pub enum What {
     PodMoved {
         daemon: bool,
     },
+    /// A node lost its last pod that is no daemon's.
+    NodeEmptied,
     PodReady,
     PodUnready,
     /// Its `karpenter.sh/do-not-disrupt` annotation changed.
@@ -74,6 +76,7 @@ impl What {
         match self {
             Self::PodUnschedulable => "pods-unschedulable",
             Self::PodMoved { .. } => "pods-moved",
+            Self::NodeEmptied => "node-emptied",
             Self::PodReady => "pod-ready",
             Self::PodUnready => "pod-unready",
             Self::PodProtectionChanged => "pod-protection-changed",

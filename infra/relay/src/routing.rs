@@ -4,6 +4,7 @@
 //! |---|---|
 //! | pod unschedulable; node to be emptied (disrupted taint, deletion) | provisioner, batched (spec/scheduling §10) |
 //! | pod bound, ended or gone | terminator on a draining node; else lifecycle (when its node was last used) and disruption |
+//! | last pod of a node gone | lifecycle, which wakes disruption when the node may be consolidated |
 //! | pod Ready | terminator while anything drains: its PodDisruptionBudget may allow the next eviction |
 //! | pod unready, do-not-disrupt changed | terminator on a draining node |
 //! | node, NodeClaim | lifecycle; terminator while it is deleting or reboots; disruption when it is initialized, may be chosen or is gone |
@@ -65,6 +66,7 @@ pub fn route(what: What, situation: Situation) -> Vec<Concern> {
             add(!daemon && place == Place::Managed, Lifecycle, Spaced);
             add(!daemon && !on_draining, Disruption, Counted);
         }
+        What::NodeEmptied => add(place == Place::Managed, Lifecycle, Prompt),
         What::PodReady => add(draining, Terminator, Prompt),
         What::PodUnready => add(on_draining, Terminator, Prompt),
         What::PodProtectionChanged => {

@@ -31,6 +31,8 @@ pub struct State {
     kinds: BTreeMap<Kind, Objects>,
     waiting: usize,
     draining: usize,
+    /// How many pods there are on each node, without those of daemons and those that end.
+    occupants: BTreeMap<Key, usize>,
     measured: Measured,
     keeps_details: bool,
     /// The time at which objects are gone, where that is measured.
@@ -222,15 +224,38 @@ impl State {
         self.draining =
             self.draining + usize::from(is_draining(&new)) - usize::from(is_draining(&old));
         let node = new.as_ref().or(old.as_ref()).and_then(Digest::node);
-        differences(old.as_ref(), new.as_ref())
-            .into_iter()
-            .map(|what| Change {
-                what,
-                key,
-                object: object.clone(),
-                node,
-            })
-            .collect()
+        let changes = differences(old.as_ref(), new.as_ref());
+        let changes = changes.into_iter().map(|what| Change {
+            what,
+            key,
+            object: object.clone(),
+            node,
+        });
+        let mut changes: Vec<Change> = changes.collect();
+        changes.extend(self.move_occupant(occupied(&old), occupied(&new)));
+        changes
+    }
+
+    /// Counts a pod that left a node or came to one. Tells of a node that it left empty.
+    fn move_occupant(&mut self, from: Option<Key>, to: Option<Key>) -> Option<Change> {
+        if from == to {
+            return None;
+        }
+        if let Some(node) = to {
+            *self.occupants.entry(node).or_default() += 1;
+        }
+        let node = from?;
+        let left = self.occupants.remove(&node)?.saturating_sub(1);
+        if left > 0 {
+            self.occupants.insert(node, left);
+            return None;
+        }
+        Some(Change {
+            what: What::NodeEmptied,
+            key: node,
+            object: None,
+            node: Some(node),
+        })
     }
 }
 
@@ -240,6 +265,13 @@ fn object_name(kind: Kind, name: &str) -> String {
     } else {
         format!("{}/{name}", kind.singular())
     }
+}
+
+fn occupied(digest: &Option<Digest>) -> Option<Key> {
+    let Some(Digest::Pod(pod)) = digest else {
+        return None;
+    };
+    pod.occupied()
 }
 
 fn is_waiting(digest: &Option<Digest>) -> bool {
@@ -331,6 +363,37 @@ mod tests {
         assert_eq!(changes[1].object, None, "its name was not kept");
         assert_eq!(changes[1].node, Some(Key::node("n1")));
         assert_eq!(state.count(Kind::Pod), 2);
+    }
+
+    #[test]
+    fn a_node_is_told_of_when_its_last_pod_goes() {
+        let (mut state, _) = listed(Kind::Pod, [running("a", "n1"), running("b", "n1")]);
+        let moved = What::PodMoved { daemon: false };
+        let changes = state.lose(Kind::Pod, &running("a", "n1"));
+        assert_eq!(whats(&changes), [moved]);
+        let ending = sighting::<Pod>(json!({
+            "metadata": {"name": "b", "namespace": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"nodeName": "n1"},
+        }));
+        let changes = state.see(Kind::Pod, ending);
+        assert_eq!(whats(&changes), [moved, What::NodeEmptied]);
+        assert_eq!(changes[1].node, Some(Key::node("n1")));
+        let changes = state.lose(Kind::Pod, &running("b", "n1"));
+        assert_eq!(whats(&changes), [moved], "it was told already");
+    }
+
+    #[test]
+    fn daemons_keep_no_node_from_being_empty() {
+        let daemon = sighting::<Pod>(json!({
+            "metadata": {
+                "name": "daemon", "namespace": "default",
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "daemon"}],
+            },
+            "spec": {"nodeName": "n1"},
+        }));
+        let (mut state, _) = listed(Kind::Pod, [daemon, running("a", "n1")]);
+        let changes = state.lose(Kind::Pod, &running("a", "n1"));
+        assert!(whats(&changes).contains(&What::NodeEmptied), "{changes:?}");
     }
 
     #[test]

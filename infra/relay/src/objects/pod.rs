@@ -53,6 +53,13 @@ pub struct PodDigest {
     shape: u64,
 }
 
+impl PodDigest {
+    /// The node that the pod keeps from being empty.
+    pub fn occupied(&self) -> Option<Key> {
+        self.node.filter(|_| !self.daemon && !self.ending)
+    }
+}
+
 impl Watched for Pod {
     const KIND: Kind = Kind::Pod;
 

@@ -10,6 +10,7 @@ fn table() -> String {
         What::PodUnschedulable,
         What::PodMoved { daemon: false },
         What::PodMoved { daemon: true },
+        What::NodeEmptied,
         What::PodReady,
         What::PodUnready,
         What::PodProtectionChanged,
@@ -36,6 +37,8 @@ fn table() -> String {
         What::VolumeDetached,
         What::DaemonSetChanged,
         What::VolumeLimitsChanged,
+        What::BufferChanged,
+        What::OverlayChanged,
         What::FirstListed,
     ];
     let quiet = Situation {
@@ -128,6 +131,9 @@ fn the_table_of_changes_and_lanes() {
         PodMoved { daemon: true }
             nobody
             draining node: terminator prompt
+        NodeEmptied
+            nobody
+            managed node: lifecycle prompt
         PodReady
             nobody
             something drains: terminator prompt
@@ -198,6 +204,11 @@ fn the_table_of_changes_and_lanes() {
         VolumeLimitsChanged
             disruption counted
             pods wait: provisioner prompt, disruption counted
+        BufferChanged
+            lifecycle prompt, disruption counted
+        OverlayChanged
+            lifecycle prompt, disruption counted
+            pods wait: provisioner prompt, lifecycle prompt, disruption counted
         FirstListed
             lifecycle spaced
             pods wait: provisioner prompt, lifecycle spaced
