@@ -30,6 +30,8 @@ const TOLD: usize = 2;
 #[derive(Default)]
 pub(super) struct Obstacles<'n> {
     size: Option<String>,
+    /// The size of types that a label rules out as well.
+    size_besides: Option<String>,
     /// With the type that says otherwise.
     label: Option<(&'n Requirement, String)>,
     offer: Option<String>,
@@ -98,7 +100,19 @@ impl<'n> Obstacles<'n> {
                     && said.is_some_and(|said| !said.intersects(wanted))
             })
         };
+        let room = rung.allocatable.get_or_init(|| other.allocatable());
+        let mut requests = node.requests.iter();
+        let lacking = requests.find(|(name, wanted)| *wanted > room.get(name));
+        let lacking = lacking.map(|(name, wanted)| {
+            let (wanted, has) = (amount_text(name, wanted), amount_text(name, room.get(name)));
+            format!("{wanted} {name} ({} has {has})", named())
+        });
         if let Some(first) = conflicts().next() {
+            // Without the requirement, a type that is too small would not hold the pods either.
+            if let Some(lacking) = lacking {
+                self.size_besides.get_or_insert(lacking);
+                return;
+            }
             self.label.get_or_insert_with(|| {
                 // A requirement of pods would rule the type out in any NodePool.
                 let is_for_pods = |wanted: &&Requirement| {
@@ -109,13 +123,8 @@ impl<'n> Obstacles<'n> {
             });
             return;
         }
-        let room = rung.allocatable.get_or_init(|| other.allocatable());
-        let mut requests = node.requests.iter();
-        if let Some((name, wanted)) = requests.find(|(name, wanted)| *wanted > room.get(name)) {
-            self.size.get_or_insert_with(|| {
-                let (wanted, has) = (amount_text(name, wanted), amount_text(name, room.get(name)));
-                format!("{wanted} {name} ({} has {has})", named())
-            });
+        if let Some(lacking) = lacking {
+            self.size.get_or_insert(lacking);
             return;
         }
         if is_on_offer(node, other) {
@@ -145,8 +154,9 @@ impl<'n> Obstacles<'n> {
             };
             format!("{} {narrowed} (not {other})", wanted.key)
         });
+        let besides = self.size_besides.clone().filter(|_| label.is_none());
         let all = [
-            self.size.clone(),
+            self.size.clone().or(besides),
             label,
             self.offer.clone(),
             self.rest.clone(),
