@@ -25,6 +25,7 @@ mod node;
 mod on_offer;
 mod outcome;
 mod ports;
+mod preferences;
 mod prices;
 mod rearrange;
 mod reason;
@@ -87,7 +88,7 @@ impl<'g, 'a> Prepared<'g, 'a> {
     /// The search.
     pub fn solve(self) -> Answer {
         let first = Cell::new(Some(self.setup));
-        strategy::best(&self.input, || {
+        strategy::best(&self.input, None, || {
             let again = || setup::set_up(self.groundwork, &self.input);
             first.take().unwrap_or_else(again)
         })

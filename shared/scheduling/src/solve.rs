@@ -19,6 +19,7 @@ use crate::{
     input::Input,
     node::Node,
     on_offer::OnOffer,
+    preferences::Preferences,
     setup::Setup,
     shape::{Core, Failure, Identity, Search, ShapeId},
     strategy::{CountedAs, Domains, Peers, Queue, Strategy},
@@ -40,6 +41,8 @@ pub(crate) struct Solver<'a> {
     pub(crate) placed_as: Vec<ShapeId>,
     /// By pod, where it has to go for others to be near it.
     confined: BTreeMap<usize, Rc<Requirements>>,
+    /// Where the strategy ignores some.
+    preferences: Preferences<'a>,
     /// Moves with every placement.
     placements: u64,
     strategy: Strategy,
@@ -77,6 +80,10 @@ impl<'a> Solver<'a> {
             may_tolerate,
             placed_as: vec![ShapeId(u32::MAX); input.pods.len()],
             confined: BTreeMap::new(),
+            preferences: match strategy.ignored.is_none() {
+                true => Preferences::default(),
+                false => Preferences::of(input),
+            },
             placements: 0,
             strategy,
         };

@@ -10,6 +10,8 @@ use model::{
     snapshot::PreferencePolicy,
 };
 
+use crate::preferences::Preference;
+
 /// A pod's constraints at one step of relaxation.
 #[derive(Clone)]
 pub(crate) struct Spec<'a> {
@@ -82,18 +84,32 @@ impl<'a> Spec<'a> {
     }
 
     /// Without preferences, those for nodes without taints apart.
-    pub(crate) fn without_preferences(mut self) -> Self {
-        let soft = self.spread.iter().filter(|constraint| constraint.is_soft());
-        let spreads = soft.map(|_| FULL_WEIGHT);
-        let peers = self.attracted.iter().chain(&self.repelled);
-        let peers = peers.map(|(weight, _)| weight.unsigned_abs());
-        self.given_up = spreads
-            .chain(peers)
-            .fold(self.given_up, u32::saturating_add);
-        self.spread.retain(|constraint| !constraint.is_soft());
-        self.attracted.clear();
-        self.repelled.clear();
-        self.preferred.clear();
+    pub(crate) fn without_preferences(self) -> Self {
+        self.without(|_| true)
+    }
+
+    /// Without the preferences that are ignored; those for nodes without taints stay.
+    pub(crate) fn without(mut self, is_ignored: impl Fn(Preference<'a>) -> bool) -> Self {
+        let mut lost = 0_u32;
+        let mut lose = |weight: u32| lost = lost.saturating_add(weight);
+        self.spread.retain(|constraint| {
+            let goes = constraint.is_soft() && is_ignored(Preference::Spread(constraint));
+            lose(if goes { FULL_WEIGHT } else { 0 });
+            !goes
+        });
+        self.attracted.retain(|term| {
+            let goes = is_ignored(Preference::Affinity(term));
+            lose(if goes { term.0.unsigned_abs() } else { 0 });
+            !goes
+        });
+        self.repelled.retain(|term| {
+            let goes = is_ignored(Preference::AntiAffinity(term));
+            lose(if goes { term.0.unsigned_abs() } else { 0 });
+            !goes
+        });
+        self.preferred
+            .retain(|term| !is_ignored(Preference::NodeAffinity(term)));
+        self.given_up = self.given_up.saturating_add(lost);
         self
     }
 
@@ -146,21 +162,12 @@ impl<'a> Spec<'a> {
     }
 
     /// Without preferences to be on other nodes than pods of a kind.
-    pub(crate) fn sharing_hosts(mut self) -> Self {
-        let mut given_up = 0_u32;
-        self.spread.retain(|constraint| {
-            let stays = !constraint.is_soft() || constraint.topology_key != HOSTNAME;
-            given_up = given_up.saturating_add(if stays { 0 } else { FULL_WEIGHT });
-            stays
-        });
-        self.repelled.retain(|(weight, term)| {
-            let stays = term.topology_key != HOSTNAME;
-            let weight = if stays { 0 } else { weight.unsigned_abs() };
-            given_up = given_up.saturating_add(weight);
-            stays
-        });
-        self.given_up = self.given_up.saturating_add(given_up);
-        self
+    pub(crate) fn sharing_hosts(self) -> Self {
+        self.without(|preference| match preference {
+            Preference::Spread(constraint) => constraint.topology_key == HOSTNAME,
+            Preference::AntiAffinity((_, term)) => term.topology_key == HOSTNAME,
+            Preference::Affinity(_) | Preference::NodeAffinity(_) => false,
+        })
     }
 
     /// The next step, if there is anything left to give up.

@@ -14,7 +14,7 @@ use crate::{
     algebra::Sym,
     setup::{Owner, Seats, Setup, set_up_moving},
     solve::Solver,
-    strategy::{self, Strategy},
+    strategy::{self, Besides, Strategy},
     topology::GroupId,
     world::World,
 };
@@ -73,6 +73,20 @@ impl<'a> Standing<'a> {
 
     /// Where the pods would go: those that wait come first in the answer, then those that leave, in their order.
     pub fn without(&self, leaving: &Leaving<'_>) -> Answer {
+        self.answer(leaving, None)
+    }
+
+    /// The same, where preferences are given up that cost more than they are worth: `besides` is the price per hour of an answer
+    /// besides its new nodes, in nano-dollars, with the worth of the preferences that its pods lose.
+    pub fn without_at_a_price(
+        &self,
+        leaving: &Leaving<'_>,
+        besides: &dyn Fn(&Answer) -> i128,
+    ) -> Answer {
+        self.answer(leaving, Some(besides))
+    }
+
+    fn answer(&self, leaving: &Leaving<'_>, besides: Option<Besides<'_>>) -> Answer {
         let pods: Vec<usize> = (0..self.waiting)
             .chain(leaving.pods.iter().copied())
             .collect();
@@ -106,7 +120,7 @@ impl<'a> Standing<'a> {
             let setup = self.set_up(&input, leaving);
             return strategy::guided(&input, setup, self.waiting, &wanted);
         }
-        strategy::best(&input, || self.set_up(&input, leaving))
+        strategy::best(&input, besides, || self.set_up(&input, leaving))
     }
 
     /// The weight of the preferences that a pod goes without where it is, each judged by itself, by its place and that of its node

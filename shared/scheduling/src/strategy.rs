@@ -2,17 +2,13 @@
 //! answered again the other way; under [`Optimize::Cost`] it is answered in several ways and the cheapest answer is taken.
 
 mod ways;
+mod weighing;
 
 use std::collections::BTreeSet;
 
-use model::{
-    NanosPerHour, labels,
-    pod::{Pod, TopologySpread},
-    snapshot::{Optimize, PreferencePolicy},
-};
+use model::{NanosPerHour, labels, pod::TopologySpread, snapshot::Optimize};
 
 use crate::{
-    bound::least_cost_of_any,
     guided::Destination,
     input::{Effort, Input, Pool},
     outcome::{self, Answer, Unplaced},
@@ -20,13 +16,15 @@ use crate::{
     repack::repack,
     setup::Setup,
     solve::Solver,
-    spec::FULL_WEIGHT,
 };
 
 pub(crate) use self::ways::{
-    CountedAs, Domains, Hosts, Order, Peers, Pools, Preferences, Queue, Strategy, Ties,
+    CountedAs, Domains, Hosts, Order, Peers, Pools, Queue, Strategy, Ties,
 };
-use self::ways::{EMPTIEST_FIRST, OLDEST_FIRST, SPARING, WAYS};
+use self::{
+    ways::{EMPTIEST_FIRST, OLDEST_FIRST, SPARING, WAYS},
+    weighing::weigh,
+};
 
 /// Up to so many pods, all ways are compared for cost; up to [`COMPARED_PODS_MAX`], the two orders, and the other ways are
 /// tried only if pods are left without a place; beyond, one has to do, and one more where limits leave pods without a place: a turn
@@ -38,9 +36,16 @@ const COMPARED_PODS_MAX: usize = 1_000;
 /// first of them can be. Where that leaves pods waiting, spreads count the domains in which a node could be bought, as Kubernetes'
 /// scheduler will, pods begin where all of them can be, and those with the fewest domains to be in come first, if more pods have a
 /// place then.
-pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Answer {
+///
+/// Where moving pods has a price of its own, `besides` is what an answer costs besides its new nodes, preferences that are lost
+/// included.
+pub(crate) fn best<'a>(
+    input: &Input<'a>,
+    besides: Option<Besides<'_>>,
+    set_up: impl Fn() -> Setup<'a>,
+) -> Answer {
     let mut rules = Strategy::default();
-    let mut best = best_under(rules, input, &set_up);
+    let mut best = best_under(rules, input, besides, &set_up);
     if input.options.optimize == Optimize::Upstream {
         return best;
     }
@@ -66,13 +71,16 @@ pub(crate) fn best<'a>(input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Ans
         if !left.any(|left| concerns(input, left)) {
             continue;
         }
-        let other = best_under(changed(rules), input, &set_up);
+        let other = best_under(changed(rules), input, besides, &set_up);
         if other.unplaced.len() < best.unplaced.len() {
             (best, rules) = (other, changed(rules));
         }
     }
     best
 }
+
+/// In nano-dollars per hour.
+pub(crate) type Besides<'b> = &'b dyn Fn(&Answer) -> i128;
 
 /// Which pods may wait for the rules alone, and the rules under which they would not.
 type Step = (fn(&Input<'_>, &Unplaced) -> bool, fn(Strategy) -> Strategy);
@@ -95,7 +103,12 @@ fn is_kept_out_by_others(_: &Input<'_>, left: &Unplaced) -> bool {
 }
 
 /// The best answer in which domains, peers and the queue are treated as these rules say.
-fn best_under<'a>(rules: Strategy, input: &Input<'a>, set_up: impl Fn() -> Setup<'a>) -> Answer {
+fn best_under<'a>(
+    rules: Strategy,
+    input: &Input<'a>,
+    besides: Option<Besides<'_>>,
+    set_up: impl Fn() -> Setup<'a>,
+) -> Answer {
     let for_cost = is_for_cost(input);
     let worth = input.options.preference_worth;
     let pods = input.pods.len();
@@ -144,15 +157,17 @@ fn best_under<'a>(rules: Strategy, input: &Input<'a>, set_up: impl Fn() -> Setup
             }
         }
     }
-    if for_cost && pods <= FEW_PODS && may_be_overpaid(&best, input) {
-        let indifferent = Strategy {
-            preferences: Preferences::Ignored,
-            ..under(OLDEST_FIRST)
-        };
-        let other = answer(input, set_up(), indifferent);
-        if is_better(&other, &best, Some(worth)) {
-            best = other;
-        }
+    let lost = |answer: &Answer| worth_of_given_up(answer, worth);
+    let besides = besides.or(for_cost.then_some(&lost));
+    if let Some(besides) = besides.filter(|_| pods <= FEW_PODS) {
+        let way = if for_cost { OLDEST_FIRST } else { first };
+        best = weigh(best, input, besides, |ignored| {
+            let way = Strategy {
+                ignored,
+                ..under(way)
+            };
+            answer(input, set_up(), way)
+        });
     }
     match for_cost && pods <= COMPARED_PODS_MAX && prefers_to_spread(input) {
         true => no_dearer_than_upstream(best, input, first, &set_up),
@@ -201,40 +216,6 @@ fn no_dearer_than_upstream<'a>(
     chosen
 }
 
-/// Whether the answer could cost more than the least that its nodes may cost by more than all preferences are worth: without them,
-/// no more than that is saved.
-fn may_be_overpaid(best: &Answer, input: &Input<'_>) -> bool {
-    if input.options.preference_policy != PreferencePolicy::Respect {
-        return false;
-    }
-    let weights: u64 = input
-        .pods
-        .iter()
-        .map(|pod| weight_of_preferences(pod))
-        .sum();
-    let worth = i128::from(weights) * i128::from(input.options.preference_worth.0);
-    let worth = worth / i128::from(FULL_WEIGHT);
-    let is_more = |saved: i64| i128::from(saved) > worth;
-    let cost = cost(best);
-    // Nodes that are there cost nothing more: no bound says how many pods they would take.
-    let may_save =
-        || !input.nodes.is_empty() || is_more(cost.saturating_sub(least_cost_of_any(input, best)));
-    weights > 0 && is_more(cost) && may_save()
-}
-
-/// The weights of all of a pod's preferences, that for nodes without taints apart.
-fn weight_of_preferences(pod: &Pod) -> u64 {
-    let spreads = pod.topology_spread.iter();
-    let spreads = spreads.filter(|constraint| constraint.is_soft());
-    let spreads = spreads.map(|_| u64::from(FULL_WEIGHT));
-    let peers = pod.pod_affinity.preferred.iter();
-    let peers = peers.chain(&pod.pod_anti_affinity.preferred);
-    let peers = peers.map(|(weight, _)| u64::from(weight.unsigned_abs()));
-    let nodes = pod.node_affinity.preferred.iter();
-    let nodes = nodes.map(|(weight, _)| u64::from(weight.unsigned_abs()));
-    spreads.chain(peers).chain(nodes).sum()
-}
-
 fn prefers_to_spread(input: &Input<'_>) -> bool {
     let mut pods = input.pods.iter();
     pods.any(|pod| pod.topology_spread.iter().any(TopologySpread::is_soft))
@@ -278,13 +259,18 @@ pub(crate) fn guided<'a>(
 fn is_better(other: &Answer, best: &Answer, worth: Option<NanosPerHour>) -> bool {
     let is_cheaper = |worth| {
         let value = |answer: &Answer| {
-            let lost = answer.given_up.iter();
-            let lost: i128 = lost.map(|given_up| given_up.worth(worth)).sum();
+            let lost = worth_of_given_up(answer, worth);
             (i128::from(cost(answer)) + lost, given_up(answer))
         };
         unplaced(other) == unplaced(best) && value(other) < value(best)
     };
     other.unplaced.len() < best.unplaced.len() || worth.is_some_and(is_cheaper)
+}
+
+/// The money that the preferences are worth that were given up, where one with the weight of 100 is worth this.
+fn worth_of_given_up(answer: &Answer, worth: NanosPerHour) -> i128 {
+    let lost = answer.given_up.iter();
+    lost.map(|given_up| given_up.worth(worth)).sum()
 }
 
 /// The weights of all preferences that were given up.

@@ -1,7 +1,7 @@
 //! A cluster at a moment, as all disruption methods look at it.
 
 use std::{
-    cell::{Cell, OnceCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
 };
@@ -88,6 +88,8 @@ pub(super) struct Scene<'a> {
     pub(super) worth: Worth,
     /// The nodes and pods of all simulations so far.
     pub(super) simulated: Cell<usize>,
+    /// By pod, the weight of the preferences that it goes without where it is, as far as that was asked.
+    pub(super) unmet_today: RefCell<BTreeMap<usize, Option<u32>>>,
 }
 
 impl<'a> Scene<'a> {
@@ -124,6 +126,7 @@ impl<'a> Scene<'a> {
             stance,
             pools,
             simulated: Cell::new(0),
+            unmet_today: RefCell::default(),
         }
     }
 

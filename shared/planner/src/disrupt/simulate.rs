@@ -40,6 +40,8 @@ pub(super) struct Simulation<'a> {
 
 /// Pods that give up preferences and are compared with what they have today: each comparison takes as long as a small simulation.
 const COMPARED_MAX: usize = 16;
+/// What a removal costs, in nano-dollars per hour, that consolidation does not do anyway: it makes one node at most for those that go.
+const USELESS: i128 = 1 << 64;
 /// So many pods without a place are named.
 const PODS_NAMED: usize = 5;
 
@@ -81,13 +83,23 @@ impl<'a> Scene<'a> {
         };
         let places = self.destinations().iter().enumerate();
         let nodes = places.filter(|(_, machine)| simulation.gone.contains(machine));
-        let answer = self.standing().without(&Leaving {
+        let question = Leaving {
             pods: asked.get(movers.waiting()..).unwrap_or_default(),
             moved: simulation.moved.get(movers.waiting()..).unwrap_or_default(),
             nodes: &nodes.map(|(node, _)| node).collect(),
             remaining: self.ground.remaining(self.inventory, &simulation.gone),
             wanted: &self.destinations_of(&simulation),
-        });
+        };
+        let answer = match self.worth.prices_moves() && !leaving.is_empty() {
+            true => self.standing().without_at_a_price(&question, &|answer| {
+                self.simulated
+                    .set(self.simulated.get().saturating_add(size));
+                let lost = self.preferences_lost(answer, &asked, leaving);
+                let is_of_use = freedom == Freedom::Drift || answer.new_nodes.len() <= 1;
+                i128::from(lost.0) + if is_of_use { 0 } else { USELESS }
+            }),
+            false => self.standing().without(&question),
+        };
         simulation.preferences_lost = self.preferences_lost(&answer, &asked, leaving);
         self.read(answer, &mut simulation);
         simulation
@@ -109,8 +121,7 @@ impl<'a> Scene<'a> {
             let pod = asked.get(after.pod)?;
             let mut nodes = leaving.iter();
             let own = nodes.find(|one| self.movers.of_machine(one.at).any(|own| own == *pod))?;
-            let place = self.destinations().iter().position(|at| *at == own.at)?;
-            let today = self.standing().unmet(*pod, place)?;
+            let today = self.unmet_today(*pod, own.at)?;
             let lost = GivenUp {
                 weight: after.weight.saturating_sub(today),
                 share: share(own, self.movers.get(*pod)?),
@@ -124,6 +135,17 @@ impl<'a> Scene<'a> {
         let lost = lost * i128::try_from(all).unwrap_or(i128::MAX)
             / i128::try_from(compared).unwrap_or(1).max(1);
         NanosPerHour(i64::try_from(lost).unwrap_or(i64::MAX))
+    }
+
+    /// The weight of the preferences that a pod of this machine goes without today.
+    fn unmet_today(&self, pod: usize, machine: usize) -> Option<u32> {
+        let known = self.unmet_today.borrow().get(&pod).copied();
+        known.unwrap_or_else(|| {
+            let place = self.destinations().iter().position(|at| *at == machine);
+            let unmet = place.and_then(|place| self.standing().unmet(pod, place));
+            self.unmet_today.borrow_mut().insert(pod, unmet);
+            unmet
+        })
     }
 
     /// Where pods are wanted, as the scheduler knows places; what is not there any more is left out.

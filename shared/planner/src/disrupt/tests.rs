@@ -45,6 +45,7 @@ mod spreading;
 mod terminating_first;
 mod two_days;
 mod validating;
+mod weighing_preferences;
 
 const SETTLED: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED, CONSOLIDATABLE];
 const ZONE: &str = "topology.kubernetes.io/zone";

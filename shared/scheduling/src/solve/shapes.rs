@@ -15,7 +15,7 @@ use crate::{
     on_offer::{OnOffer, Wanted},
     shape::{Core, Identity, Search, ShapeId, VolumeNeeds},
     spec::{Relaxation, Sacrifice, Spec},
-    strategy::{Domains, Hosts, Preferences},
+    strategy::{Domains, Hosts},
     topology::{Member, classes::ClassId, filter::Filter, group::Kind},
     world::World,
 };
@@ -93,8 +93,10 @@ impl<'a> Solver<'a> {
         if self.strategy.hosts == Hosts::Shared {
             spec = spec.sharing_hosts();
         }
-        if self.strategy.preferences == Preferences::Ignored {
-            spec = spec.without_preferences();
+        let ignored = self.strategy.ignored;
+        if !ignored.is_none() {
+            let known = &self.preferences;
+            spec = spec.without(|preference| known.is_ignored(preference, ignored));
         }
         let class = class.unwrap_or_default();
         let id = self.add_shape(spec, requests, moved, (volumes, claims), class);

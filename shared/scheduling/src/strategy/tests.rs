@@ -125,7 +125,7 @@ fn ways(scene: &Scene, for_cost: bool) -> usize {
         }
         let (groundwork, input) = (Groundwork::of(&input), Rc::new(input));
         let asked = Cell::new(0);
-        best(&input, || {
+        best(&input, None, || {
             asked.set(asked.get() + 1);
             setup::set_up(&groundwork, &input)
         });

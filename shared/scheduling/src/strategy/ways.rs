@@ -1,5 +1,7 @@
 //! Ways to answer a question, as far as no rule decides.
 
+use crate::preferences::Ignored;
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Strategy {
     pub(crate) order: Order,
@@ -10,7 +12,8 @@ pub(crate) struct Strategy {
     pub(crate) hosts: Hosts,
     pub(crate) peers: Peers,
     pub(crate) queue: Queue,
-    pub(crate) preferences: Preferences,
+    /// Preferences that pods do not ask for, however little they would cost.
+    pub(crate) ignored: Ignored,
 }
 
 /// Which pods are placed first.
@@ -82,15 +85,6 @@ pub(crate) enum Pools {
     ByName,
 }
 
-/// Whether pods ask for what they prefer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Preferences {
-    #[default]
-    Asked,
-    /// Pods ask for none of it, however little that would cost.
-    Ignored,
-}
-
 /// Which of its types a new node counts as against its NodePool's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CountedAs {
@@ -126,7 +120,7 @@ pub(super) const OLDEST_FIRST: Strategy = Strategy {
     hosts: Hosts::AsPreferred,
     peers: Peers::Anywhere,
     queue: Queue::LargestFirst,
-    preferences: Preferences::Asked,
+    ignored: Ignored::NONE,
 };
 
 pub(super) const EMPTIEST_FIRST: Strategy = Strategy {

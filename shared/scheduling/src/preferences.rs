@@ -1,0 +1,127 @@
+//! The preferences of a question's pods, in groups that can be given up one by one.
+
+use std::collections::BTreeMap;
+
+use model::{
+    pod::{NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread},
+    snapshot::PreferencePolicy,
+};
+
+use crate::{input::Input, spec::FULL_WEIGHT};
+
+/// A preference as pods state it. Pods that state the same one share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Preference<'a> {
+    Spread(&'a TopologySpread),
+    Affinity(&'a (i32, PodAffinityTerm)),
+    AntiAffinity(&'a (i32, PodAffinityTerm)),
+    NodeAffinity(&'a (i32, NodeSelectorTerm)),
+}
+
+/// Greatest number of groups. More preferences share groups: each group is weighed by a solve of its own.
+const GROUPS_MAX: usize = 6;
+
+/// Groups of preferences that pods do not ask for, one bit per group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ignored(u8);
+
+impl Ignored {
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    fn has(self, group: usize) -> bool {
+        self.0 >> group & 1 == 1
+    }
+
+    pub(crate) fn without(self, group: usize) -> Self {
+        Self(self.0 & !(1 << group))
+    }
+}
+
+/// All preferences of a question's pods, those for nodes without taints apart.
+#[derive(Debug, Default)]
+pub(crate) struct Preferences<'a> {
+    /// The group of each preference.
+    groups: BTreeMap<Preference<'a>, usize>,
+    /// The weight of each group, summed over its preferences and the pods that state them.
+    weights: Vec<u64>,
+}
+
+impl<'a> Preferences<'a> {
+    pub(crate) fn of(input: &Input<'a>) -> Self {
+        if input.options.preference_policy != PreferencePolicy::Respect {
+            return Self::default();
+        }
+        let mut weights: BTreeMap<Preference<'a>, u64> = BTreeMap::new();
+        for pod in &input.pods {
+            for preference in Preference::of_pod(pod) {
+                *weights.entry(preference).or_default() += u64::from(preference.weight());
+            }
+        }
+        let mut all = Self {
+            groups: BTreeMap::new(),
+            weights: vec![0; weights.len().min(GROUPS_MAX)],
+        };
+        let (preferences, groups) = (weights.len(), all.weights.len());
+        for (at, (preference, weight)) in weights.into_iter().enumerate() {
+            let group = at * groups / preferences;
+            all.groups.insert(preference, group);
+            if let Some(sum) = all.weights.get_mut(group) {
+                *sum += weight;
+            }
+        }
+        all
+    }
+
+    pub(crate) fn all(&self) -> Ignored {
+        let groups = 0..self.weights.len();
+        Ignored(groups.fold(0, |all, group| all | 1 << group))
+    }
+
+    pub(crate) fn are_several(&self) -> bool {
+        self.weights.len() > 1
+    }
+
+    /// The weight of the lightest group; `None` where pods prefer nothing.
+    pub(crate) fn least_weight(&self) -> Option<u64> {
+        self.weights.iter().min().copied()
+    }
+
+    /// All groups, the heaviest first.
+    pub(crate) fn heaviest_first(&self) -> Vec<usize> {
+        let mut groups: Vec<usize> = (0..self.weights.len()).collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(self.weights.get(*group)));
+        groups
+    }
+
+    pub(crate) fn is_ignored(&self, preference: Preference<'a>, ignored: Ignored) -> bool {
+        let group = self.groups.get(&preference);
+        group.is_some_and(|group| ignored.has(*group))
+    }
+}
+
+impl<'a> Preference<'a> {
+    pub(crate) fn of_pod(pod: &'a Pod) -> impl Iterator<Item = Self> {
+        let spreads = pod.topology_spread.iter();
+        let spreads = spreads.filter(|constraint| constraint.is_soft());
+        let attracted = pod.pod_affinity.preferred.iter();
+        let repelled = pod.pod_anti_affinity.preferred.iter();
+        let nodes = pod.node_affinity.preferred.iter();
+        spreads
+            .map(Preference::Spread)
+            .chain(attracted.map(Preference::Affinity))
+            .chain(repelled.map(Preference::AntiAffinity))
+            .chain(nodes.map(Preference::NodeAffinity))
+    }
+
+    fn weight(&self) -> u32 {
+        match self {
+            Self::Spread(_) => FULL_WEIGHT,
+            Self::Affinity((weight, _)) | Self::AntiAffinity((weight, _)) => weight.unsigned_abs(),
+            Self::NodeAffinity((weight, _)) => weight.unsigned_abs(),
+        }
+    }
+}

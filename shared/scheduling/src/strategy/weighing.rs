@@ -1,0 +1,98 @@
+//! Preferences that cost more than they are worth.
+//!
+//! All of them are given up at first; then each is held again that costs no more than it is worth, the heaviest first.
+
+use std::collections::BTreeSet;
+
+use super::{Besides, cost, given_up, unplaced};
+use crate::{
+    Answer, Effort, Input,
+    bound::least_cost_of_any,
+    preferences::{Ignored, Preference, Preferences},
+    spec::FULL_WEIGHT,
+};
+
+/// An answer with its value. Less is better: pods without a place first, then money, then the weights of preferences given up.
+struct Valued {
+    answer: Answer,
+    unplaced: BTreeSet<usize>,
+    value: (i128, u64),
+}
+
+impl Valued {
+    fn new(answer: Answer, besides: Besides<'_>) -> Self {
+        let money = i128::from(cost(&answer)) + besides(&answer);
+        Self {
+            unplaced: unplaced(&answer),
+            value: (money, given_up(&answer)),
+            answer,
+        }
+    }
+
+    fn is_better_than(&self, other: &Self) -> bool {
+        let is_cheaper = self.unplaced == other.unplaced && self.value < other.value;
+        self.unplaced.len() < other.unplaced.len() || is_cheaper
+    }
+}
+
+/// The answer in which pods ask for all that they prefer, or a better one for which some preferences are ignored.
+pub(super) fn weigh(
+    asking: Answer,
+    input: &Input<'_>,
+    besides: Besides<'_>,
+    ignoring: impl Fn(Ignored) -> Answer,
+) -> Answer {
+    if cost(&asking) == 0 {
+        return asking;
+    }
+    let preferences = Preferences::of(input);
+    let Some(weight) = preferences.least_weight() else {
+        return asking;
+    };
+    let worth = i128::from(weight) * i128::from(input.options.preference_worth.0);
+    let worth = match input.options.effort {
+        Effort::Best => worth / i128::from(FULL_WEIGHT),
+        // Pods that are moved may go without them today.
+        Effort::First => 0,
+    };
+    if !may_be_overpaid(&asking, input, worth) {
+        return asking;
+    }
+    let asking = Valued::new(asking, besides);
+    let mut ignored = preferences.all();
+    let mut best = Valued::new(ignoring(ignored), besides);
+    let saved = cost(&asking.answer).saturating_sub(cost(&best.answer));
+    if preferences.are_several() && i128::from(saved) > worth {
+        for group in preferences.heaviest_first() {
+            let fewer = ignored.without(group);
+            if fewer.is_none() {
+                continue;
+            }
+            let other = Valued::new(ignoring(fewer), besides);
+            if other.is_better_than(&best) {
+                (best, ignored) = (other, fewer);
+            }
+        }
+    }
+    match best.is_better_than(&asking) {
+        true => best.answer,
+        false => asking.answer,
+    }
+}
+
+/// Whether the answer could cost more than the least that its nodes may cost by more than the lightest preferences are worth: giving
+/// them up saves no more than that.
+fn may_be_overpaid(answer: &Answer, input: &Input<'_>, worth: i128) -> bool {
+    let is_more = |saved: i64| i128::from(saved) > worth;
+    let cost = cost(answer);
+    if !is_more(cost) {
+        return false;
+    }
+    if input.options.effort == Effort::First {
+        let own = answer.new_nodes.iter().flat_map(|node| &node.pods);
+        let mut own = own.filter_map(|pod| input.pods.get(*pod));
+        return own.any(|pod| Preference::of_pod(pod).next().is_some());
+    }
+    // Nodes that exist cost nothing more: no bound says how many pods they would take.
+    !input.nodes.is_empty() || is_more(cost.saturating_sub(least_cost_of_any(input, answer)))
+}
