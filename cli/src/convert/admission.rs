@@ -4,24 +4,43 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::edit::Edit;
+use super::{edit::Edit, names};
 use crate::crds;
 
-/// Refuses what an API server would refuse.
+/// Refuses what an API server would refuse. Where something is refused already, that is what it says of other fields.
 pub(crate) fn check(edit: &mut Edit) {
     let (version, kind) = edit.type_of();
-    if !edit.refusals.is_empty() || !version.starts_with("karpenter.") {
+    let is_refused = !edit.refusals.is_empty();
+    let newest = names::versions_of(&kind).first();
+    let is_of_v1 = version.ends_with("/v1") && newest == Some(&version.as_str());
+    if !version.starts_with("karpenter.") || is_refused && !is_of_v1 {
         return;
     }
-    refuse_double_taints(edit);
+    if !is_refused {
+        refuse_double_taints(edit);
+    }
     match crds::errors(&kind, &edit.object) {
         Ok(errors) => {
-            for error in errors {
-                edit.refuse("", "", format!("v1 does not allow it: {error}"));
+            let errors = errors.iter().filter(|error| !may_follow(error, edit));
+            let remedies: Vec<String> = errors
+                .map(|error| format!("v1 does not allow it: {error}"))
+                .collect();
+            for remedy in remedies {
+                edit.refuse("", "", remedy);
             }
         }
         Err(error) => edit.refuse("", "", format!("it could not be checked: {error}")),
     }
+}
+
+/// Whether an error may be due to what is refused: it is about the same field, or one that holds it, or that is made of it.
+fn may_follow(error: &str, edit: &Edit) -> bool {
+    let (field, message) = error.split_once(": ").unwrap_or((error, ""));
+    edit.refusals.iter().any(|refusal| {
+        let is_known = refusal.remedy.ends_with(error);
+        let is_related = field.starts_with(&refusal.field) || refusal.field.starts_with(field);
+        is_known || is_related || !message.starts_with("Invalid value")
+    })
 }
 
 /// A node has one taint of each key and effect: a second one of another value would take its place, or keep the node from

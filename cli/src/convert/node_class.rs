@@ -13,6 +13,14 @@ const TERMS: &str = "/spec/amiSelectorTerms";
 const FAMILIES: &str =
     "expected AL2, AL2023, Bottlerocket, Ubuntu, Custom, Windows2019 or Windows2022";
 
+/// Besides those that begin with kubernetes.io/cluster.
+const OWN_TAGS: &[&str] = &[
+    "eks:eks-cluster-name",
+    "karpenter.k8s.aws/ec2nodeclass",
+    "karpenter.sh/nodeclaim",
+    "karpenter.sh/nodepool",
+];
+
 const KNOWN: Known = &[
     (
         "/spec",
@@ -86,6 +94,25 @@ pub(super) fn addresses_and_tags(edit: &mut Edit) {
         edit.comment(
             "/spec",
             "tag karpenter.sh/managed-by is left out: v1 tags instances with eks:eks-cluster-name",
+        );
+    }
+    refuse_own_tags(edit);
+}
+
+/// Tags that every instance gets anyway, which v1 allows nobody to set.
+fn refuse_own_tags(edit: &mut Edit) {
+    let tags = edit.get("/spec/tags").and_then(Value::as_object);
+    let own = tags.into_iter().flatten().filter(|(key, _)| {
+        key.starts_with("kubernetes.io/cluster") || OWN_TAGS.contains(&key.as_str())
+    });
+    let own: Vec<(String, String)> = own
+        .map(|(key, value)| (key.clone(), value.to_string()))
+        .collect();
+    for (key, value) in own {
+        edit.refuse(
+            &format!("/spec/tags/{}", escaped(&key)),
+            &value,
+            "v1 does not allow it: instances get this tag anyway: remove it",
         );
     }
 }

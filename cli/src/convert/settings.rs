@@ -89,13 +89,25 @@ pub(super) fn convert(edit: &mut Edit) {
 
 fn special(edit: &mut Edit, key: &str, value: &str) {
     match (key, value) {
-        ("aws.defaultInstanceProfile" | "aws.enableENILimitedPodDensity", _)
-        | ("featureGates.driftEnabled", "true") => {}
-        ("aws.tags", _) => {
-            if serde_json::from_str::<BTreeMap<String, String>>(value).is_err() {
-                edit.refuse(&place(key), value, "expected a JSON object of texts");
-            }
+        ("aws.defaultInstanceProfile", _) => edit.warn(format!(
+            "{key}: {value} is the instanceProfile of the EC2NodeClasses that are converted together with it, unless they have one \
+             of their own"
+        )),
+        ("aws.enableENILimitedPodDensity", "false") => edit.warn(format!(
+            "{key}: {value} is maxPods of the NodePools' kubelets that are converted together with it"
+        )),
+        ("aws.enableENILimitedPodDensity", _) => {
+            edit.warn(format!("{key}: {value} is not needed any more: it is the default"));
         }
+        ("featureGates.driftEnabled", "true") => {
+            edit.warn(format!("{key} is not needed any more: drift is always on"));
+        }
+        ("aws.tags", _) => match serde_json::from_str::<BTreeMap<String, String>>(value) {
+            Ok(_) => edit.warn(format!(
+                "{key}: {value} is among the tags of the EC2NodeClasses that are converted together with it"
+            )),
+            Err(_) => edit.refuse(&place(key), value, "expected a JSON object of texts"),
+        },
         ("aws.enablePodENI", _) => edit.warn(format!("{key} is not needed any more: pods say it themselves")),
         ("featureGates.driftEnabled", _) => edit.refuse(
             &place(key),
