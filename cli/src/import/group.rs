@@ -16,6 +16,9 @@ pub(super) enum Source {
     Mng,
 }
 
+/// The field that is refused where its launch template is not given.
+const TEMPLATE: &str = "LaunchTemplate";
+
 /// Which version of which launch template a group uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TemplateRef {
@@ -220,7 +223,7 @@ impl Group {
                     quoted(&wanted.template),
                 );
                 self.refuse(
-                    "LaunchTemplate",
+                    TEMPLATE,
                     &format!("{}, version {version}", wanted.template),
                     remedy,
                 );
@@ -235,11 +238,15 @@ impl Group {
             self.class.insert("role".to_owned(), role.as_str().into());
         }
         if !self.class.contains_key("role") && !self.class.contains_key("instanceProfile") {
-            self.refuse(
-                "IamInstanceProfile",
-                "",
-                "neither the group nor its launch template names one: give --role <name>",
-            );
+            let is_refused = |field: &str| self.refusals.iter().any(|(known, ..)| known == field);
+            let remedy = if is_refused(TEMPLATE) {
+                "the group names none, and its launch template, which may name one, is not given: give that, or --role <name>"
+            } else if is_refused("LaunchConfigurationName") {
+                "the group names none, and its launch configuration, which may name one, is not read: give --role <name>"
+            } else {
+                "neither the group nor its launch template names one: give --role <name>"
+            };
+            self.refuse("IamInstanceProfile", "", remedy);
         }
     }
 
