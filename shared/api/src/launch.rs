@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use model::{
     FreeAddresses, InstanceType,
-    launch::{FleetAnswer, FleetRequest, LaunchReading, LaunchRefusal},
+    launch::{FleetAnswer, FleetRequest, LaunchReading, LaunchRefusal, Launched, LaunchedClaim},
     plan::Launch,
 };
 
@@ -26,6 +26,17 @@ pub trait LaunchBuilder: Send + Sync {
         answer: &FleetAnswer,
         zone_ids: &BTreeMap<&str, &str>,
     ) -> LaunchReading;
+
+    /// What the launch's NodeClaim shows of its instance. `instance_type` is the type that EC2 chose, `reservation` the capacity
+    /// reservation that the instance runs in, where EC2 was asked for that.
+    fn launched(
+        &self,
+        launch: &Launch,
+        node_class: &EC2NodeClass,
+        instance_type: &InstanceType,
+        launched: &Launched,
+        reservation: Option<&str>,
+    ) -> LaunchedClaim;
 
     /// Why a call that EC2 refused as a whole, with this error, gave its NodeClaims nothing.
     fn refused(&self, error: &str) -> LaunchRefusal;

@@ -34,9 +34,7 @@ use crate::{
 pub use builder::Builder;
 pub use filters::Candidate;
 pub use model::launch::LaunchRefusal;
-pub use outcome::{
-    LaunchedClaim, Lessons, NO_SPOT_ROLE, call_refusal, launched_claim, lessons, reading, refusal,
-};
+pub use outcome::{Lessons, NO_SPOT_ROLE, call_refusal, launched_claim, lessons, reading, refusal};
 pub use templates::TEMPLATE_PREFIX;
 pub(crate) use templates::block_devices;
 pub use trial::{Trial, trial};

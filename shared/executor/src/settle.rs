@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::conditions::types::LAUNCHED;
 use model::{
-    InstanceId, InstanceType, labels,
-    launch::{FleetAnswer, Instance, LaunchRefusal, Launched},
+    InstanceId, labels,
+    launch::{FleetAnswer, Instance, LaunchRefusal, Launched, LaunchedClaim},
     ledger::{Call, IntentState},
     node_claim::NodeClaim,
     plan::NodeClaimUpdate,
-    requirement::Requirement,
 };
 use ports::cluster::{Event, EventKind, EventTarget};
 
@@ -24,20 +23,17 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub id: InstanceId,
-    instance_type: String,
-    zone: String,
-    capacity_type: model::CapacityType,
-    image: String,
+    launched: Launched,
+    /// The capacity reservation that it runs in, where EC2 has shown it.
+    reservation: Option<String>,
 }
 
 impl From<&Launched> for Facts {
     fn from(launched: &Launched) -> Self {
         Self {
             id: launched.instance.clone(),
-            instance_type: launched.instance_type.clone(),
-            zone: launched.zone.clone(),
-            capacity_type: launched.capacity_type,
-            image: launched.image.clone(),
+            launched: launched.clone(),
+            reservation: None,
         }
     }
 }
@@ -46,10 +42,15 @@ impl From<&Instance> for Facts {
     fn from(instance: &Instance) -> Self {
         Self {
             id: instance.id.clone(),
-            instance_type: instance.instance_type.clone(),
-            zone: instance.zone.clone(),
-            capacity_type: instance.capacity_type,
-            image: instance.image.clone(),
+            launched: Launched {
+                instance: instance.id.clone(),
+                instance_type: instance.instance_type.clone(),
+                zone: instance.zone.clone(),
+                capacity_type: instance.capacity_type,
+                image: instance.image.clone(),
+                subnet: instance.subnet.clone(),
+            },
+            reservation: instance.reservation.clone(),
         }
     }
 }
@@ -213,23 +214,28 @@ impl Executor<'_> {
         let class = facts
             .classes
             .get(&member.intent.launch.spec.node_class.name);
-        let kind = class.and_then(|class| {
-            class
-                .types
-                .iter()
-                .find(|kind| kind.name == instance.instance_type)
+        let name = &instance.launched.instance_type;
+        let known = class.and_then(|class| {
+            let kind = class.types.iter().find(|kind| kind.name == *name)?;
+            Some((&class.object, kind))
         });
-        let shown = self
+        let shown = known.map(|(class, kind)| {
+            let reservation = instance.reservation.as_deref();
+            let launch = &member.intent.launch;
+            let builder = facts.builder;
+            builder.launched(launch, class, kind, &instance.launched, reservation)
+        });
+        let updated = self
             .update(member, |claim, set| {
                 set.set_true(LAUNCHED);
                 NodeClaimUpdate {
                     set_annotations: call.request.claim_annotations.clone(),
-                    ..details(claim, instance, kind)
+                    ..details(claim, instance, shown.clone())
                 }
             })
             .await?;
         // A NodeClaim that is going away is finished by whoever deletes it: the instance is on record (A5).
-        if shown.is_none_or(|claim| claim.deleted_at.is_some()) {
+        if updated.is_none_or(|claim| claim.deleted_at.is_some()) {
             outcome.left(member.name(), "it was deleted while it was being launched");
             return Ok(());
         }
@@ -264,60 +270,36 @@ impl Executor<'_> {
     }
 }
 
-/// What a NodeClaim shows of its instance (spec/lifecycle §4, spec/aws §4.2); labels that it has already win.
-fn details(claim: &NodeClaim, instance: &Facts, kind: Option<&InstanceType>) -> NodeClaimUpdate {
-    let mut labels: BTreeMap<String, String> = kind.map(single_values).unwrap_or_default();
-    if let Some(offering) = kind.and_then(|kind| {
-        kind.offerings
-            .iter()
-            .find(|offering| offering.zone == instance.zone)
-    }) && !offering.zone_id.is_empty()
-    {
-        labels.insert(labels::ZONE_ID.to_owned(), offering.zone_id.clone());
-    }
-    labels.insert(
-        labels::INSTANCE_TYPE.to_owned(),
-        instance.instance_type.clone(),
-    );
-    labels.insert(labels::ZONE.to_owned(), instance.zone.clone());
-    labels.insert(
-        labels::CAPACITY_TYPE.to_owned(),
-        instance.capacity_type.as_str().to_owned(),
-    );
+/// What a NodeClaim shows of its instance (spec/lifecycle §4); labels that it has already win.
+fn details(claim: &NodeClaim, instance: &Facts, shown: Option<LaunchedClaim>) -> NodeClaimUpdate {
+    let known = shown.is_some();
+    let LaunchedClaim {
+        mut labels,
+        capacity,
+        allocatable,
+        ..
+    } = shown.unwrap_or_default();
+    let launched = &instance.launched;
+    labels.extend([
+        (
+            labels::INSTANCE_TYPE.to_owned(),
+            launched.instance_type.clone(),
+        ),
+        (labels::ZONE.to_owned(), launched.zone.clone()),
+        (
+            labels::CAPACITY_TYPE.to_owned(),
+            launched.capacity_type.as_str().to_owned(),
+        ),
+    ]);
     labels.retain(|key, _| !claim.labels.contains_key(key));
     NodeClaimUpdate {
         set_labels: labels,
-        provider_id: Some(format!("aws:///{}/{}", instance.zone, instance.id)),
-        image_id: Some(instance.image.clone()),
-        capacity: kind.map(|kind| kind.capacity.clone()),
-        allocatable: kind.map(InstanceType::allocatable),
+        provider_id: Some(format!("aws:///{}/{}", launched.zone, instance.id)),
+        image_id: Some(launched.image.clone()),
+        capacity: known.then_some(capacity),
+        allocatable: known.then_some(allocatable),
         ..update_of(claim)
     }
-}
-
-/// Requirements of a type that allow exactly one value, those of reservations excepted.
-fn single_values(kind: &InstanceType) -> BTreeMap<String, String> {
-    use api::names::label::{
-        CAPACITY_RESERVATION_ID, CAPACITY_RESERVATION_INTERRUPTIBLE, CAPACITY_RESERVATION_TYPE,
-    };
-    let reservation = [
-        CAPACITY_RESERVATION_ID,
-        CAPACITY_RESERVATION_INTERRUPTIBLE,
-        CAPACITY_RESERVATION_TYPE,
-    ];
-    let single =
-        |requirement: &Requirement| match (requirement.complement, requirement.values.first()) {
-            (false, Some(value)) if requirement.values.len() == 1 => {
-                Some((requirement.key.clone(), value.clone()))
-            }
-            _ => None,
-        };
-    kind.requirements
-        .0
-        .values()
-        .filter(|requirement| !reservation.contains(&requirement.key.as_str()))
-        .filter_map(single)
-        .collect()
 }
 
 fn zone_ids<'a>(facts: &'a LaunchFacts<'_>) -> BTreeMap<&'a str, &'a str> {

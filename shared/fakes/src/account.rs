@@ -12,7 +12,7 @@ use model::{
 };
 use ports::{CloudError, limits::ec2::TAGS};
 
-use crate::{provider::SECURITY_GROUP, refusal::Protection};
+use crate::{provider::SECURITY_GROUP, refusal::Protection, reservations::ReservedInstances};
 
 /// An AWS account's EC2, as far as launches need it.
 #[derive(Default)]
@@ -25,6 +25,8 @@ pub struct Account {
     pub no_capacity: BTreeSet<(CapacityType, String, String)>,
     /// Instances left in an offering; one that is not named has no bound.
     pub capacity: BTreeMap<(CapacityType, String, String), u32>,
+    /// Capacity reservations by id. Offerings that name one that is not here have as many instances as they say.
+    pub reservations: BTreeMap<String, ReservedInstances>,
     /// Addresses left in a subnet; one that is not named has [`Account::ADDRESSES`].
     pub free_addresses: BTreeMap<String, i64>,
     /// Traffic that ARC has shifted away from zones.
@@ -110,7 +112,12 @@ impl Account {
         }
         if answer.instances.len() < request.target_capacity as usize {
             let failed = overrides(request).map(|choice| {
-                if self.is_full(&choice) {
+                if self.is_spent(request.capacity_type, &choice) {
+                    OfferingFailure {
+                        code: "ReservationCapacityExceeded".into(),
+                        ..no_capacity(&choice)
+                    }
+                } else if self.is_full(&choice) {
                     no_addresses(&choice)
                 } else {
                     no_capacity(&choice)
@@ -147,6 +154,7 @@ impl Account {
             !self.no_capacity.contains(&offering)
                 && self.capacity.get(&offering) != Some(&0)
                 && !self.is_full(choice)
+                && !self.is_spent(request.capacity_type, choice)
         };
         overrides(request)
             .filter(has_room)
@@ -178,6 +186,8 @@ impl Account {
         let number = self.started;
         let id = InstanceId(format!("i-{number:017x}"));
         let tags = request.tags.clone();
+        let reservation = self.reservation_for(request.capacity_type, choice);
+        let reservation = reservation.map(ToOwned::to_owned);
         self.instances.insert(
             id.clone(),
             Instance {
@@ -190,7 +200,7 @@ impl Account {
                 image: image.clone(),
                 subnet: choice.subnet.clone(),
                 security_groups: BTreeSet::from([SECURITY_GROUP.to_owned()]),
-                reservation: None,
+                reservation,
                 private_dns: Some(format!(
                     "ip-10-0-{}-{}.ec2.internal",
                     number / 250,

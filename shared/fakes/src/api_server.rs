@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     InstanceId, NodeClaimName, NodeName, PodKey, Uid,
     devices::DeviceObjects,
-    node::{ConditionStatus, Node, Ready},
+    node::{ConditionStatus, Node, NodeCondition, Ready},
     node_claim::{NodeClaim, NodeClaimStatus},
     plan::{Launch, NodeClaimUpdate, NodeUpdate, Target},
     pod::Pod,
@@ -268,6 +268,25 @@ impl ApiServer {
                 true
             }
             Some(_) | None => false,
+        }
+    }
+
+    /// An agent on the machine reports one of its parts.
+    pub fn report_condition(&mut self, name: &NodeName, condition: NodeCondition) {
+        let version = self.next_version();
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.conditions.retain(|known| known.kind != condition.kind);
+            node.conditions.push(condition);
+            node.resource_version = version;
+        }
+    }
+
+    /// All parts of a machine are well again.
+    pub fn forget_conditions(&mut self, name: &NodeName) {
+        let version = self.next_version();
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.conditions.clear();
+            node.resource_version = version;
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{EC2NodeClass, names::annotation};
+use api::{
+    EC2NodeClass,
+    names::{annotation, label},
+};
 use async_trait::async_trait;
 use model::{
     CapacityType, ClusterName, FreeAddresses, InstanceType,
@@ -10,7 +13,7 @@ use model::{
     labels,
     launch::{
         AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, LaunchReading, LaunchRefusal,
-        LaunchTemplate, OfferingFailure, TemplateOverrides,
+        LaunchTemplate, Launched, LaunchedClaim, OfferingFailure, TemplateOverrides,
     },
     ledger::OfferingKey,
     plan::Launch,
@@ -192,6 +195,39 @@ impl LaunchBuilder for Builder {
                 message: said.into_iter().collect::<Vec<_>>().join("; "),
             },
             warning: None,
+        }
+    }
+
+    fn launched(
+        &self,
+        _: &Launch,
+        _: &EC2NodeClass,
+        instance_type: &InstanceType,
+        launched: &Launched,
+        reservation: Option<&str>,
+    ) -> LaunchedClaim {
+        let offerings = instance_type.offerings.iter();
+        let mut own = offerings.filter(|offering| {
+            offering.zone == launched.zone && offering.capacity_type == launched.capacity_type
+        });
+        let offering = own.next();
+        let requirements = instance_type.requirements.0.iter();
+        let single = requirements.filter(|(_, own)| !own.complement && own.values.len() == 1);
+        let mut labels: BTreeMap<String, String> = single
+            .filter_map(|(key, own)| Some((key.clone(), own.values.first()?.clone())))
+            .collect();
+        if let Some(offering) = offering {
+            labels.insert(labels::ZONE_ID.to_owned(), offering.zone_id.clone());
+            let of_offering = offering.reservation.as_ref().map(|own| own.id.as_str());
+            if let Some(id) = reservation.or(of_offering) {
+                labels.insert(label::CAPACITY_RESERVATION_ID.to_owned(), id.to_owned());
+            }
+        }
+        LaunchedClaim {
+            labels,
+            capacity: instance_type.capacity.clone(),
+            allocatable: instance_type.allocatable(),
+            ..LaunchedClaim::default()
         }
     }
 

@@ -1,4 +1,5 @@
 use std::{
+    collections::BTreeMap,
     ops::{Deref, DerefMut},
     sync::Arc,
 };
@@ -9,7 +10,14 @@ use model::{Experience, InstanceType};
 #[derive(Default)]
 pub struct Offered {
     types: Vec<InstanceType>,
-    resolved: Option<(Experience, Arc<Vec<InstanceType>>)>,
+    resolved: Option<Resolved>,
+}
+
+/// The types as they are after this experience, with so many instances left in each reservation.
+struct Resolved {
+    experience: Experience,
+    free: BTreeMap<String, u32>,
+    types: Arc<Vec<InstanceType>>,
 }
 
 impl From<Vec<InstanceType>> for Offered {
@@ -37,22 +45,31 @@ impl DerefMut for Offered {
 }
 
 impl Offered {
-    pub(crate) fn after(&mut self, experience: &Experience) -> Arc<Vec<InstanceType>> {
-        match &self.resolved {
-            Some((known, types)) if known == experience => types.clone(),
-            Some(_) | None => {
-                let mut types = self.types.clone();
-                correct(&mut types, experience);
-                let types = Arc::new(types);
-                self.resolved = Some((experience.clone(), types.clone()));
-                types
-            }
+    pub(crate) fn after(
+        &mut self,
+        experience: &Experience,
+        free: BTreeMap<String, u32>,
+    ) -> Arc<Vec<InstanceType>> {
+        if let Some(known) = &self.resolved
+            && known.experience == *experience
+            && known.free == free
+        {
+            return known.types.clone();
         }
+        let mut types = self.types.clone();
+        correct(&mut types, experience, &free);
+        let types = Arc::new(types);
+        self.resolved = Some(Resolved {
+            experience: experience.clone(),
+            free,
+            types: types.clone(),
+        });
+        types
     }
 }
 
-/// Nothing here has reservations or placement groups, so an offering is its type, zone and capacity type.
-fn correct(types: &mut [InstanceType], experience: &Experience) {
+/// Nothing here has placement groups, so an offering is its type, zone, capacity type and reservation.
+fn correct(types: &mut [InstanceType], experience: &Experience, free: &BTreeMap<String, u32>) {
     for kind in types {
         for offering in &mut kind.offerings {
             let mut marked = experience.unavailable.iter().map(|entry| &entry.offering);
@@ -62,6 +79,13 @@ fn correct(types: &mut [InstanceType], experience: &Experience) {
                     && marked.capacity_type == offering.capacity_type
                     && marked.zone_id == offering.zone_id
             });
+            if let Some(reservation) = &mut offering.reservation
+                && let Some(free) = free.get(&reservation.id)
+            {
+                reservation.capacity = *free;
+                reservation.is_full = offering.available && *free == 0;
+                offering.available &= *free > 0;
+            }
         }
     }
 }

@@ -175,7 +175,8 @@ impl Catalog for Sim {
         experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
         self.aside("instance_types", |world| {
-            Ok(world.catalog.after(experience))
+            let free = world.account.free_reserved();
+            Ok(world.catalog.after(experience, free))
         })
         .await
     }

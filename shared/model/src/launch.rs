@@ -10,6 +10,7 @@ use crate::{
     catalog::CapacityType,
     ids::{ClusterName, InstanceId, LaunchToken, NodeClassName},
     ledger::OfferingKey,
+    resources::Resources,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,6 +185,17 @@ pub struct Launched {
     pub capacity_type: CapacityType,
     pub image: String,
     pub subnet: Option<String>,
+}
+
+/// What a NodeClaim shows of its instance once that exists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchedClaim {
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    pub provider_id: String,
+    pub image_id: String,
+    pub capacity: Resources,
+    pub allocatable: Resources,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,11 +9,11 @@ use aws_rules::{
     errors::TEMPLATE_NOT_FOUND,
     fleet_request,
     instance_types::Unavailable,
-    launch::{LaunchedClaim, NO_SPOT_ROLE, call_refusal, launched_claim, lessons, refusal},
+    launch::{NO_SPOT_ROLE, call_refusal, launched_claim, lessons, refusal},
 };
 use model::{
     FreeAddresses, InstanceType,
-    launch::{FleetAnswer, FleetRequest, LaunchWarning},
+    launch::{FleetAnswer, FleetRequest, LaunchWarning, LaunchedClaim},
     node_claim::NodeClaim,
 };
 use serde::Deserialize;

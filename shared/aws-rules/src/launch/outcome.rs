@@ -9,8 +9,8 @@ use api::{
 use model::{
     CapacityType, InstanceType, Resources,
     launch::{
-        FleetAnswer, FleetRequest, LaunchReading, LaunchWarning, Launched, OfferingFailure,
-        ReservationUse,
+        FleetAnswer, FleetRequest, LaunchReading, LaunchWarning, Launched, LaunchedClaim,
+        OfferingFailure, ReservationUse,
     },
     ledger::OfferingKey,
     requirement::Requirements,
@@ -23,17 +23,6 @@ use crate::{
     placement::{placement, scope},
     resource,
 };
-
-/// What a NodeClaim gets once its instance exists.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LaunchedClaim {
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
-    pub provider_id: String,
-    pub image_id: String,
-    pub capacity: Resources,
-    pub allocatable: Resources,
-}
 
 /// The NodeClaim of this instance. `instance_type` is the type that EC2 chose, as resolved through the NodeClass.
 pub fn launched_claim(

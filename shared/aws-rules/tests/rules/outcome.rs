@@ -1,15 +1,19 @@
+use api::LaunchBuilder;
 use aws_rules::{
-    LaunchRefusal,
+    LaunchRefusal, ProviderSettings,
     instance_types::Unavailable,
-    launch::{launched_claim, lessons, reading, refusal},
+    launch::{Builder, launched_claim, lessons, reading, refusal},
 };
 use model::{
-    CapacityType,
+    CapacityType, NanosPerHour, Resources,
     launch::{FleetAnswer, Launched, OfferingFailure},
+    plan::{ExpectedOffering, Launch},
 };
 use serde_json::json;
 
-use crate::world::{TestClaim, ZONES, claim, launch, launch_from, named, node_class, types_of};
+use crate::world::{
+    TestClaim, ZONES, claim, cluster, launch, launch_from, named, node_class, types_of,
+};
 
 fn failure(code: &str, subnet: Option<&str>) -> OfferingFailure {
     OfferingFailure {
@@ -232,4 +236,61 @@ fn full_reservation_is_told_from_one_that_cannot_be_had_for_other_reasons() {
     assert_eq!(seen("active", 0, false), (false, true));
     assert_eq!(seen("expiring", 0, false), (false, false));
     assert_eq!(seen("active", 0, true), (false, false));
+}
+
+#[test]
+fn claim_names_the_reservation_that_ec2_shows_or_else_the_one_that_was_asked_for() {
+    let reservation = |id: &str| {
+        json!({
+            "id": id, "availabilityZone": "us-east-1a", "instanceType": "m5.large", "ownerID": "1",
+            "instanceMatchCriteria": "targeted", "reservationType": "default", "state": "active",
+        })
+    };
+    let class = node_class(
+        json!({ "status": { "capacityReservations": [reservation("cr-1"), reservation("cr-2")] } }),
+    );
+    let mut types = types_of(&class);
+    let left = Unavailable {
+        reservations: [("cr-1".to_owned(), 5), ("cr-2".to_owned(), 3)].into(),
+        ..Unavailable::default()
+    };
+    left.mark(&mut types, &class);
+    let builder = Builder {
+        cluster: cluster(),
+        settings: ProviderSettings::default(),
+    };
+    let wanted = claim().types(&["m5.large"]).capacity(&["reserved"]);
+    let wanted = wanted.get();
+    let wanted = Launch {
+        name: "a".into(),
+        node_pool: "default".into(),
+        node_pool_uid: "default-uid".into(),
+        labels: wanted.labels.clone(),
+        annotations: wanted.annotations.clone(),
+        spec: wanted.spec.clone(),
+        pods: Vec::new(),
+        instance_types: vec!["m5.large".into()],
+        cheapest: ExpectedOffering {
+            instance_type: "m5.large".into(),
+            capacity_type: CapacityType::Reserved,
+            zone: "us-east-1a".into(),
+            price: NanosPerHour(0),
+            capacity: Resources::default(),
+        },
+    };
+    let launched = Launched {
+        instance: "i-1".into(),
+        instance_type: "m5.large".into(),
+        zone: "us-east-1a".into(),
+        capacity_type: CapacityType::Reserved,
+        image: "ami-x86".into(),
+        subnet: None,
+    };
+    let named = |shown: Option<&str>| {
+        let kind = named(&types, "m5.large");
+        let claim = builder.launched(&wanted, &class, kind, &launched, shown);
+        claim.labels["karpenter.k8s.aws/capacity-reservation-id"].clone()
+    };
+    assert_eq!(named(None), "cr-1");
+    assert_eq!(named(Some("cr-2")), "cr-2");
 }

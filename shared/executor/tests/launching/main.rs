@@ -3,6 +3,7 @@
 
 mod assigning;
 mod committing;
+mod reserving;
 mod resuming;
 mod sending;
 
