@@ -83,6 +83,29 @@ impl<'a> Remaining<'a> {
         may_go
     }
 
+    /// Whether budgets for one of these reasons let one more node go, with others gone that count as nodes on their way out.
+    pub(crate) fn lets_go_first(
+        &self,
+        pool: &NodePool,
+        reasons: &[Reason],
+        missing: usize,
+        now: Timestamp,
+    ) -> bool {
+        let missing = u64::try_from(missing).unwrap_or(u64::MAX);
+        let count = self.counts.get(pool.name.as_str());
+        let count = count.copied().unwrap_or_default();
+        let total = count.total.saturating_add(missing);
+        let mut reasons = reasons.iter();
+        reasons.any(|reason| {
+            let unready = match reason {
+                Reason::Unhealthy => 0,
+                Reason::Empty | Reason::Drifted | Reason::Underutilized => count.unready,
+            };
+            let taken = count.leaving.saturating_add(unready);
+            allowed(&pool.disruption.budgets, *reason, total, now) > taken.saturating_add(missing)
+        })
+    }
+
     /// Whether budgets for one of these reasons let a NodePool lack so many of the nodes that it is to have.
     pub(crate) fn lets_lack(
         &self,

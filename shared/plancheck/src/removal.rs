@@ -1,5 +1,6 @@
 //! What a plan takes away or changes: the object must be the one that was judged, and the user must not have forbidden it.
 
+mod gone_first;
 mod pods;
 mod repair;
 mod replicas;
@@ -239,6 +240,10 @@ impl<'c, 'a> Check<'c, 'a> {
             (true, false) => &[Reason::Underutilized],
             (true, true) => &[Reason::Drifted, Reason::Underutilized],
         };
+        let goes_first = goes_first && occupied && self.homeless(machine).is_some();
+        if goes_first && let Some(trouble) = self.goes_too_early(machine, pool, reasons) {
+            return Some(trouble);
+        }
         if self.remaining.take(pool, reasons, now) {
             None
         } else {

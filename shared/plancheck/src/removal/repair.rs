@@ -106,13 +106,17 @@ impl<'c, 'a> Check<'c, 'a> {
         let mut residents = machine.residents.iter();
         let homeless =
             residents.find(|pod| is_reschedulable(pod) && !self.placed.contains(&pod.key));
-        if let Some(pod) = homeless
-            .filter(|_| !is_static)
-            .filter(|_| !self.may_go_first(machine, "TerminateFirstRepair"))
-        {
-            return Some(format!("is not empty: pod {} has no other place", pod.key));
-        }
+        let homeless = homeless.filter(|_| !is_static);
         let pool = self.pool_of(claim)?;
+        if let Some(pod) = homeless {
+            if !self.may_go_first(machine, "TerminateFirstRepair") {
+                return Some(format!("is not empty: pod {} has no other place", pod.key));
+            }
+            let reasons = [Reason::Unhealthy];
+            if let Some(trouble) = self.goes_too_early(machine, pool, &reasons) {
+                return Some(trouble);
+            }
+        }
         self.over_budget(claim)
             .or_else(|| self.leaves_a_gap(machine, pool, &[Reason::Unhealthy]))
     }

@@ -1,8 +1,11 @@
 //! Nodes that go because they stay unhealthy.
 
-use model::node::NodeCondition;
+use model::{
+    ledger::{Choice, FreedInstance, Method},
+    node::NodeCondition,
+};
 
-use super::*;
+use super::{budgeted::command, *};
 
 /// The plan deletes a node of four whose accelerator fails for an hour, and has a place for its pod.
 fn repairing() -> World {
@@ -135,6 +138,152 @@ fn node_that_gives_its_instance_back_to_a_reservation_goes_first_where_its_gate_
         told(false, "TerminateFirstRepair"),
         "elsewhere a place is looked for first"
     );
+}
+
+/// A node of the NodePool went first an hour ago or less, and pods like those that ran on it wait.
+fn gone_first(world: &mut World) {
+    let owner = model::Uid::from("uid-of-queue");
+    let mut pod = running("queue-0", 100, "n-1");
+    pod.node_name = None;
+    pod.owner = Some(model::pod::Owner {
+        api_version: "apps/v1".into(),
+        kind: "ReplicaSet".into(),
+        name: "queue".into(),
+        uid: owner.clone(),
+    });
+    pod.created_at = Some(world.snapshot.now);
+    world.snapshot.pods.push(pod);
+    let choice = Choice {
+        freed: Some(FreedInstance {
+            reservation: "cr-1".into(),
+            node_pool: "default".into(),
+            owners: [owner].into(),
+        }),
+        terminate_first: true,
+        method: Method::Drift,
+        validate_at: None,
+        instance_types: Vec::new(),
+        others: Vec::new(),
+        wanted: Vec::new(),
+        evicts: Default::default(),
+        repair: None,
+    };
+    let mut command = command("claim-gone", CommandState::Done);
+    command.choice = Some(choice);
+    world.snapshot.commands = vec![command];
+}
+
+/// The next node goes before its replacement, and gives its instance back to a reservation.
+fn goes_first() -> World {
+    let mut world = repairing();
+    world.plan.nominations.pop();
+    let gates = &mut world.snapshot.settings.feature_gates;
+    gates.insert("TerminateFirstRepair".into(), true);
+    let of_reservation = labels(&[
+        (model::labels::CAPACITY_TYPE, "reserved"),
+        (RESERVATION_LABEL, "cr-1"),
+    ]);
+    world.claim("claim-n-4").labels.extend(of_reservation);
+    // Another one is on its way out already.
+    world.pool("default").disruption.budgets[0].nodes = "2".into();
+    world
+}
+
+#[test]
+fn node_that_went_first_uses_up_its_budget_until_it_is_made_good() {
+    type Change = fn(&mut World);
+    let changes: [(&str, Change, bool); 9] = [
+        ("nothing went first", |_| {}, true),
+        ("one went", gone_first, false),
+        (
+            "its instance ends, and its pods are still to come",
+            |w| {
+                gone_first(w);
+                w.pod("queue-0").owner = None;
+                // Of what is on its way out, it is counted as gone.
+                w.pool("default").disruption.budgets[0].nodes = "1".into();
+                w.snapshot.commands[0].delete = vec![target("claim-n-3")];
+                let now = w.snapshot.now;
+                let claim = w.claim("claim-n-3");
+                claim.deleted_at = Some(now);
+                let mut ending = claim.status.conditions[0].clone();
+                ending.kind = "InstanceTerminating".into();
+                ending.status = ConditionStatus::True;
+                claim.status.conditions.push(ending);
+                w.snapshot.commands[0].delete[0].uid = w.claim("claim-n-3").uid.clone();
+            },
+            false,
+        ),
+        (
+            "its pods have nodes",
+            |w| {
+                gone_first(w);
+                w.pod("queue-0").node_name = Some("n-1".into());
+            },
+            true,
+        ),
+        (
+            "others wait",
+            |w| {
+                gone_first(w);
+                w.pod("queue-0").owner = None;
+            },
+            true,
+        ),
+        (
+            "its pods have waited for an hour",
+            |w| {
+                gone_first(w);
+                let hour = jiff::SignedDuration::from_hours(1);
+                w.pod("queue-0").created_at = Some(w.snapshot.now - hour);
+            },
+            true,
+        ),
+        (
+            "it went elsewhere",
+            |w| {
+                gone_first(w);
+                let choice = w.snapshot.commands[0].choice.as_mut().unwrap();
+                choice.freed.as_mut().unwrap().node_pool = "dedicated".into();
+            },
+            true,
+        ),
+        (
+            "it was let off",
+            |w| {
+                gone_first(w);
+                w.snapshot.commands[0].state = CommandState::RolledBack;
+            },
+            true,
+        ),
+        (
+            "one more may go",
+            |w| {
+                gone_first(w);
+                w.pool("default").disruption.budgets[0].nodes = "3".into();
+            },
+            true,
+        ),
+    ];
+    for (name, change, may_go) in changes {
+        let mut world = goes_first();
+        change(&mut world);
+        let offences = check(&world.snapshot, &world.plan);
+        let about_budgets = offences.iter().filter(|one| one.text.contains("budgets"));
+        let texts: Vec<&str> = about_budgets.map(|one| one.text.as_str()).collect();
+        match may_go {
+            true => assert!(texts.is_empty(), "{name}: {texts:?}"),
+            false => {
+                let [text] = texts[..] else {
+                    panic!("{name}: {texts:?}")
+                };
+                assert!(
+                    text.contains("that went first is not made good"),
+                    "{name}: {text}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

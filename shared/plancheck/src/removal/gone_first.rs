@@ -1,0 +1,76 @@
+//! Nodes of dynamic NodePools that went before their replacement. Until the pods that ran there have nodes again, each of them uses up
+//! what budgets allow, as a node does that is on its way out.
+
+use jiff::SignedDuration;
+use model::{
+    counted,
+    ledger::{Command, CommandState, FreedInstance},
+    node_pool::NodePool,
+};
+
+use super::Check;
+use crate::{
+    budget::Reason,
+    world::{Machine, is_terminal},
+};
+
+/// Time for which pods that wait are those of a node that went.
+const AWAITED_FOR: SignedDuration = SignedDuration::from_hours(1);
+
+impl<'a> Check<'_, 'a> {
+    /// Why a node may not go before its replacement for one of these reasons, with others of its NodePool gone.
+    pub(super) fn goes_too_early(
+        &self,
+        node: &Machine<'a>,
+        pool: &NodePool,
+        reasons: &[Reason],
+    ) -> Option<String> {
+        let commands = self.world.snapshot.commands.iter();
+        let gone = commands.filter(|command| {
+            let freed = command.choice.as_ref();
+            let freed = freed.and_then(|choice| choice.freed.as_ref());
+            freed.is_some_and(|freed| freed.node_pool == pool.name && self.lacks(command, freed))
+        });
+        let missing = gone.count();
+        let now = self.world.snapshot.now;
+        let may_go = !node.initialized
+            || missing == 0
+            || self.remaining.lets_go_first(pool, reasons, missing, now);
+        (!may_go).then(|| {
+            format!(
+                "would go while {} of NodePool {} that went first is not made good, more than its budgets allow",
+                counted(missing, "node"),
+                pool.name
+            )
+        })
+    }
+
+    /// Whether the command's node serves nobody any more and pods like those that ran on it still wait.
+    fn lacks(&self, command: &Command, freed: &FreedInstance) -> bool {
+        let snapshot = self.world.snapshot;
+        if matches!(
+            command.state,
+            CommandState::Proposed | CommandState::RolledBack
+        ) {
+            return false;
+        }
+        let mut claims = snapshot.node_claims.iter();
+        let claim = claims.find(|claim| {
+            let mut targets = command.delete.iter();
+            targets.any(|target| target.uid == claim.uid)
+        });
+        if let Some(claim) = claim {
+            let goes = command.state.is_open() || claim.deleted_at.is_some();
+            return goes && claim.is_true("InstanceTerminating");
+        }
+        snapshot.pods.iter().any(|pod| {
+            let owner = pod.owner.as_ref();
+            let since = pod.created_at.unwrap_or(command.committed_at);
+            owner.is_some_and(|owner| freed.owners.contains(&owner.uid))
+                && pod.node_name.is_none()
+                && pod.deletion.is_none()
+                && !is_terminal(pod)
+                && snapshot.now.duration_since(since) < AWAITED_FOR
+        })
+    }
+}
