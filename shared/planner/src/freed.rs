@@ -1,12 +1,12 @@
 //! Instances of capacity reservations that nodes leave which go before their replacement. Each is kept for what the node served, so
 //! that pods of other nodes do not take it meanwhile (spec/v1.15 §6.6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::conditions::types::INSTANCE_TERMINATING;
 use jiff::SignedDuration;
 use model::{
-    NodePoolName, Snapshot,
+    NodePoolName, PodKey, Snapshot,
     ledger::{Command, CommandState, FreedInstance},
     node_pool::NodePool,
     pod::Pod,
@@ -42,6 +42,13 @@ pub(crate) fn kept(snapshot: &Snapshot) -> Vec<Kept<'_>> {
     let commands = snapshot.commands.iter();
     let kept = commands.filter_map(|command| of_command(snapshot, command));
     kept.collect()
+}
+
+/// Whether an instance that a node left is kept for one of these pods.
+pub fn await_freed_instance(snapshot: &Snapshot, pods: &BTreeSet<PodKey>) -> bool {
+    let kept = kept(snapshot);
+    let mut waiting = snapshot.pods.iter();
+    waiting.any(|pod| pods.contains(&pod.key) && kept.iter().any(|kept| kept.is_for(pod)))
 }
 
 fn of_command<'a>(snapshot: &'a Snapshot, command: &'a Command) -> Option<Kept<'a>> {

@@ -40,6 +40,7 @@ pub use disrupt::{
 };
 pub use do_not_disrupt::do_not_disrupt_notes;
 pub use foreign::{Announced, Foreign, rebooted};
+pub use freed::await_freed_instance;
 pub use inventory::{Inventory, Machine, any_leaves, overdue_at};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
 pub use measurements::measurements;

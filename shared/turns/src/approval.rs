@@ -67,14 +67,28 @@ pub(crate) async fn launches(
     let held = take_out(plan, is_asked);
     let pods = held.iter().flat_map(|launch| &launch.pods);
     let (leaving, waiting): (Vec<&PodRef>, Vec<&PodRef>) = pods.partition(|pod| leaves(pod));
-    if !leaving.is_empty() {
-        // Planned without those that wait, they need no approval.
-        let waiting: BTreeSet<&PodKey> = waiting.iter().map(|pod| &pod.key).collect();
+    let waiting: BTreeSet<PodKey> = waiting.iter().map(|pod| pod.key.clone()).collect();
+    let keep_instance = planner::await_freed_instance(&observed.snapshot, &waiting);
+    if !leaving.is_empty() || keep_instance {
         let mut snapshot = observed.snapshot.clone();
-        snapshot.pods.retain(|pod| !waiting.contains(&pod.key));
+        if keep_instance {
+            // Only these pods were planned. Others are not to wait for the approval, nor to get the instance that is kept.
+            let own = snapshot.pods.iter_mut();
+            for pod in own.filter(|pod| waiting.contains(&pod.key)) {
+                pod.unschedulable = false;
+            }
+        } else {
+            // Planned without those that wait, they need no approval.
+            snapshot.pods.retain(|pod| !waiting.contains(&pod.key));
+        }
         let again = planner::provision(&snapshot, turn.world.share);
         let mut again = plancheck::filter(&snapshot, again).plan;
-        take_out(&mut again, is_asked);
+        let total = spending(&again, is_asked);
+        if !keep_instance || turn.entry.approve_above.exceeded(total).is_some() {
+            let taken = take_out(&mut again, is_asked);
+            let pods = taken.into_iter().flat_map(|launch| launch.pods);
+            again.postponed.extend(pods.filter(|_| keep_instance));
+        }
         *plan = again;
     }
     for launch in &held {
@@ -94,6 +108,16 @@ pub(crate) async fn launches(
     let line = Line::new(text, pools.chain(pods));
     tell(turn, observed, &names, &request, line, report).await;
     Ok(None)
+}
+
+/// Money and nodes of such launches.
+fn spending(plan: &Plan, is_meant: impl Fn(&Launch) -> bool) -> Spending {
+    let mut total = Spending::default();
+    let launches = plan.actions.iter().filter_map(|one| one.action.launch());
+    for launch in launches.filter(|launch| is_meant(launch)) {
+        total.add(launch.cheapest.price);
+    }
+    total
 }
 
 /// Takes launches and the nominations to them out of a plan.

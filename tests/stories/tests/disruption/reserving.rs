@@ -2,8 +2,12 @@
 
 use fakes::World;
 use model::{
-    CapacityType, Offering, catalog::Reservation, labels, requirement::Requirement,
+    CapacityType, Offering,
+    catalog::Reservation,
+    labels,
+    requirement::Requirement,
     selector::Operator,
+    taint::{Toleration, TolerationOperator},
 };
 use serde_json::json;
 use stories::{POD, Relay, Rig, cpu, secs};
@@ -123,4 +127,56 @@ async fn instance_that_a_node_leaves_to_its_reservation_is_for_its_own_pods() {
         let decisions: Vec<&str> = decisions.map(|one| &*one.labels["decision"]).collect();
         assert_eq!(decisions, ["terminate-first"]);
     });
+}
+
+/// A NodePool `batch` of spot instances, which only pods of the Deployment of this name may go to.
+fn add_spot_pool(world: &mut World) {
+    let mut pool = fakes::node_pool("batch", "Never");
+    let template = &mut pool.spec.template.spec;
+    let requirements = json!([
+        {"key": labels::CAPACITY_TYPE, "operator": "In", "values": ["spot"]},
+    ]);
+    template.requirements = serde_json::from_value(requirements).unwrap();
+    let taint = json!([{"key": "batch", "value": "true", "effect": "NoSchedule"}]);
+    template.taints = serde_json::from_value(taint).unwrap();
+    world.api.node_pools.insert("batch".to_owned(), pool);
+    let batch = world.api.deployments.entry("batch".into()).or_default();
+    let selected = (labels::NODE_POOL.to_owned(), "batch".to_owned());
+    batch.node_selector.extend([selected]);
+    batch.tolerations = vec![Toleration {
+        key: "batch".into(),
+        operator: TolerationOperator::Exists,
+        value: String::new(),
+        effect: None,
+        toleration_seconds: None,
+    }];
+}
+
+#[tokio::test]
+async fn launch_for_a_kept_instance_that_waits_for_approval_holds_up_no_other_pods() {
+    let mut rig = reserved().await;
+    rig.sim.with(add_spot_pool);
+    rig.pass(secs(60)).await;
+    let first = rig.sim.with(|world| {
+        let entry = world.registry[0].body.as_mut().unwrap();
+        // More than a spot instance costs, and less than the reserved one.
+        entry["settings"]["guards"] = json!({"approveAbove": {"dollarsPerHour": "0.05"}});
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.metadata.generation = Some(2);
+        relabel(pool);
+        world.api.node_claims.keys().next().cloned().unwrap()
+    });
+    wait(&mut rig, 2_400, |world| {
+        count_free(world);
+        !world.api.node_claims.contains_key(&first)
+    })
+    .await;
+    rig.sim.with(|world| world.api.scale("batch", 1, cpu(POD)));
+    wait(&mut rig, 600, |world| is_bound(world, "batch")).await;
+    rig.sim.with(|world| {
+        assert!(!is_bound(world, "web"), "nobody has approved");
+        let entry = world.registry[0].body.as_mut().unwrap();
+        entry["settings"]["guards"] = json!({});
+    });
+    wait(&mut rig, 900, |world| is_bound(world, "web")).await;
 }
