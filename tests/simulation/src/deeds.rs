@@ -2,10 +2,12 @@
 
 mod anew;
 mod calm;
+mod gated;
 mod people;
 mod pools;
 mod refusals;
 mod relay;
+mod sickness;
 
 use api::NodePool;
 use fakes::{Sim, World};
@@ -20,6 +22,7 @@ pub(crate) use self::{
     calm::{calm, proceed},
     refusals::{Refused, refuses, see_to_refusals},
     relay::Relay,
+    sickness::{fails, go_on_failing, see_to_causes},
 };
 use crate::{
     dice::Dice,
@@ -34,6 +37,7 @@ const NOTICE: SignedDuration = SignedDuration::from_secs(120);
 pub(crate) fn set_up(sim: &Sim, setting: &Setting) {
     sim.with(|world| {
         pools::set_up(world, setting);
+        gated::set_up(world, &setting.gated);
         if !setting.tells {
             world.api.status = None;
         }
@@ -210,6 +214,17 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
             let until = now + SignedDuration::from_secs(*seconds);
             play.reliefs.push((until, cluster, what.clone()));
         }
+        What::NodeFails { ailment } => {
+            sim.with(|world| sickness::fail_one(world, &mut dice, *ailment));
+        }
+        What::Outbreak { cause, ailment } => {
+            sim.with(|world| sickness::break_out(world, *cause));
+            place_of(play, cluster, |place| {
+                place.outbreaks.push((*cause, *ailment));
+            });
+            play.sky.add(Timestamp::MAX, &name, what.clone());
+        }
+        What::Replicas { count } => edit(&sim, |pool| gated::scale(pool, *count)),
         What::TableFails { faults, seconds } => {
             sim.with(|world| world.ledger.table().set_faults(*faults));
             relieve(play, (cluster, &name), now, *seconds, what);

@@ -5,10 +5,12 @@ mod budgets;
 mod commits;
 mod deadlines;
 mod endings;
+mod fixed;
 mod patience;
 mod people;
 mod records;
 mod refused;
+mod repair;
 mod room;
 mod state;
 
@@ -117,6 +119,8 @@ pub struct Laws {
     left: BTreeMap<NodeClaimName, Timestamp>,
     /// When the pods of NodeClaims that go had last held them.
     let_go: BTreeMap<NodeClaimName, Timestamp>,
+    repair: repair::RepairWatch,
+    replicas: fixed::Replicas,
     limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
     /// When a NodePool last had no room for one more node.
     full: BTreeMap<NodePoolName, Timestamp>,

@@ -30,7 +30,9 @@ use model::launch::Instance;
 pub use laws::{Broken, Laws};
 pub use planted::Bug;
 pub use play::Played;
-pub use script::{BudgetSetting, Event, PoolSetting, Port, Refusing, Script, Setting, What};
+pub use script::{
+    Ailment, BudgetSetting, Cause, Event, Gated, PoolSetting, Port, Refusing, Script, Setting, What,
+};
 pub use shrink::shrink;
 
 /// Our name in the leader Lease.

@@ -75,4 +75,10 @@ bugs! {
     TerminateNeighbour,
     NeverFinishNotices,
     NoJournal,
+    /// Nodes that fail are never seen to.
+    NeverRepair,
+    /// Of the nodes that fail, repair is shown one at a time.
+    RepairTogether,
+    MiscountReplicas,
+    OvercommitReservations,
 }

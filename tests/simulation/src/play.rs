@@ -16,7 +16,7 @@ use crate::{
     dice::Dice,
     laws::{AllLaws, Broken},
     rest,
-    script::{TROUBLE, What},
+    script::{Ailment, Cause, TROUBLE, What},
     sky::Sky,
     watched::Warm,
 };
@@ -39,6 +39,8 @@ pub(crate) struct Place {
     pub(crate) relay: Relay,
     /// Rows that nobody can read.
     pub(crate) spoilt: Vec<SpoiltRow>,
+    /// Why nodes fail, and how.
+    pub(crate) outbreaks: Vec<(Cause, Ailment)>,
     /// The registry's entry, while nobody can read it.
     pub(crate) entry: Option<serde_json::Value>,
 }
@@ -98,6 +100,7 @@ impl Play {
                 sim,
                 relay,
                 spoilt: Vec::new(),
+                outbreaks: Vec::new(),
                 entry: None,
             }
         });

@@ -16,11 +16,20 @@ const EVERY: i64 = 15;
 /// What refuses goes on to refuse for so long after the trouble, longer than anything else may take.
 const REFUSES_FOR: i64 = 25 * 60;
 
+/// Nodes that fail alike go on to fail for so long after the trouble, longer than any condition is tolerated.
+const FAIL_FOR: i64 = 45 * 60;
+
 pub(crate) fn come_to_rest(play: &mut Play) -> Result<(), Broken> {
+    deeds::go_on_failing(play);
     if deeds::refuses(play) {
         play.pass(REFUSES_FOR)?;
         play.note("! a person sees to what refuses");
         deeds::see_to_refusals(play);
+    }
+    if deeds::fails(play) {
+        play.pass(FAIL_FOR)?;
+        play.note("! a person sees to why nodes fail");
+        deeds::see_to_causes(play);
     }
     let begun = play.seconds;
     let mut unrest = String::new();
@@ -109,6 +118,18 @@ fn unrest_of(world: &World) -> Option<String> {
         .find(|claim| claim.deleted_at.is_some());
     if let Some(claim) = leaving {
         return Some(format!("NodeClaim {} does not go", claim.name));
+    }
+    let mut nodes = world.api.nodes.values();
+    if let Some(node) = nodes.find(|node| !node.conditions.is_empty()) {
+        return Some(format!("Node {} is not repaired", node.name));
+    }
+    for (name, pool) in &world.api.node_pools {
+        let claims = world.api.node_claims.values();
+        let own = claims.filter(|claim| claim.node_pool().is_some_and(|own| own.as_str() == name));
+        let own = i64::try_from(own.count()).unwrap_or(i64::MAX);
+        if let Some(replicas) = pool.spec.replicas.filter(|replicas| *replicas != own) {
+            return Some(format!("NodePool {name} has {own} of {replicas} nodes"));
+        }
     }
     let names: Vec<_> = world.api.node_claims.keys().cloned().collect();
     let rows = rows(world)?;

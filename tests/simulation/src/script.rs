@@ -1,6 +1,7 @@
 //! What happens in one run, drawn from its seed before it begins: a list, so that it can be cut down to what matters.
 
 mod combined;
+mod gated;
 mod lasting;
 mod setting;
 mod table;
@@ -15,6 +16,7 @@ use model::{
 
 pub(crate) use self::setting::{TEAM, WINDOW};
 pub use self::{
+    gated::{Ailment, Cause, Gated},
     lasting::Refusing,
     setting::{BudgetSetting, PoolSetting, Setting},
 };
@@ -179,6 +181,18 @@ pub enum What {
         hangs: bool,
         seconds: i64,
     },
+    NodeFails {
+        ailment: Ailment,
+    },
+    /// Nodes fail alike until a person sees to the cause.
+    Outbreak {
+        cause: Cause,
+        ailment: Ailment,
+    },
+    /// Nodes that the static NodePool is to have.
+    Replicas {
+        count: usize,
+    },
     /// The cluster is deleted, and another one made under its name; `is_known_gone` if EKS tells of it.
     MadeAnew {
         is_known_gone: bool,
@@ -243,6 +257,7 @@ impl Script {
                 }
             }
         }
+        events.extend(Gated::draw(seed, &mut setting));
         events.extend(table::draw(&mut Dice::new(seed, 12), &setting));
         if setting.wave {
             events.extend(wave(&mut Dice::new(seed, 10)));

@@ -194,6 +194,7 @@ fn is_of_one_cluster(spell: &What) -> bool {
             ..
         } | What::ApiServerSlow { .. }
             | What::MadeAnew { .. }
+            | What::Outbreak { .. }
             | What::KubeletSilent { .. }
             | What::Shadow { .. }
             | What::KarpenterLeads { .. }
@@ -211,6 +212,7 @@ fn port(call: &str) -> Option<Port> {
         | "list_instances"
         | "troubles"
         | "terminate"
+        | "reboot"
         | "tag"
         | "instance_types"
         | "resolve"

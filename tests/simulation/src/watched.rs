@@ -1,6 +1,7 @@
 //! The ports as turns get them here: every act passes the laws before it is done, and a planted bug may change what is asked and
 //! answered.
 
+mod catalog;
 mod cloud;
 mod cluster;
 mod ledger;
@@ -92,10 +93,10 @@ impl Watched {
             ledger: watched.clone(),
             journal: watched.clone(),
             archive: watched.clone(),
-            clusters: watched,
+            clusters: watched.clone(),
             wakes: plain.clone(),
             clock: plain.clone(),
-            catalog: plain.clone(),
+            catalog: watched.clone(),
             node_classes: plain.clone(),
             launches: plain.clone(),
             registry: plain.clone(),

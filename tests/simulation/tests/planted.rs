@@ -18,6 +18,7 @@ enum Group {
     Collecting,
     Disrupting,
     Draining,
+    Gated,
 }
 
 /// Has no wildcard: a new bug does not compile until a test requires that it is found.
@@ -49,6 +50,10 @@ fn group(bug: Bug) -> Group {
         | Bug::NoPreconditions
         | Bug::IgnoreBudgets
         | Bug::IgnoreDoNotDisrupt => Group::Disrupting,
+        Bug::NeverRepair
+        | Bug::RepairTogether
+        | Bug::MiscountReplicas
+        | Bug::OvercommitReservations => Group::Gated,
         Bug::DeleteForEvict
         | Bug::DeleteWithinGracePeriod
         | Bug::EndWithinGracePeriod
@@ -102,6 +107,11 @@ fn bugs_in_collecting_are_found() {
 #[test]
 fn bugs_in_disrupting_are_found() {
     are_found(Group::Disrupting);
+}
+
+#[test]
+fn bugs_behind_gates_are_found() {
+    are_found(Group::Gated);
 }
 
 #[test]

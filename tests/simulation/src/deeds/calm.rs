@@ -4,7 +4,7 @@ use fakes::{Sim, TableFaults};
 use jiff::{SignedDuration, Timestamp};
 use model::InstanceId;
 
-use super::{edit, lead, offering, offerings, people, pools, refusals, register};
+use super::{edit, lead, offering, offerings, people, pools, refusals, register, sickness};
 use crate::{
     play::Play,
     script::{DEPLOYMENTS, What},
@@ -12,6 +12,7 @@ use crate::{
 
 /// Ends what lasts for a while, and what AWS announced.
 pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
+    sickness::spread(play, now);
     let mut due = play.reliefs.iter().map(|(at, ..)| at);
     let mut gone = play.doomed.iter().map(|(at, _)| at);
     if !due.any(|at| *at <= now) && !gone.any(|at| *at <= now) {

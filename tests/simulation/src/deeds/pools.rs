@@ -131,7 +131,7 @@ pub(super) fn limit(pool: &mut NodePool, cores: i64) {
 }
 
 /// Counts a change of the spec, as an API server does.
-fn touch(pool: &mut NodePool) {
+pub(super) fn touch(pool: &mut NodePool) {
     pool.metadata.generation = pool.metadata.generation.map(|generation| generation + 1);
 }
 

@@ -67,6 +67,8 @@ impl Laws {
             Act::Commit(commit) => {
                 self.judge_base(world, process, commit);
                 self.commit(world, lane, commit);
+                self.judge_repairs(world, lane, commit);
+                self.judge_reserved(world, commit);
             }
             Act::Launch(request) => self.launch(world, request),
             Act::Terminate(ids) => ids

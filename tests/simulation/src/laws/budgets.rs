@@ -106,7 +106,11 @@ fn chosen(world: &World) -> BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> {
     {
         let ends = claim.is_true(api::conditions::types::INSTANCE_TERMINATING);
         let mut nodes = world.api.nodes.values();
-        let stands = nodes.any(|node| node.provider_id == claim.status.provider_id);
+        // One that never was in service is no loss.
+        let stands = nodes.any(|node| {
+            node.provider_id == claim.status.provider_id
+                && node.labels.contains_key(labels::INITIALIZED)
+        });
         if let Some(pool) = claim.node_pool().filter(|_| stands && !ends) {
             chosen.entry(pool).or_default().insert(claim.name.clone());
         }

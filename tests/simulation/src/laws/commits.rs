@@ -3,7 +3,7 @@
 use fakes::World;
 use model::{
     Action, Lane,
-    ledger::{CommandState, Intent, Mode},
+    ledger::{Command, CommandState, Intent, Method, Mode},
     plan::{Expected, Launch},
     pod::Pod,
 };
@@ -115,7 +115,8 @@ impl Laws {
         let binding = commit
             .commands
             .iter()
-            .filter(|command| command.state == CommandState::Replacing);
+            .filter(|command| command.state == CommandState::Replacing)
+            .filter(|command| !is_repair(command));
         for target in binding.flat_map(|command| &command.delete) {
             let Some(claim) = world.api.node_claims.get(&target.name) else {
                 continue;
@@ -149,4 +150,10 @@ impl Laws {
             }
         }
     }
+}
+
+/// Pods of a node that is repaired get a deadline, whatever they say.
+fn is_repair(command: &Command) -> bool {
+    let choice = command.choice.as_ref();
+    choice.is_some_and(|choice| choice.method == Method::Repair)
 }

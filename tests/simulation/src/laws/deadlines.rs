@@ -3,12 +3,18 @@
 use api::duration::parse_go_duration;
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
-use model::{node::Node, pod::Pod};
+use model::{
+    InstanceId,
+    node::{ConditionStatus, Node},
+    pod::Pod,
+};
 
 use super::{Laws, names};
 
 /// Time that a node's drain leaves between its own deadline and the end that AWS announced.
 const LAST_WORDS: SignedDuration = SignedDuration::from_secs(5);
+/// Time that pods of a node have to leave which is repaired for a part of its machine.
+const REPAIR_BOUND: SignedDuration = SignedDuration::from_mins(10);
 /// Grace period of a pod that names none, in seconds: the default of Kubernetes.
 const POD_GRACE: i64 = 30;
 
@@ -34,6 +40,24 @@ impl Laws {
             Some((id.into(), claim.deleted_at? + parse_go_duration(period)?))
         });
         self.allowed.extend(allowed);
+        // A repair bounds the drain of its node, by its condition.
+        let chosen = self.repair.chosen.iter();
+        let chosen = chosen.filter_map(|name| world.api.node_claims.get(name));
+        let repaired = chosen.filter_map(|claim| {
+            let mut nodes = world.api.nodes.values();
+            let node = nodes.find(|node| node.provider_id == claim.status.provider_id)?;
+            let bound = match (node.conditions.is_empty(), node.ready.status) {
+                (false, _) | (true, ConditionStatus::False) => REPAIR_BOUND,
+                (true, ConditionStatus::Unknown) => SignedDuration::ZERO,
+                (true, ConditionStatus::True) => return None,
+            };
+            let id = claim.status.provider_id.rsplit('/').next()?;
+            Some((InstanceId::from(id), claim.deleted_at? + bound))
+        });
+        for (id, at) in repaired {
+            let known = self.allowed.entry(id).or_insert(at);
+            *known = at.min(*known);
+        }
     }
 
     /// When the time is over that AWS, or the NodePool's terminationGracePeriod, gives a node that goes.

@@ -94,7 +94,7 @@ impl Laws {
 impl Laws {
     /// Whether pods may be expected on a NodeClaim that refuses to be changed, or whose Node does: until it should have registered,
     /// and a while longer.
-    fn awaits_refused(&self, world: &World) -> bool {
+    pub(super) fn awaits_refused(&self, world: &World) -> bool {
         let now = world.now;
         let mut claims = world.api.node_claims.values();
         claims.any(|claim| {

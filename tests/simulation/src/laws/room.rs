@@ -34,7 +34,8 @@ impl Laws {
         pools.any(|(name, pool)| {
             let is_open = pool.spec.template.spec.taints.is_none();
             let full = self.full.get(&NodePoolName::from(name.as_str()));
-            selected.map_or(is_open, |selected| selected == name)
+            pool.spec.replicas.is_none()
+                && selected.map_or(is_open, |selected| selected == name)
                 && full.is_none_or(|at| world.now.duration_since(*at) > time)
         })
     }
@@ -56,6 +57,7 @@ fn has_room(world: &World, pool: &NodePool) -> bool {
         let offerings = kind.offerings.iter();
         kind.capacity.get("cpu") <= left
             && offerings
+                .filter(|offering| offering.reservation.is_none())
                 .filter(|offering| capacity_types().any(|of| of == offering.capacity_type.as_str()))
                 .any(|offering| {
                     let name = &kind.name;

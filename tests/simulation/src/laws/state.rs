@@ -48,6 +48,8 @@ impl Laws {
         self.notices(world);
         self.watch_room(world);
         self.watch_deadlines(world);
+        self.watch_repair(world);
+        self.watch_replicas(world);
         self.patience(world);
     }
 

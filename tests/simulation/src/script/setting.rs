@@ -2,6 +2,7 @@
 
 use model::Lane;
 
+use super::Gated;
 use crate::dice::Dice;
 
 /// NodePool that only pods of the Deployment of this name tolerate and select.
@@ -41,6 +42,7 @@ pub struct Setting {
     pub latency: (u64, i64),
     /// Whether there is a document that functions tell the relay's metrics in: nothing depends on it.
     pub tells: bool,
+    pub gated: Gated,
     /// Seconds by which the clock of each function is ahead.
     pub skews: Vec<(Lane, i64)>,
 }
@@ -107,6 +109,7 @@ impl Setting {
                 .copied()
                 .unwrap_or_default(),
             tells: dice.chance(300),
+            gated: Gated::default(),
             skews: lanes
                 .map(|lane| (lane, if skewed { dice.between(-20, 20) } else { 0 }))
                 .collect(),

@@ -64,6 +64,9 @@ hand_on! {
                 if self.has(Bug::ActForWatchedPools) {
                     pool.metadata.annotations.remove(MODE);
                 }
+                if self.has(Bug::MiscountReplicas) {
+                    pool.spec.replicas = pool.spec.replicas.map(|count| count + 1);
+                }
                 if self.has(Bug::IgnoreLimits) {
                     pool.spec.limits = None;
                 }
@@ -84,6 +87,21 @@ hand_on! {
                 }
             }
             Ok(claims)
+        }
+
+        async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
+            let mut nodes = self.sim.nodes().await?;
+            if self.has(Bug::NeverRepair) {
+                nodes.iter_mut().for_each(|node| node.conditions.clear());
+            }
+            if self.has(Bug::RepairTogether) && self.lane == Lane::Disruption {
+                let fails = |node: &Node| !node.conditions.is_empty() || node.ready.status == ConditionStatus::Unknown;
+                for node in nodes.iter_mut().filter(|node| fails(node)).skip(1) {
+                    node.conditions.clear();
+                    node.ready.status = ConditionStatus::True;
+                }
+            }
+            Ok(nodes)
         }
 
         async fn pods(&self) -> Result<Vec<Pod>, ClusterError> {
@@ -165,7 +183,6 @@ hand_on! {
         }
     }
     fn node_classes() -> Listed<api::EC2NodeClass>;
-    fn nodes() -> Vec<Node>;
     fn unassigned_pods() -> Vec<Pod>;
     fn daemon_sets() -> Vec<DaemonSet>;
     fn namespaces() -> Vec<Namespace>;
