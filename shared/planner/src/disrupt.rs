@@ -17,7 +17,7 @@ mod methods;
 mod movers;
 mod multi;
 mod outlook;
-mod price;
+pub(crate) mod price;
 mod rearranging;
 mod repair;
 mod round;

@@ -12,7 +12,7 @@ use model::{
 use crate::{
     by_instance::ByInstance,
     decision::Decision,
-    disrupt::cost::of_pod,
+    disrupt::{cost::of_pod, price},
     do_not_disrupt::must_not_be_disrupted,
     inventory::is_daemon,
     lifecycle::target,
@@ -115,6 +115,11 @@ impl<'a> Fleet<'a> {
             .get(&pool.name)
             .or_else(|| snapshot.instance_types.get(&pool.name));
         let types = types.map_or(&[][..], |types| types);
+        // Nobody is told that a launch fails for want of capacity, and nothing waits for it: it would be tried again at once.
+        if !types.is_empty() && price::of_template(pool, types, snapshot).is_none() {
+            decision.look_again(soon(snapshot));
+            return;
+        }
         for _ in 0..wanted.min(room) {
             decision.act(
                 Action::Launch(Box::new(of_template(pool, types, names))),

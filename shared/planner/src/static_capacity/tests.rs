@@ -301,3 +301,39 @@ fn a_launch_costs_the_least_that_its_template_could() {
     snapshot.instance_types.insert(pool, types);
     assert_eq!(price(&snapshot), Some(NanosPerHour(100_000_000)));
 }
+
+/// Its NodeClaim would be given up at once, and another one made, in every second.
+#[test]
+fn pool_without_capacity_waits_for_it() {
+    let mut snapshot = world(1, Vec::new());
+    let capacity = |available| {
+        vec![InstanceType {
+            ebs_attach_limit: None,
+            devices: Vec::new(),
+            name: "small".to_owned(),
+            requirements: Requirements::default(),
+            capacity: Resources::default(),
+            overhead: Overhead::default(),
+            offerings: vec![Offering {
+                unpriced: false,
+                capacity_type: CapacityType::OnDemand,
+                zone: "a".to_owned(),
+                zone_id: String::new(),
+                price: NanosPerHour(1),
+                available,
+                reservation: None,
+                requirements: Requirements::default(),
+                capacity_override: None,
+                overhead_override: None,
+            }],
+        }]
+    };
+    let mut decide = |available| {
+        let types = Arc::new(capacity(available));
+        snapshot.instance_types.insert("default".into(), types);
+        let decision = static_capacity(&snapshot);
+        (launches(&decision), decision.due)
+    };
+    assert_eq!(decide(true), (1, None));
+    assert_eq!(decide(false), (0, Some(now() + LOOK_AGAIN)));
+}
