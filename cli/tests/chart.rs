@@ -36,7 +36,7 @@ fn helm(arguments: &[&str], values: &Path) -> Output {
         .args(arguments)
         .arg(chart())
         .args(["--namespace", "kube-system", "--values"])
-        .arg(chart().join("ci/example-values.yaml"))
+        .arg(chart().join("ci/complete-values.yaml"))
         .arg("--values")
         .arg(values)
         .output()

@@ -65,7 +65,7 @@ impl Cluster {
 
     /// With the chart, complete values, and those given.
     fn helm(&self, verb: &str, set: &[&str]) -> Result<String, String> {
-        let (chart, values) = (chart(), chart().join("ci/example-values.yaml"));
+        let (chart, values) = (chart(), chart().join("ci/complete-values.yaml"));
         let mut arguments = vec![verb, "whittle", chart.to_str().unwrap()];
         arguments.extend([
             "--namespace",
@@ -144,6 +144,25 @@ fn it_is_installed_upgraded_and_removed_and_leaves_the_crds() {
         assert_eq!(cluster.crds(), crds, "they stay with their objects");
         cluster.helm("install", &[]).unwrap();
     }
+}
+
+#[test]
+fn example_values_install_on_a_cluster_without_other_operators() {
+    let cluster = Cluster::start(NEWEST_KUBERNETES);
+    let (chart, values) = (chart(), chart().join("example-values.yaml"));
+    let arguments = [
+        "install",
+        "whittle",
+        chart.to_str().unwrap(),
+        "--namespace",
+        "kube-system",
+        "--values",
+        values.to_str().unwrap(),
+    ];
+    cluster.run("helm", &arguments).unwrap();
+    let relay = cluster.get(&["deployment", "whittle-relay"]);
+    let variables = relay["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
+    assert!(!variables.contains("PROXY"), "{variables}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub const RELAY_USER: &str = "system:serviceaccount:whittle:whittle-relay";
 /// Kinds of the group `rbac.authorization.k8s.io`.
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// The objects that the chart renders with its example values and some more.
+/// The objects that the chart renders with complete values and those given.
 ///
 /// # Panics
 /// If helm refuses them.
@@ -22,7 +22,7 @@ pub fn rendered_chart(sets: &[&str]) -> Vec<Value> {
         .args(["template", "whittle"])
         .arg(&chart)
         .args(["--namespace", RELEASE_NAMESPACE, "--values"])
-        .arg(chart.join("ci/example-values.yaml"))
+        .arg(chart.join("ci/complete-values.yaml"))
         .args(sets.iter().flat_map(|set| ["--set", set]))
         .output()
         .unwrap_or_else(|error| panic!("helm does not start: {error}"));

@@ -30,9 +30,9 @@ fn helm(arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// The objects the chart renders with its example values and some more.
+/// The objects the chart renders with complete values and those given.
 pub(crate) fn render(sets: &[&str]) -> Vec<Value> {
-    let values = format!("{CHART}/ci/example-values.yaml");
+    let values = format!("{CHART}/ci/complete-values.yaml");
     let mut arguments = vec![
         "template",
         "whittle",
@@ -91,7 +91,7 @@ fn functions_that_may(
 
 #[test]
 fn helm_finds_nothing_to_complain_about() {
-    let values = format!("{CHART}/ci/example-values.yaml");
+    let values = format!("{CHART}/ci/complete-values.yaml");
     helm(&["lint", "--strict", CHART, "--values", &values]).unwrap();
 }
 
@@ -125,7 +125,7 @@ fn enabling_devices_stands_alone() {
         "settings.awsFeatureGates.draEFA=true",
         "settings.awsFeatureGates.draNVIDIAGPU=true",
     ] {
-        let values = format!("{CHART}/ci/example-values.yaml");
+        let values = format!("{CHART}/ci/complete-values.yaml");
         let both = ["--set", "settings.enableDRA=true", "--set", set];
         let rendered = helm(
             &[
@@ -141,7 +141,7 @@ fn enabling_devices_stands_alone() {
 
 #[test]
 fn settings_that_the_registry_entry_has_are_accepted_and_named() {
-    let values = format!("{CHART}/ci/example-values.yaml");
+    let values = format!("{CHART}/ci/complete-values.yaml");
     let gates = api::FEATURE_GATES.map(|(_, gate)| format!("settings.featureGates.{gate}"));
     let aws_gates =
         api::AWS_FEATURE_GATES.map(|(_, gate)| format!("settings.awsFeatureGates.{gate}"));
@@ -552,7 +552,7 @@ fn alerts_are_rules_of_the_prometheus_operator_where_they_are_asked_for() {
 
 #[test]
 fn wrong_values_are_refused_by_name() {
-    let values = format!("{CHART}/ci/example-values.yaml");
+    let values = format!("{CHART}/ci/complete-values.yaml");
     for (set, named) in [
         ("cluster=", "cluster is needed"),
         (
