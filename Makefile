@@ -22,7 +22,7 @@ WITH_AWS := --features whittle/aws
 # names it too, so that tests and functions share one build.
 check unit test functions e2e world invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check unit functions e2e control-plane world sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image invoke sbom advisories tools clean
+.PHONY: help demo test check check-packaging unit functions e2e control-plane world sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image invoke sbom advisories package-tools tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,11 @@ check: tools ## Formatting, lints, dependency rules, template
 	AWS_DEFAULT_REGION=us-east-1 sam validate --lint --template sam-template.yaml
 	infra/tools/check-templates --self-test
 	infra/tools/check-templates
+	$(MAKE) --no-print-directory check-packaging
+
+# Programs of the release and of the packaging, and what they make of made-up binaries. Nothing is compiled.
+check-packaging: tools ## Test what is packaged and how: tools, chart, release artifacts, workflows
+	infra/tools/check-packaging
 
 unit: tools ## The pure crates only: seconds
 	cargo nextest run --locked
@@ -137,12 +142,12 @@ crds: ## Generate infra/chart/charts/crds/templates from the API types
 
 # ARCHITECTURE is the functions' processor; another one than this machine's also needs `rustup target add`.
 ARCHITECTURE ?= arm64
-package: tools ## Build the functions for deployment (ARCHITECTURE=arm64|x86_64), and write samconfig.toml; then `sam deploy`
+package: package-tools ## Build the functions for deployment (ARCHITECTURE=arm64|x86_64), and write samconfig.toml; then `sam deploy`
 	sam build --template sam-template.yaml --parameter-overrides Architecture=$(ARCHITECTURE)
 	infra/tools/sam-config $(ARCHITECTURE)
 
 # With --template-file, SAM deploys the folders that the template names: sources, if the template is not the one that was built.
-package-lane: tools ## Build the functions of a further VPC into .aws-sam/lane (ARCHITECTURE=…, the stack's); docs/deployment.md deploys them
+package-lane: package-tools ## Build the functions of a further VPC into .aws-sam/lane (ARCHITECTURE=…, the stack's); docs/deployment.md deploys them
 	sam build --template infra/vpc-lane.yaml --build-dir .aws-sam/lane --parameter-overrides Architecture=$(ARCHITECTURE)
 
 # Without a container engine. The C library is linked in: an image needs no other file but certificates.
@@ -213,7 +218,10 @@ sbom: ## Write what each program that is shipped is made of, as CycloneDX (SBOM=
 advisories: tools ## Look for known weaknesses of dependencies (ADVISORY_DB=folder)
 	@infra/tools/advisories "$(ADVISORY_DB)"
 
-tools: ## Install the pinned tools into WHITTLE_TOOLS
+package-tools: ## Install what packaging needs into WHITTLE_TOOLS (Linux and macOS, x86_64 and arm64)
+	@infra/tools/install packaging
+
+tools: ## Install all pinned tools, of tests and of packaging, into WHITTLE_TOOLS (Linux on x86_64)
 	@infra/tools/install
 
 clean: ## Remove what was built (the tools stay)
