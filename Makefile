@@ -22,7 +22,7 @@ WITH_AWS := --features whittle/aws
 # names it too, so that tests and functions share one build.
 check unit test functions e2e world invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check check-packaging unit functions e2e control-plane world sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image invoke sbom advisories package-tools tools clean
+.PHONY: help demo test check check-packaging unit functions e2e control-plane world sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image release release-cli release-functions release-relay release-sbom release-assemble release-publish release-dry-run lint-workflows invoke sbom advisories rust-target package-tools tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,15 @@ check: tools ## Formatting, lints, dependency rules, template
 	infra/tools/check-templates --self-test
 	infra/tools/check-templates
 	$(MAKE) --no-print-directory check-packaging
+	@if command -v go > /dev/null; then $(MAKE) --no-print-directory lint-workflows; else echo "go is missing: .github/workflows are not linted"; fi
+
+# From the module proxy of Go, which machines of CI have.
+ACTIONLINT ?= v1.7.12
+lint-workflows: ## Lint the workflows of CI with actionlint (needs Go)
+	@command -v go > /dev/null || { echo "make lint-workflows: go is missing: install Go (https://go.dev/doc/install)" >&2; exit 2; }
+	@[[ -x $(WHITTLE_TOOLS)/bin/actionlint-$(ACTIONLINT) ]] || { GOBIN=$(WHITTLE_TOOLS)/go go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT) \
+		&& mkdir -p $(WHITTLE_TOOLS)/bin && mv $(WHITTLE_TOOLS)/go/actionlint $(WHITTLE_TOOLS)/bin/actionlint-$(ACTIONLINT); }
+	$(WHITTLE_TOOLS)/bin/actionlint-$(ACTIONLINT) -shellcheck "$$(command -v shellcheck)" .github/workflows/*.yml
 
 # Programs of the release and of the packaging, and what they make of made-up binaries. Nothing is compiled.
 check-packaging: tools ## Test what is packaged and how: tools, chart, release artifacts, workflows
@@ -156,6 +165,37 @@ relay-image: ## Write the relay's image as an OCI archive (IMAGE=…), for `podm
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --package relay --target $(HOST_TRIPLE)
 	infra/tools/relay-image $(CARGO_TARGET_DIR)/$(HOST_TRIPLE)/release/relay $(IMAGE) --name whittle/relay:$(RELAY_VERSION)
 
+# A release is built from a tag, on several machines, by .github/workflows/release.yml: each runs some of these targets, and one of them
+# assembles and publishes what all made. RELEASE_REPOSITORY is owner/name on GitHub, RELEASE_BUCKET the name of the buckets without
+# -<Region>, RELEASE_REGIONS the Regions that have one; docs/releases.md says what each artifact is.
+DIST ?= $(CARGO_TARGET_DIR)/dist
+RELEASE := infra/release/release --dist $(DIST)
+release-cli: package-tools ## Build the archive of whittle for one system (TARGET=linux-x86_64|linux-arm64|macos-x86_64|macos-arm64|windows-x86_64, the machine's own)
+	$(RELEASE) cli $(if $(TARGET),--target $(TARGET))
+
+release-functions: package-tools ## Build the functions' zips of a release (ARCHITECTURE=arm64|x86_64)
+	$(RELEASE) functions --architecture $(ARCHITECTURE)
+
+release-relay: ## Build the relay's image of a release, for this machine's architecture
+	$(RELEASE) relay
+
+release-sbom: ## Write the bills of materials of a release
+	$(MAKE) --no-print-directory sbom SBOM=$(DIST)/sbom
+
+release-assemble: ## Make the rest of a release of what was built: image index, chart, templates, manifests, checksums
+	$(RELEASE) assemble
+
+release-publish: ## Sign and upload what was assembled (cosign, skopeo, helm, aws and gh, with their credentials)
+	$(RELEASE) publish
+
+release: release-assemble release-publish ## Assemble and publish what is in DIST
+
+# BINARIES is a folder of programs that are built already; without it, this compiles for a long time.
+release-dry-run: package-tools ## Build all of a release that this machine can, say what is left out and why, and print how it would be published (BINARIES=…)
+	rm -rf $(DIST)
+	@if command -v cargo-cyclonedx > /dev/null && [[ -z "$(BINARIES)" ]]; then $(MAKE) --no-print-directory release-sbom; fi
+	$(RELEASE) dry-run $(if $(BINARIES),--binaries $(BINARIES))
+
 # The template names what lives in functions/provisioner ProvisionerFunction.
 FUNCTION ?= provisioner
 LOGICAL_ID = $(shell printf '%s' '$(FUNCTION)' | sed 's/^./\U&/')Function
@@ -217,6 +257,10 @@ sbom: ## Write what each program that is shipped is made of, as CycloneDX (SBOM=
 # No database of advisories comes with this repository: ADVISORY_DB names a clone of rustsec/advisory-db.
 advisories: tools ## Look for known weaknesses of dependencies (ADVISORY_DB=folder)
 	@infra/tools/advisories "$(ADVISORY_DB)"
+
+TRIPLE ?= $(if $(filter arm64,$(ARCHITECTURE)),aarch64,x86_64)-unknown-linux-gnu
+rust-target: ## Install Rust's target of the functions (ARCHITECTURE=…), or another (TRIPLE=…)
+	rustup target add $(TRIPLE)
 
 package-tools: ## Install what packaging needs into WHITTLE_TOOLS (Linux and macOS, x86_64 and arm64)
 	@infra/tools/install packaging
