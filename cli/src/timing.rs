@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+#[cfg(unix)]
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -53,9 +54,16 @@ fn milliseconds(duration: Duration) -> f64 {
 }
 
 /// CPU time of this thread. Planning has no other.
+#[cfg(unix)]
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.try_into().unwrap_or_default()
+}
+
+/// Zero: only Unix has this clock.
+#[cfg(not(unix))]
+fn cpu_time() -> Duration {
+    Duration::ZERO
 }
 
 /// The most memory the process has had; zero where the system does not tell.
