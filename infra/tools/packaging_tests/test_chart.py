@@ -36,6 +36,18 @@ class Chart(unittest.TestCase):
             )
             self.assertIn(f"{path} is needed", refused.stderr)
 
+    def test_notes_name_the_pod_identity_association_unless_there_is_a_role(self):
+        def notes(*arguments):
+            return run(
+                TOOLS / "bin/helm", "install", "whittle", CHART, "--dry-run=client", "--namespace", "kube-system", *arguments,
+                "--values", CHART / "example-values.yaml",
+            ).stdout.partition("NOTES:")[2]
+
+        self.assertIn("create-pod-identity-association --cluster-name my-cluster --namespace kube-system", notes())
+        self.assertIn("--service-account whittle-relay --role-arn <output RelayRoleArn>", notes())
+        role = "arn:aws:iam::111122223333:role/relay"
+        self.assertNotIn("pod-identity", notes("--set", f"relay.serviceAccount.roleArn={role}"))
+
     def test_readme_lists_every_value_with_default_and_description(self):
         run(ROOT / "infra/tools/chart-readme", "--check")
 
