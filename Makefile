@@ -58,8 +58,8 @@ lint-workflows: ## Lint the workflows of CI with actionlint (needs Go)
 		&& mkdir -p $(WHITTLE_TOOLS)/bin && mv $(WHITTLE_TOOLS)/go/actionlint $(WHITTLE_TOOLS)/bin/actionlint-$(ACTIONLINT); }
 	$(WHITTLE_TOOLS)/bin/actionlint-$(ACTIONLINT) -shellcheck "$$(command -v shellcheck)" .github/workflows/*.yml
 
-# Programs of the release and of the packaging, and what they make of made-up binaries. Nothing is compiled.
-check-packaging: tools ## Test what is packaged and how: tools, chart, release artifacts, workflows
+# The tests build artifacts of made-up binaries. Nothing is compiled.
+check-packaging: tools ## Test tools of packaging, chart, release artifacts, workflows and Terraform modules
 	infra/tools/check-packaging
 
 unit: tools ## The pure crates only: seconds
@@ -165,8 +165,8 @@ relay-image: ## Write the relay's image as an OCI archive (IMAGE=…), for `podm
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --package relay --target $(HOST_TRIPLE)
 	infra/tools/relay-image $(CARGO_TARGET_DIR)/$(HOST_TRIPLE)/release/relay $(IMAGE) --name whittle/relay:$(RELAY_VERSION)
 
-# A release is built from a tag, on several machines, by .github/workflows/release.yml: each runs some of these targets, and one of them
-# assembles and publishes what all made. RELEASE_REPOSITORY is owner/name on GitHub, RELEASE_BUCKET the name of the buckets without
+# .github/workflows/release.yml builds a release from a tag: several machines run some of these targets, and one machine assembles and
+# publishes all artifacts. RELEASE_REPOSITORY is owner/name on GitHub, RELEASE_BUCKET the name of the buckets without
 # -<Region>, RELEASE_REGIONS the Regions that have one; docs/releases.md says what each artifact is.
 DIST ?= $(CARGO_TARGET_DIR)/dist
 RELEASE := infra/release/release --dist $(DIST)
@@ -182,16 +182,18 @@ release-relay: ## Build the relay's image of a release, for this machine's archi
 release-sbom: ## Write the bills of materials of a release
 	$(MAKE) --no-print-directory sbom SBOM=$(DIST)/sbom
 
-release-assemble: ## Make the rest of a release of what was built: image index, chart, templates, manifests, checksums
+release-assemble: ## Complete a release in DIST: image index, chart, templates, manifests, checksums
 	$(RELEASE) assemble
 
-release-publish: ## Sign and upload what was assembled (cosign, skopeo, helm, aws and gh, with their credentials)
+release-publish: ## Sign and upload an assembled release (cosign, skopeo, helm, aws and gh, with their credentials)
 	$(RELEASE) publish
 
-release: release-assemble release-publish ## Assemble and publish what is in DIST
+release: ## Assemble and publish the artifacts in DIST
+	$(MAKE) --no-print-directory release-assemble
+	$(MAKE) --no-print-directory release-publish
 
 # BINARIES is a folder of programs that are built already; without it, this compiles for a long time.
-release-dry-run: package-tools ## Build all of a release that this machine can, say what is left out and why, and print how it would be published (BINARIES=…)
+release-dry-run: package-tools ## Build every artifact that this machine can, list the others with the reason, and print the commands that would publish (BINARIES=…)
 	rm -rf $(DIST)
 	@if command -v cargo-cyclonedx > /dev/null && [[ -z "$(BINARIES)" ]]; then $(MAKE) --no-print-directory release-sbom; fi
 	$(RELEASE) dry-run $(if $(BINARIES),--binaries $(BINARIES))

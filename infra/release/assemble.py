@@ -50,8 +50,8 @@ def relay_index(release):
     if not archives:
         return None
     name = f"{release.image}:{release.version}"
-    told = run("infra/tools/relay-index", release.relay_index, *archives, "--name", name)
-    return re.search(r"sha256:[0-9a-f]{64}$", told.strip())[0]
+    output = run("infra/tools/relay-index", release.relay_index, *archives, "--name", name)
+    return re.search(r"sha256:[0-9a-f]{64}$", output.strip())[0]
 
 
 def chart(release, digest):
@@ -88,7 +88,7 @@ def chart(release, digest):
 
 
 def sha256(path):
-    # What was not built has no checksum; only a dry run goes on without it.
+    # A placeholder for an artifact that was not built; only a dry run goes on without it.
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "0" * 64
 
 

@@ -42,11 +42,11 @@ class Index(unittest.TestCase):
         return run(ROOT / "infra/tools/relay-index", self.index, *archives, "--name", "relay:1", check=check)
 
     def test_index_names_the_image_of_each_architecture(self):
-        told = self.combine(*self.archives).stdout
+        output = self.combine(*self.archives).stdout
         (described,), blobs = oci.unpack(self.index)
         self.assertEqual(oci.INDEX, described["mediaType"])
         self.assertEqual("relay:1", described["annotations"]["org.opencontainers.image.ref.name"])
-        self.assertIn(described["digest"], told)
+        self.assertIn(described["digest"], output)
         manifests = json.loads(blobs[described["digest"]])["manifests"]
         self.assertEqual(["amd64", "arm64"], [one["platform"]["architecture"] for one in manifests])
         for one in manifests:
@@ -55,7 +55,7 @@ class Index(unittest.TestCase):
             self.assertEqual(one["platform"]["architecture"], config["architecture"])
             self.assertTrue(all(layer["digest"] in blobs for layer in image["layers"]))
 
-    def test_the_same_archives_give_the_same_bytes_in_any_order(self):
+    def test_equal_archives_give_equal_bytes_in_any_order(self):
         self.combine(*self.archives)
         first = self.index.read_bytes()
         self.combine(*reversed(self.archives))

@@ -52,9 +52,9 @@ class InstallScript(unittest.TestCase):
         return self.home / ".local/bin/whittle"
 
     def test_program_with_the_right_checksum_is_installed_and_runs(self):
-        told = self.install().stdout
-        self.assertIn(f"installed whittle 1.2.3 as {self.installed}", told)
-        self.assertIn("to PATH", told)
+        output = self.install().stdout
+        self.assertIn(f"installed whittle 1.2.3 as {self.installed}", output)
+        self.assertIn("to PATH", output)
         self.assertEqual("whittle 1.2.3\n", run(self.installed).stdout)
         # Once more, over what is there, into a folder of one's own, and piped.
         self.install("--to", self.home / "bin")
@@ -78,9 +78,9 @@ class InstallScript(unittest.TestCase):
         for path in self.release.iterdir():
             if path != self.script:
                 path.unlink()
-        told = self.install("--dry-run").stdout
-        self.assertIn(f"download file://{self.release}/{ARCHIVE}\n", told)
-        self.assertIn(f"install {self.installed}\n", told)
+        output = self.install("--dry-run").stdout
+        self.assertIn(f"download file://{self.release}/{ARCHIVE}\n", output)
+        self.assertIn(f"install {self.installed}\n", output)
         self.assertFalse(self.installed.exists())
 
     def test_releases_are_read_over_http(self):
@@ -106,8 +106,8 @@ class InstallScript(unittest.TestCase):
             folder.mkdir()
             (folder / "uname").write_text(f"#!/bin/sh\ncase $1 in -s) echo {system} ;; -m) echo {machine} ;; esac\n")
             (folder / "uname").chmod(0o755)
-            told = self.install("--dry-run", PATH=f"{folder}:{os.environ['PATH']}").stdout
-            self.assertIn(f"/whittle-1.2.3-{name}.tar.gz\n", told)
+            output = self.install("--dry-run", PATH=f"{folder}:{os.environ['PATH']}").stdout
+            self.assertIn(f"/whittle-1.2.3-{name}.tar.gz\n", output)
 
     def test_signature_is_checked_by_cosign_for_the_workflow_of_the_tag(self):
         asked = self.home / "asked"

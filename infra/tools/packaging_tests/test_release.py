@@ -53,7 +53,7 @@ class Artifacts(unittest.TestCase):
         cls.dist, programs = cls.folder / "dist", cls.folder / "programs"
         # All but one: a dry run says what it leaves out.
         write_programs(programs, [target for target in common.TARGETS if target != "windows-x86_64"])
-        cls.told = release("dry-run", "--dist", cls.dist, "--binaries", programs).stdout
+        cls.output = release("dry-run", "--dist", cls.dist, "--binaries", programs).stdout
 
     def path(self, name):
         return self.dist / name.replace("VERSION", VERSION)
@@ -61,8 +61,8 @@ class Artifacts(unittest.TestCase):
     def read(self, name):
         return self.path(name).read_text()
 
-    def test_what_is_left_out_is_told_with_the_reason(self):
-        _, _, left_out = self.told.partition("Left out:\n")
+    def test_left_out_artifacts_are_listed_with_the_reason(self):
+        _, _, left_out = self.output.partition("Left out:\n")
         self.assertRegex(left_out, "whittle for windows-x86_64: .*whittle.exe is missing")
         self.assertIn("bills of materials: `make release-sbom`", left_out)
         self.assertEqual(2, left_out.count("\n"))
@@ -87,7 +87,7 @@ class Artifacts(unittest.TestCase):
             path.name: sha256(path) for path in self.dist.iterdir() if path.name not in ("SHA256SUMS", "NOTES.md")
         })
 
-    def test_the_same_programs_give_the_same_artifacts(self):
+    def test_equal_programs_give_equal_artifacts(self):
         again = self.folder / "again"
         release("dry-run", "--dist", again, "--binaries", self.folder / "programs")
         # helm writes the time into archives.
@@ -107,7 +107,7 @@ class Artifacts(unittest.TestCase):
         self.assertEqual(5, sum(one["kind"] == "CustomResourceDefinition" for one in objects))
         (relay,) = (one for one in objects if one["kind"] == "Deployment")
         pod = relay["spec"]["template"]["spec"]
-        digest = re.search(r"acme/whittle/relay@(sha256:[0-9a-f]{64})", self.told)[1]
+        digest = re.search(r"acme/whittle/relay@(sha256:[0-9a-f]{64})", self.output)[1]
         self.assertEqual(f"ghcr.io/acme/whittle/relay@{digest}", pod["containers"][0]["image"])
         self.assertEqual({"kubernetes.io/os": "linux"}, pod["nodeSelector"])
         self.assertIn(f'`"{digest}"`', run(helm, "show", "readme", chart).stdout)
@@ -139,7 +139,7 @@ class Artifacts(unittest.TestCase):
             f"gh release create v{VERSION} --repo acme/whittle --verify-tag",
             "quick create in eu-central-1: https://console.aws.amazon.com/cloudformation/home?region=eu-central-1#/stacks/quickcreate?",
         ):
-            self.assertIn(part, self.told)
+            self.assertIn(part, self.output)
 
     def test_publishing_is_refused_without_changes_settings_or_with_other_artifacts(self):
         refused = release("publish", "--dist", self.dist, check=False, RELEASE_BUCKET="")
