@@ -2,25 +2,29 @@
 
 import functools
 import json
+import logging
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 import zipfile
 
 from support import ROOT, TOOLS, run, sha256
 from test_images import static_program
 
 import yaml
+from samtranslator.translator.transform import transform
+from samtranslator.yaml_helper import yaml_parse
 
 sys.path.insert(0, str(ROOT / "infra/release"))
 import common  # noqa: E402
 import templates  # noqa: E402
 
+logging.getLogger("samtranslator").setLevel(logging.ERROR)
 VERSION = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
 SETTINGS = {"RELEASE_REPOSITORY": "acme/whittle", "RELEASE_BUCKET": "acme-whittle", "RELEASE_REGIONS": "us-east-1 eu-central-1"}
 
@@ -158,28 +162,20 @@ class Artifacts(unittest.TestCase):
         self.assertIn("the tag is v99.0.0", refused.stderr)
 
 
-# Runs with SAM's own translator, as CloudFormation does.
-TRANSLATE = """
-import json, sys
-from samtranslator.yaml_helper import yaml_parse
-from samtranslator.translator.transform import transform
-template = yaml_parse(sys.stdin.read())
-parameters = {name: str(of.get("Default", "")) for name, of in template["Parameters"].items()}
-class Policies:
+class NoPolicies:
+    """The managed policies of AWS, of which the templates name none."""
+
     def load(self):
         return {}
-print(json.dumps(transform(template, parameters, Policies()), default=str))
-"""
 
 
 @functools.cache
 def translate(text):
-    done = subprocess.run(
-        [TOOLS / "sam/bin/python", "-c", TRANSLATE], input=text, capture_output=True, text=True,
-        env={**os.environ, "AWS_DEFAULT_REGION": "us-east-1"},
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    """A template as CloudFormation gets it, by SAM's own translator."""
+    template = yaml_parse(text)
+    parameters = {name: str(described.get("Default", "")) for name, described in template["Parameters"].items()}
+    with unittest.mock.patch.dict(os.environ, AWS_DEFAULT_REGION="us-east-1"):
+        return json.loads(json.dumps(transform(template, parameters, NoPolicies()), default=str))
 
 
 def of_type(template, name):
@@ -206,7 +202,7 @@ class Templates(unittest.TestCase):
     def test_lane_of_the_stack_is_the_published_one_and_gets_its_bucket(self):
         ((properties),) = of_type(translate(templates.stack(self.release)), "AWS::CloudFormation::Stack").values()
         self.assertIn("1.2.3/vpc-lane.yaml", json.dumps(properties["TemplateURL"]))
-        lane = yaml.load(templates.lane(self.release), Loader=loader())
+        lane = yaml_parse(templates.lane(self.release))
         self.assertTrue(set(properties["Parameters"]) <= set(lane["Parameters"]))
         self.assertIn("ArtifactBucket", properties["Parameters"])
 
@@ -241,20 +237,3 @@ class Templates(unittest.TestCase):
             path = pathlib.Path(folder, "application.yaml")
             path.write_text(templates.application(self.release))
             run(TOOLS / "sam/bin/cfn-lint", "--non-zero-exit-code", "error", path, env={**os.environ, "AWS_DEFAULT_REGION": "us-east-1"})
-
-
-def loader():
-    """Reads CloudFormation's short forms as what they hold."""
-
-    class Loader(yaml.SafeLoader):
-        pass
-
-    def construct(loader, suffix, node):
-        if isinstance(node, yaml.ScalarNode):
-            return loader.construct_scalar(node)
-        if isinstance(node, yaml.SequenceNode):
-            return loader.construct_sequence(node)
-        return loader.construct_mapping(node)
-
-    Loader.add_multi_constructor("!", construct)
-    return Loader
