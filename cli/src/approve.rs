@@ -1,5 +1,5 @@
 //! `whittle approve`: a person says yes to what waits for one: a plan above a limit (docs/operations.md), or what garbage collection
-//! held back (DESIGN §7.9).
+//! held back (docs/design.md#mass-absence).
 
 use std::io::Write;
 

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     from: source::Origin,
 }
 
-/// Records are kept so long (DESIGN §4).
+/// Records are kept so long (docs/design.md#journal).
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// What a quiet cluster looks like is kept once an hour.
 const SEEN_WITHIN: SignedDuration = SignedDuration::from_hours(3);

@@ -1,5 +1,5 @@
 //! `whittle import`: Auto Scaling groups and managed node groups as NodePools and EC2NodeClasses, with what stands in the way of
-//! moving and the steps of the move (spec/migrate §5), and options of NTH as settings.
+//! moving and the steps of the move (docs/spec/migrate.md#autoscaling-groups), and options of NTH as settings.
 //!
 //! It reads what the AWS CLI prints from files, and asks neither AWS nor, unless a context is given, a cluster. Manifests go to
 //! standard output, everything else to standard error.

@@ -1,5 +1,5 @@
 //! `whittle kops convert`: InstanceGroups that kOps leaves to Karpenter, as EC2NodeClasses and NodePools like those that kOps
-//! 1.36 makes (spec/migrate §3).
+//! 1.36 makes (docs/spec/migrate.md#kops).
 
 mod cluster;
 mod fields;

@@ -1,4 +1,5 @@
-//! `whittle register`, `activate`, `deactivate`, `unregister` and `clusters`: the registry of clusters in Parameter Store (DESIGN §6).
+//! `whittle register`, `activate`, `deactivate`, `unregister` and `clusters`: the registry of clusters in Parameter Store
+//! (docs/design.md#registry).
 
 use std::process::ExitCode;
 

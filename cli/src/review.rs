@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     })
 }
 
-/// How many nodes of which NodePools would be replaced, because their template is another (spec/lifecycle, static drift).
+/// How many nodes of which NodePools would be replaced, because their template is another (docs/spec/lifecycle.md#drifted).
 fn drifted(last: &Snapshot, changes: &Amendment) -> Result<BTreeMap<NodePoolName, usize>> {
     let mut changed = last.clone();
     for note in changes.apply(&mut changed)? {

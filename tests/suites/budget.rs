@@ -1,5 +1,5 @@
 //! The account's budget of EC2 calls: a turn that gets none says so, loses nothing, and goes on when there is some
-//! (DESIGN §4, §7.2).
+//! (docs/design.md#call-budget, docs/design.md#throttling).
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 use std::sync::Arc;

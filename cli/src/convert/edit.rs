@@ -185,7 +185,8 @@ impl Edit {
         self.refusals.push(refusal);
     }
 
-    /// What belongs to the object on its API server, or is computed again, goes (spec/migrate §0, §1.4).
+    /// What belongs to the object on its API server, or is computed again, goes (docs/spec/migrate.md#converters,
+    /// docs/spec/migrate.md#v1beta1-names).
     pub(crate) fn clean_metadata(&mut self) {
         self.take("/status");
         for field in names::SERVER_METADATA {

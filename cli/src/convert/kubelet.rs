@@ -1,5 +1,5 @@
 //! Kubelet settings belong to EC2NodeClasses in v1; NodePools that shared a class with different settings need one each
-//! (spec/migrate §1.3).
+//! (docs/spec/migrate.md#v1beta1-kubelet).
 
 use std::collections::BTreeMap;
 

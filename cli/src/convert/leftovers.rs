@@ -1,4 +1,5 @@
-//! What a conversion webhook left in objects that are v1 already (spec/migrate §1.4). Without it they stay as they stand.
+//! What a conversion webhook left in objects that are v1 already (docs/spec/migrate.md#v1beta1-names). Without it they stay as
+//! they stand.
 
 use super::{
     edit::{Edit, escaped},

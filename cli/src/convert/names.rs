@@ -1,4 +1,4 @@
-//! Versions, and the annotations and labels that earlier ones left behind (spec/migrate §1.4).
+//! Versions, and the annotations and labels that earlier ones left behind (docs/spec/migrate.md#v1beta1-names).
 
 pub(super) const NODE_POOL_V1: &str = "karpenter.sh/v1";
 pub(super) const NODE_POOL_V1BETA1: &str = "karpenter.sh/v1beta1";

@@ -1,4 +1,4 @@
-//! NodeClaims of v1beta1, which are made by machine and converted only when asked for (spec/migrate §1.5).
+//! NodeClaims of v1beta1, which are made by machine and converted only when asked for (docs/spec/migrate.md#v1beta1-node-claim).
 
 use serde_json::Value;
 

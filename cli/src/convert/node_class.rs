@@ -1,4 +1,4 @@
-//! EC2NodeClasses of v1beta1 (spec/migrate §1.2).
+//! EC2NodeClasses of v1beta1 (docs/spec/migrate.md#v1beta1-node-class).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! NodePools of v1beta1 (spec/migrate §1.1).
+//! NodePools of v1beta1 (docs/spec/migrate.md#v1beta1-node-pool).
 
 use serde_json::{Value, json};
 

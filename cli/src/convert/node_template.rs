@@ -1,4 +1,4 @@
-//! AWSNodeTemplates of v1alpha1, and the same inline in a Provisioner (spec/migrate §2.2).
+//! AWSNodeTemplates of v1alpha1, and the same inline in a Provisioner (docs/spec/migrate.md#aws-node-template).
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Provisioners of v1alpha5 (spec/migrate §2.1).
+//! Provisioners of v1alpha5 (docs/spec/migrate.md#provisioner).
 
 mod implied;
 

@@ -1,4 +1,4 @@
-//! Selectors of v1alpha1, maps of comma lists, as the selector terms of v1 (spec/migrate §2.3).
+//! Selectors of v1alpha1, maps of comma lists, as the selector terms of v1 (docs/spec/migrate.md#selectors).
 
 use serde_json::{Map, Value, json};
 use thiserror::Error;

@@ -1,5 +1,5 @@
 //! The ConfigMap karpenter-global-settings of releases up to 0.31: what it says for every Provisioner, and where the rest has
-//! gone (spec/migrate §1.6).
+//! gone (docs/spec/migrate.md#global-settings).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Pods, nodes and what makes pods: annotations, tolerations and labels that have other names now (spec/migrate §1.4, §2.1).
+//! Pods, nodes and what makes pods: annotations, tolerations and labels that have other names now
+//! (docs/spec/migrate.md#v1beta1-names, docs/spec/migrate.md#provisioner).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Whether the CRDs are those that Whittle reads, and whether anything of older Karpenter is left (spec/migrate §1.4).
+//! Whether the CRDs are those that Whittle reads, and whether anything of older Karpenter is left
+//! (docs/spec/migrate.md#v1beta1-names).
 
 use serde_json::Value;
 

@@ -150,7 +150,7 @@ fn nodes_not_ready(objects: &Objects) -> Finding {
 }
 
 /// Left over where somebody took a NodeClaim's finalizer out. They are drained some minutes later, unless garbage collection is
-/// held back (PROTOCOL G3).
+/// held back (docs/protocol.md#g3).
 fn unclaimed(objects: &Objects) -> Finding {
     let claims = objects.of_kind("NodeClaim");
     let claimed: BTreeSet<&str> = claims

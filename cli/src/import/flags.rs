@@ -1,4 +1,4 @@
-//! Flags of Cluster Autoscaler, as far as NodePools can say the same (spec/migrate §5.2).
+//! Flags of Cluster Autoscaler, as far as NodePools can say the same (docs/spec/migrate.md#cluster-autoscaler-flags).
 
 use std::{collections::BTreeMap, path::Path};
 

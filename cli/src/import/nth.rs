@@ -1,4 +1,4 @@
-//! Options of the AWS Node Termination Handler as settings of a cluster's registry entry (spec/migrate §4.2).
+//! Options of the AWS Node Termination Handler as settings of a cluster's registry entry (docs/spec/migrate.md#nth-options).
 
 mod webhook;
 

@@ -1,4 +1,5 @@
-//! What in the cluster stands in the way of moving pods off their nodes: a finding, the objects, and a remedy (spec/migrate §5.3).
+//! What in the cluster stands in the way of moving pods off their nodes: a finding, the objects, and a remedy
+//! (docs/spec/migrate.md#pre-flight).
 
 mod account;
 mod checks;

@@ -1,4 +1,4 @@
-//! The EC2NodeClass of a group (spec/migrate §3.2).
+//! The EC2NodeClass of a group (docs/spec/migrate.md#kops-node-class).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The NodePool of a group (spec/migrate §3.3).
+//! The NodePool of a group (docs/spec/migrate.md#kops-node-pool).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The window in which pending pods are gathered before the provisioner looks (spec/scheduling §10).
+//! The window in which pending pods are gathered before the provisioner looks (docs/spec/scheduling.md#batching).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -108,7 +108,7 @@ impl What {
     }
 
     /// Whether this is true of an object as it stands, so that the first list tells it as well. Everything else is a
-    /// transition, and the first list must not pass for one (spec/lifecycle §11.1).
+    /// transition, and the first list must not pass for one (docs/spec/lifecycle.md#pod-events).
     pub fn is_standing(self) -> bool {
         matches!(self, Self::PodUnschedulable | Self::NodeDisrupted)
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use model::Lane;
 
-/// Per lane, the number of changes that concerned it. A lane that has looked since then is quiet (PROTOCOL L5, L6).
+/// Per lane, the number of changes that concerned it. A lane that has looked since then is quiet (docs/protocol.md#l5,
+/// docs/protocol.md#l6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters(BTreeMap<Lane, u64>);
 

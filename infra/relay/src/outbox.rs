@@ -12,7 +12,7 @@ use crate::backoff::Backoff;
 pub const COALESCING: Duration = Duration::from_millis(150);
 
 /// Least time between wakes that only say how a node is used: Karpenter stamps `lastPodEventTime` no more often
-/// (spec/lifecycle §11.1).
+/// (docs/spec/lifecycle.md#pod-events).
 pub const SPACING: Duration = Duration::from_secs(10);
 
 /// The hints of one wake: distinct, in the order they came, at most [`Wake::HINTS_MAX`].

@@ -2,7 +2,7 @@
 //!
 //! | change | lanes |
 //! |---|---|
-//! | pod unschedulable; node to be emptied (disrupted taint, deletion) | provisioner, batched (spec/scheduling §10) |
+//! | pod unschedulable; node to be emptied (disrupted taint, deletion) | provisioner, batched (docs/spec/scheduling.md#batching) |
 //! | pod bound, ended or gone | terminator on a draining node; else lifecycle (when its node was last used) and disruption |
 //! | last pod of a node gone | lifecycle, which wakes disruption when the node may be consolidated |
 //! | pod Ready | terminator while anything drains: its PodDisruptionBudget may allow the next eviction |

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::kind::Kind;
 
-/// A watch without an event, a bookmark or a list for longer than this may be dead: the heartbeat stops (PROTOCOL L6).
+/// A watch without an event, a bookmark or a list for longer than this may be dead: the heartbeat stops (docs/protocol.md#l6).
 pub const ALIVE: Duration = Duration::from_mins(2);
 
 /// How one watch is doing.

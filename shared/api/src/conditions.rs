@@ -1,5 +1,5 @@
 //! Conditions of objects, with upstream's mechanics: timers hang on their transition times, so what changes those is exact
-//! (spec/lifecycle §2).
+//! (docs/spec/lifecycle.md#conditions).
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

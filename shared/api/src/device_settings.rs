@@ -1,5 +1,5 @@
-//! Whose claims for devices count: `ignoreDRARequests`, `enableDRA` and the gates of drivers, as in Karpenter's chart (spec/v1.15
-//! §3.4, §14.1).
+//! Whose claims for devices count: `ignoreDRARequests`, `enableDRA` and the gates of drivers, as in Karpenter's chart
+//! (docs/spec/v1.15.md#chart-settings, docs/spec/v1.15.md#dra-switches).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Karpenter's feature gates, as a cluster's settings switch them (spec/aws §21).
+//! Karpenter's feature gates, as a cluster's settings switch them (docs/spec/aws.md#settings).
 
 use std::collections::BTreeMap;
 

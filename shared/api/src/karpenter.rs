@@ -1,7 +1,8 @@
 //! Karpenter's custom resources, all fields of v1.14: what users write and what the CRDs in `infra/chart/charts/crds/templates` declare.
 //!
-//! Validation stands beside the field it is about, as schemars attributes; [`crate::schema`] turns the types into CRDs.
-//! Field names, patterns, CEL rules and their messages are interface (spec/scheduling §3, spec/aws §2).
+//! Validation stands beside the field it is about, as schemars attributes; [`crate::schema`] turns the types into CRDs. Field
+//! names, patterns, CEL rules and their messages are interface (docs/spec/scheduling.md#node-pool,
+//! docs/spec/aws.md#ec2-node-class).
 
 mod capacity_buffer;
 mod ec2_node_class;

@@ -131,7 +131,7 @@ impl ObjectMeta {
         self.deletion_timestamp.is_some()
     }
 
-    /// Whether some owner is of this kind; the controller flag does not matter (spec/lifecycle §9.2).
+    /// Whether some owner is of this kind; the controller flag does not matter (docs/spec/lifecycle.md#pod-predicates).
     pub fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {
         self.owner_references
             .iter()

@@ -1,5 +1,6 @@
-//! Keys and values that are part of the interface: labels, annotations, taints, finalizers and tags.
-//! Upstream's keep their names; ours begin with `whittle.sh/` (spec/scheduling §4, spec/lifecycle §1, spec/aws §1 and §4).
+//! Keys and values that are part of the interface: labels, annotations, taints, finalizers and tags. Upstream's keep their names;
+//! ours begin with `whittle.sh/` (docs/spec/scheduling.md#names, docs/spec/lifecycle.md#names, docs/spec/aws.md#names,
+//! docs/spec/aws.md#labels).
 
 /// Label keys.
 pub mod label {
@@ -60,7 +61,7 @@ pub mod label {
     pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
 
     /// Well-known keys: instance types supply them, so pods may ask for any value of them even where the NodePool is silent
-    /// (spec/scheduling §4.2 and §4.4).
+    /// (docs/spec/scheduling.md#well-known-labels, docs/spec/scheduling.md#custom-labels).
     pub const WELL_KNOWN: &[&str] = &[
         NODE_POOL,
         ZONE,
@@ -117,7 +118,8 @@ pub mod label {
     /// Domains whose keys users may not set, the well-known ones excepted.
     pub const RESTRICTED_DOMAINS: &[&str] = &["karpenter.sh", "karpenter.k8s.aws"];
 
-    /// Whether users may not use `key` as a label or requirement (spec/scheduling §4.3). Well-known keys are never restricted.
+    /// Whether users may not use `key` as a label or requirement (docs/spec/scheduling.md#restricted-keys). Well-known keys are
+    /// never restricted.
     pub fn is_restricted(key: &str) -> bool {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         let in_domain = |restricted: &str| {
@@ -130,7 +132,7 @@ pub mod label {
     }
 
     /// The current name of a requirement key: old spellings are rewritten wherever requirements are built
-    /// (spec/scheduling §4.5, spec/aws §1).
+    /// (docs/spec/scheduling.md#normalization, docs/spec/aws.md#names).
     pub fn normalized(key: &str) -> &str {
         match key {
             "failure-domain.beta.kubernetes.io/zone" | "topology.ebs.csi.aws.com/zone" => ZONE,
@@ -252,7 +254,7 @@ pub mod finalizer {
     pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/termination";
 }
 
-/// Marks of the AWS Node Termination Handler, for nodes that no NodePool made (spec/migrate §4.1).
+/// Marks of the AWS Node Termination Handler, for nodes that no NodePool made (docs/spec/migrate.md#nth-marks).
 pub mod nth {
     pub const NAME: &str = "aws-node-termination-handler";
     /// Labels of a Node that is of use again after a reboot: what is to be done then, since when (seconds since 1970), and the
@@ -293,7 +295,7 @@ pub mod nth {
     }
 }
 
-/// Tags on EC2 resources (spec/aws §1.1).
+/// Tags on EC2 resources (docs/spec/aws.md#resource-tags).
 pub mod tag {
     pub const NODE_POOL: &str = "karpenter.sh/nodepool";
     pub const NODE_CLAIM: &str = "karpenter.sh/nodeclaim";

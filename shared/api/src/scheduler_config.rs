@@ -1,4 +1,5 @@
-//! What a cluster's kube-scheduler is configured with, as Karpenter's setting `schedulerConfig` says it (spec/v1.15 §11).
+//! What a cluster's kube-scheduler is configured with, as Karpenter's setting `schedulerConfig` says it
+//! (docs/spec/v1.15.md#default-spread).
 
 use std::collections::BTreeSet;
 

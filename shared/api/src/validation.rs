@@ -1,7 +1,8 @@
 //! Checks of objects at run time: what a schema cannot say, and what reaches us past one.
 //!
-//! Each check returns everything it finds. NodePools: spec/scheduling §3.1 "Runtime rules". NodeOverlays: spec/lifecycle §27.
-//! EC2NodeClasses: spec/aws §2.1 with its refinements.
+//! Each check returns everything it finds. NodePools: docs/spec/scheduling.md#node-pool-validation. NodeOverlays:
+//! docs/spec/lifecycle.md#node-overlay. EC2NodeClasses: docs/spec/aws.md#ec2-node-class-fields,
+//! docs/spec/aws.md#ec2-node-class-refusals.
 
 mod ec2_node_class;
 mod node_overlay;

@@ -1,4 +1,4 @@
-//! Which images a NodeClass selects, and which of them an instance type boots (spec/aws §9.3).
+//! Which images a NodeClass selects, and which of them an instance type boots (docs/spec/aws.md#amis).
 
 mod alias;
 mod query;

@@ -1,4 +1,5 @@
-//! Launch templates and instance profiles that were made for a cluster and that nothing needs any more (spec/aws §11.2, §17.3).
+//! Launch templates and instance profiles that were made for a cluster and that nothing needs any more
+//! (docs/spec/aws.md#launch-template-names, docs/spec/aws.md#instance-profiles).
 
 use std::collections::{BTreeMap, BTreeSet};
 

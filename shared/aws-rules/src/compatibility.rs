@@ -1,4 +1,4 @@
-//! Whether two sets of requirements have something in common (spec/scheduling §6.4).
+//! Whether two sets of requirements have something in common (docs/spec/scheduling.md#compatibility).
 
 use api::names::label;
 use model::{

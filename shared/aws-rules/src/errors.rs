@@ -1,4 +1,4 @@
-//! What EC2's error codes mean for the caller (spec/aws §14).
+//! What EC2's error codes mean for the caller (docs/spec/aws.md#errors).
 
 /// What the caller can do about an error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,7 +131,7 @@ pub struct LaunchFailure {
 }
 
 /// Reads the reason from EC2's error text, `code: message`, several joined by `; `; the first that matches counts
-/// (spec/aws §14.2).
+/// (docs/spec/aws.md#error-reasons).
 pub fn launch_failure(text: &str) -> LaunchFailure {
     let has = |part: &str| text.contains(part);
     let is_denied = [UNAUTHORIZED, "AccessDenied", "AuthFailure"]

@@ -1,5 +1,5 @@
-//! Expressions in kubelet settings, which give every instance type its own numbers (feature gate `NodeClassCEL`, spec/aws
-//! §2.5).
+//! Expressions in kubelet settings, which give every instance type its own numbers (feature gate `NodeClassCEL`,
+//! docs/spec/aws.md#kubelet).
 
 use std::collections::BTreeMap;
 

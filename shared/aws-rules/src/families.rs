@@ -1,4 +1,4 @@
-//! AMI families: what differs between the kinds of image (spec/aws §5.2, §9.3, §10).
+//! AMI families: what differs between the kinds of image (docs/spec/aws.md#user-data, docs/spec/aws.md#overhead).
 
 use api::karpenter::{AmiFamily, EC2NodeClassSpec};
 use model::launch::BlockDevice;
@@ -121,8 +121,8 @@ impl<'a> Alias<'a> {
         aliases.next().map(Self::parse).transpose()
     }
 
-    /// Stricter than the CRD's rule, which lets spaces and a second `@` pass (spec/aws refinement 4): the version becomes part of
-    /// a parameter's name.
+    /// Stricter than the CRD's rule, which lets spaces and a second `@` pass (docs/spec/aws.md#alias-syntax): the version becomes
+    /// part of a parameter's name.
     pub fn parse(text: &'a str) -> Result<Self, FamilyError> {
         let wrong = || FamilyError::Alias(text.to_owned());
         let (family, version) = text.split_once('@').ok_or_else(wrong)?;

@@ -1,5 +1,5 @@
 //! The instance types a NodeClass can launch, as the scheduler sees them: labels, capacity, overhead and offerings
-//! (spec/aws §3–§7).
+//! (docs/spec/aws.md#provider-objects).
 
 mod attachments;
 mod capacity;
@@ -41,7 +41,7 @@ use crate::{
 pub struct Through<'a> {
     pub node_class: &'a EC2NodeClass,
     pub settings: &'a ProviderSettings,
-    /// Memory that nodes were seen to have (spec/aws §5.4).
+    /// Memory that nodes were seen to have (docs/spec/aws.md#measured-memory).
     pub measured_memory: &'a [MeasuredMemory],
     /// What the NodeClass's selector was resolved to.
     pub placement_group: Option<&'a PlacementGroupFact>,
@@ -130,7 +130,7 @@ pub(crate) fn default_pods(
     node.pods()
 }
 
-/// Whether the type has a GPU or another accelerator, fractions of one included (spec/aws refinement 7).
+/// Whether the type has a GPU or another accelerator, fractions of one included (docs/spec/aws.md#fractional-gpus).
 pub fn is_accelerated(instance_type: &InstanceType) -> bool {
     const ACCELERATORS: [&str; 5] = [
         resource::NVIDIA_GPU,

@@ -1,4 +1,4 @@
-//! What AWS announces about instances: events of EventBridge, and what DescribeInstanceStatus shows (spec/aws §20).
+//! What AWS announces about instances: events of EventBridge, and what DescribeInstanceStatus shows (docs/spec/aws.md#interruptions).
 
 mod event;
 mod reading;

@@ -1,4 +1,5 @@
-//! From a NodeClaim to the CreateFleet request that launches its instance (spec/aws §11, §12).
+//! From a NodeClaim to the CreateFleet request that launches its instance (docs/spec/aws.md#launch-templates,
+//! docs/spec/aws.md#launching).
 //!
 //! [`fleet_request`] is pure and deterministic: the same claim on the same facts gives the same request, byte for byte, so
 //! claims whose requests are equal can share one call ([`freeze`]) and a resumed call finds the launch templates it made.
@@ -131,7 +132,8 @@ pub fn fleet_request(
     })
 }
 
-/// The request as it is frozen and sent: for so many claims, under this token, which every instance is tagged with (PROTOCOL A2).
+/// The request as it is frozen and sent: for so many claims, under this token, which every instance is tagged with
+/// (docs/protocol.md#a2).
 pub fn freeze(request: FleetRequest, token: LaunchToken, claims: u32) -> FleetRequest {
     let mut tags = request.tags;
     tags.insert(tag::LAUNCH.to_owned(), token.to_string());
@@ -143,7 +145,7 @@ pub fn freeze(request: FleetRequest, token: LaunchToken, claims: u32) -> FleetRe
     }
 }
 
-/// A launch uses a NodeClass only as it was judged: ready, in its present generation (spec/aws §12.1).
+/// A launch uses a NodeClass only as it was judged: ready, in its present generation (docs/spec/aws.md#launch-preconditions).
 fn ready(class: &EC2NodeClass) -> Result<(), LaunchRefusal> {
     use api::ConditionStatus;
     let name = &class.metadata.name;
@@ -186,7 +188,7 @@ fn ready(class: &EC2NodeClass) -> Result<(), LaunchRefusal> {
     }
 }
 
-/// What marks everything made for a claim: the user's tags, under those that say whose it is (spec/aws §1.1).
+/// What marks everything made for a claim: the user's tags, under those that say whose it is (docs/spec/aws.md#resource-tags).
 fn tags(
     input: &LaunchInput<'_>,
     claim: Claim<'_>,
@@ -214,7 +216,7 @@ fn tags(
     Ok(tags)
 }
 
-/// What a NodeClaim shows of the NodeClass that it was launched by (spec/aws §2.8).
+/// What a NodeClaim shows of the NodeClass that it was launched by (docs/spec/aws.md#node-class-hash).
 fn claim_annotations(input: &LaunchInput<'_>) -> BTreeMap<String, String> {
     let class = input.node_class;
     let authority = &input.cluster.certificate_authority;
@@ -250,7 +252,7 @@ pub fn is_restricted(key: &str) -> bool {
             .is_some_and(of_a_cluster)
 }
 
-/// Prioritized strategies only where a NodeOverlay changed prices: EC2 itself knows the real ones (spec/aws §12.4).
+/// Prioritized strategies only where a NodeOverlay changed prices: EC2 itself knows the real ones (docs/spec/aws.md#create-fleet).
 fn allocation(
     capacity_type: CapacityType,
     kind: ReservationKind,

@@ -1,5 +1,5 @@
-//! What an EC2NodeClass selects, what its status says about it, and which nodes are no longer what it asks for (spec/aws
-//! §2.3–§2.8, §9, §16).
+//! What an EC2NodeClass selects, what its status says about it, and which nodes are no longer what it asks for
+//! (docs/spec/aws.md#ec2-node-class, docs/spec/aws.md#discovery, docs/spec/aws.md#drift).
 
 mod drift;
 mod dry_run;

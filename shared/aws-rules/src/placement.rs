@@ -1,5 +1,5 @@
 //! Placement groups: which one a NodeClass launches into, and what that means for types, offerings and launches
-//! (spec/aws §7.3, §9.6).
+//! (docs/spec/aws.md#placement-group-offerings, docs/spec/aws.md#placement-groups).
 
 use api::names::label;
 use model::{

@@ -1,4 +1,4 @@
-//! Extended resources of EC2 instances (spec/aws §5.1).
+//! Extended resources of EC2 instances (docs/spec/aws.md#capacity).
 
 pub use api::names::resource::ENCLAVES;
 

@@ -1,4 +1,4 @@
-//! A cluster's settings as far as EC2 is concerned (the keys of `settings` in Karpenter's chart; spec/aws §21).
+//! A cluster's settings as far as EC2 is concerned (the keys of `settings` in Karpenter's chart; docs/spec/aws.md#settings).
 
 use api::{DeviceSettings, NODE_CLASS_CEL, duration::parse_go_duration};
 use jiff::SignedDuration;

@@ -1,4 +1,4 @@
-//! Traffic that ARC has shifted away from a zone (spec/aws §9.9).
+//! Traffic that ARC has shifted away from a zone (docs/spec/aws.md#zonal-shift).
 
 use jiff::Timestamp;
 use model::experience::ZonalShift;

@@ -25,7 +25,7 @@ use self::resolved::Inputs;
 pub(crate) use self::resolved::Resolved;
 use crate::{Account, errors::refused, filters::filter};
 
-/// As upstream: types change slowly (spec/aws §9.8).
+/// As upstream: types change slowly (docs/spec/aws.md#instance-type-catalog).
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(12);
 /// EC2's largest pages.
 const TYPES_PER_PAGE: i32 = 100;

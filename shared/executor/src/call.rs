@@ -1,4 +1,4 @@
-//! One call of CreateFleet: prepared, frozen (A2), sent, and its answer seen to.
+//! One call of CreateFleet: prepared, frozen (docs/protocol.md#a2), sent, and its answer seen to.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::{
     settle::{Answered, Facts},
 };
 
-/// The freezer starts no request later than this after its freeze (PROTOCOL A3).
+/// The freezer starts no request later than this after its freeze (docs/protocol.md#a3).
 pub(crate) const FREEZER_WINDOW: SignedDuration = SignedDuration::from_secs(30);
 
 /// Launches that share one call.
@@ -54,7 +54,7 @@ impl Common {
 }
 
 impl Executor<'_> {
-    /// Prepares one call, freezes it (A2) and makes it.
+    /// Prepares one call, freezes it (docs/protocol.md#a2) and makes it.
     pub(crate) async fn launch_group(
         &self,
         group: Group,
@@ -203,7 +203,7 @@ impl Executor<'_> {
                 Ok(Sent::Answered(Answered::default()))
             }
             Err(CloudError::Postponed { action, until }) => {
-                // The request may have been sent before it was to be repeated: the frozen call is resumed (A3).
+                // The request may have been sent before it was to be repeated: the frozen call is resumed (docs/protocol.md#a3).
                 let postponed = Postponed { action, until };
                 for member in &members {
                     outcome.left(member.name(), &postponed);

@@ -1,4 +1,4 @@
-//! Disruptions: proposed without binding anybody, then committed with what replaces what they remove (PROTOCOL D1).
+//! Disruptions: proposed without binding anybody, then committed with what replaces what they remove (docs/protocol.md#d1).
 
 use jiff::Timestamp;
 use model::{

@@ -35,7 +35,7 @@ pub struct Made {
     pub command: Option<Command>,
 }
 
-/// Races lost to other plans before giving up (PROTOCOL C2).
+/// Races lost to other plans before giving up (docs/protocol.md#c2).
 const TRIES_MAX: u32 = 3;
 /// Races lost to unfenced records alone do not count, but even those end.
 const ROUNDS_MAX: u32 = 10;
@@ -142,7 +142,7 @@ impl Executor<'_> {
             choice: Some(order.choice.clone()),
             initialized: Vec::new(),
         });
-        // Whoever is to see to it if this turn dies: once its leases have lapsed (L4).
+        // Whoever is to see to it if this turn dies: once its leases have lapsed (docs/protocol.md#l4).
         let due_at = self.lease().until;
         let mut due = Vec::new();
         if !intents.is_empty() {

@@ -55,12 +55,12 @@ impl Trouble {
     }
 }
 
-/// The leader Lease must outlast the turn by this (PROTOCOL B1).
+/// The leader Lease must outlast the turn by this (docs/protocol.md#b1).
 const LEADER_MARGIN: SignedDuration = SignedDuration::from_secs(60);
 
 impl Executor<'_> {
-    /// Whether acting is allowed now, read afresh: the mode (C4), the leader Lease (B1) and the clock. Pauses hold back what is
-    /// chosen, and nothing else: that asks [`may_begin`](Self::may_begin).
+    /// Whether acting is allowed now, read afresh: the mode (docs/protocol.md#c4), the leader Lease (docs/protocol.md#b1) and the
+    /// clock. Pauses hold back what is chosen, and nothing else: that asks [`may_begin`](Self::may_begin).
     pub async fn may_act(&self) -> Result<Option<Stop>, Trouble> {
         self.gate(None, &[]).await
     }
@@ -101,7 +101,7 @@ impl Executor<'_> {
     }
 }
 
-/// C4: by the mode, or by somebody.
+/// By the mode, or by somebody (docs/protocol.md#c4).
 fn held_back(
     meta: Option<&Meta>,
     level: Option<PauseLevel>,
@@ -132,8 +132,8 @@ pub fn holder_of(stack: &str, cluster: &ClusterName, uid: &Uid) -> String {
     format!("{stack}/{cluster}/{uid}")
 }
 
-/// B1: ours, and for longer than the turn. A version of the functions that did not name clusters wrote the stack's name alone,
-/// which holds until the next visit of the cluster.
+/// Ours, and for longer than the turn (docs/protocol.md#b1). A version of the functions that did not name clusters wrote the
+/// stack's name alone, which holds until the next visit of the cluster.
 fn leads(
     lease: Option<&LeaderLease>,
     stack: &str,

@@ -1,5 +1,5 @@
 //! Makes plans real: commits them under the generation fence, then acts, in an order that is safe to stop anywhere and to
-//! take up again by anybody (PROTOCOL C and A).
+//! take up again by anybody (docs/protocol.md#committing, docs/protocol.md#launching).
 //!
 //! It decides nothing about placement and must never depend on `planner`, `plancheck` or an adapter: what it needs of them
 //! comes in as functions and ports.
@@ -47,7 +47,7 @@ pub struct Executor<'a> {
     pub cluster: &'a ClusterName,
     pub turn: &'a TurnId,
     pub lane: Lane,
-    /// The stack's name in Karpenter's leader Lease (PROTOCOL B1).
+    /// The stack's name in Karpenter's leader Lease (docs/protocol.md#b1).
     pub holder: &'a str,
     /// Which cluster the registry entry was seen to lead to: instances are tagged with it, and the leader Lease names it.
     pub uid: Option<&'a Uid>,
@@ -57,7 +57,7 @@ pub struct Executor<'a> {
     pub clock: &'a dyn Clock,
     /// After this nothing new is begun; what is under way is left as it stands.
     pub deadline: Timestamp,
-    /// A NodeClaim without an instance is given up after this, counted from its creation (spec/lifecycle §7).
+    /// A NodeClaim without an instance is given up after this, counted from its creation (docs/spec/lifecycle.md#liveness).
     pub launch_timeout: SignedDuration,
 }
 

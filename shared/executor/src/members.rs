@@ -191,7 +191,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Ends a launch without an instance: the intent first, so that the NodeClaim may go (A5), then the NodeClaim.
+    /// Ends a launch without an instance: the intent first, so that the NodeClaim may go (docs/protocol.md#a5), then the NodeClaim.
     pub(crate) async fn fail(
         &self,
         member: &Member,
@@ -211,7 +211,7 @@ impl Executor<'_> {
         {
             return Ok(());
         }
-        // Whatever instance is on record for it is garbage from here on (G1).
+        // Whatever instance is on record for it is garbage from here on (docs/protocol.md#g1).
         self.ledger.close_claim(self.cluster, member.name()).await?;
         outcome.failed.push(Failed {
             claim: member.name().clone(),
@@ -231,8 +231,8 @@ impl Executor<'_> {
                 EventTarget::NodeClaim(name.clone(), member.uid().clone()),
                 format!("NodeClaim {name} event: {why}"),
             ));
-            // Owners of pods seldom see NodeClaims (spec/v1.15 §10). Pods that run elsewhere, as those that a replacement is for, miss
-            // nothing.
+            // Owners of pods seldom see NodeClaims (docs/spec/v1.15.md#capacity-events). Pods that run elsewhere, as those that a
+            // replacement is for, miss nothing.
             let told = outcome.events.iter();
             let told = told.filter(|event| matches!(event.about, EventTarget::Pod(..)));
             let pods = &member.intent.launch.pods;
@@ -280,7 +280,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Ends an attempt that is certain to have launched nothing more: the next one has a new token (A3).
+    /// Ends an attempt that is certain to have launched nothing more: the next one has a new token (docs/protocol.md#a3).
     pub(crate) async fn end_attempt(
         &self,
         member: &Member,
@@ -373,7 +373,7 @@ pub(crate) fn update_of(claim: &NodeClaim) -> NodeClaimUpdate {
     }
 }
 
-/// Messages in conditions are cut to what fits a screen (spec/lifecycle §4).
+/// Messages in conditions are cut to what fits a screen (docs/spec/lifecycle.md#launch).
 fn cut(message: &str) -> String {
     const SHOWN: usize = 300;
     if message.chars().count() <= SHOWN {

@@ -41,7 +41,7 @@ pub(crate) fn name_claims(plan: &mut Plan, generation: u64, turn: &TurnId) {
     }
 }
 
-/// The token of one attempt to launch these NodeClaims together (PROTOCOL A2): whatever changes them or the attempt changes
+/// The token of one attempt to launch these NodeClaims together (docs/protocol.md#a2): whatever changes them or the attempt changes
 /// it, and nothing else does. At most 64 characters, as EC2 wants.
 pub(crate) fn launch_token<'a>(
     uids: impl IntoIterator<Item = &'a Uid>,

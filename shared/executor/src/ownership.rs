@@ -6,8 +6,8 @@ use ports::ledger::Moved;
 use crate::{Executor, Trouble, members::Member, settle::Facts, together::each};
 
 impl Executor<'_> {
-    /// A4: ids sorted go to claims sorted, leftover ids to leftover claims, one transaction per pair. What others have
-    /// assigned already stands.
+    /// Ids sorted go to claims sorted, leftover ids to leftover claims, one transaction per pair (docs/protocol.md#a4). What
+    /// others have assigned already stands.
     pub(crate) async fn assign(
         &self,
         call: &Call,

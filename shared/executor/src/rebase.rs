@@ -1,4 +1,4 @@
-//! Losing the race for a generation (PROTOCOL C2): what others committed meanwhile is applied to what this turn saw, and
+//! Losing the race for a generation (docs/protocol.md#c2): what others committed meanwhile is applied to what this turn saw, and
 //! its own plan keeps what still holds.
 
 use std::collections::BTreeSet;

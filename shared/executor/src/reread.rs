@@ -11,8 +11,8 @@ const SINGLE_READS_MAX: usize = 20;
 const REPORTED_MAX: usize = 50;
 
 impl Executor<'_> {
-    /// A6: reads the pods that cause launches again, and drops those bound, gone or changed, with the nodes nobody needs
-    /// then.
+    /// Reads the pods that cause launches again, and drops those bound, gone or changed, with the nodes nobody needs then
+    /// (docs/protocol.md#a6).
     pub(crate) async fn drop_moved_pods(
         &self,
         snapshot: &Snapshot,
@@ -41,7 +41,7 @@ impl Executor<'_> {
             if !wanted.contains(pod) {
                 return false;
             }
-            // Pods that the snapshot does not have are not real ones: room kept free (spec/scheduling §27).
+            // Pods that the snapshot does not have are not real ones: room kept free (docs/spec/scheduling.md#capacity-buffer).
             let Some(before) = seen.get(&pod.key) else {
                 return false;
             };

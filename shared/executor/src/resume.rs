@@ -1,4 +1,5 @@
-//! Taking up what a turn left: its leases lapse, and whoever comes next goes on from where the ledger says it stands (A3).
+//! Taking up what a turn left: its leases lapse, and whoever comes next goes on from where the ledger says it stands
+//! (docs/protocol.md#a3).
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(15);
 
 impl Executor<'_> {
     /// Goes on with launches whose lease lapsed: open calls as they were frozen, then intents that have none. What was to be launched
-    /// for a NodePool that is `held` back waits (C4).
+    /// for a NodePool that is `held` back waits (docs/protocol.md#c4).
     pub async fn resume(
         &self,
         intents: &[Intent],
@@ -196,7 +197,7 @@ impl Executor<'_> {
     }
 
     /// The members of a call that are still launching under it, leased. Those whose NodeClaim is gone have an empty one; one that
-    /// is being deleted is left to whoever deletes it, lease and all (A5).
+    /// is being deleted is left to whoever deletes it, lease and all (docs/protocol.md#a5).
     async fn members(&self, call: &Call) -> Result<Vec<Member>, Trouble> {
         let mut members = Vec::new();
         for name in &call.members {

@@ -65,7 +65,7 @@ pub(crate) struct Answered {
 }
 
 impl Executor<'_> {
-    /// CreateFleet's own answer: the only proof that some members got nothing (A4).
+    /// CreateFleet's own answer: the only proof that some members got nothing (docs/protocol.md#a4).
     pub(crate) async fn settle_answer(
         &self,
         call: &Call,
@@ -141,9 +141,9 @@ impl Executor<'_> {
         }
     }
 
-    /// Gives instances to members (A4) and shows them on their NodeClaims; answers the members that got none. One whose
-    /// instance cannot be seen yet stays as it is, whatever becomes of the call; one whose instance died is over, for its
-    /// records name that instance for good.
+    /// Gives instances to members (docs/protocol.md#a4) and shows them on their NodeClaims; answers the members that got none.
+    /// One whose instance cannot be seen yet stays as it is, whatever becomes of the call; one whose instance died is over, for
+    /// its records name that instance for good.
     pub(crate) async fn hand_out(
         &self,
         call: &Call,
@@ -197,7 +197,7 @@ impl Executor<'_> {
         self.fail(member, why, None, outcome).await
     }
 
-    /// Attempts end at the launch time-out (A3).
+    /// Attempts end at the launch time-out (docs/protocol.md#a3).
     pub(crate) fn is_overdue(&self, call: &Call) -> bool {
         self.clock.now().duration_since(call.frozen_at) >= self.launch_timeout
     }
@@ -234,7 +234,7 @@ impl Executor<'_> {
                 }
             })
             .await?;
-        // A NodeClaim that is going away is finished by whoever deletes it: the instance is on record (A5).
+        // A NodeClaim that is going away is finished by whoever deletes it: the instance is on record (docs/protocol.md#a5).
         if updated.is_none_or(|claim| claim.deleted_at.is_some()) {
             outcome.left(member.name(), "it was deleted while it was being launched");
             return Ok(());
@@ -270,7 +270,7 @@ impl Executor<'_> {
     }
 }
 
-/// What a NodeClaim shows of its instance (spec/lifecycle §4); labels that it has already win.
+/// What a NodeClaim shows of its instance (docs/spec/lifecycle.md#launch); labels that it has already win.
 fn details(claim: &NodeClaim, instance: &Facts, shown: Option<LaunchedClaim>) -> NodeClaimUpdate {
     let known = shown.is_some();
     let LaunchedClaim {

@@ -1,4 +1,5 @@
-//! PROTOCOL C1, C2 and D1: what becomes of a disruption when others move the generation meanwhile.
+//! What becomes of a disruption when others move the generation meanwhile (docs/protocol.md#c1, docs/protocol.md#c2,
+//! docs/protocol.md#d1).
 #![expect(clippy::unwrap_used, reason = "the world is written down here")]
 
 use std::collections::BTreeMap;

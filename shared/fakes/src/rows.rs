@@ -376,7 +376,7 @@ impl AccountRows {
 }
 
 impl ClusterRows {
-    /// L3: `due = min(due, when)`.
+    /// `due = min(due, when)` (docs/protocol.md#l3).
     pub fn make_due(&mut self, lane: Lane, when: Timestamp) {
         let row = self.lanes.entry(lane).or_default();
         row.due = Some(row.due.map_or(when, |due| due.min(when)));

@@ -1,7 +1,7 @@
 use kube::Error;
 use ports::{ClusterError, with_causes};
 
-/// Of the eviction subresource, with code 500, for a pod that two PodDisruptionBudgets select (spec/lifecycle §9.3).
+/// Of the eviction subresource, with code 500, for a pod that two PodDisruptionBudgets select (docs/spec/lifecycle.md#eviction).
 const TWO_BUDGETS: &str = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
 /// Begins what API servers say, with code 500, of a webhook that they could not call.

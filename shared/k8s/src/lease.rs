@@ -1,4 +1,4 @@
-//! Karpenter's leader-election Lease, which the active brain of a cluster holds (PROTOCOL B).
+//! Karpenter's leader-election Lease, which the active brain of a cluster holds (docs/protocol.md#leading).
 
 use jiff::Timestamp;
 use ports::{ClusterError, cluster::LeaderLease};

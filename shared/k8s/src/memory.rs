@@ -1,9 +1,9 @@
 //! What a warm function remembers of a large kind: brought up to date by a short watch, it need not be listed anew.
 //!
 //! Nothing here is staler than a list. How far the cluster has come is asked first, by a quorum read; what is remembered counts
-//! only once a watch has led past that (PROTOCOL O1). Any doubt ends in a list: a version that is no number, one that the server
-//! has forgotten (410) or not reached (a store that was restored, a cluster made anew under its name), an event that cannot be
-//! read, watches that end too early or take too long, and a memory that nothing has confirmed for minutes.
+//! only once a watch has led past that (docs/protocol.md#o1). Any doubt ends in a list: a version that is no number, one that the
+//! server has forgotten (410) or not reached (a store that was restored, a cluster made anew under its name), an event that
+//! cannot be read, watches that end too early or take too long, and a memory that nothing has confirmed for minutes.
 
 use std::{
     fmt::Display,

@@ -1,4 +1,4 @@
-//! Commands and notices: facts that oblige someone to act (PROTOCOL C3, D1).
+//! Commands and notices: facts that oblige someone to act (docs/protocol.md#c3, docs/protocol.md#d1).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Committing: plan bodies first, then one transaction that moves the generation (PROTOCOL C1–C3).
+//! Committing: plan bodies first, then one transaction that moves the generation (docs/protocol.md#committing).
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -471,7 +471,8 @@ async fn record_piece(
     })
 }
 
-/// A command that was replacing is given up (D1). Plans made until now count on its nodes to leave, so they lose a race for it.
+/// A command that was replacing is given up (docs/protocol.md#d1). Plans made until now count on its nodes to leave, so they lose
+/// a race for it.
 pub(crate) async fn roll_back(
     table: &Store,
     cluster: &ClusterName,

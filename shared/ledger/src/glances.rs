@@ -1,4 +1,4 @@
-//! What the sweep looks at of all clusters, in few requests for many rows (PROTOCOL L5).
+//! What the sweep looks at of all clusters, in few requests for many rows (docs/protocol.md#l5).
 
 use std::collections::{BTreeMap, BTreeSet};
 

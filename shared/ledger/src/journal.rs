@@ -15,7 +15,7 @@ use crate::{
     table::{Key, Write},
 };
 
-/// DESIGN §4.
+/// How long a record is kept (docs/design.md#journal).
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// So many objects of one record have rows of their own; a record about more is looked through whenever one is asked about.
 const INDEXED_MAX: usize = 1_000;

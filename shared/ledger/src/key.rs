@@ -1,4 +1,4 @@
-//! Where each row lives (DESIGN §4).
+//! Where each row lives (docs/design.md#ledger).
 
 use model::{
     ClusterName, InstanceId, Lane, NodeClaimName,

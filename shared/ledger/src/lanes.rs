@@ -1,4 +1,4 @@
-//! Lanes: one turn at a time per function and cluster, and the time each is due (PROTOCOL L1–L4).
+//! Lanes: one turn at a time per function and cluster, and the time each is due (docs/protocol.md#lanes).
 
 use std::sync::Arc;
 
@@ -218,7 +218,7 @@ fn due(key: &Key, when: Timestamp) -> Write {
 }
 
 /// The same within a transaction, where a refused condition would undo the rest: only lanes that are not due earlier are
-/// written, the others are held to what was read (L4).
+/// written, the others are held to what was read (docs/protocol.md#l4).
 pub(crate) async fn due_in_transaction(
     table: &Store,
     cluster: &ClusterName,

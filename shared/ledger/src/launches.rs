@@ -1,4 +1,4 @@
-//! Intents and frozen calls (PROTOCOL A1–A3).
+//! Intents and frozen calls (docs/protocol.md#launching).
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -17,7 +17,7 @@ use crate::{
     table::{Key, Write},
 };
 
-/// A closed call explains its instances to garbage collection for this long (G3).
+/// A closed call explains its instances to garbage collection for this long (docs/protocol.md#g3).
 const CALLS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 /// What of an intent is never compared.
@@ -177,7 +177,7 @@ pub(crate) async fn move_intent(
     })
 }
 
-/// From here on the NodeClaim speaks for the node (O2): the row leaves those that every turn reads.
+/// From here on the NodeClaim speaks for the node (docs/protocol.md#o2): the row leaves those that every turn reads.
 async fn end_with_instance(
     table: &Store,
     cluster: &ClusterName,
@@ -363,7 +363,7 @@ pub(crate) async fn lease_call(
     }
 }
 
-/// The row leaves those that turns read, and stays for whoever asks for this one (G3).
+/// The row leaves those that turns read, and stays for whoever asks for this one (docs/protocol.md#g3).
 pub(crate) async fn close_call(
     table: &Store,
     cluster: &ClusterName,

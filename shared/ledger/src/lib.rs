@@ -1,4 +1,5 @@
-//! The ledger's protocol over one table of rows: [`ports::Ledger`], [`ports::Journal`] and [`ports::Shelf`] (DESIGN §4, PROTOCOL).
+//! The ledger's protocol over one table of rows: [`ports::Ledger`], [`ports::Journal`] and [`ports::Shelf`]
+//! (docs/design.md#ledger, docs/protocol.md).
 //!
 //! One table, `pk` and `sk`, on-demand. Every write is conditional or idempotent and every read strongly consistent;
 //! expiry is a number compared in conditions, DynamoDB's TTL (`expires`) only collects garbage. This crate says which rows there

@@ -1,4 +1,4 @@
-//! Which NodeClaim has which instance: two rows that name each other (PROTOCOL A4, G1).
+//! Which NodeClaim has which instance: two rows that name each other (docs/protocol.md#a4, docs/protocol.md#g1).
 
 use jiff::{SignedDuration, Timestamp};
 use model::{

@@ -1,5 +1,5 @@
-//! Intents beyond what one transaction holds (PROTOCOL C1): they are written before it, packed, under their plan; they count once
-//! the plan's header stands. The rows of a plan that lost go at once.
+//! Intents beyond what one transaction holds (docs/protocol.md#c1): they are written before it, packed, under their plan; they
+//! count once the plan's header stands. The rows of a plan that lost go at once.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How many addresses subnets have left for launches (spec/aws §9.1).
+//! How many addresses subnets have left for launches (docs/spec/aws.md#subnets).
 
 use std::collections::BTreeMap;
 

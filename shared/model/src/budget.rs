@@ -1,5 +1,5 @@
 //! The account's request budget: EC2 limits calls by account and Region, so all clusters draw from the same buckets
-//! (DESIGN §4, §9).
+//! (docs/design.md#call-budget, docs/design.md#aws-limits).
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};

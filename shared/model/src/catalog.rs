@@ -1,4 +1,4 @@
-//! Instance types and their offerings, as the scheduler sees them (spec/scheduling §2).
+//! Instance types and their offerings, as the scheduler sees them (docs/spec/scheduling.md#provider-model).
 
 use std::{fmt, iter::Sum};
 
@@ -46,7 +46,7 @@ pub struct InstanceType {
     /// How many volumes of pods the CSI driver of EBS attaches to a node; `None` where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ebs_attach_limit: Option<u32>,
-    /// Devices that drivers publish on a node of the type, as far as that is known and wanted (spec/v1.15 §14.3).
+    /// Devices that drivers publish on a node of the type, as far as that is known and wanted (docs/spec/v1.15.md#dra-devices).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
 }
@@ -76,7 +76,7 @@ pub struct Offering {
     /// Requirements beyond zone, capacity type and reservation.
     #[serde(default)]
     pub requirements: Requirements,
-    /// Merged entry by entry over the type's (NodeOverlay; spec/scheduling §2.2).
+    /// Merged entry by entry over the type's (NodeOverlay; docs/spec/scheduling.md#offering).
     #[serde(default)]
     pub capacity_override: Option<Resources>,
     #[serde(default)]
@@ -127,12 +127,13 @@ impl std::str::FromStr for CapacityType {
 pub struct UnknownCapacityType(String);
 
 impl InstanceType {
-    /// Capacity minus overhead, for the resources the type has; huge pages come out of memory (spec/scheduling §2.1).
+    /// Capacity minus overhead, for the resources the type has; huge pages come out of memory
+    /// (docs/spec/scheduling.md#instance-type).
     pub fn allocatable(&self) -> Resources {
         self.allocatable_with(None, None)
     }
 
-    /// The same under an offering's overrides, each merged entry by entry over the type's own (spec/scheduling §2.2).
+    /// The same under an offering's overrides, each merged entry by entry over the type's own (docs/spec/scheduling.md#offering).
     pub fn allocatable_with(
         &self,
         capacity: Option<&Resources>,

@@ -1,4 +1,4 @@
-//! Dynamic resource allocation: devices of nodes, and the claims of pods for them (spec/v1.15 §14).
+//! Dynamic resource allocation: devices of nodes, and the claims of pods for them (docs/spec/v1.15.md#dra).
 
 use std::collections::BTreeMap;
 

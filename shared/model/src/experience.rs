@@ -1,4 +1,4 @@
-//! What the clusters of an account have learned about EC2: their catalogs are corrected by it (DESIGN §4).
+//! What the clusters of an account have learned about EC2: their catalogs are corrected by it (docs/design.md#shared-experience).
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub struct FullSubnet {
 }
 
 impl FullSubnet {
-    /// As upstream (spec/aws §15).
+    /// As upstream (docs/spec/aws.md#unavailable-offerings).
     const AVOIDED: SignedDuration = SignedDuration::from_mins(3);
 
     pub fn at(subnet: &str, now: Timestamp) -> Self {
@@ -48,7 +48,7 @@ impl FullSubnet {
 }
 
 /// `…#LEARNED` / type#image: the memory that nodes of this type with this image have registered, the least of them
-/// (spec/aws §5.4). Another image has other kernels and so another row.
+/// (docs/spec/aws.md#measured-memory). Another image has other kernels and so another row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MeasuredMemory {
     pub instance_type: String,
@@ -86,7 +86,7 @@ impl MeasuredMemory {
     }
 }
 
-/// `CLUSTER#c` / `SHIFT`: traffic that ARC has shifted away from a zone (spec/aws §9.9).
+/// `CLUSTER#c` / `SHIFT`: traffic that ARC has shifted away from a zone (docs/spec/aws.md#zonal-shift).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ZonalShift {
     pub zone_id: String,

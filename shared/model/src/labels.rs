@@ -1,4 +1,4 @@
-//! Label keys that decisions turn on (spec/scheduling §4).
+//! Label keys that decisions turn on (docs/spec/scheduling.md#names).
 
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
@@ -39,7 +39,8 @@ const OLD_SPELLINGS: [(&str, &str); 6] = [
     ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),
 ];
 
-/// The current name of a requirement key: old spellings are rewritten wherever requirements are built (§4.5).
+/// The current name of a requirement key: old spellings are rewritten wherever requirements are built
+/// (docs/spec/scheduling.md#normalization).
 pub fn normalized(key: &str) -> &str {
     let known = OLD_SPELLINGS.iter().find(|(old, _)| *old == key);
     known.map_or(key, |(_, current)| current)

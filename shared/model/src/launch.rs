@@ -1,4 +1,5 @@
-//! One CreateFleet call as data, complete enough to be frozen in the ledger and repeated by another turn (PROTOCOL A2, A3).
+//! One CreateFleet call as data, complete enough to be frozen in the ledger and repeated by another turn (docs/protocol.md#a2,
+//! docs/protocol.md#a3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -208,7 +209,7 @@ pub struct OfferingFailure {
     pub message: String,
 }
 
-/// What CreateFleet's answer means for those who asked (spec/aws §12.5).
+/// What CreateFleet's answer means for those who asked (docs/spec/aws.md#create-fleet-answer).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchReading {
     /// Not to be tried again for a while, by any cluster of the account.
@@ -282,7 +283,7 @@ impl InstanceState {
     }
 }
 
-/// Why a NodeClaim cannot be launched now, by what becomes of it (spec/aws §12.1).
+/// Why a NodeClaim cannot be launched now, by what becomes of it (docs/spec/aws.md#launch-preconditions).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LaunchRefusal {
     /// Nothing that it admits can be had: it is deleted and its pods are planned again.

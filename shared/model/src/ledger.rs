@@ -1,4 +1,5 @@
-//! What the ledger remembers between turns (DESIGN §4, PROTOCOL): leases, intents, frozen calls, commands, notices.
+//! What the ledger remembers between turns (docs/design.md#ledger, docs/protocol.md): leases, intents, frozen calls, commands,
+//! notices.
 
 mod command;
 mod cursor;
@@ -63,7 +64,7 @@ pub enum Mode {
 }
 
 impl Meta {
-    /// Why nothing of this level may be begun now (PROTOCOL C4): a pause of the cluster or its account.
+    /// Why nothing of this level may be begun now (docs/protocol.md#c4): a pause of the cluster or its account.
     pub fn paused(&self, level: PauseLevel, now: Timestamp) -> Option<Paused<'_>> {
         Pause::of_cluster(&self.pauses, level, now)
     }
@@ -73,13 +74,13 @@ impl Meta {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneRow {
     pub lease: Option<Lease>,
-    /// Someone asked for another turn while this one ran (PROTOCOL L1).
+    /// Someone asked for another turn while this one ran (docs/protocol.md#l1).
     pub again: bool,
     pub failures: u32,
     pub last_error: Option<String>,
     pub due: Option<Timestamp>,
     pub last_full_look: Option<Timestamp>,
-    /// Relay counters as read before the last full look's lists (PROTOCOL L6).
+    /// Relay counters as read before the last full look's lists (docs/protocol.md#l6).
     pub seen: Option<RelayCounter>,
     /// Where the next look goes on, if the last one did not get through.
     #[serde(default)]
@@ -144,7 +145,7 @@ impl Intent {
         &self.launch.name
     }
 
-    /// Counts as a node on its way even where the API shows no NodeClaim (PROTOCOL O2).
+    /// Counts as a node on its way even where the API shows no NodeClaim (docs/protocol.md#o2).
     pub fn is_in_flight(&self) -> bool {
         match self.state {
             IntentState::Intended | IntentState::Claimed { .. } | IntentState::Launching { .. } => {
@@ -195,11 +196,12 @@ pub struct Call {
 }
 
 impl Call {
-    /// A transaction holds 100 items: the call, its members and room for what goes with them (PROTOCOL A2).
+    /// A transaction holds 100 items: the call, its members and room for what goes with them (docs/protocol.md#a2).
     pub const MEMBERS_MAX: usize = 90;
 }
 
-/// `CLUSTER#c` / `CLAIM#name`: which instance a NodeClaim got. Owned means this and [`InstanceOwner`] name each other (A4).
+/// `CLUSTER#c` / `CLAIM#name`: which instance a NodeClaim got. Owned means this and [`InstanceOwner`] name each other
+/// (docs/protocol.md#a4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRow {
     pub instance: InstanceId,
@@ -210,7 +212,7 @@ pub struct ClaimRow {
 #[serde(rename_all = "lowercase")]
 pub enum ClaimPhase {
     Open,
-    /// The NodeClaim is finished with its instance, which may be collected (G1).
+    /// The NodeClaim is finished with its instance, which may be collected (docs/protocol.md#g1).
     Closed,
 }
 
@@ -225,7 +227,7 @@ pub struct InstanceOwner {
 #[serde(rename_all = "lowercase")]
 pub enum Holder {
     Claim(NodeClaimName),
-    /// Garbage collection took the instance; nobody may adopt it any more (G1).
+    /// Garbage collection took the instance; nobody may adopt it any more (docs/protocol.md#g1).
     Collector,
 }
 
@@ -318,7 +320,7 @@ impl UnavailableOffering {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SweepMemory {
-    /// The relay's row as last seen, and since when by the sweep's own clock (L6).
+    /// The relay's row as last seen, and since when by the sweep's own clock (docs/protocol.md#l6).
     pub beat: Option<RelayBeat>,
     pub beat_since: Option<Timestamp>,
     /// When it was last seen so, and when it was last seen to be another.
@@ -329,17 +331,17 @@ pub struct SweepMemory {
     /// META's generation as the last visit read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
-    /// A foreign leader Lease's resourceVersion, and since when (B2).
+    /// A foreign leader Lease's resourceVersion, and since when (docs/protocol.md#b2).
     pub lease_version: Option<String>,
     pub lease_since: Option<Timestamp>,
     pub lease_sweeps: u32,
     /// When garbage collection looked last, complete lists given.
     pub collected_at: Option<Timestamp>,
-    /// Instances without a NodeClaim, and since when (G2).
+    /// Instances without a NodeClaim, and since when (docs/protocol.md#g2).
     pub orphans: BTreeMap<InstanceId, Timestamp>,
-    /// NodeClaims without an instance, and since when (G2).
+    /// NodeClaims without an instance, and since when (docs/protocol.md#g2).
     pub instance_gone: BTreeMap<NodeClaimName, Timestamp>,
-    /// Collections that the ledger did not explain, within the hour (G3).
+    /// Collections that the ledger did not explain, within the hour (docs/protocol.md#g3).
     pub unexplained: Vec<Timestamp>,
     /// Those of them that may not have gone yet, because a sweep died or failed meanwhile: they are not counted twice.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]

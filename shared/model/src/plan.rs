@@ -108,7 +108,7 @@ impl Action {
     }
 }
 
-/// An object and the version it was judged by; both are preconditions of the act (PROTOCOL D2).
+/// An object and the version it was judged by; both are preconditions of the act (docs/protocol.md#d2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     pub name: NodeClaimName,
@@ -125,7 +125,7 @@ pub struct Launch {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub spec: NodeClaimSpec,
-    /// The pods that cause this launch; re-read before it commits (PROTOCOL A6).
+    /// The pods that cause this launch; re-read before it commits (docs/protocol.md#a6).
     pub pods: Vec<PodRef>,
     /// The options left, cheapest first; at most [`Launch::INSTANCE_TYPES_MAX`].
     pub instance_types: Vec<InstanceTypeName>,
@@ -134,7 +134,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// As upstream: more would not fit a launch request (spec/scheduling §23.2).
+    /// As upstream: more would not fit a launch request (docs/spec/scheduling.md#truncation).
     pub const INSTANCE_TYPES_MAX: usize = 600;
 }
 

@@ -29,7 +29,7 @@ pub struct Pod {
     pub nominated_node: Option<NodeName>,
     pub phase: PodPhase,
     pub ready: bool,
-    /// The PodScheduled condition has the reason Unschedulable, whatever its status (spec/scheduling §11.1).
+    /// The PodScheduled condition has the reason Unschedulable, whatever its status (docs/spec/scheduling.md#provisionable).
     pub unschedulable: bool,
     pub started_at: Option<Timestamp>,
     #[serde(flatten)]
@@ -42,7 +42,7 @@ pub struct PodShape {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub owner: Option<Owner>,
-    /// Kubernetes' own total, `pods: 1` included (spec/scheduling §8).
+    /// Kubernetes' own total, `pods: 1` included (docs/spec/scheduling.md#resources).
     pub requests: Resources,
     pub limits: Resources,
     pub host_ports: Vec<HostPort>,

@@ -1,5 +1,5 @@
 //! The requirement algebra: sets of label values, what they have in common, and whether they are compatible
-//! (spec/scheduling §6).
+//! (docs/spec/scheduling.md#requirements).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -132,7 +132,7 @@ impl Requirement {
         result
     }
 
-    /// Whether both allow something. Two complements always do while their bounds leave room (spec/scheduling §6.3).
+    /// Whether both allow something. Two complements always do while their bounds leave room (docs/spec/scheduling.md#intersection).
     pub fn intersects(&self, other: &Self) -> bool {
         let both = self.intersection(other);
         both.complement || !both.values.is_empty()
@@ -147,7 +147,7 @@ impl Requirement {
         })
     }
 
-    /// The entries that an API object carries for this requirement (spec/scheduling §6.5).
+    /// The entries that an API object carries for this requirement (docs/spec/scheduling.md#serialization).
     pub fn to_selector(&self) -> Vec<NodeSelectorRequirement> {
         let entry = |operator, values: Vec<String>| NodeSelectorRequirement {
             key: self.key.clone(),

@@ -51,7 +51,7 @@ impl Resources {
         }
     }
 
-    /// Subtracts from the entries that are here; others are not created (spec/scheduling §8).
+    /// Subtracts from the entries that are here; others are not created (docs/spec/scheduling.md#resources).
     pub fn subtract(&mut self, other: &Self) {
         for (name, amount) in &mut self.0 {
             *amount = amount.saturating_sub(other.get(name));
@@ -68,7 +68,7 @@ impl Resources {
         }
     }
 
-    /// Whether `self` can be taken from `total`: never if a total is negative already (spec/scheduling §8).
+    /// Whether `self` can be taken from `total`: never if a total is negative already (docs/spec/scheduling.md#resources).
     pub fn fits(&self, total: &Self) -> bool {
         total.0.values().all(|amount| *amount >= 0)
             && self

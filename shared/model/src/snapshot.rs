@@ -27,7 +27,7 @@ pub struct Snapshot {
     /// The one reading of the clock in a turn.
     pub now: Timestamp,
     pub cluster: ClusterName,
-    /// META's generation, read before everything else (PROTOCOL O1); a plan commits only if it still holds.
+    /// META's generation, read before everything else (docs/protocol.md#o1); a plan commits only if it still holds.
     pub generation: u64,
     pub settings: Settings,
     pub node_pools: Vec<NodePool>,
@@ -40,7 +40,7 @@ pub struct Snapshot {
     pub namespaces: Vec<Namespace>,
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     pub storage: Storage,
-    /// Selectors from which default spread constraints are derived (spec/scheduling §24).
+    /// Selectors from which default spread constraints are derived (docs/spec/scheduling.md#default-spread).
     #[serde(default)]
     pub services: Vec<Service>,
     #[serde(default)]
@@ -52,7 +52,7 @@ pub struct Snapshot {
     /// Read only where claims for devices count and pods have any.
     #[serde(default, skip_serializing_if = "DeviceObjects::is_empty")]
     pub devices: DeviceObjects,
-    /// Launches under way, also those whose NodeClaim is not in the API yet (PROTOCOL O2).
+    /// Launches under way, also those whose NodeClaim is not in the API yet (docs/protocol.md#o2).
     pub intents: Vec<Intent>,
     pub commands: Vec<Command>,
     pub notices: Vec<Notice>,
@@ -142,9 +142,9 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "NanosPerHour::is_nothing")]
     pub node_price: NanosPerHour,
     pub feature_gates: BTreeMap<String, bool>,
-    /// Labels the provider knows besides Kubernetes' and Karpenter's own (spec/scheduling §4.2).
+    /// Labels the provider knows besides Kubernetes' and Karpenter's own (docs/spec/scheduling.md#well-known-labels).
     pub well_known_labels: Vec<String>,
-    /// Provider domains in which only well-known keys may be used (spec/scheduling §4.3).
+    /// Provider domains in which only well-known keys may be used (docs/spec/scheduling.md#restricted-keys).
     pub restricted_domains: Vec<String>,
     pub reservation_id_label: String,
     /// For pods without spread constraints of their own (`schedulerConfig`).
@@ -225,7 +225,7 @@ pub struct Workload {
     pub pod: Option<Box<Pod>>,
 }
 
-/// Changes the price or the extended resources of the instance types it matches (spec/scheduling §26).
+/// Changes the price or the extended resources of the instance types it matches (docs/spec/scheduling.md#node-overlay).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeOverlay {
     pub name: String,
@@ -238,7 +238,7 @@ pub struct NodeOverlay {
     pub capacity: Resources,
 }
 
-/// Room to keep free, as pods that do not exist yet (spec/scheduling §27.1).
+/// Room to keep free, as pods that do not exist yet (docs/spec/scheduling.md#capacity-buffer).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityBuffer {
     pub key: PodKey,

@@ -23,7 +23,7 @@ pub struct Status {
     pub gauges: Vec<Series>,
 }
 
-/// One series of a metric under Karpenter's name (spec/lifecycle §32).
+/// One series of a metric under Karpenter's name (docs/spec/lifecycle.md#metrics).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     pub name: String,

@@ -20,7 +20,7 @@ pub struct ViewPointer {
     pub digest: String,
     /// By the relay's clock, renewed with each heartbeat: then this was all that had happened.
     pub at: Timestamp,
-    /// The lanes' change counters as of this version (PROTOCOL L6).
+    /// The lanes' change counters as of this version (docs/protocol.md#l6).
     pub counters: BTreeMap<String, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Storage objects, with the fields that restrict where a pod may run (spec/scheduling §18).
+//! Storage objects, with the fields that restrict where a pod may run (docs/spec/scheduling.md#volumes).
 
 use std::collections::BTreeMap;
 

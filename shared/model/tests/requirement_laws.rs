@@ -1,4 +1,4 @@
-//! The laws of the requirement algebra (spec/scheduling §6), held against every value of a small universe.
+//! The laws of the requirement algebra (docs/spec/scheduling.md#requirements), held against every value of a small universe.
 
 use model::{requirement::Requirement, selector::Operator};
 use proptest::{prelude::*, sample::subsequence};

@@ -1,4 +1,4 @@
-//! How many nodes of a NodePool may be on their way out by choice (spec/lifecycle §15).
+//! How many nodes of a NodePool may be on their way out by choice (docs/spec/lifecycle.md#budgets).
 
 use std::{collections::BTreeMap, str::FromStr};
 

@@ -74,7 +74,7 @@ impl<'a> Room<'a> {
                 running_daemons.add(&pod.requests);
             }
         }
-        // Daemons that are still to come; those beyond what was expected never make room (spec/scheduling §12.3).
+        // Daemons that are still to come; those beyond what was expected never make room (docs/spec/scheduling.md#existing-node).
         let mut to_come = Resources::default();
         for daemon in daemons.on_machine(machine) {
             to_come.add(&daemon.requests);

@@ -18,7 +18,8 @@ pub(crate) struct Daemons<'a> {
 }
 
 struct Daemon<'a> {
-    /// The newest real one, which shows what admission made of the template (spec/scheduling §12); else the template's.
+    /// The newest real one, which shows what admission made of the template (docs/spec/scheduling.md#simulation-setup); else the
+    /// template's.
     pod: &'a Pod,
     /// By the template: a real pod is pinned to its node.
     wanted: Wanted<'a>,
@@ -31,7 +32,7 @@ pub(crate) struct Candidates<'a> {
 }
 
 impl<'a> Daemons<'a> {
-    /// Daemons that use resource claims are left out where those do not count (spec/scheduling §12.2).
+    /// Daemons that use resource claims are left out where those do not count (docs/spec/scheduling.md#daemon-overhead).
     pub(crate) fn new(world: &World<'a>) -> Self {
         let mut newest: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
         let residents = world.machines.iter().flat_map(|machine| &machine.residents);
@@ -72,7 +73,7 @@ impl<'a> Daemons<'a> {
         suiting.map(|daemon| daemon.pod)
     }
 
-    /// The node and each type are asked apart, as upstream does (spec/scheduling §12.2).
+    /// The node and each type are asked apart, as upstream does (docs/spec/scheduling.md#daemon-overhead).
     pub(crate) fn candidates(&self, node: &OpenNode<'a>) -> Candidates<'a> {
         let mut candidates = Candidates {
             everywhere: Vec::new(),

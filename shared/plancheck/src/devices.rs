@@ -1,4 +1,4 @@
-//! Devices that pods claim: each place has as many as its pods ask for together (spec/v1.15 §14.4).
+//! Devices that pods claim: each place has as many as its pods ask for together (docs/spec/v1.15.md#dra-planning).
 //!
 //! Expressions are not evaluated. Devices are counted by driver, where a DeviceClass says plainly whose they are, and altogether.
 

@@ -48,7 +48,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
     }
 }
 
-/// Whether a launch may be for pods that do not exist, which plans do not name (spec/scheduling §27.1).
+/// Whether a launch may be for pods that do not exist, which plans do not name (docs/spec/scheduling.md#capacity-buffer).
 fn has_buffers(world: &World<'_>) -> bool {
     world.snapshot.settings.feature_gates.get("CapacityBuffer") == Some(&true)
         && !world.snapshot.capacity_buffers.is_empty()

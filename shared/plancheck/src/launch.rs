@@ -15,7 +15,7 @@ use crate::{
     world::World,
 };
 
-/// The API server takes no NodeClaim with more (spec/scheduling §3.3).
+/// The API server takes no NodeClaim with more (docs/spec/scheduling.md#node-claim).
 const REQUIREMENTS_MAX: usize = 100;
 
 pub(crate) fn check<'a>(
@@ -95,7 +95,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// A static NodePool makes a node for each that the plan takes from it, and none for pods (spec/lifecycle §20.2).
+    /// A static NodePool makes a node for each that the plan takes from it, and none for pods (docs/spec/lifecycle.md#static-drift).
     fn replaces_one_like_it(&mut self, pool: &NodePool) {
         let actions = || self.plan.actions.iter().map(|planned| &planned.action);
         let launched = actions().filter(
@@ -184,7 +184,8 @@ impl Check<'_, '_> {
             }
         }
         for (key, value) in &self.launch.labels {
-            // A label that contradicts its own NodePool leaves the key without any value (spec/scheduling, refinement 5).
+            // A label that contradicts its own NodePool leaves the key without any value
+            // (docs/spec/scheduling.md#contradicting-label).
             let said = self
                 .node
                 .requirements

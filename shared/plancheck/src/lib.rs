@@ -96,7 +96,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Offence> {
 const ROUNDS_MAX: usize = 32;
 
 /// Drops the decisions that offend and those that depend on them, and nothing else. If the rest still offends after
-/// [`ROUNDS_MAX`] rounds, nothing remains (DESIGN §3).
+/// [`ROUNDS_MAX`] rounds, nothing remains (docs/design.md#check).
 pub fn filter(snapshot: &Snapshot, plan: Plan) -> Checked {
     filter_by(plan, |plan| check(snapshot, plan))
 }

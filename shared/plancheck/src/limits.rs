@@ -48,8 +48,9 @@ pub(crate) fn check<'a>(
     }
 }
 
-/// What the pool's nodes amount to, those on their way included (PROTOCOL O3) and those that the plan deletes left out: limits
-/// are about what a plan ends with, while it takes place both may be there (spec/lifecycle, refinement 1).
+/// What the pool's nodes amount to, those on their way included (docs/protocol.md#o3) and those that the plan deletes left out:
+/// limits are about what a plan ends with, while it takes place both may be there
+/// (docs/spec/lifecycle.md#limits-of-replacements).
 fn usage(world: &World<'_>, pool: &NodePool) -> Resources {
     let mut used = Resources::default();
     let one = Resources::from([(NODES, 1)]);
@@ -141,7 +142,8 @@ fn over_limit(pool: &NodePool, node: &OpenNode<'_>, used: &mut Resources) -> Opt
     None
 }
 
-/// Instances left in each reservation. A launch that counts on one of several holds all of them (spec/scheduling §21).
+/// Instances left in each reservation. A launch that counts on one of several holds all of them
+/// (docs/spec/scheduling.md#reservations).
 struct Reservations<'w, 'a> {
     world: &'w World<'a>,
     /// Counted when the first launch asks.

@@ -1,4 +1,4 @@
-//! What NodePools' types cost and have under NodeOverlays (spec/scheduling §26).
+//! What NodePools' types cost and have under NodeOverlays (docs/spec/scheduling.md#node-overlay).
 
 use std::{
     borrow::Cow,

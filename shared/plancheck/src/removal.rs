@@ -184,7 +184,8 @@ impl<'c, 'a> Check<'c, 'a> {
         !has_joined || !is_alive || is_noticed || is_commanded || is_expired(claim, snapshot.now)
     }
 
-    /// Why a node may not go by choice (spec/lifecycle §14, §15, §17).
+    /// Why a node may not go by choice (docs/spec/lifecycle.md#eligibility, docs/spec/lifecycle.md#budgets,
+    /// docs/spec/lifecycle.md#emptiness).
     fn voluntary(&mut self, claim: &NodeClaim) -> Option<String> {
         let now = self.world.snapshot.now;
         let pool = claim
@@ -207,7 +208,7 @@ impl<'c, 'a> Check<'c, 'a> {
             .residents
             .iter()
             .any(|pod| is_reschedulable(pod) && is_costly(pod));
-        // A node that drifted goes in the end, if its pods are to wait only so long (spec/lifecycle §14.1).
+        // A node that drifted goes in the end, if its pods are to wait only so long (docs/spec/lifecycle.md#candidates).
         let is_waived = drifted && claim.spec.termination_grace_period.is_some();
         if let Some(trouble) = self.kept_by_pods(machine, is_waived) {
             return Some(trouble);
@@ -308,7 +309,7 @@ impl<'c, 'a> Check<'c, 'a> {
                 "NodeClaim {name} loses its finalizer but is not being deleted"
             ));
         }
-        // PROTOCOL A5: what it may still launch would be nobody's.
+        // What it may still launch would be nobody's (docs/protocol.md#a5).
         let open = self
             .world
             .snapshot
@@ -353,7 +354,7 @@ fn is_expired(claim: &NodeClaim, now: Timestamp) -> bool {
         .is_some_and(|end| end <= now)
 }
 
-/// Spec/lifecycle §11.2, from the facts.
+/// The rule docs/spec/lifecycle.md#consolidatable, from the facts.
 fn not_yet_consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Option<String> {
     let Some(initialized) = claim
         .condition("Initialized")

@@ -29,7 +29,7 @@ pub(crate) struct World<'a> {
     catalogs: RefCell<BTreeMap<(*const InstanceType, usize), Rc<Catalog<'a>>>>,
 }
 
-/// A node of the cluster: its Node, its launched NodeClaim, or both (spec/scheduling §9.1).
+/// A node of the cluster: its Node, its launched NodeClaim, or both (docs/spec/scheduling.md#cluster-state).
 pub(crate) struct Machine<'a> {
     pub name: &'a str,
     pub node: Option<&'a Node>,
@@ -289,7 +289,7 @@ fn is_rebooting(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
     claim.is_true("Rebooting") || open.any(is_own)
 }
 
-/// Whether an open command is about to delete this NodeClaim (PROTOCOL O3).
+/// Whether an open command is about to delete this NodeClaim (docs/protocol.md#o3).
 fn is_under_command(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
     snapshot
         .commands
@@ -298,8 +298,8 @@ fn is_under_command(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
         .any(|command| command.delete.iter().any(|target| target.uid == claim.uid))
 }
 
-/// Spec/scheduling §7: before registration the NodeClaim's taints, then the Node's; until initialization without those
-/// that are expected to go.
+/// Before registration the NodeClaim's taints, then the Node's (docs/spec/scheduling.md#taints); until initialization without
+/// those that are expected to go.
 fn effective_taints<'a>(
     node: Option<&'a Node>,
     claim: Option<&'a NodeClaim>,
@@ -353,7 +353,7 @@ pub(crate) fn is_tied_to_node(pod: &Pod) -> bool {
     is_owned_by(pod, "apps/v1", "DaemonSet") || is_owned_by(pod, "v1", "Node")
 }
 
-/// Whether a pod would come back elsewhere if its node went away (spec/scheduling §11.3).
+/// Whether a pod would come back elsewhere if its node went away (docs/spec/scheduling.md#pods-of-deleting-nodes).
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
     !is_terminal(pod)
         && !is_tied_to_node(pod)

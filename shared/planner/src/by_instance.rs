@@ -4,7 +4,7 @@ use model::{InstanceId, Snapshot, node::Node, node_claim::NodeClaim};
 
 use crate::managed::is_ours;
 
-/// Objects by the instance that they say they are; no instance is nobody's (spec/lifecycle §1.7).
+/// Objects by the instance that they say they are; no instance is nobody's (docs/spec/lifecycle.md#object-matching).
 pub(crate) struct ByInstance<'a, T>(BTreeMap<&'a str, Vec<&'a T>>);
 
 impl<'a> ByInstance<'a, Node> {

@@ -11,7 +11,7 @@ use model::{
 pub struct Decision {
     pub plan: Plan,
     pub notes: Vec<Note>,
-    /// Why NodeClaims are deleted, in upstream's words for it (spec/lifecycle §32.3).
+    /// Why NodeClaims are deleted, in upstream's words for it (docs/spec/lifecycle.md#label-values).
     pub endings: BTreeMap<NodeClaimName, &'static str>,
     /// Types of the Nodes' conditions that NodeClaims are deleted for by force.
     pub forced_repairs: BTreeMap<NodeClaimName, String>,
@@ -24,7 +24,7 @@ pub struct Note {
     pub about: About,
     /// Or Normal.
     pub warning: bool,
-    /// As upstream's (spec/lifecycle §31).
+    /// As upstream's (docs/spec/lifecycle.md#events).
     pub reason: &'static str,
     pub message: String,
 }

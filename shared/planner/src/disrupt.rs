@@ -1,4 +1,5 @@
-//! Which nodes are no longer worth having (spec/lifecycle §13–§21): unhealthy, empty, drifted, or underutilized ones, under budgets.
+//! Which nodes are no longer worth having (docs/spec/lifecycle.md#disruption-loop): unhealthy, empty, drifted, or underutilized
+//! ones, under budgets.
 
 mod balanced;
 mod budgets;
@@ -146,14 +147,15 @@ fn first_on<'a>(
     Methods::new(&now, &later).first()
 }
 
-/// What the budgets of each NodePool allow for each reason now (spec/lifecycle §15).
+/// What the budgets of each NodePool allow for each reason now (docs/spec/lifecycle.md#budgets).
 pub fn pool_budgets(snapshot: &Snapshot) -> Vec<PoolBudget> {
     let inventory = Inventory::new(snapshot);
     let each = Reason::ALL.map(|reason| budgets::of_pools(snapshot, &inventory, reason));
     each.concat()
 }
 
-/// The pods whose deletion cost is to change, by node, and those of the nodes that are left to later passes (spec/v1.15 §8).
+/// The pods whose deletion cost is to change, by node, and those of the nodes that are left to later passes
+/// (docs/spec/v1.15.md#pod-deletion-cost).
 pub fn deletion_costs(snapshot: &Snapshot) -> (Vec<NodeDeletionCosts>, Vec<NodeDeletionCosts>) {
     match deletion_cost::is_managed(snapshot) {
         true => at_present(snapshot, |scene| deletion_cost::of_scene(&scene)),
@@ -171,7 +173,7 @@ pub fn outlook(snapshot: &Snapshot) -> Vec<Outlook> {
     at_present(snapshot, |scene| outlook::of_all(&scene))
 }
 
-/// Judges a proposal again after its waiting period: what is left of it, as it is best done now (spec/lifecycle §21).
+/// Judges a proposal again after its waiting period: what is left of it, as it is best done now (docs/spec/lifecycle.md#validation).
 pub fn validate(snapshot: &Snapshot, proposal: &ledger::Command) -> Result<Command, Rejection> {
     at_present(snapshot, |scene| {
         Methods::new(&scene, &scene).validate(proposal)

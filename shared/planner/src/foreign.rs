@@ -1,5 +1,5 @@
 //! Nodes that no NodePool made and whose owners want them looked after: what becomes of them and how they are marked, as the
-//! AWS Node Termination Handler does it (spec/migrate §4).
+//! AWS Node Termination Handler does it (docs/spec/migrate.md#nth).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
 //! Instances of capacity reservations that nodes leave which go before their replacement. Each is kept for what the node served, so
-//! that pods of other nodes do not take it meanwhile (spec/v1.15 §6.6).
+//! that pods of other nodes do not take it meanwhile (docs/spec/v1.15.md#terminate-first-freed).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: which pods they keep from being evicted (spec/lifecycle §14.5).
+//! PodDisruptionBudgets: which pods they keep from being evicted (docs/spec/lifecycle.md#pod-disruption-budgets).
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 

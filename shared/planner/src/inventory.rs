@@ -1,4 +1,5 @@
-//! The machines of a cluster: Nodes joined with their NodeClaims, and what is still on its way (spec/scheduling §9.1).
+//! The machines of a cluster: Nodes joined with their NodeClaims, and what is still on its way
+//! (docs/spec/scheduling.md#cluster-state).
 
 mod departures;
 
@@ -336,7 +337,7 @@ fn filled(of_node: &Resources, of_claim: &Resources) -> Resources {
     amounts
 }
 
-/// The taints that count (spec/scheduling §7).
+/// The taints that count (docs/spec/scheduling.md#taints).
 fn taints<'a>(
     registered: Option<&'a Node>,
     claim: Option<&'a NodeClaim>,

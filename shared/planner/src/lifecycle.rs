@@ -1,5 +1,5 @@
 //! How far each NodeClaim has come: launched → registered → initialized → consolidatable, and what ends it
-//! (spec/lifecycle §3–§7, §10, §11, §24, §25).
+//! (docs/spec/lifecycle.md#node-claim-states).
 
 mod consistency;
 mod drift;
@@ -302,7 +302,7 @@ impl<'a> View<'a> {
         self.nodes.of(&claim.status.provider_id)
     }
 
-    /// A node that falls ill while it is being drained is drained by force (spec/lifecycle §24.5).
+    /// A node that falls ill while it is being drained is drained by force (docs/spec/lifecycle.md#repair-while-draining).
     fn hasten(&self, claim: &'a NodeClaim, decision: &mut Decision) {
         let now = self.snapshot.now;
         let [node] = self.nodes_of(claim) else {

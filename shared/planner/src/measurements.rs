@@ -1,4 +1,4 @@
-//! What nodes teach about the memory of their instance types (spec/aws §5.4).
+//! What nodes teach about the memory of their instance types (docs/spec/aws.md#measured-memory).
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 

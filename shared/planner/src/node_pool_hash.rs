@@ -1,4 +1,5 @@
-//! What of a NodePool is burnt into a NodeClaim when it is made: a change of it drifts the node (spec/lifecycle §11.4).
+//! What of a NodePool is burnt into a NodeClaim when it is made: a change of it drifts the node
+//! (docs/spec/lifecycle.md#node-pool-hash).
 
 use std::fmt::Write;
 

@@ -1,7 +1,8 @@
 //! How a disruption command lives: one total function from where it stands and what is seen of it to where it stands then and
-//! what is to be done (spec/lifecycle §21, §22). What is seen is judged in [`advance`], which also makes the steps concrete.
+//! what is to be done (docs/spec/lifecycle.md#validation, docs/spec/lifecycle.md#orchestration). What is seen is judged in
+//! [`advance`], which also makes the steps concrete.
 //!
-//! A step is done after its command has moved, so that it can be taken up again from the ledger alone (PROTOCOL D1).
+//! A step is done after its command has moved, so that it can be taken up again from the ledger alone (docs/protocol.md#d1).
 //! `orchestration/table.txt` lists the whole function.
 
 mod advance;

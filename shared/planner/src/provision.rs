@@ -1,4 +1,4 @@
-//! Provisioning: pods without a place become launches, nominations and reasons (spec/scheduling §1).
+//! Provisioning: pods without a place become launches, nominations and reasons (docs/spec/scheduling.md#loop).
 
 pub(crate) mod buffers;
 pub(crate) mod caps;

@@ -1,4 +1,5 @@
-//! Whether nodes of a NodePool manage to join: the last few outcomes, remembered on the NodePool itself (spec/lifecycle §26.4).
+//! Whether nodes of a NodePool manage to join: the last few outcomes, remembered on the NodePool itself
+//! (docs/spec/lifecycle.md#registration-health).
 
 use std::collections::VecDeque;
 

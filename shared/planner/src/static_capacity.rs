@@ -1,4 +1,4 @@
-//! NodePools with a fixed number of nodes, whatever pods there are (spec/lifecycle §23, gate StaticCapacity).
+//! NodePools with a fixed number of nodes, whatever pods there are (docs/spec/lifecycle.md#static-capacity, gate StaticCapacity).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The next step of every node that is going away: taint → drain → volumes → instance → finalizers (spec/lifecycle §8, §9).
+//! The next step of every node that is going away: taint → drain → volumes → instance → finalizers
+//! (docs/spec/lifecycle.md#termination, docs/spec/lifecycle.md#drain).
 //!
 //! Nothing waits here: a step that must wait says when to look again, and whatever happens meanwhile wakes the terminator.
 
@@ -133,7 +134,7 @@ impl<'a> View<'a> {
         paused.is_some()
     }
 
-    /// A NodeClaim goes when its Nodes are gone and its instance is (spec/lifecycle §8.1).
+    /// A NodeClaim goes when its Nodes are gone and its instance is (docs/spec/lifecycle.md#node-claim-finalization).
     fn end_claim(&self, claim: &NodeClaim, decision: &mut Decision) {
         if let Some((update, note)) = deadline::stamp(claim, self.snapshot) {
             decision.act(
@@ -200,7 +201,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A Node goes when its pods and volumes are gone and its instance is (spec/lifecycle §8.2).
+    /// A Node goes when its pods and volumes are gone and its instance is (docs/spec/lifecycle.md#node-finalization).
     fn end_node(&self, node: &Node, claim: &NodeClaim, decision: &mut Decision) {
         let deadline = Deadline::of(claim, self.snapshot);
         let drain = Drain::of(self.snapshot, self.pods.of(node), deadline.as_ref(), None);
@@ -301,7 +302,7 @@ impl<'a> View<'a> {
     fn instance(&self, claim: &NodeClaim) -> Instance {
         let id = claim.status.provider_id.as_str();
         if id.is_empty() {
-            // What is still being launched for it is resolved first (PROTOCOL A5).
+            // What is still being launched for it is resolved first (docs/protocol.md#a5).
             if self.launching.contains(&claim.name) {
                 Instance::Underway
             } else {

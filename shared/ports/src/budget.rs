@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use model::budget::Api;
 
 /// The account's budget of EC2 calls, as one process draws from it: every request passes here before it is sent, pages and
-/// repetitions included (DESIGN §4, §7.2).
+/// repetitions included (docs/design.md#call-budget, docs/design.md#throttling).
 #[async_trait]
 pub trait Budget: Send + Sync {
     /// Takes one call out of the budget, waiting a little where that helps.

@@ -19,8 +19,8 @@ pub trait Cloud: Send + Sync {
     /// the account's budget. Done twice it changes nothing.
     async fn ready(&self, request: &FleetRequest) -> Result<(), CloudError>;
 
-    /// Runs one frozen `instant` CreateFleet call. A launch template that EC2 does not find is made again, and the call
-    /// repeated. Sends no request, repetitions included, later than `not_after` (PROTOCOL A3); `NotSent` if it sent none that EC2
+    /// Runs one frozen `instant` CreateFleet call. A launch template that EC2 does not find is made again, and the call repeated.
+    /// Sends no request, repetitions included, later than `not_after` (docs/protocol.md#a3); `NotSent` if it sent none that EC2
     /// could have obeyed.
     async fn launch(
         &self,
@@ -28,7 +28,7 @@ pub trait Cloud: Send + Sync {
         not_after: Timestamp,
     ) -> Result<FleetAnswer, CloudError>;
 
-    /// Every instance that carries this launch tag, in every state, terminated ones included (PROTOCOL A3).
+    /// Every instance that carries this launch tag, in every state, terminated ones included (docs/protocol.md#a3).
     async fn instances_of_launch(
         &self,
         cluster: &ClusterName,
@@ -46,7 +46,7 @@ pub trait Cloud: Send + Sync {
     async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError>;
 
     /// What is wrong with instances of the account, whosever they are: checks that have failed for long enough, and events that
-    /// are scheduled (spec/aws §20.4). Complete, or an error.
+    /// are scheduled (docs/spec/aws.md#instance-status). Complete, or an error.
     async fn troubles(&self, now: Timestamp) -> Result<Vec<Interruption>, CloudError>;
 
     /// Asks EC2 to end instances of the cluster, and answers for each what became of that: one that EC2 refuses to end holds up

@@ -16,7 +16,7 @@ use model::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What turns ask of one cluster's API server. Lists are quorum reads and complete, or an error (PROTOCOL O1).
+/// What turns ask of one cluster's API server. Lists are quorum reads and complete, or an error (docs/protocol.md#o1).
 ///
 /// An object that is stored but cannot be read never makes its surroundings look emptier than they are: a pod or node is shown by
 /// what of it can be read, as one that must not be disrupted, so that its node is neither empty nor drained; a NodeClaim is
@@ -61,7 +61,7 @@ pub trait Cluster: Send + Sync {
     async fn create_node_claim(&self, launch: &Launch) -> Result<NodeClaim, ClusterError>;
     /// Metadata and status; conflicts and vanished objects are errors the caller tells apart.
     async fn update_node_claim(&self, update: &NodeClaimUpdate) -> Result<NodeClaim, ClusterError>;
-    /// Deletes with uid and resourceVersion as preconditions (D2).
+    /// Deletes with uid and resourceVersion as preconditions (docs/protocol.md#d2).
     async fn delete_node_claim(&self, target: &Target) -> Result<(), ClusterError>;
     async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError>;
     /// Through the eviction API, with the uid as precondition; a budget that refuses is `Refused`.
@@ -128,7 +128,7 @@ pub trait Cluster: Send + Sync {
 
     async fn post_event(&self, event: &Event) -> Result<(), ClusterError>;
 
-    /// Karpenter's leader-election Lease (PROTOCOL B1–B3).
+    /// Karpenter's leader-election Lease (docs/protocol.md#leading).
     async fn leader_lease(&self) -> Result<Option<LeaderLease>, ClusterError>;
     /// Takes or renews it on condition of this resourceVersion (`None`: it must not exist).
     async fn hold_leader_lease(&self, lease: &LeaderLease) -> Result<LeaderLease, ClusterError>;
@@ -148,7 +148,7 @@ pub trait Cluster: Send + Sync {
     }
 }
 
-/// What tells the pods of one application from others (spec/v1.15 §11.3).
+/// What tells the pods of one application from others (docs/spec/v1.15.md#default-spread-selector).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSelectors {
     pub services: Vec<Service>,

@@ -17,14 +17,14 @@ use model::{
 };
 use thiserror::Error;
 
-/// The ledger: every write is conditional or idempotent, every read strongly consistent (PROTOCOL).
+/// The ledger: every write is conditional or idempotent, every read strongly consistent (docs/protocol.md).
 ///
 /// A conditional write whose answer was lost is read back by the implementation: finding one's own id means success.
 /// So is one that is repeated: what stands already as asked for is `Yes`. `fakes::laws` tests every implementation.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// L1: takes the lane, or sets `again` on the lease that holds it. Taking consumes the due time (a lapsed lease counts
-    /// as due anyway): the row answered has it, and what others ask for from then on survives the end of the turn.
+    /// Takes the lane, or sets `again` on the lease that holds it (docs/protocol.md#l1). Taking consumes the due time (a lapsed
+    /// lease counts as due anyway): the row answered has it, and what others ask for from then on survives the end of the turn.
     async fn take_lane(
         &self,
         cluster: &ClusterName,
@@ -32,8 +32,9 @@ pub trait Ledger: Send + Sync {
         lease: &Lease,
         now: Timestamp,
     ) -> Result<Taken, LedgerError>;
-    /// L2: removes my lease and records the outcome; says whether another wake was asked for meanwhile. The due time
-    /// becomes the earliest of the turn's own and those asked for while it ran. A lease that is no longer mine changes nothing.
+    /// Removes my lease and records the outcome (docs/protocol.md#l2); says whether another wake was asked for meanwhile. The due
+    /// time becomes the earliest of the turn's own and those asked for while it ran. A lease that is no longer mine changes
+    /// nothing.
     async fn end_lane(
         &self,
         cluster: &ClusterName,
@@ -42,7 +43,7 @@ pub trait Ledger: Send + Sync {
         end: &LaneEnd,
     ) -> Result<Ended, LedgerError>;
     async fn lanes(&self, cluster: &ClusterName) -> Result<Vec<(Lane, LaneRow)>, LedgerError>;
-    /// L3: `due = min(due, when)`.
+    /// `due = min(due, when)` (docs/protocol.md#l3).
     async fn make_due(
         &self,
         cluster: &ClusterName,
@@ -85,14 +86,15 @@ pub trait Ledger: Send + Sync {
     async fn store_spending(&self, next: &AccountSpending) -> Result<Moved, LedgerError>;
     async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError>;
 
-    /// C1: bodies first, then one transaction from `commit.base` to the next generation while the mode is active and no pause
-    /// of the cluster holds it back; where the account's spending is given, only as its next revision. Rows of a plan that lost are never seen by anyone.
+    /// Bodies first, then one transaction from `commit.base` to the next generation while the mode is active and no pause of the
+    /// cluster holds it back (docs/protocol.md#c1); where the account's spending is given, only as its next revision. Rows of a
+    /// plan that lost are never seen by anyone.
     async fn commit(
         &self,
         cluster: &ClusterName,
         commit: &Commit,
     ) -> Result<Committed, LedgerError>;
-    /// The plans and unfenced records committed after this generation, oldest first (C2).
+    /// The plans and unfenced records committed after this generation, oldest first (docs/protocol.md#c2).
     async fn committed_since(
         &self,
         cluster: &ClusterName,
@@ -125,7 +127,8 @@ pub trait Ledger: Send + Sync {
         from: &Intent,
         to: &IntentState,
     ) -> Result<Moved, LedgerError>;
-    /// A1: put-if-absent, for a hand-made NodeClaim; makes `lane` due in the same transaction (L4).
+    /// Put-if-absent, for a hand-made NodeClaim (docs/protocol.md#a1); makes `lane` due in the same transaction
+    /// (docs/protocol.md#l4).
     async fn adopt_intent(
         &self,
         cluster: &ClusterName,
@@ -142,7 +145,7 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<(), LedgerError>;
 
-    /// A2: one transaction that puts the call and moves its members `claimed → launching`.
+    /// One transaction that puts the call and moves its members `claimed → launching` (docs/protocol.md#a2).
     async fn freeze(
         &self,
         cluster: &ClusterName,
@@ -163,7 +166,8 @@ pub trait Ledger: Send + Sync {
         lease: &Lease,
         now: Timestamp,
     ) -> Result<Option<Call>, LedgerError>;
-    /// Marks the call as over while my lease is on it. The row stays for an hour at least: it explains its instances (G3).
+    /// Marks the call as over while my lease is on it. The row stays for an hour at least: it explains its instances
+    /// (docs/protocol.md#g3).
     async fn close_call(
         &self,
         cluster: &ClusterName,
@@ -171,7 +175,7 @@ pub trait Ledger: Send + Sync {
         turn: &TurnId,
     ) -> Result<Moved, LedgerError>;
 
-    /// A4: OWNER absent-or-same, CLAIM absent-or-same, intent still launching this attempt, in one transaction.
+    /// OWNER absent-or-same, CLAIM absent-or-same, intent still launching this attempt, in one transaction (docs/protocol.md#a4).
     async fn own(
         &self,
         cluster: &ClusterName,
@@ -191,8 +195,9 @@ pub trait Ledger: Send + Sync {
         cluster: &ClusterName,
         claim: &NodeClaimName,
     ) -> Result<(), LedgerError>;
-    /// G1: takes the instance for collection, so that nobody can adopt it any more. Refused while a claim that is not closed
-    /// holds it; a claim whose row is gone counts as closed. The row is kept for a day: by then nobody's launch asks for it.
+    /// Takes the instance for collection, so that nobody can adopt it any more (docs/protocol.md#g1). Refused while a claim that
+    /// is not closed holds it; a claim whose row is gone counts as closed. The row is kept for a day: by then nobody's launch
+    /// asks for it.
     async fn collect(
         &self,
         cluster: &ClusterName,
@@ -200,18 +205,18 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<Moved, LedgerError>;
 
-    /// C3: records unfenced acts, bumps the generation once and makes lanes due, in one transaction. Acts that are recorded
-    /// already are left as they are, but for notices that are done and of which a later fact tells; if all are, the generation stays.
-    /// Answers the generation. More than [`Unfenced::TOGETHER`] acts take a transaction and a generation for each of their pieces: an error
-    /// says that some piece was not recorded, and others may be.
+    /// Records unfenced acts, bumps the generation once and makes lanes due, in one transaction (docs/protocol.md#c3). Acts that
+    /// are recorded already are left as they are, but for notices that are done and of which a later fact tells; if all are, the
+    /// generation stays. Answers the generation. More than [`Unfenced::TOGETHER`] acts take a transaction and a generation for
+    /// each of their pieces: an error says that some piece was not recorded, and others may be.
     async fn record_unfenced(
         &self,
         cluster: &ClusterName,
         acts: &Unfenced,
     ) -> Result<u64, LedgerError>;
     async fn commands(&self, cluster: &ClusterName) -> Result<Vec<Command>, LedgerError>;
-    /// D1: from exactly the state that it has here. Giving up one that was replacing moves the generation, as an unfenced record (C3):
-    /// plans that counted on its nodes to leave must not be committed.
+    /// From exactly the state that it has here (docs/protocol.md#d1). Giving up one that was replacing moves the generation, as
+    /// an unfenced record (docs/protocol.md#c3): plans that counted on its nodes to leave must not be committed.
     async fn move_command(
         &self,
         cluster: &ClusterName,
@@ -315,7 +320,7 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<BTreeSet<String>, LedgerError>;
 
-    /// G4: EC2 showed this instance with its tags, and none are ours.
+    /// EC2 showed this instance with its tags, and none are ours (docs/protocol.md#g4).
     async fn remember_not_ours(
         &self,
         instance: &InstanceId,
@@ -355,7 +360,7 @@ pub trait Ledger: Send + Sync {
     ) -> Result<(), LedgerError>;
 }
 
-/// What the sweep must know of a cluster to leave it alone (PROTOCOL L5).
+/// What the sweep must know of a cluster to leave it alone (docs/protocol.md#l5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Glance {
     pub meta: Option<Meta>,
@@ -378,7 +383,7 @@ pub struct LaneEnd {
     /// When the lane must look again by itself, if ever.
     pub due: Option<Timestamp>,
     pub error: Option<String>,
-    /// Set by a full look: the relay counter read before its lists (L6).
+    /// Set by a full look: the relay counter read before its lists (docs/protocol.md#l6).
     pub full_look: Option<RelayCounter>,
     /// Where the next look goes on; in the row from now on.
     pub cursor: Option<Cursor>,
@@ -399,7 +404,7 @@ pub struct Commit {
     pub plan: Plan,
     pub intents: Vec<Intent>,
     pub commands: Vec<Command>,
-    /// Lanes that must see to what is committed, whatever becomes of this turn (L4).
+    /// Lanes that must see to what is committed, whatever becomes of this turn (docs/protocol.md#l4).
     pub due: Vec<(Lane, Timestamp)>,
     /// Where the account has caps that launches count against: its next revision, with these launches in it.
     pub spending: Option<AccountSpending>,
@@ -442,7 +447,7 @@ pub struct Unfenced {
     pub turn: TurnId,
     pub commands: Vec<Command>,
     pub notices: Vec<Notice>,
-    /// Lanes that must act on them (L4).
+    /// Lanes that must act on them (docs/protocol.md#l4).
     pub due: Vec<(Lane, Timestamp)>,
 }
 

@@ -9,7 +9,8 @@ pub trait Metrics: Send + Sync {
     fn publish(&self, cluster: Option<&ClusterName>, at: Timestamp, metrics: &[Metric]);
 }
 
-/// Something that happened and was counted or timed, or how things stand, under Karpenter's name for it (spec/lifecycle §32).
+/// Something that happened and was counted or timed, or how things stand, under Karpenter's name for it
+/// (docs/spec/lifecycle.md#metrics).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// With Karpenter's prefix, such as `karpenter_nodeclaims_created_total`.

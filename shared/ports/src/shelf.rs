@@ -4,7 +4,7 @@ use thiserror::Error;
 use crate::LedgerError;
 
 /// Where the housekeeper leaves what every function may need and none shall look up by itself: small objects of the
-/// account, replaced as a whole (DESIGN §4).
+/// account, replaced as a whole (docs/design.md#object-store).
 #[async_trait]
 pub trait Shelf: Send + Sync {
     /// The object as it was put last; `None` if it never was.

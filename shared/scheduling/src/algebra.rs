@@ -1,5 +1,5 @@
-//! Requirements with everything interned: a set of requirements is one number, and what two sets have in common is
-//! computed once. The meaning is that of [`model::requirement`] (spec/scheduling §6); a property test holds them together.
+//! Requirements with everything interned: a set of requirements is one number, and what two sets have in common is computed once.
+//! The meaning is that of [`model::requirement`] (docs/spec/scheduling.md#requirements); a property test holds them together.
 
 use std::rc::Rc;
 
@@ -27,7 +27,7 @@ pub(crate) struct Req {
     pub(crate) min_values: u32,
 }
 
-/// Which keys a pod may ask for although the candidate does not define them (spec/scheduling §4.4).
+/// Which keys a pod may ask for although the candidate does not define them (docs/spec/scheduling.md#custom-labels).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undefined {
     /// On nodes that exist: none.
@@ -299,7 +299,7 @@ impl Algebra {
         }
     }
 
-    /// Whether the requirements of one key have something in common, or both merely exclude (spec/scheduling §6.4).
+    /// Whether the requirements of one key have something in common, or both merely exclude (docs/spec/scheduling.md#compatibility).
     pub(crate) fn agree(&mut self, a: ReqId, b: ReqId) -> bool {
         let both = self.intersection(a, b);
         let both = self.req(both);

@@ -14,7 +14,7 @@ use crate::{
     input::Options,
 };
 
-/// A type in one of its allocatable variants: almost always one row per type (spec/scheduling §2.2).
+/// A type in one of its allocatable variants: almost always one row per type (docs/spec/scheduling.md#offering).
 pub(crate) struct Row {
     pub(crate) kind: usize,
     pub(crate) allocatable: Resources,

@@ -1,4 +1,4 @@
-//! A node to be made: every type, zone and capacity type that can still hold all of its pods (spec/scheduling §14.2).
+//! A node to be made: every type, zone and capacity type that can still hold all of its pods (docs/spec/scheduling.md#join-new-node).
 
 mod beside_daemons;
 mod counted;

@@ -1,4 +1,5 @@
-//! Devices that pods claim (dynamic resource allocation; spec/v1.15 §14.4). Whoever has no claims is asked nothing here.
+//! Devices that pods claim (dynamic resource allocation; docs/spec/v1.15.md#dra-planning). Whoever has no claims is asked nothing
+//! here.
 //!
 //! A claim that is its pod's alone is allocated wherever the pod goes. One that pods share is allocated with the first of them,
 //! and binds the others to that node.

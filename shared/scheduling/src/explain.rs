@@ -1,4 +1,4 @@
-//! Reasons, worked out only for shapes that finally failed (spec/scheduling §15).
+//! Reasons, worked out only for shapes that finally failed (docs/spec/scheduling.md#instance-type-filter).
 
 mod binding;
 mod contradiction;

@@ -97,7 +97,7 @@ pub struct ExistingNode<'a> {
     /// Without those that will go away by themselves.
     pub taints: Vec<&'a Taint>,
     pub initialized: bool,
-    /// Its pods changed so recently that none is to be moved there by choice (spec/lifecycle §18.2).
+    /// Its pods changed so recently that none is to be moved there by choice (docs/spec/lifecycle.md#simulation).
     pub settling: bool,
     /// A Node object exists, so its labels count as topology domains.
     pub registered: bool,

@@ -1,5 +1,5 @@
 //! Where could these pods go? Given pods, nodes that exist and NodePools that may make more, [`solve`] says which pod goes
-//! where, which nodes to make, and for every pod left over why no NodePool can serve it (spec/scheduling §11–§23).
+//! where, which nodes to make, and for every pod left over why no NodePool can serve it (docs/spec/scheduling.md).
 //!
 //! Provisioning, consolidation, drift and `whittle plan` ask the same question here. The answer depends on nothing but the
 //! [`Input`]: no clock, randomness, I/O or order of hashing. Of the project, this crate must never depend on anything but `model`.

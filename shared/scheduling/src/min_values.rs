@@ -1,4 +1,4 @@
-//! How many different values of a label the remaining types must span (spec/scheduling §22).
+//! How many different values of a label the remaining types must span (docs/spec/scheduling.md#min-values).
 
 use std::collections::BTreeSet;
 

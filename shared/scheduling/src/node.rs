@@ -1,4 +1,5 @@
-//! A node that exists, with what this round has put on it already (spec/scheduling §12.3, §14.1).
+//! A node that exists, with what this round has put on it already (docs/spec/scheduling.md#existing-node,
+//! docs/spec/scheduling.md#join-existing-node).
 
 use std::{
     collections::{BTreeMap, BTreeSet},

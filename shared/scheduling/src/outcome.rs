@@ -1,4 +1,4 @@
-//! From claims to decisions: options by price, final requirements and requests (spec/scheduling §23).
+//! From claims to decisions: options by price, final requirements and requests (docs/spec/scheduling.md#node-claims).
 
 use std::{
     cmp::Reverse,
@@ -37,7 +37,7 @@ pub struct Answer {
     pub unplaced: Vec<Unplaced>,
     /// Pods with a place that go without preferences there.
     pub given_up: Vec<GivenUp>,
-    /// NodePools of which no instance type is left whatever the pod (spec/scheduling §10).
+    /// NodePools of which no instance type is left whatever the pod (docs/spec/scheduling.md#batching).
     pub barren: Vec<Barren>,
 }
 

@@ -1,4 +1,4 @@
-//! Host ports: two pods on a node may not want the same (spec/scheduling §19).
+//! Host ports: two pods on a node may not want the same (docs/spec/scheduling.md#host-ports).
 
 use model::pod::HostPort;
 

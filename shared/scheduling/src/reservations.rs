@@ -1,4 +1,5 @@
-//! Capacity reservations: each new node holds one unit of every reservation it might launch into (spec/scheduling §21).
+//! Capacity reservations: each new node holds one unit of every reservation it might launch into
+//! (docs/spec/scheduling.md#reservations).
 
 use std::collections::BTreeMap;
 

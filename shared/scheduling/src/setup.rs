@@ -46,7 +46,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) next_host: u32,
     /// Whether any pod has a say about where others are.
     pub(crate) has_topology: bool,
-    /// Giving up PreferNoSchedule exists only if something has such a taint (spec/scheduling §16).
+    /// Giving up PreferNoSchedule exists only if something has such a taint (docs/spec/scheduling.md#preferences).
     pub(crate) may_tolerate: bool,
 }
 

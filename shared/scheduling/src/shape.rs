@@ -142,7 +142,7 @@ pub(crate) struct Search {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     NoRoom,
-    /// A reservation could take it in the next round; until then it waits (spec/scheduling §21).
+    /// A reservation could take it in the next round; until then it waits (docs/spec/scheduling.md#reservations).
     Deferred,
     /// The search had no attempt left for it.
     Postponed,

@@ -1,5 +1,5 @@
 //! The search: first fit over pods from large to small, on nodes that exist, then on claims in flight, then on a new claim
-//! (spec/scheduling §13).
+//! (docs/spec/scheduling.md#solving).
 
 mod homes;
 mod queue;

@@ -1,4 +1,4 @@
-//! Constraints and preferences of a pod that are left after some were given up (spec/scheduling §16).
+//! Constraints and preferences of a pod that are left after some were given up (docs/spec/scheduling.md#preferences).
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
 //! A NodePool as a mould for new nodes: its requirements, the types it may use, the daemons that will run on them, and what
-//! its limits leave (spec/scheduling §12.1, §12.2, §20).
+//! its limits leave (docs/spec/scheduling.md#template, docs/spec/scheduling.md#daemon-overhead, docs/spec/scheduling.md#limits).
 
 use std::rc::Rc;
 

@@ -52,7 +52,7 @@ impl<'a> Tolerance<'a> {
         next
     }
 
-    /// Every taint counts, also PreferNoSchedule (spec/scheduling §7).
+    /// Every taint counts, also PreferNoSchedule (docs/spec/scheduling.md#taints).
     pub(crate) fn tolerates(&mut self, tolerations: TolerationsId, taints: TaintsId) -> bool {
         let key = (tolerations, taints);
         if let Some(known) = self.known.get(&key) {
@@ -63,7 +63,7 @@ impl<'a> Tolerance<'a> {
         answer
     }
 
-    /// Daemons run despite PreferNoSchedule taints (spec/scheduling §12.2).
+    /// Daemons run despite PreferNoSchedule taints (docs/spec/scheduling.md#daemon-overhead).
     pub(crate) fn tolerated_by_daemon(&self, list: &[Toleration], taints: TaintsId) -> bool {
         let mut taints = self.taints.get(taints.0 as usize).into_iter().flatten();
         taints.all(|taint| {

@@ -1,5 +1,5 @@
 //! Spread, affinity and anti-affinity: groups of pods, their counts per domain, and what they allow one more pod
-//! (spec/scheduling §17).
+//! (docs/spec/scheduling.md#topology).
 
 mod asking;
 mod bound;
@@ -228,7 +228,8 @@ impl<'a> Topology<'a> {
         self.intern(identity, &domains, algebra, tolerance)
     }
 
-    /// The group of one affinity or anti-affinity term, with the domains that its first owner tolerates (spec/scheduling §17.2); `inverse` is the one that the others obey.
+    /// The group of one affinity or anti-affinity term, with the domains that its first owner tolerates
+    /// (docs/spec/scheduling.md#topology-domains); `inverse` is the one that the others obey.
     pub(crate) fn affinity(
         &mut self,
         (kind, inverse): (Kind, bool),

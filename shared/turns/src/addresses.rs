@@ -1,4 +1,4 @@
-//! How many addresses are left for launches (spec/aws §9.1).
+//! How many addresses are left for launches (docs/spec/aws.md#subnets).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! NodeClaims that somebody else made are launched like our own (PROTOCOL A1).
+//! NodeClaims that somebody else made are launched like our own (docs/protocol.md#a1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,9 +67,9 @@ pub(crate) async fn adopt(
     Ok(adopted)
 }
 
-/// Takes out of the orphans those NodeClaims that were created too late, and deletes them: the API server carried out a request after the launch it was for had been
-/// given up, and its row was gone. A row lives as long as its NodeClaim (A1), so nothing is on its way for them, unless their
-/// rows were lost and their instances were not.
+/// Takes out of the orphans those NodeClaims that were created too late, and deletes them: the API server carried out a request
+/// after the launch it was for had been given up, and its row was gone. A row lives as long as its NodeClaim
+/// (docs/protocol.md#a1), so nothing is on its way for them, unless their rows were lost and their instances were not.
 pub(crate) async fn created_too_late(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
@@ -107,7 +107,7 @@ pub(crate) async fn created_too_late(
     })
 }
 
-/// NodeClaims that have neither an instance nor a launch on record. While somebody pauses all, they wait (C4).
+/// NodeClaims that have neither an instance nor a launch on record. While somebody pauses all, they wait (docs/protocol.md#c4).
 pub(crate) async fn orphans<'a>(
     turn: &Turn<'_>,
     snapshot: &'a Snapshot,

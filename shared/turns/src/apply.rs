@@ -51,7 +51,7 @@ pub(crate) struct Applied {
     pub(crate) done: BTreeSet<usize>,
 }
 
-/// Does the actions of a decision, each under its own preconditions (D2). One that fails does not stop the others.
+/// Does the actions of a decision, each under its own preconditions (docs/protocol.md#d2). One that fails does not stop the others.
 pub(crate) async fn apply(
     turn: &Turn<'_>,
     executor: &Executor<'_>,

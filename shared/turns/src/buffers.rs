@@ -1,5 +1,5 @@
-//! What CapacityBuffers come to, in their status (spec/lifecycle §28): the lifecycle turn resolves them, the provisioner says
-//! whether there is room. Both write on condition of the version that they saw.
+//! What CapacityBuffers come to, in their status (docs/spec/lifecycle.md#capacity-buffer): the lifecycle turn resolves them, the
+//! provisioner says whether there is room. Both write on condition of the version that they saw.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Capacity blocks end at a time that is known, and EC2 takes their instances back half an hour before (spec/aws §17.4).
+//! Capacity blocks end at a time that is known, and EC2 takes their instances back half an hour before
+//! (docs/spec/aws.md#capacity-blocks).
 
 use std::collections::BTreeMap;
 

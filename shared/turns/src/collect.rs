@@ -1,6 +1,6 @@
-//! Garbage collection (PROTOCOL G): instances that no NodeClaim names, and NodeClaims whose instance is gone. Absence is
-//! believed only after two looks, a read that finds nothing, and never for many at once unless the ledger explains it. A node
-//! that is in service is not ended under its pods: its Node is deleted, so that it is drained first.
+//! Garbage collection (docs/protocol.md#collecting): instances that no NodeClaim names, and NodeClaims whose instance is gone.
+//! Absence is believed only after two looks, a read that finds nothing, and never for many at once unless the ledger explains it.
+//! A node that is in service is not ended under its pods: its Node is deleted, so that it is drained first.
 
 mod brake;
 mod lost;
@@ -42,11 +42,11 @@ use crate::{
     terminations::{end_instances, resting},
 };
 
-/// As upstream's collector (spec/lifecycle §25.1).
+/// As upstream's collector (docs/spec/lifecycle.md#lost-instances).
 const EVERY: SignedDuration = SignedDuration::from_mins(2);
-/// G2: between the two looks.
+/// Between the two looks (docs/protocol.md#g2).
 const APART: SignedDuration = SignedDuration::from_mins(2);
-/// Upstream's metric reason (spec/lifecycle §32.3).
+/// Upstream's metric reason (docs/spec/lifecycle.md#label-values).
 const COLLECTED: &str = "garbage_collected";
 
 /// What a look came to.
@@ -235,7 +235,7 @@ pub(crate) async fn collect(
         if let Some(claim) = &orphan.claim {
             world.ledger.close_claim(cluster, claim).await?;
         }
-        // G1: whoever takes the row wins; nobody adopts the instance any more.
+        // Whoever takes the row wins (docs/protocol.md#g1); nobody adopts the instance any more.
         let taken = world.ledger.collect(cluster, &orphan.instance, now).await;
         let failures = &mut collected.failures;
         if failures.isolate_unseen(&orphan.instance, now, taken)? != Some(Moved::Yes) {
@@ -314,7 +314,7 @@ fn with_instance(claims: &[NodeClaim]) -> usize {
     ids.len()
 }
 
-/// Launch tags under which instances may still appear (G1).
+/// Launch tags under which instances may still appear (docs/protocol.md#g1).
 fn attempts(intents: &[Intent]) -> impl Iterator<Item = LaunchToken> {
     intents.iter().filter_map(|intent| match &intent.state {
         IntentState::Launching { token, .. } => Some(token.clone()),
@@ -326,7 +326,7 @@ fn attempts(intents: &[Intent]) -> impl Iterator<Item = LaunchToken> {
     })
 }
 
-/// NodeClaims whose instance is not listed and whose kubelet is silent (spec/lifecycle §25.1).
+/// NodeClaims whose instance is not listed and whose kubelet is silent (docs/spec/lifecycle.md#lost-instances).
 fn without_instance(
     claims: &[NodeClaim],
     instances: &[Instance],
@@ -347,7 +347,7 @@ fn without_instance(
         .collect()
 }
 
-/// G2: since when each of these has been missing.
+/// Since when each of these has been missing (docs/protocol.md#g2).
 fn seen_since<K: Ord>(
     missing: BTreeSet<K>,
     before: &BTreeMap<K, Timestamp>,

@@ -1,4 +1,4 @@
-//! Devices and claims for them: read only where claims count and something waits that depends on them (spec/v1.15 §14).
+//! Devices and claims for them: read only where claims count and something waits that depends on them (docs/spec/v1.15.md#dra).
 
 use api::{conditions::types::INITIALIZED, names::annotation::REQUESTED_DRA_DRIVERS};
 use model::{Lane, Snapshot, devices::DeviceObjects, node_claim::NodeClaim, pod::Pod};

@@ -1,5 +1,6 @@
 //! Nodes that are not worth having, under budgets: decided, judged again, replaced first, then deleted. Every step is a row in
-//! the ledger with a due time; no turn waits for anything (spec/lifecycle §13, §21, §22).
+//! the ledger with a due time; no turn waits for anything (docs/spec/lifecycle.md#disruption-loop,
+//! docs/spec/lifecycle.md#orchestration).
 
 mod commands;
 mod deletion_costs;

@@ -1,4 +1,4 @@
-//! Which nodes are no longer what their EC2NodeClass asks for (spec/lifecycle §11.3, spec/aws §16).
+//! Which nodes are no longer what their EC2NodeClass asks for (docs/spec/lifecycle.md#drifted, docs/spec/aws.md#drift).
 
 use std::collections::BTreeMap;
 

@@ -223,7 +223,7 @@ fn collect_until(entry: &Value) -> Result<Option<Timestamp>, EntryError> {
         .ok_or_else(|| error("approvals.collectUntil", value, expected))
 }
 
-/// A launch is looked for and repeated within its first two minutes (PROTOCOL A3), so it has at least three.
+/// A launch is looked for and repeated within its first two minutes (docs/protocol.md#a3), so it has at least three.
 const SHORTEST_TIMEOUT: SignedDuration = SignedDuration::from_mins(3);
 
 fn timeouts(raw: &Value) -> Result<Timeouts, EntryError> {

@@ -1,5 +1,5 @@
 //! What counts only behind its feature gate: NodeOverlays, and CapacityBuffers with what they refer to
-//! (spec/lifecycle §27, §28).
+//! (docs/spec/lifecycle.md#node-overlay, docs/spec/lifecycle.md#capacity-buffer).
 
 use std::future::Future;
 

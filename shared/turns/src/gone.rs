@@ -1,5 +1,5 @@
-//! What a deleted cluster leaves behind (DESIGN §7.9). It has no API server that could name what is still needed, so EKS alone
-//! is asked, for a whole day; whatever else keeps us from the cluster proves nothing.
+//! What a deleted cluster leaves behind (docs/design.md#mass-absence). It has no API server that could name what is still needed,
+//! so EKS alone is asked, for a whole day; whatever else keeps us from the cluster proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -162,7 +162,7 @@ async fn left(
     Ok((left, is_alone))
 }
 
-/// G1: whoever takes the row wins. The NodeClaim that may hold the instance went with its cluster.
+/// Whoever takes the row wins (docs/protocol.md#g1). The NodeClaim that may hold the instance went with its cluster.
 async fn take(
     world: &World,
     cluster: &ClusterName,

@@ -1,4 +1,5 @@
-//! Hashes of what nodes are made with, on NodePools, EC2NodeClasses and their NodeClaims (spec/lifecycle §26.2, spec/aws §2.8).
+//! Hashes of what nodes are made with, on NodePools, EC2NodeClasses and their NodeClaims (docs/spec/lifecycle.md#hash-versions,
+//! docs/spec/aws.md#node-class-hash).
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Which relays are heard (PROTOCOL L6). That a relay beats is told by its row alone, which looks different after each beat: by our
-//! own clock it has beaten since the last look that saw another row. When it beat before that nobody knows, so that nothing but
-//! looks that are not long ago prove that it is still there.
+//! Which relays are heard (docs/protocol.md#l6). That a relay beats is told by its row alone, which looks different after each
+//! beat: by our own clock it has beaten since the last look that saw another row. When it beat before that nobody knows, so that
+//! nothing but looks that are not long ago prove that it is still there.
 //!
 //! A process that sweeps each minute remembers what it saw, and writes nothing down. One that has just begun knows what the last
 //! visit of the cluster left in the ledger.

@@ -1,6 +1,6 @@
 //! Interruptions that AWS announces, for any instance of the account: the facts go to the ledger before anything else
 //! happens, then their nodes are tainted, their NodeClaims deleted, and the lanes woken that find new places for the pods and
-//! drain (DESIGN §2, PROTOCOL C3, L4). Nothing here depends on the relay.
+//! drain (docs/design.md#functions, docs/protocol.md#c3, docs/protocol.md#l4). Nothing here depends on the relay.
 
 mod act;
 mod delivery;
@@ -289,7 +289,7 @@ impl Work<'_> {
         outcomes
     }
 
-    /// C3: facts, the generation and the lanes that must act on them in one transaction.
+    /// Facts, the generation and the lanes that must act on them in one transaction (docs/protocol.md#c3).
     async fn record(
         &self,
         facts: &[(&Interruption, Course)],
@@ -331,7 +331,7 @@ impl Work<'_> {
             .map_err(|error| Arc::new(error.into()))
     }
 
-    /// B1, C4: read afresh before acting.
+    /// Read afresh before acting (docs/protocol.md#b1, docs/protocol.md#c4).
     async fn may_act(&self, api: &dyn Cluster) -> Result<bool, TurnError> {
         let world = self.world;
         let now = world.clock.now();

@@ -1,5 +1,5 @@
-//! What a turn leaves for later: its record, and what it saw (DESIGN §4). Nobody decides by it: what goes wrong here is said
-//! and changes nothing else.
+//! What a turn leaves for later: its record, and what it saw (docs/design.md#journal). Nobody decides by it: what goes wrong here
+//! is said and changes nothing else.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! The frame of every turn: the lane's lease around it, its outcome recorded, the next look seen to (PROTOCOL L1–L6).
+//! The frame of every turn: the lane's lease around it, its outcome recorded, the next look seen to (docs/protocol.md#lanes).
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(crate) struct Turn<'a> {
 /// What a turn hands back to its frame.
 pub(crate) struct Done {
     pub(crate) report: Report,
-    /// The relay's counter as read before the lists, if everything was looked at (L6).
+    /// The relay's counter as read before the lists, if everything was looked at (docs/protocol.md#l6).
     pub(crate) full_look: Option<RelayCounter>,
     /// What was planned from, where it can be planned from again.
     pub(crate) seen: Option<Snapshot>,
@@ -294,12 +294,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Shadow turns stop before they commit or act (C4). Pauses hold back only what is chosen: plans do without that.
+    /// Shadow turns stop before they commit or act (docs/protocol.md#c4). Pauses hold back only what is chosen: plans do without
+    /// that.
     pub(crate) fn may_act(&self) -> bool {
         self.meta.mode == Mode::Active
     }
 
-    /// Makes another lane due now, and wakes it: the row obliges, the wake only hastens (L4).
+    /// Makes another lane due now, and wakes it: the row obliges, the wake only hastens (docs/protocol.md#l4).
     pub(crate) async fn wake(&self, lane: Lane, reason: &str) -> Result<(), TurnError> {
         self.world
             .ledger

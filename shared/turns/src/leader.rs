@@ -1,4 +1,4 @@
-//! Karpenter's leader-election Lease: one brain per cluster (PROTOCOL B2; DESIGN §6).
+//! Karpenter's leader-election Lease: one brain per cluster (docs/protocol.md#b2, docs/design.md#one-brain).
 
 use executor::holder_of;
 use jiff::{SignedDuration, Timestamp};

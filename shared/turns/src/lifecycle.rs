@@ -129,7 +129,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     })
 }
 
-/// What nodes teach about their types is for every cluster of the account (spec/aws §5.4).
+/// What nodes teach about their types is for every cluster of the account (docs/spec/aws.md#measured-memory).
 async fn learn(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
     for measured in planner::measurements(&observed.snapshot, &observed.experience) {
         let (kind, image) = (&measured.instance_type, &measured.image);
@@ -141,8 +141,8 @@ async fn learn(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
     Ok(())
 }
 
-/// C3: deletions here are no choices, so they are not fenced: recorded, and then done. Answers those that are not on record: they are
-/// left to a later turn, and hold up nothing else.
+/// Deletions here are no choices, so they are not fenced: recorded, and then done (docs/protocol.md#c3). Answers those that are
+/// not on record: they are left to a later turn, and hold up nothing else.
 async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) -> BTreeSet<Uid> {
     let actions = plans.iter().flat_map(|plan| &plan.actions);
     let commands: Vec<Command> = actions
@@ -238,7 +238,8 @@ async fn launch_by_hand(
     Ok(())
 }
 
-/// Instances carry the names of their node and NodeClaim, once these are known (spec/aws §1.1, §17.2).
+/// Instances carry the names of their node and NodeClaim, once these are known (docs/spec/aws.md#resource-tags,
+/// docs/spec/aws.md#tagging).
 async fn tag_instances(turn: &Turn<'_>, claims: &[NodeClaim], report: &mut Report) {
     for claim in claims.iter().filter(|claim| claim.deleted_at.is_none()) {
         let tagged = claim

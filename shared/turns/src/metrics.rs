@@ -1,4 +1,4 @@
-//! What turns count and time, under Karpenter's names and labels (spec/lifecycle §32).
+//! What turns count and time, under Karpenter's names and labels (docs/spec/lifecycle.md#metrics).
 
 mod cloud;
 mod disruption;

@@ -1,4 +1,4 @@
-//! EC2NodeClass status: what the selectors resolve to, and whether nodes can be made of it (spec/aws §2.3, §2.4, §2.7).
+//! EC2NodeClass status: what the selectors resolve to, and whether nodes can be made of it (docs/spec/aws.md#ec2-node-class).
 
 use api::{ConditionStatus, EC2NodeClass, conditions::types::READY, names::finalizer};
 

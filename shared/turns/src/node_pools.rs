@@ -1,4 +1,4 @@
-//! NodePool status: whether it can launch, and what its nodes come to (spec/lifecycle §26.1, §26.3, §26.5).
+//! NodePool status: whether it can launch, and what its nodes come to (docs/spec/lifecycle.md#node-pool-status).
 
 use api::{
     Condition, ConditionSet, ConditionStatus, EC2NodeClass, NodePool, conditions::types,

@@ -63,7 +63,8 @@ pub(crate) enum Pods {
     IfAnyLeaves,
 }
 
-/// Reads everything that is asked for, in the order that makes it safe to act on (PROTOCOL O1): generation, relay counters, ledger, lists.
+/// Reads everything that is asked for, in the order that makes it safe to act on (docs/protocol.md#o1): generation, relay
+/// counters, ledger, lists.
 pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, TurnError> {
     let ledger = &turn.world.ledger;
     let cluster = turn.cluster;
@@ -204,7 +205,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         settings: turn.entry.settings.clone(),
         node_pools: pools,
         instance_types,
-        // A launch whose NodeClaim shows its instance is counted by that alone (O2).
+        // A launch whose NodeClaim shows its instance is counted by that alone (docs/protocol.md#o2).
         intents,
         node_claims,
         nodes,
@@ -253,7 +254,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     })
 }
 
-/// EKS Auto Mode shares the CRDs: other NodeClasses are not ours (DESIGN §6).
+/// EKS Auto Mode shares the CRDs: other NodeClasses are not ours (docs/design.md#managed-objects).
 fn is_ours(pool: &NodePool) -> bool {
     let class = &pool.spec.template.spec.node_class_ref;
     class.group == group::KARPENTER_AWS && class.kind == "EC2NodeClass"

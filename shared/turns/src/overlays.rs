@@ -1,4 +1,4 @@
-//! Whether NodeOverlays apply, in their conditions (spec/lifecycle §27).
+//! Whether NodeOverlays apply, in their conditions (docs/spec/lifecycle.md#node-overlay).
 
 use api::{
     ConditionSet, NodeOverlay, conditions::types, karpenter::NodeOverlayStatus, validation::Problem,

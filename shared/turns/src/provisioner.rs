@@ -1,4 +1,5 @@
-//! Pods without a place → a plan → NodeClaims → launches; on missing capacity plans again at once (DESIGN §2, §7.3).
+//! Pods without a place → a plan → NodeClaims → launches; on missing capacity plans again at once (docs/design.md#functions,
+//! docs/design.md#missing-capacity).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,12 +27,12 @@ pub(crate) use described::seen;
 
 /// Plans in one turn: further ones only follow missing capacity.
 const ROUNDS_MAX: u32 = 3;
-/// A node that pods are expected on may not be removed for so long (spec/scheduling §9.3).
+/// A node that pods are expected on may not be removed for so long (docs/spec/scheduling.md#nomination).
 const NOMINATED_FOR: SignedDuration = SignedDuration::from_secs(20);
 /// Pods that do not go to nodes that are there for them are looked at so often at least.
 const NOMINATED_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 /// What could not be planned at once is planned by the next turn: at once if this one changed anything, else after this, as
-/// upstream tries again (spec/scheduling §10).
+/// upstream tries again (docs/spec/scheduling.md#batching).
 const AFTER_NOTHING: SignedDuration = SignedDuration::from_secs(10);
 /// Pods that wait for the account's cap are looked at so often: other clusters may have made room.
 const ROOM_ELSEWHERE: SignedDuration = SignedDuration::from_mins(2);
@@ -51,7 +52,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         .launches
         .prepare(turn.cluster, &turn.meta.registry)
         .await?;
-    // C4: what was left, and pods that wait, are seen to when a pause is over.
+    // What was left, and pods that wait, are seen to when a pause is over (docs/protocol.md#c4).
     let paused = turn.meta.paused(PauseLevel::All, turn.now);
     if let Some(end) = Pause::next_end(&observed.snapshot.pauses, turn.now) {
         report.look_again(end);

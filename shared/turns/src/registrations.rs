@@ -1,4 +1,5 @@
-//! Whether nodes of a NodePool manage to join: every outcome is remembered on the NodePool (spec/lifecycle §26.4).
+//! Whether nodes of a NodePool manage to join: every outcome is remembered on the NodePool
+//! (docs/spec/lifecycle.md#registration-health).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! What default spread constraints take their selectors from: read only where a cluster's settings have such constraints
-//! (spec/v1.15 §11.3).
+//! (docs/spec/v1.15.md#default-spread-selector).
 
 use model::{Lane, snapshot::Settings};
 use ports::{Cluster, ClusterError, cluster::PodSelectors};

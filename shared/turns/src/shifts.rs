@@ -1,5 +1,5 @@
-//! Zones that ARC has shifted a cluster's traffic away from (spec/aws §9.9): found by the sweep, told on the NodePools that
-//! may launch there.
+//! Zones that ARC has shifted a cluster's traffic away from (docs/spec/aws.md#zonal-shift): found by the sweep, told on the
+//! NodePools that may launch there.
 
 use std::{collections::BTreeSet, sync::Arc};
 

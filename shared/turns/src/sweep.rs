@@ -1,4 +1,4 @@
-//! Which lanes are not provably quiet (PROTOCOL L5, L6).
+//! Which lanes are not provably quiet (docs/protocol.md#l5, docs/protocol.md#l6).
 
 use jiff::{SignedDuration, Timestamp};
 use model::{

@@ -128,8 +128,8 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     })
 }
 
-/// Whether something is to be done that no plan says: what others announced, launches that nobody waits for any more (B1), and calls
-/// for reboots.
+/// Whether something is to be done that no plan says: what others announced, launches that nobody waits for any more
+/// (docs/protocol.md#b1), and calls for reboots.
 fn is_obliged(snapshot: &Snapshot) -> bool {
     let reboots = |claim: &NodeClaim| claim.is_true(REBOOTING);
     !snapshot.notices.is_empty()

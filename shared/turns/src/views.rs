@@ -2,8 +2,8 @@
 //! own lists.
 //!
 //! A view is read only if it shows all that the relay's heartbeat has counted for the lane, so that a look at it is a full look
-//! (PROTOCOL L6). It may still be wrong, as a relay may be: nothing is ended by it, and every launch reads its pods again (A6).
-//! A view that turned out wrong or too large is not read again before the relay begins another.
+//! (docs/protocol.md#l6). It may still be wrong, as a relay may be: nothing is ended by it, and every launch reads its pods again
+//! (docs/protocol.md#a6). A view that turned out wrong or too large is not read again before the relay begins another.
 
 use std::{
     collections::BTreeMap,

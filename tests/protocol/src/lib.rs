@@ -1,5 +1,5 @@
-//! Explores every order in which the steps of a small model of PROTOCOL can happen, with each of its rules on, and with each
-//! switched off alone.
+//! Explores every order in which the steps of a small model of the protocol (docs/protocol.md) can happen, with each of its rules
+//! on, and with each switched off alone.
 //!
 //! A model says what may happen next in a state and what must never be so. It is about the rules, not about the code: the
 //! simulation is about that. It must depend on nothing.

@@ -1,16 +1,16 @@
-//! Garbage collection of NodeClaims (G2, G3): EC2 that forgets for a moment, or leaves out of a list, costs nothing, and EC2 that shows
-//! nothing at all costs one node.
+//! Garbage collection of NodeClaims (docs/protocol.md#g2, docs/protocol.md#g3): EC2 that forgets for a moment, or leaves out of a
+//! list, costs nothing, and EC2 that shows nothing at all costs one node.
 
 use protocol::{Model, Verdict, explore};
 
 /// Instances that live all the time, while EC2 tells lies about them.
 #[derive(Clone, Copy)]
 struct Absences {
-    /// G2: two looks, so far apart that what was only late is there.
+    /// Two looks, so far apart that what was only late is there (docs/protocol.md#g2).
     twice: bool,
-    /// G2: what a list leaves out is asked for by its id.
+    /// What a list leaves out is asked for by its id (docs/protocol.md#g2).
     get: bool,
-    /// G3: more than one, or a tenth, within an hour is not believed.
+    /// More than one, or a tenth, within an hour is not believed (docs/protocol.md#g3).
     brake: bool,
 }
 
@@ -23,7 +23,7 @@ const RULES: Absences = Absences {
 const INSTANCES: usize = 3;
 /// Ticks between two looks, and for which EC2 may forget for a moment.
 const APART: u8 = 2;
-/// What G3 allows of so few.
+/// The most that docs/protocol.md#g3 allows of so few.
 const ALLOWED: usize = 1;
 /// One lie at a time: a list that lies twice, and a description that does so at the right moment, are believed.
 const SPELLS: u8 = 1;

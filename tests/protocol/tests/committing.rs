@@ -1,19 +1,20 @@
-//! Commit and rebase (C1, C2, O1): two planners never provide for the same thing twice, and the slow one comes to its turn.
+//! Commit and rebase (docs/protocol.md#c1, docs/protocol.md#c2, docs/protocol.md#o1): two planners never provide for the same
+//! thing twice, and the slow one comes to its turn.
 
 use protocol::{Model, explore};
 
 /// A fast and a slow planner; a pod asks for a node, and others come that only the fast one sees to.
 #[derive(Clone, Copy)]
 struct Commits {
-    /// C1: a commit is on condition of the generation.
+    /// A commit is on condition of the generation (docs/protocol.md#c1).
     fence: bool,
-    /// O1: the generation is read before the rows.
+    /// The generation is read before the rows (docs/protocol.md#o1).
     generation_first: bool,
-    /// C2: who lost takes out of its plan what others have provided for.
+    /// Who lost takes out of its plan what others have provided for (docs/protocol.md#c2).
     recheck: bool,
-    /// C2: who lost three times asks for another turn.
+    /// Who lost three times asks for another turn (docs/protocol.md#c2).
     wake: bool,
-    /// C2: who lost commits what is left, without planning from the beginning.
+    /// Who lost commits what is left, without planning from the beginning (docs/protocol.md#c2).
     rebase: bool,
 }
 

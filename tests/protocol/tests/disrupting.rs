@@ -1,20 +1,20 @@
-//! Disruption commands (D1, D2): a node goes when its replacement has come, never after its command was rolled back, and nothing
-//! goes in its place.
+//! Disruption commands (docs/protocol.md#d1, docs/protocol.md#d2): a node goes when its replacement has come, never after its
+//! command was rolled back, and nothing goes in its place.
 
 use protocol::{Model, Verdict, explore};
 
 /// One node, its replacement, somebody who carries the command out and somebody who rolls it back, each of whom may die anywhere.
 #[derive(Clone, Copy)]
 struct Commands {
-    /// D1: replacements come first.
+    /// Replacements come first (docs/protocol.md#d1).
     waits: bool,
-    /// D1: the command is `deleting` before anything is deleted.
+    /// The command is `deleting` before anything is deleted (docs/protocol.md#d1).
     binds: bool,
-    /// D1: `deleting` is written on condition of `replacing`.
+    /// `deleting` is written on condition of `replacing` (docs/protocol.md#d1).
     binds_conditionally: bool,
-    /// D1: rolling back is on condition of not `deleting`.
+    /// Rolling back is on condition of not `deleting` (docs/protocol.md#d1).
     rolls_back_conditionally: bool,
-    /// D2: deletions carry the uid of what was decided on.
+    /// Deletions carry the uid of what was decided on (docs/protocol.md#d2).
     preconditions: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Lanes and wakes (L1–L6): whatever wakes are lost and whichever turns die, what happens in the cluster is looked at.
+//! Lanes and wakes (docs/protocol.md#lanes): whatever wakes are lost and whichever turns die, what happens in the cluster is
+//! looked at.
 
 #![expect(
     clippy::indexing_slicing,
@@ -11,19 +12,19 @@ use protocol::{Model, Verdict, explore};
 /// The rules, each of which can be switched off.
 #[derive(Clone, Copy)]
 struct Lanes {
-    /// L1: a lane that is held refuses a second turn.
+    /// A lane that is held refuses a second turn (docs/protocol.md#l1).
     lease: bool,
-    /// L1, L2: who finds the lane held asks its holder to look again.
+    /// Who finds the lane held asks its holder to look again (docs/protocol.md#l1, docs/protocol.md#l2).
     again: bool,
-    /// L2, L5: a lapsed lease counts as due.
+    /// A lapsed lease counts as due (docs/protocol.md#l2, docs/protocol.md#l5).
     lapsed_is_due: bool,
-    /// L2: a turn that fails records it, and nothing else.
+    /// A turn that fails records it, and nothing else (docs/protocol.md#l2).
     failures: bool,
-    /// L5: the relay's counter must equal the one that was recorded.
+    /// The relay's counter must equal the one that was recorded (docs/protocol.md#l5).
     equal: bool,
-    /// L6: the counter is read before the lists.
+    /// The counter is read before the lists (docs/protocol.md#l6).
     counter_first: bool,
-    /// L6: only a full look records counters; a failed one has seen nothing.
+    /// Only a full look records counters (docs/protocol.md#l6); a failed one has seen nothing.
     sweep: bool,
     /// Whether wakes are lost, turns die or fail, and relays begin to count afresh.
     trouble: Trouble,

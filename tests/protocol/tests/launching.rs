@@ -1,5 +1,5 @@
-//! Launching, ownership and collection (A2–A5, G1, G2): a NodeClaim never has two instances that are paid for, none is left
-//! without somebody who ends it, and none is ended under its owner.
+//! Launching, ownership and collection (docs/protocol.md#launching, docs/protocol.md#g1, docs/protocol.md#g2): a NodeClaim never
+//! has two instances that are paid for, none is left without somebody who ends it, and none is ended under its owner.
 
 #![expect(
     clippy::indexing_slicing,
@@ -12,21 +12,21 @@ use protocol::{Model, explore};
 /// One NodeClaim, who launches it, who takes over, who deletes it, and the collector.
 #[derive(Clone, Copy)]
 struct Launches {
-    /// A2: who takes over sends the frozen call again, under its own token.
+    /// Who takes over sends the frozen call again, under its own token (docs/protocol.md#a2).
     frozen: bool,
-    /// A3: who takes over looks for what was launched first.
+    /// Who takes over looks for what was launched first (docs/protocol.md#a3).
     looks: bool,
-    /// A3: a call that nothing is known of is left alone for as long as its request may be on its way.
+    /// A call that nothing is known of is left alone for as long as its request may be on its way (docs/protocol.md#a3).
     waits: bool,
-    /// A4: an instance is owned by a transaction over both sides.
+    /// An instance is owned by a transaction over both sides (docs/protocol.md#a4).
     owns: bool,
-    /// A5: a deleted NodeClaim stays until its launch is resolved.
+    /// A deleted NodeClaim stays until its launch is resolved (docs/protocol.md#a5).
     resolves: bool,
-    /// G1: the collector takes the row that an adopter would take.
+    /// The collector takes the row that an adopter would take (docs/protocol.md#g1).
     takes: bool,
-    /// G1: what an open call may have launched is not looked at.
+    /// What an open call may have launched is not looked at (docs/protocol.md#g1).
     open_calls: bool,
-    /// G1: there is a collector at all.
+    /// There is a collector at all (docs/protocol.md#g1).
     collects: bool,
     /// EC2 answers a repeated token with what it launched before.
     idempotent: bool,
@@ -107,7 +107,7 @@ impl Launches {
         }
     }
 
-    /// A4 and what follows: the claim shows its instance, and the call is over.
+    /// After docs/protocol.md#a4: the claim shows its instance, and the call is over.
     fn own(&self, state: &mut State, instance: u8) {
         let one = &state.instances[usize::from(instance)];
         let free = state.owned.is_none_or(|other| other == instance) && !one.condemned;

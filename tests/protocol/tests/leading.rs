@@ -1,17 +1,17 @@
-//! Karpenter's leader Lease (B1, B2): never do two brains act on one cluster.
+//! Karpenter's leader Lease (docs/protocol.md#b1, docs/protocol.md#b2): never do two brains act on one cluster.
 
 use protocol::{Model, Verdict, explore};
 
 /// Whittle's sweeps and turns beside a Karpenter that comes and goes; time passes in ticks.
 #[derive(Clone, Copy)]
 struct Leases {
-    /// B1: the Lease is read before acts.
+    /// The Lease is read before acts (docs/protocol.md#b1).
     reads: bool,
-    /// B1: it must last for longer than the acts take.
+    /// It must last for longer than the acts take (docs/protocol.md#b1).
     margin: bool,
-    /// B2: a foreign Lease is taken only when it was seen unchanged for longer than its own duration.
+    /// A foreign Lease is taken only when it was seen unchanged for longer than its own duration (docs/protocol.md#b2).
     past: bool,
-    /// B2: by our own clock since we saw it, not by the time that is written in it.
+    /// By our own clock since we saw it, not by the time that is written in it (docs/protocol.md#b2).
     own_clock: bool,
 }
 
@@ -70,7 +70,7 @@ impl Leases {
         !self.past || age > THEIRS
     }
 
-    /// B1, as a turn finds it before it acts.
+    /// The rule docs/protocol.md#b1, as a turn finds it before it acts.
     fn may_act(&self, state: &State) -> bool {
         let lasts = state.age + ACTS < OURS || !self.margin && state.age < OURS;
         !self.reads || state.holder == Holder::Whittle && lasts

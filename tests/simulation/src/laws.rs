@@ -222,8 +222,9 @@ impl Laws {
         }
     }
 
-    /// A6: what a turn is told of a pod that it reads again. One whose node goes waits for another; a node goes once the ledger
-    /// says so, before its NodeClaim does. One that stays after all was going when the turn looked, whose commit is asked for and lost.
+    /// What a turn is told of a pod that it reads again (docs/protocol.md#a6). One whose node goes waits for another; a node goes
+    /// once the ledger says so, before its NodeClaim does. One that stays after all was going when the turn looked, whose commit
+    /// is asked for and lost.
     pub(crate) fn rereads(&mut self, world: &World, lane: Lane, key: &PodKey, pod: Option<&Pod>) {
         let leaving = state::leaving(world);
         let left = |name: &NodeClaimName| {
@@ -246,7 +247,8 @@ impl Laws {
     }
 }
 
-/// A launch whose NodeClaim is being deleted, or gone already, serves nobody: what it comes to is ended at once (A5).
+/// A launch whose NodeClaim is being deleted, or gone already, serves nobody: what it comes to is ended at once
+/// (docs/protocol.md#a5).
 fn ends(api: &ApiServer, name: &NodeClaimName) -> bool {
     match api.node_claims.get(name) {
         Some(claim) => claim.deleted_at.is_some(),

@@ -14,53 +14,54 @@ macro_rules! bugs {
 }
 
 bugs! {
-    /// L1
+    /// Breaks docs/protocol.md#l1.
     IgnoreLease,
-    /// L2
+    /// Breaks docs/protocol.md#l2.
     ForgetDue,
-    /// L2, L5
+    /// Breaks docs/protocol.md#l2, docs/protocol.md#l5.
     SwallowFailures,
-    /// L4: a message is acknowledged although its fact is not on record.
+    /// A message is acknowledged although its fact is not on record (docs/protocol.md#l4).
     AcknowledgeFirst,
-    /// L5: wakes are lost, and nobody sweeps.
+    /// Wakes are lost, and nobody sweeps (docs/protocol.md#l5).
     NeverSweep,
-    /// O2
+    /// Breaks docs/protocol.md#o2.
     ForgetInFlight,
-    /// C1
+    /// Breaks docs/protocol.md#c1.
     NoFence,
-    /// C1
+    /// Breaks docs/protocol.md#c1.
     ForgetIntents,
-    /// C3
+    /// Breaks docs/protocol.md#c3.
     ForgetNotices,
-    /// C4
+    /// Breaks docs/protocol.md#c4.
     IgnoreMode,
     IgnorePauses,
     ActForWatchedPools,
-    /// A2
+    /// Breaks docs/protocol.md#a2.
     NeverFreeze,
-    /// A2, A3: a call that was not answered is sent again as another one, without looking for what it launched.
+    /// A call that was not answered is sent again as another one, without looking for what it launched (docs/protocol.md#a2,
+    /// docs/protocol.md#a3).
     NewTokenEachTime,
-    /// A3
+    /// Breaks docs/protocol.md#a3.
     ForgetTag,
-    /// A3
+    /// Breaks docs/protocol.md#a3.
     NeverResume,
-    /// A4
+    /// Breaks docs/protocol.md#a4.
     NeverOwn,
-    /// A5
+    /// Breaks docs/protocol.md#a5.
     ReleaseEarly,
-    /// A6
+    /// Breaks docs/protocol.md#a6.
     NeverReread,
-    /// G1
+    /// Breaks docs/protocol.md#g1.
     NeverCollect,
     NeverClose,
     NeverForget,
-    /// G3
+    /// Breaks docs/protocol.md#g3.
     NoBrake,
-    /// D1
+    /// Breaks docs/protocol.md#d1.
     DeleteBeforeReplaced,
-    /// D2
+    /// Breaks docs/protocol.md#d2.
     NoPreconditions,
-    /// B1
+    /// Breaks docs/protocol.md#b1.
     IgnoreLeader,
     IgnoreMissingCapacity,
     IgnoreLimits,

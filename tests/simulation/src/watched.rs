@@ -111,7 +111,7 @@ impl Watched {
         }
     }
 
-    /// A6: what a pod really is when it is read again.
+    /// What a pod really is when it is read again (docs/protocol.md#a6).
     fn reread(&self, key: &PodKey, pod: Option<&Pod>) {
         self.sim.look(|world| {
             let judge = |laws: &mut Laws| laws.rereads(world, self.lane, key, pod);
@@ -119,7 +119,7 @@ impl Watched {
         });
     }
 
-    /// C1: everything is read that the next plan is made on.
+    /// Everything is read that the next plan is made on (docs/protocol.md#c1).
     fn reads(&self) {
         self.sim.look(|world| {
             self.laws

@@ -1,4 +1,4 @@
-//! Two sets of functions over one ledger: those of the public reach, and those within a VPC (DESIGN §6).
+//! Two sets of functions over one ledger: those of the public reach, and those within a VPC (docs/design.md#reach).
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 use model::{InstanceId, InterruptionKind, Lane, launch::Instance};

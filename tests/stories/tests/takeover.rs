@@ -1,4 +1,5 @@
-//! A cluster that Karpenter provided with nodes: Whittle watches, takes over, and hands back (DESIGN §6, PROTOCOL B).
+//! A cluster that Karpenter provided with nodes: Whittle watches, takes over, and hands back (docs/design.md#one-brain,
+//! docs/protocol.md#leading).
 
 #![expect(
     clippy::indexing_slicing,

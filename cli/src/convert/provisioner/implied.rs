@@ -1,4 +1,4 @@
-//! Requirements that v1alpha5's webhook added to what a Provisioner said (spec/migrate §2.1).
+//! Requirements that v1alpha5's webhook added to what a Provisioner said (docs/spec/migrate.md#provisioner).
 
 use serde_json::{Value, json};
 

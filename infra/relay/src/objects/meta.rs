@@ -58,7 +58,7 @@ impl Meta {
             .collect()
     }
 
-    /// Whether an owner has this kind; any reference counts, not only the controlling one (spec/lifecycle §9.2).
+    /// Whether an owner has this kind; any reference counts, not only the controlling one (docs/spec/lifecycle.md#pod-predicates).
     pub fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {
         self.owner_references
             .iter()

@@ -40,7 +40,7 @@ impl Pod {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodDigest {
     pub node: Option<Key>,
-    /// Waits for capacity a node could bring (spec/scheduling §11.1).
+    /// Waits for capacity a node could bring (docs/spec/scheduling.md#provisionable).
     pub provisionable: bool,
     /// Owned by a DaemonSet, or static: its coming and going says nothing about how its node is used.
     daemon: bool,

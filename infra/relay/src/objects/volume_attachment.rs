@@ -1,4 +1,5 @@
-//! VolumeAttachments: a node that is drained keeps its instance until its volumes are detached (spec/lifecycle §8.3).
+//! VolumeAttachments: a node that is drained keeps its instance until its volumes are detached
+//! (docs/spec/lifecycle.md#volume-detachment).
 
 use serde::Deserialize;
 

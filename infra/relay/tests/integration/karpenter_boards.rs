@@ -1,5 +1,5 @@
 //! Boards that Karpenter ships, panel by panel: whether a panel shows what its title says, by the series of a relay that a real Prometheus
-//! scrapes, summed up and with series for each object (v1.15 §16).
+//! scrapes, summed up and with series for each object (docs/spec/v1.15.md#boards).
 
 use crate::boards::{Prometheus, relay};
 use crate::support::until;

@@ -1,4 +1,5 @@
-//! The types of conditions, and which of them make up readiness (spec/lifecycle §2 and §3.2, spec/aws §2.3).
+//! The types of conditions, and which of them make up readiness (docs/spec/lifecycle.md#conditions,
+//! docs/spec/lifecycle.md#condition-types, docs/spec/aws.md#ec2-node-class-conditions).
 
 use super::ConditionTypes;
 

@@ -1,4 +1,4 @@
-//! CapacityBuffers with what they refer to (spec/scheduling §27.1).
+//! CapacityBuffers with what they refer to (docs/spec/scheduling.md#capacity-buffer).
 
 use model::{
     PodKey,

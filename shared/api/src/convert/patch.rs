@@ -16,7 +16,8 @@ use crate::meta::{ObjectMeta, OwnerReference, Resource};
 use crate::names::finalizer;
 
 impl From<&Launch> for NodeClaim {
-    /// The object to create (spec/scheduling §23.3), with our finalizer, so that no instance can outlive its NodeClaim.
+    /// The object to create (docs/spec/scheduling.md#node-claim-object), with our finalizer, so that no instance can outlive its
+    /// NodeClaim.
     fn from(launch: &Launch) -> Self {
         Self {
             metadata: ObjectMeta {

@@ -116,7 +116,7 @@ impl From<kubernetes::Pod> for Pod {
 }
 
 /// The pod that a template would make in this namespace. As the API server does when it makes the pod, a limit without a
-/// request becomes the request (spec/scheduling §8).
+/// request becomes the request (docs/spec/scheduling.md#resources).
 pub(super) fn from_template(template: kubernetes::PodTemplateSpec, namespace: &str) -> Pod {
     let kubernetes::PodTemplateSpec { metadata, mut spec } = template;
     for container in spec.containers.iter_mut().chain(&mut spec.init_containers) {
@@ -160,7 +160,7 @@ fn phase(phase: Option<kubernetes::PodPhase>) -> PodPhase {
 }
 
 /// The owner that decides what becomes of the pod: a DaemonSet or (for static pods) a Node counts even where it is not
-/// marked as the controller (spec/scheduling §11.1); otherwise the controller.
+/// marked as the controller (docs/spec/scheduling.md#provisionable); otherwise the controller.
 fn owner(references: Vec<OwnerReference>) -> Option<Owner> {
     let rank = |owner: &OwnerReference| match (owner.api_version.as_str(), owner.kind.as_str()) {
         ("apps/v1", "DaemonSet") | ("v1", "Node") => Some(0),
@@ -179,7 +179,7 @@ fn owner(references: Vec<OwnerReference>) -> Option<Owner> {
     })
 }
 
-/// Of ordinary containers only, as upstream counts them (spec/scheduling §19).
+/// Of ordinary containers only, as upstream counts them (docs/spec/scheduling.md#host-ports).
 fn host_ports(containers: &[kubernetes::Container]) -> Vec<HostPort> {
     let ports = containers.iter().flat_map(|container| &container.ports);
     ports

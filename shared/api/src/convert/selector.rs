@@ -131,7 +131,7 @@ pub(super) fn node_selector_term(
     })
 }
 
-/// `None` if an operator does not exist: such a selector matches nothing (spec/scheduling §17.3).
+/// `None` if an operator does not exist: such a selector matches nothing (docs/spec/scheduling.md#spread-constraints).
 pub(super) fn label_selector(selector: kubernetes::LabelSelector) -> Option<LabelSelector> {
     let match_expressions = selector
         .match_expressions

@@ -23,8 +23,8 @@ pub struct Requirement {
         deserialize_with = "null_as_default",
         skip_serializing_if = "Vec::is_empty"
     )]
-    // Upstream bounds the list where its items were meant, so the API server enforces nothing here (spec/scheduling §3.1);
-    // runtime validation does.
+    // Upstream bounds the list where its items were meant, so the API server enforces nothing here
+    // (docs/spec/scheduling.md#node-pool); runtime validation does.
     #[schemars(
         with = "Option<Vec<String>>",
         extend("x-kubernetes-list-type" = "atomic", "maxLength" = 63, "pattern" = rules::LABEL_VALUE)

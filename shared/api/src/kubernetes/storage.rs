@@ -80,7 +80,8 @@ pub struct PersistentVolumeSpec {
 }
 
 impl PersistentVolumeSpec {
-    /// Whether the volume is a disk of one node, so that a pod which moves leaves it behind (spec/scheduling §18.2).
+    /// Whether the volume is a disk of one node, so that a pod which moves leaves it behind
+    /// (docs/spec/scheduling.md#volume-topology).
     pub fn is_node_disk(&self) -> bool {
         self.local.is_some() || self.host_path.is_some()
     }

@@ -8,7 +8,7 @@ use crate::names::tag;
 const ROLE_NAME_MAX: usize = 64;
 
 /// What is wrong with an EC2NodeClass by itself, without asking AWS. Stricter than the CRD where that lets through what cannot
-/// work or selects everything (spec/aws, refinements 2–4); families' own limits are not checked here.
+/// work or selects everything (docs/spec/aws.md#ec2-node-class-refusals); families' own limits are not checked here.
 pub fn ec2_node_class(class: &EC2NodeClass) -> Vec<Problem> {
     let mut found = Problems::default();
     let spec = &class.spec;

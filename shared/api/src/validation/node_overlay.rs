@@ -6,7 +6,7 @@ use crate::quantity::ResourceList;
 const MEASURED: &[&str] = &["cpu", "memory", "ephemeral-storage", "pods"];
 
 /// What is wrong with a NodeOverlay. While anything is, its condition ValidationSucceeded is False and it applies nowhere
-/// (spec/lifecycle §27).
+/// (docs/spec/lifecycle.md#node-overlay).
 pub fn node_overlay(overlay: &NodeOverlay) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (index, entry) in overlay.spec.requirements.iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::names::label;
 use crate::syntax::{LABEL_VALUE, QUALIFIED_NAME, is_label_value, is_qualified_name};
 
 /// What is wrong with a NodePool. While anything is, its condition ValidationSucceeded is False and nothing is launched for it
-/// (spec/scheduling §3.1).
+/// (docs/spec/scheduling.md#node-pool).
 pub fn node_pool(pool: &NodePool) -> Vec<Problem> {
     let mut problems = labels(pool);
     problems.extend(taints(pool));

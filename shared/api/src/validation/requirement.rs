@@ -8,7 +8,7 @@ use crate::names::{capacity_type, label};
 use crate::syntax::{LABEL_VALUE, QUALIFIED_NAME, is_label_value, is_qualified_name};
 
 /// What is wrong with a requirement of a NodePool, or of a pod's node selector or required node affinity
-/// (spec/scheduling §3.1 rule 3 and §11.2). `field` is where it stands.
+/// (docs/spec/scheduling.md#requirement-validation, docs/spec/scheduling.md#pod-validation). `field` is where it stands.
 pub fn requirement(
     field: &str,
     key: &str,

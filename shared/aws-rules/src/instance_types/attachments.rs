@@ -1,4 +1,4 @@
-//! How many volumes of pods a node can attach, as the CSI driver of EBS will say once it runs there (spec/v1.15 §9.2).
+//! How many volumes of pods a node can attach, as the CSI driver of EBS will say once it runs there (docs/spec/v1.15.md#ebs-limits).
 
 use super::facts::InstanceTypeInfo;
 

@@ -1,4 +1,4 @@
-//! What a type's nodes have, and what they keep for themselves (spec/aws §5).
+//! What a type's nodes have, and what they keep for themselves (docs/spec/aws.md#capacity-and-overhead).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Devices that drivers of dynamic resource allocation publish on nodes of a type (spec/v1.15 §14.3): the bundled table
+//! Devices that drivers of dynamic resource allocation publish on nodes of a type (docs/spec/v1.15.md#dra-devices): the bundled table
 //! `data/devices.tsv`. Types that it does not have are not known to have any.
 
 use std::{collections::BTreeMap, sync::LazyLock};

@@ -1,4 +1,4 @@
-//! Whether a NodeClass can launch a type at all (spec/aws §6).
+//! Whether a NodeClass can launch a type at all (docs/spec/aws.md#compatibility).
 
 use api::karpenter::{EC2NodeClassSpec, InterfaceType, NetworkInterface, Switch};
 

@@ -1,4 +1,4 @@
-//! The labels of a type's nodes, one requirement for each (spec/aws §4.1).
+//! The labels of a type's nodes, one requirement for each (docs/spec/aws.md#label-values).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Memory that nodes were seen to have, in place of the estimate (spec/aws §5.4).
+//! Memory that nodes were seen to have, in place of the estimate (docs/spec/aws.md#measured-memory).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! How a type can be bought: zones, capacity types, reservations, and what they cost (spec/aws §7, §8).
+//! How a type can be bought: zones, capacity types, reservations, and what they cost (docs/spec/aws.md#offerings,
+//! docs/spec/aws.md#prices).
 
 use std::collections::BTreeMap;
 

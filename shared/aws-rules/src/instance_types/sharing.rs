@@ -1,4 +1,4 @@
-//! How claims share GPUs of NVIDIA: an annotation of EC2NodeClasses (spec/v1.15 §14.5).
+//! How claims share GPUs of NVIDIA: an annotation of EC2NodeClasses (docs/spec/v1.15.md#gpu-sharing).
 
 use std::str::FromStr;
 

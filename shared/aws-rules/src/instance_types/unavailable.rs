@@ -1,4 +1,4 @@
-//! Offerings that EC2 had no capacity for, taken out of what can be launched (spec/aws §15).
+//! Offerings that EC2 had no capacity for, taken out of what can be launched (docs/spec/aws.md#unavailable-offerings).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
 //! Events as upstream knows them: exact triples of version, source and type, everything else is of no concern
-//! (spec/aws §20.1).
+//! (docs/spec/aws.md#interruption-events).
 
 use jiff::Timestamp;
 use model::InterruptionKind as Kind;

@@ -1,4 +1,4 @@
-//! What DescribeInstanceStatus shows of instances in trouble (spec/aws §20.4).
+//! What DescribeInstanceStatus shows of instances in trouble (docs/spec/aws.md#instance-status).
 
 use jiff::{SignedDuration, Timestamp};
 use model::InterruptionKind;

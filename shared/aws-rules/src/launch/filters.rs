@@ -1,4 +1,4 @@
-//! Which instance types a launch asks for: those that fit, less those that would be a bad buy (spec/aws §12.2).
+//! Which instance types a launch asks for: those that fit, less those that would be a bad buy (docs/spec/aws.md#launch-filters).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,8 @@ pub(super) fn candidates<'a>(
     Ok(candidates)
 }
 
-/// The capacity type that all instances of the request get: reserved before spot before on-demand (spec/aws §12.3).
+/// The capacity type that all instances of the request get: reserved before spot before on-demand
+/// (docs/spec/aws.md#launch-capacity-type).
 pub(super) fn capacity_type(candidates: &[Candidate<'_>]) -> CapacityType {
     let offers = |wanted: CapacityType| {
         let mut offerings = candidates.iter().flat_map(|candidate| &candidate.offerings);
@@ -275,7 +276,7 @@ fn check_min_values(
     Ok(())
 }
 
-/// Whether the claim asks for EFA devices, as an extended resource or by claims of pods (spec/v1.15 §14.4).
+/// Whether the claim asks for EFA devices, as an extended resource or by claims of pods (docs/spec/v1.15.md#dra-planning).
 pub(super) fn wants_efa(claim: Claim<'_>) -> bool {
     let drivers = claim.annotations.get(REQUESTED_DRA_DRIVERS);
     let mut drivers = drivers.into_iter().flat_map(|drivers| drivers.split(','));

@@ -1,4 +1,5 @@
-//! What a launch led to: what the NodeClaim becomes, and what is remembered of offerings that failed (spec/aws §4.2, §12.5, §12.6).
+//! What a launch led to: what the NodeClaim becomes, and what is remembered of offerings that failed
+//! (docs/spec/aws.md#create-fleet-answer, docs/spec/aws.md#launched-instance).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -248,7 +249,7 @@ pub fn reading(
     }
 }
 
-/// Told once for each launch (spec/aws refinement 14).
+/// Told once for each launch (docs/spec/aws.md#missing-service-linked-role).
 pub const NO_SPOT_ROLE: LaunchWarning = LaunchWarning {
     reason: "SpotServiceLinkedRoleCreationNotPermitted",
     message: "EC2 Spot needs the service-linked role AWSServiceRoleForEC2Spot, which the account does not have: create it with aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",

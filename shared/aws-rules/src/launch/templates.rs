@@ -1,4 +1,4 @@
-//! The launch templates of a request: one for each group of types that boot alike (spec/aws §11).
+//! The launch templates of a request: one for each group of types that boot alike (docs/spec/aws.md#launch-templates).
 
 use std::collections::BTreeMap;
 
@@ -321,7 +321,7 @@ fn template(
 }
 
 /// Whether instances can run Nitro Enclaves: where the EC2NodeClass says so or, where it says nothing, where pods ask for them
-/// (spec/v1.15 §13).
+/// (docs/spec/v1.15.md#enclaves).
 fn enclaves(spec: &EC2NodeClassSpec, claim: Claim<'_>) -> Result<bool, LaunchRefusal> {
     let is_asked_for = claim.spec.requests.get(resource::ENCLAVES) > 0;
     match spec.enclave_options.as_ref().map(|options| options.enabled) {

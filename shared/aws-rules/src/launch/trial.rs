@@ -1,5 +1,5 @@
-//! A launch to try: the same template and tags as a real one, of one instance type that the NodeClass is used for (spec/aws
-//! §2.6).
+//! A launch to try: the same template and tags as a real one, of one instance type that the NodeClass is used for
+//! (docs/spec/aws.md#dry-runs).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Whether a node is still what its EC2NodeClass asks for (spec/aws §16).
+//! Whether a node is still what its EC2NodeClass asks for (docs/spec/aws.md#drift).
 
 use std::{collections::BTreeSet, fmt};
 

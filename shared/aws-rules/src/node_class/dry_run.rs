@@ -1,5 +1,5 @@
-//! Whether EC2 would let us launch through a NodeClass: what it says to the calls of a launch that launches nothing (spec/aws
-//! §2.6).
+//! Whether EC2 would let us launch through a NodeClass: what it says to the calls of a launch that launches nothing
+//! (docs/spec/aws.md#dry-runs).
 
 use std::collections::BTreeMap;
 

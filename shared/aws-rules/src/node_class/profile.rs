@@ -1,4 +1,4 @@
-//! Instance profiles: the calls that lead to the one a NodeClass launches with, and their names (spec/aws §17.3).
+//! Instance profiles: the calls that lead to the one a NodeClass launches with, and their names (docs/spec/aws.md#instance-profiles).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! When to look again at what a NodeClass selects (spec/aws §2.4).
+//! When to look again at what a NodeClass selects (docs/spec/aws.md#ec2-node-class-refresh).
 
 use api::{
     conditions::types::{

@@ -1,4 +1,4 @@
-//! The capacity reservations of a NodeClass: what to ask EC2 for, and what its answers say (spec/aws §9.5).
+//! The capacity reservations of a NodeClass: what to ask EC2 for, and what its answers say (docs/spec/aws.md#capacity-reservations).
 
 use std::collections::BTreeMap;
 

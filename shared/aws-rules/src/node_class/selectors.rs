@@ -1,4 +1,5 @@
-//! The Describe calls that a NodeClass's subnet and security group terms need (spec/aws §9.1, §9.2).
+//! The Describe calls that a NodeClass's subnet and security group terms need (docs/spec/aws.md#subnets,
+//! docs/spec/aws.md#security-groups).
 
 use std::collections::{BTreeMap, BTreeSet};
 

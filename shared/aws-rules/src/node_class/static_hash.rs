@@ -1,4 +1,5 @@
-//! What of an EC2NodeClass is burnt into a node when it is launched: a change of it drifts the node (spec/aws §2.8).
+//! What of an EC2NodeClass is burnt into a node when it is launched: a change of it drifts the node
+//! (docs/spec/aws.md#node-class-hash).
 
 use api::karpenter::EC2NodeClass;
 use model::quantity::Quantity;

@@ -1,4 +1,4 @@
-//! The status of an EC2NodeClass from what was found (spec/aws §2.2–§2.6).
+//! The status of an EC2NodeClass from what was found (docs/spec/aws.md#ec2-node-class).
 
 mod kubelet_fields;
 mod validation;

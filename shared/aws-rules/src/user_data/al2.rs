@@ -1,4 +1,4 @@
-//! Amazon Linux 2: a shell script that calls the image's own bootstrap script (spec/aws §10.2).
+//! Amazon Linux 2: a shell script that calls the image's own bootstrap script (docs/spec/aws.md#user-data-al2).
 
 use super::{
     Boot, UserDataError, kubelet,

@@ -1,4 +1,4 @@
-//! Amazon Linux 2023: a NodeConfig document for nodeadm, behind the user's own parts (spec/aws §10.3).
+//! Amazon Linux 2023: a NodeConfig document for nodeadm, behind the user's own parts (docs/spec/aws.md#user-data-al2023).
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! Bottlerocket: settings in TOML, merged over the user's own (spec/aws §10.4).
+//! Bottlerocket: settings in TOML, merged over the user's own (docs/spec/aws.md#user-data-bottlerocket).
 
 mod keys;
 mod version;

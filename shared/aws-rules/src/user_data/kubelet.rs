@@ -1,4 +1,4 @@
-//! Kubelet settings as command-line flags, for the families that start the kubelet so (spec/aws §10.1).
+//! Kubelet settings as command-line flags, for the families that start the kubelet so (docs/spec/aws.md#kubelet-flags).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Windows: a PowerShell block that calls the image's own bootstrap script (spec/aws §10.5).
+//! Windows: a PowerShell block that calls the image's own bootstrap script (docs/spec/aws.md#user-data-windows).
 
 use super::{Boot, UserDataError, kubelet};
 

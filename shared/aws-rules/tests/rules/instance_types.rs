@@ -21,7 +21,7 @@ type Allocatable = (
     &'static [(&'static str, i64)],
 );
 
-/// Values that EKS nodes of these types report, from upstream's reference (spec/aws §5.3).
+/// Values that EKS nodes of these types report, from upstream's reference (docs/spec/aws.md#golden-values).
 #[test]
 fn allocatable_resources_are_those_of_real_nodes() {
     const MIB: i64 = 1 << 20;

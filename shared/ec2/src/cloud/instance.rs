@@ -58,7 +58,7 @@ fn state(name: InstanceStateName) -> InstanceState {
     }
 }
 
-/// An instance that slipped into an open reservation is on-demand (spec/aws §13).
+/// An instance that slipped into an open reservation is on-demand (docs/spec/aws.md#instances).
 fn capacity_type(described: &types::Instance) -> CapacityType {
     let is_spot = described.spot_instance_request_id.is_some()
         || described.instance_lifecycle == Some(InstanceLifecycleType::Spot);

@@ -1,4 +1,4 @@
-//! Instances in trouble (spec/aws §20.4).
+//! Instances in trouble (docs/spec/aws.md#instance-status).
 
 use std::collections::BTreeMap;
 

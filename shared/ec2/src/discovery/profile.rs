@@ -1,4 +1,4 @@
-//! Instance profiles: the user's own, or one made and kept for a role (spec/aws §17.3).
+//! Instance profiles: the user's own, or one made and kept for a role (docs/spec/aws.md#instance-profiles).
 
 use api::EC2NodeClass;
 use aws_rules::node_class::{

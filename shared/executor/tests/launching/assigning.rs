@@ -1,4 +1,4 @@
-//! A4: which launch gets which instance of a call that nobody saw the answer of.
+//! Which launch gets which instance of a call that nobody saw the answer of (docs/protocol.md#a4).
 
 use fakes::World;
 use model::{

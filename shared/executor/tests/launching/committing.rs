@@ -1,4 +1,4 @@
-//! C1, C2 and A6: what launches are committed to, and after how many races no more.
+//! What launches are committed to, and after how many races no more (docs/protocol.md#c1, docs/protocol.md#c2, docs/protocol.md#a6).
 
 use executor::Commitment;
 use fakes::{World, settings};

@@ -1,4 +1,5 @@
-//! PROTOCOL A and C over an executor alone: what becomes of launches from their commit to their instances.
+//! The rules of launching and committing (docs/protocol.md#launching, docs/protocol.md#committing) over an executor alone: what
+//! becomes of launches from their commit to their instances.
 #![expect(clippy::unwrap_used, reason = "the world is written down here")]
 
 mod assigning;

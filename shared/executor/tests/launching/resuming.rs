@@ -1,4 +1,4 @@
-//! A3: what is taken up of what others left, and when it is given up.
+//! What is taken up of what others left, and when it is given up (docs/protocol.md#a3).
 
 use fakes::Fault;
 use model::{

@@ -1,4 +1,4 @@
-//! A2: which launches share a call, and what becomes of those that EC2 is not asked for.
+//! Which launches share a call, and what becomes of those that EC2 is not asked for (docs/protocol.md#a2).
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Any number of acts, launches and targets, whatever one request holds (PROTOCOL C1, C3), and what later facts change.
+//! Any number of acts, launches and targets, whatever one request holds (docs/protocol.md#c1, docs/protocol.md#c3), and what
+//! later facts change.
 
 use std::collections::BTreeSet;
 

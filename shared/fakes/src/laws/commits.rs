@@ -1,4 +1,4 @@
-//! Committing and disrupting: the generation fence and what goes with it (PROTOCOL C, D).
+//! Committing and disrupting: the generation fence and what goes with it (docs/protocol.md#committing, docs/protocol.md#disrupting).
 
 use model::{
     ClusterName, Lane, Uid,

@@ -1,4 +1,4 @@
-//! What is read of many clusters together (PROTOCOL L5).
+//! What is read of many clusters together (docs/protocol.md#l5).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Lanes: leases, due times, what a look records (PROTOCOL L).
+//! Lanes: leases, due times, what a look records (docs/protocol.md#lanes).
 
 use model::{
     ClusterName, Lane, NanosPerHour,

@@ -1,4 +1,4 @@
-//! Launches that came to an instance (PROTOCOL O2, A1).
+//! Launches that came to an instance (docs/protocol.md#o2, docs/protocol.md#a1).
 
 use model::{
     ClusterName, InstanceId, Lane, NodeClaimName,

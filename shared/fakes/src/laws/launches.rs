@@ -1,4 +1,4 @@
-//! Launching and collecting: intents, frozen calls, ownership (PROTOCOL A, G).
+//! Launching and collecting: intents, frozen calls, ownership (docs/protocol.md#launching, docs/protocol.md#collecting).
 
 use model::{
     ClusterName, InstanceId, Lane, NodeClaimName,

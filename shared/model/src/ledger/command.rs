@@ -24,7 +24,8 @@ pub struct Command {
     /// The node that is rebooted in place, where that is what is done instead of a deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reboot: Option<Target>,
-    /// Replacements that were seen in service. That is enough, whatever becomes of them afterwards (spec/lifecycle §22.2).
+    /// Replacements that were seen in service. That is enough, whatever becomes of them afterwards
+    /// (docs/spec/lifecycle.md#command-progress).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub initialized: Vec<NodeClaimName>,
 }
@@ -66,7 +67,7 @@ impl Command {
     }
 }
 
-/// `proposed → replacing → deleting → done`, or `rolledback` from either of the first two (PROTOCOL D1).
+/// `proposed → replacing → deleting → done`, or `rolledback` from either of the first two (docs/protocol.md#d1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandState {
@@ -83,7 +84,7 @@ pub enum CommandState {
 }
 
 impl CommandState {
-    /// Whether what it names is on its way out (PROTOCOL O3).
+    /// Whether what it names is on its way out (docs/protocol.md#o3).
     pub fn is_open(self) -> bool {
         match self {
             Self::Replacing | Self::Deleting | Self::Newer => true,
@@ -129,7 +130,7 @@ pub struct Choice {
 }
 
 /// An instance of a capacity reservation that a node leaves which goes before its replacement. Other pods do not get it while pods
-/// like those of the node wait (spec/v1.15 §6.6).
+/// like those of the node wait (docs/spec/v1.15.md#terminate-first-freed).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreedInstance {
     pub reservation: String,
@@ -170,7 +171,7 @@ pub enum Place {
     New(NodePoolName),
 }
 
-/// What decides on a disruption. Methods are tried in this order (spec/lifecycle §13).
+/// What decides on a disruption. Methods are tried in this order (docs/spec/lifecycle.md#disruption-loop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {

@@ -8,7 +8,7 @@ use crate::ids::NodePoolName;
 
 /// What one person holds back, and for how long. Several people's pauses stand side by side, and each lifts only their own.
 ///
-/// No pause delays interruptions, dead nodes and deletes that users order (DESIGN §7.10).
+/// No pause delays interruptions, dead nodes and deletes that users order (docs/design.md#never-delayed).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     pub scope: PauseScope,

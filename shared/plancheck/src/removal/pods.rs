@@ -41,7 +41,7 @@ impl<'a> Check<'_, 'a> {
     }
 
     /// A pod that would be evicted without the plan having a place for it. Those that may never be evicted are deleted in the
-    /// end, and come back only then (spec/lifecycle §9.2, §18.2).
+    /// end, and come back only then (docs/spec/lifecycle.md#pod-predicates, docs/spec/lifecycle.md#simulation).
     pub(super) fn homeless(&self, machine: &Machine<'a>) -> Option<String> {
         let now = self.world.snapshot.now;
         let mut moving = machine.residents.iter().filter(|pod| {
@@ -76,7 +76,7 @@ impl<'a> Check<'_, 'a> {
         never && is_evictable(pod, self.world.snapshot.now)
     }
 
-    /// Whether a PodDisruptionBudget refuses the eviction of this pod now (spec/lifecycle §14.5).
+    /// Whether a PodDisruptionBudget refuses the eviction of this pod now (docs/spec/lifecycle.md#pod-disruption-budgets).
     fn is_guarded(&self, pod: &Pod) -> bool {
         if !is_evictable(pod, self.world.snapshot.now) {
             return false;
@@ -160,7 +160,7 @@ impl<'a> Check<'_, 'a> {
     }
 }
 
-/// Spec/lifecycle §14.4.
+/// The rule docs/spec/lifecycle.md#pod-do-not-disrupt.
 fn is_protected(pod: &Pod, now: Timestamp) -> bool {
     if is_terminal(pod) || pod.deletion.is_some() {
         return false;
@@ -179,7 +179,7 @@ fn is_protected(pod: &Pod, now: Timestamp) -> bool {
     }
 }
 
-/// Spec/lifecycle §9.2.
+/// The rule docs/spec/lifecycle.md#pod-predicates.
 fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
     let disrupted = Taint {
         key: DISRUPTED.to_owned(),
@@ -196,7 +196,7 @@ fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
         && !is_protected(pod, now)
 }
 
-/// Whether moving the pod costs anything: 1 + stated cost / 2^27 + priority / 2^25 > 0 (spec/lifecycle §16.3).
+/// Whether moving the pod costs anything: 1 + stated cost / 2^27 + priority / 2^25 > 0 (docs/spec/lifecycle.md#eviction-cost).
 pub(super) fn is_costly(pod: &Pod) -> bool {
     let annotation = |name| pod.annotations.get(name);
     let own = annotation(DISRUPTION_COST).and_then(|text| text.parse::<i32>().ok());

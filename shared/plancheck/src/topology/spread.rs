@@ -265,7 +265,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         self.scene.world.snapshot.settings.optimize == Optimize::Upstream
     }
 
-    /// Domains of the nodes there are, and those the NodePools can make (spec/scheduling §17.2).
+    /// Domains of the nodes there are, and those the NodePools can make (docs/spec/scheduling.md#topology-domains).
     fn domains_there_are(&self) -> BTreeMap<String, Domain> {
         if self.identity.term.key == labels::HOSTNAME && self.as_upstream() {
             return BTreeMap::new();

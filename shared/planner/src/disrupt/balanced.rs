@@ -1,5 +1,5 @@
 //! Policy Balanced: a move must save as much of its NodePool's cost as it disturbs of it, or at least half of that
-//! (spec/lifecycle §19).
+//! (docs/spec/lifecycle.md#balanced).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How many nodes of each NodePool may go at once (spec/lifecycle §15), and how many pods within an hour.
+//! How many nodes of each NodePool may go at once (docs/spec/lifecycle.md#budgets), and how many pods within an hour.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Nodes that may be disrupted at all, and why the others may not (spec/lifecycle §14).
+//! Nodes that may be disrupted at all, and why the others may not (docs/spec/lifecycle.md#eligibility).
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Nodes whose pods fit elsewhere, or on one cheaper node (spec/lifecycle §18).
+//! Nodes whose pods fit elsewhere, or on one cheaper node (docs/spec/lifecycle.md#consolidation).
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! What it costs to disturb the pods of a node (spec/lifecycle §16.3, §16.4).
+//! What it costs to disturb the pods of a node (docs/spec/lifecycle.md#eviction-cost, docs/spec/lifecycle.md#disruption-cost).
 
 use api::names::annotation::{DELETION_COST_WRITTEN, DISRUPTION_COST, POD_DELETION_COST};
 use model::{
@@ -21,12 +21,13 @@ pub(crate) fn of_node(pods: &[&Pod], settings: &Settings) -> i64 {
     EVICTION.saturating_add(moving.map(|pod| of_pod(pod, settings).max(0)).sum())
 }
 
-/// Whether moving its pods costs nothing (spec/lifecycle §16.4).
+/// Whether moving its pods costs nothing (docs/spec/lifecycle.md#disruption-cost).
 pub(crate) fn is_empty(cost: i64) -> bool {
     cost <= EVICTION
 }
 
-/// Cost of evicting a pod: less than nothing where its owner said so, by `karpenter.sh/disruption-cost` before all (spec/v1.15 §8.7).
+/// Cost of evicting a pod: less than nothing where its owner said so, by `karpenter.sh/disruption-cost` before all
+/// (docs/spec/v1.15.md#disruption-cost).
 pub(crate) fn of_pod(pod: &Pod, settings: &Settings) -> i64 {
     let annotation = |name| pod.annotations.get(name);
     let own = annotation(DISRUPTION_COST).and_then(|text| text.parse::<i32>().ok());

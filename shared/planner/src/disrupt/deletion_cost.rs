@@ -1,5 +1,5 @@
 //! Order in which ReplicaSets should lose their pods when they are scaled in, so that nodes become empty by themselves
-//! (spec/v1.15 §8).
+//! (docs/spec/v1.15.md#pod-deletion-cost).
 
 use std::{cmp::Reverse, collections::BTreeMap};
 

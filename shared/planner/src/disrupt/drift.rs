@@ -1,4 +1,4 @@
-//! Nodes that are not what their NodePool and NodeClass ask for any more (spec/lifecycle §20).
+//! Nodes that are not what their NodePool and NodeClass ask for any more (docs/spec/lifecycle.md#drift).
 
 use std::collections::BTreeMap;
 

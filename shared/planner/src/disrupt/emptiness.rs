@@ -1,4 +1,4 @@
-//! Nodes on which nothing runs that would have to move (spec/lifecycle §17).
+//! Nodes on which nothing runs that would have to move (docs/spec/lifecycle.md#emptiness).
 
 use std::collections::BTreeSet;
 

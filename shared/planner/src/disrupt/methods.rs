@@ -1,4 +1,4 @@
-//! The methods in their order; the first that finds something decides (spec/lifecycle §13).
+//! The methods in their order; the first that finds something decides (docs/spec/lifecycle.md#disruption-loop).
 
 use std::{cell::OnceCell, collections::BTreeSet};
 

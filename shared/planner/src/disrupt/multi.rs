@@ -1,4 +1,4 @@
-//! Several nodes at once, for one cheaper node or for none (spec/lifecycle §18.5).
+//! Several nodes at once, for one cheaper node or for none (docs/spec/lifecycle.md#multi-node).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What nodes cost, and what their replacements may cost at worst (spec/lifecycle §16.1, §16.2): an offering's price, and what
-//! their NodePool's nodes cost besides.
+//! What nodes cost, and what their replacements may cost at worst (docs/spec/lifecycle.md#launch-prices,
+//! docs/spec/lifecycle.md#candidate-price): an offering's price, and what their NodePool's nodes cost besides.
 
 use std::collections::BTreeMap;
 

@@ -80,7 +80,7 @@ pub(super) struct Scene<'a> {
     destinations: OnceCell<Vec<usize>>,
     pools: BTreeMap<&'a NodePoolName, &'a NodePool>,
     pub(super) movers: &'a Movers<'a>,
-    /// Machines that were disturbed so recently that consolidation moves nothing there (spec/lifecycle §18.2).
+    /// Machines that were disturbed so recently that consolidation moves nothing there (docs/spec/lifecycle.md#simulation).
     pub(super) settling: BTreeSet<usize>,
     /// Machines on which nothing would start.
     pub(super) closed: BTreeSet<usize>,
@@ -185,7 +185,7 @@ fn is_settling(
         return false;
     };
     let pool = claim.node_pool().and_then(|name| pools.get(&name).copied());
-    // Static nodes are never consolidated, so that nothing waits for them to be left alone (spec/lifecycle §11.2).
+    // Static nodes are never consolidated, so that nothing waits for them to be left alone (docs/spec/lifecycle.md#consolidatable).
     let pool = pool.filter(|pool| pool.replicas.is_none());
     let Some(ConsolidateAfter::Seconds(after)) = pool.map(|pool| pool.disruption.consolidate_after)
     else {

@@ -1,4 +1,4 @@
-//! Cron schedules of disruption budgets, in UTC (spec/lifecycle §15.1): five fields, or a name such as `@daily`.
+//! Cron schedules of disruption budgets, in UTC (docs/spec/lifecycle.md#budget-value): five fields, or a name such as `@daily`.
 
 use std::str::FromStr;
 

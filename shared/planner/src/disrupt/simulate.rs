@@ -1,4 +1,4 @@
-//! Where would the pods of some nodes go if these went? (spec/lifecycle §18.2)
+//! Where would the pods of some nodes go if these went? (docs/spec/lifecycle.md#simulation)
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! One node, for a cheaper one or for none (spec/lifecycle §18.6).
+//! One node, for a cheaper one or for none (docs/spec/lifecycle.md#single-node).
 
 use std::{cmp::Ordering, collections::BTreeMap};
 

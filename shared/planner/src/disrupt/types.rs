@@ -30,7 +30,7 @@ pub(super) fn retain(
         .retain(|choice| of_pool.get(choice.instance_type()).is_some_and(&keep));
 }
 
-/// Keeps the types that cost less than this even at their worst (spec/lifecycle §18.3).
+/// Keeps the types that cost less than this even at their worst (docs/spec/lifecycle.md#replacement).
 pub(super) fn retain_cheaper(
     scene: &Scene<'_>,
     node: &mut NewNode,

@@ -1,4 +1,4 @@
-//! Whether a command still holds a while after it was decided (spec/lifecycle §21).
+//! Whether a command still holds a while after it was decided (docs/spec/lifecycle.md#validation).
 
 use std::collections::BTreeSet;
 

@@ -68,8 +68,8 @@ pub(super) fn to_reboot(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     targets.map(|target| &target.name).collect()
 }
 
-/// NodeClaims whose nodes a repair removes: it was seen to that their pods leave within a bound, whatever keeps those (spec/v1.15
-/// §4.6). Upstream counts such pods when they have left.
+/// NodeClaims whose nodes a repair removes: it was seen to that their pods leave within a bound, whatever keeps those
+/// (docs/spec/v1.15.md#repair-decision). Upstream counts such pods when they have left.
 pub(super) fn repaired(snapshot: &Snapshot) -> BTreeSet<&Uid> {
     let as_upstream = snapshot.settings.optimize == Optimize::Upstream;
     let commands = snapshot.commands.iter().filter(|command| {

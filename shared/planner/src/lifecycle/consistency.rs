@@ -1,4 +1,4 @@
-//! Whether a node has what was bought (spec/lifecycle §25.3). Nothing acts on it; people should know.
+//! Whether a node has what was bought (docs/spec/lifecycle.md#consistency). Nothing acts on it; people should know.
 
 use api::conditions::{ConditionSet, types::CONSISTENT_STATE_FOUND, types::INITIALIZED};
 use model::{node::Node, node_claim::NodeClaim, resources::amount_text};

@@ -1,4 +1,4 @@
-//! Nodes that are no longer what their NodePool and NodeClass ask for (spec/lifecycle §11.3).
+//! Nodes that are no longer what their NodePool and NodeClass ask for (docs/spec/lifecycle.md#drifted).
 
 use api::{
     conditions::{

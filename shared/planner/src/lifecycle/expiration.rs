@@ -1,4 +1,4 @@
-//! NodeClaims have an age at which they go, whatever runs on them (spec/lifecycle §10).
+//! NodeClaims have an age at which they go, whatever runs on them (docs/spec/lifecycle.md#expiration).
 
 use api::duration::parse_go_duration;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Objects made before the NodeClass label was are given it: it is what makes a Node managed (spec/lifecycle §25.4).
+//! Objects made before the NodeClass label was are given it: it is what makes a Node managed (docs/spec/lifecycle.md#hydration).
 
 use api::names::label::EC2_NODE_CLASS;
 use model::{node::Node, node_claim::NodeClaim};

@@ -1,4 +1,4 @@
-//! A registered Node becomes usable (spec/lifecycle §6).
+//! A registered Node becomes usable (docs/spec/lifecycle.md#initialization).
 
 use std::collections::{BTreeMap, BTreeSet};
 

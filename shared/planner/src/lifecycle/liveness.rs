@@ -1,4 +1,4 @@
-//! NodeClaims that get nowhere are given up (spec/lifecycle §7).
+//! NodeClaims that get nowhere are given up (docs/spec/lifecycle.md#liveness).
 
 use api::{
     ConditionSet,

@@ -1,4 +1,4 @@
-//! Conditions that invite disruption (spec/lifecycle §11.2).
+//! Conditions that invite disruption (docs/spec/lifecycle.md#consolidatable).
 
 use api::conditions::{
     ConditionSet,

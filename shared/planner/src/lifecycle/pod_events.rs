@@ -1,4 +1,4 @@
-//! When a node's pods last changed (spec/lifecycle §11.1), without having watched them come and go.
+//! When a node's pods last changed (docs/spec/lifecycle.md#pod-events), without having watched them come and go.
 //!
 //! The NodeClaim carries a digest of the pods that count; a different one is an event. So no turn depends on having seen a
 //! pod arrive or leave, and a restart of whoever watches is none.

@@ -1,4 +1,4 @@
-//! Joining a Node to its NodeClaim (spec/lifecycle §5).
+//! Joining a Node to its NodeClaim (docs/spec/lifecycle.md#registration).
 
 use std::collections::BTreeMap;
 

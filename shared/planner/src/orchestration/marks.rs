@@ -1,4 +1,4 @@
-//! The taint and the condition of nodes that a command is about (spec/lifecycle §22.1).
+//! The taint and the condition of nodes that a command is about (docs/spec/lifecycle.md#command-start).
 
 use std::collections::BTreeSet;
 
@@ -78,7 +78,7 @@ pub(super) fn is_noticed(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
     notices.any(|notice| claim.status.provider_id.ends_with(notice.instance.as_str()))
 }
 
-/// Marks that no command stands for: whoever put them there died, or was told to let go (spec/lifecycle §13.4).
+/// Marks that no command stands for: whoever put them there died, or was told to let go (docs/spec/lifecycle.md#clearing-marks).
 pub fn forgotten_marks(snapshot: &Snapshot) -> Vec<Planned> {
     let nodes = ByInstance::of_nodes(snapshot);
     let open = snapshot.commands.iter().filter(|one| one.state.is_open());

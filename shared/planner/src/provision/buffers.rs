@@ -1,4 +1,5 @@
-//! CapacityBuffers as pods that do not exist: they are planned for like others and never reported (spec/scheduling §27.1).
+//! CapacityBuffers as pods that do not exist: they are planned for like others and never reported
+//! (docs/spec/scheduling.md#capacity-buffer).
 
 use std::{
     borrow::Cow,

@@ -1,4 +1,4 @@
-//! Default spread constraints for pods that have none of their own (spec/scheduling §24).
+//! Default spread constraints for pods that have none of their own (docs/spec/scheduling.md#default-spread).
 
 use std::{borrow::Cow, collections::BTreeMap};
 

@@ -1,4 +1,4 @@
-//! Which pods ask for a place, and which of them ask for something that cannot be (spec/scheduling §11).
+//! Which pods ask for a place, and which of them ask for something that cannot be (docs/spec/scheduling.md#intake).
 
 mod unreachable;
 
@@ -73,8 +73,8 @@ pub(crate) fn intake<'a>(
     intake
 }
 
-/// Whether a pod waits for a node to be made (spec/scheduling §11.1). One that is finished or going away needs none, though
-/// upstream makes nodes for them too.
+/// Whether a pod waits for a node to be made (docs/spec/scheduling.md#provisionable). One that is finished or going away needs
+/// none, though upstream makes nodes for them too.
 pub fn is_provisionable(pod: &Pod) -> bool {
     pod.unschedulable
         && pod.deletion.is_none()
@@ -167,7 +167,7 @@ impl<'a> Rules<'a> {
         self.snapshot.settings.optimize == Optimize::Cost
     }
 
-    /// What upstream's validation says about a requirement (spec/scheduling §3.1 rule 3).
+    /// What upstream's validation says about a requirement (docs/spec/scheduling.md#requirement-validation).
     fn invalid(&self, entry: &NodeSelectorRequirement) -> Option<String> {
         let key = labels::normalized(&entry.key);
         let settings = &self.snapshot.settings;
@@ -232,7 +232,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Volumes that cannot be attached anywhere yet (spec/scheduling §18.1).
+    /// Volumes that cannot be attached anywhere yet (docs/spec/scheduling.md#volume-validation).
     fn volume_problem(&self, pod: &Pod, volume: &PodVolume) -> Option<String> {
         let name = match volume {
             PodVolume::Claim { claim } => claim.clone(),
@@ -285,7 +285,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// The pod says, even as its heaviest preference, that it does not want nodes of NodePools (spec/scheduling §11.2).
+/// The pod says, even as its heaviest preference, that it does not want nodes of NodePools (docs/spec/scheduling.md#pod-validation).
 fn opts_out(pod: &Pod) -> bool {
     let affinity = &pod.node_affinity;
     let required = affinity.required.first();

@@ -1,5 +1,5 @@
 //! Launches into reservations that nodes left which went before their replacement: the pods that ran there come before all others,
-//! which are planned when those have their place (spec/v1.15 §6.6).
+//! which are planned when those have their place (docs/spec/v1.15.md#terminate-first-freed).
 
 use model::Plan;
 use scheduling::{Answer, Input};

@@ -1,4 +1,4 @@
-//! From a node to be made to the launch of a NodeClaim (spec/scheduling §23.3).
+//! From a node to be made to the launch of a NodeClaim (docs/spec/scheduling.md#node-claim-object).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,7 +129,7 @@ impl<'a> PoolLaunches<'a> {
         annotations
     }
 
-    /// What says that NodeOverlays changed any of the types left (spec/scheduling §26).
+    /// What says that NodeOverlays changed any of the types left (docs/spec/scheduling.md#node-overlay).
     fn overlays(&self, node: &NewNode, snapshot: &Snapshot) -> BTreeSet<&'static str> {
         let mut keys = BTreeSet::new();
         let Some(plain) = snapshot.instance_types.get(&self.pool.name) else {
@@ -186,8 +186,8 @@ fn options(node: &NewNode, mould: &Pool<'_>) -> Vec<bool> {
     options
 }
 
-/// A node as the NodePool's template alone makes it: the provider chooses its type (spec/lifecycle §20.2, §23.1), so nothing but
-/// the least price is known of it.
+/// A node as the NodePool's template alone makes it: the provider chooses its type (docs/spec/lifecycle.md#static-drift,
+/// docs/spec/lifecycle.md#static-scale-up), so nothing but the least price is known of it.
 pub(crate) fn of_template(
     pool: &NodePool,
     types: &[InstanceType],

@@ -1,4 +1,4 @@
-//! NodeOverlays: prices and extended resources of instance types as the user corrects them (spec/scheduling §26).
+//! NodeOverlays: prices and extended resources of instance types as the user corrects them (docs/spec/scheduling.md#node-overlay).
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -247,7 +247,8 @@ impl<'a> Ground<'a> {
         self.snapshot.settings.device_claims
     }
 
-    /// Devices that are published for the node, or that its type is known to have until it is initialized (spec/v1.15 §14.4).
+    /// Devices that are published for the node, or that its type is known to have until it is initialized
+    /// (docs/spec/v1.15.md#dra-planning).
     fn devices_of<'q>(&'q self, machine: &'q Machine<'a>) -> Vec<&'q Device> {
         if !self.counts_claims() {
             return Vec::new();
@@ -322,7 +323,7 @@ fn remaining(pool: &NodePool, inventory: &Inventory<'_>, gone: &BTreeSet<usize>)
 }
 
 /// Dynamic NodePools that are ready and offer any instance type, in the order in which they are tried
-/// (spec/scheduling §12: by weight, then by name from the end).
+/// (docs/spec/scheduling.md#simulation-setup: by weight, then by name from the end).
 fn usable_pools(snapshot: &Snapshot) -> Vec<&NodePool> {
     let mut pools: Vec<&NodePool> = snapshot
         .node_pools

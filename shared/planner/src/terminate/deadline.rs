@@ -1,5 +1,6 @@
-//! When patience ends: the termination timestamp (spec/lifecycle §8.1, §9.6), the bound of a repair, or the instance itself, if AWS
-//! announced that (spec/aws §20).
+//! When patience ends: the termination timestamp (docs/spec/lifecycle.md#node-claim-finalization,
+//! docs/spec/lifecycle.md#termination-grace-period), the bound of a repair, or the instance itself, if AWS announced that
+//! (docs/spec/aws.md#interruptions).
 
 use api::{duration::parse_go_duration, names::annotation::TERMINATION_TIMESTAMP};
 use jiff::{SignedDuration, Timestamp};

@@ -1,4 +1,5 @@
-//! Emptying a node in priority tiers, by force only past its deadline (spec/lifecycle §9.1, §9.4, §9.5).
+//! Emptying a node in priority tiers, by force only past its deadline (docs/spec/lifecycle.md#drain,
+//! docs/spec/lifecycle.md#past-threshold, docs/spec/lifecycle.md#force-delete).
 
 use api::conditions::{ConditionSet, types::DRAINED};
 use jiff::{SignedDuration, Timestamp};

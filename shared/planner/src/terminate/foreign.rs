@@ -1,4 +1,4 @@
-//! Nodes that no NodePool made and whose owners want them looked after: cordoned, drained and let go (spec/migrate §4).
+//! Nodes that no NodePool made and whose owners want them looked after: cordoned, drained and let go (docs/spec/migrate.md#nth).
 
 use std::collections::{BTreeMap, BTreeSet};
 

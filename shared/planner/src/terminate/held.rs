@@ -11,7 +11,7 @@ use model::{
 use crate::lifecycle::expiration;
 
 /// Drains that Whittle chose to begin: these stop while all is paused. Those of interrupted and dead nodes, and those that
-/// users ordered, go on (DESIGN §7.10).
+/// users ordered, go on (docs/design.md#never-delayed).
 pub(super) struct Held<'a> {
     snapshot: &'a Snapshot,
     chosen: BTreeSet<&'a Uid>,

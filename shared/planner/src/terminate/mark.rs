@@ -1,4 +1,4 @@
-//! No new pods, and no traffic from load balancers (spec/lifecycle §8.2).
+//! No new pods, and no traffic from load balancers (docs/spec/lifecycle.md#node-finalization).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Waiting for volumes to be detached, so that they can be attached elsewhere (spec/lifecycle §8.3).
+//! Waiting for volumes to be detached, so that they can be attached elsewhere (docs/spec/lifecycle.md#volume-detachment).
 
 use std::collections::BTreeSet;
 

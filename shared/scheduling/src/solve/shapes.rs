@@ -162,7 +162,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Joins the pod to its groups, making those that are new (spec/scheduling §17.7).
+    /// Joins the pod to its groups, making those that are new (docs/spec/scheduling.md#topology-ownership).
     fn member(
         &mut self,
         spec: &Spec<'a>,
@@ -206,7 +206,7 @@ impl<'a> Solver<'a> {
         let mut spread = Vec::new();
         for constraint in &spec.spread {
             use model::pod::NodeInclusionPolicy::{Honor, Ignore};
-            // Upstream forgets the terms it gave up, and with them pods that count (spec/scheduling §17.3).
+            // Upstream forgets the terms it gave up, and with them pods that count (docs/spec/scheduling.md#spread-constraints).
             let alternatives = if as_upstream {
                 spec.alternatives()
             } else {

@@ -1,4 +1,4 @@
-//! What topology allows one more pod (spec/scheduling §17.5).
+//! What topology allows one more pod (docs/spec/scheduling.md#topology-answers).
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ pub(crate) enum Answer {
 }
 
 impl Topology<'_> {
-    /// Whether a pod may join a place, and what that leaves of the place's requirements (spec/scheduling §17.5).
+    /// Whether a pod may join a place, and what that leaves of the place's requirements (docs/spec/scheduling.md#topology-answers).
     pub(crate) fn ask(
         &self,
         member: &Member,

@@ -1,5 +1,5 @@
 //! How many pods of a group are where: those that are bound, those that were placed, and those that are taken back
-//! (spec/scheduling §17.4, §17.6).
+//! (docs/spec/scheduling.md#topology-counts, docs/spec/scheduling.md#topology-recording).
 
 use super::{ClassId, Group, GroupId, HostLabels, Identity, Kind, Member, Place, Topology, bound};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl<'a> Topology<'a> {
-    /// Counts what is there already (spec/scheduling §17.4).
+    /// Counts what is there already (docs/spec/scheduling.md#topology-counts).
     pub(super) fn count(
         &mut self,
         group: &mut Group,
@@ -96,7 +96,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Counts a pod that was placed (spec/scheduling §17.6).
+    /// Counts a pod that was placed (docs/spec/scheduling.md#topology-recording).
     pub(crate) fn record(
         &mut self,
         member: &Member,

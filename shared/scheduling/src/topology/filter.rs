@@ -1,4 +1,5 @@
-//! Which nodes a spread constraint looks at: those the pod's own selectors and tolerations allow (spec/scheduling §17.3).
+//! Which nodes a spread constraint looks at: those the pod's own selectors and tolerations allow
+//! (docs/spec/scheduling.md#spread-constraints).
 
 use crate::{
     algebra::{Algebra, SetId, Undefined},

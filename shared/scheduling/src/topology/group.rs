@@ -1,4 +1,4 @@
-//! One rule about where pods may be relative to each other, and how many are in each domain (spec/scheduling §17).
+//! One rule about where pods may be relative to each other, and how many are in each domain (docs/spec/scheduling.md#topology).
 
 use std::collections::{BTreeMap, BTreeSet};
 

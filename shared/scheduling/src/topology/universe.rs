@@ -1,4 +1,4 @@
-//! Which domains a topology key has: every value that some NodePool could give a node (spec/scheduling §17.2).
+//! Which domains a topology key has: every value that some NodePool could give a node (docs/spec/scheduling.md#topology-domains).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The brake of garbage collection (PROTOCOL G3): how many may go within an hour although the ledger does not say why.
+//! The brake of garbage collection (docs/protocol.md#g3): how many may go within an hour although the ledger does not say why.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use model::{ClusterName, ledger::SweepMemory, plan::Target};
 use super::orphans::Orphan;
 use crate::{TurnError, World};
 
-/// G3: the brake's memory.
+/// The brake's memory (docs/protocol.md#g3).
 pub(super) const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-/// G3: too many unexplained absences within an hour, or all there is.
+/// Too many unexplained absences within an hour, or all there is (docs/protocol.md#g3).
 pub(super) fn brake(within_hour: usize, new: usize, instances: usize) -> Option<String> {
     let allowed = (instances / 10).max(1);
     let all = instances > 0 && within_hour >= instances;
@@ -34,8 +34,8 @@ pub(super) fn unexplained(doomed: &[Orphan], lost: &[(Target, bool)]) -> BTreeSe
         .collect()
 }
 
-/// G3: what is about to go is on record before it goes, so that a sweep that dies on its way has counted it. The rest of the
-/// memory is put on record by a sweep that comes to its end.
+/// What is about to go is on record before it goes, so that a sweep that dies on its way has counted it (docs/protocol.md#g3).
+/// The rest of the memory is put on record by a sweep that comes to its end.
 pub(super) async fn count(
     world: &World,
     cluster: &ClusterName,

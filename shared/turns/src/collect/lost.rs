@@ -21,7 +21,8 @@ pub(super) struct Lost<'a> {
 }
 
 impl Lost<'_> {
-    /// Forgets those that are due, and answers the others (G2). A row that cannot be read keeps back its own NodeClaim alone.
+    /// Forgets those that are due, and answers the others (docs/protocol.md#g2). A row that cannot be read keeps back its own
+    /// NodeClaim alone.
     pub(super) async fn forget(
         &self,
         launched: &[NodeClaimName],

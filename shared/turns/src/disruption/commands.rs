@@ -1,4 +1,4 @@
-//! Commands under way, each taken one step further from where the ledger says it stands (PROTOCOL D1).
+//! Commands under way, each taken one step further from where the ledger says it stands (docs/protocol.md#d1).
 
 use std::collections::BTreeSet;
 

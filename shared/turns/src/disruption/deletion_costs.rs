@@ -1,4 +1,5 @@
-//! Tells ReplicaSets which of their pods should go first, so that nodes become empty by themselves (spec/v1.15 §8).
+//! Tells ReplicaSets which of their pods should go first, so that nodes become empty by themselves
+//! (docs/spec/v1.15.md#pod-deletion-cost).
 
 use std::collections::BTreeMap;
 

@@ -9,8 +9,8 @@ use super::{EntryError, error};
 /// A day: no pod that is to leave its node takes longer.
 const MOST_GRACE: i64 = 86_400;
 
-/// The options of NTH that concern nodes of groups (spec/migrate §4.2). One that is not known may be meant to hold something
-/// back, so it is refused.
+/// The options of NTH that concern nodes of groups (docs/spec/migrate.md#nth-options). One that is not known may be meant to hold
+/// something back, so it is refused.
 pub(super) fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
     const FIELD: &str = "nodeTerminationHandler";
     let Some(options) = raw.get(FIELD) else {

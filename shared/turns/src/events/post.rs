@@ -108,7 +108,7 @@ fn key(event: &Event) -> String {
     of_reason(event) + uid(&event.about)
 }
 
-/// How long the same thing is not said again (spec/scheduling §29.2, spec/lifecycle §31).
+/// How long the same thing is not said again (docs/spec/scheduling.md#events, docs/spec/lifecycle.md#events).
 fn said_for(event: &Event) -> SignedDuration {
     match event.reason.as_str() {
         NO_TYPES => SignedDuration::from_mins(1),

@@ -112,7 +112,7 @@ pub(super) async fn keep(
         }
     };
     memory.released = is_unregistered && !leads;
-    // Taking over and handing back take several sweeps (B2), and so does the end of a twin.
+    // Taking over and handing back take several sweeps (docs/protocol.md#b2), and so does the end of a twin.
     let is_settled = led == leads && leads == (mode == Mode::Active) && memory.twin.is_none();
     let mut again = (!is_settled).then_some(now);
     if leads && mode == Mode::Active {

@@ -16,8 +16,8 @@ const AT_LEAST_EVERY: SignedDuration = SignedDuration::from_mins(5);
 /// Clusters that came to rest together are visited again within so long a time, each in its place.
 const SPREAD: u64 = 4 * 60;
 
-/// Why a cluster must be visited; `None` if all of its lanes are quiet, the housekeeper's own among them (L5), and nothing was
-/// committed or told of by its relay since the last visit.
+/// Why a cluster must be visited; `None` if all of its lanes are quiet, the housekeeper's own among them (docs/protocol.md#l5),
+/// and nothing was committed or told of by its relay since the last visit.
 pub(super) fn unrest(
     seen: &Glance,
     meta: &Meta,
@@ -47,7 +47,7 @@ pub(super) fn row(lanes: &[(Lane, LaneRow)], lane: Lane) -> LaneRow {
     found.map(|(_, row)| row.clone()).unwrap_or_default()
 }
 
-/// What a visit that saw everything records in its lane's row, as any full look does (L6).
+/// What a visit that saw everything records in its lane's row, as any full look does (docs/protocol.md#l6).
 pub(super) fn full_look(beat: Option<&RelayBeat>) -> RelayCounter {
     beat.map(|beat| beat.counter(Lane::Housekeeper))
         .unwrap_or_default()

@@ -230,7 +230,7 @@ pub(super) fn fit(beat: &RelayBeat) -> Fit {
     relay_version::fit(&beat.version, env!("CARGO_PKG_VERSION"))
 }
 
-/// Whether there is anything for a relay to run on: rows of launches last as long as their NodeClaims (PROTOCOL A1).
+/// Whether there is anything for a relay to run on: rows of launches last as long as their NodeClaims (docs/protocol.md#a1).
 async fn has_nodes(world: &World, cluster: &ClusterName) -> Result<bool, TurnError> {
     Ok(!world.ledger.launched(cluster).await?.is_empty())
 }

@@ -191,7 +191,7 @@ impl Work<'_> {
         }
     }
 
-    /// On the NodeClaim and on its Node (spec/aws §20.2).
+    /// On the NodeClaim and on its Node (docs/spec/aws.md#interruption-actions).
     fn events(&self, ending: &Ending<'_>, claim: &NodeClaim, node: Option<&Node>) -> Vec<Event> {
         let at = self.world.clock.now();
         let abouts = [
@@ -230,7 +230,7 @@ impl Work<'_> {
         events
     }
 
-    /// What ended the instance, where nobody asked for that (spec/aws §23.3).
+    /// What ended the instance, where nobody asked for that (docs/spec/aws.md#permissions).
     async fn explanation(&self, claim: &NodeClaim, id: &InstanceId) -> Option<Event> {
         let described = self
             .world
@@ -389,8 +389,8 @@ async fn delete_once(
     Ok(())
 }
 
-/// Where nothing can be waited for, the drain's time is over when it begins (spec/aws §20.2). In whatever version the NodeClaim is: its
-/// deletion changes it.
+/// Where nothing can be waited for, the drain's time is over when it begins (docs/spec/aws.md#interruption-actions). In whatever
+/// version the NodeClaim is: its deletion changes it.
 pub(crate) fn forced(
     course: Course,
     claim: &NodeClaim,

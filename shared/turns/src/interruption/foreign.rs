@@ -1,5 +1,5 @@
 //! Nodes that no NodePool made: left alone, unless a tag of their instance or a label of theirs opts them in
-//! (spec/migrate §4). The terminator does the rest.
+//! (docs/spec/migrate.md#nth). The terminator does the rest.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which cluster an instance belongs to: the ledger knows, or its tags tell (DESIGN §2, PROTOCOL G4).
+//! Which cluster an instance belongs to: the ledger knows, or its tags tell (docs/design.md#functions, docs/protocol.md#g4).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ pub(super) enum Whose {
     },
 }
 
-/// A stranger is not looked up again for so long (PROTOCOL G4).
+/// A stranger is not looked up again for so long (docs/protocol.md#g4).
 const STRANGER_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 /// Reads of the ledger under way together.
@@ -101,7 +101,7 @@ async fn of_tags(
 ) -> Result<Whose, TurnError> {
     let id = &fact.instance;
     let Some(instance) = found.get(id) else {
-        // G4: absence proves nothing, so the message stays until EC2 shows the instance or the queue gives up.
+        // Absence proves nothing, so the message stays until EC2 shows the instance or the queue gives up (docs/protocol.md#g4).
         return Err(TurnError::Cloud(ports::CloudError::NotFound {
             what: format!("instance {id}"),
         }));

@@ -46,7 +46,7 @@ pub(crate) async fn put(
     }
     let ledger = &world.ledger;
     ledger.put_notifications(cluster, &notifications).await?;
-    // L4: the next sweep visits the cluster, and sends them.
+    // The next sweep visits the cluster, and sends them (docs/protocol.md#l4).
     ledger.make_due(cluster, Lane::Housekeeper, at).await
 }
 

@@ -1,7 +1,8 @@
 const HOUR: f64 = 3_600.0;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Bounds, in seconds where the metric has that unit, that boards made for Karpenter expect of a histogram (spec/lifecycle §32).
+/// Bounds, in seconds where the metric has that unit, that boards made for Karpenter expect of a histogram
+/// (docs/spec/lifecycle.md#metrics).
 pub(super) fn of(name: &str) -> &'static [f64] {
     match name {
         "karpenter_nodes_lifetime_duration_seconds" => &LIFETIMES,

@@ -1,5 +1,6 @@
-//! How a cluster stands, as Karpenter's gauges say it (spec/lifecycle §32). What has a series for each node and pod there is summed up
-//! here over nodes that are alike, as boards sum it anyway: a series for each would not fit where they are kept.
+//! How a cluster stands, as Karpenter's gauges say it (docs/spec/lifecycle.md#metrics). What has a series for each node and pod
+//! there is summed up here over nodes that are alike, as boards sum it anyway: a series for each would not fit where they are
+//! kept.
 
 use std::collections::BTreeMap;
 

@@ -30,7 +30,8 @@ use crate::{
 /// An instance that EC2 does not show may be too new to be shown until then.
 const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
-/// A5: a deleting NodeClaim that shows no instance waits until its launch is resolved, and what it launched is terminated.
+/// A deleting NodeClaim that shows no instance waits until its launch is resolved, and what it launched is terminated
+/// (docs/protocol.md#a5).
 pub(super) async fn resolve_launches(
     turn: &Turn<'_>,
     executor: &Executor<'_>,

@@ -1,4 +1,4 @@
-//! Laws about how long anything may take (L5).
+//! Laws about how long anything may take (docs/protocol.md#l5).
 
 use api::conditions::types::{LAUNCHED, REGISTERED};
 use fakes::World;

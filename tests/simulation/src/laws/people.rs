@@ -1,4 +1,4 @@
-//! Laws about what people hold back: pauses, and NodePools that are watched only (C4).
+//! Laws about what people hold back: pauses, and NodePools that are watched only (docs/protocol.md#c4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(30);
 
 /// What they held back is done after this, once somebody knows that they do no longer.
 const RESUMED_WITHIN: SignedDuration = SignedDuration::from_mins(5);
-/// Turns look at everything so often, whoever tells of it (L5).
+/// Turns look at everything so often, whoever tells of it (docs/protocol.md#l5).
 const FULL_LOOK: SignedDuration = SignedDuration::from_mins(10);
 
 /// Levels at which something may be held back.

@@ -8,7 +8,7 @@ use super::{ACTS_FOR, Laws, people::SKEW};
 use crate::rows;
 
 impl Laws {
-    /// L2: what a turn ended with stands in the row of its lane, unless another turn has had the lane since.
+    /// What a turn ended with stands in the row of its lane, unless another turn has had the lane since (docs/protocol.md#l2).
     pub(crate) fn lane_ended(&mut self, world: &World, report: &Report) {
         let is_idle = report.planned.is_empty() && report.committed.is_none();
         self.worked += u32::from(!is_idle);
@@ -34,7 +34,7 @@ impl Laws {
         }
     }
 
-    /// L4: a fact whose message is gone is on record, or there is nothing to do about it.
+    /// A fact whose message is gone is on record, or there is nothing to do about it (docs/protocol.md#l4).
     pub(crate) fn acknowledged(&mut self, world: &World, fact: &Interruption) {
         let id = &fact.instance;
         let owner = world.ledger.owners.get(id);

@@ -214,7 +214,7 @@ impl Laws {
                     }
                 })
                 .or_insert((limit, now));
-            // A node that was to go and stays after all is no launch (spec/lifecycle, refinement 1).
+            // A node that was to go and stays after all is no launch (docs/spec/lifecycle.md#limits-of-replacements).
             if amount > limit && new.contains(name) && now.duration_since(since) > ACTS_FOR {
                 let what = format!("NodePool {name}: {amount} of {limit} millicores: {nodes:?}");
                 self.breaks("limits hold", now, what);

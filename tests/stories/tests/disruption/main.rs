@@ -1,4 +1,4 @@
-//! How nodes that are not worth having make room: story by story (spec/lifecycle §13–§22).
+//! How nodes that are not worth having make room: story by story (docs/spec/lifecycle.md#disruption-loop).
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

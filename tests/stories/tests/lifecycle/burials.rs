@@ -1,4 +1,4 @@
-//! Draining and the end of instances (spec/lifecycle §8, §9).
+//! Draining and the end of instances (docs/spec/lifecycle.md#termination, docs/spec/lifecycle.md#drain).
 
 use std::collections::BTreeMap;
 

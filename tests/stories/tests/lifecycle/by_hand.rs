@@ -1,4 +1,4 @@
-//! NodeClaims that no plan of ours made (DESIGN §6, PROTOCOL A1).
+//! NodeClaims that no plan of ours made (docs/design.md#managed-objects, docs/protocol.md#a1).
 
 use api::names::annotation::COMMITTED;
 use model::{

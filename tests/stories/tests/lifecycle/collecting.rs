@@ -1,4 +1,5 @@
-//! Garbage is collected one by one, and never because much seems to be missing (DESIGN §7.9, PROTOCOL G).
+//! Garbage is collected one by one, and never because much seems to be missing (docs/design.md#mass-absence,
+//! docs/protocol.md#collecting).
 
 use api::names::finalizer;
 use fakes::{Fault, World};

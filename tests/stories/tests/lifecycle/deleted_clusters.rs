@@ -1,4 +1,4 @@
-//! A cluster is gone when EKS has said so for a day, and never for another reason (DESIGN §7.9).
+//! A cluster is gone when EKS has said so for a day, and never for another reason (docs/design.md#mass-absence).
 
 use fakes::Fault;
 use stories::{Rig, all_bound, secs, transcript};

@@ -1,4 +1,4 @@
-//! NodePools with a fixed number of nodes (spec/lifecycle §23).
+//! NodePools with a fixed number of nodes (docs/spec/lifecycle.md#static-capacity).
 
 use stories::{Relay, Rig, consistent, secs, settled, transcript};
 

@@ -1,4 +1,5 @@
-//! NodeOverlays and CapacityBuffers, which count only behind their feature gates (spec/lifecycle §27, §28).
+//! NodeOverlays and CapacityBuffers, which count only behind their feature gates (docs/spec/lifecycle.md#node-overlay,
+//! docs/spec/lifecycle.md#capacity-buffer).
 
 use api::Condition;
 use model::{NanosPerHour, PodKey};

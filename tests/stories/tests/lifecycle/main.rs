@@ -1,4 +1,4 @@
-//! How nodes are born, watched and buried, story by story (spec/lifecycle §3–§11, §24, §25).
+//! How nodes are born, watched and buried, story by story (docs/spec/lifecycle.md#node-claim-states).
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

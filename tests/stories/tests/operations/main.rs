@@ -1,4 +1,4 @@
-//! How people hold Whittle back, and what they cannot hold back (DESIGN §7.10).
+//! How people hold Whittle back, and what they cannot hold back (docs/design.md#never-delayed).
 
 #![expect(
     clippy::unwrap_used,

@@ -78,7 +78,7 @@ async fn what_was_launched_and_how_things_stand_is_told() {
     );
 }
 
-/// Three empty nodes are eligible while a budget keeps them, and none is when they are gone (spec/v1.15 §20.11).
+/// Three empty nodes are eligible while a budget keeps them, and none is when they are gone (docs/spec/v1.15.md#metrics).
 #[tokio::test]
 async fn nodes_that_are_empty_are_counted_until_they_go() {
     let mut rig = Rig::new(Relay::Watching);

@@ -1,4 +1,4 @@
-//! Collecting what belongs to nobody, and only that (PROTOCOL G).
+//! Collecting what belongs to nobody, and only that (docs/protocol.md#collecting).
 
 use crate::{points_until, run, with_pending_pods};
 use fakes::{Fault, Tokens};

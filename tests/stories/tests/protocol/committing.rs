@@ -1,4 +1,4 @@
-//! Committing, and what stops it (PROTOCOL B, C, D).
+//! Committing, and what stops it (docs/protocol.md#leading, docs/protocol.md#committing, docs/protocol.md#disrupting).
 
 use crate::{points_until, run, with_pending_pods};
 use fakes::Fault;

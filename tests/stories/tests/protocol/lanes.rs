@@ -1,4 +1,4 @@
-//! Lanes, and what a turn reads and reports (PROTOCOL L, O).
+//! Lanes, and what a turn reads and reports (docs/protocol.md#lanes, docs/protocol.md#observing).
 
 use crate::{at, points_until, run, with_pending_pods};
 use fakes::Fault;

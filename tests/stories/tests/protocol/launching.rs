@@ -1,4 +1,4 @@
-//! Launching: freeze, resume, own (PROTOCOL A).
+//! Launching: freeze, resume, own (docs/protocol.md#launching).
 
 use crate::{points_until, run, with_pending_pods};
 use fakes::Fault;

@@ -1,5 +1,5 @@
-//! The sweep over clusters at rest (PROTOCOL L5, L6): it reads what all have to say together, and visits none of them. Whatever
-//! ends the rest is found, whichever process sweeps and wherever it dies.
+//! The sweep over clusters at rest (docs/protocol.md#l5, docs/protocol.md#l6): it reads what all have to say together, and visits
+//! none of them. Whatever ends the rest is found, whichever process sweeps and wherever it dies.
 
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ impl JsonSchema for KubeletConfiguration {
     }
 }
 
-/// The settings that scheduling or every AMI family's bootstrap uses (spec/aws §2.5). All others are handed to the node as
+/// The settings that scheduling or every AMI family's bootstrap uses (docs/spec/aws.md#kubelet). All others are handed to the node as
 /// they are, where its family can take them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeletSettings {

@@ -8,7 +8,7 @@ use super::selectors::InstanceMatchCriteria;
 use crate::conditions::Condition;
 use crate::wire::{null_as_default, string_enum};
 
-/// What the selectors resolve to at present. The order of each list is that of preference (spec/aws §2.2).
+/// What the selectors resolve to at present. The order of each list is that of preference.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassStatus {

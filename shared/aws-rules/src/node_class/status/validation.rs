@@ -1,4 +1,4 @@
-//! `ValidationSucceeded`: whether launches through a NodeClass can work (spec/aws §2.5, §2.6).
+//! `ValidationSucceeded`: whether launches through a NodeClass can work (docs/spec/aws.md#kubelet, docs/spec/aws.md#dry-runs).
 
 use api::{
     ConditionStatus,
@@ -95,7 +95,7 @@ pub(super) fn check(
     refused(INVALID_TAGS)
 }
 
-/// Whether GPUs are shared in a way that there is, and are known at all (spec/v1.15 §14.5).
+/// Whether GPUs are shared in a way that there is, and are known at all (docs/spec/v1.15.md#gpu-sharing).
 fn shares_devices(class: &EC2NodeClass, known: Known<'_>) -> Result<(), Problem> {
     let sharing = Sharing::of(class).map_err(|error: SharingError| {
         Problem::new("NVIDIAConsumableCapacityInvalid", error.to_string())

@@ -1,4 +1,4 @@
-//! Pods with claims move only where the devices are that they claim (spec/lifecycle §18.2).
+//! Pods with claims move only where the devices are that they claim (docs/spec/lifecycle.md#simulation).
 
 use model::devices::{
     AllocatedDevice, Allocation, Device, DeviceAlternative, DeviceClass, DeviceRequest, PodClaim,

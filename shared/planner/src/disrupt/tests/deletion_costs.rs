@@ -1,4 +1,4 @@
-//! Pods that ReplicaSets should lose first, so that nodes become empty by themselves (spec/v1.15 §8).
+//! Pods that ReplicaSets should lose first, so that nodes become empty by themselves (docs/spec/v1.15.md#pod-deletion-cost).
 
 use api::names::annotation::{DELETION_COST_WRITTEN, POD_DELETION_COST};
 use model::taint::Taint;

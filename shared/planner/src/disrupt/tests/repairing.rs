@@ -147,7 +147,7 @@ fn repair_comes_before_emptiness_and_one_node_at_a_time() {
     );
 }
 
-/// A look ends with the repair; the next one, which sees that under way, goes on to the empty node (spec/v1.15 §20.3).
+/// A look ends with the repair; the next one, which sees that under way, goes on to the empty node (docs/spec/v1.15.md#repair-order).
 #[test]
 fn emptiness_follows_in_the_look_after_a_repair() {
     let sick_and_idle = || {

@@ -1,4 +1,4 @@
-//! Proposals, judged again after fifteen seconds (spec/lifecycle §21).
+//! Proposals, judged again after fifteen seconds (docs/spec/lifecycle.md#validation).
 
 use model::ledger::{self, Choice, CommandState};
 
