@@ -342,3 +342,94 @@ fn alarms_look_at_what_is_counted() {
         assert!(counted.contains(&format!("\"{name}\"")), "{name}");
     }
 }
+
+/// Splits a text after its leading ASCII letters and digits and the characters in `others`.
+fn split_after<'t>(text: &'t str, others: &str) -> (&'t str, &'t str) {
+    let belongs = |character: char| character.is_ascii_alphanumeric() || others.contains(character);
+    let end = text.find(|character| !belongs(character));
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// Citations by path, such as `docs/protocol.md#a5`: the page, from the root of the repository, and the anchor.
+fn citations(text: &str) -> Vec<(&str, &str)> {
+    text.match_indices("docs/")
+        .filter_map(|(start, _)| {
+            let (page, rest) = split_after(text.get(start..)?, "/.-_");
+            let (anchor, _) = split_after(rest.strip_prefix('#')?, "-_");
+            page.ends_with(".md").then_some((page, anchor))
+        })
+        .collect()
+}
+
+/// Links of a Markdown page to anchors: the page, from the folder of the linking one and empty for itself, and the anchor.
+fn links(text: &str) -> Vec<(&str, &str)> {
+    text.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')')?.0.split_once('#'))
+        .filter(|(page, _)| page.is_empty() || page.ends_with(".md") && !page.contains("://"))
+        .collect()
+}
+
+/// Anchors of a Markdown page: explicit ones, and those that GitHub derives from headings.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let explicit = page
+        .split("<a id=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('"'))
+        .map(|(anchor, _)| anchor.to_owned());
+    let headings = page
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| anchor_of_heading(line.trim_start_matches('#').trim()));
+    explicit.chain(headings).collect()
+}
+
+fn anchor_of_heading(heading: &str) -> String {
+    heading
+        .to_lowercase()
+        .chars()
+        .filter(|character| character.is_alphanumeric() || " -_".contains(*character))
+        .map(|character| if character == ' ' { '-' } else { character })
+        .collect()
+}
+
+#[test]
+fn every_anchor_that_is_cited_exists() {
+    let mut pages: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+    let mut dangling = Vec::new();
+    for file in tracked(&[".rs", ".md", ".yaml", ".toml"]) {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let mut targets: Vec<(PathBuf, &str)> = citations(&text)
+            .into_iter()
+            .map(|(page, anchor)| (root().join(page), anchor))
+            .collect();
+        if file.extension().is_some_and(|extension| extension == "md") {
+            let folder = file.parent().unwrap();
+            targets.extend(links(&text).into_iter().map(|(page, anchor)| {
+                let page = match page {
+                    "" => file.clone(),
+                    page => folder.join(page),
+                };
+                (page, anchor)
+            }));
+        }
+        for (page, anchor) in targets {
+            let known = pages
+                .entry(page.clone())
+                .or_insert_with(|| anchors(&fs::read_to_string(&page).unwrap_or_default()));
+            if !known.contains(anchor) {
+                dangling.push(format!(
+                    "{} cites {}#{anchor}",
+                    file.display(),
+                    page.display()
+                ));
+            }
+        }
+    }
+    assert!(!pages.is_empty(), "no citation was found");
+    assert!(
+        dangling.is_empty(),
+        "anchors that do not exist:\n{}",
+        dangling.join("\n")
+    );
+}
