@@ -93,8 +93,9 @@ pub(crate) async fn once(
 ) -> Result<bool, LedgerError> {
     let key = once_key(cluster, what);
     let write = Write::put(&key, NewRow::new(&key).with("until", until).expires(until))
-        .when("attribute_not_exists(#until) OR #until <= :now")
-        .value("now", now);
+        .when("attribute_not_exists(#until) OR #until <= :now OR #until > :nearer")
+        .value("now", now)
+        .value("nearer", until);
     Ok(matches!(table.write(write).await?, Written::Done(_)))
 }
 

@@ -304,7 +304,8 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<BTreeMap<Expected, Timestamp>, LedgerError>;
 
-    /// Whether this is the first time for `key` since the last `until` given lapsed; used to say things once.
+    /// Whether this is the first time for `key` since the last `until` given lapsed, or `until` is nearer than that one; used to say
+    /// things once, and to set one timer at a time.
     async fn once(
         &self,
         cluster: &ClusterName,

@@ -312,7 +312,7 @@ impl Turn<'_> {
     }
 }
 
-/// A wake of one's own lane for a due time before the next sweep; one at a time.
+/// A wake of one's own lane for a due time before the next sweep; one at a time, unless another is due sooner.
 async fn set_timer(
     world: &World,
     cluster: &ClusterName,

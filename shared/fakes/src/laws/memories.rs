@@ -203,6 +203,12 @@ pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {
             .await
             .unwrap()
     );
+    assert!(
+        ledger.once(c, "timer", at(0), at(60)).await.unwrap()
+            && ledger.once(c, "timer", at(0), at(15)).await.unwrap(),
+        "a nearer time does not wait for a farther one"
+    );
+    assert!(!ledger.once(c, "timer", at(1), at(15)).await.unwrap());
     let said = async |now| ledger.said(c, "failedscheduling/", at(now)).await.unwrap();
     assert_eq!(said(119).await, ["failedscheduling/uid".to_owned()].into());
     assert_eq!(said(120).await, [].into(), "as `once` would answer");
