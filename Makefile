@@ -20,9 +20,9 @@ WITH_AWS := --features whittle/aws
 
 # cargo-lambda names the target even when it is the host's, and cargo keeps such builds apart. Everything that is tested
 # names it too, so that tests and functions share one build.
-check unit test functions e2e world invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
+check unit test functions e2e world race invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check check-packaging unit functions e2e control-plane world sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image release release-cli release-functions release-relay release-sbom release-assemble release-publish release-dry-run lint-workflows invoke sbom advisories rust-target package-tools tools clean
+.PHONY: help demo test check check-packaging unit functions e2e control-plane world race sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image release release-cli release-functions release-relay release-sbom release-assemble release-publish release-dry-run lint-workflows invoke sbom advisories rust-target package-tools tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,14 @@ world: functions $(if $(SIMULATED),,control-plane) ## Keep the deployed stack up
 	cargo build --locked --workspace $(WITH_AWS) --bins
 	exec env -u KUBECONFIG $(if $(SIMULATED),-u KUBEBUILDER_ASSETS,KUBEBUILDER_ASSETS=$(CARGO_TARGET_DIR)/control-plane-$(KUBERNETES)) \
 		$(CARGO_TARGET_DIR)/$(HOST_TRIPLE)/debug/world $(WORLD)
+
+# The processes of functions and the relay are those whose CPU time counts.
+RACE ?= --pods 1 500
+race: functions control-plane ## Time how nodes come for pending pods and go with them, on a cluster of its own (RACE="--pods 1 500 5000 --after 30s")
+	cargo build --locked --workspace $(WITH_AWS) --bins
+	env -u KUBECONFIG KUBEBUILDER_ASSETS=$(CARGO_TARGET_DIR)/control-plane-$(KUBERNETES) infra/tools/race \
+		--world $(CARGO_TARGET_DIR)/$(HOST_TRIPLE)/debug/world \
+		--processes '/(relay|provisioner|lifecycle|disruption|terminator|housekeeper|interruption)( |$$)' $(RACE)
 
 # Optimized, and of the simulation alone: it links no AWS SDK. SIM_PROFILE=dev where it is built for tests anyway.
 SIM_PROFILE ?= sim
