@@ -136,7 +136,6 @@ async fn held<T>(
 }
 
 fn is_within(case: &str, held: usize, most: usize) {
-    println!("{case}: {} of {} MiB", held / MIB, most / MIB);
     assert!(held < most, "{case}: {} of {} MiB", held / MIB, most / MIB);
 }
 
