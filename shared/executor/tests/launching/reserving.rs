@@ -7,12 +7,12 @@ use crate::{Scene, launch};
 
 const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 
-/// The account holds so many instances of one type, which are all that launches may have.
+/// The account holds `total` instances of one type, which are all that launches may have.
 async fn reserved(total: u32) -> Scene {
     let mut scene = Scene::new().await;
     let class = scene.classes.get_mut(&"default".into()).unwrap();
-    let mut kind = class.types[0].clone();
-    let mut offering = kind.offerings[0].clone();
+    let mut kind = class.types.first().cloned().unwrap();
+    let mut offering = kind.offerings.first().cloned().unwrap();
     offering.capacity_type = CapacityType::Reserved;
     offering.reservation = Some(Reservation {
         id: "cr-1".to_owned(),
