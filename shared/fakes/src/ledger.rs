@@ -81,6 +81,7 @@ ledger_calls! {
     aside nominate(cluster: &ClusterName, expected: &BTreeMap<Expected, Timestamp>, now: Timestamp) -> ();
     aside nominations(cluster: &ClusterName, now: Timestamp) -> BTreeMap<Expected, Timestamp>;
     aside once(cluster: &ClusterName, key: &str, now: Timestamp, until: Timestamp) -> bool;
+    aside set_timer(cluster: &ClusterName, lane: Lane, now: Timestamp, due: Timestamp) -> bool;
     aside said(cluster: &ClusterName, prefix: &str, now: Timestamp) -> BTreeSet<String>;
     aside sweep_memory(cluster: &ClusterName) -> SweepMemory;
     aside store_sweep_memory(cluster: &ClusterName, memory: &SweepMemory) -> ();

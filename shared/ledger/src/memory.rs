@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, Notification,
+    ClusterName, Lane, Notification,
     ledger::{RelayBeat, SweepMemory},
     plan::Expected,
 };
@@ -93,9 +93,23 @@ pub(crate) async fn once(
 ) -> Result<bool, LedgerError> {
     let key = once_key(cluster, what);
     let write = Write::put(&key, NewRow::new(&key).with("until", until).expires(until))
-        .when("attribute_not_exists(#until) OR #until <= :now OR #until > :nearer")
+        .when("attribute_not_exists(#until) OR #until <= :now")
+        .value("now", now);
+    Ok(matches!(table.write(write).await?, Written::Done(_)))
+}
+
+pub(crate) async fn set_timer(
+    table: &Store,
+    cluster: &ClusterName,
+    lane: Lane,
+    now: Timestamp,
+    due: Timestamp,
+) -> Result<bool, LedgerError> {
+    let key = once_key(cluster, &format!("timer/{lane}"));
+    let write = Write::put(&key, NewRow::new(&key).with("until", due).expires(due))
+        .when("attribute_not_exists(#until) OR #until <= :now OR #until > :due")
         .value("now", now)
-        .value("nearer", until);
+        .value("due", due);
     Ok(matches!(table.write(write).await?, Written::Done(_)))
 }
 

@@ -470,6 +470,16 @@ impl Ledger for TableLedger {
         memory::once(&self.table, cluster, key, now, until).await
     }
 
+    async fn set_timer(
+        &self,
+        cluster: &ClusterName,
+        lane: Lane,
+        now: Timestamp,
+        due: Timestamp,
+    ) -> Result<bool, LedgerError> {
+        memory::set_timer(&self.table, cluster, lane, now, due).await
+    }
+
     async fn said(
         &self,
         cluster: &ClusterName,

@@ -304,14 +304,21 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<BTreeMap<Expected, Timestamp>, LedgerError>;
 
-    /// Whether this is the first time for `key` since the last `until` given lapsed, or `until` is nearer than that one; used to say
-    /// things once, and to set one timer at a time.
+    /// Whether this is the first time for `key` since the last `until` given lapsed; used to say things once.
     async fn once(
         &self,
         cluster: &ClusterName,
         key: &str,
         now: Timestamp,
         until: Timestamp,
+    ) -> Result<bool, LedgerError>;
+    /// Whether the lane needs another timer: none is due between `now` and `due`.
+    async fn set_timer(
+        &self,
+        cluster: &ClusterName,
+        lane: Lane,
+        now: Timestamp,
+        due: Timestamp,
     ) -> Result<bool, LedgerError>;
     /// The keys that begin with `prefix` and for which [`Ledger::once`] would answer no at `now`: one question about many.
     async fn said(

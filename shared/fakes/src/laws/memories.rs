@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use model::{
-    CapacityType, ClusterName, Evidence, InstanceId, Notification, NotificationClass,
+    CapacityType, ClusterName, Evidence, InstanceId, Lane, Notification, NotificationClass,
     budget::{Api, Priority},
     evidence::{Failure, Shared},
     experience::ZonalShift,
@@ -203,12 +203,16 @@ pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {
             .await
             .unwrap()
     );
+    let timer = async |now, due| {
+        let set = ledger.set_timer(c, Lane::Disruption, at(now), at(due));
+        set.await.unwrap()
+    };
     assert!(
-        ledger.once(c, "timer", at(0), at(60)).await.unwrap()
-            && ledger.once(c, "timer", at(0), at(15)).await.unwrap(),
-        "a nearer time does not wait for a farther one"
+        timer(0, 60).await && timer(0, 15).await,
+        "the sooner counts"
     );
-    assert!(!ledger.once(c, "timer", at(1), at(15)).await.unwrap());
+    assert!(!timer(1, 15).await && !timer(1, 30).await, "one is enough");
+    assert!(timer(15, 30).await);
     let said = async |now| ledger.said(c, "failedscheduling/", at(now)).await.unwrap();
     assert_eq!(said(119).await, ["failedscheduling/uid".to_owned()].into());
     assert_eq!(said(120).await, [].into(), "as `once` would answer");

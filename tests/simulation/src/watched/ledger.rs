@@ -193,6 +193,7 @@ hand_on! {
     fn nominate(cluster: &ClusterName, expected: &BTreeMap<Expected, Timestamp>, now: Timestamp) -> ();
     fn nominations(cluster: &ClusterName, now: Timestamp) -> BTreeMap<Expected, Timestamp>;
     fn once(cluster: &ClusterName, key: &str, now: Timestamp, until: Timestamp) -> bool;
+    fn set_timer(cluster: &ClusterName, lane: Lane, now: Timestamp, due: Timestamp) -> bool;
     fn said(cluster: &ClusterName, prefix: &str, now: Timestamp) -> BTreeSet<String>;
     fn remember_not_ours(instance: &InstanceId, until: Timestamp) -> ();
     fn is_not_ours(instance: &InstanceId, now: Timestamp) -> bool;
