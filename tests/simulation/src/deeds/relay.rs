@@ -7,7 +7,7 @@ use api::names::{annotation::MODE, taint::DISRUPTED};
 use fakes::{ApiServer, Sim, World};
 use jiff::SignedDuration;
 use model::{
-    ClusterName, Lane, NodeClaimName, Wake, ledger::RelayBeat, node::Node, view::ViewPointer,
+    Batch, ClusterName, Lane, NodeClaimName, Wake, ledger::RelayBeat, node::Node, view::ViewPointer,
 };
 use view::Publisher;
 
@@ -213,6 +213,11 @@ impl Relay {
         for (lane, wait) in woken {
             let mut wake = Wake::new(self.cluster.clone(), *lane, "relay");
             wake.view = self.beat.view.clone();
+            if *lane == Lane::Provisioner && wait > 0 {
+                let mut glance = wake.clone();
+                glance.batch = Batch::Open;
+                sim.wake(glance, SignedDuration::ZERO);
+            }
             sim.wake(wake, SignedDuration::from_secs(wait));
         }
     }
@@ -243,7 +248,9 @@ impl Relay {
         let drains = now.drains || seen.drains;
         let mut concerns = Vec::new();
         if waits {
-            concerns.push((Lane::Provisioner, Some(0)));
+            // Every other second, pods are gathered until the next one.
+            let gathered = now.pending != seen.pending && seconds % 2 == 1;
+            concerns.push((Lane::Provisioner, Some(i64::from(gathered))));
         }
         if pools {
             concerns.push((Lane::Disruption, Some(0)));
