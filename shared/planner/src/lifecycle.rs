@@ -218,9 +218,17 @@ impl<'a> View<'a> {
             registration,
             waiting,
         } = sight;
-        let pods = registration
-            .node()
-            .and_then(|node| pod_events::judge(self.pods.of(node), claim, self.snapshot.now));
+        let node = registration.node();
+        let judged =
+            node.map(|node| pod_events::judge(self.pods.of(node), claim, self.snapshot.now));
+        let pods = match judged {
+            Some(pod_events::Judged::Changed(change)) => Some(change),
+            Some(pod_events::Judged::Later(at)) => {
+                decision.look_again(at);
+                None
+            }
+            Some(pod_events::Judged::Unchanged) | None => None,
+        };
         let last_event = pods
             .as_ref()
             .and_then(|change| change.event)

@@ -19,24 +19,31 @@ pub(super) struct PodChange {
     pub(super) event: Option<Timestamp>,
 }
 
-pub(super) fn judge(pods: &[&Pod], claim: &NodeClaim, now: Timestamp) -> Option<PodChange> {
+pub(super) enum Judged {
+    Unchanged,
+    Changed(PodChange),
+    /// Another event was so recent that this one is written then.
+    Later(Timestamp),
+}
+
+pub(super) fn judge(pods: &[&Pod], claim: &NodeClaim, now: Timestamp) -> Judged {
     let digest = digest(pods);
-    match claim.annotations.get(PODS_DIGEST) {
-        Some(before) if *before == digest => None,
-        Some(_) => {
-            let settled = claim
-                .status
-                .last_pod_event
-                .is_none_or(|at| now.duration_since(at) >= TOLERANCE);
-            settled.then_some(PodChange {
-                digest,
-                event: Some(now),
-            })
-        }
+    let Some(before) = claim.annotations.get(PODS_DIGEST) else {
         // The first look at this node tells nothing about when its pods came.
-        None => Some(PodChange {
+        return Judged::Changed(PodChange {
             digest,
             event: None,
+        });
+    };
+    if *before == digest {
+        return Judged::Unchanged;
+    }
+    let settled = claim.status.last_pod_event.map(|at| at + TOLERANCE);
+    match settled.filter(|settled| now < *settled) {
+        Some(settled) => Judged::Later(settled),
+        None => Judged::Changed(PodChange {
+            digest,
+            event: Some(now),
         }),
     }
 }

@@ -103,3 +103,19 @@ async fn nodes_without_a_quiet_time_that_lose_their_pods_do_not_wait_for_a_sweep
     let took = rig.until(secs(20), is_proposed).await;
     assert!(took.is_some(), "{:#?}", rig.transcript);
 }
+
+/// Events of pods are written ten seconds apart at least.
+#[tokio::test]
+async fn node_that_loses_its_last_pod_soon_after_another_does_not_wait_for_a_sweep() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.sim.with(|world| consolidate_after(world, "0s"));
+    rig.scale(2);
+    wait(&mut rig, 180, all_bound).await;
+    rig.pass(secs(60)).await;
+    rig.until_swept().await;
+    rig.scale(1);
+    rig.pass(secs(3)).await;
+    rig.scale(0);
+    let took = rig.until(secs(20), is_proposed).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+}

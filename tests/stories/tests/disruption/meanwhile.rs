@@ -2,7 +2,7 @@
 
 use api::names::annotation::DO_NOT_DISRUPT;
 use model::{
-    Lane,
+    Lane, Wake,
     ledger::{Command, CommandState},
     plan::{Expected, Target},
 };
@@ -220,6 +220,10 @@ async fn a_node_that_joins_is_kept_for_the_pods_that_were_expected_on_its_node_c
     wait(&mut rig, 180, all_bound).await;
     rig.scale(0);
     rig.sim.with(late(0));
+    // Events of the node that started are repeated from then on.
+    rig.pass(secs(121)).await;
+    let wake = Wake::new(Rig::cluster(), Lane::Disruption, "test");
+    rig.sim.wake(wake, secs(0));
     let held = rig.until(secs(600), |world| proposed(world) || world.now >= until);
     assert!(held.await.is_some());
     assert_eq!(rig.sim.with(states), [], "{:#?}", rig.transcript);
