@@ -45,7 +45,7 @@ use self::{
     launch::{Names, PoolLaunches},
     question::{Asked, Ground},
 };
-use crate::{inventory::Inventory, share::Share};
+use crate::{freed, inventory::Inventory, share::Share};
 
 /// Each pod is told of so many NodePools that were not tried.
 const TOLD_OF: usize = 5;
@@ -58,6 +58,10 @@ pub fn provision(snapshot: &Snapshot, share: Share) -> Plan {
 /// Launches that need not wait for pods that are still gathered: of nodes that are full by what waits now. All else is left to the
 /// plan for the whole batch.
 pub fn provision_full(snapshot: &Snapshot, share: Share) -> Plan {
+    // Pods for which a freed instance is kept must not go elsewhere, and come before all others.
+    if !freed::kept(snapshot).is_empty() {
+        return Plan::default();
+    }
     let mut solve = |question: &Input<'_>| {
         let mut answer = scheduling::solve(question);
         keep_full(question, &mut answer);

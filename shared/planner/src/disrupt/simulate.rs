@@ -40,8 +40,8 @@ pub(super) struct Simulation<'a> {
 
 /// Pods that give up preferences and are compared with what they have today: each comparison takes as long as a small simulation.
 const COMPARED_MAX: usize = 16;
-/// What a removal costs, in nano-dollars per hour, that consolidation does not do anyway: it makes one node at most for those that go.
-const USELESS: i128 = 1 << 64;
+/// Cost of a removal that consolidation does not do anyway, in nano-dollars per hour: it makes one node at most for those that go.
+const INADMISSIBLE: i128 = 1 << 64;
 /// So many pods without a place are named.
 const PODS_NAMED: usize = 5;
 
@@ -95,14 +95,24 @@ impl<'a> Scene<'a> {
                 self.simulated
                     .set(self.simulated.get().saturating_add(size));
                 let lost = self.preferences_lost(answer, &asked, leaving);
+                let of_waiting = self.lost_by_waiting(answer);
                 let is_of_use = freedom == Freedom::Drift || answer.new_nodes.len() <= 1;
-                i128::from(lost.0) + if is_of_use { 0 } else { USELESS }
+                i128::from(lost.0) + of_waiting + if is_of_use { 0 } else { INADMISSIBLE }
             }),
             false => self.standing().without(&question),
         };
         simulation.preferences_lost = self.preferences_lost(&answer, &asked, leaving);
         self.read(answer, &mut simulation);
         simulation
+    }
+
+    /// The worth of the preferences that pods go without which wait already: their own nodes are bought with these.
+    fn lost_by_waiting(&self, answer: &Answer) -> i128 {
+        let given_up = answer.given_up.iter();
+        let of_waiting = given_up.filter(|given_up| given_up.pod < self.movers.waiting());
+        of_waiting
+            .map(|given_up| self.worth.of_preferences(given_up))
+            .sum()
     }
 
     fn preferences_lost(
