@@ -30,7 +30,7 @@ pub fn least_cost(input: &Input<'_>, answer: &Answer) -> i64 {
     i64::try_from(least).unwrap_or(i64::MAX)
 }
 
-/// The same if pods need not go to the NodePools that were chosen for them.
+/// [`least_cost`] if pods need not go to the NodePools that were chosen for them.
 pub(crate) fn least_cost_of_any(input: &Input<'_>, answer: &Answer) -> i64 {
     let mut world = setup::set_up(&Groundwork::of(input), &Rc::new(input.clone())).world;
     let mut all = Vec::new();
@@ -41,7 +41,7 @@ pub(crate) fn least_cost_of_any(input: &Input<'_>, answer: &Answer) -> i64 {
     i64::try_from(least).unwrap_or(i64::MAX)
 }
 
-/// What the pods of these new nodes ask for.
+/// Requests of the pods of these new nodes.
 fn wanted(input: &Input<'_>, answer: &Answer, which: impl Fn(&NewNode) -> bool) -> Amounts {
     let nodes = answer.new_nodes.iter().filter(|node| which(node));
     let pods = nodes
@@ -53,7 +53,7 @@ fn wanted(input: &Input<'_>, answer: &Answer, which: impl Fn(&NewNode) -> bool) 
     })
 }
 
-/// What a NodePool may buy that meets these requirements, with the room that daemons leave.
+/// Prices of the types that a NodePool may buy and that meet these requirements, with the room that daemons leave.
 pub(crate) fn offers(world: &mut World<'_>, template: usize, asked: SetId) -> Vec<(i128, Amounts)> {
     let mould = world.templates.get(template);
     let Some((catalog, set)) = mould.map(|mould| (mould.catalog, mould.set)) else {
@@ -91,7 +91,7 @@ fn proven(offers: &[(i128, Amounts)], wanted: Amounts) -> i128 {
 /// Prices for a core and for a gigabyte that no type undercuts.
 pub(crate) struct Worth {
     mix: i128,
-    /// Of the roomiest type.
+    /// CPU and memory of the roomiest type.
     most: Amounts,
     /// Least price of a unit of the mix.
     rate: i128,
@@ -105,12 +105,16 @@ impl Worth {
             amounts.max().unwrap_or(0).max(1)
         };
         let most = (most(|room| room.0), most(|room| room.1));
+        let shares = offers
+            .iter()
+            .map(|(price, room)| (price << BITS, shares(*room, most)));
+        let shares: Vec<(i128, Amounts)> = shares.collect();
         let worths = (0..=MIXES).map(|mix| {
             let worth = Self { mix, most, rate: 0 };
             // Room is rounded up and what pods want down, so that rounding proves nothing.
-            let rates = offers
+            let rates = shares
                 .iter()
-                .map(|(price, room)| (price << BITS) / (worth.units(*room) + MIXES));
+                .map(|(price, shares)| price / (worth.mixed(*shares) + MIXES));
             Self {
                 rate: rates.min().unwrap_or(0),
                 ..worth
@@ -129,9 +133,17 @@ impl Worth {
     }
 
     fn units(&self, amounts: Amounts) -> i128 {
-        let (cpu, memory) = self.most;
-        self.mix * ((amounts.0 << BITS) / cpu) + (MIXES - self.mix) * ((amounts.1 << BITS) / memory)
+        self.mixed(shares(amounts, self.most))
     }
+
+    fn mixed(&self, (cpu, memory): Amounts) -> i128 {
+        self.mix * cpu + (MIXES - self.mix) * memory
+    }
+}
+
+/// Parts of the roomiest type, in fixed point.
+fn shares((cpu, memory): Amounts, most: Amounts) -> Amounts {
+    ((cpu << BITS) / most.0, (memory << BITS) / most.1)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::{
     setup,
 };
 
-/// A full node costs at most so much more than its pods are worth, in thousandths.
+/// Excess of a full node's price over the worth of its pods, in thousandths.
 const EXCESS: i128 = 20;
 
 /// Which of the new nodes are full.

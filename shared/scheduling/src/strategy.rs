@@ -79,7 +79,7 @@ pub(crate) fn best<'a>(
     best
 }
 
-/// In nano-dollars per hour.
+/// Cost of an answer besides its nodes, in nano-dollars per hour.
 pub(crate) type Besides<'b> = &'b dyn Fn(&Answer) -> i128;
 
 /// Which pods may wait for the rules alone, and the rules under which they would not.

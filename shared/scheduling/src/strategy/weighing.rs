@@ -62,7 +62,8 @@ pub(super) fn weigh(
     let mut ignored = preferences.all();
     let mut best = Valued::new(ignoring(ignored), besides);
     let saved = cost(&asking.answer).saturating_sub(cost(&best.answer));
-    if preferences.are_several() && i128::from(saved) > worth {
+    let places_more = best.unplaced.len() < asking.unplaced.len();
+    if preferences.are_several() && (places_more || i128::from(saved) > worth) {
         for group in preferences.heaviest_first() {
             let fewer = ignored.without(group);
             if fewer.is_none() {
@@ -80,8 +81,8 @@ pub(super) fn weigh(
     }
 }
 
-/// Whether the answer could cost more than the least that its nodes may cost by more than the lightest preferences are worth: giving
-/// them up saves no more than that.
+/// Whether giving up preferences may save more than the lightest of them are worth. A group that is broken in part already, or that
+/// some of its pods meet by chance, is taken for whole.
 fn may_be_overpaid(answer: &Answer, input: &Input<'_>, worth: i128) -> bool {
     let is_more = |saved: i64| i128::from(saved) > worth;
     let cost = cost(answer);
