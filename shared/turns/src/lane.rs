@@ -118,10 +118,21 @@ pub async fn woken(
         report.log();
         Ok(report)
     };
-    // A turn under way would look at everything again for it, before the batch has ended.
-    if wake.batch == Batch::Open && is_held(world, cluster, lane, now).await? {
-        return held();
+    let mut batch = wake.batch;
+    if batch == Batch::Open
+        && let Some(lease) = lease_of(world, cluster, lane).await?
+    {
+        if lease.is_live(now) {
+            // Asked to look again, the turn under way would end the batch.
+            return held();
+        }
+        // A turn that died left a whole look undone.
+        batch = Batch::Closed;
     }
+    let wake = &Wake {
+        batch,
+        ..wake.clone()
+    };
     let row = match world.ledger.take_lane(cluster, lane, &lease, now).await? {
         Taken::Mine(row) => row,
         Taken::Held => return held(),
@@ -324,11 +335,7 @@ async fn set_timer(
         return Ok(());
     };
     let due = due.max(now);
-    if world
-        .ledger
-        .once(cluster, &format!("timer/{lane}"), now, due)
-        .await?
-    {
+    if world.ledger.set_timer(cluster, lane, now, due).await? {
         let delay = due.duration_since(now).min(DELAY_MAX);
         world
             .wakes
@@ -338,16 +345,14 @@ async fn set_timer(
     Ok(())
 }
 
-async fn is_held(
+async fn lease_of(
     world: &World,
     cluster: &ClusterName,
     lane: Lane,
-    now: Timestamp,
-) -> Result<bool, LedgerError> {
+) -> Result<Option<Lease>, LedgerError> {
     let lanes = world.ledger.lanes(cluster).await?;
-    let row = lanes.iter().find(|(known, _)| *known == lane);
-    let lease = row.and_then(|(_, row)| row.lease.as_ref());
-    Ok(lease.is_some_and(|lease| lease.is_live(now)))
+    let row = lanes.into_iter().find(|(known, _)| *known == lane);
+    Ok(row.and_then(|(_, row)| row.lease))
 }
 
 /// Whether an instance goes soon, so that there is no time to back off.

@@ -1,4 +1,4 @@
-//! What a turn's report says of pods that wait.
+//! Describes pods that wait in a turn's report.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ fn waiting_long(observed: &Observed) -> u64 {
     u64::try_from(long.count()).unwrap_or(u64::MAX)
 }
 
-/// What the snapshot amounted to.
+/// Records the sizes and problems of the snapshot.
 pub(crate) fn seen(observed: &Observed, report: &mut Report) {
     report.generation = observed.snapshot.generation;
     report.pods = observed.snapshot.pods.len();

@@ -1,5 +1,5 @@
 //! A look at pods that are still gathered: nodes that are full by what waits already are launched, and all else waits for the end of
-//! the batch (docs/scheduling.md).
+//! the batch (docs/scheduling.md#when-nodes-are-launched).
 
 use model::ledger::PauseLevel;
 
@@ -9,7 +9,7 @@ use crate::{
     lane::{Done, Turn},
 };
 
-/// What was seen is not kept: the plan for the whole batch follows within seconds, and is.
+/// Launches full nodes. The snapshot is not archived: that of the whole batch follows within seconds.
 pub(super) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
     let observed = look(turn).await?;
