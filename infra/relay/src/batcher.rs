@@ -9,11 +9,10 @@ use crate::outbox::{COALESCING, Hints};
 /// Distinct triggers a window remembers. Past it a new one no longer extends the window, which its maximum ends anyway.
 const TRIGGERS_MAX: usize = 10_000;
 
-/// A first look into an open window is worth it for so many pods; fewer seldom fill a node.
+/// Number of new pods that a look into an open window is worth; fewer seldom fill a node.
 const GLANCE_AT: usize = 10;
 
-/// Between the first two looks into an open window; each further pause is twice as long as the one before, so that a window costs a
-/// few looks at most.
+/// Pause between the first two looks into an open window. Each further one is twice as long, so that a window costs a few looks at most.
 const GLANCE_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a window stays open.
@@ -90,10 +89,13 @@ impl Batcher {
     pub fn glance_due(&self) -> Option<Duration> {
         let glances = &self.open.as_ref()?.glances;
         let due = (glances.gathered >= GLANCE_AT).then_some(glances.next)?;
-        self.due().filter(|end| due < *end).map(|_| due)
+        // A turn that begins shortly before the window closes would hold up the one for all pods.
+        self.due()
+            .filter(|end| due + GLANCE_PAUSE < *end)
+            .map(|_| due)
     }
 
-    /// Whom the open window has gathered so far, if a look into it is due.
+    /// Returns the hints gathered so far, if a look into the open window is due.
     pub fn glance(&mut self, now: Duration) -> Option<Hints> {
         self.glance_due().filter(|due| *due <= now)?;
         let open = self.open.as_mut()?;

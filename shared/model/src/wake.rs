@@ -25,14 +25,14 @@ pub struct Wake {
     pub batch: Batch,
 }
 
-/// The window in which pending pods are gathered (docs/scheduling.md).
+/// Whether the relay's window of pending pods was still open when a wake was sent (docs/scheduling.md#when-nodes-are-launched).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Batch {
     /// Every pod that waits is planned for.
     #[default]
     Closed,
-    /// Only nodes that further pods would not make cheaper by the pod are launched. Another wake follows when the window closes.
+    /// Only full nodes are launched. Another wake follows when the window closes.
     Open,
 }
 
