@@ -22,7 +22,7 @@ const GLANCE_AT: usize = 10;
 pub(super) enum Arrivals {
     /// Evenly within 8 seconds: one window
     Even,
-    /// A fifth of them each second and a half: one window
+    /// A fifth of them every 0.9 seconds: one window
     Bursts,
     /// Evenly within 30 seconds: windows that end because they are full
     Slow,
