@@ -37,16 +37,35 @@ impl Wakes for SqsWakes {
             .get(&wake.lane)
             .ok_or_else(|| unavailable("no queue is configured for this lane".to_owned()))?;
         let body = serde_json::to_string(wake).map_err(|error| unavailable(error.to_string()))?;
-        let seconds = delay.clamp(SignedDuration::ZERO, DELAY_MAX).as_secs();
         self.client
             .send_message()
             .queue_url(queue)
             .message_body(body)
             .set_message_group_id(wake.group())
-            .delay_seconds(i32::try_from(seconds).unwrap_or(0))
+            .delay_seconds(seconds(delay))
             .send()
             .await
             .map(drop)
             .map_err(|error| unavailable(describe(&error)))
+    }
+}
+
+/// Whole seconds, as SQS takes them, rounded up: a timer that comes early finds nothing due.
+fn seconds(delay: SignedDuration) -> i32 {
+    let delay = delay.clamp(SignedDuration::ZERO, DELAY_MAX);
+    let begun = i64::from(delay.subsec_nanos() > 0);
+    i32::try_from(delay.as_secs() + begun).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_wake_comes_before_its_delay_is_over() {
+        let millis = SignedDuration::from_millis;
+        let delays = [-1, 0, 1, 999, 1_000, 14_600, 900_000, 2_000_000];
+        let delays = delays.map(|delay| seconds(millis(delay)));
+        assert_eq!(delays, [0, 0, 1, 1, 1, 15, 900, 900]);
     }
 }
