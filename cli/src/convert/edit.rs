@@ -185,7 +185,7 @@ impl Edit {
         self.refusals.push(refusal);
     }
 
-    /// What belongs to the object on its API server, or is computed again, goes (docs/spec/migrate.md#converters,
+    /// Drops fields that belong to the object on its API server, or are computed again (docs/spec/migrate.md#converters,
     /// docs/spec/migrate.md#v1beta1-names).
     pub(crate) fn clean_metadata(&mut self) {
         self.take("/status");

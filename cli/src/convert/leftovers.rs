@@ -1,4 +1,4 @@
-//! What a conversion webhook left in objects that are v1 already (docs/spec/migrate.md#v1beta1-names). Without it they stay as
+//! Remains of a conversion webhook in objects that are v1 already (docs/spec/migrate.md#v1beta1-names). Without it they stay as
 //! they stand.
 
 use super::{

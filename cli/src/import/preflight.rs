@@ -1,4 +1,4 @@
-//! What in the cluster stands in the way of moving pods off their nodes: a finding, the objects, and a remedy
+//! Obstacles in the cluster to moving pods off their nodes: a finding, the objects, and a remedy
 //! (docs/spec/migrate.md#pre-flight).
 
 mod account;

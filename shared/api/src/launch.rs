@@ -27,7 +27,7 @@ pub trait LaunchBuilder: Send + Sync {
         zone_ids: &BTreeMap<&str, &str>,
     ) -> LaunchReading;
 
-    /// What the launch's NodeClaim shows of its instance. `instance_type` is the type that EC2 chose, `reservation` the capacity
+    /// Labels, capacity and status of the launch's NodeClaim. `instance_type` is the type that EC2 chose, `reservation` the capacity
     /// reservation that the instance runs in, where EC2 was asked for that.
     fn launched(
         &self,

@@ -1,4 +1,4 @@
-//! What a cluster's kube-scheduler is configured with, as Karpenter's setting `schedulerConfig` says it
+//! Configuration of a cluster's kube-scheduler, as Karpenter's setting `schedulerConfig` says it
 //! (docs/spec/v1.15.md#default-spread).
 
 use std::collections::BTreeSet;

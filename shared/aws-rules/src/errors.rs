@@ -1,4 +1,4 @@
-//! What EC2's error codes mean for the caller (docs/spec/aws.md#errors).
+//! Meaning of EC2's error codes for the caller (docs/spec/aws.md#errors).
 
 /// What the caller can do about an error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

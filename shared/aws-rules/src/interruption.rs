@@ -1,4 +1,4 @@
-//! What AWS announces about instances: events of EventBridge, and what DescribeInstanceStatus shows (docs/spec/aws.md#interruptions).
+//! Announcements of AWS about instances: events of EventBridge, and what DescribeInstanceStatus shows (docs/spec/aws.md#interruptions).
 
 mod event;
 mod reading;

@@ -188,7 +188,7 @@ fn ready(class: &EC2NodeClass) -> Result<(), LaunchRefusal> {
     }
 }
 
-/// What marks everything made for a claim: the user's tags, under those that say whose it is (docs/spec/aws.md#resource-tags).
+/// Tags of everything made for a claim: the user's tags, under those that say whose it is (docs/spec/aws.md#resource-tags).
 fn tags(
     input: &LaunchInput<'_>,
     claim: Claim<'_>,
@@ -216,7 +216,7 @@ fn tags(
     Ok(tags)
 }
 
-/// What a NodeClaim shows of the NodeClass that it was launched by (docs/spec/aws.md#node-class-hash).
+/// Annotations of a NodeClaim about the NodeClass that it was launched by (docs/spec/aws.md#node-class-hash).
 fn claim_annotations(input: &LaunchInput<'_>) -> BTreeMap<String, String> {
     let class = input.node_class;
     let authority = &input.cluster.certificate_authority;

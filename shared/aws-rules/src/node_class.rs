@@ -1,4 +1,4 @@
-//! What an EC2NodeClass selects, what its status says about it, and which nodes are no longer what it asks for
+//! Objects that an EC2NodeClass selects, what its status says about them, and which nodes are no longer what it asks for
 //! (docs/spec/aws.md#ec2-node-class, docs/spec/aws.md#discovery, docs/spec/aws.md#drift).
 
 mod drift;

@@ -1,4 +1,4 @@
-//! What instances cost: what to ask for, what the answers say, and what stands in where there is none (docs/spec/aws.md#prices).
+//! Prices of instances: what to ask for, what the answers say, and what stands in where there is none (docs/spec/aws.md#prices).
 //!
 //! Prices only order offerings, so one that is old or missing is told of and stops nothing.
 

@@ -1,4 +1,4 @@
-//! What an instance is told at boot, so that it joins the cluster as the node its claim describes (docs/spec/aws.md#user-data).
+//! User data of an instance, so that it joins the cluster as the node its claim describes (docs/spec/aws.md#user-data).
 //!
 //! The user's own user data comes first and ours last: where both speak of the same thing, ours wins.
 

@@ -142,7 +142,7 @@ impl Executor<'_> {
             choice: Some(order.choice.clone()),
             initialized: Vec::new(),
         });
-        // Whoever is to see to it if this turn dies: once its leases have lapsed (docs/protocol.md#l4).
+        // Another turn sees to it if this one dies: once its leases have lapsed (docs/protocol.md#l4).
         let due_at = self.lease().until;
         let mut due = Vec::new();
         if !intents.is_empty() {

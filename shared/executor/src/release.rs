@@ -12,7 +12,7 @@ use crate::{
     resume::{LEFT_ALONE, LOOK_AGAIN},
 };
 
-/// What stands between a deleting NodeClaim and the end of its launch (docs/protocol.md#a5).
+/// Obstacle between a deleting NodeClaim and the end of its launch (docs/protocol.md#a5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Released {
     /// Nothing was launched, and nothing will be.

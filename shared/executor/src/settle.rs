@@ -270,7 +270,7 @@ impl Executor<'_> {
     }
 }
 
-/// What a NodeClaim shows of its instance (docs/spec/lifecycle.md#launch); labels that it has already win.
+/// Details of a NodeClaim's instance (docs/spec/lifecycle.md#launch); labels that it has already win.
 fn details(claim: &NodeClaim, instance: &Facts, shown: Option<LaunchedClaim>) -> NodeClaimUpdate {
     let known = shown.is_some();
     let LaunchedClaim {

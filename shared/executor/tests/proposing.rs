@@ -1,4 +1,4 @@
-//! What becomes of a disruption when others move the generation meanwhile (docs/protocol.md#c1, docs/protocol.md#c2,
+//! Fate of a disruption when others move the generation meanwhile (docs/protocol.md#c1, docs/protocol.md#c2,
 //! docs/protocol.md#d1).
 #![expect(clippy::unwrap_used, reason = "the world is written down here")]
 

@@ -1,4 +1,4 @@
-//! What stands between a NodeClaim that is being deleted and the end of its launch (docs/protocol.md#a5).
+//! Obstacles between a NodeClaim that is being deleted and the end of its launch (docs/protocol.md#a5).
 #![expect(clippy::unwrap_used, reason = "the world is written down here")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What a hostile API server makes a function hold at once, counted by the allocator: no more than the documented limits of what is
+//! Memory that answers of a hostile API server take at once, counted by the allocator: no more than the documented limits of what is
 //! read (docs/SECURITY.md), whatever it sends. The server sends the same bytes again and again, and holds none of them.
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 

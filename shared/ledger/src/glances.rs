@@ -1,4 +1,4 @@
-//! What the sweep looks at of all clusters, in few requests for many rows (docs/protocol.md#l5).
+//! Rows of all clusters that the sweep looks at, in few requests for many (docs/protocol.md#l5).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -133,7 +133,7 @@ impl InstanceType {
         self.allocatable_with(None, None)
     }
 
-    /// The same under an offering's overrides, each merged entry by entry over the type's own (docs/spec/scheduling.md#offering).
+    /// Resources under an offering's overrides, each merged entry by entry over the type's own (docs/spec/scheduling.md#offering).
     pub fn allocatable_with(
         &self,
         capacity: Option<&Resources>,

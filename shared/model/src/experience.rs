@@ -1,4 +1,4 @@
-//! What the clusters of an account have learned about EC2: their catalogs are corrected by it (docs/design.md#shared-experience).
+//! Experience of an account's clusters with EC2: their catalogs are corrected by it (docs/design.md#shared-experience).
 
 use std::collections::BTreeSet;
 

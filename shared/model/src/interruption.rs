@@ -1,4 +1,4 @@
-//! What AWS announces about instances, and what is to be done about it (docs/spec/aws.md#interruptions).
+//! Announcements of AWS about instances, and what is to be done about them (docs/spec/aws.md#interruptions).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

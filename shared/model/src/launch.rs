@@ -188,7 +188,7 @@ pub struct Launched {
     pub subnet: Option<String>,
 }
 
-/// What a NodeClaim shows of its instance once that exists.
+/// Labels, capacity and status of a NodeClaim whose instance exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchedClaim {
     pub labels: BTreeMap<String, String>,
@@ -209,7 +209,7 @@ pub struct OfferingFailure {
     pub message: String,
 }
 
-/// What CreateFleet's answer means for those who asked (docs/spec/aws.md#create-fleet-answer).
+/// Meaning of CreateFleet's answer for the launches that it was asked for (docs/spec/aws.md#create-fleet-answer).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchReading {
     /// Not to be tried again for a while, by any cluster of the account.

@@ -1,4 +1,4 @@
-//! What the ledger remembers between turns (docs/design.md#ledger, docs/protocol.md): leases, intents, frozen calls, commands,
+//! Records that the ledger keeps between turns (docs/design.md#ledger, docs/protocol.md): leases, intents, frozen calls, commands,
 //! notices.
 
 mod command;

@@ -48,7 +48,7 @@ pub(crate) fn check<'a>(
     }
 }
 
-/// What the pool's nodes amount to, those on their way included (docs/protocol.md#o3) and those that the plan deletes left out:
+/// Sum of the pool's nodes, those on their way included (docs/protocol.md#o3) and those that the plan deletes left out:
 /// limits are about what a plan ends with, while it takes place both may be there
 /// (docs/spec/lifecycle.md#limits-of-replacements).
 fn usage(world: &World<'_>, pool: &NodePool) -> Resources {

@@ -1,4 +1,4 @@
-//! What NodePools' types cost and have under NodeOverlays (docs/spec/scheduling.md#node-overlay).
+//! Prices and capacity of NodePools' types under NodeOverlays (docs/spec/scheduling.md#node-overlay).
 
 use std::{
     borrow::Cow,

@@ -309,7 +309,7 @@ impl<'c, 'a> Check<'c, 'a> {
                 "NodeClaim {name} loses its finalizer but is not being deleted"
             ));
         }
-        // What it may still launch would be nobody's (docs/protocol.md#a5).
+        // An instance that it may still launch would be nobody's (docs/protocol.md#a5).
         let open = self
             .world
             .snapshot

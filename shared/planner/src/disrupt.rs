@@ -147,7 +147,7 @@ fn first_on<'a>(
     Methods::new(&now, &later).first()
 }
 
-/// What the budgets of each NodePool allow for each reason now (docs/spec/lifecycle.md#budgets).
+/// Number of nodes that the budgets of each NodePool allow for each reason now (docs/spec/lifecycle.md#budgets).
 pub fn pool_budgets(snapshot: &Snapshot) -> Vec<PoolBudget> {
     let inventory = Inventory::new(snapshot);
     let each = Reason::ALL.map(|reason| budgets::of_pools(snapshot, &inventory, reason));

@@ -1,4 +1,4 @@
-//! What the annotation `karpenter.sh/do-not-disrupt` of a pod asks for (docs/spec/lifecycle.md#pod-do-not-disrupt).
+//! Meaning of a pod's annotation `karpenter.sh/do-not-disrupt` (docs/spec/lifecycle.md#pod-do-not-disrupt).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What nodes teach about the memory of their instance types (docs/spec/aws.md#measured-memory).
+//! Memory of instance types, as their nodes show it (docs/spec/aws.md#measured-memory).
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 

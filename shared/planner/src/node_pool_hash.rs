@@ -1,4 +1,4 @@
-//! What of a NodePool is burnt into a NodeClaim when it is made: a change of it drifts the node
+//! Part of a NodePool that is burnt into a NodeClaim when it is made: a change of it drifts the node
 //! (docs/spec/lifecycle.md#node-pool-hash).
 
 use std::fmt::Write;

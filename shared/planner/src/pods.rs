@@ -1,4 +1,4 @@
-//! What kinds of pods keep a node, hold up its drain, or may be evicted (docs/spec/lifecycle.md#pod-predicates).
+//! Kinds of pods that keep a node, hold up its drain, or may be evicted (docs/spec/lifecycle.md#pod-predicates).
 
 use jiff::{SignedDuration, Timestamp};
 use model::{

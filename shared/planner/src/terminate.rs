@@ -302,7 +302,7 @@ impl<'a> View<'a> {
     fn instance(&self, claim: &NodeClaim) -> Instance {
         let id = claim.status.provider_id.as_str();
         if id.is_empty() {
-            // What is still being launched for it is resolved first (docs/protocol.md#a5).
+            // A launch that is still under way for it is resolved first (docs/protocol.md#a5).
             if self.launching.contains(&claim.name) {
                 Instance::Underway
             } else {

@@ -16,7 +16,7 @@ use model::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What turns ask of one cluster's API server. Lists are quorum reads and complete, or an error (docs/protocol.md#o1).
+/// Requests of turns to one cluster's API server. Lists are quorum reads and complete, or an error (docs/protocol.md#o1).
 ///
 /// An object that is stored but cannot be read never makes its surroundings look emptier than they are: a pod or node is shown by
 /// what of it can be read, as one that must not be disrupted, so that its node is neither empty nor drained; a NodeClaim is
@@ -148,7 +148,7 @@ pub trait Cluster: Send + Sync {
     }
 }
 
-/// What tells the pods of one application from others (docs/spec/v1.15.md#default-spread-selector).
+/// Labels that tell the pods of one application from others (docs/spec/v1.15.md#default-spread-selector).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSelectors {
     pub services: Vec<Service>,

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::LedgerError;
 
-/// What turns decided, for a month (docs/design.md#journal): written by turns, read by people.
+/// Decisions of turns, for a month (docs/design.md#journal): written by turns, read by people.
 #[async_trait]
 pub trait Journal: Send + Sync {
     /// Keeps a record, to be found by its time, its turn and everything it is about. One that has the time, turn and lane of

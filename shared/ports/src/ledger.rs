@@ -368,7 +368,7 @@ pub trait Ledger: Send + Sync {
     ) -> Result<(), LedgerError>;
 }
 
-/// What the sweep must know of a cluster to leave it alone (docs/protocol.md#l5).
+/// Facts that the sweep must know of a cluster to leave it alone (docs/protocol.md#l5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Glance {
     pub meta: Option<Meta>,

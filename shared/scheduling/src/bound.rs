@@ -98,7 +98,7 @@ pub(crate) struct Worth {
 }
 
 impl Worth {
-    /// Those at which these pods would pay most.
+    /// Returns the prices at which these pods would pay most.
     pub(crate) fn most(offers: &[(i128, Amounts)], wanted: Amounts) -> Self {
         let most = |of: fn(&Amounts) -> i128| {
             let amounts = offers.iter().map(|(_, room)| of(room));

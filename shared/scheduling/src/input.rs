@@ -64,7 +64,8 @@ impl Options<'_> {
 /// How far the search for an answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// The first answer in which every pod has a place, as for the many simulations of one turn.
+    /// The first answer in which every pod has a place, as for the many simulations of one turn; it is searched again without
+    /// preferences where these may cost more than they are worth.
     First,
     /// The cheapest of several answers, with new nodes planned as a whole, where the question is optimized for cost.
     Best,
@@ -97,7 +98,7 @@ pub struct ExistingNode<'a> {
     /// Without those that will go away by themselves.
     pub taints: Vec<&'a Taint>,
     pub initialized: bool,
-    /// Its pods changed so recently that none is to be moved there by choice (docs/spec/lifecycle.md#simulation).
+    /// Pods of the node changed so recently that none is to be moved there by choice (docs/spec/lifecycle.md#simulation).
     pub settling: bool,
     /// A Node object exists, so its labels count as topology domains.
     pub registered: bool,

@@ -1,4 +1,4 @@
-//! What a NodePool's limits leave, and which types stay within (docs/spec/scheduling.md#limits).
+//! Room that a NodePool's limits leave, and which types stay within (docs/spec/scheduling.md#limits).
 
 use std::rc::Rc;
 

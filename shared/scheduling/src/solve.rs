@@ -41,7 +41,7 @@ pub(crate) struct Solver<'a> {
     pub(crate) placed_as: Vec<ShapeId>,
     /// By pod, where it has to go for others to be near it.
     confined: BTreeMap<usize, Rc<Requirements>>,
-    /// Where the strategy ignores some.
+    /// Preferences of the pods, where the strategy ignores some.
     preferences: Preferences<'a>,
     /// Moves with every placement.
     placements: u64,

@@ -76,8 +76,8 @@ impl<'a> Standing<'a> {
         self.answer(leaving, None)
     }
 
-    /// The same, where preferences are given up that cost more than they are worth: `besides` is the price per hour of an answer
-    /// besides its new nodes, in nano-dollars, with the worth of the preferences that its pods lose.
+    /// Answers as [`Standing::without`], and gives up preferences that cost more than they are worth: `besides` is the price per
+    /// hour of an answer besides its new nodes, in nano-dollars, with the worth of the preferences that its pods lose.
     pub fn without_at_a_price(
         &self,
         leaving: &Leaving<'_>,

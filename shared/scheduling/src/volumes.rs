@@ -1,4 +1,4 @@
-//! What volumes ask of a node: a place they can be reached from, and a free attachment (docs/spec/scheduling.md#volumes).
+//! Requirements of volumes for a node: a place they can be reached from, and a free attachment (docs/spec/scheduling.md#volumes).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What CapacityBuffers come to, in their status (docs/spec/lifecycle.md#capacity-buffer): the lifecycle turn resolves them, the
+//! Status of CapacityBuffers (docs/spec/lifecycle.md#capacity-buffer): the lifecycle turn resolves them, the
 //! provisioner says whether there is room. Both write on condition of the version that they saw.
 
 use std::collections::BTreeMap;

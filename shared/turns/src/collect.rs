@@ -235,7 +235,7 @@ pub(crate) async fn collect(
         if let Some(claim) = &orphan.claim {
             world.ledger.close_claim(cluster, claim).await?;
         }
-        // Whoever takes the row wins (docs/protocol.md#g1); nobody adopts the instance any more.
+        // The turn that takes the row wins (docs/protocol.md#g1); nobody adopts the instance any more.
         let taken = world.ledger.collect(cluster, &orphan.instance, now).await;
         let failures = &mut collected.failures;
         if failures.isolate_unseen(&orphan.instance, now, taken)? != Some(Moved::Yes) {

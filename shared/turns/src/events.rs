@@ -103,7 +103,7 @@ pub(crate) fn of_annotations(pool: &api::NodePool, now: Timestamp) -> Vec<Event>
     }]
 }
 
-/// What is said of an object that was applied in an API version from before v1, if it was (docs/spec/migrate.md#v1beta1).
+/// Warning about an object that was applied in an API version from before v1, if it was (docs/spec/migrate.md#v1beta1).
 pub(crate) fn of_old_version(
     about: EventTarget,
     metadata: &api::ObjectMeta,

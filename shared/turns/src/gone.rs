@@ -1,4 +1,4 @@
-//! What a deleted cluster leaves behind (docs/design.md#mass-absence). It has no API server that could name what is still needed,
+//! Remains of a deleted cluster (docs/design.md#mass-absence). It has no API server that could name what is still needed,
 //! so EKS alone is asked, for a whole day; whatever else keeps us from the cluster proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,7 +162,7 @@ async fn left(
     Ok((left, is_alone))
 }
 
-/// Whoever takes the row wins (docs/protocol.md#g1). The NodeClaim that may hold the instance went with its cluster.
+/// The turn that takes the row wins (docs/protocol.md#g1). The NodeClaim that may hold the instance went with its cluster.
 async fn take(
     world: &World,
     cluster: &ClusterName,

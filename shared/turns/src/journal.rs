@@ -1,4 +1,4 @@
-//! What a turn leaves for later: its record, and what it saw (docs/design.md#journal). Nobody decides by it: what goes wrong here
+//! Journal of turns: their records, and what they saw (docs/design.md#journal). Nobody decides by it: what goes wrong here
 //! is said and changes nothing else.
 
 use std::{

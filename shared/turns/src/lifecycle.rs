@@ -129,7 +129,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     })
 }
 
-/// What nodes teach about their types is for every cluster of the account (docs/spec/aws.md#measured-memory).
+/// Remembers what nodes teach about their types, for every cluster of the account (docs/spec/aws.md#measured-memory).
 async fn learn(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
     for measured in planner::measurements(&observed.snapshot, &observed.experience) {
         let (kind, image) = (&measured.instance_type, &measured.image);

@@ -1,4 +1,4 @@
-//! What turns count and time, under Karpenter's names and labels (docs/spec/lifecycle.md#metrics).
+//! Counters and times of turns, under Karpenter's names and labels (docs/spec/lifecycle.md#metrics).
 
 mod cloud;
 mod disruption;

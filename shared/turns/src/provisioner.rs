@@ -52,7 +52,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         .launches
         .prepare(turn.cluster, &turn.meta.registry)
         .await?;
-    // What was left, and pods that wait, are seen to when a pause is over (docs/protocol.md#c4).
+    // Launches that were left, and pods that wait, are seen to when a pause is over (docs/protocol.md#c4).
     let paused = turn.meta.paused(PauseLevel::All, turn.now);
     if let Some(end) = Pause::next_end(&observed.snapshot.pauses, turn.now) {
         report.look_again(end);

@@ -8,7 +8,7 @@ use protocol::{Model, Verdict, explore};
 struct Absences {
     /// Two looks, so far apart that what was only late is there (docs/protocol.md#g2).
     twice: bool,
-    /// What a list leaves out is asked for by its id (docs/protocol.md#g2).
+    /// An instance that a list leaves out is asked for by its id (docs/protocol.md#g2).
     get: bool,
     /// More than one, or a tenth, within an hour is not believed (docs/protocol.md#g3).
     brake: bool,

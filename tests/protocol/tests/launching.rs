@@ -24,7 +24,7 @@ struct Launches {
     resolves: bool,
     /// The collector takes the row that an adopter would take (docs/protocol.md#g1).
     takes: bool,
-    /// What an open call may have launched is not looked at (docs/protocol.md#g1).
+    /// An instance that an open call may have launched is not looked at (docs/protocol.md#g1).
     open_calls: bool,
     /// There is a collector at all (docs/protocol.md#g1).
     collects: bool,

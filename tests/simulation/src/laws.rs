@@ -222,7 +222,7 @@ impl Laws {
         }
     }
 
-    /// What a turn is told of a pod that it reads again (docs/protocol.md#a6). One whose node goes waits for another; a node goes
+    /// The answer about a pod that a turn reads again (docs/protocol.md#a6). One whose node goes waits for another; a node goes
     /// once the ledger says so, before its NodeClaim does. One that stays after all was going when the turn looked, whose commit
     /// is asked for and lost.
     pub(crate) fn rereads(&mut self, world: &World, lane: Lane, key: &PodKey, pod: Option<&Pod>) {

@@ -111,7 +111,7 @@ impl Watched {
         }
     }
 
-    /// What a pod really is when it is read again (docs/protocol.md#a6).
+    /// The pod as it really is when it is read again (docs/protocol.md#a6).
     fn reread(&self, key: &PodKey, pod: Option<&Pod>) {
         self.sim.look(|world| {
             let judge = |laws: &mut Laws| laws.rereads(world, self.lane, key, pod);

@@ -1,4 +1,4 @@
-//! What a pod asks of its node, by Kubernetes' own rule (docs/spec/scheduling.md#resources).
+//! Requests of a pod to its node, by Kubernetes' own rule (docs/spec/scheduling.md#resources).
 
 use model::{
     Resources,

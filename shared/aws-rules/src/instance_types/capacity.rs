@@ -1,4 +1,4 @@
-//! What a type's nodes have, and what they keep for themselves (docs/spec/aws.md#capacity-and-overhead).
+//! Capacity of a type's nodes, and the part that they keep for themselves (docs/spec/aws.md#capacity-and-overhead).
 
 use std::collections::BTreeMap;
 

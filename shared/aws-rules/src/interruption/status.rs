@@ -1,4 +1,4 @@
-//! What DescribeInstanceStatus shows of instances in trouble (docs/spec/aws.md#instance-status).
+//! Instances in trouble, as DescribeInstanceStatus shows them (docs/spec/aws.md#instance-status).
 
 use jiff::{SignedDuration, Timestamp};
 use model::InterruptionKind;

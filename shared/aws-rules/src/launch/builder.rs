@@ -46,7 +46,7 @@ impl LaunchBuilder for Builder {
         })
     }
 
-    /// Without a partition that EC2 chose: only EC2 knows which.
+    /// Leaves out a partition that EC2 chose: only EC2 knows which.
     fn launched(
         &self,
         launch: &Launch,

@@ -1,4 +1,4 @@
-//! What a launch led to: what the NodeClaim becomes, and what is remembered of offerings that failed
+//! Outcome of a launch: what the NodeClaim becomes, and what is remembered of offerings that failed
 //! (docs/spec/aws.md#create-fleet-answer, docs/spec/aws.md#launched-instance).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What of an EC2NodeClass is burnt into a node when it is launched: a change of it drifts the node
+//! Part of an EC2NodeClass that is burnt into a node when it is launched: a change of it drifts the node
 //! (docs/spec/aws.md#node-class-hash).
 
 use api::karpenter::EC2NodeClass;

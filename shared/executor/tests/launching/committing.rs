@@ -1,4 +1,5 @@
-//! What launches are committed to, and after how many races no more (docs/protocol.md#c1, docs/protocol.md#c2, docs/protocol.md#a6).
+//! Commitment of launches, and the number of lost races after which it is given up (docs/protocol.md#c1, docs/protocol.md#c2,
+//! docs/protocol.md#a6).
 
 use executor::Commitment;
 use fakes::{World, settings};

@@ -1,4 +1,4 @@
-//! What is taken up of what others left, and when it is given up (docs/protocol.md#a3).
+//! Launches that others left: which are taken up, and when they are given up (docs/protocol.md#a3).
 
 use fakes::Fault;
 use model::{

@@ -1,4 +1,4 @@
-//! What is read of many clusters together (docs/protocol.md#l5).
+//! Rows that are read of many clusters together (docs/protocol.md#l5).
 
 use std::collections::BTreeSet;
 

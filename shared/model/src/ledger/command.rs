@@ -171,7 +171,7 @@ pub enum Place {
     New(NodePoolName),
 }
 
-/// What decides on a disruption. Methods are tried in this order (docs/spec/lifecycle.md#disruption-loop).
+/// Method that decides on a disruption. Methods are tried in this order (docs/spec/lifecycle.md#disruption-loop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {

@@ -1,4 +1,4 @@
-//! What it costs to disturb the pods of a node (docs/spec/lifecycle.md#eviction-cost, docs/spec/lifecycle.md#disruption-cost).
+//! Cost of disturbing the pods of a node (docs/spec/lifecycle.md#eviction-cost, docs/spec/lifecycle.md#disruption-cost).
 
 use api::names::annotation::{DELETION_COST_WRITTEN, DISRUPTION_COST, POD_DELETION_COST};
 use model::{

@@ -1,4 +1,4 @@
-//! What nodes cost, and what their replacements may cost at worst (docs/spec/lifecycle.md#launch-prices,
+//! Prices of nodes, and what their replacements may cost at worst (docs/spec/lifecycle.md#launch-prices,
 //! docs/spec/lifecycle.md#candidate-price): an offering's price, and what their NodePool's nodes cost besides.
 
 use std::collections::BTreeMap;

@@ -42,7 +42,7 @@ pub struct Advance {
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 /// A deletion that met a conflict is tried again.
 const AFTER_DELETING: SignedDuration = SignedDuration::from_secs(5);
-/// What each node in a command adds to the time that commands have (docs/spec/lifecycle.md#command-progress).
+/// Time that each node in a command adds to the time that commands have (docs/spec/lifecycle.md#command-progress).
 const PER_NODE: SignedDuration = SignedDuration::from_millis(80);
 pub(super) const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
@@ -219,7 +219,7 @@ impl<'a> View<'a> {
         paused.map(|paused| paused.to_string())
     }
 
-    /// What came up since it was decided that keeps a node (docs/design.md#stale-views). Budgets of pods are left to their eviction.
+    /// Reason that came up since it was decided and keeps a node (docs/design.md#stale-views). Budgets of pods are left to their eviction.
     fn keeper(&self, method: Method, claim: &NodeClaim, node: &Node) -> Option<String> {
         let now = self.snapshot.now;
         let name = &node.name;

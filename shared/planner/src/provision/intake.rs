@@ -167,7 +167,7 @@ impl<'a> Rules<'a> {
         self.snapshot.settings.optimize == Optimize::Cost
     }
 
-    /// What upstream's validation says about a requirement (docs/spec/scheduling.md#requirement-validation).
+    /// Complaint of upstream's validation about a requirement (docs/spec/scheduling.md#requirement-validation).
     fn invalid(&self, entry: &NodeSelectorRequirement) -> Option<String> {
         let key = labels::normalized(&entry.key);
         let settings = &self.snapshot.settings;

@@ -129,7 +129,7 @@ impl<'a> PoolLaunches<'a> {
         annotations
     }
 
-    /// What says that NodeOverlays changed any of the types left (docs/spec/scheduling.md#node-overlay).
+    /// Annotations that say that NodeOverlays changed any of the types left (docs/spec/scheduling.md#node-overlay).
     fn overlays(&self, node: &NewNode, snapshot: &Snapshot) -> BTreeSet<&'static str> {
         let mut keys = BTreeSet::new();
         let Some(plain) = snapshot.instance_types.get(&self.pool.name) else {

@@ -302,7 +302,7 @@ fn a_launch_costs_the_least_that_its_template_could() {
     assert_eq!(price(&snapshot), Some(NanosPerHour(100_000_000)));
 }
 
-/// Its NodeClaim would be given up at once, and another one made, in every second.
+/// A NodeClaim would be given up at once, and another one made, in every second.
 #[test]
 fn pool_without_capacity_waits_for_it() {
     let mut snapshot = world(1, Vec::new());

@@ -19,7 +19,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenUp {
     pub pod: usize,
-    /// Of all of them together.
+    /// Weight of all of them together.
     pub weight: u32,
     /// The pod's part of its new node's price; nothing on a node that exists.
     pub share: NanosPerHour,

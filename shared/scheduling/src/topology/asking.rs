@@ -1,4 +1,4 @@
-//! What topology allows one more pod (docs/spec/scheduling.md#topology-answers).
+//! Domains that topology allows one more pod (docs/spec/scheduling.md#topology-answers).
 
 use std::rc::Rc;
 

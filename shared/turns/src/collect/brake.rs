@@ -34,7 +34,7 @@ pub(super) fn unexplained(doomed: &[Orphan], lost: &[(Target, bool)]) -> BTreeSe
         .collect()
 }
 
-/// What is about to go is on record before it goes, so that a sweep that dies on its way has counted it (docs/protocol.md#g3).
+/// An instance that is about to go is on record before it goes, so that a sweep that dies on its way has counted it (docs/protocol.md#g3).
 /// The rest of the memory is put on record by a sweep that comes to its end.
 pub(super) async fn count(
     world: &World,

@@ -1,4 +1,4 @@
-//! What users are told of disruption, with upstream's reasons (docs/spec/lifecycle.md#events).
+//! Events about disruption, with upstream's reasons (docs/spec/lifecycle.md#events).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -183,7 +183,7 @@ async fn write(
     if mode == Mode::Active {
         look_afresh(world, cluster).await?;
     }
-    // What was approved, or is to be handed back, is seen to whatever becomes of this sweep (docs/protocol.md#l4).
+    // Approvals, and clusters that are to be handed back, are seen to whatever becomes of this sweep (docs/protocol.md#l4).
     let now = world.clock.now();
     let ledger = &world.ledger;
     ledger.make_due(cluster, Lane::Housekeeper, now).await?;
@@ -191,7 +191,7 @@ async fn write(
     Ok(())
 }
 
-/// Whoever may act from now on has looked while it might not: what it left undone is nobody's news (docs/protocol.md#l4).
+/// A lane that may act from now on has looked while it might not: what it left undone is nobody's news (docs/protocol.md#l4).
 pub(super) async fn look_afresh(world: &World, cluster: &ClusterName) -> Result<(), TurnError> {
     let now = world.clock.now();
     for lane in Lane::WOKEN {

@@ -47,7 +47,7 @@ pub(super) fn row(lanes: &[(Lane, LaneRow)], lane: Lane) -> LaneRow {
     found.map(|(_, row)| row.clone()).unwrap_or_default()
 }
 
-/// What a visit that saw everything records in its lane's row, as any full look does (docs/protocol.md#l6).
+/// Record of a visit that saw everything in its lane's row, as any full look writes it (docs/protocol.md#l6).
 pub(super) fn full_look(beat: Option<&RelayBeat>) -> RelayCounter {
     beat.map(|beat| beat.counter(Lane::Housekeeper))
         .unwrap_or_default()

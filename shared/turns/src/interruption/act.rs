@@ -230,7 +230,7 @@ impl Work<'_> {
         events
     }
 
-    /// What ended the instance, where nobody asked for that (docs/spec/aws.md#permissions).
+    /// Cause of the instance's end, where nobody asked for that (docs/spec/aws.md#permissions).
     async fn explanation(&self, claim: &NodeClaim, id: &InstanceId) -> Option<Event> {
         let described = self
             .world

@@ -46,7 +46,7 @@ pub(super) async fn commit(
         Commitment::Stopped(stop) => {
             report.stopped = Some(stop.to_string());
             if let Stop::Paused { .. } = stop {
-                // It began after this turn had looked, and says only now until when.
+                // The pause began after this turn had looked, and says only now until when.
                 report.look_again(turn.world.clock.now());
                 let waits = Plan {
                     unplaced: planned.unplaced,
@@ -126,7 +126,7 @@ pub(super) async fn take_over(
         report.look_again(lease);
     }
     if !outcome.problems.is_empty() {
-        // What could not be finished is held by this turn until then.
+        // This turn holds unfinished launches until then.
         report.look_again(executor.lease().until);
     }
     Ok(any)

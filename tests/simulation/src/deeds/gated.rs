@@ -13,7 +13,7 @@ use crate::script::Gated;
 /// NodePool with a fixed number of nodes.
 const STATIC: &str = "static";
 const RESERVATION: &str = "cr-1";
-/// Its type and zone.
+/// Type and zone of the reservation.
 const RESERVED_TYPE: &str = "m5.large";
 const RESERVED_ZONE: &str = "us-east-1a";
 

@@ -57,7 +57,7 @@ fn fail(world: &mut World, name: &NodeName, ailment: Ailment) {
     world.api.report_condition(name, condition);
 }
 
-/// What makes nodes fail begins: a NodeClass may select the bad AMI from now on.
+/// A cause that makes nodes fail begins: a NodeClass may select the bad AMI from now on.
 pub(super) fn break_out(world: &mut World, cause: Cause) {
     if cause != Cause::Image {
         return;

@@ -96,7 +96,7 @@ fn initialized(world: &World, pool: &str) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// What is disrupted now. As upstream: what EC2 is ending, and what has no Node any more, is over for its NodePool
+/// Nodes that are disrupted now. As upstream: what EC2 is ending, and what has no Node any more, is over for its NodePool
 /// (docs/spec/lifecycle.md#budget-counts).
 fn chosen(world: &World) -> BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> {
     let mut chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> = BTreeMap::new();

@@ -13,7 +13,7 @@ use super::{Laws, SEEN_AFTER, acts::is_protected, ends, patience::REGISTERED_WIT
 use crate::rows;
 
 impl Laws {
-    /// What is committed was planned on the generation that it follows (docs/protocol.md#c1). A process that lost a race has
+    /// A committed plan was made on the generation that it follows (docs/protocol.md#c1). A process that lost a race has
     /// looked at the rest.
     pub(super) fn judge_base(&mut self, world: &World, process: u64, commit: &Commit) {
         let seen = self.generations.get(&process).copied();

@@ -8,7 +8,7 @@ use super::{ACTS_FOR, Laws, people::SKEW};
 use crate::rows;
 
 impl Laws {
-    /// What a turn ended with stands in the row of its lane, unless another turn has had the lane since (docs/protocol.md#l2).
+    /// The end of a turn stands in the row of its lane, unless another turn has had the lane since (docs/protocol.md#l2).
     pub(crate) fn lane_ended(&mut self, world: &World, report: &Report) {
         let is_idle = report.planned.is_empty() && report.committed.is_none();
         self.worked += u32::from(!is_idle);

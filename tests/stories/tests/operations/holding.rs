@@ -1,4 +1,4 @@
-//! What is under way already when somebody holds back all that is launched (docs/protocol.md#c4).
+//! Launches that are under way already when somebody holds back all (docs/protocol.md#c4).
 
 use fakes::{Fault, World};
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! What a turn reads before it decides (docs/protocol.md#o1): all that can matter, and not the list of all pods where it cannot.
+//! Reads of a turn before it decides (docs/protocol.md#o1): all that can matter, and not the list of all pods where it cannot.
 
 use model::Lane;
 use stories::{Relay, Rig, all_bound, secs};
