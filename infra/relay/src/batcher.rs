@@ -71,6 +71,9 @@ impl Batcher {
         if open.seen.len() < TRIGGERS_MAX && open.seen.insert(id) {
             open.last_new = now;
             open.glances.gathered += 1;
+            if open.glances.gathered == GLANCE_AT {
+                open.glances.next = open.glances.next.max(now);
+            }
         }
         open.hints.extend(hint);
     }
