@@ -43,6 +43,16 @@ struct Count {
     unready: u64,
 }
 
+impl Count {
+    /// Nodes that are not ready use up nothing for repair.
+    fn unready_for(self, reason: Reason) -> u64 {
+        match reason {
+            Reason::Unhealthy => 0,
+            Reason::Empty | Reason::Drifted | Reason::Underutilized => self.unready,
+        }
+    }
+}
+
 impl<'a> Remaining<'a> {
     pub(crate) fn new(world: &World<'a>) -> Self {
         let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
@@ -71,23 +81,19 @@ impl<'a> Remaining<'a> {
         let count = self.counts.entry(pool.name.as_str()).or_default();
         let budgets = &pool.disruption.budgets;
         let is_left = |reason: &Reason| {
-            // Nodes that are not ready use up nothing for repair.
-            let unready = match reason {
-                Reason::Unhealthy => 0,
-                Reason::Empty | Reason::Drifted | Reason::Underutilized => count.unready,
-            };
-            allowed(budgets, *reason, count.total, now) > count.leaving + unready
+            let taken = count.leaving + count.unready_for(*reason);
+            allowed(budgets, *reason, count.total, now) > taken
         };
         let may_go = reasons.iter().any(is_left);
         count.leaving += u64::from(may_go);
         may_go
     }
 
-    /// Whether budgets for one of these reasons let one more node go, with others gone that count as nodes on their way out.
+    /// Whether budgets for this reason let one more node go, with others gone that count as nodes on their way out.
     pub(crate) fn lets_go_first(
         &self,
         pool: &NodePool,
-        reasons: &[Reason],
+        reason: Reason,
         missing: usize,
         now: Timestamp,
     ) -> bool {
@@ -95,15 +101,8 @@ impl<'a> Remaining<'a> {
         let count = self.counts.get(pool.name.as_str());
         let count = count.copied().unwrap_or_default();
         let total = count.total.saturating_add(missing);
-        let mut reasons = reasons.iter();
-        reasons.any(|reason| {
-            let unready = match reason {
-                Reason::Unhealthy => 0,
-                Reason::Empty | Reason::Drifted | Reason::Underutilized => count.unready,
-            };
-            let taken = count.leaving.saturating_add(unready);
-            allowed(&pool.disruption.budgets, *reason, total, now) > taken.saturating_add(missing)
-        })
+        let taken = count.leaving.saturating_add(count.unready_for(reason));
+        allowed(&pool.disruption.budgets, reason, total, now) > taken.saturating_add(missing)
     }
 
     /// Whether budgets for one of these reasons let a NodePool lack so many of the nodes that it is to have.

@@ -213,10 +213,10 @@ impl<'c, 'a> Check<'c, 'a> {
         if let Some(trouble) = self.kept_by_pods(machine, is_waived) {
             return Some(trouble);
         }
-        let goes_first = drifted && self.may_go_first(machine, "TerminateFirstDrift");
-        if occupied
-            && !goes_first
-            && let Some(trouble) = self.homeless(machine)
+        let homeless = self.homeless(machine).filter(|_| occupied);
+        let goes_first = homeless.is_some();
+        if let Some(trouble) = homeless
+            && !(drifted && self.may_go_first(machine, "TerminateFirstDrift"))
         {
             return Some(trouble);
         }
@@ -241,8 +241,8 @@ impl<'c, 'a> Check<'c, 'a> {
             (true, false) => &[Reason::Underutilized],
             (true, true) => &[Reason::Drifted, Reason::Underutilized],
         };
-        let goes_first = goes_first && occupied && self.homeless(machine).is_some();
-        if goes_first && let Some(trouble) = self.goes_too_early(machine, pool, reasons) {
+        // Consolidation never goes first, so that its budgets say nothing.
+        if goes_first && let Some(trouble) = self.goes_too_early(machine, pool, Reason::Drifted) {
             return Some(trouble);
         }
         if self.remaining.take(pool, reasons, now) {

@@ -23,7 +23,7 @@ impl<'a> Check<'_, 'a> {
         &self,
         node: &Machine<'a>,
         pool: &NodePool,
-        reasons: &[Reason],
+        reason: Reason,
     ) -> Option<String> {
         let commands = self.world.snapshot.commands.iter();
         let gone = commands.filter(|command| {
@@ -35,10 +35,11 @@ impl<'a> Check<'_, 'a> {
         let now = self.world.snapshot.now;
         let may_go = !node.initialized
             || missing == 0
-            || self.remaining.lets_go_first(pool, reasons, missing, now);
+            || self.remaining.lets_go_first(pool, reason, missing, now);
         (!may_go).then(|| {
+            let are = if missing == 1 { "is" } else { "are" };
             format!(
-                "would go while {} of NodePool {} that went first is not made good, more than its budgets allow",
+                "would go before {} of NodePool {} that went first {are} replaced, more than its budgets allow",
                 counted(missing, "node"),
                 pool.name
             )

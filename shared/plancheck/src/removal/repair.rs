@@ -112,8 +112,7 @@ impl<'c, 'a> Check<'c, 'a> {
             if !self.may_go_first(machine, "TerminateFirstRepair") {
                 return Some(format!("is not empty: pod {} has no other place", pod.key));
             }
-            let reasons = [Reason::Unhealthy];
-            if let Some(trouble) = self.goes_too_early(machine, pool, &reasons) {
+            if let Some(trouble) = self.goes_too_early(machine, pool, Reason::Unhealthy) {
                 return Some(trouble);
             }
         }

@@ -278,7 +278,7 @@ fn node_that_went_first_uses_up_its_budget_until_it_is_made_good() {
                     panic!("{name}: {texts:?}")
                 };
                 assert!(
-                    text.contains("that went first is not made good"),
+                    text.contains("that went first is replaced"),
                     "{name}: {text}"
                 );
             }
