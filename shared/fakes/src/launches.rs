@@ -217,7 +217,9 @@ impl LaunchBuilder for Builder {
             .filter_map(|(key, own)| Some((key.clone(), own.values.first()?.clone())))
             .collect();
         if let Some(offering) = offering {
-            labels.insert(labels::ZONE_ID.to_owned(), offering.zone_id.clone());
+            if !offering.zone_id.is_empty() {
+                labels.insert(labels::ZONE_ID.to_owned(), offering.zone_id.clone());
+            }
             let of_offering = offering.reservation.as_ref().map(|own| own.id.as_str());
             if let Some(id) = reservation.or(of_offering) {
                 labels.insert(label::CAPACITY_RESERVATION_ID.to_owned(), id.to_owned());
