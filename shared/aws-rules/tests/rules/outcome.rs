@@ -1,4 +1,4 @@
-use api::LaunchBuilder;
+use api::{EC2NodeClass, LaunchBuilder};
 use aws_rules::{
     LaunchRefusal, ProviderSettings,
     instance_types::Unavailable,
@@ -169,17 +169,22 @@ fn what_everybody_must_know_is_bound_to_what_failed() {
     assert!(warning.unwrap().message.contains("spot.amazonaws.com"));
 }
 
-#[test]
-fn a_spent_reservation_is_not_tried_again_and_others_are() {
+/// A class whose account holds cr-1 and cr-2, of the same type and zone.
+fn with_two_reservations() -> EC2NodeClass {
     let reservation = |id: &str| {
         json!({
             "id": id, "availabilityZone": "us-east-1a", "instanceType": "m5.large", "ownerID": "1",
             "instanceMatchCriteria": "targeted", "reservationType": "default", "state": "active",
         })
     };
-    let class = node_class(
+    node_class(
         json!({ "status": { "capacityReservations": [reservation("cr-1"), reservation("cr-2")] } }),
-    );
+    )
+}
+
+#[test]
+fn a_spent_reservation_is_not_tried_again_and_others_are() {
+    let class = with_two_reservations();
     let mut types = types_of(&class);
     let mut unavailable = Unavailable {
         reservations: [("cr-1".to_owned(), 5), ("cr-2".to_owned(), 3)].into(),
@@ -240,15 +245,7 @@ fn full_reservation_is_told_from_one_that_cannot_be_had_for_other_reasons() {
 
 #[test]
 fn claim_names_the_reservation_that_ec2_shows_or_else_the_one_that_was_asked_for() {
-    let reservation = |id: &str| {
-        json!({
-            "id": id, "availabilityZone": "us-east-1a", "instanceType": "m5.large", "ownerID": "1",
-            "instanceMatchCriteria": "targeted", "reservationType": "default", "state": "active",
-        })
-    };
-    let class = node_class(
-        json!({ "status": { "capacityReservations": [reservation("cr-1"), reservation("cr-2")] } }),
-    );
+    let class = with_two_reservations();
     let mut types = types_of(&class);
     let left = Unavailable {
         reservations: [("cr-1".to_owned(), 5), ("cr-2".to_owned(), 3)].into(),
