@@ -150,8 +150,11 @@ impl Programs {
         );
         programs.run_api_server(&etcd, &api_server.to_string());
         programs.wait_for(&["get", "--raw=/readyz"]);
+        // Their own defaults (20 and 50 requests a second) would be what bursts of pods wait for; managed control planes raise them.
         let known = [
             ("kubeconfig", kubeconfig.to_str().unwrap()),
+            ("kube-api-burst", "1000"),
+            ("kube-api-qps", "500"),
             ("leader-elect", "false"),
             ("secure-port", "0"),
         ];
