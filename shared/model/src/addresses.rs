@@ -1,4 +1,4 @@
-//! How many addresses subnets have left for launches (docs/spec/aws.md#subnets).
+//! Free IP addresses of subnets, as launches count on them (docs/spec/aws.md#subnets).
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::{catalog::InstanceType, launch::FleetRequest, resources::PODS};
 
-/// Subnet → addresses believed to be free, those of launches under way taken off. It only steers which subnet a zone's
-/// launches go to: EC2 has the last word.
+/// Subnet → IP addresses believed to be free, less those that launches under way will take. An estimate that only
+/// steers the choice of a subnet within a zone: EC2 decides whether an address is available.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FreeAddresses(pub BTreeMap<String, i64>);
 
 impl FreeAddresses {
-    /// Subnets that nobody counted have none.
+    /// Free addresses of `subnet`; zero for a subnet without an entry.
     pub fn of(&self, subnet: &str) -> i64 {
         self.0.get(subnet).copied().unwrap_or(0)
     }
 
-    /// What a call will probably take from each subnet it may use: as many addresses as the smallest of its types has pods,
-    /// for each claim.
+    /// Estimates the addresses that a CreateFleet call takes from each subnet it may use: for each NodeClaim, as many
+    /// as the pod capacity of the smallest instance type in that subnet.
     pub fn needed(request: &FleetRequest, types: &[InstanceType]) -> Self {
         let pods: BTreeMap<&str, i64> = types
             .iter()
-            .map(|kind| (kind.name.as_str(), kind.capacity.get(PODS)))
+            .map(|instance_type| {
+                (
+                    instance_type.name.as_str(),
+                    instance_type.capacity.get(PODS),
+                )
+            })
             .collect();
         let mut needed = Self::default();
         let overrides = request
@@ -45,7 +50,8 @@ impl FreeAddresses {
         needed
     }
 
-    /// Counts what a call needs as taken, so that the next one looks elsewhere. Subnets nobody counted stay so.
+    /// Subtracts the addresses that a call needs, so that the next call prefers another subnet. Subnets without an
+    /// entry stay without one.
     pub fn take(&mut self, needed: &Self) {
         for (subnet, addresses) in &needed.0 {
             if let Some(left) = self.0.get_mut(subnet) {
@@ -54,7 +60,7 @@ impl FreeAddresses {
         }
     }
 
-    /// Undoes [`take`](Self::take) for the subnets that the call did not use after all.
+    /// Undoes [`take`](Self::take) for the subnets that the call did not use.
     pub fn give_back(&mut self, needed: &Self, used: &[&str]) {
         let unused = needed.0.iter();
         for (subnet, addresses) in unused.filter(|(subnet, _)| !used.contains(&subnet.as_str())) {
@@ -64,7 +70,7 @@ impl FreeAddresses {
         }
     }
 
-    /// EC2 found none in it.
+    /// Records that EC2 found no free address in `subnet`.
     pub fn exhaust(&mut self, subnet: &str) {
         self.0.insert(subnet.to_owned(), 0);
     }

@@ -1,4 +1,4 @@
-//! The account's request budget: EC2 limits calls by account and Region, so all clusters draw from the same buckets
+//! Token buckets for EC2 API calls. EC2 limits calls by account and Region, so all clusters draw from the same buckets
 //! (docs/design.md#call-budget, docs/design.md#aws-limits).
 
 use jiff::{SignedDuration, Timestamp};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Lane;
 
-/// Calls that EC2 counts together.
+/// A group of EC2 API actions that share one request limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Api {
@@ -14,11 +14,11 @@ pub enum Api {
     CreateFleet,
     TerminateInstances,
     CreateTags,
-    /// Launch templates, and launches that are tried without launching.
+    /// Launch templates and dry runs of launches.
     Mutating,
 }
 
-/// Who draws. Later ones come first: of a bucket that runs dry, each leaves some to those after it.
+/// Priority of a caller, lowest first. Each priority leaves part of a bucket to the higher ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Priority {
     Housekeeping,
@@ -27,28 +27,29 @@ pub enum Priority {
     Interruption,
 }
 
-/// `…#BUCKET#api`.
+/// Row `…#BUCKET#api`: the persisted token bucket of one [`Api`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenBucket {
-    /// Thousandths of calls, at `at`.
+    /// Tokens at the time `at`, in thousandths of a call.
     millitokens: i64,
     at: Timestamp,
-    /// Halvings of the rate: others spend the account's limit too.
+    /// How often the refill rate has been halved, because callers outside Whittle use the account's limit too.
     shrunk: u32,
     shrunk_at: Option<Timestamp>,
 }
 
-/// What a draw came to.
+/// Result of a draw from a [`TokenBucket`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draw {
-    /// Calls that may be made now.
+    /// Number of calls that may be made now.
     pub granted: u32,
-    /// When one more may be had, unless all were granted.
+    /// Earliest time at which one more call may be granted; `None` if all were granted.
     pub again: Option<Timestamp>,
 }
 
 const MILLI: i64 = 1000;
-/// The rate shrinks to an eighth at most, and doubles again after each such time without a refusal.
+/// Upper bound on halvings of the refill rate: an eighth of the full rate. One halving is undone after each
+/// [`RECOVERY`] without a throttled call.
 const MOST_HALVINGS: u32 = 3;
 const RECOVERY: SignedDuration = SignedDuration::from_mins(2);
 
@@ -61,7 +62,7 @@ impl Api {
         Self::Mutating,
     ];
 
-    /// What EC2 counts this action as, such as `DescribeInstances`.
+    /// The group of an action such as `DescribeInstances`.
     pub fn of(action: &str) -> Self {
         match action {
             "CreateFleet" => Self::CreateFleet,
@@ -72,8 +73,8 @@ impl Api {
         }
     }
 
-    /// How many calls a process takes at once, so that not every call is a write to the ledger; what it does not need is
-    /// lost, so scarce ones are taken one by one.
+    /// Number of calls that a process draws at once. Larger draws save writes to the ledger, but calls that the process
+    /// does not use are lost, so scarce actions are drawn one by one.
     pub const fn at_once(self) -> u32 {
         match self {
             Self::Describe => 10,
@@ -83,7 +84,8 @@ impl Api {
         }
     }
 
-    /// Calls per second, and how many at once. A little below EC2's own limits, which users share.
+    /// Refill rate in calls per second, and capacity (burst) in calls. A little below EC2's own limits, which users
+    /// share.
     const fn limits(self) -> (i64, i64) {
         match self {
             Self::Describe => (20, 100),
@@ -96,7 +98,7 @@ impl Api {
 }
 
 impl Priority {
-    /// Whose calls a lane makes. What new nodes wait for comes before what takes nodes away.
+    /// The priority of a lane's calls. Launching and registering nodes comes before removing them.
     pub const fn of(lane: Lane) -> Self {
         match lane {
             Lane::Interruption => Self::Interruption,
@@ -106,7 +108,7 @@ impl Priority {
         }
     }
 
-    /// The part of a bucket that is not for this one, in percent.
+    /// Percentage of a bucket's capacity that is reserved for higher priorities.
     const fn leaves(self) -> i64 {
         match self {
             Self::Interruption => 0,
@@ -127,7 +129,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes as many of `wanted` calls as may be made now.
+    /// Draws up to `wanted` calls.
     #[must_use]
     pub fn draw(&self, api: Api, wanted: u32, priority: Priority, now: Timestamp) -> (Self, Draw) {
         let mut after = self.at(api, now);
@@ -140,7 +142,7 @@ impl TokenBucket {
         (after, Draw { granted, again })
     }
 
-    /// EC2 refused a call for there being too many: nothing is left for now, and the rate was too high.
+    /// Records that EC2 throttled a call: the bucket is empty, and its refill rate is halved.
     #[must_use]
     pub fn refused(&self, api: Api, now: Timestamp) -> Self {
         let mut after = self.at(api, now);
@@ -150,7 +152,7 @@ impl TokenBucket {
         after
     }
 
-    /// The bucket as it is by then. Clocks that differ never take tokens away.
+    /// The bucket refilled up to `now`. A clock that goes back takes no tokens away.
     fn at(&self, api: Api, now: Timestamp) -> Self {
         let (_, burst) = api.limits();
         let mut after = self.clone();
@@ -174,7 +176,7 @@ impl TokenBucket {
         (api.limits().0 * MILLI) >> self.shrunk
     }
 
-    /// When it holds so much.
+    /// The time at which the bucket holds `millitokens`.
     fn when(&self, api: Api, millitokens: i64) -> Timestamp {
         let missing = (millitokens - self.millitokens).max(0);
         let rate = self.millitokens_per_second(api).max(1);
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_gives_a_burst_and_then_its_rate() {
+    fn bucket_grants_its_burst_then_its_rate() {
         let bucket = TokenBucket::full(FLEET, at(0));
         let (bucket, first) = bucket.draw(FLEET, 9, Priority::Interruption, at(0));
         assert_eq!(first.granted, 5);
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_matters_less_leaves_more() {
+    fn lower_priority_leaves_more_tokens() {
         let drawn = [
             Priority::Housekeeping,
             Priority::Disruption,
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_empties_the_bucket_and_slows_it_until_ec2_is_calm_again() {
+    fn throttling_empties_bucket_and_slows_refill_until_recovery() {
         let refused = TokenBucket::full(FLEET, at(0)).refused(FLEET, at(0));
         let wait = |bucket: &TokenBucket, now| {
             let draw = bucket.draw(FLEET, 1, Priority::Interruption, now).1;
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_takes_nothing_away() {
+    fn clock_going_back_removes_no_tokens() {
         let bucket = TokenBucket::full(FLEET, at(10_000));
         let (after, draw) = bucket.draw(FLEET, 1, Priority::Provisioning, at(0));
         assert_eq!(draw.granted, 1);

@@ -1,4 +1,5 @@
-//! What launches may come to at most, in the words of whoever pays for them (docs/operations.md).
+//! Caps: upper bounds on the price and number of nodes, and on evictions and terminations per hour
+//! (docs/operations.md).
 
 use std::collections::BTreeMap;
 
@@ -6,24 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{catalog::NanosPerHour, ids::ClusterName, node_pool::NodePool, wording::counted};
 
-/// Most that nodes may cost and number. Nodes on their way out do not count, so that what replaces them never waits for a cap.
+/// Caps on nodes of a cluster, a NodePool or the account. Nodes that are being removed do not count towards `price` and
+/// `nodes`, so that their replacements never wait for a cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Caps {
     pub price: Option<NanosPerHour>,
     pub nodes: Option<u32>,
-    /// Most pods that may be evicted within an hour where nobody asks for it: for drift and to save. Accounts have none.
+    /// Upper bound on voluntary evictions per hour (drift and consolidation). Never set for the account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evictions: Option<u32>,
-    /// Most nodes that may be ended within an hour where neither a user nor AWS asks for it. Accounts have none.
+    /// Upper bound per hour on terminations that neither a user nor AWS requested. Never set for the account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminations: Option<u32>,
 }
 
 impl Caps {
-    /// On a NodePool: the most dollars that its nodes may cost an hour. Their number has `spec.limits.nodes`.
+    /// NodePool annotation: upper bound on the price of the NodePool's nodes, in dollars per hour. The number of nodes
+    /// is bounded by `spec.limits.nodes` instead.
     pub const ANNOTATION: &str = "whittle.sh/max-dollars-per-hour";
-    /// On a NodePool: the most pods of its nodes that Whittle may evict within an hour of its own accord.
+    /// NodePool annotation: upper bound on voluntary evictions per hour from the NodePool's nodes.
     pub const EVICTIONS_ANNOTATION: &str = "whittle.sh/max-evictions-per-hour";
     pub const DOLLARS: &str = "dollars, such as \"12.50\"";
 
@@ -31,7 +34,7 @@ impl Caps {
         *self == Self::default()
     }
 
-    /// What `spending` is beyond already, as a text.
+    /// Describes the first cap that `spending` already exceeds; `None` if it is within all caps.
     pub fn exceeded(&self, spending: Spending) -> Option<String> {
         let Spending { price, nodes } = spending;
         if let Some(most) = self.nodes.filter(|most| nodes > *most) {
@@ -44,7 +47,8 @@ impl Caps {
         Some(format!("capped at ${most} an hour and costs ${price}"))
     }
 
-    /// A NodePool's own. A value that cannot be read is no cap: the NodePool is not valid, and nothing is launched for it.
+    /// Caps from a NodePool's annotations. A value that cannot be parsed sets no cap: validation marks such a NodePool
+    /// as not ready, so nothing is launched for it.
     pub fn of_pool(pool: &NodePool) -> Self {
         let text = |annotation: &str| pool.annotations.get(annotation);
         Self {
@@ -56,7 +60,7 @@ impl Caps {
     }
 }
 
-/// What nodes come to: those that stay, and launches under way.
+/// Price and number of nodes: those that stay and launches under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spending {
     pub price: NanosPerHour,
@@ -74,13 +78,14 @@ impl Spending {
     }
 }
 
-/// One row of the account: what its clusters may come to together, and what each of them came to when it was looked at last.
+/// The account's row: its caps, and the spending of each cluster as of that cluster's last turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AccountSpending {
     pub caps: Caps,
     pub clusters: BTreeMap<ClusterName, Spending>,
-    /// Every change makes it greater: of two clusters that launch at once, the second one looks again.
+    /// Increases with every change and is a condition of every write, so that of two clusters that launch at once the
+    /// second one reads again.
     pub revision: u64,
 }
 
@@ -93,13 +98,13 @@ impl AccountSpending {
         sum(self.clusters.values())
     }
 
-    /// What everybody but this cluster comes to.
+    /// Spending of all clusters except this one.
     pub fn others(&self, cluster: &ClusterName) -> Spending {
         let others = self.clusters.iter().filter(|(name, _)| *name != cluster);
         sum(others.map(|(_, spending)| spending))
     }
 
-    /// The next revision, in which this cluster comes to `spending`.
+    /// The next revision, with `spending` recorded for this cluster.
     #[must_use]
     pub fn with(&self, cluster: &ClusterName, spending: Spending) -> Self {
         let mut next = self.clone();
@@ -111,7 +116,7 @@ impl AccountSpending {
         next
     }
 
-    /// What is known of this cluster; nothing known is nothing spent.
+    /// Recorded spending of this cluster; zero if there is none.
     pub fn of(&self, cluster: &ClusterName) -> Spending {
         self.clusters.get(cluster).copied().unwrap_or_default()
     }
@@ -119,12 +124,12 @@ impl AccountSpending {
 
 fn sum<'a>(all: impl Iterator<Item = &'a Spending>) -> Spending {
     let mut sum = Spending::default();
-    all.for_each(|one| sum.extend(*one));
+    all.for_each(|spending| sum.extend(*spending));
     sum
 }
 
 impl NanosPerHour {
-    /// Whole dollars, at most a million, and up to nine decimal places.
+    /// Parses a non-negative amount of dollars with up to nine decimal places, at most a million.
     pub fn from_dollars(text: &str) -> Option<Self> {
         const DOLLAR: i64 = 1_000_000_000;
         const MOST: i64 = 1_000_000;
@@ -144,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_others_come_to_leaves_the_cluster_out_and_a_cluster_without_nodes_is_forgotten() {
+    fn spending_of_others_excludes_cluster_and_cluster_without_nodes_is_removed() {
         let of = |price, nodes| Spending {
             price: NanosPerHour(price),
             nodes,
@@ -161,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn dollars_are_read_as_people_write_them() {
+    fn dollars_parse_in_decimal_notation() {
         let read = |text| NanosPerHour::from_dollars(text).map(|price| price.0);
         assert_eq!(read("12.5"), Some(12_500_000_000));
         assert_eq!(read("0"), Some(0));

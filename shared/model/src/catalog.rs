@@ -1,4 +1,5 @@
-//! Instance types and their offerings, as the scheduler sees them (docs/spec/scheduling.md#provider-model).
+//! Instance types and their offerings, the scheduler's view of the cloud provider
+//! (docs/spec/scheduling.md#provider-model).
 
 use std::{fmt, iter::Sum};
 
@@ -10,7 +11,8 @@ use crate::{
     resources::{MEMORY, Resources},
 };
 
-/// Money: billionths of a dollar per hour. Integer, so that sums and ties never depend on order.
+/// A price in billionths of a dollar per hour. An integer, so that sums and comparisons do not depend on the order of
+/// additions.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -18,13 +20,13 @@ use crate::{
 pub struct NanosPerHour(pub i64);
 
 impl NanosPerHour {
-    /// The sum, or the most there can be.
+    /// The saturating sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_zero(&self) -> bool {
         self.0 == 0
     }
 }
@@ -43,15 +45,16 @@ pub struct InstanceType {
     pub capacity: Resources,
     pub overhead: Overhead,
     pub offerings: Vec<Offering>,
-    /// How many volumes of pods the CSI driver of EBS attaches to a node; `None` where that is not known.
+    /// Number of pod volumes that the EBS CSI driver attaches to a node; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ebs_attach_limit: Option<u32>,
-    /// Devices that drivers publish on a node of the type, as far as that is known and wanted (docs/spec/v1.15.md#dra-devices).
+    /// Devices that DRA drivers publish on a node of this type, where known and enabled
+    /// (docs/spec/v1.15.md#dra-devices).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
 }
 
-/// What a node of a type keeps for itself.
+/// Resources that a node of a type reserves for the system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overhead {
     pub kube_reserved: Resources,
@@ -68,15 +71,16 @@ pub struct Offering {
     pub zone_id: String,
     pub price: NanosPerHour,
     pub available: bool,
-    /// Whether it would be available if it had a price, as types do that AWS lists before they are for sale; a NodeOverlay may give
-    /// it one.
+    /// Whether only a missing price makes the offering unavailable, as with instance types that AWS lists before they
+    /// are for sale. A NodeOverlay may set the price.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unpriced: bool,
     pub reservation: Option<Reservation>,
     /// Requirements beyond zone, capacity type and reservation.
     #[serde(default)]
     pub requirements: Requirements,
-    /// Merged entry by entry over the type's (NodeOverlay; docs/spec/scheduling.md#offering).
+    /// Overrides of the instance type's capacity, merged entry by entry (NodeOverlay;
+    /// docs/spec/scheduling.md#offering).
     #[serde(default)]
     pub capacity_override: Option<Resources>,
     #[serde(default)]
@@ -86,9 +90,9 @@ pub struct Offering {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Reservation {
     pub id: String,
-    /// Instances left in it.
+    /// Instances still available in the reservation.
     pub capacity: u32,
-    /// Whether the offering would be available if not all instances of the reservation were in use.
+    /// Whether the offering is unavailable only because all instances of the reservation are in use.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_full: bool,
 }
@@ -127,13 +131,14 @@ impl std::str::FromStr for CapacityType {
 pub struct UnknownCapacityType(String);
 
 impl InstanceType {
-    /// Capacity minus overhead, for the resources the type has; huge pages come out of memory
+    /// Capacity minus overhead, for the resources the type has. Huge pages are subtracted from memory
     /// (docs/spec/scheduling.md#instance-type).
     pub fn allocatable(&self) -> Resources {
         self.allocatable_with(None, None)
     }
 
-    /// Resources under an offering's overrides, each merged entry by entry over the type's own (docs/spec/scheduling.md#offering).
+    /// Allocatable resources with an offering's overrides, each merged entry by entry over the type's own
+    /// (docs/spec/scheduling.md#offering).
     pub fn allocatable_with(
         &self,
         capacity: Option<&Resources>,
@@ -175,7 +180,7 @@ impl fmt::Display for CapacityType {
     }
 }
 
-/// Dollars with four decimals, as prices are quoted.
+/// Formats dollars with four decimals, as AWS quotes prices.
 impl fmt::Display for NanosPerHour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tenths_of_mills = (self.0.unsigned_abs() + 50_000) / 100_000;

@@ -1,4 +1,4 @@
-//! Dynamic resource allocation: devices of nodes, and the claims of pods for them (docs/spec/v1.15.md#dra).
+//! Dynamic resource allocation: devices of nodes, and the claims that pods have on them (docs/spec/v1.15.md#dra).
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::{
     pod::NodeSelectorTerm,
 };
 
-/// Driver of NVIDIA's GPUs.
+/// DRA driver of NVIDIA GPUs.
 pub const NVIDIA_GPU: &str = "gpu.nvidia.com";
-/// Driver of network interfaces (DRANET), among them those of EFA.
+/// DRA driver of network interfaces (DRANET), among them EFA.
 pub const DRANET: &str = "dra.net";
 
 /// A cluster's objects of dynamic resource allocation.
@@ -40,16 +40,16 @@ impl DeviceObjects {
 #[serde(rename_all = "camelCase")]
 pub struct Device {
     pub driver: String,
-    /// Empty for a device of an instance type: its pool is that of a node that does not exist yet.
+    /// Empty for a device of an instance type: the pool is named after a node that does not exist yet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pool: String,
     pub name: String,
-    /// By qualified name, such as `gpu.nvidia.com/productName`.
+    /// Keyed by qualified name, such as `gpu.nvidia.com/productName`.
     pub attributes: BTreeMap<String, Attribute>,
-    /// By qualified name.
+    /// Keyed by qualified name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, DeviceCapacity>,
-    /// Several claims may each have a part of it (`allowMultipleAllocations`).
+    /// Whether several claims may each use a part of the device (`allowMultipleAllocations`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_shared: bool,
 }
@@ -62,25 +62,26 @@ pub enum Attribute {
     Flag(bool),
     /// A semantic version.
     Version(String),
-    /// Equal to the others of its node with the same text, and otherwise unknown: constraints can go by it, selectors cannot.
+    /// Value that is not known, except that it equals other unknown values with the same text on the node: constraints
+    /// can compare it, selectors cannot.
     Unknown(String),
 }
 
-/// An amount of something that a device has, in whole units rounded up.
+/// An amount that a device has of something, in whole units rounded up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceCapacity {
     pub value: i64,
-    /// Amounts that a claim may have of it, where the device is shared.
+    /// Amounts that a claim may request, for a shared device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<RequestPolicy>,
 }
 
-/// Amounts that claims may have of a shared device.
+/// Amounts that claims may request from a shared device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestPolicy {
-    /// Of claims that do not say; `None` is all.
+    /// Amount for claims that request none; `None` is the whole value.
     pub default: Option<i64>,
     pub allowed: Allowed,
 }
@@ -88,13 +89,13 @@ pub struct RequestPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Allowed {
-    /// From `least` in steps to `most`: what lies between is rounded up.
+    /// From `least` to `most` in steps of `step`; a request in between is rounded up.
     Range {
         least: i64,
         most: Option<i64>,
         step: Option<i64>,
     },
-    /// Ascending: what lies between is rounded up. None at all allows any amount.
+    /// Ascending; a request in between is rounded up. An empty list allows any amount.
     Values(Vec<i64>),
 }
 
@@ -107,7 +108,7 @@ impl Default for Allowed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceClass {
     pub name: String,
-    /// Expressions of CEL that a device has to meet, all of them.
+    /// CEL expressions, all of which a device must satisfy.
     pub selectors: Vec<String>,
 }
 
@@ -116,9 +117,9 @@ pub struct ResourceClaim {
     pub key: PodKey,
     pub spec: ClaimSpec,
     pub allocation: Option<Allocation>,
-    /// Pods that may use it, once it is allocated.
+    /// Pods that may use the claim once it is allocated.
     pub reserved_for: Vec<Uid>,
-    /// The pod that it was generated for, and is deleted with.
+    /// The pod that the claim was generated for. The claim is deleted with that pod.
     pub owner: Option<Uid>,
 }
 
@@ -128,12 +129,12 @@ pub struct ResourceClaimTemplate {
     pub spec: ClaimSpec,
 }
 
-/// The devices that a claim asks for.
+/// Devices that a claim requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ClaimSpec {
     pub requests: Vec<DeviceRequest>,
     pub constraints: Vec<MatchAttribute>,
-    /// Parts of it that are not supported, in the user's words; such a claim is not allocated.
+    /// Parts of the claim that are not supported, as messages for the user. A claim with any is not allocated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
@@ -141,26 +142,26 @@ pub struct ClaimSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DeviceRequest {
     pub name: String,
-    /// The first that can be satisfied counts. `exactly` is the only one.
+    /// In order of preference: the first satisfiable one counts. An `exactly` request has a single alternative.
     pub alternatives: Vec<DeviceAlternative>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DeviceAlternative {
-    /// Empty for `exactly`.
+    /// Empty for an `exactly` request.
     pub name: String,
     pub class: String,
-    /// Besides those of the class.
+    /// In addition to the selectors of the class.
     pub selectors: Vec<String>,
     pub count: DeviceCount,
-    /// By qualified name, or by the name in the driver's domain; in whole units rounded up.
+    /// Keyed by qualified name, or by the name within the driver's domain; in whole units rounded up.
     pub capacity: BTreeMap<String, i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DeviceCount {
     Exactly(u32),
-    /// Every device of the node that the selectors leave, and at least one.
+    /// All devices of the node that match the selectors, at least one.
     All,
 }
 
@@ -170,19 +171,19 @@ impl Default for DeviceCount {
     }
 }
 
-/// All devices of some requests have the same value of an attribute.
+/// Constraint that all devices of the listed requests have the same value of an attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MatchAttribute {
-    /// A qualified name.
+    /// Qualified name.
     pub attribute: String,
-    /// A request, or one of its alternatives as `request/alternative`; none is all.
+    /// Names of requests, or of alternatives as `request/alternative`; empty means all requests.
     pub requests: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
     pub devices: Vec<AllocatedDevice>,
-    /// Nodes that can reach the devices; `None` is all.
+    /// Nodes that can access the devices; `None` is all.
     pub nodes: Option<Vec<NodeSelectorTerm>>,
 }
 
@@ -191,38 +192,38 @@ pub struct AllocatedDevice {
     pub driver: String,
     pub pool: String,
     pub device: String,
-    /// Of a shared device, by qualified name; `None` is all of it.
+    /// Consumed amounts of a shared device, keyed by qualified name; `None` is the whole device.
     pub consumed: Option<BTreeMap<String, i64>>,
 }
 
-/// A part of what a driver publishes.
+/// Part of the devices that a driver publishes for a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceSlice {
     pub driver: String,
     pub pool: String,
     pub generation: i64,
-    /// How many slices the pool has at this generation.
+    /// Number of slices that the pool has at this generation.
     pub slices: i64,
-    /// The node whose devices these are; `None` for devices that several nodes reach.
+    /// The node that the devices belong to; `None` for devices that several nodes can access.
     pub node: Option<NodeName>,
     pub devices: Vec<Device>,
 }
 
-/// A claim of a pod, as its spec names it.
+/// A pod's reference to a resource claim (`spec.resourceClaims`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodClaim {
-    /// Within the pod.
+    /// Unique within the pod.
     pub name: String,
-    /// The ResourceClaim in the pod's namespace: named by the pod, or generated for it.
+    /// The ResourceClaim in the pod's namespace, named by the pod or generated for it.
     pub claim: Option<String>,
-    /// The ResourceClaimTemplate from which one is generated for the pod.
+    /// The ResourceClaimTemplate that the pod's claim is generated from.
     pub template: Option<String>,
-    /// The generation was found to need no claim.
+    /// Whether the claim's generation found that the pod needs no claim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_void: bool,
 }
 
-/// A qualified name: what has no domain of its own has the driver's.
+/// Returns the qualified name: a name without a domain gets the driver's.
 pub fn qualified(name: &str, driver: &str) -> String {
     match name.contains('/') {
         true => name.to_owned(),
@@ -230,7 +231,8 @@ pub fn qualified(name: &str, driver: &str) -> String {
     }
 }
 
-/// Slices of pools that are published completely, by node: all that the latest generation of a pool says there are.
+/// Slices by node, of pools that are published completely: all slices that a pool declares for its latest generation
+/// exist.
 pub fn slices_by_node(slices: &[ResourceSlice]) -> BTreeMap<&NodeName, Vec<&ResourceSlice>> {
     let mut latest: BTreeMap<(&NodeName, &str, &str), Vec<&ResourceSlice>> = BTreeMap::new();
     for slice in slices {
@@ -260,7 +262,7 @@ pub fn slices_by_node(slices: &[ResourceSlice]) -> BTreeMap<&NodeName, Vec<&Reso
 mod tests {
     use super::*;
 
-    /// How many slices count of a pool with these generations and declared numbers of slices.
+    /// Number of slices that count, of a pool with these (generation, declared number of slices).
     fn counted(published: &[(i64, i64)]) -> usize {
         let slices = published.iter().map(|(generation, slices)| ResourceSlice {
             driver: NVIDIA_GPU.to_owned(),

@@ -1,4 +1,5 @@
-//! Failures of nodes that the clusters of an account tell each other about (docs/disruption.md#failures-that-several-clusters-share).
+//! Node failures that the clusters of an account share with each other
+//! (docs/disruption.md#failures-that-several-clusters-share).
 
 use std::{collections::BTreeSet, fmt};
 
@@ -7,17 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::ClusterName;
 
-/// `…#EVIDENCE` / cluster: failures that a large share of a cluster's nodes with one thing in common have.
+/// Row `…#EVIDENCE` / cluster: failures common to a large share of the cluster's nodes with the same AMI, instance type
+/// or zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     pub cluster: ClusterName,
-    /// At most [`Self::FAILURES_MAX`].
+    /// At most [`Self::FAILURES_MAX`] entries.
     pub failures: BTreeSet<Failure>,
-    /// Without a word from the cluster the row counts until then.
+    /// Time at which the row lapses unless the cluster renews it.
     pub until: Timestamp,
 }
 
-/// A failure, and what the nodes that have it share.
+/// A failing node condition, and the property that the affected nodes share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Failure {
     /// Type and status of a condition, such as `Ready=Unknown`.
@@ -28,21 +30,21 @@ pub struct Failure {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Shared {
-    /// Id of an AMI.
+    /// AMI id.
     Image(String),
     InstanceType(String),
-    /// Name of a zone.
+    /// Zone name.
     Zone(String),
 }
 
 impl Evidence {
-    /// Failures that a cluster tells others about at most: so many rows of 200 clusters are read in one query.
+    /// Upper bound on the failures in a cluster's row, so that one query can read the rows of 200 clusters.
     pub const FAILURES_MAX: usize = 32;
     const KEPT: SignedDuration = SignedDuration::from_hours(1);
-    /// Evidence that stands is written again only when less than this is left of it.
+    /// Unchanged evidence is renewed only when less than this is left of it, to save writes.
     const RENEWED_BEFORE: SignedDuration = SignedDuration::from_mins(30);
 
-    /// Evidence to write down for a cluster that has these failures; `None` where what is written says so already.
+    /// The row to write for a cluster with these failures; `None` if the existing row already says so.
     pub fn after(
         before: Option<&Self>,
         cluster: &ClusterName,
@@ -69,7 +71,7 @@ impl Evidence {
     }
 }
 
-/// Behind a word for nodes.
+/// Formats a phrase that follows a noun for nodes, as in `nodes with AMI ami-1`.
 impl fmt::Display for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

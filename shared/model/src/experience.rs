@@ -1,4 +1,5 @@
-//! Experience of an account's clusters with EC2: their catalogs are corrected by it (docs/design.md#shared-experience).
+//! Observations of EC2 that the clusters of an account share, and by which they correct their catalogs
+//! (docs/design.md#shared-experience).
 
 use std::collections::BTreeSet;
 
@@ -7,20 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::UnavailableOffering;
 
-/// Everything that has not lapsed.
+/// Shared observations that have not lapsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Experience {
-    /// Offerings that lately had no capacity.
+    /// Offerings with a recent insufficient-capacity error.
     pub unavailable: Vec<UnavailableOffering>,
-    /// Subnets that lately had no free address.
+    /// Subnets that recently had no free address.
     pub full_subnets: Vec<FullSubnet>,
     pub memory: Vec<MeasuredMemory>,
-    /// Ids of zones that this cluster's traffic has been shifted away from.
+    /// Ids of zones that a zonal shift moves this cluster's traffic away from.
     pub shifted_zones: BTreeSet<String>,
 }
 
 impl Experience {
-    /// When the next thing that cannot be had may be tried again.
+    /// The earliest time at which an unavailable offering or full subnet may be tried again.
     pub fn next_lapse(&self) -> Option<Timestamp> {
         let offerings = self.unavailable.iter().map(|entry| entry.until);
         let subnets = self.full_subnets.iter().map(|entry| entry.until);
@@ -28,7 +29,7 @@ impl Experience {
     }
 }
 
-/// `…#SUBNET` / id: a subnet that had no free address for a launch. It says nothing about its zone's capacity.
+/// Row `…#SUBNET` / id: a subnet without a free address for a launch. Implies nothing about capacity in its zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FullSubnet {
     pub subnet: String,
@@ -36,7 +37,7 @@ pub struct FullSubnet {
 }
 
 impl FullSubnet {
-    /// As upstream (docs/spec/aws.md#unavailable-offerings).
+    /// Same duration as Karpenter's (docs/spec/aws.md#unavailable-offerings).
     const AVOIDED: SignedDuration = SignedDuration::from_mins(3);
 
     pub fn at(subnet: &str, now: Timestamp) -> Self {
@@ -47,8 +48,8 @@ impl FullSubnet {
     }
 }
 
-/// `…#LEARNED` / type#image: the memory that nodes of this type with this image have registered, the least of them
-/// (docs/spec/aws.md#measured-memory). Another image has other kernels and so another row.
+/// Row `…#LEARNED` / type#image: the least memory that nodes of this instance type with this AMI have registered
+/// (docs/spec/aws.md#measured-memory). Another AMI has another kernel, and so a row of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MeasuredMemory {
     pub instance_type: String,
@@ -59,11 +60,11 @@ pub struct MeasuredMemory {
 
 impl MeasuredMemory {
     const KEPT: SignedDuration = SignedDuration::from_hours(60 * 24);
-    /// A confirmed measurement is written again only after this: one write for many nodes.
+    /// An unchanged measurement is renewed only after this time, so that many nodes cause one write.
     const FRESH: SignedDuration = SignedDuration::from_hours(24);
 
-    /// What is known once a node has shown `bytes`, or `None` if that changes nothing: the least counts, and what is seen
-    /// again lasts longer.
+    /// The row to write once a node has registered `bytes`; `None` if nothing changes. The smallest value wins, and a
+    /// confirmed one is extended.
     pub fn after(
         before: Option<&Self>,
         instance_type: &str,
@@ -86,7 +87,7 @@ impl MeasuredMemory {
     }
 }
 
-/// `CLUSTER#c` / `SHIFT`: traffic that ARC has shifted away from a zone (docs/spec/aws.md#zonal-shift).
+/// Row `CLUSTER#c` / `SHIFT`: an ARC zonal shift away from a zone (docs/spec/aws.md#zonal-shift).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ZonalShift {
     pub zone_id: String,
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_memory_that_was_seen_counts() {
+    fn least_measured_memory_wins() {
         let first = after(None, 7_900, 0).unwrap();
         assert_eq!(
             after(Some(&first), 8_000, 1),
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_again_lasts_longer_and_is_written_once_a_day() {
+    fn confirmed_measurement_is_extended_once_a_day() {
         let first = after(None, 7_900, 0).unwrap();
         assert_eq!(first.until, at(60 * 24));
         assert_eq!(after(Some(&first), 7_900, 23), None);
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_for_two_months_is_forgotten() {
+    fn measurement_lapses_after_two_months() {
         let first = after(None, 7_900, 0).unwrap();
         let later = after(Some(&first), 8_000, 60 * 24).unwrap();
         assert_eq!(later.bytes, 8_000);

@@ -1,4 +1,4 @@
-//! Names and identifiers as types, so that a NodePool's name cannot be passed where a NodeClaim's is meant.
+//! Newtypes for names and identifiers, so that a NodePool's name cannot be passed as a NodeClaim's.
 
 use std::{fmt, sync::Arc};
 
@@ -38,26 +38,27 @@ macro_rules! names {
 }
 
 names! {
-    /// A cluster as registered under `/whittle/clusters/<name>`.
+    /// Name of a cluster, as registered under `/whittle/clusters/<name>`.
     ClusterName;
-    /// An EC2 instance, `i-…`.
+    /// Id of an EC2 instance, `i-…`.
     InstanceId;
     NodeClaimName;
     NodeClassName;
-    /// A Kubernetes Node.
+    /// Name of a Kubernetes Node.
     NodeName;
     NodePoolName;
     /// `metadata.uid` of a Kubernetes object.
     Uid;
-    /// The token of one frozen CreateFleet call: its ClientToken and the value of its instances' `whittle.sh/launch` tag.
+    /// Idempotency token of one frozen CreateFleet call: its ClientToken, and the value of the `whittle.sh/launch` tag
+    /// on its instances.
     LaunchToken;
-    /// One committed plan body, named by its content.
+    /// Id of a committed plan, derived from its content.
     PlanId;
-    /// One invocation; the owner of a lease.
+    /// Id of one invocation of a function, and the owner of its leases.
     TurnId;
 }
 
-/// An EC2 instance type, `m5.large`. Plans list hundreds per node, so that its text is shared.
+/// Name of an EC2 instance type, such as `m5.large`. Reference-counted, because a plan lists hundreds per node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InstanceTypeName(Arc<str>);

@@ -1,29 +1,29 @@
-//! Announcements of AWS about instances, and what is to be done about them (docs/spec/aws.md#interruptions).
+//! AWS's announcements about instances, and how Whittle responds to them (docs/spec/aws.md#interruptions).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{catalog::CapacityType, ids::InstanceId};
 
-/// One thing that is announced of one instance: a fact that cannot be read again.
+/// An announcement about one instance: a fact that cannot be read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interruption {
     pub instance: InstanceId,
     pub kind: InterruptionKind,
-    /// When it happened, by the announcement.
+    /// Time of the event, according to the announcement.
     pub at: Option<Timestamp>,
-    /// When the instance goes, if that is known.
+    /// Time at which the instance ends, if known.
     pub deadline: Option<Timestamp>,
-    /// What holds the instance until we say that it may go.
+    /// Lifecycle hook that holds the instance until Whittle completes it.
     pub hook: Option<LifecycleHook>,
-    /// The id of the event that announced it; empty where it was looked up.
+    /// Id of the event that announced it; empty if it was found by polling.
     pub event: String,
-    /// Whether the instance is to reboot, and to be of use again after that.
+    /// Whether the instance reboots and stays in service afterwards.
     pub reboots: bool,
 }
 
 impl Interruption {
-    /// As people are told of it.
+    /// A sentence for events and notifications.
     pub fn announcement(&self) -> String {
         let (kind, instance) = (self.kind.as_str().replace('_', " "), &self.instance);
         let what = format!("AWS announced {kind} for instance {instance}");
@@ -39,7 +39,7 @@ impl Interruption {
 pub struct LifecycleHook {
     pub group: String,
     pub name: String,
-    /// Names the one action that waits.
+    /// Identifies the one lifecycle action that waits.
     pub token: String,
 }
 
@@ -55,28 +55,28 @@ pub enum InterruptionKind {
     InstanceStatus,
     SystemStatus,
     EventStatus,
-    /// Its Auto Scaling group ends it, and waits for a lifecycle hook.
+    /// The instance's Auto Scaling group terminates it and waits for a lifecycle hook.
     GroupTerminating,
-    /// The capacity block that it runs in is about to end.
+    /// The capacity block that the instance runs in is about to end.
     CapacityBlockExpiring,
 }
 
-/// What is to become of the node.
+/// Response to an interruption of a node's instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Course {
-    /// Its NodeClaim is deleted at once, and the node drained.
+pub enum InterruptionAction {
+    /// Delete the NodeClaim at once and drain the node.
     #[default]
     Drain,
-    /// The same once its pods have places on nodes that are ready.
+    /// Like `Drain`, once the node's pods have places on nodes that are ready.
     Replace,
-    /// Nothing on the machine can be waited for any more.
+    /// Remove the node without waiting: its kubelet cannot be expected to answer.
     Force,
-    /// It takes no new pods, and nothing else happens to it.
+    /// Keep the node, but let no new pods schedule to it.
     Cordon,
 }
 
-impl Course {
+impl InterruptionAction {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Drain => "drain",
@@ -102,7 +102,7 @@ impl InterruptionKind {
         Self::CapacityBlockExpiring,
     ];
 
-    /// As metrics and the ledger name it.
+    /// Name in metrics and in the ledger.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SpotInterrupted => "spot_interrupted",
@@ -119,11 +119,11 @@ impl InterruptionKind {
         }
     }
 
-    /// What becomes of a node of ours; `None` where its NodePool decides.
-    pub fn course(self) -> Option<Course> {
+    /// Response for a node that Whittle manages; `None` if its NodePool decides.
+    pub fn action(self) -> Option<InterruptionAction> {
         match self {
             Self::RebalanceRecommendation => None,
-            Self::InstanceStatus | Self::SystemStatus => Some(Course::Force),
+            Self::InstanceStatus | Self::SystemStatus => Some(InterruptionAction::Force),
             Self::SpotInterrupted
             | Self::CapacityReservationInterrupted
             | Self::ScheduledChange
@@ -131,18 +131,19 @@ impl InterruptionKind {
             | Self::InstanceTerminated
             | Self::EventStatus
             | Self::GroupTerminating
-            | Self::CapacityBlockExpiring => Some(Course::Drain),
+            | Self::CapacityBlockExpiring => Some(InterruptionAction::Drain),
         }
     }
 
-    /// Whether it only tells what has happened to the instance: these come for every instance of the account, also for
-    /// those that we end ourselves.
+    /// Whether the announcement only reports that the instance stopped or terminated. EC2 sends these for every
+    /// instance of the account, including those that Whittle terminates itself.
     pub fn is_state_change(self) -> bool {
         matches!(self, Self::InstanceStopped | Self::InstanceTerminated)
     }
 
-    /// Whether it comes for instances of the whole account, whosever they are: who is not known to the ledger is not looked up.
-    pub fn comes_for_all(self) -> bool {
+    /// Whether announcements of this kind come for every instance of the account. Owners of instances that the ledger
+    /// does not know are not looked up then.
+    pub fn is_account_wide(self) -> bool {
         self.is_state_change()
             || matches!(
                 self,
@@ -150,7 +151,7 @@ impl InterruptionKind {
             )
     }
 
-    /// Whether it is found by looking again and again, so that it comes every time as long as it holds.
+    /// Whether this kind is found by polling, and so found again each time while it lasts.
     pub fn is_polled(self) -> bool {
         matches!(
             self,
@@ -161,9 +162,9 @@ impl InterruptionKind {
         )
     }
 
-    /// Whether it can happen to an instance of this capacity type: EC2 takes back spot instances only, and recommends to
-    /// replace no others.
-    pub fn can_happen_to(self, capacity_type: CapacityType) -> bool {
+    /// Whether this kind applies to instances of a capacity type: only spot instances are interrupted or get rebalance
+    /// recommendations.
+    pub fn applies_to_capacity_type(self, capacity_type: CapacityType) -> bool {
         match self {
             Self::SpotInterrupted | Self::RebalanceRecommendation => {
                 capacity_type == CapacityType::Spot
@@ -180,12 +181,12 @@ impl InterruptionKind {
         }
     }
 
-    /// The kind that [`as_str`](Self::as_str) names so.
+    /// The kind with this name; the inverse of [`as_str`](Self::as_str).
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// Type and reason of the event on the Node and the NodeClaim.
+    /// Type and reason of the Kubernetes event on the Node and the NodeClaim.
     pub fn event(self) -> (&'static str, &'static str) {
         match self {
             Self::SpotInterrupted => ("Warning", "SpotInterrupted"),
@@ -204,45 +205,45 @@ impl InterruptionKind {
     }
 }
 
-/// Where the stack lives: events of other accounts and Regions are not for it.
+/// The account and Region of the stack. Events of other accounts and Regions are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     pub account: String,
     pub region: String,
 }
 
-/// What a message of the queue says.
+/// Content of a message in the interruption queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Never empty.
+    /// At least one announcement.
     Announced(Vec<Interruption>),
-    BlockEnds(BlockEnd),
+    CapacityBlockEnds(CapacityBlockEnd),
     Ignored(Ignored),
 }
 
-/// A Capacity Block that is about to end, with whatever runs in it.
+/// A Capacity Block that is about to end, with all instances that run in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlockEnd {
-    /// The id of the capacity reservation.
+pub struct CapacityBlockEnd {
+    /// Id of the capacity reservation.
     pub reservation: String,
-    /// When that was announced.
+    /// Time of the announcement.
     pub at: Timestamp,
-    /// When it ends, if that can be read.
+    /// Time at which the block ends, if the announcement gives one.
     pub end: Option<Timestamp>,
 }
 
-/// Why a message concerns no instance; each is counted.
+/// Reason why a message concerns no instance. Counted in metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ignored {
-    /// Its version, source and type are not known here.
+    /// The message's version, source or detail type is unknown.
     Unknown {
         version: String,
         source: String,
         detail_type: String,
     },
-    /// Of a known kind, but it ends nothing, such as an instance that starts to run.
+    /// The event is of a known kind but threatens no instance, such as a state change to `running`.
     Harmless { what: String },
-    /// Of another account or Region.
+    /// The event belongs to another account or Region.
     Elsewhere { account: String, region: String },
 }
 

@@ -1,4 +1,5 @@
-//! What turns decided, as it is kept: lines of text, each with the objects it speaks of, so that one can ask about them later.
+//! Decisions of turns as the journal keeps them: lines of text with the objects that they concern, so that they can be
+//! searched by object.
 
 use std::{
     fmt::{self, Display, Formatter},
@@ -14,8 +15,7 @@ use crate::{
     plan::{Action, Expected, Planned},
 };
 
-/// An object that a decision can be asked about, written `pod/NAMESPACE/NAME`, `node/NAME`, `nodeclaim/NAME` or
-/// `nodepool/NAME`.
+/// A searchable object, written `pod/NAMESPACE/NAME`, `node/NAME`, `nodeclaim/NAME` or `nodepool/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Subject {
@@ -29,7 +29,7 @@ pub enum Subject {
 #[error(
     "{0:?} names no object: expected pod/NAMESPACE/NAME, node/NAME, nodeclaim/NAME or nodepool/NAME"
 )]
-pub struct NoSubject(String);
+pub struct InvalidSubject(String);
 
 impl Display for Subject {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -43,10 +43,10 @@ impl Display for Subject {
 }
 
 impl FromStr for Subject {
-    type Err = NoSubject;
+    type Err = InvalidSubject;
 
-    fn from_str(text: &str) -> Result<Self, NoSubject> {
-        let none = || NoSubject(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidSubject> {
+        let none = || InvalidSubject(text.to_owned());
         let (kind, name) = text.split_once('/').ok_or_else(none)?;
         if name.is_empty() {
             return Err(none());
@@ -65,9 +65,9 @@ impl FromStr for Subject {
 }
 
 impl TryFrom<String> for Subject {
-    type Error = NoSubject;
+    type Error = InvalidSubject;
 
-    fn try_from(text: String) -> Result<Self, NoSubject> {
+    fn try_from(text: String) -> Result<Self, InvalidSubject> {
         text.parse()
     }
 }
@@ -78,7 +78,7 @@ impl From<Subject> for String {
     }
 }
 
-/// Something that was decided, done or found out, in words, and whom it concerns.
+/// A decision, act or finding in words, with the objects that it concerns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     pub text: String,
@@ -114,7 +114,7 @@ impl Display for Line {
     }
 }
 
-/// A line is read as its text.
+/// Derefs to the text.
 impl Deref for Line {
     type Target = str;
 
@@ -123,7 +123,7 @@ impl Deref for Line {
     }
 }
 
-/// Whom an action concerns.
+/// The objects that an action concerns.
 pub fn subjects(action: &Action) -> Vec<Subject> {
     match action {
         Action::Launch(launch) => {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subjects_are_read_as_they_are_written() {
+    fn subjects_parse_from_their_display_form() {
         for text in [
             "pod/shop/web-1",
             "node/ip-10-0-0-1.ec2.internal",
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_no_subject() {
+    fn invalid_subject_is_rejected_with_its_text() {
         for text in ["", "web-1", "pod/web-1", "node/", "service/shop/web"] {
             let error = text.parse::<Subject>().unwrap_err().to_string();
             assert!(error.contains(&format!("{text:?}")), "{error}");

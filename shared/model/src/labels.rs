@@ -1,4 +1,4 @@
-//! Label keys that decisions turn on (docs/spec/scheduling.md#names).
+//! Label keys that decisions depend on (docs/spec/scheduling.md#names).
 
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
@@ -13,8 +13,8 @@ pub const REGION: &str = "topology.kubernetes.io/region";
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 
-/// Instance types supply these, so a pod may ask for any value of them even where the NodePool is silent;
-/// `Settings::well_known_labels` adds the provider's.
+/// Labels that instance types supply, so that a pod may require any value even if the NodePool does not mention the
+/// key. `Settings::well_known_labels` adds the provider's.
 pub const WELL_KNOWN: [&str; 8] = [
     NODE_POOL,
     ZONE,
@@ -26,11 +26,11 @@ pub const WELL_KNOWN: [&str; 8] = [
     WINDOWS_BUILD,
 ];
 
-/// The domain whose keys users may not set, the well-known ones excepted.
+/// Domain whose keys users may not set, except for well-known ones.
 pub const RESTRICTED_DOMAIN: &str = "karpenter.sh";
 
-/// Keys that have another name by now, with that name.
-const OLD_SPELLINGS: [(&str, &str); 6] = [
+/// Deprecated label keys and their replacements.
+const DEPRECATED_KEYS: [(&str, &str); 6] = [
     ("failure-domain.beta.kubernetes.io/zone", ZONE),
     ("topology.ebs.csi.aws.com/zone", ZONE),
     ("failure-domain.beta.kubernetes.io/region", REGION),
@@ -39,23 +39,23 @@ const OLD_SPELLINGS: [(&str, &str); 6] = [
     ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),
 ];
 
-/// The current name of a requirement key: old spellings are rewritten wherever requirements are built
+/// The current form of a label key. Deprecated keys are rewritten wherever requirements are built
 /// (docs/spec/scheduling.md#normalization).
 pub fn normalized(key: &str) -> &str {
-    let known = OLD_SPELLINGS.iter().find(|(old, _)| *old == key);
+    let known = DEPRECATED_KEYS.iter().find(|(old, _)| *old == key);
     known.map_or(key, |(_, current)| current)
 }
 
-/// Every spelling that [`normalized`] turns into `key`: none if `key` is an old one itself.
+/// All keys that [`normalized`] rewrites to `key`, including `key` itself; empty if `key` is deprecated.
 pub fn spellings(key: &str) -> impl Iterator<Item = &str> {
     let current = Some(key).filter(|key| normalized(key) == *key);
-    let old = OLD_SPELLINGS
+    let old = DEPRECATED_KEYS
         .iter()
         .filter(move |(_, current)| *current == key);
     current.into_iter().chain(old.map(|(old, _)| *old))
 }
 
-/// Whether `key` lies in `domain` or one of its sub-domains; a key without a slash lies in none.
+/// Whether `key` has the domain `domain` or a subdomain of it. A key without a slash has no domain.
 pub fn is_in_domain(key: &str, domain: &str) -> bool {
     key.split_once('/')
         .and_then(|(prefix, _)| prefix.strip_suffix(domain))
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_spellings_of_a_key_are_those_that_are_rewritten_to_it() {
+    fn spellings_of_key_are_those_normalized_to_it() {
         let of_zone: Vec<&str> = spellings(ZONE).collect();
         assert_eq!(of_zone.len(), 3);
         assert!(of_zone.iter().all(|spelling| normalized(spelling) == ZONE));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_covers_itself_and_its_sub_domains() {
+    fn domain_covers_itself_and_its_subdomains() {
         assert!(is_in_domain("karpenter.sh/x", RESTRICTED_DOMAIN));
         assert!(is_in_domain("a.karpenter.sh/x", RESTRICTED_DOMAIN));
         assert!(!is_in_domain("notkarpenter.sh/x", RESTRICTED_DOMAIN));

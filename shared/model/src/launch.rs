@@ -1,5 +1,5 @@
-//! One CreateFleet call as data, complete enough to be frozen in the ledger and repeated by another turn (docs/protocol.md#a2,
-//! docs/protocol.md#a3).
+//! A CreateFleet call as data, complete enough to be frozen in the ledger and resumed by another turn
+//! (docs/protocol.md#a2, docs/protocol.md#a3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,19 +17,19 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetRequest {
     pub cluster: ClusterName,
-    /// ClientToken, and the value of the `whittle.sh/launch` tag of every instance.
+    /// ClientToken, and the value of the `whittle.sh/launch` tag on every instance.
     pub token: LaunchToken,
     pub node_class: NodeClassName,
     pub capacity_type: CapacityType,
     pub target_capacity: u32,
-    /// `None` for capacity blocks and interruptible reservations, which take none.
+    /// `None` for capacity blocks and interruptible reservations, which do not support a strategy.
     pub allocation: Option<AllocationStrategy>,
-    /// EC2's fleet `Context`, passed through from the EC2NodeClass.
+    /// CreateFleet's `Context`, passed through from the EC2NodeClass.
     pub context: Option<String>,
     pub templates: Vec<TemplateOverrides>,
-    /// On instances, volumes and the fleet.
+    /// Tags on instances, volumes and the fleet.
     pub tags: BTreeMap<String, String>,
-    /// On NodeClaims that get an instance: what they were launched by, as it was then.
+    /// Annotations of NodeClaims that get an instance: the NodeClass hash and similar values at the time of the launch.
     #[serde(default)]
     pub claim_annotations: BTreeMap<String, String>,
 }
@@ -54,26 +54,26 @@ pub struct FleetOverride {
     pub zone: String,
     pub subnet: Option<String>,
     pub image: String,
-    /// The offering's price in nano-dollars per hour; EC2's prioritized strategies prefer the lowest.
+    /// The offering's price in billionths of a dollar per hour; EC2's prioritized strategies prefer the lowest.
     pub priority: i64,
 }
 
-/// The content of a launch template; its name is a digest of the rest, so equal content is created once.
+/// Content of a launch template. The name is a digest of the other fields, so equal content is created once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaunchTemplate {
     pub name: String,
     pub image: String,
-    /// Plain text or MIME, not base64.
+    /// Plain text or MIME, not base64-encoded.
     pub user_data: String,
     pub instance_profile: String,
-    /// Carried by every network interface.
+    /// Applied to every network interface.
     pub security_groups: Vec<String>,
-    /// Empty leaves the image's own.
+    /// Empty keeps the AMI's own.
     pub block_devices: Vec<BlockDevice>,
     pub metadata: MetadataOptions,
     pub detailed_monitoring: bool,
-    /// Never empty.
+    /// At least one.
     pub network_interfaces: Vec<NetworkInterface>,
     pub reservation: ReservationUse,
     /// `default` or `dedicated`.
@@ -81,7 +81,7 @@ pub struct LaunchTemplate {
     pub placement_group: Option<PlacementGroup>,
     pub nested_virtualization: Option<bool>,
     pub enclaves: bool,
-    /// On the template itself, on network interfaces and on spot requests.
+    /// Tags on the launch template, on network interfaces and on spot requests.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -112,12 +112,12 @@ pub struct MetadataOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkInterface {
-    /// `None` where EC2 shall choose, as for the only interface of an instance.
+    /// `None` lets EC2 choose, as for the only interface of an instance.
     pub network_card_index: Option<i32>,
     pub device_index: i32,
-    /// `interface`, `efa` or `efa-only`; `None` is EC2's own default.
+    /// `interface`, `efa` or `efa-only`; `None` is EC2's default.
     pub interface_type: Option<String>,
-    /// `None` leaves it to the subnet.
+    /// `None` uses the subnet's setting.
     pub associate_public_ip: Option<bool>,
     pub ipv4_prefixes: Option<i32>,
     pub ipv6: Option<Ipv6>,
@@ -127,13 +127,13 @@ pub struct NetworkInterface {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ipv6 {
-    /// Whether the first address is the instance's primary one.
+    /// Whether the first IPv6 address is the instance's primary one.
     pub primary: bool,
     pub addresses: i32,
     pub prefixes: Option<i32>,
 }
 
-/// Time-outs of idle connections, in seconds.
+/// Timeouts of idle connections, in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConnectionTracking {
@@ -151,7 +151,7 @@ pub struct PlacementGroup {
 /// How instances of a template use capacity reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReservationUse {
-    /// EC2's default: open reservations that fit.
+    /// EC2's default: any open reservation that matches.
     #[default]
     Unspecified,
     None,
@@ -167,17 +167,18 @@ pub enum ReservationKind {
     #[default]
     Default,
     CapacityBlock,
-    /// EC2 may take the instances back.
+    /// EC2 may reclaim the instances.
     Interruptible,
 }
 
-/// What CreateFleet answered: instances launched, and offerings that failed, possibly both.
+/// CreateFleet's response: instances launched and offerings that failed, possibly both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetAnswer {
+pub struct FleetResponse {
     pub instances: Vec<Launched>,
     pub failures: Vec<OfferingFailure>,
 }
 
+/// An instance that CreateFleet launched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launched {
     pub instance: InstanceId,
@@ -199,6 +200,7 @@ pub struct LaunchedClaim {
     pub allocatable: Resources,
 }
 
+/// An offering that CreateFleet could not launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferingFailure {
     pub instance_type: String,
@@ -209,28 +211,28 @@ pub struct OfferingFailure {
     pub message: String,
 }
 
-/// Meaning of CreateFleet's answer for the launches that it was asked for (docs/spec/aws.md#create-fleet-answer).
+/// Interpretation of CreateFleet's response for its NodeClaims (docs/spec/aws.md#create-fleet-answer).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaunchReading {
-    /// Not to be tried again for a while, by any cluster of the account.
+pub struct FleetOutcome {
+    /// Offerings that no cluster of the account tries again for a while.
     pub unavailable: BTreeSet<OfferingKey>,
-    /// Subnets without a free address, to be avoided for a while.
+    /// Subnets without a free address, avoided for a while.
     pub full_subnets: BTreeSet<String>,
-    /// Why NodeClaims that got no instance got none.
+    /// Reason for the NodeClaims that got no instance.
     pub refusal: LaunchRefusal,
-    /// What those NodeClaims' users must be told besides.
+    /// Event for the users of those NodeClaims, in addition to the refusal.
     pub warning: Option<LaunchWarning>,
 }
 
-/// Something about the account that only its owner can change.
+/// A problem of the account that only its owner can solve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchWarning {
-    /// The event's reason.
+    /// Reason of the Kubernetes event.
     pub reason: &'static str,
     pub message: &'static str,
 }
 
-/// An EC2 instance of ours, as DescribeInstances shows it.
+/// An EC2 instance with Whittle's tags, as DescribeInstances returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
     pub id: InstanceId,
@@ -242,17 +244,19 @@ pub struct Instance {
     pub image: String,
     pub subnet: Option<String>,
     pub security_groups: BTreeSet<String>,
-    /// The capacity reservation it was launched into on purpose; an open one that it happens to run in does not count.
+    /// The capacity reservation that the instance was launched into explicitly; `None` for one that uses an open
+    /// reservation by chance.
     pub reservation: Option<String>,
     pub private_dns: Option<String>,
     pub launched_at: Option<Timestamp>,
     pub tags: BTreeMap<String, String>,
-    /// `code: message` of EC2's state reason, where the instance died.
+    /// EC2's state reason as `code: message`, once the instance has stopped or terminated.
     pub state_reason: Option<String>,
 }
 
 impl Instance {
-    /// What ended the instance, unless somebody asked for that: EC2 tells it nowhere else, not even in the launch's answer.
+    /// The reason why the instance ended, unless its shutdown was requested. EC2 reports it here only, not in
+    /// CreateFleet's response.
     pub fn failure(&self) -> Option<&str> {
         const ASKED_FOR: [&str; 3] = [
             "Client.UserInitiatedShutdown",
@@ -277,22 +281,23 @@ pub enum InstanceState {
 }
 
 impl InstanceState {
-    /// Whether the instance can still carry a node.
+    /// Whether the instance can still run a node.
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
 }
 
-/// Why a NodeClaim cannot be launched now, by what becomes of it (docs/spec/aws.md#launch-preconditions).
+/// Reason why a NodeClaim cannot be launched now, by its consequence (docs/spec/aws.md#launch-preconditions).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LaunchRefusal {
-    /// Nothing that it admits can be had: it is deleted and its pods are planned again.
+    /// No compatible offering has capacity: the NodeClaim is deleted, and its pods are planned again.
     #[error("{message}")]
     InsufficientCapacity { message: String },
-    /// The NodeClass cannot be used: it is deleted.
+    /// The NodeClass cannot be used: the NodeClaim is deleted.
     #[error("{message}")]
     NodeClassNotReady { message: String },
-    /// It is kept, with this reason in its Launched condition, and tried again until its launch time-out.
+    /// The launch is retried until the launch timeout. The NodeClaim is kept, with this reason in its Launched
+    /// condition.
     #[error("{message}")]
     Create {
         reason: &'static str,

@@ -1,5 +1,5 @@
-//! Records that the ledger keeps between turns (docs/design.md#ledger, docs/protocol.md): leases, intents, frozen calls, commands,
-//! notices.
+//! Rows that the ledger keeps between turns (docs/design.md#ledger, docs/protocol.md): leases, intents, frozen calls,
+//! commands, notices.
 
 mod command;
 mod cursor;
@@ -12,45 +12,47 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use command::{Choice, Command, CommandState, FreedInstance, Method, Place, Repair, Wanted};
-pub use cursor::{Considered, Cursor, Drifted, Rank, Together};
+pub use cursor::{CandidateRank, Cursor, Drifted, PlannedRemoval, PoolProgress};
 pub use pause::{Pause, PauseLevel, PauseScope, Paused, TooManyPauses};
-pub use request::{Approval, Asks, NotApproved, Request};
+pub use request::{Approval, ApprovalError, Asks, Request};
 
 use crate::{
     caps::AccountSpending,
     ids::{ClusterName, InstanceId, LaunchToken, NodeClaimName, PlanId, TurnId, Uid},
-    interruption::{Course, InterruptionKind, LifecycleHook},
+    interruption::{InterruptionAction, InterruptionKind, LifecycleHook},
     launch::FleetRequest,
     plan::Launch,
     view::ViewPointer,
     wake::Lane,
 };
 
-/// The version of these records, which whoever writes a row puts on it: functions of two versions work side by side while a
-/// stack is upgraded, and after it is rolled back.
+/// Schema version of the ledger's rows, stored in each row by its writer. Functions of two versions run side by side
+/// while a stack is upgraded or rolled back.
 ///
-/// Within a version, records only get fields that may be missing, and that whoever does not know them may ignore; states get
-/// none, because they are compared as they are written. Whatever else changes is a new version. What functions of an older
+/// Within a version, rows may only gain optional fields that older readers can ignore. States gain no variants, because
+/// conditions compare them as stored. Any other change needs a new version. Functions do not touch rows of a version
+/// newer than their own.
 /// version cannot read they leave alone.
 pub const SCHEMA: u32 = 2;
 
-/// `CLUSTER#c` / `META`.
+/// Row `CLUSTER#c` / `META`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub generation: u64,
     pub mode: Mode,
-    /// Mirror of the registry entry.
+    /// Copy of the registry entry.
     pub registry: serde_json::Value,
-    /// The uid of the namespace `kube-system` of the API server that the entry leads to: what a cluster is, whatever its name.
+    /// Uid of the namespace `kube-system` behind the registry entry's API server. Identifies the cluster whatever its
+    /// name.
     #[serde(default)]
     pub uid: Option<Uid>,
-    /// The cluster's, its NodePools' and its account's.
+    /// Pauses of the cluster, its NodePools and its account.
     #[serde(default)]
     pub pauses: Vec<Pause>,
-    /// What the account's clusters come to, in the row of the account's pauses.
+    /// The account's spending, which is stored in the same row as the account's pauses.
     #[serde(default)]
     pub account: AccountSpending,
-    /// What waits for approval, was approved, or expired lately.
+    /// Requests that wait for approval, were approved, or expired recently.
     #[serde(default)]
     pub requests: Vec<Request>,
 }
@@ -59,30 +61,30 @@ pub struct Meta {
 #[serde(tag = "mode", rename_all = "lowercase")]
 pub enum Mode {
     Active,
-    /// Full turns that stop before commit.
+    /// Turns observe, plan and check, and stop before they commit.
     Shadow,
 }
 
 impl Meta {
-    /// Why nothing of this level may be begun now (docs/protocol.md#c4): a pause of the cluster or its account.
+    /// The pauses of the cluster or its account that forbid starting anything of this level now (docs/protocol.md#c4).
     pub fn paused(&self, level: PauseLevel, now: Timestamp) -> Option<Paused<'_>> {
         Pause::of_cluster(&self.pauses, level, now)
     }
 }
 
-/// `CLUSTER#c` / `LANE#f`.
+/// Row `CLUSTER#c` / `LANE#f`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneRow {
     pub lease: Option<Lease>,
-    /// Someone asked for another turn while this one ran (docs/protocol.md#l1).
+    /// Whether a wake arrived while this turn ran, so that another turn follows (docs/protocol.md#l1).
     pub again: bool,
     pub failures: u32,
     pub last_error: Option<String>,
     pub due: Option<Timestamp>,
     pub last_full_look: Option<Timestamp>,
-    /// Relay counters as read before the last full look's lists (docs/protocol.md#l6).
+    /// Relay counters as read before the lists of the last full look (docs/protocol.md#l6).
     pub seen: Option<RelayCounter>,
-    /// Where the next look goes on, if the last one did not get through.
+    /// Position at which the next turn continues an unfinished evaluation.
     #[serde(default)]
     pub cursor: Option<Cursor>,
 }
@@ -99,14 +101,14 @@ impl Lease {
     }
 }
 
-/// One lane's change counter: comparable only within an epoch (one relay process).
+/// The relay's change counter for one lane. Comparable only within an epoch, which is one relay process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayCounter {
     pub epoch: String,
     pub seq: u64,
 }
 
-/// `RELAY#c` / `BEAT`, the only row the relay writes.
+/// Row `RELAY#c` / `BEAT`, the only row the relay writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RelayBeat {
@@ -114,7 +116,7 @@ pub struct RelayBeat {
     pub beat_at: String,
     pub version: String,
     pub counters: BTreeMap<String, u64>,
-    /// The newest view of the cluster's pods, where the relay publishes them.
+    /// Newest view of the cluster's pods, if the relay publishes views.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<ViewPointer>,
 }
@@ -128,8 +130,8 @@ impl RelayBeat {
     }
 }
 
-/// `CLUSTER#c` / `INTENT#<NodeClaim name>`, `LAUNCHED#<NodeClaim name>` once it came to an instance: one launch, from the decision
-/// until its NodeClaim is gone.
+/// Row `CLUSTER#c` / `INTENT#<NodeClaim name>`, renamed to `LAUNCHED#<NodeClaim name>` once there is an instance: one
+/// launch, from the decision until its NodeClaim is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
     pub plan: PlanId,
@@ -145,7 +147,7 @@ impl Intent {
         &self.launch.name
     }
 
-    /// Counts as a node on its way even where the API shows no NodeClaim (docs/protocol.md#o2).
+    /// Whether the intent counts as a node in flight even if the API shows no NodeClaim (docs/protocol.md#o2).
     pub fn is_in_flight(&self) -> bool {
         match self.state {
             IntentState::Intended | IntentState::Claimed { .. } | IntentState::Launching { .. } => {
@@ -184,7 +186,7 @@ pub enum IntentState {
     },
 }
 
-/// `CLUSTER#c` / `CALL#token`, `CLOSED#token` once it is over: a frozen CreateFleet request and its members.
+/// Row `CLUSTER#c` / `CALL#token`, `CLOSED#token` once closed: a frozen CreateFleet request and its NodeClaims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     pub request: FleetRequest,
@@ -196,12 +198,13 @@ pub struct Call {
 }
 
 impl Call {
-    /// A transaction holds 100 items: the call, its members and room for what goes with them (docs/protocol.md#a2).
+    /// Upper bound on NodeClaims of a call. A DynamoDB transaction holds 100 items: the call, its members and the rows
+    /// written with them (docs/protocol.md#a2).
     pub const MEMBERS_MAX: usize = 90;
 }
 
-/// `CLUSTER#c` / `CLAIM#name`: which instance a NodeClaim got. Owned means this and [`InstanceOwner`] name each other
-/// (docs/protocol.md#a4).
+/// Row `CLUSTER#c` / `CLAIM#name`: the instance of a NodeClaim. The NodeClaim owns the instance if this row and
+/// [`InstanceOwner`] name each other (docs/protocol.md#a4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRow {
     pub instance: InstanceId,
@@ -212,11 +215,12 @@ pub struct ClaimRow {
 #[serde(rename_all = "lowercase")]
 pub enum ClaimPhase {
     Open,
-    /// The NodeClaim is finished with its instance, which may be collected (docs/protocol.md#g1).
+    /// The NodeClaim has released its instance, which garbage collection may terminate (docs/protocol.md#g1).
     Closed,
 }
 
-/// `INSTANCE#i-…` / `OWNER`. Adopting and collecting an instance both go through this row, so that only one can win.
+/// Row `INSTANCE#i-…` / `OWNER`. Adopting and collecting an instance both write this row conditionally, so that only
+/// one succeeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceOwner {
     pub cluster: ClusterName,
@@ -227,77 +231,78 @@ pub struct InstanceOwner {
 #[serde(rename_all = "lowercase")]
 pub enum Holder {
     Claim(NodeClaimName),
-    /// Garbage collection took the instance; nobody may adopt it any more (docs/protocol.md#g1).
+    /// Garbage collection owns the instance; no NodeClaim may adopt it any more (docs/protocol.md#g1).
     Collector,
 }
 
-/// `CLUSTER#c` / `NOTICE#instance#kind`: an interruption that AWS announced.
+/// Row `CLUSTER#c` / `NOTICE#instance#kind`: an interruption that AWS announced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     pub instance: InstanceId,
     pub kind: String,
-    /// When the instance goes, if that is known.
+    /// Time at which the instance ends, if known.
     pub deadline: Option<Timestamp>,
-    /// When it was recorded.
+    /// Time at which the notice was recorded.
     #[serde(default)]
     pub at: Option<Timestamp>,
-    #[serde(default)]
-    pub course: Course,
-    /// No NodePool made the node: its owner wants it looked after all the same.
-    #[serde(default)]
-    pub foreign: bool,
-    /// To be completed when the node is drained.
+    #[serde(default, rename = "course")]
+    pub action: InterruptionAction,
+    /// Whether the node has no NodePool. Its owner opted in to interruption handling.
+    #[serde(default, rename = "foreign")]
+    pub unmanaged: bool,
+    /// Lifecycle hook to complete once the node is drained.
     #[serde(default)]
     pub hook: Option<LifecycleHook>,
-    /// The id of the event that announced it.
+    /// Id of the event that announced the interruption.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub event: String,
-    /// Whether the instance is to reboot, and to be of use again after that.
+    /// Whether the instance reboots and stays in service afterwards.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reboots: bool,
     pub done: bool,
 }
 
 impl Notice {
-    /// Whether the instance goes, whatever is still on it: its pods need other places, also those that nobody may disturb.
-    pub fn dooms(&self) -> bool {
+    /// Whether the instance certainly ends, so that all its pods need other places, including those that must not be
+    /// disrupted voluntarily.
+    pub fn terminates_unconditionally(&self) -> bool {
         let ends = InterruptionKind::ALL
             .into_iter()
             .filter(|kind| kind.is_state_change())
             .any(|kind| kind.as_str() == self.kind);
-        !self.done && (ends || self.deadline.is_some() || self.course == Course::Force)
+        !self.done && (ends || self.deadline.is_some() || self.action == InterruptionAction::Force)
     }
 }
 
-/// What an insufficient-capacity error is about, account-wide.
+/// Scope of an insufficient-capacity error, valid for all clusters of the account.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OfferingKey {
     pub capacity_type: crate::catalog::CapacityType,
     pub instance_type: String,
     pub zone_id: String,
-    /// The reservation or placement group the failure is scoped to.
+    /// Reservation or placement group that the error is limited to.
     pub scope: Option<String>,
 }
 
-/// An offering that answered with an insufficient-capacity error: not to be tried again before `until`.
+/// An offering with an insufficient-capacity error, not to be tried again before `until`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct UnavailableOffering {
     #[serde(flatten)]
     pub offering: OfferingKey,
     pub until: Timestamp,
-    /// Failures in a row.
+    /// Number of consecutive failures.
     pub count: u32,
 }
 
 impl UnavailableOffering {
-    /// As upstream's, for a first failure.
+    /// Wait after a first failure, the same as Karpenter's.
     const FIRST: SignedDuration = SignedDuration::from_mins(3);
-    /// Growth ends here; after each such wait the next launch is a probe.
+    /// Upper bound on the wait. After each wait, the next launch is a probe.
     const LONGEST: SignedDuration = SignedDuration::from_mins(30);
 
-    /// A failure at `now`, following `before`: one after the wait makes the next wait longer, one within it, such as the
-    /// hundredth interruption of a pool that EC2 empties, begins it again. What lapsed more than the longest wait ago is
-    /// forgotten.
+    /// The entry after a failure at `now`. A failure after the previous wait has ended doubles the wait. A failure
+    /// during the wait, such as the hundredth interruption of a pool that EC2 reclaims, restarts it. An entry that
+    /// lapsed more than [`Self::LONGEST`] ago is ignored.
     pub fn after(offering: OfferingKey, before: Option<&Self>, now: Timestamp) -> Self {
         let count = before
             .filter(|before| now.duration_since(before.until) < Self::LONGEST)
@@ -316,72 +321,76 @@ impl UnavailableOffering {
     }
 }
 
-/// `CLUSTER#c` / `SWEEP`: what the housekeeper must remember from one sweep to the next.
+/// Row `CLUSTER#c` / `SWEEP`: the housekeeper's state between sweeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SweepMemory {
-    /// The relay's row as last seen, and since when by the sweep's own clock (docs/protocol.md#l6).
+    /// The relay's heartbeat as last read, and since when it has been unchanged, by the sweep's own clock
+    /// (docs/protocol.md#l6).
     pub beat: Option<RelayBeat>,
     pub beat_since: Option<Timestamp>,
-    /// When it was last seen so, and when it was last seen to be another.
+    /// When the heartbeat was last read unchanged, and when it was last read with another value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beat_seen_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_beat_seen_at: Option<Timestamp>,
-    /// META's generation as the last visit read it.
+    /// META's generation as of the last sweep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
-    /// A foreign leader Lease's resourceVersion, and since when (docs/protocol.md#b2).
+    /// ResourceVersion of a leader Lease that another controller holds, and since when (docs/protocol.md#b2).
     pub lease_version: Option<String>,
     pub lease_since: Option<Timestamp>,
     pub lease_sweeps: u32,
-    /// When garbage collection looked last, complete lists given.
+    /// Last time that garbage collection ran with complete lists.
     pub collected_at: Option<Timestamp>,
     /// Instances without a NodeClaim, and since when (docs/protocol.md#g2).
     pub orphans: BTreeMap<InstanceId, Timestamp>,
     /// NodeClaims without an instance, and since when (docs/protocol.md#g2).
     pub instance_gone: BTreeMap<NodeClaimName, Timestamp>,
-    /// Collections that the ledger did not explain, within the hour (docs/protocol.md#g3).
+    /// Times of collections within the last hour that the ledger does not explain (docs/protocol.md#g3).
     pub unexplained: Vec<Timestamp>,
-    /// Those of them that may not have gone yet, because a sweep died or failed meanwhile: they are not counted twice.
+    /// Entries of `unexplained` whose collection may not have finished, because a sweep died or failed. Kept so that
+    /// they are not counted twice.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub counted: BTreeSet<String>,
-    /// NodePools that were told of a zonal shift, with the zone's id.
+    /// NodePools with an event about a zonal shift, with the zone's id.
     pub announced_shifts: BTreeSet<(String, String)>,
-    /// Notifications sent within the hour, by destination: since when it runs, and how many.
+    /// Notifications sent within the current hour by destination: start of the hour and count.
     pub notified: BTreeMap<String, (Timestamp, u32)>,
-    /// When launch templates and instance profiles were looked through last.
-    pub upkept_at: Option<Timestamp>,
-    /// EKS says that it has no such cluster.
+    /// Last time that unused launch templates and instance profiles were deleted.
+    #[serde(rename = "upkept_at")]
+    pub leftovers_deleted_at: Option<Timestamp>,
+    /// Set while EKS reports that the cluster does not exist.
     pub cluster_gone: Option<Absence>,
-    /// Another registered cluster that has the same API server: this one is refused.
+    /// Another registered cluster with the same API server. This cluster is not managed then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub twin: Option<ClusterName>,
-    /// The uid of the cluster that the entry led to before it led to the present one.
+    /// Uid of the cluster that the registry entry referred to before the present one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub former: Option<Uid>,
-    /// Those that it led to before that one, newest last.
+    /// Uids of the clusters that the registry entry referred to before `former`, newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Uid>,
-    /// The registry entry is gone, and nothing of the cluster is held any more: it is not visited.
+    /// Whether the registry entry is gone and nothing of the cluster is left. The cluster is no longer visited.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
 }
 
 impl SweepMemory {
-    /// Upper bound on the objects of each kind: all of the memory is one item of 400 KB, and each takes up to a hundred bytes.
+    /// Upper bound on the entries of each map: all of the row is one item of at most 400 KB, and an entry takes up to a
+    /// hundred bytes.
     pub const OBJECTS_MAX: usize = 1_000;
 
-    /// Upper bound on the clusters that an entry led to before: who makes a cluster anew more often in the days that its instances
-    /// may take to go has to end those himself.
+    /// Upper bound on remembered previous clusters. Someone who recreates a cluster more often, within the days that
+    /// its instances may take to end, has to terminate those instances manually.
     const FORMERS_MAX: usize = 16;
 
-    /// The clusters that the entry led to before it led to the present one.
+    /// Uids of all clusters that the registry entry referred to before the present one.
     pub fn formers(&self) -> BTreeSet<Uid> {
         self.earlier.iter().chain(&self.former).cloned().collect()
     }
 
-    /// What of the memory holds for another cluster that the entry leads to now.
+    /// The part of the state that still applies once the registry entry refers to another cluster.
     #[must_use]
     pub fn of_successor(self, former: Uid) -> Self {
         let mut earlier = self.earlier;
@@ -400,7 +409,7 @@ impl SweepMemory {
         }
     }
 
-    /// Keeps no more than that: those known longest stay, because they are to be seen to first, and the others are found
+    /// Drops the newest entries beyond the bound. The oldest ones stay because they are due first; the others are found
     /// again once there is room.
     #[must_use]
     pub fn bounded(mut self) -> Self {
@@ -428,7 +437,7 @@ fn keep_oldest<K: Ord + Clone>(since: &mut BTreeMap<K, Timestamp>) {
     }
 }
 
-/// Something that was looked for again and again and not found.
+/// A cluster that was repeatedly not found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absence {
     pub since: Timestamp,
@@ -444,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_capacity_grow_to_half_an_hour_and_are_forgotten_after_another() {
+    fn capacity_backoff_grows_to_half_an_hour_and_resets_half_an_hour_after_lapsing() {
         let key = OfferingKey {
             capacity_type: crate::CapacityType::Spot,
             instance_type: "m5.large".into(),
@@ -469,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn sweep_memory_keeps_what_it_has_known_longest() {
+    fn bounded_sweep_memory_keeps_oldest_entries() {
         let orphan = |number: i64| (InstanceId(format!("i-{number:04}")), at(5_000 - number));
         let memory = SweepMemory {
             orphans: (0..5_000).map(orphan).collect(),
@@ -481,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_within_a_wait_begin_it_again_and_do_not_make_it_longer() {
+    fn failure_during_backoff_restarts_it_without_doubling() {
         let key = OfferingKey {
             capacity_type: crate::CapacityType::Spot,
             instance_type: "m5.large".into(),

@@ -1,8 +1,9 @@
-//! The nouns of Whittle: what a turn sees (`Snapshot`), what it decides (`Plan`) and what the ledger remembers.
+//! The data types of Whittle: the state that a turn reads (`Snapshot`), its decision (`Plan`) and the rows of the
+//! ledger.
 //!
-//! Everything here is plain data with the few operations that define its meaning (requirement algebra, resource
-//! arithmetic, taint matching). This crate knows no Kubernetes client, no AWS SDK, no clock, randomness or I/O,
-//! and must never depend on anything that does.
+//! Plain data with the few operations that define its meaning (requirement algebra, resource arithmetic, taint
+//! matching). This crate knows no Kubernetes client, no AWS SDK, no clock, randomness or I/O, and must never depend on
+//! anything that does.
 
 pub mod addresses;
 pub mod budget;
@@ -55,7 +56,7 @@ pub use memo::Memo;
 pub use notification::{Notification, NotificationClass};
 pub use plan::{Action, Plan};
 pub use resources::Resources;
-pub use shared_shape::{SharedShape, StoredAt, share_shapes};
+pub use shared_shape::{ShapeAddress, SharedShape, share_shapes};
 pub use snapshot::Snapshot;
 pub use surcharge::Surcharge;
 pub use wake::{Batch, Lane, Wake};

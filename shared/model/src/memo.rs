@@ -1,11 +1,11 @@
-//! A table that is only ever looked up, never iterated, so that its order cannot leak into a decision.
+//! A map that is only ever looked up, never iterated, so that its order cannot leak into a decision.
 
 use std::{borrow::Borrow, hash::Hash};
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// The hash has no seed: what is looked up costs the same in every run.
+/// The hasher has no seed, so that lookups cost the same in every run.
 #[derive(Clone, Debug)]
 pub struct Memo<K, V>(HashMap<K, V, FxBuildHasher>);
 
@@ -24,12 +24,12 @@ impl<K: Eq + Hash, V: Copy> Memo<K, V> {
         self.0.get(key).copied()
     }
 
-    /// What was known of `key` before.
+    /// Inserts a value and returns the previous one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.0.insert(key, value)
     }
 
-    /// What is known of `key`, or `value` from now on.
+    /// Returns the value of `key`, after inserting `value` if there was none.
     pub fn get_or_insert(&mut self, key: K, value: V) -> V {
         *self.0.entry(key).or_insert(value)
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::Memo;
 
     #[test]
-    fn what_came_first_stays_unless_it_is_inserted_anew() {
+    fn get_or_insert_keeps_existing_value_and_insert_replaces_it() {
         let mut memo: Memo<&str, u32> = [("a", 1)].into_iter().collect();
         assert_eq!((memo.get("a"), memo.get("b")), (Some(1), None));
         assert_eq!(

@@ -26,10 +26,10 @@ pub struct Node {
     pub capacity: Resources,
     pub allocatable: Resources,
     pub ready: Ready,
-    /// The others: pressures, and what agents on the node say of its parts.
+    /// Conditions other than Ready: pressures, and those that agents on the node report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<NodeCondition>,
-    /// Another one after each boot of the machine; empty until the kubelet says it.
+    /// Changes with each boot of the machine; empty until the kubelet reports it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub boot_id: String,
     pub created_at: Option<Timestamp>,
@@ -48,7 +48,7 @@ pub struct NodeCondition {
     #[serde(rename = "type")]
     pub kind: String,
     pub status: ConditionStatus,
-    /// One word, such as `NvidiaXID79Error`; empty where none is given.
+    /// One CamelCase word, such as `NvidiaXID79Error`; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     pub since: Option<Timestamp>,

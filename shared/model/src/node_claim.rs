@@ -1,4 +1,4 @@
-//! NodeClaims: one per node that we own, from the decision to launch it until its instance is gone.
+//! NodeClaims: one per node that Whittle manages, from the decision to launch it until its instance is gone.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub struct NodeClaimSpec {
     pub requests: Resources,
     pub taints: Vec<Taint>,
     pub startup_taints: Vec<Taint>,
-    /// Text as the user wrote it, such as `720h`; `None` is absent.
+    /// Duration as the user wrote it, such as `720h`; `None` if absent.
     pub expire_after: Option<String>,
     pub termination_grace_period: Option<String>,
 }

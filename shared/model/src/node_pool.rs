@@ -21,30 +21,31 @@ pub struct NodePool {
     pub uid: Uid,
     pub generation: i64,
     pub weight: i32,
-    /// Set on static NodePools only; those are never grown for pods.
+    /// Set on static NodePools only. Those are never scaled up for pending pods.
     pub replicas: Option<i64>,
     pub limits: Resources,
     pub template: NodeClaimTemplate,
     pub disruption: Disruption,
     pub annotations: BTreeMap<String, String>,
-    /// What the volumes cost that its NodeClass gives each node; nothing where they are not known.
-    #[serde(default, skip_serializing_if = "NanosPerHour::is_nothing")]
+    /// Hourly price of the volumes that the NodeClass attaches to each node; zero if unknown.
+    #[serde(default, skip_serializing_if = "NanosPerHour::is_zero")]
     pub volume_price: NanosPerHour,
-    /// Resources that its NodeClass refuses to launch anything for, whatever NodeOverlays say of its types.
+    /// Resources that the NodeClass refuses to launch instance types with, even if a NodeOverlay adds them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub refused_resources: BTreeSet<String>,
-    /// AMIs that its NodeClass launches, in the order in which the first that fits is taken.
+    /// AMIs of the NodeClass, in order of preference: the first whose requirements fit is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<BootImage>,
     pub deleted_at: Option<Timestamp>,
-    /// What keeps this NodePool from being used, in the user's words: an invalid field, a missing or unready NodeClass.
+    /// Reason why the NodePool cannot be used, as a message for the user: an invalid field, or a missing or unready
+    /// NodeClass.
     pub not_ready: Option<String>,
 }
 
-/// AMI that nodes boot, and which nodes.
+/// An AMI and the requirements of instance types that boot it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootImage {
-    /// Its id.
+    /// AMI id.
     pub id: String,
     pub requirements: Requirements,
 }
@@ -63,7 +64,7 @@ impl NodePool {
         image.map(|image| image.id.as_str())
     }
 
-    /// Whether its NodeClass refuses to launch anything that has this resource.
+    /// Whether the NodeClass refuses instance types with this resource.
     pub fn refuses(&self, resource: &str) -> bool {
         self.refused_resources.contains(resource)
     }
@@ -108,7 +109,7 @@ impl Default for ConsolidateAfter {
     }
 }
 
-/// How many nodes may be disrupted at once, for which reasons and when. Text as the user wrote it.
+/// Bound on concurrently disrupted nodes, with its reasons and schedule. All values as the user wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     pub nodes: String,

@@ -1,37 +1,37 @@
-//! What people are told outside their clusters.
+//! Notifications to people outside their clusters.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ClusterName;
 
-/// Something to be told once, to one destination.
+/// A message to one destination, sent once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
-    /// What is put twice under one id is told once.
+    /// Idempotency key: notifications with equal ids are sent once.
     pub id: String,
-    /// The name of the destination.
+    /// Name of the destination.
     pub to: String,
     pub class: NotificationClass,
     pub cluster: ClusterName,
     pub at: Timestamp,
     pub title: String,
-    /// One line each.
+    /// One line per entry.
     pub details: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NotificationClass {
-    /// AWS announced the end of nodes.
+    /// AWS announced that instances end.
     Interruption,
-    /// Nodes are removed or replaced by choice.
+    /// Nodes are removed or replaced voluntarily.
     Disruption,
     /// EC2 had no capacity for several launches of one turn.
     InsufficientCapacity,
-    /// A limit of a NodePool, or the account's budget of EC2 calls, holds something back.
+    /// A NodePool limit, or the account's budget of EC2 calls, delays work.
     Limit,
-    /// A person has to look before anything else happens.
+    /// Work is on hold until a person approves it.
     Approval,
 }
 

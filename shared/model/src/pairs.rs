@@ -1,4 +1,4 @@
-//! Maps whose keys are no text: JSON knows none, so they are written as lists of pairs.
+//! Serialization of maps without string keys, which JSON objects cannot represent, as lists of pairs.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What one turn decided: a list of actions as data, each with its reason, and a reason for every pod left waiting.
+//! The decision of one turn: a list of actions as data, each with its reason, and a reason for every pod left pending.
 
 mod text;
 
@@ -20,30 +20,30 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub actions: Vec<Planned>,
-    /// Pods expected on nodes that exist or are on their way.
+    /// Pods expected on existing nodes or nodes in flight.
     pub nominations: Vec<Nomination>,
     pub unplaced: Vec<Unplaced>,
-    /// Pods that this turn did not get to, because a turn plans only so much at once: the next one goes on with them.
+    /// Pods left to the next turn, because one turn plans a bounded number of pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub postponed: Vec<PodRef>,
-    /// CapacityBuffers whose pods were all looked at.
+    /// CapacityBuffers whose pods were all considered.
     #[serde(
         default,
         with = "crate::pairs",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub buffers: BTreeMap<PodKey, Room>,
-    /// NodePools that no pod can use, because no instance type is left for them, with the reason.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub barren: BTreeMap<NodePoolName, String>,
+    /// NodePools without any usable instance type, with the reason.
+    #[serde(rename = "barren", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub no_viable_types: BTreeMap<NodePoolName, String>,
 }
 
-/// Where the pods of a CapacityBuffer would go.
+/// Whether there is room for the pods of a CapacityBuffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Room {
-    /// All of them to nodes that exist or are on their way.
+    /// All pods fit on existing nodes or nodes in flight.
     There,
-    /// Some need a new node, or have no place.
+    /// Some pods need a new node, or fit nowhere.
     Lacking,
 }
 
@@ -56,11 +56,11 @@ pub struct Planned {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     Launch(Box<Launch>),
-    /// Deletes the NodeClaim; its finalizer hands the node to the terminator.
+    /// Deletes the NodeClaim. Its finalizer hands the node to the terminator.
     DeleteNodeClaim(Target),
-    /// Asks for the node of the NodeClaim to be rebooted in place.
+    /// Requests an in-place reboot of the NodeClaim's node.
     Reboot(Target),
-    /// Writes labels, annotations, taints and finalizers of a NodeClaim's node.
+    /// Updates labels, annotations, taints and finalizers of a node.
     UpdateNode(NodeUpdate),
     UpdateNodeClaim(NodeClaimUpdate),
     Evict {
@@ -80,7 +80,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The node that it buys.
+    /// The launch, if the action is one.
     pub fn launch(&self) -> Option<&Launch> {
         if let Self::Launch(launch) = self {
             Some(launch)
@@ -89,7 +89,7 @@ impl Action {
         }
     }
 
-    /// The NodeClaim whose node it reboots.
+    /// The NodeClaim whose node the action reboots, if any.
     pub fn reboot(&self) -> Option<&Target> {
         if let Self::Reboot(target) = self {
             Some(target)
@@ -98,7 +98,7 @@ impl Action {
         }
     }
 
-    /// The NodeClaim that it deletes.
+    /// The NodeClaim that the action deletes, if any.
     pub fn deletion(&self) -> Option<&Target> {
         if let Self::DeleteNodeClaim(target) = self {
             Some(target)
@@ -108,7 +108,8 @@ impl Action {
     }
 }
 
-/// An object and the version it was judged by; both are preconditions of the act (docs/protocol.md#d2).
+/// A NodeClaim as the decision read it. Its uid and resourceVersion are preconditions of the API call
+/// (docs/protocol.md#d2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     pub name: NodeClaimName,
@@ -116,7 +117,7 @@ pub struct Target {
     pub resource_version: String,
 }
 
-/// One new node: the NodeClaim to create, what it is for and what it is expected to become.
+/// A new node: the NodeClaim to create, the pods it is for and the offering it is expected to become.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     pub name: NodeClaimName,
@@ -125,16 +126,16 @@ pub struct Launch {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub spec: NodeClaimSpec,
-    /// The pods that cause this launch; re-read before it commits (docs/protocol.md#a6).
+    /// Pods that cause this launch; read again before it commits (docs/protocol.md#a6).
     pub pods: Vec<PodRef>,
-    /// The options left, cheapest first; at most [`Launch::INSTANCE_TYPES_MAX`].
+    /// Compatible instance types, cheapest first; at most [`Launch::INSTANCE_TYPES_MAX`].
     pub instance_types: Vec<InstanceTypeName>,
-    /// The cheapest offering among them, which limits and costs are counted by.
+    /// The cheapest compatible offering, by which limits and costs are calculated.
     pub cheapest: ExpectedOffering,
 }
 
 impl Launch {
-    /// As upstream: more would not fit a launch request (docs/spec/scheduling.md#truncation).
+    /// Same bound as Karpenter's: more types would not fit a CreateFleet request (docs/spec/scheduling.md#truncation).
     pub const INSTANCE_TYPES_MAX: usize = 600;
 }
 
@@ -148,9 +149,9 @@ pub struct ExpectedOffering {
 }
 
 impl ExpectedOffering {
-    /// The price, unless nothing on offer says what the node will cost.
+    /// The price, or `None` if no offering has a known price.
     pub fn known_price(&self) -> Option<NanosPerHour> {
-        let is_unnamed = self.instance_type.is_empty() && self.price.is_nothing();
+        let is_unnamed = self.instance_type.is_empty() && self.price.is_zero();
         let is_unpriced = self.price == NanosPerHour(i64::MAX);
         (!is_unnamed && !is_unpriced).then_some(self.price)
     }
@@ -168,14 +169,14 @@ pub struct Nomination {
     pub node: Expected,
 }
 
-/// Where a pod is expected: a Node, or a NodeClaim that has no registered Node yet.
+/// The node that a pod is nominated to: a Node, or a NodeClaim without a registered Node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Expected {
     Node(NodeName),
     NodeClaim(NodeClaimName),
 }
 
-/// A pod without a place, with one reason per NodePool tried (or a single one that concerns the pod itself).
+/// A pod that fits nowhere, with one reason per NodePool tried or a single reason that concerns the pod itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unplaced {
     pub pod: PodRef,
@@ -186,12 +187,12 @@ pub struct Unplaced {
 pub struct Refusal {
     pub node_pool: Option<NodePoolName>,
     pub text: String,
-    /// The pod would have a place, were the NodePool's limits higher.
+    /// Whether the pod would fit if the NodePool's limits were higher.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub limited: bool,
 }
 
-/// Changes to a Node; maps name what to set, `remove_*` what to take away.
+/// Changes to a Node: `set_*` adds or overwrites entries, `remove_*` deletes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeUpdate {
     pub name: NodeName,
@@ -205,15 +206,15 @@ pub struct NodeUpdate {
     pub remove_annotations: Vec<String>,
     pub add_finalizers: Vec<String>,
     pub remove_finalizers: Vec<String>,
-    /// The whole list, where it changes.
+    /// The complete new list of taints; `None` leaves them unchanged.
     pub taints: Option<Vec<Taint>>,
-    /// Takes no new pods from now on; what is cordoned stays so.
+    /// Marks the node as unschedulable. A cordoned node stays cordoned.
     #[serde(default)]
     pub cordon: bool,
-    /// Takes new pods again.
+    /// Marks the node as schedulable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncordon: bool,
-    /// The NodeClaim that is to own the Node.
+    /// The NodeClaim to set as the Node's owner.
     pub owner: Option<(NodeClaimName, Uid)>,
     pub delete: bool,
 }
@@ -229,9 +230,9 @@ pub struct NodeClaimUpdate {
     pub remove_annotations: Vec<String>,
     pub add_finalizers: Vec<String>,
     pub remove_finalizers: Vec<String>,
-    /// Conditions that change; the others stay.
+    /// Conditions to set; all others are kept.
     pub conditions: Vec<Condition>,
-    /// Conditions that go away.
+    /// Types of conditions to remove.
     #[serde(default)]
     pub clear_conditions: Vec<String>,
     #[serde(default)]

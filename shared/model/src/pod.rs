@@ -17,7 +17,7 @@ use crate::{
     taint::Toleration,
 };
 
-/// A pod: what is its own, and its [`PodShape`], whose fields read like the pod's own.
+/// A pod: its individual fields, and its [`PodShape`], whose fields are accessible through `Deref`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pod {
     pub key: PodKey,
@@ -29,20 +29,21 @@ pub struct Pod {
     pub nominated_node: Option<NodeName>,
     pub phase: PodPhase,
     pub ready: bool,
-    /// The PodScheduled condition has the reason Unschedulable, whatever its status (docs/spec/scheduling.md#provisionable).
+    /// Whether the PodScheduled condition has the reason Unschedulable, whatever its status
+    /// (docs/spec/scheduling.md#provisionable).
     pub unschedulable: bool,
     pub started_at: Option<Timestamp>,
     #[serde(flatten)]
     pub shape: SharedShape,
 }
 
-/// What pods of one owner mostly have in common.
+/// Fields that pods of one owner usually have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PodShape {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub owner: Option<Owner>,
-    /// Kubernetes' own total, `pods: 1` included (docs/spec/scheduling.md#resources).
+    /// Total requests by Kubernetes' rules, including `pods: 1` (docs/spec/scheduling.md#resources).
     pub requests: Resources,
     pub limits: Resources,
     pub host_ports: Vec<HostPort>,
@@ -53,7 +54,7 @@ pub struct PodShape {
     pub topology_spread: Vec<TopologySpread>,
     pub tolerations: Vec<Toleration>,
     pub volumes: Vec<PodVolume>,
-    /// The pod or one of its containers names resource claims (dynamic resource allocation).
+    /// Whether the pod or one of its containers references resource claims (dynamic resource allocation).
     #[serde(default)]
     pub resource_claims: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,12 +62,13 @@ pub struct PodShape {
     pub scheduling_gates: Vec<String>,
     pub priority: Option<i32>,
     pub preemption_never: bool,
-    /// Of priority class `system-cluster-critical` or `system-node-critical`: drained last.
+    /// Whether the priority class is `system-cluster-critical` or `system-node-critical`. Such pods are drained last.
     #[serde(default)]
     pub critical: bool,
     pub scheduler_name: String,
     pub termination_grace_seconds: Option<i64>,
-    /// What could not be read of the pod's spec, in the user's words; such a pod is reported, not placed.
+    /// Fields of the pod's spec that cannot be parsed, as messages for the user. A pod with any is reported, not
+    /// placed.
     #[serde(default)]
     pub problems: Vec<String>,
 }
@@ -79,7 +81,7 @@ impl Deref for Pod {
     }
 }
 
-/// Changing a field of the shape makes the shape the pod's own.
+/// Mutable access clones a shared shape first (copy on write).
 impl DerefMut for Pod {
     fn deref_mut(&mut self) -> &mut PodShape {
         &mut self.shape
@@ -160,7 +162,7 @@ pub struct TopologySpread {
 }
 
 impl TopologySpread {
-    /// Whether pods run in spite of it where it cannot be satisfied.
+    /// Whether the constraint may be violated if it cannot be satisfied (`ScheduleAnyway`).
     pub fn is_soft(&self) -> bool {
         self.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway
     }
@@ -178,7 +180,7 @@ pub enum NodeInclusionPolicy {
     Ignore,
 }
 
-/// A volume that matters for placement.
+/// A volume that restricts placement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PodVolume {
     /// A PersistentVolumeClaim of the pod's namespace.

@@ -1,8 +1,9 @@
-//! Kubernetes quantities, exactly: `1500m`, `2Gi`, `1e3`, `0.5`.
+//! Exact parsing of Kubernetes quantities: `1500m`, `2Gi`, `1e3`, `0.5`.
 
 use thiserror::Error;
 
-/// A quantity in thousandths, the finest step that the scheduler needs; finer ones are rounded up, as Kubernetes does.
+/// A quantity in thousandths, the finest unit that the scheduler needs. Finer quantities are rounded up, as in
+/// Kubernetes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantity {
     milli: i128,
@@ -17,12 +18,12 @@ pub struct QuantityError {
 }
 
 impl Quantity {
-    /// Thousandths, clamped to what fits.
+    /// Thousandths, clamped to the range of `i64`.
     pub fn milli(self) -> i64 {
         clamp(self.milli)
     }
 
-    /// Whole units, rounded up and clamped to what fits.
+    /// Whole units, rounded up and clamped to the range of `i64`.
     pub fn ceil(self) -> i64 {
         clamp(-(-self.milli).div_euclid(1000))
     }
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_named() {
+    fn invalid_quantity_is_named_in_error() {
         for text in ["", "m", "1.2.3", "1x", "--1", "1e", "Gi"] {
             let error = text.parse::<Quantity>().unwrap_err().to_string();
             assert!(error.contains(&format!("\"{text}\"")), "{error}");

@@ -1,4 +1,4 @@
-//! The requirement algebra: sets of label values, what they have in common, and whether they are compatible
+//! The algebra of requirements: sets of label values, their intersection and their compatibility
 //! (docs/spec/scheduling.md#requirements).
 
 use std::{
@@ -13,11 +13,11 @@ use crate::{
     selector::{NodeSelectorRequirement, Operator},
 };
 
-/// The values that one label may take: a set, or the complement of a set within integer bounds.
+/// The values that one label may have: a finite set, or the complement of one, within integer bounds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Requirement {
     pub key: String,
-    /// With `true`, `values` are the excluded ones.
+    /// If `true`, `values` are the excluded ones.
     pub complement: bool,
     pub values: BTreeSet<String>,
     pub gte: Option<i64>,
@@ -66,7 +66,7 @@ impl Requirement {
                 lte: Some(n),
                 ..open
             },
-            // A bound that is no integer admits nothing; validation names it where the user looks.
+            // A bound that is no integer matches nothing; validation reports it to the user.
             (
                 Operator::DoesNotExist
                 | Operator::Gt
@@ -92,7 +92,7 @@ impl Requirement {
         }
     }
 
-    /// What both allow. Commutative.
+    /// The values that both allow. Commutative.
     pub fn intersection(&self, other: &Self) -> Self {
         let gte = self.gte.max(other.gte);
         let lte = match (self.lte, other.lte) {
@@ -132,7 +132,8 @@ impl Requirement {
         result
     }
 
-    /// Whether both allow something. Two complements always do while their bounds leave room (docs/spec/scheduling.md#intersection).
+    /// Whether some value satisfies both. Two complements always intersect while their bounds leave room
+    /// (docs/spec/scheduling.md#intersection).
     pub fn intersects(&self, other: &Self) -> bool {
         let both = self.intersection(other);
         both.complement || !both.values.is_empty()
@@ -147,7 +148,8 @@ impl Requirement {
         })
     }
 
-    /// The entries that an API object carries for this requirement (docs/spec/scheduling.md#serialization).
+    /// The node selector entries that represent this requirement in an API object
+    /// (docs/spec/scheduling.md#serialization).
     pub fn to_selector(&self) -> Vec<NodeSelectorRequirement> {
         let entry = |operator, values: Vec<String>| NodeSelectorRequirement {
             key: self.key.clone(),
@@ -171,11 +173,11 @@ impl Requirement {
     }
 }
 
-/// So many values are listed; the others are counted.
+/// Upper bound on listed values; the others are counted.
 const VALUES_SHOWN: usize = 5;
 
 impl Requirement {
-    /// What it allows, without the key: `In [a b]`.
+    /// Operator and values without the key: `In [a b]`.
     pub fn values_text(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
         let bounded = self.gte.is_some() || self.lte.is_some();
@@ -185,7 +187,7 @@ impl Requirement {
         }
         if !self.values.is_empty() {
             let mut shown: Vec<&str> = self.values.iter().map(String::as_str).collect();
-            // One more value takes no more room than its count.
+            // A single further value takes no more space than its count.
             let more = match self.values.len().saturating_sub(VALUES_SHOWN) {
                 0 | 1 => String::new(),
                 more => {
@@ -201,7 +203,7 @@ impl Requirement {
     }
 }
 
-/// `zone In [a b]`, the way Karpenter's users read requirements.
+/// Formats `zone In [a b]`, the notation of Karpenter's messages.
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.key, self.values_text())
@@ -235,7 +237,7 @@ impl Requirements {
         requirements
     }
 
-    /// Narrows the entry for this key.
+    /// Intersects the entry for this key with `requirement`.
     pub fn add(&mut self, requirement: Requirement) {
         let narrowed = match self.0.get(&requirement.key) {
             Some(existing) => existing.intersection(&requirement),

@@ -1,4 +1,4 @@
-//! Amounts of resources, as integers: cpu in millicores, everything else in whole units (memory and storage in bytes).
+//! Resource amounts as integers: cpu in millicores, everything else in whole units (memory and storage in bytes).
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ pub const CPU: &str = "cpu";
 pub const MEMORY: &str = "memory";
 pub const PODS: &str = "pods";
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
-/// The synthetic resource that NodePool limits may name: every node counts one.
+/// The synthetic resource `nodes`, which NodePool limits may name: every node counts one.
 pub const NODES: &str = "nodes";
 
-/// Resource name → amount. A missing entry means none; amounts may go negative by subtraction.
+/// Resource name → amount. A missing entry means zero; subtraction may make amounts negative.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Resources(pub BTreeMap<String, i64>);
@@ -27,7 +27,7 @@ impl Resources {
         self.0.insert(name.to_owned(), amount);
     }
 
-    /// Parses one entry of a Kubernetes resource list.
+    /// Parses and sets one entry of a Kubernetes resource list.
     pub fn set_quantity(&mut self, name: &str, text: &str) -> Result<(), QuantityError> {
         let quantity: Quantity = text.parse()?;
         self.set(
@@ -51,7 +51,8 @@ impl Resources {
         }
     }
 
-    /// Subtracts from the entries that are here; others are not created (docs/spec/scheduling.md#resources).
+    /// Subtracts from existing entries only; entries that only `other` has are ignored
+    /// (docs/spec/scheduling.md#resources).
     pub fn subtract(&mut self, other: &Self) {
         for (name, amount) in &mut self.0 {
             *amount = amount.saturating_sub(other.get(name));
@@ -68,7 +69,8 @@ impl Resources {
         }
     }
 
-    /// Whether `self` can be taken from `total`: never if a total is negative already (docs/spec/scheduling.md#resources).
+    /// Whether `self` can be subtracted from `total` without an amount below zero; false if `total` already has one
+    /// (docs/spec/scheduling.md#resources).
     pub fn fits(&self, total: &Self) -> bool {
         total.0.values().all(|amount| *amount >= 0)
             && self
@@ -82,7 +84,8 @@ impl Resources {
     }
 }
 
-/// An amount as a Kubernetes quantity: cpu in cores or millicores, memory and storage with the largest exact binary suffix.
+/// Formats an amount as a Kubernetes quantity: cpu in cores or millicores, memory and storage with the largest exact
+/// binary suffix.
 pub fn amount_text(name: &str, amount: i64) -> String {
     const BINARY: [&str; 5] = ["Ki", "Mi", "Gi", "Ti", "Pi"];
     if name == CPU {
@@ -123,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_written_as_people_write_them() {
+    fn amounts_format_as_kubernetes_quantities() {
         for (name, amount, text) in [
             (CPU, 1_500, "1500m"),
             (CPU, 2_000, "2"),

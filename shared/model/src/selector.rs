@@ -1,10 +1,10 @@
-//! Selectors in the form objects carry them; the algebra over node requirements is in [`crate::requirement`].
+//! Selectors as API objects represent them; the algebra over node requirements is in [`crate::requirement`].
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// One entry of a node selector term, a NodePool's or a NodeClaim's `requirements`.
+/// An entry of a node selector term, or of `requirements` of a NodePool or NodeClaim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeSelectorRequirement {
     pub key: String,
@@ -27,7 +27,7 @@ pub enum Operator {
     Lte,
 }
 
-/// A selector over labels of pods or namespaces. The default selects everything; the absence of a selector nothing.
+/// A label selector for pods or namespaces. The default selects everything; an absent selector selects nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LabelSelector {
     pub match_labels: BTreeMap<String, String>,

@@ -1,5 +1,5 @@
-//! Shapes of pods: the pods of one Deployment are alike but for their names and places, so they share what they have in common. A
-//! cluster of tens of thousands of pods takes little room, and whoever looks at all of them looks at each shape once.
+//! Reference-counted pod shapes. Pods of one Deployment differ only in their names and nodes, so they share one
+//! [`PodShape`]. Clusters of tens of thousands of pods need little memory, and per-shape work is done once.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -13,34 +13,35 @@ use crate::{
     pod::{Pod, PodShape},
 };
 
-/// A shape, perhaps shared with other pods. Reads like one; changing it makes it the pod's own.
+/// A reference-counted pod shape. Dereferences to [`PodShape`]; mutable access clones a shared shape (copy on write).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SharedShape(Arc<PodShape>);
 
-/// Tells apart shapes that are stored apart; equal shapes may have several. Valid as long as the shape is borrowed.
+/// Address of a shape in memory, as a cheap key for maps. Equal shapes may have several addresses. Valid while the
+/// shape is borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StoredAt(usize);
+pub struct ShapeAddress(usize);
 
 impl SharedShape {
-    pub fn stored_at(&self) -> StoredAt {
-        StoredAt(Arc::as_ptr(&self.0).addr())
+    pub fn shape_address(&self) -> ShapeAddress {
+        ShapeAddress(Arc::as_ptr(&self.0).addr())
     }
 }
 
-/// Lets pods that are alike share their shape.
+/// Makes pods with equal shapes share one allocation.
 pub fn share_shapes(pods: &mut [Pod]) {
     let mut at: Memo<SharedShape, usize> = Memo::default();
-    let mut stored: Memo<StoredAt, ()> = Memo::default();
+    let mut stored: Memo<ShapeAddress, ()> = Memo::default();
     let mut all: Vec<SharedShape> = Vec::new();
     for pod in pods {
         let shape = &mut pod.shape;
-        if stored.get(&shape.stored_at()).is_some() {
+        if stored.get(&shape.shape_address()).is_some() {
             continue;
         }
         match at.get(shape).and_then(|at| all.get(at)) {
             Some(known) => *shape = known.clone(),
             None => {
-                stored.insert(shape.stored_at(), ());
+                stored.insert(shape.shape_address(), ());
                 at.insert(shape.clone(), all.len());
                 all.push(shape.clone());
             }
@@ -96,16 +97,16 @@ mod tests {
         let mut pods = [pod("web"), pod("web"), pod("db")];
         share_shapes(&mut pods);
         let [first, second, other] = &mut pods;
-        assert_eq!(first.shape.stored_at(), second.shape.stored_at());
-        assert_ne!(first.shape.stored_at(), other.shape.stored_at());
+        assert_eq!(first.shape.shape_address(), second.shape.shape_address());
+        assert_ne!(first.shape.shape_address(), other.shape.shape_address());
 
         second.priority = Some(7);
-        assert_ne!(first.shape.stored_at(), second.shape.stored_at());
+        assert_ne!(first.shape.shape_address(), second.shape.shape_address());
         assert_eq!(first.shape, pod("web").shape);
     }
 
     #[test]
-    fn a_shape_is_written_as_fields_of_its_pod() {
+    fn shape_serializes_as_fields_of_its_pod() {
         let written = serde_json::to_value(pod("web")).unwrap();
         assert_eq!(written["labels"]["app"], "web");
         assert_eq!(written["phase"], "Pending");

@@ -1,4 +1,4 @@
-//! What one turn saw: immutable, self-contained, and enough to plan again later.
+//! The state that one turn read: immutable, self-contained, and enough to plan again later.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,14 +24,15 @@ use crate::{
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The one reading of the clock in a turn.
+    /// The turn's only reading of the clock.
     pub now: Timestamp,
     pub cluster: ClusterName,
-    /// META's generation, read before everything else (docs/protocol.md#o1); a plan commits only if it still holds.
+    /// META's generation, read before everything else (docs/protocol.md#o1). A plan commits only if it is unchanged.
     pub generation: u64,
     pub settings: Settings,
     pub node_pools: Vec<NodePool>,
-    /// Types each NodePool may use, resolved through its NodeClass, with offerings known to lack capacity marked.
+    /// Instance types of each NodePool, resolved through its NodeClass, with offerings known to lack capacity marked as
+    /// unavailable.
     pub instance_types: BTreeMap<NodePoolName, Arc<Vec<InstanceType>>>,
     pub node_claims: Vec<NodeClaim>,
     pub nodes: Vec<Node>,
@@ -40,7 +41,7 @@ pub struct Snapshot {
     pub namespaces: Vec<Namespace>,
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     pub storage: Storage,
-    /// Selectors from which default spread constraints are derived (docs/spec/scheduling.md#default-spread).
+    /// Services, from whose selectors default spread constraints are derived (docs/spec/scheduling.md#default-spread).
     #[serde(default)]
     pub services: Vec<Service>,
     #[serde(default)]
@@ -49,40 +50,41 @@ pub struct Snapshot {
     pub node_overlays: Vec<NodeOverlay>,
     #[serde(default)]
     pub capacity_buffers: Vec<CapacityBuffer>,
-    /// Read only where claims for devices count and pods have any.
+    /// Read only if device claims are enabled and some pods have claims.
     #[serde(default, skip_serializing_if = "DeviceObjects::is_empty")]
     pub devices: DeviceObjects,
-    /// Launches under way, also those whose NodeClaim is not in the API yet (docs/protocol.md#o2).
+    /// Launches under way, including those whose NodeClaim is not in the API yet (docs/protocol.md#o2).
     pub intents: Vec<Intent>,
     pub commands: Vec<Command>,
     pub notices: Vec<Notice>,
-    /// Nodes that pending pods are expected on, until when.
+    /// Nodes that pending pods are nominated to, and until when.
     pub nominated: BTreeMap<NodeName, Timestamp>,
-    /// NodeClaims that had no registered Node when pending pods were expected on them, until when they are.
+    /// NodeClaims without a registered Node that pending pods are nominated to, and until when.
     #[serde(default)]
     pub nominated_claims: BTreeMap<NodeClaimName, Timestamp>,
-    /// NodeClaims that were compared with their NodeClass: how their node differs, if at all.
+    /// NodeClaims that were compared with their NodeClass, with a description of the drift if there is any.
     #[serde(default)]
     pub drift: BTreeMap<NodeClaimName, Option<String>>,
-    /// The cluster's; those of NodePools are in their annotations.
+    /// Caps of the cluster. Those of NodePools are in their annotations.
     #[serde(default, skip_serializing_if = "Caps::is_unlimited")]
     pub caps: Caps,
-    /// What all clusters of the account may come to, and do.
+    /// Caps and spending of all clusters of the account.
     #[serde(default, skip_serializing_if = "AccountSpending::is_empty")]
     pub account: AccountSpending,
-    /// What people hold back, of the cluster, its NodePools and its account.
+    /// Pauses of the cluster, its NodePools and its account.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<Pause>,
-    /// Failures of the account's other clusters that have not lapsed. Read only where nodes are repaired by choice.
+    /// Failures reported by the account's other clusters that have not lapsed. Read only if voluntary node repair is
+    /// enabled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
-    /// Where a look for disruptions goes on that an earlier one began.
+    /// Position at which to continue a disruption evaluation that an earlier turn began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
 }
 
 impl Snapshot {
-    /// A cluster in which nothing was seen.
+    /// A cluster without objects.
     pub fn empty(cluster: ClusterName, now: Timestamp, settings: Settings) -> Self {
         Self {
             now,
@@ -117,7 +119,7 @@ impl Snapshot {
         }
     }
 
-    /// The pauses that hold back what `level` stands for at `now`, for nodes of this NodePool.
+    /// The pauses that apply to actions of `level` at `now`, on nodes of this NodePool.
     pub fn paused(
         &self,
         pool: Option<&NodePoolName>,
@@ -128,42 +130,45 @@ impl Snapshot {
     }
 }
 
-/// A cluster's settings as far as decisions depend on them (the keys of Karpenter's chart `settings`, and ours).
+/// A cluster's settings as far as decisions depend on them: keys of Karpenter's chart `settings`, and Whittle's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     pub preference_policy: PreferencePolicy,
     pub min_values_policy: MinValuesPolicy,
     pub reserved_offering_mode: ReservedOfferingMode,
     pub optimize: Optimize,
-    /// Dollars per hour that one preference of one pod is worth when it is honoured, at the weight of 100.
+    /// Value in dollars per hour of honouring one preference of one pod, at the weight of 100.
     #[serde(default = "Settings::preference_worth")]
     pub preference_worth: NanosPerHour,
-    /// What each node costs besides its instance and its volumes, unless its NodePool says otherwise.
-    #[serde(default, skip_serializing_if = "NanosPerHour::is_nothing")]
+    /// Cost of each node besides its instance and its volumes, unless its NodePool overrides it.
+    #[serde(default, skip_serializing_if = "NanosPerHour::is_zero")]
     pub node_price: NanosPerHour,
     pub feature_gates: BTreeMap<String, bool>,
-    /// Labels the provider knows besides Kubernetes' and Karpenter's own (docs/spec/scheduling.md#well-known-labels).
+    /// The provider's well-known labels, in addition to those of Kubernetes and Karpenter
+    /// (docs/spec/scheduling.md#well-known-labels).
     pub well_known_labels: Vec<String>,
     /// Provider domains in which only well-known keys may be used (docs/spec/scheduling.md#restricted-keys).
     pub restricted_domains: Vec<String>,
     pub reservation_id_label: String,
-    /// For pods without spread constraints of their own (`schedulerConfig`).
+    /// Default constraints for pods without spread constraints (`schedulerConfig`).
     #[serde(default)]
     pub default_topology_spread: Vec<TopologySpread>,
-    /// The time from the launch of a NodeClaim after which nothing is expected of it unless its node has registered. Without it a
-    /// NodeClaim is counted on until it is deleted, as upstream.
+    /// Time after the launch of a NodeClaim when pods are no longer planned onto it unless its node has registered. If
+    /// `None`, pods are planned onto a NodeClaim until it is deleted, as in Karpenter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration_timeout: Option<SignedDuration>,
-    /// `legacyNodeRepair`: with gate `NodeRepair`, unhealthy nodes are deleted by force and without a replacement first.
+    /// `legacyNodeRepair`: with the feature gate `NodeRepair`, unhealthy nodes are deleted forcefully, without
+    /// launching a replacement first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub legacy_node_repair: bool,
-    /// Claims of pods for devices count (`ignoreDRARequests: false`); without it pods that have any are refused.
+    /// Whether device claims of pods are supported (`ignoreDRARequests: false`). If not, pods with claims are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub device_claims: bool,
 }
 
 impl Settings {
-    /// Half a cent: more than 2 % of what a pod of two cores costs in an hour, and less than a node for each pod.
+    /// Default of `preference_worth`: half a cent. More than 2 % of the hourly price of a pod with two cores, and less
+    /// than a node per pod.
     pub const fn preference_worth() -> NanosPerHour {
         NanosPerHour(5_000_000)
     }
@@ -190,7 +195,7 @@ pub enum ReservedOfferingMode {
     Fallback,
 }
 
-/// `Upstream` gives Karpenter's own answer; `Cost` may pack and consolidate better.
+/// `Upstream` makes Karpenter's decisions; `Cost` may pack and consolidate better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Optimize {
@@ -202,7 +207,7 @@ pub enum Optimize {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonSet {
     pub key: PodKey,
-    /// The pod it would run on a node.
+    /// The pod that the DaemonSet runs on a node.
     pub pod: Pod,
 }
 
@@ -213,7 +218,7 @@ pub struct Service {
     pub selector: BTreeMap<String, String>,
 }
 
-/// A ReplicationController, ReplicaSet, StatefulSet or Deployment, as far as decisions need it.
+/// A ReplicationController, ReplicaSet, StatefulSet or Deployment, with the fields that decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
     pub kind: String,
@@ -221,24 +226,25 @@ pub struct Workload {
     pub uid: Uid,
     pub selector: Option<LabelSelector>,
     pub replicas: Option<i64>,
-    /// The pod it would make.
+    /// The pod that the workload creates.
     pub pod: Option<Box<Pod>>,
 }
 
-/// Changes the price or the extended resources of the instance types it matches (docs/spec/scheduling.md#node-overlay).
+/// An override of the price or the extended resources of matching instance types
+/// (docs/spec/scheduling.md#node-overlay).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeOverlay {
     pub name: String,
     pub weight: i32,
     pub requirements: Vec<NodeSelectorRequirement>,
-    /// In dollars per hour, as written.
+    /// Price in dollars per hour, as the user wrote it.
     pub price: Option<String>,
-    /// `+0.1`, `-5%` …, as written.
+    /// `+0.1`, `-5%` …, as the user wrote it.
     pub price_adjustment: Option<String>,
     pub capacity: Resources,
 }
 
-/// Room to keep free, as pods that do not exist yet (docs/spec/scheduling.md#capacity-buffer).
+/// Spare capacity, planned for as pods that do not exist (docs/spec/scheduling.md#capacity-buffer).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityBuffer {
     pub key: PodKey,
@@ -246,9 +252,9 @@ pub struct CapacityBuffer {
     pub replicas: Option<i64>,
     pub percentage: Option<i64>,
     pub limits: Resources,
-    /// The replicas of the workload it scales with.
+    /// Replicas of the workload that the buffer scales with.
     pub scalable_replicas: Option<i64>,
-    /// What one unit of the buffer looks like; `None` while it cannot be resolved.
+    /// The pod of one unit of the buffer; `None` while it cannot be resolved.
     pub pod: Option<Box<Pod>>,
 }
 
@@ -263,13 +269,14 @@ pub struct PodDisruptionBudget {
     pub key: PodKey,
     pub selector: Option<LabelSelector>,
     pub disruptions_allowed: i64,
-    /// `maxUnavailable` and `minAvailable` as written: an integer or a percentage.
+    /// `maxUnavailable` and `minAvailable` as the user wrote them: an integer or a percentage.
     #[serde(default)]
     pub max_unavailable: Option<String>,
     #[serde(default)]
     pub min_available: Option<String>,
     pub always_allow_unhealthy: bool,
-    /// As many pods are healthy as have to be: those that are not may be evicted though no disruption is allowed.
+    /// Whether as many pods are healthy as the budget requires. Unhealthy pods may be evicted then, even if no
+    /// disruption is allowed.
     #[serde(default)]
     pub is_met: bool,
 }

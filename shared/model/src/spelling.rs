@@ -1,15 +1,15 @@
-//! Names that were probably meant: the nearest known spelling of a label key, of a label's value, or of any word.
+//! Suggestions for misspelt names: the nearest known label key, label value, or other word.
 
 use crate::labels::{CAPACITY_TYPE, NODE_POOL};
 
-/// Label keys of other versions and systems, with those that say the same.
+/// Label keys of other versions and systems, with the equivalent Karpenter key.
 const OTHER_KEYS: [(&str, &str); 3] = [
     ("karpenter.sh/provisioner-name", NODE_POOL),
     ("eks.amazonaws.com/capacityType", CAPACITY_TYPE),
     ("node.kubernetes.io/lifecycle", CAPACITY_TYPE),
 ];
 
-/// Words of other systems for values.
+/// Label values of other systems, with the equivalent Kubernetes or Karpenter value.
 const OTHER_VALUES: [(&str, &str); 6] = [
     ("aarch64", "arm64"),
     ("arm", "arm64"),
@@ -19,12 +19,13 @@ const OTHER_VALUES: [(&str, &str); 6] = [
     ("ondemand", "on-demand"),
 ];
 
-/// The longest word that is compared: each comparison costs the product of the lengths. A label key has at most as many characters.
+/// Upper bound on the length of compared words in characters, because a comparison costs the product of both lengths.
+/// The longest label key has as many.
 const LENGTH_MAX: usize = 316;
 
-/// The known label key that was probably meant: a misspelt one with the same prefix, give or take a letter. A label of Kubernetes or
-/// Karpenter, and one without a prefix, may also have its whole name under another prefix. Keys with a prefix of one's own are
-/// left alone.
+/// The known label key that was probably meant by a misspelt one. Considers keys with a similar prefix, and for
+/// Kubernetes and Karpenter keys and keys without a prefix also equal names under another prefix. Keys with a prefix of
+/// the user's own are not corrected.
 pub fn nearest_key<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let other = OTHER_KEYS.iter().find(|(word, _)| *word == key);
     if let Some((_, meant)) = other {
@@ -48,13 +49,13 @@ pub fn nearest_key<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> O
     same_name.or_else(meant).map(|(known, _)| *known)
 }
 
-/// `topology.kubernetes.io` and `zone`; the prefix is empty where there is none.
+/// Splits `topology.kubernetes.io/zone` into `topology.kubernetes.io` and `zone`; the prefix is empty if there is none.
 fn prefix_and_name(key: &str) -> (&str, &str) {
     key.rsplit_once('/').unwrap_or(("", key))
 }
 
-/// The known value of a label that was probably meant. Of instance types rather one of the same size: one letter too many makes
-/// another size of a type with one too few.
+/// The known label value that was probably meant by a misspelt one. Instance types of the same size are preferred,
+/// because one letter too many in the family would otherwise match another size.
 pub fn nearest_value<'k>(value: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let known: Vec<&str> = known.into_iter().collect();
     let other = OTHER_VALUES.iter().find(|(word, _)| *word == value);
@@ -72,8 +73,8 @@ pub fn nearest_value<'k>(value: &str, known: impl IntoIterator<Item = &'k str>) 
     same_size.or_else(|| nearest(value, all()))
 }
 
-/// The known word that `word` is most likely a misspelling of: the nearest one within a third of its length in edits, the first
-/// of several. Case and separators count as nothing.
+/// The known word that `word` most likely misspells: the nearest within an edit distance of a third of its length, and
+/// the first of several. Case and separators are ignored.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let plain = |word: &str| -> Vec<char> {
         let word = word.chars().filter(|c| !['-', '_', '.', ' '].contains(c));
@@ -92,7 +93,8 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
     nearest.map(|(_, candidate)| candidate)
 }
 
-/// The number of characters to insert, remove, replace or swap with their neighbour that makes one word of the other.
+/// Edit distance (Damerau-Levenshtein, optimal string alignment): insertions, deletions, substitutions and swaps of
+/// neighbouring characters.
 fn edits(from: &[char], to: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -122,7 +124,7 @@ mod tests {
     use crate::labels::{INSTANCE_TYPE, ZONE};
 
     #[test]
-    fn the_nearest_known_word_is_named_and_no_word_of_ones_own() {
+    fn nearest_known_word_is_suggested_within_edit_distance() {
         let known = [
             "node.kubernetes.io/instance-type",
             "topology.kubernetes.io/zone",
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn label_keys_of_other_versions_and_prefixes_are_known() {
+    fn label_keys_of_other_versions_and_prefixes_are_corrected() {
         let of = |key| nearest_key(key, [INSTANCE_TYPE, NODE_POOL, ZONE]);
         assert_eq!(of("karpenter.sh/provisioner-name"), Some(NODE_POOL));
         assert_eq!(of("karpenter.k8s.aws/instance-type"), Some(INSTANCE_TYPE));
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_ones_own_are_left_alone() {
+    fn custom_label_keys_are_not_corrected() {
         let known = [INSTANCE_TYPE, NODE_POOL, ZONE, "kubernetes.io/os", "team"];
         for own in [
             "type",
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_other_systems_and_of_the_same_size_are_known() {
+    fn values_of_other_systems_are_corrected_and_same_size_is_preferred() {
         let types = ["m5.large", "m5.xlarge", "c5.large"];
         assert_eq!(nearest_value("m55.large", types), Some("m5.large"));
         assert_eq!(nearest_value("x86_64", ["amd64", "arm64"]), Some("amd64"));

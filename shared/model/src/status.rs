@@ -1,29 +1,31 @@
-//! What the functions tell a cluster's relay for its `/metrics`: one document for each function, under its name in a ConfigMap.
+//! Metrics that the functions publish through a cluster's relay: one document per function, under its name in a
+//! ConfigMap.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The ConfigMap, in the namespace of Karpenter's leader Lease.
+/// Name of the ConfigMap, in the namespace of Karpenter's leader Lease.
 pub const CONFIG_MAP: &str = "whittle-status";
 
-/// What one function tells. Nobody else writes its document.
+/// The metrics of one function. Only that function writes its document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     version: u32,
-    /// They only grow: the document is their memory. Where it is lost, they begin again, as counters of a process do.
+    /// Monotonic counters. The document is their only storage: if it is lost, they restart at zero, as counters of a
+    /// restarted process do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<Series>,
-    /// They only grow, too.
+    /// Monotonic histograms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub durations: Vec<Durations>,
-    /// How things stood when the function last looked.
+    /// Gauges as of the function's last turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gauges: Vec<Series>,
 }
 
-/// One series of a metric under Karpenter's name (docs/spec/lifecycle.md#metrics).
+/// A series of a metric with Karpenter's name (docs/spec/lifecycle.md#metrics).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     pub name: String,
@@ -32,17 +34,17 @@ pub struct Series {
     pub value: f64,
 }
 
-/// How long something took each time, as one histogram in seconds.
+/// A histogram of durations in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Durations {
     pub name: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// All of them together.
+    /// Sum of all observations.
     pub sum: f64,
-    /// Upper bounds, ascending, each with how many were above the one before and not above it.
+    /// Upper bounds, ascending, each with its number of observations above the previous bound. Not cumulative.
     pub buckets: Vec<(f64, u64)>,
-    /// How many were above all bounds.
+    /// Number of observations above all bounds.
     pub above: u64,
 }
 
@@ -75,15 +77,15 @@ impl Durations {
     }
 }
 
-/// A document as it is kept.
+/// A serialized document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     pub text: String,
-    /// Whether all of it fitted.
+    /// Whether the document is complete.
     pub is_whole: bool,
 }
 
-/// A document that cannot be used.
+/// Reason why a document cannot be used.
 #[derive(Debug, Error)]
 pub enum StatusError {
     #[error("it is of version {found}, known here is {known}: upgrade what reads it")]
@@ -105,7 +107,7 @@ impl Default for Status {
 
 impl Status {
     const VERSION: u32 = 1;
-    /// Six documents share a ConfigMap, which ends at 1 MiB.
+    /// Upper bound on a document's size: six documents share a ConfigMap of at most 1 MiB.
     pub const BYTES_MAX: usize = 160 << 10;
 
     pub fn read(text: &str) -> Result<Self, StatusError> {
@@ -122,7 +124,7 @@ impl Status {
             Ok(status) => return Err(newer(status.version)),
             Err(error) => error,
         };
-        // What a newer version writes need not look like this.
+        // A document of a newer version may have another structure.
         match serde_json::from_str(text) {
             Ok(Version { version }) if version > Self::VERSION => Err(newer(version)),
             Ok(_) | Err(_) => Err(error.into()),
@@ -131,7 +133,7 @@ impl Status {
 
     /// Adds to a counter.
     pub fn count(&mut self, name: &str, labels: BTreeMap<String, String>, more: f64) {
-        let same = |one: &&mut Series| one.name == name && one.labels == labels;
+        let same = |series: &&mut Series| series.name == name && series.labels == labels;
         match self.counters.iter_mut().find(same) {
             Some(series) => series.value += more,
             None => self.counters.push(Series {
@@ -142,9 +144,12 @@ impl Status {
         }
     }
 
-    /// Adds one of `seconds` to those of `new`'s name and labels. Where these have other bounds, as after an upgrade, they begin again.
+    /// Adds an observation to the histogram with `new`'s name and labels. A histogram with other bounds, as after an
+    /// upgrade, is replaced.
     pub fn observe(&mut self, new: Durations, seconds: f64) {
-        let same = |one: &&mut Durations| one.name == new.name && one.labels == new.labels;
+        let same = |durations: &&mut Durations| {
+            durations.name == new.name && durations.labels == new.labels
+        };
         match self.durations.iter_mut().find(same) {
             Some(durations) => {
                 if durations.bounds() != new.bounds() {
@@ -160,7 +165,7 @@ impl Status {
         }
     }
 
-    /// Of a document that would be too large gauges are left out, and then what is counted, too.
+    /// Serializes the document. One that would be too large omits its gauges, and if it still is, everything else.
     pub fn keep(&self) -> serde_json::Result<Kept> {
         let text = serde_json::to_string(self)?;
         if text.len() <= Self::BYTES_MAX {
@@ -210,18 +215,21 @@ mod tests {
     }
 
     #[test]
-    fn counters_grow_series_by_series() {
+    fn counters_add_per_series() {
         let mut status = Status::default();
         for (pool, more) in [("a", 1.0), ("b", 2.0), ("a", 3.0)] {
             status.count(CREATED, labels(pool), more);
         }
-        let told = status.counters.iter().map(|one| format!("{}", one.value));
-        assert_eq!(told.collect::<Vec<_>>(), ["4", "2"]);
+        let published = status
+            .counters
+            .iter()
+            .map(|series| format!("{}", series.value));
+        assert_eq!(published.collect::<Vec<_>>(), ["4", "2"]);
         assert_eq!(read(status.clone()), (status, true));
     }
 
     #[test]
-    fn durations_fall_into_their_buckets_and_begin_again_with_other_bounds() {
+    fn durations_fall_into_buckets_and_restart_with_other_bounds() {
         let mut status = Status::default();
         let name = "karpenter_nodes_termination_duration_seconds";
         let new = |bounds: &[f64]| Durations::new(name, labels("a"), bounds);
@@ -243,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_leaves_its_gauges_out_and_keeps_counting() {
+    fn oversized_document_omits_gauges_and_keeps_counters() {
         let mut status = Status::default();
         status.count(CREATED, labels("a"), 1.0);
         status.gauges = (0..4_000).map(series).collect();
@@ -253,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_are_too_many_begin_again() {
+    fn oversized_counters_restart_at_zero() {
         let status = Status {
             counters: (0..4_000).map(series).collect(),
             ..Status::default()
@@ -262,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_document_and_garbage_say_what_they_are() {
+    fn newer_and_malformed_documents_are_rejected() {
         let newer = Status::read(r#"{"version": 2, "histograms": []}"#).unwrap_err();
         assert!(newer.to_string().contains("version 2"), "{newer}");
         for garbage in ["", "{", "[]", r#"{"version": 1, "counters": [1]}"#] {

@@ -1,4 +1,4 @@
-//! What a node costs besides its instance: its volumes, and whatever else is paid per node (docs/scheduling.md).
+//! Costs of a node besides its instance: its volumes, and other per-node costs (docs/scheduling.md).
 
 use serde::{Deserialize, Serialize};
 
@@ -9,17 +9,17 @@ use crate::{
     snapshot::{Optimize, Snapshot},
 };
 
-/// The parts of what each node of a NodePool costs besides its instance.
+/// Costs of each node of a NodePool besides its instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Surcharge {
-    /// The volumes that its NodeClass gives each node.
+    /// Volumes that the NodeClass attaches to each node.
     pub volumes: NanosPerHour,
-    /// Licences, agents and whatever else is billed per node, as the user says.
+    /// Licences, agents and other per-node costs, as configured by the user.
     pub node: NanosPerHour,
 }
 
 impl Surcharge {
-    /// On a NodePool: dollars an hour that each node costs besides its instance and its volumes.
+    /// NodePool annotation: dollars per hour that each node costs besides its instance and its volumes.
     pub const ANNOTATION: &str = "whittle.sh/node-price";
 
     pub fn total(self) -> NanosPerHour {
@@ -28,14 +28,15 @@ impl Surcharge {
 }
 
 impl NodePool {
-    /// What [`Surcharge::ANNOTATION`] says. A value that cannot be read is none: the NodePool is not valid then.
+    /// Value of [`Surcharge::ANNOTATION`]; `None` if it cannot be parsed, in which case the NodePool is not valid.
     fn node_price(&self) -> Option<NanosPerHour> {
         NanosPerHour::from_dollars(self.annotations.get(Surcharge::ANNOTATION)?)
     }
 }
 
 impl Snapshot {
-    /// What each node of a NodePool costs besides its instance. Karpenter's answers know prices of instances only.
+    /// Costs of each node of a NodePool besides its instance. Zero under [`Optimize::Upstream`], because Karpenter
+    /// considers instance prices only.
     pub fn surcharge(&self, pool: &NodePool) -> Surcharge {
         match self.settings.optimize {
             Optimize::Upstream => Surcharge::default(),
@@ -46,7 +47,7 @@ impl Snapshot {
         }
     }
 
-    /// [`Self::surcharge`] of the NodePool of this name, in total; nothing where there is none.
+    /// Total [`Self::surcharge`] of the NodePool with this name; zero if there is none.
     pub fn surcharge_of(&self, name: Option<&NodePoolName>) -> NanosPerHour {
         let mut pools = self.node_pools.iter();
         let pool = pools.find(|pool| Some(&pool.name) == name);
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn node_costs_its_volumes_and_what_the_node_pool_or_else_the_cluster_says() {
+    fn surcharge_adds_volumes_and_node_price_of_node_pool_or_cluster() {
         let own = (Surcharge::ANNOTATION, "0.000000007");
         assert_eq!(total(Optimize::Cost, &[]), 7);
         assert_eq!(total(Optimize::Cost, &[own]), 9);
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn upstream_knows_prices_of_instances_only() {
+    fn upstream_mode_has_no_surcharge() {
         assert_eq!(
             total(Optimize::Upstream, &[(Surcharge::ANNOTATION, "1")]),
             0
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn node_pool_that_is_gone_adds_nothing() {
+    fn missing_node_pool_has_no_surcharge() {
         let snapshot = snapshot(Optimize::Cost, &[]);
         assert_eq!(
             snapshot.surcharge_of(Some(&"other".into())),

@@ -59,7 +59,7 @@ impl Toleration {
     }
 }
 
-/// `key=value:Effect`, as kubectl writes it.
+/// Formats `key=value:Effect`, as kubectl does.
 impl Display for Taint {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.key)?;

@@ -1,4 +1,4 @@
-//! Where the relay's view of a cluster is: a full state and what came after it, in the stack's bucket.
+//! Location of the relay's view of a cluster in the stack's bucket: a full state and the changes after it.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,25 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Lane, ids::ClusterName, ledger::RelayCounter};
 
-/// Names one version of a view. Wakes and the relay's heartbeat carry the newest; it may choose what is read, and is never
-/// believed without the digest.
+/// Pointer to one version of a view. Wakes and the relay's heartbeat carry the newest. It may choose what is read, and
+/// is never believed without the digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewPointer {
-    /// Of the relay's process: versions are counted anew in each.
+    /// Identifies the relay's process; versions start anew in each.
     pub epoch: String,
     pub version: u64,
-    /// The version that is a full state; those after it, up to `version`, tell what changed.
+    /// The version that is a full state. The versions after it, up to `version`, contain changes only.
     pub full: u64,
-    /// SHA-256 of the last of these objects, in hexadecimal. Each names the digest of the one before it.
+    /// SHA-256 digest of the last of these objects, in hexadecimal. Each object contains the digest of the previous
+    /// one.
     pub digest: String,
-    /// By the relay's clock, renewed with each heartbeat: then this was all that had happened.
+    /// Time by the relay's clock at which the view was complete; renewed with each heartbeat.
     pub at: Timestamp,
     /// The lanes' change counters as of this version (docs/protocol.md#l6).
     pub counters: BTreeMap<String, u64>,
 }
 
 impl ViewPointer {
-    /// The changes that this version shows.
+    /// A lane's change counter as of this version.
     pub fn counter(&self, lane: Lane) -> RelayCounter {
         RelayCounter {
             epoch: self.epoch.clone(),
@@ -40,7 +41,7 @@ impl fmt::Display for ViewPointer {
     }
 }
 
-/// The name of a version in the bucket.
+/// Key of a version's object in the bucket.
 pub fn object_name(cluster: &ClusterName, epoch: &str, version: u64) -> String {
     format!("views/{cluster}/{epoch}/{version:010}.json.zst")
 }

@@ -11,7 +11,7 @@ pub struct Storage {
     pub claims: Vec<VolumeClaim>,
     pub volumes: Vec<Volume>,
     pub classes: Vec<StorageClass>,
-    /// Per node and CSI driver: how many volumes can be attached.
+    /// Upper bound on attached volumes, per node and CSI driver.
     pub attach_limits: BTreeMap<NodeName, BTreeMap<String, u32>>,
     pub attachments: Vec<Attachment>,
 }
@@ -21,17 +21,17 @@ pub struct VolumeClaim {
     pub namespace: String,
     pub name: String,
     pub storage_class: Option<String>,
-    /// The bound volume's name.
+    /// Name of the bound PersistentVolume.
     pub volume: Option<String>,
-    /// The binding is complete (`pv.kubernetes.io/bind-completed`).
+    /// Whether the binding is complete (`pv.kubernetes.io/bind-completed`).
     #[serde(default)]
     pub bind_completed: bool,
-    /// The claim's phase is Lost.
+    /// Whether the claim's phase is Lost.
     #[serde(default)]
     pub lost: bool,
     #[serde(default)]
     pub deleting: bool,
-    /// Only one pod may use it at a time (`ReadWriteOncePod`).
+    /// Whether only one pod may use the claim at a time (`ReadWriteOncePod`).
     #[serde(default)]
     pub one_pod: bool,
 }
@@ -40,10 +40,10 @@ pub struct VolumeClaim {
 pub struct Volume {
     pub name: String,
     pub driver: Option<String>,
-    /// The in-tree plugin, if that is what the volume uses.
+    /// The in-tree plugin, if the volume uses one.
     pub in_tree: Option<String>,
     pub storage_class: Option<String>,
-    /// `local` or `hostPath`: tied to its node by name.
+    /// Whether the volume is `local` or `hostPath`, which tie it to a node by name.
     pub local: bool,
     #[serde(default)]
     pub deleting: bool,

@@ -1,4 +1,4 @@
-//! Wakes: messages that say "look at this cluster". Level-triggered: losing or doubling one changes latency only.
+//! Wakes: messages that ask for a turn of a lane. Level-triggered: losing or doubling one changes latency only.
 
 use std::fmt;
 
@@ -6,30 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ids::ClusterName, view::ViewPointer};
 
-/// The body of a message in a wake queue. Unknown fields are ignored, so that two versions can run side by side.
+/// Body of a message in a wake queue. Unknown fields are ignored, so that two versions can run side by side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
     pub version: u32,
     pub cluster: ClusterName,
     pub lane: Lane,
-    /// A kebab-case word for logs, such as `pods-unschedulable`.
+    /// A kebab-case reason for logs, such as `pods-unschedulable`.
     pub reason: String,
     /// Names that may choose what is read first; never believed. At most [`Wake::HINTS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
-    /// The newest view of the cluster's pods, where the relay publishes them.
+    /// Newest view of the cluster's pods, if the relay publishes views.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<ViewPointer>,
-    /// Whether more pods are still gathered.
+    /// Whether the relay's batching window is still open.
     #[serde(default, skip_serializing_if = "Batch::is_closed")]
     pub batch: Batch,
 }
 
-/// Whether the relay's window of pending pods was still open when a wake was sent (docs/scheduling.md#when-nodes-are-launched).
+/// Whether the relay's batching window for pending pods was open when it sent a wake
+/// (docs/scheduling.md#when-nodes-are-launched).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Batch {
-    /// Every pod that waits is planned for.
+    /// All pending pods are planned for.
     #[default]
     Closed,
     /// Only full nodes are launched. Another wake follows when the window closes.
@@ -44,13 +45,14 @@ impl Batch {
 
 impl Wake {
     pub const VERSION: u32 = 1;
-    /// Keeps a wake far below SQS' message size, however long the names are.
+    /// Keeps a wake far below the size limit of SQS messages, however long the names are.
     pub const HINTS_MAX: usize = 100;
 
-    /// Longest message group that SQS takes, in characters.
+    /// Longest message group id that SQS accepts, in characters.
     const GROUP_MAX: usize = 128;
 
-    /// The wake's message group in a queue that all clusters share: its cluster. `None` where SQS would refuse the name.
+    /// The wake's message group in a queue that all clusters share: the cluster's name. `None` if SQS would refuse the
+    /// name.
     pub fn group(&self) -> Option<String> {
         let name = self.cluster.as_str();
         let is_group = (1..=Self::GROUP_MAX).contains(&name.len())
@@ -71,7 +73,7 @@ impl Wake {
     }
 }
 
-/// One function working on one cluster.
+/// A function working on one cluster (docs/glossary.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lane {
@@ -84,7 +86,7 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// The lanes that wakes go to; the other two are woken by EventBridge.
+    /// Lanes with a wake queue. EventBridge invokes the other two.
     pub const WOKEN: [Self; 4] = [
         Self::Provisioner,
         Self::Lifecycle,
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn message_group_is_a_name_that_sqs_takes() {
+    fn message_group_is_valid_for_sqs() {
         assert_eq!(group("team-a.prod_1"), Some("team-a.prod_1".to_owned()));
         for refused in [
             String::new(),

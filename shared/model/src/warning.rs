@@ -1,4 +1,4 @@
-/// What users should know of an object although no condition changes for it: an event's reason and message.
+/// Reason and message of an event for users about an object whose conditions do not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub reason: &'static str,

@@ -1,4 +1,4 @@
-//! Numbers of things in messages, in the singular and the plural.
+//! Singular and plural forms in messages.
 
 use std::fmt::Display;
 

@@ -1,4 +1,5 @@
-//! The laws of the requirement algebra (docs/spec/scheduling.md#requirements), held against every value of a small universe.
+//! The laws of the requirement algebra (docs/spec/scheduling.md#requirements), checked against every value of a small
+//! universe.
 
 use model::{requirement::Requirement, selector::Operator};
 use proptest::{prelude::*, sample::subsequence};
@@ -7,7 +8,7 @@ const KEY: &str = "example.com/key";
 const WORDS: [&str; 3] = ["a", "b", "c"];
 const NUMBERS: std::ops::Range<i64> = 0..6;
 
-/// Words, and numbers somewhat beyond those that requirements are made of.
+/// Words, and numbers somewhat beyond those used in requirements.
 fn universe() -> Vec<String> {
     let numbers = (NUMBERS.start - 2..NUMBERS.end + 2).map(|n| n.to_string());
     WORDS
@@ -46,7 +47,7 @@ fn entry() -> impl Strategy<Value = Requirement> {
         .prop_map(|(any, min_values)| Requirement { min_values, ..any })
 }
 
-/// What one to three entries for a label come to.
+/// The intersection of one to three entries for a label.
 fn any_requirement() -> impl Strategy<Value = Requirement> {
     let more = prop::collection::vec(entry(), 0..3);
     (entry(), more).prop_map(|(first, more)| more.iter().fold(first, |a, b| a.intersection(b)))
@@ -56,7 +57,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_024, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_intersection_allows_what_both_allow(a in any_requirement(), b in any_requirement()) {
+    fn intersection_allows_values_both_allow(a in any_requirement(), b in any_requirement()) {
         let both = a.intersection(&b);
         for value in universe() {
             prop_assert_eq!(both.has(&value), a.has(&value) && b.has(&value), "{}", value);
@@ -89,7 +90,7 @@ proptest! {
     /// Two complements count as compatible even where their bounds leave only excluded numbers, so the converse holds
     /// where one of the two is a set.
     #[test]
-    fn what_shares_a_value_is_compatible(a in any_requirement(), b in any_requirement()) {
+    fn requirements_with_common_value_intersect(a in any_requirement(), b in any_requirement()) {
         let shared = universe().iter().any(|value| a.has(value) && b.has(value));
         if shared || !(a.complement && b.complement) {
             prop_assert_eq!(a.intersects(&b), shared);
@@ -97,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn exists_changes_nothing_and_does_not_exist_leaves_nothing(a in any_requirement()) {
+    fn exists_is_identity_and_does_not_exist_is_zero(a in any_requirement()) {
         let none = Requirement {
             min_values: a.min_values,
             ..requirement(Operator::DoesNotExist, [])
@@ -122,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn bounds_compare_numbers_and_refuse_words(n in NUMBERS) {
+    fn bounds_match_numbers_only(n in NUMBERS) {
         prop_assert_eq!(bound(Operator::Gt, n), bound(Operator::Gte, n + 1));
         prop_assert_eq!(bound(Operator::Lt, n), bound(Operator::Lte, n - 1));
         prop_assert!(!bound(Operator::Gt, n).intersects(&bound(Operator::Lt, n + 1)));

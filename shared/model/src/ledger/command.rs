@@ -8,38 +8,39 @@ use crate::{
     plan::Target,
 };
 
-/// `CLUSTER#c` / `COMMAND#…`: a disruption under way.
+/// Row `CLUSTER#c` / `COMMAND#…`: a disruption under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
     pub id: String,
     pub reason: String,
     pub delete: Vec<Target>,
-    /// They must be initialized before anything is deleted.
+    /// Replacements that must be initialized before anything is deleted.
     pub replacements: Vec<NodeClaimName>,
     pub state: CommandState,
     pub committed_at: Timestamp,
-    /// `None` for what nobody chose (expiry, repair …), which nothing holds back.
+    /// How the disruption was chosen; `None` for one that is not voluntary (expiration, repair …), which nothing holds
+    /// back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
-    /// The node that is rebooted in place, where that is what is done instead of a deletion.
+    /// The node to reboot in place, instead of deleting NodeClaims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reboot: Option<Target>,
-    /// Replacements that were seen in service. That is enough, whatever becomes of them afterwards
+    /// Replacements that were initialized once. They count as initialized whatever happens to them afterwards
     /// (docs/spec/lifecycle.md#command-progress).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub initialized: Vec<NodeClaimName>,
 }
 
 impl Command {
-    /// The NodeClaims that it is about: those that it deletes, or the one whose node it reboots.
+    /// The NodeClaims to delete, or the one whose node is rebooted.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         self.delete.iter().chain(&self.reboot)
     }
 
-    /// Caps on evictions are for so long.
-    pub const EVICTIONS_FOR: SignedDuration = SignedDuration::from_hours(1);
+    /// Window over which caps bound evictions and terminations.
+    pub const CAP_WINDOW: SignedDuration = SignedDuration::from_hours(1);
 
-    /// The evictions that were chosen with it, as long as they count against caps, and until when they do.
+    /// Chosen evictions that still count against caps, by NodePool, and until when they count.
     pub fn counted_evictions(
         &self,
         now: Timestamp,
@@ -48,7 +49,7 @@ impl Command {
         Some((&chosen.evicts, self.counts_until(now)?))
     }
 
-    /// The nodes that it ends, as long as they count against caps, and until when they do.
+    /// Number of nodes whose termination still counts against caps, and until when it counts.
     pub fn counted_terminations(&self, now: Timestamp) -> Option<(u32, Timestamp)> {
         let nodes = u32::try_from(self.delete.len()).unwrap_or(u32::MAX);
         Some((nodes, self.counts_until(now)?))
@@ -62,7 +63,7 @@ impl Command {
             | CommandState::Done
             | CommandState::Newer => true,
         };
-        let until = self.committed_at.saturating_add(Self::EVICTIONS_FOR).ok()?;
+        let until = self.committed_at.saturating_add(Self::CAP_WINDOW).ok()?;
         (binds && until > now).then_some(until)
     }
 }
@@ -71,20 +72,21 @@ impl Command {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandState {
-    /// To be judged again; it binds nobody yet.
+    /// Waits for validation; has no effect yet.
     Proposed,
     #[default]
     Replacing,
     Deleting,
     Done,
     RolledBack,
-    /// A newer version of the functions knows what this is. Its nodes are spoken for, and nobody else moves it.
+    /// A state of a newer schema version. Nodes of the command are reserved, and only functions of that version change
+    /// it.
     #[serde(other)]
     Newer,
 }
 
 impl CommandState {
-    /// Whether what it names is on its way out (docs/protocol.md#o3).
+    /// Whether the command's nodes are being removed (docs/protocol.md#o3).
     pub fn is_open(self) -> bool {
         match self {
             Self::Replacing | Self::Deleting | Self::Newer => true,
@@ -92,7 +94,7 @@ impl CommandState {
         }
     }
 
-    /// Whether nothing is left to do.
+    /// Whether the command has ended.
     pub fn is_over(self) -> bool {
         match self {
             Self::Done | Self::RolledBack => true,
@@ -101,61 +103,61 @@ impl CommandState {
     }
 }
 
-/// A disruption that was chosen, and what it rests on.
+/// A voluntary disruption with its assumptions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     pub method: Method,
-    /// When a proposal is judged again.
+    /// Time of the validation of a proposal.
     pub validate_at: Option<Timestamp>,
-    /// What a proposed replacement may become; empty where none is needed.
+    /// Instance types of the first proposed replacement; empty if there is none.
     pub instance_types: Vec<InstanceTypeName>,
-    /// The same of further replacements.
+    /// Instance types of each further replacement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Vec<InstanceTypeName>>,
-    /// Where pods are to go when their nodes do, as far as that was decided: it is judged again as it was found.
+    /// Decided destinations of pods, so that validation judges the disruption as it was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wanted: Vec<Wanted>,
-    /// How many pods have to go, by the NodePool of their nodes: what is counted against caps on evictions.
+    /// Number of evicted pods by the NodePool of their nodes. Counts against caps on evictions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub evicts: BTreeMap<NodePoolName, u32>,
-    /// Why the node is repaired, where it is.
+    /// The repair, if the node is repaired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
-    /// The node goes before its replacement comes.
+    /// Whether the node is terminated before its replacement is launched.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub terminate_first: bool,
-    /// The instance that the node leaves to its reservation, where it goes first and runs in one.
+    /// The reserved instance that becomes free, if the node is terminated first and runs in a capacity reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed: Option<FreedInstance>,
 }
 
-/// An instance of a capacity reservation that a node leaves which goes before its replacement. Other pods do not get it while pods
-/// like those of the node wait (docs/spec/v1.15.md#terminate-first-freed).
+/// An instance of a capacity reservation that a node frees by terminating before its replacement is launched. It is
+/// kept for pods like those of the node while such pods are pending (docs/spec/v1.15.md#terminate-first-freed).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreedInstance {
     pub reservation: String,
     /// NodePool of the node.
     pub node_pool: NodePoolName,
-    /// Owners of the pods that ran on the node, which make others like them.
+    /// Owners of the pods that ran on the node, which create their replacements.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub owners: BTreeSet<Uid>,
 }
 
-/// The condition that a node is repaired for, and how long its pods may take to leave.
+/// The condition that a node is repaired for, and the time its pods have to leave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
-    /// The type of the Node's condition.
+    /// Type of the Node's condition.
     pub condition: String,
-    /// The reason of that condition.
+    /// Reason of that condition.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Time from the deletion of the NodeClaim on, unless its own grace period is shorter; zero removes pods by force at once. `None`:
-    /// the NodeClaim's grace period alone counts.
+    /// Upper bound on the drain, counted from the deletion of the NodeClaim; zero removes pods by force at once.
+    /// `None`, or a longer value, leaves the bound to the NodeClaim's own grace period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_bound: Option<SignedDuration>,
 }
 
-/// Pods that are to go to the same place.
+/// Pods with the same destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     pub place: Place,
@@ -165,13 +167,13 @@ pub struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
-    /// A Node, or the NodeClaim of one that is not there yet, by its name.
+    /// Name of a Node, or of the NodeClaim of a node that has not registered.
     Node(String),
-    /// A replacement.
+    /// A replacement node of this NodePool.
     New(NodePoolName),
 }
 
-/// Method that decides on a disruption. Methods are tried in this order (docs/spec/lifecycle.md#disruption-loop).
+/// Method that chose a disruption. Methods are tried in this order (docs/spec/lifecycle.md#disruption-loop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -184,7 +186,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As metrics call it.
+    /// Value of the metric label `consolidation_type`.
     pub fn consolidation_type(self) -> &'static str {
         match self {
             Self::Emptiness => "empty",
@@ -200,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_of_a_newer_version_binds_and_is_never_over() {
+    fn unknown_command_state_is_open_and_never_over() {
         let state: CommandState = serde_json::from_str("\"paused\"").unwrap();
         assert_eq!(state, CommandState::Newer);
         assert!(state.is_open() && !state.is_over());

@@ -9,25 +9,27 @@ use crate::{
     ids::{NodeClaimName, NodeName, NodePoolName},
 };
 
-/// What a look for disruptions leaves to the next one. It is a hint: without it, or with one that nobody can read, the next look
-/// begins anew.
+/// State of an unfinished disruption evaluation. A hint: if it is missing or unreadable, the next turn starts a new
+/// evaluation.
 ///
-/// Either how far it came where there was more than a turn's share, a few words for each NodePool
-/// (docs/adr/0013-a-look-goes-on-from-a-cursor.md), or what is left of a plan (docs/adr/0017-plan-the-cluster-as-a-whole.md).
+/// Either the position reached when there were too many nodes for one turn, with a small entry per NodePool
+/// (docs/adr/0013-a-look-goes-on-from-a-cursor.md), or the remaining steps of a plan
+/// (docs/adr/0017-plan-the-cluster-as-a-whole.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cursor {
-    /// Within the nodes that drifted: the last that was considered.
+    /// Position among drifted nodes: the last one considered.
     Drift(Drifted),
-    /// Those are through, and of the nodes looked at one by one these are, too. A NodePool that is not here is still to come.
-    Single(BTreeMap<NodePoolName, Considered>),
-    /// Of a plan for all nodes together, what is still to be done.
-    Plan(Vec<Together>),
+    /// Position in single-node consolidation, after all drifted nodes were considered. A NodePool without an entry has
+    /// not been considered.
+    Single(BTreeMap<NodePoolName, PoolProgress>),
+    /// Remaining steps of a plan for the cluster as a whole.
+    Plan(Vec<PlannedRemoval>),
 }
 
 impl Cursor {
-    /// The next look goes on with what this one has not looked at.
-    pub fn goes_on(&self) -> bool {
+    /// Whether the next turn continues with nodes that this one did not consider.
+    pub fn is_unfinished(&self) -> bool {
         match self {
             Self::Drift(_) | Self::Single(_) => true,
             Self::Plan(_) => false,
@@ -35,37 +37,37 @@ impl Cursor {
     }
 }
 
-/// Nodes that are to go together, and where their pods are to go.
+/// Nodes to remove together, and the destinations of their pods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Together {
+pub struct PlannedRemoval {
     pub nodes: Vec<NodeClaimName>,
     pub wanted: Vec<Wanted>,
 }
 
-/// The place of a node among those that drifted.
+/// Position of a node in the order of drifted nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Drifted {
-    /// Whether pods have to move: nodes without any come first.
+    /// Whether pods have to move. Nodes without such pods come first.
     pub occupied: bool,
     pub since: Option<Timestamp>,
     pub node: NodeName,
 }
 
-/// The nodes of a NodePool that were considered in this round: the first of them, by worth, up to the one named.
+/// The nodes of a NodePool considered so far in this evaluation: the first ones by [`CandidateRank`], up to `last`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Considered {
+pub struct PoolProgress {
     pub nodes: usize,
-    pub last: Rank,
+    pub last: CandidateRank,
 }
 
-/// The place of a node among those of its NodePool, which is by what it saves for what it disturbs.
+/// Position of a node in its NodePool's order, which is by savings relative to disruption cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rank {
-    /// What the node costs.
+pub struct CandidateRank {
+    /// Price of the node.
     pub price: NanosPerHour,
-    /// What moving its pods costs, in the units that candidates are compared by.
+    /// Disruption cost of the node's pods, in the unit in which candidates are compared.
     pub disruption: i64,
-    /// Equal ones are in the order of their names.
+    /// Breaks ties.
     pub node: NodeName,
 }
 
@@ -74,10 +76,10 @@ mod tests {
     use super::{super::command::Place, *};
 
     #[test]
-    fn a_cursor_is_read_back_as_it_was_written() {
-        let considered = Considered {
+    fn cursor_round_trips_through_json() {
+        let considered = PoolProgress {
             nodes: 3,
-            last: Rank {
+            last: CandidateRank {
                 price: NanosPerHour(2),
                 disruption: 4,
                 node: "a".into(),
@@ -90,7 +92,7 @@ mod tests {
                 node: "a".into(),
             }),
             Cursor::Single([("default".into(), considered)].into()),
-            Cursor::Plan(vec![Together {
+            Cursor::Plan(vec![PlannedRemoval {
                 nodes: vec!["a".into()],
                 wanted: vec![Wanted {
                     place: Place::New("default".into()),

@@ -6,9 +6,10 @@ use thiserror::Error;
 
 use crate::ids::NodePoolName;
 
-/// What one person holds back, and for how long. Several people's pauses stand side by side, and each lifts only their own.
+/// A hold that one person puts on a scope for a time. Several people's pauses are independent, and each person lifts
+/// only their own.
 ///
-/// No pause delays interruptions, dead nodes and deletes that users order (docs/design.md#never-delayed).
+/// No pause delays interruptions, dead nodes or deletions requested by users (docs/design.md#never-delayed).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     pub scope: PauseScope,
@@ -16,31 +17,31 @@ pub struct Pause {
     pub level: PauseLevel,
     pub reason: String,
     pub since: Timestamp,
-    /// From here on it holds back nothing, without anybody's doing.
+    /// The pause ends by itself at this time.
     pub until: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PauseScope {
-    /// Every cluster of the account and Region.
+    /// All clusters of the account and Region.
     Account,
     Cluster,
     NodePool(NodePoolName),
 }
 
-/// How much a pause holds back.
+/// The actions that a pause holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PauseLevel {
-    /// Disruption that Whittle chooses: emptiness, drift, consolidation and expiry. Pods get nodes as ever, and drains that
-    /// have begun end.
+    /// Voluntary disruption: emptiness, drift, consolidation and expiration. Pods still get nodes, and drains under way
+    /// finish.
     Voluntary,
-    /// Launches too, and drains that Whittle chose and that have begun.
+    /// Launches and voluntary drains under way, in addition to `Voluntary`.
     All,
 }
 
-/// There is no room for another pause.
+/// The number of pauses is at its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "{} pauses stand already, which is the most: resume some of them",
@@ -49,29 +50,29 @@ pub enum PauseLevel {
 pub struct TooManyPauses;
 
 impl Pause {
-    /// What is forgotten must end some day.
+    /// Upper bound on the duration, so that a forgotten pause ends.
     pub const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
-    /// The end of what stands until somebody takes it away; nobody can pause so long.
-    pub const FOR_GOOD: Timestamp = Timestamp::MAX;
-    /// All of a row's are read by every turn.
+    /// `until` of a pause that only ends when it is lifted. Beyond [`Self::LONGEST`], so users cannot set it.
+    pub const INDEFINITE: Timestamp = Timestamp::MAX;
+    /// Upper bound on the pauses of one row, because every turn reads all of them.
     pub const MOST: usize = 20;
 
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.until > now
     }
 
-    /// Whether it holds back at least what `level` stands for.
+    /// Whether the pause is in force and holds back `level`.
     fn holds(&self, level: PauseLevel, now: Timestamp) -> bool {
         self.level >= level && self.is_live(now)
     }
 
-    /// Those of a cluster or its account as a whole.
+    /// Pauses of the whole cluster or its account that hold back `level`.
     pub fn of_cluster(pauses: &[Self], level: PauseLevel, now: Timestamp) -> Option<Paused<'_>> {
         let whole = |pause: &&Self| pause.scope <= PauseScope::Cluster;
         Paused::of(pauses.iter().filter(whole), level, now)
     }
 
-    /// Those that concern a NodePool: its own, its cluster's and its account's.
+    /// Pauses that hold back `level` for a NodePool: those of the NodePool, its cluster and its account.
     pub fn of_pool<'a>(
         pauses: &'a [Self],
         pool: Option<&NodePoolName>,
@@ -85,7 +86,7 @@ impl Pause {
         Paused::of(pauses.iter().filter(concerns), level, now)
     }
 
-    /// NodePools that are held back by pauses of their own.
+    /// NodePools that have pauses of their own for `level`.
     pub fn node_pools(
         pauses: &[Self],
         level: PauseLevel,
@@ -99,14 +100,14 @@ impl Pause {
         of_pool.collect()
     }
 
-    /// When the next of them ends by itself.
+    /// Earliest end of a pause that ends by itself.
     pub fn next_end(pauses: &[Self], now: Timestamp) -> Option<Timestamp> {
         let ends = pauses.iter().map(|pause| pause.until);
-        ends.filter(|until| *until > now && *until != Self::FOR_GOOD)
+        ends.filter(|until| *until > now && *until != Self::INDEFINITE)
             .min()
     }
 
-    /// Those that stand when `pause` is put, in place of the same owner's for the same scope.
+    /// The pauses after adding `pause`, which replaces one of the same owner and scope.
     pub fn put(pauses: &[Self], pause: Self, now: Timestamp) -> Result<Vec<Self>, TooManyPauses> {
         let (_, mut rest) = Self::lift(pauses, &pause.scope, &pause.owner, now);
         if rest.len() >= Self::MOST {
@@ -116,7 +117,7 @@ impl Pause {
         Ok(rest)
     }
 
-    /// What an owner lifts, if anything, and those that stand then.
+    /// The pause that the owner lifts, if there is one, and the remaining ones.
     pub fn lift(
         pauses: &[Self],
         scope: &PauseScope,
@@ -130,7 +131,7 @@ impl Pause {
     }
 }
 
-/// Pauses that hold something back now.
+/// Pauses that hold something back now; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paused<'a>(Vec<&'a Pause>);
 
@@ -144,14 +145,14 @@ impl<'a> Paused<'a> {
         (!holding.is_empty()).then_some(Self(holding))
     }
 
-    /// When the last of them ends by itself, if ever.
+    /// Time at which the last of the pauses ends by itself; `None` if one does not.
     pub fn until(&self) -> Option<Timestamp> {
         let last = self.0.iter().map(|pause| pause.until).max();
-        last.filter(|last| *last != Pause::FOR_GOOD)
+        last.filter(|last| *last != Pause::INDEFINITE)
     }
 }
 
-/// Who paused what until when, and why.
+/// Formats owner, end and reason of each pause.
 impl fmt::Display for Paused<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, pause) in self.0.iter().enumerate() {
@@ -175,7 +176,7 @@ impl fmt::Display for Pause {
             ..
         } = self;
         write!(f, "{scope} is paused ({level}) by {owner}")?;
-        if *until != Self::FOR_GOOD {
+        if *until != Self::INDEFINITE {
             write!(f, " until {until:.0}")?;
         }
         write!(f, ": {reason}")
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn two_peoples_pauses_stand_side_by_side_and_each_lifts_their_own() {
+    fn pauses_of_two_owners_coexist_and_each_lifts_its_own() {
         let level = PauseLevel::Voluntary;
         let one = pause("ann", PauseScope::Cluster, level, 10);
         let other = pause("ben", PauseScope::Cluster, level, 20);
@@ -231,17 +232,17 @@ mod tests {
         assert_eq!((lifted, left), (Some(one), vec![other.clone()]));
         let (lifted, left) = Pause::lift(&both, &PauseScope::Account, "ben", at(1));
         assert_eq!((lifted, left), (None, both.clone()), "another scope");
-        let told = Pause::of_cluster(&both, level, at(1)).unwrap();
+        let paused = Pause::of_cluster(&both, level, at(1)).unwrap();
         assert_eq!(
-            told.to_string(),
+            paused.to_string(),
             "the cluster is paused (voluntary) by ann until 1970-01-01T00:10:00Z: a migration; \
              the cluster is paused (voluntary) by ben until 1970-01-01T00:20:00Z: a migration"
         );
-        assert_eq!(told.until(), Some(at(20)));
+        assert_eq!(paused.until(), Some(at(20)));
     }
 
     #[test]
-    fn a_pause_ends_by_itself_and_its_owner_may_put_another_in_its_place() {
+    fn pause_expires_and_owner_can_replace_it() {
         let first = pause("ann", PauseScope::Cluster, PauseLevel::All, 10);
         let all = [first];
         assert!(Pause::of_cluster(&all, PauseLevel::All, at(9)).is_some());
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_holds_back_what_the_lesser_one_does_and_a_node_pools_concerns_no_other() {
+    fn pause_level_includes_lower_one_and_node_pool_scope_is_exclusive() {
         let all = [
             pause(
                 "ann",
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_are_bounded_and_lapsed_ones_make_room() {
+    fn pause_count_is_bounded_and_expired_pauses_free_slots() {
         let of = |index: usize, until| {
             pause(
                 &format!("p{index}"),

@@ -9,15 +9,18 @@ use crate::{
     ids::{NodePoolName, Uid},
 };
 
-/// What a plan would do above a limit of `settings.guards.approveAbove`: nothing is done before a person approves exactly that.
+/// A plan that exceeds a limit of `settings.guards.approveAbove` and waits for a person's approval. Approval covers
+/// this plan only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Short, because people type it.
     pub id: String,
     pub asks: Asks,
-    /// The same in words.
-    pub told: String,
-    /// From then on nobody can approve it; what is still wanted is asked anew, under another id.
+    /// Description of the plan for people.
+    #[serde(rename = "told")]
+    pub description: String,
+    /// Time after which the request cannot be approved. A plan that is still wanted is requested again, under another
+    /// id.
     pub until: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<Approval>,
@@ -26,22 +29,22 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Asks {
-    /// To launch so many nodes of each NodePool in one turn, for so much an hour.
+    /// Launches of one turn: number of nodes and price per hour, by NodePool.
     Launches(BTreeMap<NodePoolName, Spending>),
-    /// To remove these NodeClaims together, which evicts so many pods.
+    /// Removal of these NodeClaims together, with the number of evicted pods.
     Disruption { delete: BTreeSet<Uid>, evicts: u32 },
 }
 
-/// Who said yes, and until when that counts.
+/// Approver, and the time until which the approval is valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
     pub by: String,
     pub until: Timestamp,
 }
 
-/// Why a request cannot be approved. Nothing is changed then.
+/// Reason why a request cannot be approved. The request is unchanged then.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotApproved {
+pub enum ApprovalError {
     #[error(
         "there is no request {id}: `whittle approve <cluster> --list` shows those that wait; where a plan changes, it is asked anew \
          under another id"
@@ -57,7 +60,7 @@ pub enum NotApproved {
 }
 
 impl Asks {
-    /// Whether what is wanted is no more than this.
+    /// Whether `wanted` is within this request.
     fn covers(&self, wanted: &Self) -> bool {
         match (self, wanted) {
             (Self::Launches(most), Self::Launches(wanted)) => {
@@ -82,18 +85,19 @@ impl Asks {
 }
 
 impl Request {
-    /// A working day's pause, and a plan of then is hardly one of now.
+    /// Time during which a request can be approved. Long enough for a break in a working day, and short enough that the
+    /// plan still resembles the current one.
     pub const WAITS: SignedDuration = SignedDuration::from_hours(4);
-    /// Those that expired are kept for so long, to tell whoever comes late.
+    /// Time for which an expired request is kept, so that a late approval is answered with an explanation.
     const KEPT: SignedDuration = SignedDuration::from_hours(24);
-    /// All of a cluster's are in one row.
+    /// Upper bound on a cluster's requests, all of which are stored in one row.
     pub const MOST: usize = 20;
 
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.approved.is_none() && self.until > now
     }
 
-    /// The approved request that lets this happen now.
+    /// The approved request that covers `wanted` now.
     pub fn granted<'a>(requests: &'a [Self], wanted: &Asks, now: Timestamp) -> Option<&'a Self> {
         requests.iter().find(|request| {
             let approved = request.approved.as_ref();
@@ -101,23 +105,25 @@ impl Request {
         })
     }
 
-    /// The requests with this one, and the one that stands for it: an open one that asks for as much, if there is one. Of
-    /// launches only the last plan waits.
+    /// The requests after adding `new`, and the request that represents it: an existing open one that covers `new`, or
+    /// `new` itself. A new request for launches replaces the open one.
     pub fn ask(requests: &[Self], new: Self, now: Timestamp) -> (Vec<Self>, Self) {
         let is_kept = |request: &&Self| {
             let end = request
                 .approved
                 .as_ref()
-                .map_or(request.until, |one| one.until);
+                .map_or(request.until, |approval| approval.until);
             now.duration_since(end) < Self::KEPT
         };
         let mut kept: Vec<Self> = requests.iter().filter(is_kept).cloned().collect();
-        let stands = |one: &&Self| one.is_open(now) && one.asks.covers(&new.asks);
+        let stands = |request: &&Self| request.is_open(now) && request.asks.covers(&new.asks);
         if let Some(standing) = kept.iter().find(stands).cloned() {
             return (kept, standing);
         }
         if let Asks::Launches(_) = new.asks {
-            kept.retain(|one| !(one.is_open(now) && matches!(one.asks, Asks::Launches(_))));
+            kept.retain(|request| {
+                !(request.is_open(now) && matches!(request.asks, Asks::Launches(_)))
+            });
         }
         let excess = (kept.len() + 1).saturating_sub(Self::MOST);
         kept.drain(..excess);
@@ -125,26 +131,26 @@ impl Request {
         (kept, new)
     }
 
-    /// The requests where one is approved, and that one.
+    /// The requests after approving one, and that request.
     pub fn approve(
         requests: &[Self],
         id: &str,
         approval: Approval,
         now: Timestamp,
-    ) -> Result<(Vec<Self>, Self), NotApproved> {
+    ) -> Result<(Vec<Self>, Self), ApprovalError> {
         let mut after = requests.to_vec();
         let wanted = after.iter_mut().find(|request| request.id == id);
         let Some(request) = wanted else {
-            return Err(NotApproved::Unknown { id: id.to_owned() });
+            return Err(ApprovalError::Unknown { id: id.to_owned() });
         };
         let id = request.id.clone();
         if let Some(Approval { by, .. }) = &request.approved {
             let by = by.clone();
-            return Err(NotApproved::Already { id, by });
+            return Err(ApprovalError::Already { id, by });
         }
         if request.until <= now {
             let at = request.until;
-            return Err(NotApproved::Expired { id, at });
+            return Err(ApprovalError::Expired { id, at });
         }
         request.approved = Some(approval);
         let request = request.clone();
@@ -178,7 +184,7 @@ mod tests {
         Request {
             id: id.to_owned(),
             asks,
-            told: String::new(),
+            description: String::new(),
             until: at(4),
             approved: None,
         }
@@ -192,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_is_for_what_was_asked_and_no_more_as_long_as_it_counts() {
+    fn approval_covers_at_most_the_requested_plan_until_it_expires() {
         let asked = [
             request("a", launches(5)),
             request("b", disruption(&["x", "y"], 7)),
@@ -216,13 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_approved_lets_nothing_happen() {
+    fn unapproved_request_grants_nothing() {
         let asked = [request("a", launches(5))];
         assert_eq!(Request::granted(&asked, &launches(1), at(1)), None);
     }
 
     #[test]
-    fn an_expired_an_unknown_and_an_approved_request_are_refused_with_what_to_do() {
+    fn approving_expired_unknown_or_approved_request_fails_with_remedy() {
         let asked = [request("a", launches(5))];
         let refused = |id, now| Request::approve(&asked, id, ann(9), at(now)).unwrap_err();
         let late = refused("a", 4).to_string();
@@ -241,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_asked_once_and_of_launches_only_the_last_plan_waits() {
+    fn covered_request_is_not_repeated_and_new_launches_replace_open_ones() {
         let (asked, first) = Request::ask(&[], request("a", launches(5)), at(0));
         assert_eq!(first.id, "a");
         let (asked, stands) = Request::ask(&asked, request("b", launches(4)), at(1));

@@ -1,10 +1,10 @@
-//! Plans as people read them: in logs, events and the expectations of tests.
+//! Formats plans for people: in logs, events and expectations of tests.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::{Action, Expected, NodeClaimUpdate, NodeUpdate, Plan, Planned, Refusal, Unplaced};
 
-/// So many names are listed; the others are counted.
+/// Upper bound on listed names; the others are counted.
 const NAMED_MAX: usize = 10;
 
 impl Display for Plan {
@@ -94,7 +94,7 @@ impl Display for Expected {
     }
 }
 
-/// The reasons in one line, as a pod's event shows them.
+/// Formats the reasons on one line, as a pod's event shows them.
 impl Display for Unplaced {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let reasons: Vec<String> = self.reasons.iter().map(ToString::to_string).collect();
@@ -199,10 +199,10 @@ fn push_finalizers(changes: &mut Vec<String>, added: &[String], removed: &[Strin
     );
 }
 
-/// The first ones, and how many more there are.
+/// Joins the first [`NAMED_MAX`] names, and counts the others.
 pub fn names<T: Display>(all: impl ExactSizeIterator<Item = T>) -> String {
     let more = all.len().saturating_sub(NAMED_MAX);
-    let named: Vec<String> = all.take(NAMED_MAX).map(|one| one.to_string()).collect();
+    let named: Vec<String> = all.take(NAMED_MAX).map(|name| name.to_string()).collect();
     let named = named.join(", ");
     if more == 0 {
         named
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_reads_as_sentences() {
+    fn plan_formats_as_sentences() {
         let unplaced = |name: &str| Unplaced {
             pod: pod(name),
             reasons: vec![
@@ -302,7 +302,7 @@ leave shop/web-5 to the next turn
     }
 
     #[test]
-    fn long_lists_are_cut() {
+    fn long_name_lists_are_truncated() {
         assert_eq!(
             names((0..12).map(|n| n.to_string())),
             "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
