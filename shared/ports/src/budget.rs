@@ -2,24 +2,24 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::budget::Api;
 
-/// The account's budget of EC2 calls, as one process draws from it: every request passes here before it is sent, pages and
-/// repetitions included (docs/design.md#call-budget, docs/design.md#throttling).
+/// One process's access to the account's budget of EC2 calls. Every request, including pages and retries, draws from it
+/// before it is sent (docs/design.md#call-budget, docs/design.md#throttling).
 #[async_trait]
 pub trait Budget: Send + Sync {
-    /// Takes one call out of the budget, waiting a little where that helps.
-    async fn spend(&self, api: Api) -> Result<(), Spent>;
+    /// Draws one call, waiting briefly if that helps.
+    async fn spend(&self, api: Api) -> Result<(), BudgetExhausted>;
 
-    /// Has a call of this kind ready for whoever asks, so that what must not be begun in vain can be begun. What is not spent
-    /// within seconds is lost.
-    async fn hold(&self, api: Api) -> Result<(), Spent>;
+    /// Reserves one call for a following `spend`, so that work is not started that could not send its request. The
+    /// reservation lapses within seconds.
+    async fn hold(&self, api: Api) -> Result<(), BudgetExhausted>;
 
-    /// EC2 refused a call for there being too many.
+    /// Records that EC2 throttled a call.
     async fn throttled(&self, api: Api);
 }
 
-/// Nothing is left for who asked.
+/// The budget has no call left for the caller's priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spent {
-    /// When there may be something again.
+pub struct BudgetExhausted {
+    /// Earliest time at which a call may be available.
     pub until: Timestamp,
 }

@@ -1,14 +1,14 @@
-//! How errors are told: by what they say, never by how they are built.
+//! Formatting of errors with their causes.
 
-/// The error with its causes, each said once.
+/// Formats the error and its chain of causes, omitting causes that the text already contains.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        let said = cause.to_string();
-        if !text.contains(&said) {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
             text.push_str(": ");
-            text.push_str(&said);
+            text.push_str(&cause_text);
         }
         source = cause.source();
     }
@@ -22,15 +22,15 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Said(&'static str, Option<Box<Said>>);
+    struct TestError(&'static str, Option<Box<TestError>>);
 
-    impl fmt::Display for Said {
+    impl fmt::Display for TestError {
         fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
             formatter.write_str(self.0)
         }
     }
 
-    impl Error for Said {
+    impl Error for TestError {
         fn source(&self) -> Option<&(dyn Error + 'static)> {
             self.1
                 .as_deref()
@@ -38,15 +38,15 @@ mod tests {
         }
     }
 
-    fn because(text: &'static str, cause: Said) -> Said {
-        Said(text, Some(Box::new(cause)))
+    fn caused_by(text: &'static str, cause: TestError) -> TestError {
+        TestError(text, Some(Box::new(cause)))
     }
 
     #[test]
     fn causes_follow_the_error() {
-        let error = because(
+        let error = caused_by(
             "dispatch failure",
-            because("io error", Said("connection refused", None)),
+            caused_by("io error", TestError("connection refused", None)),
         );
         assert_eq!(
             with_causes(&error),
@@ -55,10 +55,10 @@ mod tests {
     }
 
     #[test]
-    fn cause_that_the_error_says_itself_is_not_said_again() {
-        let error = because(
+    fn cause_already_in_the_text_is_not_repeated() {
+        let error = caused_by(
             "io error: connection refused",
-            Said("connection refused", None),
+            TestError("connection refused", None),
         );
         assert_eq!(with_causes(&error), "io error: connection refused");
     }

@@ -1,12 +1,13 @@
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
-/// The time, for the outermost layer only: a turn reads it once and passes it on; the executor uses it for deadlines.
+/// The clock, for the outermost layer only: a turn reads it once and passes the time on; the executor checks deadlines
+/// by it.
 #[async_trait]
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 
-    /// Returns after this time. On a clock that stands still nothing is ever late, so that it never returns.
+    /// Returns after `time`. Never returns on a clock that stands still, where nothing is ever late.
     async fn sleep(&self, _time: SignedDuration) {
         std::future::pending().await
     }

@@ -16,12 +16,14 @@ use model::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Requests of turns to one cluster's API server. Lists are quorum reads and complete, or an error (docs/protocol.md#o1).
+/// Requests of turns to one cluster's API server. Lists are quorum reads and complete, or an error
+/// (docs/protocol.md#o1).
 ///
-/// An object that is stored but cannot be read never makes its surroundings look emptier than they are: a pod or node is shown by
-/// what of it can be read, as one that must not be disrupted, so that its node is neither empty nor drained; a NodeClaim is
-/// listed as one of a NodeClass of nobody, which is neither launched nor ended, and read alone it is `Invalid`; NodePools and
-/// EC2NodeClasses are told apart by [`Listed`]. Others are left out.
+/// An object that is stored but cannot be parsed must not make the cluster look emptier than it is. A pod or node is
+/// returned with its readable fields, as one that must not be disrupted, so that its node is neither empty nor drained.
+/// A NodeClaim is listed with a NodeClass that does not exist, so that it is neither launched nor terminated; a read of
+/// it alone fails with `Invalid`. NodePools and EC2NodeClasses are reported as unreadable in [`Listed`]. Other objects
+/// are omitted.
 #[async_trait]
 pub trait Cluster: Send + Sync {
     async fn node_pools(&self) -> Result<Listed<api::NodePool>, ClusterError>;
@@ -29,23 +31,23 @@ pub trait Cluster: Send + Sync {
     async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError>;
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError>;
     async fn pods(&self) -> Result<Vec<Pod>, ClusterError>;
-    /// Those that no node has: few, where all pods are many.
+    /// Pods without a node: few compared to all pods.
     async fn unassigned_pods(&self) -> Result<Vec<Pod>, ClusterError>;
     async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError>;
     async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError>;
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError>;
     async fn storage(&self) -> Result<Storage, ClusterError>;
-    /// Read only where a cluster's settings have default spread constraints.
+    /// Only called if a cluster's settings have default spread constraints.
     async fn pod_selectors(&self) -> Result<PodSelectors, ClusterError>;
-    /// Read only where claims for devices count, and pods that have any may need a place.
+    /// Only called if device claims are enabled and pods with claims may need a node.
     async fn device_objects(&self) -> Result<DeviceObjects, ClusterError>;
-    /// Read only where a NodeClaim waits for drivers to publish devices.
+    /// Only called while a NodeClaim waits for drivers to publish devices.
     async fn resource_slices(&self) -> Result<Vec<ResourceSlice>, ClusterError>;
 
-    /// Read only where its feature gate is on, as CapacityBuffers are: `KindMissing` where the CRD is not installed.
+    /// Only called if their feature gate is on, like `capacity_buffers`. `KindMissing` if the CRD is not installed.
     async fn node_overlays(&self) -> Result<Vec<api::NodeOverlay>, ClusterError>;
     async fn capacity_buffers(&self) -> Result<Vec<api::CapacityBuffer>, ClusterError>;
-    /// What a CapacityBuffer may refer to.
+    /// A PodTemplate that a CapacityBuffer refers to.
     async fn pod_template(&self, key: &PodKey) -> Result<Option<PodTemplate>, ClusterError>;
     async fn workload(
         &self,
@@ -57,14 +59,15 @@ pub trait Cluster: Send + Sync {
     async fn node(&self, name: &NodeName) -> Result<Option<Node>, ClusterError>;
     async fn node_claim(&self, name: &NodeClaimName) -> Result<Option<NodeClaim>, ClusterError>;
 
-    /// Creates the NodeClaim with our finalizer; one of that name that exists already is returned as it is.
+    /// Creates the NodeClaim with Whittle's finalizer. Returns an existing one of the same name unchanged.
     async fn create_node_claim(&self, launch: &Launch) -> Result<NodeClaim, ClusterError>;
-    /// Metadata and status; conflicts and vanished objects are errors the caller tells apart.
+    /// Updates metadata and status. Conflicts and missing objects are distinct errors.
     async fn update_node_claim(&self, update: &NodeClaimUpdate) -> Result<NodeClaim, ClusterError>;
     /// Deletes with uid and resourceVersion as preconditions (docs/protocol.md#d2).
     async fn delete_node_claim(&self, target: &Target) -> Result<(), ClusterError>;
     async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError>;
-    /// Through the eviction API, with the uid as precondition; a budget that refuses is `Refused`.
+    /// Evicts through the eviction API, with the uid as precondition. `Refused` if a PodDisruptionBudget does not allow
+    /// it.
     async fn evict(
         &self,
         pod: &PodKey,
@@ -78,7 +81,7 @@ pub trait Cluster: Send + Sync {
         grace_seconds: Option<i64>,
     ) -> Result<(), ClusterError>;
 
-    /// Sets annotations, and removes those without a value, with the uid as precondition.
+    /// Sets annotations with a value and removes those without, with the uid as precondition.
     async fn annotate_pod(
         &self,
         pod: &PodKey,
@@ -101,14 +104,14 @@ pub trait Cluster: Send + Sync {
         name: &str,
         status: &api::karpenter::NodeOverlayStatus,
     ) -> Result<(), ClusterError>;
-    /// On condition of this resourceVersion.
+    /// Requires this resourceVersion.
     async fn update_capacity_buffer_status(
         &self,
         key: &PodKey,
         version: &str,
         status: &api::karpenter::CapacityBufferStatus,
     ) -> Result<(), ClusterError>;
-    /// Sets annotations and leaves the others.
+    /// Sets these annotations and keeps all others.
     async fn annotate_node_pool(
         &self,
         name: &NodePoolName,
@@ -119,36 +122,38 @@ pub trait Cluster: Send + Sync {
         name: &str,
         annotations: &BTreeMap<String, String>,
     ) -> Result<(), ClusterError>;
-    /// Adds or removes our finalizer.
+    /// Adds or removes Whittle's finalizer.
     async fn set_node_class_finalizer(&self, name: &str, present: bool)
     -> Result<(), ClusterError>;
 
-    /// The uid of the namespace `kube-system`: each cluster has its own, from its first minute to its last.
+    /// Uid of the namespace `kube-system`, which identifies a cluster during its whole life.
     async fn identity(&self) -> Result<Uid, ClusterError>;
 
     async fn post_event(&self, event: &Event) -> Result<(), ClusterError>;
 
     /// Karpenter's leader-election Lease (docs/protocol.md#leading).
     async fn leader_lease(&self) -> Result<Option<LeaderLease>, ClusterError>;
-    /// Takes or renews it on condition of this resourceVersion (`None`: it must not exist).
+    /// Takes or renews the Lease if it has this resourceVersion (`None`: if it does not exist).
     async fn hold_leader_lease(&self, lease: &LeaderLease) -> Result<LeaderLease, ClusterError>;
 
-    /// What this function told last for the relay's `/metrics`; `None` where nobody wants to know, as without a relay.
+    /// The lane's last metrics document for the relay's `/metrics`; `None` if the cluster does not collect them, as
+    /// without a relay.
     async fn status_document(&self, lane: Lane) -> Result<Option<StatusDocument>, ClusterError>;
-    /// Replaces it, on condition of its resourceVersion; what others told stays.
+    /// Replaces the lane's metrics document, if the ConfigMap has the document's resourceVersion. Other lanes'
+    /// documents are kept.
     async fn store_status_document(
         &self,
         lane: Lane,
         document: &StatusDocument,
     ) -> Result<(), ClusterError>;
 
-    /// What all calls so far came to; nothing where calls cost nothing.
+    /// Traffic of all calls so far; zero for implementations without network traffic.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
 }
 
-/// Labels that tell the pods of one application from others (docs/spec/v1.15.md#default-spread-selector).
+/// Owners of pods, whose selectors define default spread constraints (docs/spec/v1.15.md#default-spread-selector).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSelectors {
     pub services: Vec<Service>,
@@ -156,20 +161,20 @@ pub struct PodSelectors {
     pub workloads: Vec<Workload>,
 }
 
-/// Requests that were sent, and what was read for them.
+/// Number of requests, and amount of data read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Traffic {
     pub requests: u64,
-    /// Of answers, after decompression.
+    /// Bytes of responses after decompression.
     pub bytes: u64,
-    /// Large kinds that were listed, and those of which it was enough to follow what had changed.
+    /// Number of large kinds that were listed completely, and of those that were updated by a watch (`followed`).
     pub listed: u64,
     pub followed: u64,
 }
 
 impl Traffic {
-    /// What has come since `before`.
+    /// Traffic since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             requests: self.requests.saturating_sub(before.requests),
@@ -180,16 +185,16 @@ impl Traffic {
     }
 }
 
-/// One function's document in the ConfigMap [`model::status::CONFIG_MAP`].
+/// One lane's metrics document in the ConfigMap [`model::status::CONFIG_MAP`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusDocument {
-    /// As [`model::status::Status`] writes it; empty where the function has told nothing yet.
+    /// JSON of a [`model::status::Status`]; empty if the lane has not published any.
     pub text: String,
-    /// Of the ConfigMap as a whole.
+    /// ResourceVersion of the whole ConfigMap.
     pub resource_version: String,
 }
 
-/// A list whose objects may have been stored in a form that this version cannot read. Those are left out of it, and told of.
+/// A list that may omit objects in a form that this version cannot parse; those are in `unreadable`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listed<T> {
     pub items: Vec<T>,
@@ -197,7 +202,8 @@ pub struct Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// All objects, for those who must not take one that cannot be read for one that is not there.
+    /// All objects, or an error if some are unreadable. For callers that must not mistake an unreadable object for a
+    /// missing one.
     pub fn complete(self, kind: &str) -> Result<Vec<T>, ClusterError> {
         match self.unreadable.first() {
             None => Ok(self.items),
@@ -209,12 +215,12 @@ impl<T> Listed<T> {
     }
 }
 
-/// An object that is stored but cannot be read.
+/// An object that is stored but cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     pub name: String,
     pub uid: Uid,
-    /// What is wrong with it.
+    /// Parse error.
     pub message: String,
 }
 
@@ -223,7 +229,7 @@ pub struct Unreadable {
 pub struct Event {
     pub about: EventTarget,
     pub kind: EventKind,
-    /// A reason users know, such as `FailedScheduling`.
+    /// A reason that Karpenter's users know, such as `FailedScheduling`.
     pub reason: String,
     pub message: String,
     pub at: Timestamp,
@@ -266,18 +272,18 @@ pub struct LeaderLease {
     pub resource_version: Option<String>,
 }
 
-/// What the caller can do about a refused API server call.
+/// A failed API server call, by how the caller should react.
 #[derive(Clone, Debug, Error)]
 pub enum ClusterError {
     #[error("{what} does not exist")]
     NotFound { what: String },
-    /// Read the object again.
+    /// The caller reads the object again.
     #[error("{what} has changed meanwhile")]
     Conflict { what: String },
-    /// Try later: a disruption budget or admission refuses for now.
+    /// The caller retries later: a PodDisruptionBudget or admission refuses for now.
     #[error("{what} refused for now: {message}")]
     Refused { what: String, message: String },
-    /// Back off; `after_seconds` is the server's own wish.
+    /// The caller backs off. `after_seconds` is the server's Retry-After.
     #[error("the API server throttles {action}")]
     Throttled {
         action: String,
@@ -288,25 +294,25 @@ pub enum ClusterError {
         "the API server denied {action}: {message}; see that the credentials of the cluster's registry entry are valid and have the rights of the chart's role"
     )]
     Denied { action: String, message: String },
-    /// The object is not acceptable; repeating it cannot help.
+    /// The API server rejects the object; retrying cannot help.
     #[error("the API server rejected {what}: {message}")]
     Invalid { what: String, message: String },
-    /// A webhook that objects of this kind pass does not work: others may have none.
+    /// An admission webhook for this kind failed. Other kinds may not be affected.
     #[error("an admission webhook failed for {what}: {message}")]
     Admission { what: String, message: String },
-    /// No answer, or one that proves nothing.
+    /// No response, or an inconclusive one.
     #[error("the API server did not answer {action}: {message}")]
     Unavailable { action: String, message: String },
-    /// The cluster itself is gone: whoever keeps clusters says that there is none of this name.
+    /// The cluster does not exist any more, according to EKS.
     #[error("there is no cluster {cluster}")]
     NoCluster { cluster: ClusterName },
-    /// The kind is not served: its CRD is missing.
+    /// The API server does not serve this kind, because its CRD is missing.
     #[error("{kind} is not known to the API server: its CRD is not installed")]
     KindMissing { kind: String },
 }
 
 impl ClusterError {
-    /// Whether the error is about the one object that was asked for or acted on, so that it says nothing about any other.
+    /// Whether the error concerns only the object in the call, so that it implies nothing about other objects.
     pub fn is_about_one_object(&self) -> bool {
         match self {
             Self::NotFound { .. }

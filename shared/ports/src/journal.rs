@@ -8,19 +8,19 @@ use thiserror::Error;
 
 use crate::LedgerError;
 
-/// Decisions of turns, for a month (docs/design.md#journal): written by turns, read by people.
+/// Store of turns' decisions for 30 days (docs/design.md#journal). Turns write it, people read it.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Keeps a record, to be found by its time, its turn and everything it is about. One that has the time, turn and lane of
-    /// another replaces it.
+    /// Stores a record, indexed by its time, its turn and its subjects. Replaces a record with the same time, turn and
+    /// lane.
     async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError>;
-    /// The latest of those wanted, latest first.
+    /// The newest records that match `wanted`, newest first.
     async fn latest(
         &self,
         cluster: &ClusterName,
-        wanted: &Wanted,
+        wanted: &JournalQuery,
     ) -> Result<Vec<JournalEntry>, LedgerError>;
-    /// One for each lane that the turn did something for.
+    /// The turn's records: one for each lane that it worked for.
     async fn of_turn(
         &self,
         cluster: &ClusterName,
@@ -38,24 +38,24 @@ pub struct JournalEntry {
     pub body: serde_json::Value,
 }
 
-/// Which records: those of turns that began from `from` on and before `until`.
+/// A query for records of turns that began in `from..until`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct JournalQuery {
     pub about: Option<Subject>,
     pub from: Timestamp,
     pub until: Timestamp,
     pub most: usize,
 }
 
-/// Makes an object when it is kept.
+/// Builds an object when it is stored.
 pub type MakeObject = Box<dyn FnOnce() -> Result<Vec<u8>, io::Error> + Send>;
 
-/// Objects that are too large for the ledger, such as what turns saw.
+/// Store of objects that are too large for the ledger, such as snapshots.
 #[async_trait]
 pub trait Archive: Send + Sync {
     async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ArchiveError>;
-    /// The same for an object that is dear to make: who keeps nothing makes nothing.
-    async fn put_made(&self, name: &str, make: MakeObject) -> Result<(), ArchiveError> {
+    /// Stores an object that is expensive to build. An implementation that stores nothing does not build it.
+    async fn put_lazily(&self, name: &str, make: MakeObject) -> Result<(), ArchiveError> {
         let object = make().map_err(|error| ArchiveError {
             action: "making",
             name: name.to_owned(),
@@ -63,9 +63,9 @@ pub trait Archive: Send + Sync {
         })?;
         self.put(name, object).await
     }
-    /// `None` if it never was, or is gone.
+    /// `None` if there is no such object, or no longer.
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError>;
-    /// As [`Self::get`], but an error where the object has more bytes than `most`: others may have written it.
+    /// Like [`Self::get`], but fails if the object is larger than `most` bytes: other writers may have access.
     async fn get_at_most(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, ArchiveError> {
         let object = self.get(name).await?;
         match object.as_ref().is_some_and(|object| object.len() > most) {
@@ -83,8 +83,8 @@ pub struct ArchiveError {
     pub message: String,
 }
 
-/// The action of an error about an object that is larger than its reader allows.
-const READ_BOUNDED: &str = "reading no more than is allowed";
+/// Action of an [`ArchiveError`] about an object that exceeds its reader's limit.
+const READ_BOUNDED: &str = "bounded read";
 
 impl ArchiveError {
     pub fn too_large(name: &str, most: usize) -> Self {

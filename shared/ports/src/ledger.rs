@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
     ClusterName, Evidence, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
-    budget::{Api, Draw, Priority},
+    budget::{Api, Priority, TokenGrant},
     caps::AccountSpending,
     experience::ZonalShift,
     ids::{LaunchToken, PlanId, TurnId},
@@ -17,14 +17,15 @@ use model::{
 };
 use thiserror::Error;
 
-/// The ledger: every write is conditional or idempotent, every read strongly consistent (docs/protocol.md).
+/// The ledger. Every write is conditional or idempotent, every read strongly consistent (docs/protocol.md).
 ///
-/// A conditional write whose answer was lost is read back by the implementation: finding one's own id means success.
-/// So is one that is repeated: what stands already as asked for is `Yes`. `fakes::laws` tests every implementation.
+/// If the response to a conditional write is lost, the implementation reads the row back: finding the caller's id means
+/// success. A repeated write is also `Yes` if its result is already in place. `fakes::laws` tests every implementation.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Takes the lane, or sets `again` on the lease that holds it (docs/protocol.md#l1). Taking consumes the due time (a lapsed
-    /// lease counts as due anyway): the row answered has it, and what others ask for from then on survives the end of the turn.
+    /// Takes the lane's lease, or sets `again` if another turn holds it (docs/protocol.md#l1). Taking clears the due
+    /// time, which the returned row still has (an expired lease counts as due anyway). Due times set later survive the
+    /// end of the turn.
     async fn take_lane(
         &self,
         cluster: &ClusterName,
@@ -32,9 +33,9 @@ pub trait Ledger: Send + Sync {
         lease: &Lease,
         now: Timestamp,
     ) -> Result<Taken, LedgerError>;
-    /// Removes my lease and records the outcome (docs/protocol.md#l2); says whether another wake was asked for meanwhile. The due
-    /// time becomes the earliest of the turn's own and those asked for while it ran. A lease that is no longer mine changes
-    /// nothing.
+    /// Releases the turn's lease and records its outcome (docs/protocol.md#l2). Returns whether another wake was
+    /// requested meanwhile. The due time becomes the earliest of the turn's own and those set while it ran. Has no
+    /// effect if another turn holds the lease.
     async fn end_lane(
         &self,
         cluster: &ClusterName,
@@ -53,65 +54,67 @@ pub trait Ledger: Send + Sync {
 
     async fn clusters(&self) -> Result<Vec<ClusterName>, LedgerError>;
     async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError>;
-    /// Creates META (generation 0) or replaces its mirror of the registry and its mode; never moves the generation, and
-    /// leaves pauses as they are.
+    /// Creates META (generation 0) or replaces its copy of the registry entry and its mode. Keeps the generation and
+    /// pauses.
     async fn mirror_registry(
         &self,
         cluster: &ClusterName,
         registry: &serde_json::Value,
         mode: &Mode,
     ) -> Result<(), LedgerError>;
-    /// Records in META which cluster the registry entry leads to. Without META there is nothing to do.
+    /// Records in META which cluster the registry entry refers to. Has no effect without META.
     async fn identify(&self, cluster: &ClusterName, uid: &Uid) -> Result<(), LedgerError>;
-    /// The pauses of a cluster and its NodePools, or of the account, as they are written: lapsed ones too.
+    /// Pauses of a cluster and its NodePools, or of the account, as stored: including expired ones.
     async fn pauses(&self, of: Option<&ClusterName>) -> Result<Vec<Pause>, LedgerError>;
-    /// Replaces the pauses of a cluster and its NodePools, or of the account, if they are still `from`. A cluster that has no
-    /// META has no pauses.
+    /// Replaces the pauses of a cluster and its NodePools, or of the account, if they still equal `from`. A cluster
+    /// without META has no pauses.
     async fn store_pauses(
         &self,
         of: Option<&ClusterName>,
         from: &[Pause],
         to: &[Pause],
     ) -> Result<Moved, LedgerError>;
-    /// Replaces what waits for approval in a cluster, which `meta` answers, if it is still `from`.
+    /// Replaces a cluster's approval requests, which `meta` returns, if they still equal `from`.
     async fn store_requests(
         &self,
         cluster: &ClusterName,
         from: &[Request],
         to: &[Request],
     ) -> Result<Moved, LedgerError>;
-    /// What the account's clusters come to, and may. `meta` answers it, too.
+    /// Caps and spending of the account. `meta` returns them, too.
     async fn spending(&self) -> Result<AccountSpending, LedgerError>;
-    /// Replaces it, if `next` is the revision after the one that is there.
+    /// Replaces caps and spending of the account, if `next` is the revision after the stored one.
     async fn store_spending(&self, next: &AccountSpending) -> Result<Moved, LedgerError>;
     async fn relay_beat(&self, cluster: &ClusterName) -> Result<Option<RelayBeat>, LedgerError>;
 
-    /// Bodies first, then one transaction from `commit.base` to the next generation while the mode is active and no pause of the
-    /// cluster holds it back (docs/protocol.md#c1); where the account's spending is given, only as its next revision. Rows of a
-    /// plan that lost are never seen by anyone.
+    /// Writes the plan's body, then commits it in one transaction that moves the generation from `commit.base` to the
+    /// next, provided that the mode is active and no pause of the cluster forbids it (docs/protocol.md#c1). If the
+    /// commit includes the account's spending, that must be its next revision. Bodies of plans that lost the race are
+    /// never read.
     async fn commit(
         &self,
         cluster: &ClusterName,
         commit: &Commit,
     ) -> Result<Committed, LedgerError>;
-    /// The plans and unfenced records committed after this generation, oldest first (docs/protocol.md#c2).
+    /// Plans and unfenced records committed after this generation, oldest first (docs/protocol.md#c2).
     async fn committed_since(
         &self,
         cluster: &ClusterName,
         generation: u64,
     ) -> Result<Vec<Record>, LedgerError>;
 
-    /// All but those that are `launched`: what every turn reads does not grow with the cluster.
+    /// All intents that are not `launched`, so that the number of rows read by every turn does not grow with the
+    /// cluster.
     async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError>;
-    /// The NodeClaims whose intents are `launched`; nobody leases or moves one of these any more.
+    /// NodeClaims whose intents are `launched`. Such intents are not leased or moved any more.
     async fn launched(&self, cluster: &ClusterName) -> Result<Vec<NodeClaimName>, LedgerError>;
-    /// In whichever state.
+    /// The intent in any state.
     async fn intent(
         &self,
         cluster: &ClusterName,
         claim: &NodeClaimName,
     ) -> Result<Option<Intent>, LedgerError>;
-    /// Takes or renews the lease on an intent unless another turn's is live.
+    /// Takes or renews the lease on an intent, unless another turn holds it.
     async fn lease_intent(
         &self,
         cluster: &ClusterName,
@@ -119,7 +122,8 @@ pub trait Ledger: Send + Sync {
         lease: &Lease,
         now: Timestamp,
     ) -> Result<Option<Intent>, LedgerError>;
-    /// Moves an intent from exactly the state `from` has while my lease is on it; terminal states release the lease.
+    /// Moves an intent from exactly the state in `from`, while the turn holds its lease. Terminal states release the
+    /// lease.
     async fn move_intent(
         &self,
         cluster: &ClusterName,
@@ -127,8 +131,8 @@ pub trait Ledger: Send + Sync {
         from: &Intent,
         to: &IntentState,
     ) -> Result<Moved, LedgerError>;
-    /// Put-if-absent, for a hand-made NodeClaim (docs/protocol.md#a1); makes `lane` due in the same transaction
-    /// (docs/protocol.md#l4).
+    /// Inserts an intent for a NodeClaim that a user created, unless there is one (docs/protocol.md#a1), and makes
+    /// `lane` due in the same transaction (docs/protocol.md#l4).
     async fn adopt_intent(
         &self,
         cluster: &ClusterName,
@@ -136,8 +140,8 @@ pub trait Ledger: Send + Sync {
         lane: Lane,
         due: Timestamp,
     ) -> Result<Moved, LedgerError>;
-    /// Removes the rows of a NodeClaim that is gone: its intent, and its CLAIM row. Who owned its instance stays known for a
-    /// day: AWS tells of instances late.
+    /// Removes the intent and the CLAIM row of a NodeClaim that is gone. The owner of its instance stays known for a
+    /// day, because AWS's events may arrive late.
     async fn forget_claim(
         &self,
         cluster: &ClusterName,
@@ -145,7 +149,7 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<(), LedgerError>;
 
-    /// One transaction that puts the call and moves its members `claimed → launching` (docs/protocol.md#a2).
+    /// Inserts the call and moves its members `claimed → launching`, in one transaction (docs/protocol.md#a2).
     async fn freeze(
         &self,
         cluster: &ClusterName,
@@ -158,7 +162,7 @@ pub trait Ledger: Send + Sync {
         token: &LaunchToken,
     ) -> Result<Option<Call>, LedgerError>;
     async fn open_calls(&self, cluster: &ClusterName) -> Result<Vec<Call>, LedgerError>;
-    /// Takes or renews the lease on an open call unless another turn's is live.
+    /// Takes or renews the lease on an open call, unless another turn holds it.
     async fn lease_call(
         &self,
         cluster: &ClusterName,
@@ -166,8 +170,8 @@ pub trait Ledger: Send + Sync {
         lease: &Lease,
         now: Timestamp,
     ) -> Result<Option<Call>, LedgerError>;
-    /// Marks the call as over while my lease is on it. The row stays for an hour at least: it explains its instances
-    /// (docs/protocol.md#g3).
+    /// Closes the call while the turn holds its lease. The row is kept for at least an hour, because it explains the
+    /// call's instances (docs/protocol.md#g3).
     async fn close_call(
         &self,
         cluster: &ClusterName,
@@ -175,7 +179,8 @@ pub trait Ledger: Send + Sync {
         turn: &TurnId,
     ) -> Result<Moved, LedgerError>;
 
-    /// OWNER absent-or-same, CLAIM absent-or-same, intent still launching this attempt, in one transaction (docs/protocol.md#a4).
+    /// Records a NodeClaim as the instance's owner in one transaction, if the OWNER and CLAIM rows are absent or equal
+    /// and the intent is still launching this attempt (docs/protocol.md#a4).
     async fn own(
         &self,
         cluster: &ClusterName,
@@ -189,15 +194,15 @@ pub trait Ledger: Send + Sync {
         cluster: &ClusterName,
         claim: &NodeClaimName,
     ) -> Result<Option<ClaimRow>, LedgerError>;
-    /// The NodeClaim is finished with its instance; without a row there is nothing to do.
+    /// Marks the NodeClaim as finished with its instance. Has no effect without a CLAIM row.
     async fn close_claim(
         &self,
         cluster: &ClusterName,
         claim: &NodeClaimName,
     ) -> Result<(), LedgerError>;
-    /// Takes the instance for collection, so that nobody can adopt it any more (docs/protocol.md#g1). Refused while a claim that
-    /// is not closed holds it; a claim whose row is gone counts as closed. The row is kept for a day: by then nobody's launch
-    /// asks for it.
+    /// Reserves the instance for garbage collection, so that no NodeClaim can adopt it any more (docs/protocol.md#g1).
+    /// Refused while an open CLAIM row holds the instance; a missing CLAIM row counts as closed. The row is kept for a
+    /// day, after which no launch refers to the instance.
     async fn collect(
         &self,
         cluster: &ClusterName,
@@ -205,33 +210,34 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<Moved, LedgerError>;
 
-    /// Records unfenced acts, bumps the generation once and makes lanes due, in one transaction (docs/protocol.md#c3). Acts that
-    /// are recorded already are left as they are, but for notices that are done and of which a later fact tells; if all are, the
-    /// generation stays. Answers the generation. More than [`Unfenced::TOGETHER`] acts take a transaction and a generation for
-    /// each of their pieces: an error says that some piece was not recorded, and others may be.
+    /// Records unfenced acts, increments the generation once and makes lanes due, in one transaction
+    /// (docs/protocol.md#c3). Acts already recorded are kept, except that a finished notice is reopened by a later
+    /// fact; if all are already recorded, the generation stays. Returns the generation. More than
+    /// [`Unfenced::ACTS_MAX`] acts are split into several transactions with a generation each: an error means that some
+    /// piece was not recorded, while others may be.
     async fn record_unfenced(
         &self,
         cluster: &ClusterName,
         acts: &Unfenced,
     ) -> Result<u64, LedgerError>;
     async fn commands(&self, cluster: &ClusterName) -> Result<Vec<Command>, LedgerError>;
-    /// From exactly the state that it has here (docs/protocol.md#d1). Giving up one that was replacing moves the generation, as
-    /// an unfenced record (docs/protocol.md#c3): plans that counted on its nodes to leave must not be committed.
+    /// Moves a command from exactly its given state (docs/protocol.md#d1). Rolling back one that was replacing also
+    /// moves the generation, as an unfenced record (docs/protocol.md#c3), because plans that assumed its nodes to be
+    /// removed must not be committed.
     async fn move_command(
         &self,
         cluster: &ClusterName,
         from: &Command,
         to: CommandState,
     ) -> Result<Moved, LedgerError>;
-    /// Adds replacements that were seen in service to what a command remembers of them, if it is still in the state it has
-    /// here.
+    /// Adds to the command's initialized replacements, if the command is still in its given state.
     async fn note_initialized(
         &self,
         cluster: &ClusterName,
         command: &Command,
         replacements: &[NodeClaimName],
     ) -> Result<Moved, LedgerError>;
-    /// Removes a command that is over, so that turns do not read it for ever; one that has moved meanwhile stays.
+    /// Removes a command that is over, so that turns no longer read it. Keeps one that has moved meanwhile.
     async fn forget_command(
         &self,
         cluster: &ClusterName,
@@ -246,13 +252,15 @@ pub trait Ledger: Send + Sync {
         kind: &str,
     ) -> Result<(), LedgerError>;
 
-    /// What the account's clusters have learned, and what concerns this one alone; `now` decides what has lapsed.
+    /// Shared observations of the account's clusters, and those that concern this cluster only, without those that have
+    /// lapsed by `now`.
     async fn experience(
         &self,
         cluster: &ClusterName,
         now: Timestamp,
     ) -> Result<Experience, LedgerError>;
-    /// Marks an offering as failed at `now`; its wait grows as [`UnavailableOffering::after`] says.
+    /// Marks an offering as failed at `now`; [`UnavailableOffering::after`](model::ledger::UnavailableOffering::after)
+    /// determines the wait.
     async fn mark_unavailable(
         &self,
         offering: &OfferingKey,
@@ -260,7 +268,8 @@ pub trait Ledger: Send + Sync {
     ) -> Result<(), LedgerError>;
     /// Marks a subnet as without free addresses at `now`.
     async fn mark_full(&self, subnet: &str, now: Timestamp) -> Result<(), LedgerError>;
-    /// A node of this type and image registered with so much memory: [`MeasuredMemory::after`](model::experience::MeasuredMemory::after) says what that changes.
+    /// Records the memory that a node of this instance type and AMI registered;
+    /// [`MeasuredMemory::after`](model::experience::MeasuredMemory::after) determines the change.
     async fn measure_memory(
         &self,
         instance_type: &str,
@@ -268,11 +277,11 @@ pub trait Ledger: Send + Sync {
         bytes: i64,
         now: Timestamp,
     ) -> Result<(), LedgerError>;
-    /// Failures that the account's clusters have told of, also those that have lapsed.
+    /// Failures reported by the account's clusters, including lapsed ones.
     async fn evidence(&self) -> Result<Vec<Evidence>, LedgerError>;
-    /// Replaces what a cluster has told of.
+    /// Replaces the failures that a cluster reports.
     async fn store_evidence(&self, evidence: &Evidence) -> Result<(), LedgerError>;
-    /// Replaces what is known of the zones that a cluster's traffic is shifted away from.
+    /// Replaces the cluster's zonal shifts.
     async fn store_zonal_shifts(
         &self,
         cluster: &ClusterName,
@@ -280,18 +289,19 @@ pub trait Ledger: Send + Sync {
     ) -> Result<(), LedgerError>;
     async fn zonal_shifts(&self, cluster: &ClusterName) -> Result<Vec<ZonalShift>, LedgerError>;
 
-    /// Takes as many of `wanted` calls out of the account's budget as may be made now.
+    /// Draws up to `wanted` calls from the account's budget.
     async fn draw(
         &self,
         api: Api,
         wanted: u32,
         priority: Priority,
         now: Timestamp,
-    ) -> Result<Draw, LedgerError>;
-    /// EC2 refused a call for there being too many: everybody slows down.
+    ) -> Result<TokenGrant, LedgerError>;
+    /// Records that EC2 throttled a call, which slows down all processes.
     async fn throttled(&self, api: Api, now: Timestamp) -> Result<(), LedgerError>;
 
-    /// Pods are expected on these nodes until then, or on the nodes of these NodeClaims: they must not be removed. Later times win.
+    /// Nominates nodes, or NodeClaims without a Node: pods are expected on them, and they must not be removed until the
+    /// given times. Later times win.
     async fn nominate(
         &self,
         cluster: &ClusterName,
@@ -304,7 +314,8 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<BTreeMap<Expected, Timestamp>, LedgerError>;
 
-    /// Whether this is the first time for `key` since the last `until` given lapsed; used to say things once.
+    /// Returns whether `key` is used for the first time since its last `until` passed. Prevents repeated events and
+    /// notifications.
     async fn once(
         &self,
         cluster: &ClusterName,
@@ -312,7 +323,7 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
         until: Timestamp,
     ) -> Result<bool, LedgerError>;
-    /// Whether the lane needs another timer: none is due between `now` and `due`.
+    /// Returns whether the lane needs another timer, because none fires between `now` and `due`.
     async fn set_timer(
         &self,
         cluster: &ClusterName,
@@ -320,7 +331,7 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
         due: Timestamp,
     ) -> Result<bool, LedgerError>;
-    /// The keys that begin with `prefix` and for which [`Ledger::once`] would answer no at `now`: one question about many.
+    /// The keys with this prefix for which [`Ledger::once`] would return false at `now`, in one read.
     async fn said(
         &self,
         cluster: &ClusterName,
@@ -328,16 +339,19 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<BTreeSet<String>, LedgerError>;
 
-    /// EC2 showed this instance with its tags, and none are ours (docs/protocol.md#g4).
-    async fn remember_not_ours(
+    /// Records that EC2 returned this instance without tags of Whittle (docs/protocol.md#g4).
+    async fn remember_unmanaged(
         &self,
         instance: &InstanceId,
         until: Timestamp,
     ) -> Result<(), LedgerError>;
-    async fn is_not_ours(&self, instance: &InstanceId, now: Timestamp)
-    -> Result<bool, LedgerError>;
+    async fn is_unmanaged(
+        &self,
+        instance: &InstanceId,
+        now: Timestamp,
+    ) -> Result<bool, LedgerError>;
 
-    /// The housekeeper's own notes; only it writes them, one turn at a time.
+    /// The housekeeper's state. Only the housekeeper writes it, one turn at a time.
     async fn sweep_memory(&self, cluster: &ClusterName) -> Result<SweepMemory, LedgerError>;
     async fn store_sweep_memory(
         &self,
@@ -345,22 +359,22 @@ pub trait Ledger: Send + Sync {
         memory: &SweepMemory,
     ) -> Result<(), LedgerError>;
 
-    /// What `meta`, `relay_beat`, `lanes` and `sweep_memory` answer for each of these clusters, in one read of many rows. A row that
-    /// cannot be read is its cluster's answer, and hides no other cluster.
-    async fn glances(
+    /// Returns `meta`, `relay_beat`, `lanes` and `sweep_memory` of each of these clusters, in one batch read. An
+    /// unreadable row is an error for its cluster only.
+    async fn cluster_summaries(
         &self,
         clusters: &BTreeSet<ClusterName>,
-    ) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError>;
+    ) -> Result<BTreeMap<ClusterName, Result<ClusterSummary, LedgerError>>, LedgerError>;
 
-    /// Puts what is to be told, where its id is new; one that is told stays for a day.
+    /// Queues notifications with new ids. A sent one is kept for a day.
     async fn put_notifications(
         &self,
         cluster: &ClusterName,
         notifications: &[Notification],
     ) -> Result<(), LedgerError>;
-    /// Those that are not told, in the order of their ids.
+    /// Notifications that are not sent yet, in the order of their ids.
     async fn notifications(&self, cluster: &ClusterName) -> Result<Vec<Notification>, LedgerError>;
-    /// It is told, or given up.
+    /// Marks a notification as sent or given up.
     async fn finish_notification(
         &self,
         cluster: &ClusterName,
@@ -368,38 +382,40 @@ pub trait Ledger: Send + Sync {
     ) -> Result<(), LedgerError>;
 }
 
-/// Facts that the sweep must know of a cluster to leave it alone (docs/protocol.md#l5).
+/// Rows by which the sweep decides whether a cluster needs a visit (docs/protocol.md#l5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Glance {
+pub struct ClusterSummary {
     pub meta: Option<Meta>,
     pub beat: Option<RelayBeat>,
     pub lanes: Vec<(Lane, LaneRow)>,
     pub memory: SweepMemory,
 }
 
+/// Result of [`Ledger::take_lane`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
     Mine(Box<LaneRow>),
-    /// Someone else's turn runs and has been told to look again.
+    /// Another turn holds the lane; `again` is set on its lease.
     Held,
 }
 
-/// How a turn ended, for its lane's row.
+/// Outcome of a turn, for its lane's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneEnd {
     pub now: Timestamp,
-    /// When the lane must look again by itself, if ever.
+    /// Time of the lane's next turn, if it needs one without a wake.
     pub due: Option<Timestamp>,
     pub error: Option<String>,
-    /// Set by a full look: the relay counter read before its lists (docs/protocol.md#l6).
+    /// The relay counter read before the lists, if this was a full look (docs/protocol.md#l6).
     pub full_look: Option<RelayCounter>,
-    /// Where the next look goes on; in the row from now on.
+    /// Position at which the next turn continues.
     pub cursor: Option<Cursor>,
 }
 
+/// Result of [`Ledger::end_lane`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// A wake without hints must be sent.
+    /// Whether a wake without hints must be sent.
     pub again: bool,
 }
 
@@ -407,36 +423,37 @@ pub struct Ended {
 pub struct Commit {
     pub id: PlanId,
     pub turn: TurnId,
-    /// The generation the plan was made from.
+    /// The generation that the plan is based on.
     pub base: u64,
     pub plan: Plan,
     pub intents: Vec<Intent>,
     pub commands: Vec<Command>,
-    /// Lanes that must see to what is committed, whatever becomes of this turn (docs/protocol.md#l4).
+    /// Lanes that must act on the commit even if this turn dies (docs/protocol.md#l4).
     pub due: Vec<(Lane, Timestamp)>,
-    /// Where the account has caps that launches count against: its next revision, with these launches in it.
+    /// The account's next revision including these launches, if the account has caps.
     pub spending: Option<AccountSpending>,
-    /// The least pause that holds it back.
+    /// The lowest pause level that forbids the commit.
     pub held_by: PauseLevel,
     pub now: Timestamp,
 }
 
+/// Result of [`Ledger::commit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
     At(u64),
-    /// The generation moved; rebase from this one.
+    /// The generation moved; the turn rebases onto this one.
     Raced {
         generation: u64,
     },
-    /// What the account's clusters come to has changed; judge again from this.
+    /// The account's spending changed; the turn checks its caps against this one.
     Overtaken {
         account: AccountSpending,
     },
-    /// The cluster is not active, or paused: nothing may be committed.
+    /// The cluster is not active, or is paused: nothing may be committed.
     NotActive,
 }
 
-/// What one generation stands for.
+/// Content of one generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     Plan {
@@ -450,6 +467,7 @@ pub enum Record {
     },
 }
 
+/// Facts and commands that are recorded without a fence on the generation (docs/protocol.md#c3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfenced {
     pub turn: TurnId,
@@ -460,19 +478,19 @@ pub struct Unfenced {
 }
 
 impl Unfenced {
-    /// Most acts of one transaction, which has a row for each besides the generation's, the record's and the lanes', and holds a
-    /// hundred: those that cannot be recorded take no more than this many others with them.
-    pub const TOGETHER: usize = 40;
+    /// Upper bound on the acts of one transaction, which holds 100 rows: one per act, and those of the generation, the
+    /// record and the lanes. Kept below that, so that an act that cannot be recorded takes few others with it.
+    pub const ACTS_MAX: usize = 40;
 
     /// Splits the acts into pieces that are recorded one by one.
     pub fn pieces(&self) -> impl Iterator<Item = Self> {
         let count = self.commands.len() + self.notices.len();
-        (0..count).step_by(Self::TOGETHER).map(|from| {
-            let commands = self.commands.iter().skip(from).take(Self::TOGETHER);
+        (0..count).step_by(Self::ACTS_MAX).map(|from| {
+            let commands = self.commands.iter().skip(from).take(Self::ACTS_MAX);
             let commands: Vec<Command> = commands.cloned().collect();
             let notices = self.notices.iter();
             let notices = notices.skip(from.saturating_sub(self.commands.len()));
-            let room = Self::TOGETHER - commands.len();
+            let room = Self::ACTS_MAX - commands.len();
             Self {
                 turn: self.turn.clone(),
                 notices: notices.take(room).cloned().collect(),
@@ -483,11 +501,11 @@ impl Unfenced {
     }
 }
 
-/// The answer of a conditional write.
+/// Result of a conditional write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     Yes,
-    /// The condition no longer held: look again.
+    /// The condition no longer holds; the caller reads again.
     No,
 }
 
@@ -497,15 +515,15 @@ pub enum LedgerError {
     Throttled { action: String },
     #[error("the ledger denied {action}: {message}")]
     Denied { action: String, message: String },
-    /// The request can never succeed as it is, such as one for a row larger than the ledger keeps.
+    /// The request can never succeed, such as one for a row that exceeds the ledger's limit.
     #[error("the ledger refuses {action}: {message}")]
     Invalid { action: String, message: String },
     #[error("the ledger did not answer {action}: {message}")]
     Unavailable { action: String, message: String },
-    /// Left alone: functions of the newer version see to it.
+    /// The row is not touched: functions of the newer version handle it.
     #[error(
-        "row {pk} / {sk} was written by a newer version of the functions (schema {schema}, known here is {known}), and is left to them: \
-         deploy that version again if it is not there any more"
+        "row {pk} / {sk} was written by a newer version of the functions (schema {schema}, supported is {known}), and is not touched: \
+         deploy that version again if it is no longer deployed"
     )]
     Newer {
         pk: String,

@@ -3,17 +3,16 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, NanosPerHour};
 
-/// Where the measurements of turns go. It never fails a turn: what is lost is missing from a chart.
+/// Sink for the measurements of turns. Publishing never fails a turn; lost measurements are missing from charts.
 pub trait Metrics: Send + Sync {
-    /// `cluster` is `None` for what concerns the stack as a whole.
+    /// `cluster` is `None` for metrics of the stack as a whole.
     fn publish(&self, cluster: Option<&ClusterName>, at: Timestamp, metrics: &[Metric]);
 }
 
-/// Something that happened and was counted or timed, or how things stand, under Karpenter's name for it
-/// (docs/spec/lifecycle.md#metrics).
+/// A measurement under Karpenter's metric name (docs/spec/lifecycle.md#metrics).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// With Karpenter's prefix, such as `karpenter_nodeclaims_created_total`.
+    /// Includes Karpenter's prefix, such as `karpenter_nodeclaims_created_total`.
     pub name: &'static str,
     pub labels: BTreeMap<&'static str, String>,
     pub value: Measured,
@@ -21,12 +20,12 @@ pub struct Metric {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measured {
-    /// So many more of a counter.
+    /// Increment of a counter.
     Count(u64),
-    /// One observation of a histogram.
+    /// Observation of a histogram of durations.
     Took(SignedDuration),
-    /// One observation of a histogram without a unit, in thousandths.
+    /// Observation of a histogram without a unit, in thousandths.
     Scored(u64),
-    /// How much it is now, in dollars an hour.
+    /// Value of a gauge in dollars per hour.
     Costs(NanosPerHour),
 }

@@ -1,13 +1,13 @@
 use async_trait::async_trait;
 use thiserror::Error;
 
-/// Tells people outside the cluster.
+/// Sends notifications to people outside the cluster.
 #[async_trait]
 pub trait Notifier: Send + Sync {
-    /// The value of a SecureString parameter, such as the URL of a webhook.
+    /// Value of a SecureString parameter, such as a webhook's URL.
     async fn secret(&self, parameter: &str) -> Result<String, NotifyError>;
 
-    /// POSTs a body to an HTTPS URL; anything but a success is an error.
+    /// POSTs a body to an HTTPS URL. Any response but a success is an error.
     async fn post(
         &self,
         url: &str,
@@ -18,7 +18,7 @@ pub trait Notifier: Send + Sync {
     /// Publishes to an SNS topic.
     async fn publish(&self, topic: &str, subject: &str, body: &str) -> Result<(), NotifyError>;
 
-    /// Puts an event of ours on an EventBridge bus; its detail is JSON.
+    /// Puts an event of Whittle's on an EventBridge bus; `detail` is JSON.
     async fn put_event(
         &self,
         bus: &str,
@@ -27,7 +27,7 @@ pub trait Notifier: Send + Sync {
     ) -> Result<(), NotifyError>;
 }
 
-/// It was not sent, or nobody knows: try again later.
+/// A message was not sent, or its outcome is unknown; the caller retries.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{action}: {message}")]
 pub struct NotifyError {

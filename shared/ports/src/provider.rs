@@ -10,10 +10,12 @@ use model::{
 
 use crate::CloudError;
 
-/// What can be launched through a NodeClass.
+/// Instance types that can be launched through a NodeClass.
 #[async_trait]
 pub trait Catalog: Send + Sync {
-    /// The types that the NodeClass allows, with prices and offerings in its zones, corrected by experience. `settings` is that object of the registry entry (`vmMemoryOverheadPercent`, `reservedENIs` …).
+    /// Instance types that the NodeClass allows, with prices and offerings in its zones, corrected by shared
+    /// experience. `settings` is the object of that name in the registry entry (`vmMemoryOverheadPercent`,
+    /// `reservedENIs` …).
     async fn instance_types(
         &self,
         cluster: &ClusterName,
@@ -22,31 +24,31 @@ pub trait Catalog: Send + Sync {
         experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError>;
 
-    /// What the volumes cost that the NodeClass gives each node; nothing where a provider bills none.
+    /// Hourly price of the volumes that the NodeClass attaches to each node; zero if the provider does not bill them.
     fn volume_price(&self, _node_class: &EC2NodeClass) -> NanosPerHour {
         NanosPerHour(0)
     }
 
-    /// Zones that the cluster's traffic is shifted away from now; `entry` is the cluster's registry entry.
+    /// Zones that a zonal shift currently moves the cluster's traffic away from. `entry` is the cluster's registry
+    /// entry.
     async fn zonal_shifts(
         &self,
         cluster: &ClusterName,
         entry: &serde_json::Value,
     ) -> Result<Vec<ZonalShift>, CloudError>;
 
-    /// What is not as it should be with what was answered, such as prices that could not be read for long: people must see
-    /// it, and nothing stops for it.
+    /// Warnings about previous results, such as outdated prices. They are shown to people and stop nothing.
     async fn complaints(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Resolves what a NodeClass selects.
+/// Resolves the resources that a NodeClass selects.
 #[async_trait]
 pub trait NodeClassResolver: Send + Sync {
-    /// The whole status as it should be: subnets, security groups, images, instance profile, and a condition for each,
-    /// also for what could not be resolved. An error only if nothing can be said. `node_pools` say what launches are tried
-    /// with.
+    /// Resolves the NodeClass's complete status: subnets, security groups, AMIs, instance profile, and a condition for
+    /// each, including those that could not be resolved. Fails only if nothing could be determined. `node_pools`
+    /// determine the dry runs of launches.
     async fn resolve(
         &self,
         cluster: &ClusterName,
@@ -55,8 +57,9 @@ pub trait NodeClassResolver: Send + Sync {
         now: Timestamp,
     ) -> Result<Resolved, CloudError>;
 
-    /// How a node differs from what its NodeClass asks for, if at all; pure. `types` are resolved through the NodeClass. An
-    /// error says why nothing can be said; without the instance, that is so unless the objects alone show a difference.
+    /// Describes the first difference between a node and its NodeClass, if there is one; pure. `types` are resolved
+    /// through the NodeClass. The error says why drift cannot be determined, which is the case without the instance,
+    /// unless the objects alone show a difference.
     fn drift(
         &self,
         node_class: &EC2NodeClass,
@@ -65,7 +68,7 @@ pub trait NodeClassResolver: Send + Sync {
         instance: Option<&Instance>,
     ) -> Result<Option<String>, String>;
 
-    /// Removes what was made for a NodeClass that is being deleted.
+    /// Deletes the resources that were created for a NodeClass that is being deleted.
     async fn release(
         &self,
         cluster: &ClusterName,
@@ -73,34 +76,34 @@ pub trait NodeClassResolver: Send + Sync {
     ) -> Result<(), CloudError>;
 }
 
-/// What is known of a NodeClass by now.
+/// Result of resolving a NodeClass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resolved {
     pub status: EC2NodeClassStatus,
-    /// Of what nodes are made with; `None` where the spec makes none.
+    /// Hash of the fields that nodes are launched with; `None` if the spec cannot be hashed.
     pub hash: Option<StaticHash>,
-    /// What no condition tells.
+    /// Warnings that no condition reports.
     pub warnings: Vec<Warning>,
 }
 
-/// Hashes of different versions say nothing about each other.
+/// Hash of a NodeClass's static fields. Only hashes of one version are comparable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticHash {
     pub hash: String,
     pub version: &'static str,
 }
 
-/// Prepares launches: gathers what requests depend on besides the NodeClaim and its NodeClass.
+/// Prepares launches: reads the facts that requests depend on besides the NodeClaim and its NodeClass.
 #[async_trait]
 pub trait Launches: Send + Sync {
-    /// Facts for all launches of one turn; `entry` is the cluster's registry entry.
+    /// Reads the facts for all launches of one turn. `entry` is the cluster's registry entry.
     async fn prepare(
         &self,
         cluster: &ClusterName,
         entry: &serde_json::Value,
     ) -> Result<Box<dyn LaunchBuilder>, CloudError>;
 
-    /// How many addresses EC2 shows as free in these subnets.
+    /// Free addresses of these subnets, as EC2 reports them.
     async fn free_addresses(&self, subnets: &BTreeSet<String>)
     -> Result<FreeAddresses, CloudError>;
 }

@@ -6,7 +6,8 @@ use thiserror::Error;
 /// Sends wakes to the queue of their lane.
 #[async_trait]
 pub trait Wakes: Send + Sync {
-    /// `delay` is at most [`DELAY_MAX`]; longer ones are the sweep's business, by the lane's due time.
+    /// Sends a wake with a delay of at most [`DELAY_MAX`]. Longer delays are handled by the lane's due time and the
+    /// sweep.
     async fn send(&self, wake: &Wake, delay: SignedDuration) -> Result<(), QueueError>;
 }
 

@@ -6,17 +6,17 @@ use thiserror::Error;
 
 use crate::{Cluster, ClusterError};
 
-/// Where clusters are registered.
+/// Registry of clusters.
 #[async_trait]
 pub trait Registry: Send + Sync {
-    /// Every entry, complete, or an error. An entry that cannot be read carries what is wrong with it.
+    /// All entries, or an error. An entry that cannot be parsed carries its parse error.
     async fn entries(&self) -> Result<Vec<RegistryEntry>, RegistryError>;
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegistryEntry {
     pub cluster: ClusterName,
-    /// The entry's JSON object, or what is wrong with it, in words for its author.
+    /// The entry's JSON object, or a message for its author that explains why it cannot be parsed.
     pub body: Result<serde_json::Value, String>,
 }
 
@@ -28,7 +28,7 @@ pub enum RegistryError {
     Unavailable { action: String, message: String },
 }
 
-/// Opens the API server of a cluster from its registry entry; `NoCluster` where EKS says that it has none of this name.
+/// Connects to a cluster's API server by its registry entry. `NoCluster` if EKS has no cluster of this name.
 #[async_trait]
 pub trait Clusters: Send + Sync {
     async fn connect(

@@ -1,4 +1,5 @@
-//! The end of instances: EC2 refuses a whole call for one instance, so what it refuses is asked again in smaller parts.
+//! Termination of instances. EC2 refuses a whole TerminateInstances call because of one instance, so a refused call is
+//! retried in smaller parts.
 
 use std::{collections::BTreeMap, future::Future};
 
@@ -7,23 +8,23 @@ use thiserror::Error;
 
 use crate::CloudError;
 
-/// Verdicts on instances that were to be ended, by id.
+/// Verdicts on instances to terminate, by id.
 pub type Terminations = BTreeMap<InstanceId, Termination>;
 
-/// Verdict on one instance that was to be ended.
+/// Verdict on one instance to terminate.
 #[derive(Clone, Debug)]
 pub enum Termination {
-    /// EC2 ends it, or has ended it already.
+    /// EC2 terminates the instance, or already has.
     Ended,
-    /// EC2 knows no instance of this id.
+    /// EC2 knows no instance with this id.
     Gone,
-    /// EC2 does not end this instance until somebody removes the cause.
+    /// EC2 does not terminate this instance until someone removes the cause.
     Refused(TerminationRefusal),
-    /// No verdict about this instance: the call was not sent, was not answered, or was refused for another one.
+    /// No verdict on this instance: the call was not sent, had no response, or was refused because of another one.
     Unanswered(CloudError),
 }
 
-/// EC2's reason not to end one instance.
+/// EC2's reason for refusing to terminate an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{code}: {message}; {}", self.remedy())]
 pub struct TerminationRefusal {
@@ -32,7 +33,7 @@ pub struct TerminationRefusal {
 }
 
 impl TerminationRefusal {
-    /// The user's way to let the instance end.
+    /// How the user can let the instance terminate.
     pub fn remedy(&self) -> &'static str {
         match self.code.as_str() {
             "OperationNotPermitted" => {
@@ -51,7 +52,7 @@ impl TerminationRefusal {
 }
 
 impl Termination {
-    /// The verdict of a call that was about one instance alone.
+    /// Verdict from the result of a call for a single instance.
     pub fn of(answer: Result<(), CloudError>) -> Self {
         match answer {
             Ok(()) => Self::Ended,
@@ -77,16 +78,17 @@ impl Termination {
     }
 }
 
-/// Instances of one call of TerminateInstances: EC2 takes 1,000, and every refusal is halved from here.
+/// Upper bound on instances per TerminateInstances call. EC2 accepts 1,000, but every refused call is halved from here.
 const BATCH_MAX: usize = 200;
 const _: () = assert!(BATCH_MAX <= crate::limits::ec2::INSTANCE_IDS);
 
-/// Upper bound on the calls of one [`terminate_each`]: one refused instance in a full batch takes 16, and the account's budget of these
-/// calls is 100. What is left unasked is asked by the next turn, which leaves out what this one saw refused.
+/// Upper bound on the calls of one [`terminate_each`]. One refused instance in a full batch takes 16 calls, and the
+/// account's burst for these calls is 100. The next turn continues with the remaining instances, and skips those that
+/// this one saw refused.
 const CALLS_MAX: usize = 60;
 
-/// Asks for instances by `call`, which EC2 obeys or refuses as a whole. A refused part is asked again in halves, down to single
-/// instances; a call that says nothing about its instances ends all further ones.
+/// Terminates instances by `call`, which EC2 executes or refuses as a whole. A refused call is retried in halves, down
+/// to single instances. A call without a verdict ends the attempt for all remaining instances.
 pub async fn terminate_each<F>(
     ids: &[InstanceId],
     call: impl Fn(Vec<InstanceId>) -> F,
@@ -126,6 +128,6 @@ where
 fn unasked() -> CloudError {
     CloudError::Unknown {
         action: "TerminateInstances".to_owned(),
-        message: format!("EC2 refused so many instances that {CALLS_MAX} calls were not enough"),
+        message: format!("not called: EC2 refused too many instances for {CALLS_MAX} calls"),
     }
 }
