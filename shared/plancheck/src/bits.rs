@@ -1,4 +1,4 @@
-//! Sets of small numbers.
+//! Bit sets.
 
 /// A set of indexes below a fixed size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_of_more_than_a_word_hold_what_was_put_in() {
+    fn sets_larger_than_a_word_contain_inserted_indexes() {
         let set = |held: &[usize]| Bits::of(130, |index| held.contains(index));
         assert_eq!(set(&[1, 64, 129]).iter().collect::<Vec<_>>(), [1, 64, 129]);
         assert!(set(&[3, 70]).overlaps(&set(&[70, 80])));

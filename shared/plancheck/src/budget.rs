@@ -1,4 +1,4 @@
-//! How many nodes of a NodePool may be on their way out by choice (docs/spec/lifecycle.md#budgets).
+//! NodePool budgets for voluntary disruption (docs/spec/lifecycle.md#budgets).
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -29,22 +29,22 @@ impl Reason {
     }
 }
 
-/// Nodes counted and nodes on their way out, by NodePool; those the plan takes are added as they are allowed.
-pub(crate) struct Remaining<'a> {
+/// Number of nodes and of disrupted nodes by NodePool. Nodes that the plan disrupts are added as they are allowed.
+pub(crate) struct DisruptionAllowance<'a> {
     counts: BTreeMap<&'a str, Count>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Count {
     total: u64,
-    /// Nodes that leave, or reboot.
+    /// Nodes that are being removed or rebooted.
     leaving: u64,
-    /// Nodes that are not ready, and none of those.
+    /// Nodes that are not ready, without those in `leaving`.
     unready: u64,
 }
 
 impl Count {
-    /// Nodes that are not ready use up nothing for repair.
+    /// Number of unready nodes that count as disrupted: none if the reason is repair.
     fn unready_for(self, reason: Reason) -> u64 {
         match reason {
             Reason::Unhealthy => 0,
@@ -53,7 +53,7 @@ impl Count {
     }
 }
 
-impl<'a> Remaining<'a> {
+impl<'a> DisruptionAllowance<'a> {
     pub(crate) fn new(world: &World<'a>) -> Self {
         let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
         let machines = world.machines.iter();
@@ -76,7 +76,7 @@ impl<'a> Remaining<'a> {
         Self { counts }
     }
 
-    /// Takes one node out of what the budgets allow for one of these reasons, if any is left.
+    /// Counts one more disrupted node if the budgets for one of these reasons allow it.
     pub(crate) fn take(&mut self, pool: &'a NodePool, reasons: &[Reason], now: Timestamp) -> bool {
         let count = self.counts.entry(pool.name.as_str()).or_default();
         let budgets = &pool.disruption.budgets;
@@ -89,8 +89,9 @@ impl<'a> Remaining<'a> {
         may_go
     }
 
-    /// Whether budgets for this reason let one more node go, with others gone that count as nodes on their way out.
-    pub(crate) fn lets_go_first(
+    /// Whether the budgets for this reason allow terminating one more node before its replacement is launched, with
+    /// `missing` others counted as disrupted.
+    pub(crate) fn allows_termination_first(
         &self,
         pool: &NodePool,
         reason: Reason,
@@ -105,8 +106,8 @@ impl<'a> Remaining<'a> {
         allowed(&pool.disruption.budgets, reason, total, now) > taken.saturating_add(missing)
     }
 
-    /// Whether budgets for one of these reasons let a NodePool lack so many of the nodes that it is to have.
-    pub(crate) fn lets_lack(
+    /// Whether the budgets for one of these reasons allow a NodePool to lack `missing` of its `wanted` nodes.
+    pub(crate) fn allows_missing(
         &self,
         pool: &NodePool,
         reasons: &[Reason],
@@ -122,7 +123,7 @@ impl<'a> Remaining<'a> {
     }
 }
 
-/// The strictest budget counts. One that cannot be read allows nothing, for any reason.
+/// The strictest budget counts. A budget that cannot be parsed allows nothing, for any reason.
 fn allowed(budgets: &[Budget], reason: Reason, total: u64, now: Timestamp) -> u64 {
     let mut least = u64::MAX;
     for budget in budgets {
@@ -139,7 +140,7 @@ fn allowed(budgets: &[Budget], reason: Reason, total: u64, now: Timestamp) -> u6
     least
 }
 
-/// A number, or a share rounded up.
+/// Parses a number, or a percentage of `total` rounded up.
 fn scaled(nodes: &str, total: u64) -> Option<u64> {
     match nodes.strip_suffix('%') {
         None => nodes.parse().ok(),
@@ -150,7 +151,7 @@ fn scaled(nodes: &str, total: u64) -> Option<u64> {
     }
 }
 
-/// Whether a hit of the schedule lies within the duration before now: `(now − duration, now]`.
+/// Whether the schedule fired within the duration before now: `(now − duration, now]`.
 fn is_active(budget: &Budget, now: Timestamp) -> Option<bool> {
     let (schedule, duration) = match (&budget.schedule, &budget.duration) {
         (None, None) => return Some(true),
@@ -161,7 +162,7 @@ fn is_active(budget: &Budget, now: Timestamp) -> Option<bool> {
     Some(schedule.hits_within(length(duration)?, now))
 }
 
-/// Whole hours, minutes and seconds, such as `1h30m`, in any order.
+/// Parses whole hours, minutes and seconds, such as `1h30m`, in any order.
 fn length(text: &str) -> Option<SignedDuration> {
     let mut sum = SignedDuration::ZERO;
     for part in text.split_inclusive(|c: char| c.is_ascii_alphabetic()) {
@@ -174,24 +175,26 @@ fn length(text: &str) -> Option<SignedDuration> {
     (!text.is_empty()).then_some(sum)
 }
 
-/// A number without a sign.
+/// Parses a number without a sign.
 fn digits<T: FromStr>(text: &str) -> Option<T> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
 }
 
-/// Five cron fields: the minutes, hours, days of the month, months and days of the week (0 is Sunday) that hit.
+/// Five cron fields: the minutes, hours, days of the month, months and days of the week (0 is Sunday) when the schedule
+/// fires.
 struct Schedule {
     minutes: Vec<i8>,
     hours: Vec<i8>,
     days: Vec<i8>,
     months: Vec<i8>,
     weekdays: Vec<i8>,
-    /// Where both kinds of days are restricted, either hits.
+    /// Whether the schedule fires on days that match either day field, because both are restricted.
     either_day: bool,
 }
 
-/// Every schedule recurs within so many days: 29 February may be eight years away, a century's gap included.
+/// Every schedule recurs within this many days: 29 February may be eight years away, across a century without leap
+/// year.
 const DAYS_MAX: i64 = 8 * 366;
 
 const MONTHS: [&str; 12] = [
@@ -258,7 +261,7 @@ impl Schedule {
         is_day && self.months.contains(&date.month())
     }
 
-    /// The last hit of a day that is not after `end`.
+    /// The last time on a date when the schedule fires, not after `end`.
     fn last_hit(&self, date: civil::Date, end: civil::DateTime) -> Option<civil::DateTime> {
         let hours = self.hours.iter().rev();
         hours
@@ -272,14 +275,14 @@ impl Schedule {
     }
 }
 
-/// The sorted values of one field: lists of `*`, `a`, `a-b` and `a-b/step`.
+/// Parses the values of one field: lists of `*`, `a`, `a-b` and `a-b/step`. Sorted.
 fn values(field: &str, least: i8, most: i8, names: &[&str]) -> Option<Vec<i8>> {
     let number = |text: &str| -> Option<i8> {
         let named = names
             .iter()
             .position(|name| name.eq_ignore_ascii_case(text));
         match named {
-            // Months count from 1, weekdays from 0, as their fields do.
+            // Months count from 1, weekdays from 0, like their fields.
             Some(index) => Some(i8::try_from(index).ok()? + least),
             None => digits(text).filter(|number| (least..=most).contains(number)),
         }
@@ -337,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_is_in_force_for_its_duration() {
+    fn schedule_is_in_force_for_its_duration() {
         let budgets = [budget("0", Some("0 9 * * mon-fri"), Some("8h"))];
         assert_eq!(allowed_at(&budgets, "2026-01-01T08:59:59Z"), u64::MAX);
         assert_eq!(allowed_at(&budgets, "2026-01-01T09:00:00Z"), 0);
@@ -370,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn days_of_either_kind_hit_only_where_neither_field_has_a_star_without_a_step() {
+    fn either_day_field_matches_only_if_neither_is_a_star_without_a_step() {
         let is_active = |schedule: &str| {
             let budget = budget("0", Some(schedule), Some("24h"));
             allowed_at(&[budget], "2026-01-02T12:00:00Z") == 0 // a Friday
@@ -394,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_cannot_be_read_allows_nothing() {
+    fn unparseable_budget_allows_nothing() {
         for bad in [
             budget("many", None, None),
             budget("10%", Some("0 0 * * *"), None),

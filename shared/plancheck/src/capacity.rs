@@ -1,4 +1,4 @@
-//! Whether pods fit: resources beside what runs there and the daemons to come, and host ports.
+//! Whether pods fit: resources besides running pods and expected daemons, and host ports.
 
 use std::rc::Rc;
 
@@ -19,22 +19,22 @@ use crate::{
 pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings: &mut Findings) {
     let daemons = Daemons::new(world);
     for (place, indexes) in placements.by_place() {
-        let newcomers: Vec<_> = indexes
+        let new_pods: Vec<_> = indexes
             .iter()
             .filter_map(|index| placements.placed.get(*index))
             .collect();
-        let pods: Vec<&Pod> = newcomers.iter().map(|placed| placed.pod).collect();
+        let pods: Vec<&Pod> = new_pods.iter().map(|placed| placed.pod).collect();
         match placements.places.get(place) {
             Some(Place::Machine(index)) => {
                 let Some(machine) = world.machines.get(*index) else {
                     continue;
                 };
-                // Whoever comes after the room is used up has none.
-                let mut room = Room::of_machine(machine, &daemons);
-                for placed in newcomers {
-                    if let Some(trouble) = room.take(placed.pod) {
+                // Later pods find no room once it is used up.
+                let mut room = RemainingCapacity::of_machine(machine, &daemons);
+                for placed in new_pods {
+                    if let Some(problem) = room.take(placed.pod) {
                         let text = format!(
-                            "pod {} does not fit node {}: {trouble}",
+                            "pod {} does not fit node {}: {problem}",
                             placed.pod.key, machine.name
                         );
                         findings.add(placed.subject, text);
@@ -42,11 +42,11 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
                 }
             }
             Some(Place::Open(node)) => {
-                if let Some(trouble) = open_node_trouble(node, &pods, &daemons) {
-                    for placed in newcomers {
+                if let Some(problem) = open_node_problem(node, &pods, &daemons) {
+                    for placed in new_pods {
                         findings.add(
                             placed.subject,
-                            format!("NodeClaim {}: {trouble}", node.name),
+                            format!("NodeClaim {}: {problem}", node.name),
                         );
                     }
                 }
@@ -56,25 +56,26 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
     }
 }
 
-/// What a machine has left.
-struct Room<'a> {
+/// Free resources and used host ports of a machine.
+struct RemainingCapacity<'a> {
     left: Resources,
     ports: Vec<&'a HostPort>,
 }
 
-impl<'a> Room<'a> {
+impl<'a> RemainingCapacity<'a> {
     fn of_machine(machine: &Machine<'a>, daemons: &Daemons<'a>) -> Self {
         let mut left = machine.allocatable.clone();
         let mut running_daemons = Resources::default();
         let mut ports = Vec::new();
-        for pod in &machine.residents {
+        for pod in &machine.bound_pods {
             left.subtract(&pod.requests);
             ports.extend(&pod.host_ports);
             if is_owned_by(pod, "apps/v1", "DaemonSet") {
                 running_daemons.add(&pod.requests);
             }
         }
-        // Daemons that are still to come; those beyond what was expected never make room (docs/spec/scheduling.md#existing-node).
+        // Daemons that are expected but do not run yet. Running daemons that are larger than expected never add room
+        // (docs/spec/scheduling.md#existing-node).
         let mut to_come = Resources::default();
         for daemon in daemons.on_machine(machine) {
             to_come.add(&daemon.requests);
@@ -85,10 +86,10 @@ impl<'a> Room<'a> {
         Self { left, ports }
     }
 
-    /// Why the pod cannot be added, or `None` after adding it.
+    /// Adds the pod, or returns why it does not fit.
     fn take(&mut self, pod: &'a Pod) -> Option<String> {
-        if let Some(trouble) = shortage(&pod.requests, &self.left) {
-            return Some(trouble);
+        if let Some(problem) = shortage(&pod.requests, &self.left) {
+            return Some(problem);
         }
         if let Some(port) = clash(&self.ports, &pod.host_ports) {
             return Some(format!("host port {port} is taken"));
@@ -99,7 +100,7 @@ impl<'a> Room<'a> {
     }
 }
 
-fn open_node_trouble<'a>(
+fn open_node_problem<'a>(
     node: &OpenNode<'a>,
     pods: &[&'a Pod],
     daemons: &Daemons<'a>,
@@ -116,8 +117,10 @@ fn open_node_trouble<'a>(
     let candidates = daemons.candidates(node);
     let mut last: Option<(Vec<&Pod>, Needed)> = None;
     for (index, instance_type) in node.types() {
-        // Most types run the same daemons as the one before.
-        if let Some((_, needed)) = last.as_ref().filter(|_| candidates.somewhere.is_empty())
+        // Most types run the same daemons as the previous one.
+        if let Some((_, needed)) = last
+            .as_ref()
+            .filter(|_| candidates.on_some_types.is_empty())
             && needed.fits(node, index)
         {
             continue;
@@ -148,9 +151,9 @@ fn open_node_trouble<'a>(
             let is_short = !needed.fits(node, index);
             is_short.then(|| shortage_on(node, index, &needed.amounts))?
         });
-        if let Some(trouble) = short {
+        if let Some(problem) = short {
             return Some(format!(
-                "its pods do not fit {}: {trouble}",
+                "its pods do not fit {}: {problem}",
                 instance_type.name
             ));
         }
@@ -158,7 +161,7 @@ fn open_node_trouble<'a>(
     None
 }
 
-/// What an open node's pods and daemons need, beside what each type leaves to pods.
+/// Requests of an open node's pods and daemons, with the allocatable amounts of each type as columns.
 struct Needed {
     amounts: Resources,
     columns: Vec<(i64, Rc<[i64]>)>,
@@ -178,7 +181,8 @@ impl Needed {
         }
     }
 
-    /// Whether they fit a type for sure; offerings that change what a type has are looked at one by one.
+    /// Whether the requests certainly fit a type. False if offerings override capacities, in which case each offering
+    /// is checked.
     fn fits(&self, node: &OpenNode<'_>, index: usize) -> bool {
         let mut columns = self.columns.iter();
         !node.catalog.has_overrides()
@@ -186,8 +190,8 @@ impl Needed {
     }
 }
 
-/// What is missing on a type, however it is bought. One offering that fits is enough: those that do not are left out when
-/// it is launched.
+/// The first missing resource on a type, if no offering of it fits. One fitting offering is enough, because the others
+/// are excluded at launch.
 fn shortage_on(node: &OpenNode<'_>, index: usize, needed: &Resources) -> Option<String> {
     let plain = node
         .catalog
@@ -206,7 +210,7 @@ fn shortage_on(node: &OpenNode<'_>, index: usize, needed: &Resources) -> Option<
     shortages.and_then(|shortages| shortages.into_iter().next())
 }
 
-/// The first resource that is missing, and by how much.
+/// The first resource that is short, with needed and free amounts.
 fn shortage(needed: &Resources, there: &Resources) -> Option<String> {
     needed
         .iter()
@@ -220,16 +224,16 @@ fn shortage(needed: &Resources, there: &Resources) -> Option<String> {
         })
 }
 
-/// A port that both take. An unspecified address takes the port on every address.
+/// A host port that both use. An unspecified address uses the port on every address.
 fn clash(taken: &[&HostPort], wanted: &[HostPort]) -> Option<i32> {
     let is_everywhere = |port: &HostPort| matches!(port.ip.as_str(), "0.0.0.0" | "::");
     wanted
         .iter()
-        .find(|one| {
+        .find(|port| {
             taken.iter().any(|other| {
-                one.port == other.port
-                    && one.protocol == other.protocol
-                    && (one.ip == other.ip || is_everywhere(one) || is_everywhere(other))
+                port.port == other.port
+                    && port.protocol == other.protocol
+                    && (port.ip == other.ip || is_everywhere(port) || is_everywhere(other))
             })
         })
         .map(|port| port.port)

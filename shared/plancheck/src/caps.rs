@@ -1,4 +1,5 @@
-//! What nodes may cost and number, in a NodePool, in the cluster and in the account, all launches of a plan together.
+//! Caps on the price and number of nodes of a NodePool, the cluster and the account, for all launches of a plan
+//! together.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use model::{Action, NanosPerHour, Plan, caps::Caps, counted, labels, ledger::Not
 
 use crate::{Findings, Subject, world::World};
 
-/// What is there and stays, in nano-dollars an hour, and how many nodes that is.
+/// Hourly price in billionths of a dollar, and number of nodes.
 #[derive(Clone, Copy, Default)]
 struct Total(i64, u32);
 
@@ -22,8 +23,8 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
     if capped_pools.is_empty() && of_cluster.is_unlimited() && of_account.is_unlimited() {
         return;
     }
-    let (mut cluster, mut pools) = standing(world);
-    let others = elsewhere(world);
+    let (mut cluster, mut pools) = current_total(world);
+    let others = total_elsewhere(world);
     for (index, planned) in plan.actions.iter().enumerate() {
         let Action::Launch(launch) = &planned.action else {
             continue;
@@ -32,20 +33,20 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
         let name = launch.node_pool.as_str();
         let pool = pools.entry(name.to_owned()).or_default();
         let caps = capped_pools.get(name).copied().unwrap_or_default();
-        let offence = passes(caps, pool.with(price))
+        let violation = exceeded_cap(caps, pool.with(price))
             .map(|what| format!("NodePool {name} would pass its cap of {what}"))
             .or_else(|| {
-                let what = passes(of_cluster, cluster.with(price))?;
+                let what = exceeded_cap(of_cluster, cluster.with(price))?;
                 Some(format!("the cluster would pass its cap of {what}"))
             })
             .or_else(|| {
-                let what = passes(of_account, cluster.with(price).and(others))?;
+                let what = exceeded_cap(of_account, cluster.with(price).and(others))?;
                 Some(format!("the account would pass its cap of {what}"))
             });
-        match offence {
-            Some(offence) => findings.add(
+        match violation {
+            Some(violation) => findings.add(
                 Subject::Action(index),
-                format!("NodeClaim {}: {offence}", launch.name),
+                format!("NodeClaim {}: {violation}", launch.name),
             ),
             None => {
                 *pool = pool.with(price);
@@ -68,7 +69,7 @@ impl Total {
     }
 }
 
-fn passes(caps: Caps, after: Total) -> Option<String> {
+fn exceeded_cap(caps: Caps, after: Total) -> Option<String> {
     let Total(price, nodes) = after;
     if let Some(most) = caps.nodes.filter(|most| nodes > *most) {
         return Some(counted(most, "node"));
@@ -77,18 +78,18 @@ fn passes(caps: Caps, after: Total) -> Option<String> {
     Some(format!("${most} an hour with ${}", NanosPerHour(price)))
 }
 
-/// What the account's other clusters come to.
-fn elsewhere(world: &World<'_>) -> Total {
+/// Total of the account's other clusters.
+fn total_elsewhere(world: &World<'_>) -> Total {
     let snapshot = world.snapshot;
     let all = snapshot.account.clusters.iter();
     let others = all.filter(|(name, _)| **name != snapshot.cluster);
-    others.fold(Total::default(), |total, (_, one)| {
-        total.and(Total(one.price.0, one.nodes))
+    others.fold(Total::default(), |total, (_, spending)| {
+        total.and(Total(spending.price.0, spending.nodes))
     })
 }
 
-/// Machines that stay after the plan, and launches under way.
-fn standing(world: &World<'_>) -> (Total, BTreeMap<String, Total>) {
+/// Total of machines that stay after the plan and of launches under way, for the cluster and by NodePool.
+fn current_total(world: &World<'_>) -> (Total, BTreeMap<String, Total>) {
     let mut cluster = Total::default();
     let mut pools: BTreeMap<String, Total> = BTreeMap::new();
     let mut count = |pool: Option<&str>, price: i64| {
@@ -100,13 +101,13 @@ fn standing(world: &World<'_>) -> (Total, BTreeMap<String, Total>) {
     };
     for machine in &world.machines {
         let ours = machine.claim.filter(|claim| claim.deleted_at.is_none());
-        let Some(claim) = ours.filter(|_| !machine.going) else {
+        let Some(claim) = ours.filter(|_| !machine.deleted_by_plan) else {
             continue;
         };
         let id = claim.status.provider_id.as_str();
         let is_its = |notice: &&Notice| id.ends_with(&format!("/{}", notice.instance));
         let mut own = world.snapshot.notices.iter().filter(is_its);
-        if own.any(Notice::dooms) {
+        if own.any(Notice::terminates_unconditionally) {
             continue;
         }
         let price = price_of(world, machine.node_pool(), &claim.labels);
@@ -136,11 +137,11 @@ fn price_of(world: &World<'_>, pool: Option<&str>, of: &BTreeMap<String, String>
     let types = known.filter(|(name, _)| Some(name.as_str()) == pool);
     let name = of.get(labels::INSTANCE_TYPE);
     let mut types = types.flat_map(|(_, types)| types.iter());
-    let Some(kind) = types.find(|kind| Some(&kind.name) == name) else {
+    let Some(instance_type) = types.find(|known| Some(&known.name) == name) else {
         return 0;
     };
     let (zone, bought) = (of.get(labels::ZONE), of.get(labels::CAPACITY_TYPE));
-    let mut offerings = kind.offerings.iter();
+    let mut offerings = instance_type.offerings.iter();
     let own = offerings.find(|offering| {
         Some(&offering.zone) == zone
             && bought.map(String::as_str) == Some(offering.capacity_type.as_str())

@@ -1,4 +1,4 @@
-//! The instance types of a NodePool with sets of what suits each requirement, worked out once for all launches.
+//! Instance types of a NodePool, with cached sets of the types and offerings that satisfy each requirement.
 
 use std::{
     borrow::Borrow,
@@ -22,19 +22,19 @@ pub(crate) struct Catalog<'a> {
     types: &'a [InstanceType],
     /// Indexes of the types, sorted by name.
     by_name: Vec<usize>,
-    /// Most plans name thousands of types.
+    /// Indexes by name, because most plans name thousands of types.
     index_of: Memo<&'a str, usize>,
-    /// All offerings of all types, type by type.
+    /// Offerings of all types, grouped by type.
     offerings: Vec<&'a Offering>,
-    /// Where the offerings of each type begin; one more for the end.
+    /// Index of each type's first offering, and the number of offerings as the last entry.
     begin: Vec<usize>,
     available: Bits,
     reservation_label: &'a str,
     allocatable: Vec<OnceCell<Resources>>,
-    /// Per resource, what each type has and what it leaves to pods.
+    /// By resource, the capacity (and below, the allocatable amount) of each type.
     capacities: RefCell<BTreeMap<String, Rc<[i64]>>>,
     allocatables: RefCell<BTreeMap<String, Rc<[i64]>>>,
-    /// Whether some offering changes what its type has.
+    /// Whether an offering overrides capacity or overhead of its type.
     has_overrides: bool,
     suitable: RefCell<BTreeMap<Requirement, Rc<Bits>>>,
     offered: RefCell<BTreeMap<Requirement, Rc<Bits>>>,
@@ -42,32 +42,40 @@ pub(crate) struct Catalog<'a> {
     values: RefCell<BTreeMap<String, Rc<Values<'a>>>>,
 }
 
-/// What types and offerings say of one label, as sets of offerings.
+/// Values of one label on types and offerings, as sets of offerings.
 #[derive(Default)]
 pub(crate) struct Values<'a> {
     pub listed: Vec<(&'a str, Bits)>,
-    /// The type says nothing.
+    /// Offerings whose type does not mention the label.
     pub silent: Bits,
-    /// The type allows any value but some.
+    /// Offerings whose type allows any value except some.
     pub open: Bits,
 }
 
 impl<'a> Catalog<'a> {
     pub(crate) fn new(types: &'a [InstanceType], reservation_label: &'a str) -> Self {
-        let names = || types.iter().map(|one| one.name.as_str()).zip(0..);
+        let names = || {
+            types
+                .iter()
+                .map(|instance_type| instance_type.name.as_str())
+                .zip(0..)
+        };
         let mut by_name: Vec<(&str, usize)> = names().collect();
         by_name.sort_unstable();
         let mut index_of = Memo::default();
         for (name, index) in names() {
             index_of.get_or_insert(name, index);
         }
-        let offerings: Vec<&Offering> = types.iter().flat_map(|one| &one.offerings).collect();
+        let offerings: Vec<&Offering> = types
+            .iter()
+            .flat_map(|instance_type| &instance_type.offerings)
+            .collect();
         let has_overrides = offerings.iter().any(|offering| {
             offering.capacity_override.is_some() || offering.overhead_override.is_some()
         });
         let mut begin = vec![0];
-        begin.extend(types.iter().scan(0, |end, one| {
-            *end += one.offerings.len();
+        begin.extend(types.iter().scan(0, |end, instance_type| {
+            *end += instance_type.offerings.len();
             Some(*end)
         }));
         Self {
@@ -101,12 +109,12 @@ impl<'a> Catalog<'a> {
         self.index_of.get(name)
     }
 
-    /// The names of these types, sorted.
+    /// Names of these types, sorted.
     pub(crate) fn names(&self, types: &Bits) -> impl Iterator<Item = &'a str> {
         let listed = self.by_name.iter().filter(|index| types.contains(**index));
         listed
             .filter_map(|index| self.types.get(*index))
-            .map(|one| one.name.as_str())
+            .map(|instance_type| instance_type.name.as_str())
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&'a InstanceType> {
@@ -117,7 +125,7 @@ impl<'a> Catalog<'a> {
         self.offerings.get(index).copied()
     }
 
-    /// The indexes of a type's offerings.
+    /// Indexes of a type's offerings.
     pub(crate) fn offerings_of(&self, index: usize) -> std::ops::Range<usize> {
         let at = |index: usize| self.begin.get(index).copied().unwrap_or(0);
         at(index)..at(index + 1)
@@ -143,17 +151,17 @@ impl<'a> Catalog<'a> {
         Some(known.get_or_init(|| instance_type.allocatable()))
     }
 
-    /// What each type has of a resource, by index.
+    /// Capacity of each type, by index.
     pub(crate) fn capacities(&self, name: &str) -> Rc<[i64]> {
         cached(&self.capacities, name, || {
             self.types
                 .iter()
-                .map(|one| one.capacity.get(name))
+                .map(|instance_type| instance_type.capacity.get(name))
                 .collect()
         })
     }
 
-    /// What each type leaves to pods of a resource, by index, where no offering says otherwise.
+    /// Allocatable amount of each type without offering overrides, by index.
     pub(crate) fn allocatables(&self, name: &str) -> Rc<[i64]> {
         cached(&self.allocatables, name, || {
             let there = (0..self.types.len()).map(|index| self.allocatable(index));
@@ -167,14 +175,14 @@ impl<'a> Catalog<'a> {
         self.has_overrides
     }
 
-    /// The types whose own requirements leave this one possible.
+    /// Types whose requirements are compatible with `wanted`.
     pub(crate) fn suitable(&self, wanted: &Requirement) -> Rc<Bits> {
         cached(&self.suitable, wanted, || {
             Rc::new(Bits::of(self.types.len(), |index| {
                 let own = self
                     .types
                     .get(*index)
-                    .and_then(|one| one.requirements.get(&wanted.key));
+                    .and_then(|instance_type| instance_type.requirements.get(&wanted.key));
                 own.is_none_or(|own| {
                     overlap(own, wanted) || is_negative(own) && is_negative(wanted)
                 })
@@ -182,7 +190,7 @@ impl<'a> Catalog<'a> {
         })
     }
 
-    /// The offerings that leave this requirement possible, as far as they say.
+    /// Offerings that are compatible with `wanted`, by the labels they specify.
     pub(crate) fn offered(&self, wanted: &Requirement) -> Rc<Bits> {
         let key = wanted.key.as_str();
         cached(&self.offered, wanted, || {
@@ -202,7 +210,7 @@ impl<'a> Catalog<'a> {
         })
     }
 
-    /// The types on which this expression may hold, as far as they say.
+    /// Types on which the expression may hold, by the labels they specify.
     pub(crate) fn permitting(&self, wanted: &NodeSelectorRequirement) -> Rc<Bits> {
         cached(&self.permitting, wanted, || {
             let key = labels::normalized(&wanted.key);
@@ -210,13 +218,13 @@ impl<'a> Catalog<'a> {
                 let own = self
                     .types
                     .get(*index)
-                    .and_then(|one| one.requirements.get(key));
+                    .and_then(|instance_type| instance_type.requirements.get(key));
                 own.is_none_or(|own| Label::of_known(own).permits(wanted))
             }))
         })
     }
 
-    /// Whether types say anything of this label.
+    /// Whether types or offerings specify this label.
     pub(crate) fn knows(&self, key: &str) -> bool {
         let is_of_offerings =
             matches!(key, labels::ZONE | labels::CAPACITY_TYPE) || key == self.reservation_label;
@@ -224,7 +232,7 @@ impl<'a> Catalog<'a> {
             || self
                 .types
                 .iter()
-                .any(|one| one.requirements.get(key).is_some())
+                .any(|instance_type| instance_type.requirements.get(key).is_some())
     }
 
     pub(crate) fn values(&self, key: &str) -> Rc<Values<'a>> {
@@ -263,7 +271,8 @@ impl<'a> Catalog<'a> {
         values
     }
 
-    /// The value an offering gives a label: `Some(None)` where it says that there is none, `None` where it says nothing.
+    /// Value of a label on an offering: `Some(None)` if the offering is known not to have it, `None` if it does not
+    /// specify it.
     pub(crate) fn of_offering(&self, offering: &'a Offering, key: &str) -> Option<Option<&'a str>> {
         match key {
             labels::ZONE => Some(Some(&offering.zone)),
@@ -293,12 +302,12 @@ fn cached<K: Borrow<Q> + Ord, Q: Ord + ToOwned<Owned = K> + ?Sized, V: ?Sized>(
     found
 }
 
-/// Whether a requirement says that the label is not there.
+/// Whether a requirement demands that the label is absent.
 pub(crate) fn is_absence(requirement: &Requirement) -> bool {
     requirement.operator() == Operator::DoesNotExist
 }
 
-/// Whether a requirement holds where the label is not there.
+/// Whether a requirement is satisfied by an absent label.
 pub(crate) fn is_negative(requirement: &Requirement) -> bool {
     matches!(
         requirement.operator(),

@@ -1,6 +1,7 @@
-//! Devices that pods claim: each place has as many as its pods ask for together (docs/spec/v1.15.md#dra-planning).
+//! Devices that pods claim: each place has as many as its pods request together (docs/spec/v1.15.md#dra-planning).
 //!
-//! Expressions are not evaluated. Devices are counted by driver, where a DeviceClass says plainly whose they are, and altogether.
+//! CEL expressions are not evaluated. Devices are counted in total, and by driver if the DeviceClass's selector names
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,7 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
             continue;
         };
         let choices = claims.choices(world, known);
-        let mut wanted = Wanted::default();
+        let mut wanted = DeviceRequests::default();
         for placed in placed.iter().filter_map(|at| placements.placed.get(*at)) {
             let (pod, subject) = (placed.pod, placed.subject);
             if !pod.resource_claims {
@@ -44,18 +45,18 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
             let mut refuse =
                 |text: String| findings.add(subject, format!("pod {}: {text}", pod.key));
             if !world.snapshot.settings.device_claims {
-                refuse("its resource claims do not count by the settings".to_owned());
+                refuse("its resource claims are disabled by the settings".to_owned());
                 continue;
             }
             for claim in pod.device_claims.iter().filter(|claim| !claim.is_void) {
-                match claims.asked(pod, claim) {
+                match claims.claim_use(pod, claim) {
                     None => refuse(format!("resource claim {} is not known", claim.name)),
-                    Some(Asked::Held(held)) => {
+                    Some(ClaimUse::Held(held)) => {
                         if !is_held_at(held, known.name(world)) {
                             refuse(format!("ResourceClaim {} is allocated elsewhere", held.key));
                         }
                     }
-                    Some(Asked::Shared(shared)) => {
+                    Some(ClaimUse::Shared(shared)) => {
                         match places_of_claims.insert(&shared.key, place) {
                             None => wanted.add(&shared.spec, &claims),
                             Some(other) if other == place => {}
@@ -64,20 +65,21 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
                             }
                         }
                     }
-                    Some(Asked::Own(spec)) => wanted.add(spec, &claims),
+                    Some(ClaimUse::Own(spec)) => wanted.add(spec, &claims),
                 }
             }
             let lacking = choices
                 .iter()
-                .find_map(|(name, free)| Some((name, wanted.lack(free)?)));
-            if let Some((name, lack)) = lacking {
-                refuse(format!("{name} has {lack}"));
+                .find_map(|(name, free)| Some((name, wanted.shortage(free)?)));
+            if let Some((name, shortage)) = lacking {
+                refuse(format!("{name} has {shortage}"));
             }
         }
     }
 }
 
-/// A claim's devices are on one node, whose pool has its name or is known by its slices; those that every node reaches are nowhere.
+/// Whether the claim's devices are on this node, whose pool has the node's name or whose selector names the node.
+/// Devices that all nodes can access are on every node.
 fn is_held_at(claim: &ResourceClaim, node: &str) -> bool {
     let Some(allocation) = &claim.allocation else {
         return false;
@@ -96,15 +98,15 @@ fn is_held_at(claim: &ResourceClaim, node: &str) -> bool {
 struct Claims<'a> {
     objects: &'a DeviceObjects,
     by_key: BTreeMap<&'a PodKey, &'a ResourceClaim>,
-    /// Drivers of DeviceClasses that say plainly whose devices they are for.
+    /// Drivers of DeviceClasses whose selector names one.
     drivers: BTreeMap<&'a str, &'a str>,
-    /// Pods that leave their devices.
+    /// Pods that release their devices.
     leaving: BTreeSet<&'a Uid>,
     slices: BTreeMap<&'a NodeName, Vec<&'a ResourceSlice>>,
 }
 
-enum Asked<'a> {
-    /// A claim that stays allocated.
+enum ClaimUse<'a> {
+    /// The claim stays allocated.
     Held(&'a ResourceClaim),
     Shared(&'a ResourceClaim),
     Own(&'a ClaimSpec),
@@ -144,7 +146,7 @@ impl<'a> Claims<'a> {
             && (users.is_empty() || users.iter().any(|user| !self.leaving.contains(user)))
     }
 
-    fn asked(&self, pod: &Pod, claim: &PodClaim) -> Option<Asked<'a>> {
+    fn claim_use(&self, pod: &Pod, claim: &PodClaim) -> Option<ClaimUse<'a>> {
         let key = |name: &String| PodKey {
             namespace: pod.key.namespace.clone(),
             name: name.clone(),
@@ -152,25 +154,25 @@ impl<'a> Claims<'a> {
         let object = claim.claim.as_ref();
         let object = object.and_then(|name| self.by_key.get(&key(name)).copied());
         match object {
-            Some(known) if self.is_held(known) => Some(Asked::Held(known)),
-            Some(known) if known.owner.is_none() => Some(Asked::Shared(known)),
-            Some(known) => Some(Asked::Own(&known.spec)),
+            Some(known) if self.is_held(known) => Some(ClaimUse::Held(known)),
+            Some(known) if known.owner.is_none() => Some(ClaimUse::Shared(known)),
+            Some(known) => Some(ClaimUse::Own(&known.spec)),
             None => {
                 let name = key(claim.template.as_ref()?);
                 let mut templates = self.objects.templates.iter();
                 let template = templates.find(|template| template.key == name)?;
-                Some(Asked::Own(&template.spec))
+                Some(ClaimUse::Own(&template.spec))
             }
         }
     }
 
-    /// The devices that are free on each node that a place may turn out to be.
-    fn choices(&self, world: &World<'_>, place: &Place<'_>) -> Vec<(String, Free)> {
+    /// Free devices of each node that the place may become.
+    fn choices(&self, world: &World<'_>, place: &Place<'_>) -> Vec<(String, FreeDevices)> {
         match place {
             Place::Open(node) => {
                 let types = node.types();
                 types
-                    .map(|(_, known)| (known.name.clone(), Free::of(known.devices.iter())))
+                    .map(|(_, known)| (known.name.clone(), FreeDevices::of(known.devices.iter())))
                     .collect()
             }
             Place::Machine(index) => {
@@ -182,9 +184,14 @@ impl<'a> Claims<'a> {
         }
     }
 
-    fn free(&self, world: &World<'_>, machine: &Machine<'_>) -> Free {
+    fn free(&self, world: &World<'_>, machine: &Machine<'_>) -> FreeDevices {
         let held = self.by_key.values().filter(|claim| self.is_held(claim));
-        let held = held.flat_map(|claim| claim.allocation.iter().flat_map(|one| &one.devices));
+        let held = held.flat_map(|claim| {
+            claim
+                .allocation
+                .iter()
+                .flat_map(|allocation| &allocation.devices)
+        });
         let held: BTreeSet<(&str, &str, &str)> = held
             .filter(|device| device.consumed.is_none())
             .map(|device| (&*device.driver, &*device.pool, &*device.device))
@@ -200,14 +207,14 @@ impl<'a> Claims<'a> {
         match machine.node.filter(|_| machine.initialized) {
             Some(node) => {
                 let slices = self.slices.get(&node.name).into_iter().flatten();
-                Free::of(slices.flat_map(|slice| &slice.devices).filter(is_free))
+                FreeDevices::of(slices.flat_map(|slice| &slice.devices).filter(is_free))
             }
             None => {
                 let label = |key: &str| machine.labels.get(key).map_or("", String::as_str);
                 let catalog = world.catalog(label(labels::NODE_POOL));
                 let at = catalog.index_of(label(labels::INSTANCE_TYPE));
                 let known = at.and_then(|at| catalog.get(at));
-                Free::of(
+                FreeDevices::of(
                     known
                         .into_iter()
                         .flat_map(|known| &known.devices)
@@ -218,7 +225,7 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// The driver that an expression names first: `device.driver == "<driver>"`.
+/// The driver in an expression of the form `device.driver == "<driver>"`.
 fn driver_of(expression: &str) -> Option<&str> {
     let (_, rest) = expression.split_once("device.driver")?;
     let rest = rest.trim_start().strip_prefix("==")?.trim_start();
@@ -229,21 +236,21 @@ fn driver_of(expression: &str) -> Option<&str> {
     rest.get(1..)?.split_once(quote).map(|(driver, _)| driver)
 }
 
-/// Free devices of a node by driver, and what shared ones have to give.
+/// Free devices of a node by driver, and the capacity of shared ones.
 #[derive(Default)]
-struct Free {
+struct FreeDevices {
     whole: BTreeMap<String, u64>,
-    shared: BTreeMap<String, BTreeMap<String, Capacity>>,
+    shared: BTreeMap<String, BTreeMap<String, SharedCapacity>>,
 }
 
 #[derive(Default)]
-struct Capacity {
+struct SharedCapacity {
     value: i64,
-    /// Taken by a claim that does not say how much.
+    /// Amount used by a claim that requests none.
     default: i64,
 }
 
-impl Free {
+impl FreeDevices {
     fn of<'d>(devices: impl Iterator<Item = &'d Device>) -> Self {
         let mut free = Self::default();
         for device in devices {
@@ -263,17 +270,20 @@ impl Free {
     }
 }
 
-/// Requests of the pods of a place.
+/// Device requests of the pods of a place.
 #[derive(Default)]
-struct Wanted {
+struct DeviceRequests {
     requests: Vec<(Option<String>, DeviceAlternative, u64)>,
 }
 
-impl Wanted {
+impl DeviceRequests {
     fn add(&mut self, spec: &ClaimSpec, claims: &Claims<'_>) {
         for request in &spec.requests {
-            // Of several alternatives, only how few devices would do is known.
-            let least = request.alternatives.iter().min_by_key(|one| count(one));
+            // Of several alternatives, only the smallest number of devices is certain.
+            let least = request
+                .alternatives
+                .iter()
+                .min_by_key(|alternative| count(alternative));
             if let Some(least) = least {
                 let driver = match request.alternatives.len() {
                     1 => claims.drivers.get(least.class.as_str()),
@@ -285,17 +295,17 @@ impl Wanted {
         }
     }
 
-    /// The devices or the capacity that a node with these devices has too little of.
-    fn lack(&self, free: &Free) -> Option<String> {
+    /// Describes the first device count or capacity that exceeds these free devices.
+    fn shortage(&self, free: &FreeDevices) -> Option<String> {
         let drivers: BTreeSet<&Option<String>> =
             self.requests.iter().map(|(driver, ..)| driver).collect();
         drivers.into_iter().find_map(|driver| match driver {
-            Some(driver) => self.lack_of(driver, free),
-            None => self.lack_of_any(free),
+            Some(driver) => self.shortage_of_driver(driver, free),
+            None => self.shortage_in_total(free),
         })
     }
 
-    fn lack_of(&self, driver: &str, free: &Free) -> Option<String> {
+    fn shortage_of_driver(&self, driver: &str, free: &FreeDevices) -> Option<String> {
         let own = self.requests.iter();
         let own = own.filter(|(known, ..)| known.as_deref() == Some(driver));
         let Some(shared) = free.shared.get(driver) else {
@@ -320,7 +330,7 @@ impl Wanted {
         })
     }
 
-    fn lack_of_any(&self, free: &Free) -> Option<String> {
+    fn shortage_in_total(&self, free: &FreeDevices) -> Option<String> {
         if !free.shared.is_empty() {
             return None;
         }

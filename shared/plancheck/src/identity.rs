@@ -1,4 +1,4 @@
-//! Who and what a plan names: pods that may be placed, each once, and names that are free.
+//! Objects that a plan names: pods must exist and be placed once, and names of new NodeClaims must be free.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,8 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Findings) {
     }
 }
 
-/// Whether a launch may be for pods that do not exist, which plans do not name (docs/spec/scheduling.md#capacity-buffer).
+/// Whether a launch may be for pods of CapacityBuffers, which plans do not name
+/// (docs/spec/scheduling.md#capacity-buffer).
 fn has_buffers(world: &World<'_>) -> bool {
     world.snapshot.settings.feature_gates.get("CapacityBuffer") == Some(&true)
         && !world.snapshot.capacity_buffers.is_empty()
@@ -63,10 +64,7 @@ fn pod<'p>(
 ) {
     let key = &reference.key;
     if let Some(before) = seen.insert(key, subject) {
-        findings.add(
-            subject,
-            format!("pod {key} has a place already, by {before}"),
-        );
+        findings.add(subject, format!("pod {key} is placed already, by {before}"));
         seen.insert(key, before);
     }
     match world.pods.get(key) {
@@ -74,7 +72,7 @@ fn pod<'p>(
         Some(pod) if pod.uid != reference.uid => findings.add(
             subject,
             format!(
-                "pod {key} is another one: its uid is {}, not {}",
+                "pod {key} was recreated: its uid is {}, not {}",
                 pod.uid, reference.uid
             ),
         ),
@@ -86,7 +84,7 @@ fn pod<'p>(
     }
 }
 
-/// Why a pod needs no place, or can have none.
+/// Reason why a pod needs no place, or may not have one.
 fn unplaceable(world: &World<'_>, pod: &Pod) -> Option<String> {
     if is_terminal(pod) {
         return Some("has finished".to_owned());

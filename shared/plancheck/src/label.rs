@@ -1,4 +1,4 @@
-//! What a node's label may be, and what that means for a node selector expression.
+//! Knowledge about a node's label, and its consequences for node selector expressions.
 
 use std::borrow::Cow;
 
@@ -7,37 +7,37 @@ use model::{
     selector::{NodeSelectorRequirement, Operator},
 };
 
-/// What is known of one label of a node.
+/// Knowledge about one label of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Label<'a> {
     Absent,
     Is(&'a str),
-    /// One of the values that are allowed; with `surely_there` false it may also be missing.
+    /// One of the allowed values; absent is possible, too, unless `always_present`.
     Among {
         allowed: Cow<'a, Requirement>,
-        surely_there: bool,
+        always_present: bool,
     },
 }
 
 impl<'a> Label<'a> {
-    /// What a type says of it.
+    /// A label that the instance type specifies.
     pub(crate) fn of_known(known: &'a Requirement) -> Self {
         Self::Among {
             allowed: Cow::Borrowed(known),
-            surely_there: true,
+            always_present: true,
         }
     }
 
-    /// Whether the expression holds, whatever the label turns out to be.
+    /// Whether the expression holds for every possible value of the label.
     pub(crate) fn guarantees(&self, wanted: &NodeSelectorRequirement) -> bool {
         match self {
             Self::Absent => is_satisfied_by_absence(wanted.operator),
             Self::Is(value) => admits(wanted, value),
             Self::Among {
                 allowed,
-                surely_there,
+                always_present,
             } => {
-                if !surely_there && !is_satisfied_by_absence(wanted.operator) {
+                if !always_present && !is_satisfied_by_absence(wanted.operator) {
                     return false;
                 }
                 if allowed.complement {
@@ -51,17 +51,17 @@ impl<'a> Label<'a> {
         }
     }
 
-    /// Whether the expression holds for something the label may turn out to be.
+    /// Whether the expression holds for some possible value of the label.
     pub(crate) fn permits(&self, wanted: &NodeSelectorRequirement) -> bool {
         match self {
             Self::Absent => is_satisfied_by_absence(wanted.operator),
             Self::Is(value) => admits(wanted, value),
             Self::Among {
                 allowed,
-                surely_there,
+                always_present,
             } => {
                 if is_satisfied_by_absence(wanted.operator)
-                    && (!surely_there || !allowed.complement && allowed.values.is_empty())
+                    && (!always_present || !allowed.complement && allowed.values.is_empty())
                 {
                     return true;
                 }
@@ -75,7 +75,7 @@ fn is_satisfied_by_absence(operator: Operator) -> bool {
     matches!(operator, Operator::NotIn | Operator::DoesNotExist)
 }
 
-/// Kubernetes' own reading of one expression for a label that is there.
+/// Kubernetes' semantics of an expression for a present label.
 fn admits(wanted: &NodeSelectorRequirement, value: &str) -> bool {
     let compare = |holds: fn(i64, i64) -> bool| {
         let bound = wanted.values.first().and_then(|bound| bound.parse().ok());
@@ -93,7 +93,7 @@ fn admits(wanted: &NodeSelectorRequirement, value: &str) -> bool {
     }
 }
 
-/// For a label that may have any value but some, within bounds.
+/// `guarantees` for a label with any value except some, within bounds.
 fn open_guarantees(allowed: &Requirement, wanted: &NodeSelectorRequirement) -> bool {
     let bound = || {
         wanted
@@ -119,7 +119,7 @@ fn open_guarantees(allowed: &Requirement, wanted: &NodeSelectorRequirement) -> b
     }
 }
 
-/// Whether two requirements on one label have a value in common; without building their intersection.
+/// Whether two requirements on one label have a common value, without computing their intersection.
 pub(crate) fn overlap(a: &Requirement, b: &Requirement) -> bool {
     match (a.complement, b.complement) {
         (false, false) if a.values.len() <= b.values.len() => {
@@ -134,7 +134,7 @@ pub(crate) fn overlap(a: &Requirement, b: &Requirement) -> bool {
     }
 }
 
-/// Whether everything `inner` allows is allowed by `outer`.
+/// Whether `outer` allows every value that `inner` allows.
 pub(crate) fn is_within(inner: &Requirement, outer: &Requirement) -> bool {
     if !inner.complement {
         return inner.values.iter().all(|value| outer.has(value));
@@ -170,10 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn a_label_of_any_value_but_one_guarantees_that_it_is_not_that_one() {
+    fn label_excluding_a_value_guarantees_not_in() {
         let label = Label::Among {
             allowed: Cow::Owned(Requirement::from(&wants(Operator::NotIn, &["web"]))),
-            surely_there: true,
+            always_present: true,
         };
         let not_in = |values: &[&str]| label.guarantees(&wants(Operator::NotIn, values));
         assert!(not_in(&["web"]));
@@ -184,15 +184,15 @@ mod tests {
         assert!(!label.guarantees(&wants(Operator::DoesNotExist, &[])));
     }
 
-    fn among(operator: Operator, values: &[&str], surely_there: bool) -> Label<'static> {
+    fn among(operator: Operator, values: &[&str], always_present: bool) -> Label<'static> {
         Label::Among {
             allowed: Cow::Owned(Requirement::from(&wants(operator, values))),
-            surely_there,
+            always_present,
         }
     }
 
     #[test]
-    fn a_value_is_compared_with_a_bound_as_a_number() {
+    fn values_compare_with_bounds_as_numbers() {
         let holds =
             |operator, value: &'static str| Label::Is(value).guarantees(&wants(operator, &["9"]));
         let of = |operator| ["8", "9", "10"].map(|value| holds(operator, value));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_guarantee_what_they_lie_within() {
+    fn bounds_guarantee_wider_bounds() {
         let of = |label: Label<'_>, operator| {
             ["8", "9", "10"].map(|bound| label.guarantees(&wants(operator, &[bound])))
         };
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_missing_guarantees_only_what_holds_without_it() {
+    fn optional_label_guarantees_only_what_absence_satisfies() {
         let may_be_missing = among(Operator::In, &["web"], false);
         assert!(!may_be_missing.guarantees(&wants(Operator::In, &["web"])));
         assert!(!may_be_missing.guarantees(&wants(Operator::Exists, &[])));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_permits_what_it_may_turn_out_to_be() {
+    fn label_permits_its_possible_values() {
         let there = |surely| among(Operator::In, &["web", "db"], surely);
         assert!(there(true).permits(&wants(Operator::In, &["db"])));
         assert!(!there(true).permits(&wants(Operator::In, &["other"])));
@@ -245,12 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn two_ranges_overlap_where_one_ends_where_the_other_begins() {
+    fn ranges_with_a_common_bound_overlap() {
         let range = |operator, bound| Requirement::from(&wants(operator, &[bound]));
         let both = |gte, lte| {
             let (from, to) = (range(Operator::Gte, gte), range(Operator::Lte, lte));
-            let within =
-                |one: &Requirement| overlap(one, &Requirement::from(&wants(Operator::Exists, &[])));
+            let within = |range: &Requirement| {
+                overlap(range, &Requirement::from(&wants(Operator::Exists, &[])))
+            };
             assert!(within(&from) && within(&to));
             assert_eq!(overlap(&from, &to), overlap(&to, &from));
             overlap(&from, &to)
@@ -258,7 +259,7 @@ mod tests {
         assert!(both("9", "9"));
         assert!(both("8", "9"));
         assert!(!both("10", "9"));
-        // The narrower of two ends counts.
+        // The narrower of two upper bounds counts.
         let (narrow, wide) = (range(Operator::Lte, "5"), range(Operator::Lte, "50"));
         let mut from_nine_to_fifty = range(Operator::Gte, "9");
         from_nine_to_fifty.lte = wide.lte;
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_within_one_that_begins_no_later_and_ends_no_earlier() {
+    fn range_is_within_wider_range() {
         let of = |operator, values: &[&str]| Requirement::from(&wants(operator, values));
         let is = |inner: &Requirement, operator, values: &[&str]| {
             is_within(inner, &of(operator, values))

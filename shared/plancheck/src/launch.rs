@@ -1,4 +1,4 @@
-//! Each launch by itself: its NodePool, what its NodeClaim says, and the instance types it may become.
+//! Each launch on its own: its NodePool, its NodeClaim and the instance types it may become.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{
     world::World,
 };
 
-/// The API server takes no NodeClaim with more (docs/spec/scheduling.md#node-claim).
+/// Upper bound on a NodeClaim's requirements, enforced by the API server (docs/spec/scheduling.md#node-claim).
 const REQUIREMENTS_MAX: usize = 100;
 
 pub(crate) fn check<'a>(
@@ -67,7 +67,7 @@ impl Check<'_, '_> {
         self.pool_is_usable(pool);
         self.template_is_followed(pool);
         if pool.replicas.is_some() {
-            return self.replaces_one_like_it(pool);
+            return self.static_pool_does_not_grow(pool);
         }
         self.requirements_stay_within(pool);
         self.options_are_possible();
@@ -89,14 +89,15 @@ impl Check<'_, '_> {
         }
         if pool.uid != self.launch.node_pool_uid {
             self.problem(format!(
-                "NodePool {name} is another one: its uid is {}, not {}",
+                "NodePool {name} was recreated: its uid is {}, not {}",
                 pool.uid, self.launch.node_pool_uid
             ));
         }
     }
 
-    /// A static NodePool makes a node for each that the plan takes from it, and none for pods (docs/spec/lifecycle.md#static-drift).
-    fn replaces_one_like_it(&mut self, pool: &NodePool) {
+    /// A static NodePool launches one node per node that the plan deletes, and none for pods
+    /// (docs/spec/lifecycle.md#static-drift).
+    fn static_pool_does_not_grow(&mut self, pool: &NodePool) {
         let actions = || self.plan.actions.iter().map(|planned| &planned.action);
         let launched = actions().filter(
             |action| matches!(action, Action::Launch(launch) if launch.node_pool == pool.name),
@@ -160,7 +161,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Whatever the node becomes, it must be a node the NodePool allows.
+    /// Every outcome of the launch must satisfy the NodePool's requirements.
     fn requirements_stay_within(&mut self, pool: &NodePool) {
         let pool_wants = Requirements::from_selector(&pool.template.requirements);
         for wanted in pool_wants.0.values() {
@@ -170,7 +171,7 @@ impl Check<'_, '_> {
             ) {
                 (Some(own), _) => is_within(own, wanted),
                 (None, Some(value)) => wanted.has(value),
-                // Not said of the node: each option must keep it.
+                // The node does not specify the key, so every type must satisfy it.
                 (None, None) => self.node.types().all(|(_, instance_type)| {
                     let own = instance_type.requirements.get(&wanted.key);
                     own.is_some_and(|own| is_within(own, wanted))
@@ -186,12 +187,12 @@ impl Check<'_, '_> {
         for (key, value) in &self.launch.labels {
             // A label that contradicts its own NodePool leaves the key without any value
             // (docs/spec/scheduling.md#contradicting-label).
-            let said = self
+            let named = self
                 .node
                 .requirements
                 .get(key)
                 .filter(|own| own.complement || !own.values.is_empty());
-            if said.is_some_and(|own| !own.has(value)) {
+            if named.is_some_and(|own| !own.has(value)) {
                 self.problem(format!(
                     "its label {key}={value} contradicts its requirements"
                 ));
@@ -232,7 +233,8 @@ impl Check<'_, '_> {
         self.instance_type_requirement();
     }
 
-    /// Says why a listed type cannot be launched, unless a reservation was chosen after the types were.
+    /// Reports why a listed type cannot be launched. Types are listed before a reservation is chosen, so the
+    /// requirements that follow from that choice are ignored.
     fn impossible_option(&mut self, index: usize) {
         let reservation_label = self.world.snapshot.settings.reservation_id_label.as_str();
         let late = [labels::CAPACITY_TYPE, reservation_label];
@@ -241,8 +243,8 @@ impl Check<'_, '_> {
             .node
             .catalog
             .get(index)
-            .map_or("", |one| one.name.as_str());
-        match self.node.suits_but_for(index, ignored) {
+            .map_or("", |instance_type| instance_type.name.as_str());
+        match self.node.satisfies_except(index, ignored) {
             (false, _) => {
                 self.problem(format!(
                     "instance type {name} does not satisfy the node's requirements"
@@ -264,25 +266,25 @@ impl Check<'_, '_> {
             })
     }
 
-    /// The NodeClaim tells EC2 which types may be launched: exactly those that were checked.
+    /// The NodeClaim's requirement on the instance type must list exactly the types of the plan.
     fn instance_type_requirement(&mut self) {
         let requirements = &self.launch.spec.requirements;
-        let mut said = requirements
+        let mut named = requirements
             .iter()
-            .filter(|one| labels::normalized(&one.key) == labels::INSTANCE_TYPE);
-        let is_told = match (said.next(), said.next()) {
-            (Some(said), None) if said.operator == Operator::In => {
+            .filter(|requirement| labels::normalized(&requirement.key) == labels::INSTANCE_TYPE);
+        let lists_types = match (named.next(), named.next()) {
+            (Some(named), None) if named.operator == Operator::In => {
                 let listed = self.node.catalog.names(&self.node.listed);
-                if said.values.is_sorted() {
-                    listed.eq(&said.values)
+                if named.values.is_sorted() {
+                    listed.eq(&named.values)
                 } else {
-                    let said: BTreeSet<&str> = said.values.iter().map(String::as_str).collect();
-                    listed.eq(said)
+                    let named: BTreeSet<&str> = named.values.iter().map(String::as_str).collect();
+                    listed.eq(named)
                 }
             }
             _ => false,
         };
-        if !is_told {
+        if !lists_types {
             let key = labels::INSTANCE_TYPE;
             self.problem(format!(
                 "its requirement on {key} does not list its instance types"
@@ -299,7 +301,7 @@ impl Check<'_, '_> {
                 continue;
             };
             let key = labels::normalized(&wanted.key);
-            // Also of types that can no longer be bought because a reservation was chosen after they were.
+            // Includes types that cannot be bought any more because a reservation was chosen later.
             let types = self
                 .node
                 .listed

@@ -1,9 +1,10 @@
-//! An independent check of plans: does what a turn decided hold by Kubernetes' own rules and by what the user's NodePools,
-//! budgets and annotations allow?
+//! Independent validation of plans: does a turn's decision comply with Kubernetes' rules and with the user's NodePools,
+//! budgets and annotations?
 //!
-//! It looks at the result alone and shares nothing with the code that made it: of the project it depends on `model` only,
-//! and must never depend on `scheduling` or `planner`. It is pure and total, and its cost grows about linearly with the
-//! snapshot and the plan. Where several orders of events are possible, a plan passes if one of them is valid: a refusal
+//! Validates the result alone and shares no code with the planner: of the workspace's crates it depends on `model`
+//! only, and must never depend on `scheduling` or `planner`. Pure and total; its cost grows about linearly with the
+//! snapshot and the plan. If several orders of events are possible, a plan passes if one of them is valid, so that a
+//! refusal means that the plan is certainly wrong.
 //! means that something is really wrong.
 
 mod bits;
@@ -38,11 +39,11 @@ use model::{
 
 use crate::{place::Placements, world::World};
 
-/// A rule that one decision of a plan breaks.
+/// A rule that a decision of a plan violates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Offence {
+pub struct Violation {
     pub subject: Subject,
-    /// Names what breaks which rule, for the journal and the alarm.
+    /// Names the objects and the violated rule, for the journal and the alarm.
     pub text: String,
 }
 
@@ -53,7 +54,7 @@ pub enum Subject {
     Nomination(usize),
 }
 
-/// What is left of a plan, and what was taken out of it.
+/// The valid part of a plan, and the decisions removed from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     pub plan: Plan,
@@ -63,7 +64,7 @@ pub struct Checked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub decision: Decision,
-    pub offences: Vec<String>,
+    pub violations: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,8 +73,8 @@ pub enum Decision {
     Nomination(Nomination),
 }
 
-/// Everything that is wrong with a plan, in the order of its decisions.
-pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Offence> {
+/// All violations of a plan, in the order of its decisions.
+pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     let types = overlays::types(snapshot);
     let world = World::new(snapshot, &types, plan);
     let mut findings = Findings::default();
@@ -91,47 +92,48 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Offence> {
     findings.0.into_iter().collect()
 }
 
-/// Upper bound on the rounds of dropping what offends, each of which costs a check. Each may reveal dependants of what was dropped,
-/// such as pods that wanted to be near those of a refused launch: chains longer than this are no plan to trust.
+/// Upper bound on the rounds of removing violating decisions, each of which costs a check. A round may invalidate
+/// decisions that depend on the removed ones, such as pods with affinity to those of a refused launch. A plan with
+/// longer chains is not trusted.
 const ROUNDS_MAX: usize = 32;
 
-/// Drops the decisions that offend and those that depend on them, and nothing else. If the rest still offends after
-/// [`ROUNDS_MAX`] rounds, nothing remains (docs/design.md#check).
+/// Removes the decisions with violations and those that depend on them, and keeps all others. If violations remain
+/// after [`ROUNDS_MAX`] rounds, the whole plan is refused (docs/design.md#check).
 pub fn filter(snapshot: &Snapshot, plan: Plan) -> Checked {
     filter_by(plan, |plan| check(snapshot, plan))
 }
 
-fn filter_by(plan: Plan, check: impl Fn(&Plan) -> Vec<Offence>) -> Checked {
+fn filter_by(plan: Plan, check: impl Fn(&Plan) -> Vec<Violation>) -> Checked {
     let mut checked = Checked {
         plan,
         refused: Vec::new(),
     };
     for _ in 0..ROUNDS_MAX {
-        let offences = check(&checked.plan);
-        if offences.is_empty() {
+        let violations = check(&checked.plan);
+        if violations.is_empty() {
             return checked;
         }
-        checked.drop_decisions(by_subject(offences));
+        checked.drop_decisions(by_subject(violations));
     }
-    let offences = check(&checked.plan);
-    if !offences.is_empty() {
-        let mut all = by_subject(offences);
+    let violations = check(&checked.plan);
+    if !violations.is_empty() {
+        let mut all = by_subject(violations);
         for subject in checked.subjects() {
             all.entry(subject)
-                .or_insert_with(|| vec!["the rest of the plan offends".to_owned()]);
+                .or_insert_with(|| vec!["the rest of the plan has violations".to_owned()]);
         }
         checked.drop_decisions(all);
     }
     checked
 }
 
-fn by_subject(offences: Vec<Offence>) -> BTreeMap<Subject, Vec<String>> {
+fn by_subject(violations: Vec<Violation>) -> BTreeMap<Subject, Vec<String>> {
     let mut by_subject: BTreeMap<Subject, Vec<String>> = BTreeMap::new();
-    for offence in offences {
+    for violation in violations {
         by_subject
-            .entry(offence.subject)
+            .entry(violation.subject)
             .or_default()
-            .push(offence.text);
+            .push(violation.text);
     }
     by_subject
 }
@@ -143,19 +145,22 @@ impl Checked {
         actions.chain(nominations).collect()
     }
 
-    /// Nominations to a launch go with it.
-    fn drop_decisions(&mut self, mut offences: BTreeMap<Subject, Vec<String>>) {
+    /// Removes decisions. Nominations to a removed launch are removed with it.
+    fn drop_decisions(&mut self, mut violations: BTreeMap<Subject, Vec<String>>) {
         let mut gone = BTreeSet::new();
         let mut kept = Vec::new();
         for (index, planned) in self.plan.actions.drain(..).enumerate() {
-            match offences.remove(&Subject::Action(index)) {
+            match violations.remove(&Subject::Action(index)) {
                 None => kept.push(planned),
-                Some(offences) => {
+                Some(violations) => {
                     if let model::Action::Launch(launch) = &planned.action {
                         gone.insert(launch.name.clone());
                     }
                     let decision = Decision::Action(Box::new(planned));
-                    self.refused.push(Refused { decision, offences });
+                    self.refused.push(Refused {
+                        decision,
+                        violations,
+                    });
                 }
             }
         }
@@ -168,11 +173,14 @@ impl Checked {
                 }
                 Expected::NodeClaim(_) | Expected::Node(_) => None,
             };
-            match offences.remove(&Subject::Nomination(index)).or(dependent) {
+            match violations.remove(&Subject::Nomination(index)).or(dependent) {
                 None => kept.push(nomination),
-                Some(offences) => {
+                Some(violations) => {
                     let decision = Decision::Nomination(nomination);
-                    self.refused.push(Refused { decision, offences });
+                    self.refused.push(Refused {
+                        decision,
+                        violations,
+                    });
                 }
             }
         }
@@ -180,17 +188,17 @@ impl Checked {
     }
 }
 
-/// Offences found so far; the same one is kept once.
+/// The violations found so far, without duplicates.
 #[derive(Debug, Default)]
-struct Findings(BTreeSet<Offence>);
+struct Findings(BTreeSet<Violation>);
 
 impl Findings {
     fn add(&mut self, subject: Subject, text: String) {
-        self.0.insert(Offence { subject, text });
+        self.0.insert(Violation { subject, text });
     }
 }
 
-impl fmt::Display for Offence {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.subject, self.text)
     }
@@ -211,7 +219,8 @@ mod tests {
 
     use super::*;
 
-    /// A chain of that many decisions, each of which is a violation once the one before is gone, and one that is none.
+    /// Number of decisions left of a plan with a chain of `links` decisions, each of which is a violation once the
+    /// previous one is removed, and one valid decision.
     fn left_of_chain(links: usize) -> usize {
         let planned = |name: String| Planned {
             action: Action::UpdateNode(NodeUpdate {
@@ -226,7 +235,7 @@ mod tests {
             ..Plan::default()
         };
         let first = |plan: &Plan| match plan.actions.first() {
-            Some(first) if first.because != "other" => vec![Offence {
+            Some(first) if first.because != "other" => vec![Violation {
                 subject: Subject::Action(0),
                 text: "it depends on what is gone".to_owned(),
             }],
@@ -236,12 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn chain_of_dependants_takes_no_other_decision_with_it() {
+    fn chain_of_dependants_drops_no_other_decision() {
         assert_eq!(left_of_chain(ROUNDS_MAX), 1);
     }
 
     #[test]
-    fn plan_that_still_offends_after_all_rounds_is_dropped() {
+    fn plan_with_violations_after_all_rounds_is_dropped() {
         assert_eq!(left_of_chain(ROUNDS_MAX + 1), 0);
     }
 }

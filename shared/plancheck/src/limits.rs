@@ -1,4 +1,4 @@
-//! What NodePools and reservations allow all launches together, whatever each of them becomes.
+//! Limits of NodePools and reservations for all launches together, whatever each of them becomes.
 
 use std::collections::BTreeMap;
 
@@ -36,26 +36,26 @@ pub(crate) fn check<'a>(
             let used = used
                 .entry(pool.name.as_str())
                 .or_insert_with(|| usage(world, pool));
-            if let Some(trouble) = over_limit(pool, node, used) {
-                findings.add(subject, format!("NodeClaim {}: {trouble}", node.name));
+            if let Some(problem) = over_limit(pool, node, used) {
+                findings.add(subject, format!("NodeClaim {}: {problem}", node.name));
             }
         }
         if let Action::Launch(launch) = &planned.action
-            && let Some(trouble) = reservations.take(launch)
+            && let Some(problem) = reservations.take(launch)
         {
-            findings.add(subject, format!("NodeClaim {}: {trouble}", node.name));
+            findings.add(subject, format!("NodeClaim {}: {problem}", node.name));
         }
     }
 }
 
-/// Sum of the pool's nodes, those on their way included (docs/protocol.md#o3) and those that the plan deletes left out:
-/// limits are about what a plan ends with, while it takes place both may be there
+/// Resources of the NodePool's nodes, including nodes in flight (docs/protocol.md#o3) and without those that the plan
+/// deletes. Limits apply to the state after the plan; while it is carried out, old and new nodes may exist side by side
 /// (docs/spec/lifecycle.md#limits-of-replacements).
 fn usage(world: &World<'_>, pool: &NodePool) -> Resources {
     let mut used = Resources::default();
     let one = Resources::from([(NODES, 1)]);
     let machines = world.machines.iter();
-    let machines = machines.filter(|machine| !machine.leaving && !machine.going);
+    let machines = machines.filter(|machine| !machine.leaving && !machine.deleted_by_plan);
     for machine in machines.filter(|machine| machine.node_pool() == Some(pool.name.as_str())) {
         used.add(&machine.capacity);
         used.add(&one);
@@ -75,11 +75,11 @@ fn usage(world: &World<'_>, pool: &NodePool) -> Resources {
     used
 }
 
-/// Limits of a NodePool as far as they leave room for one node more, whatever becomes of the plan.
-pub(crate) struct Room(Option<Resources>);
+/// Remaining limits of a NodePool for one more node, regardless of the plan.
+pub(crate) struct RemainingLimits(Option<Resources>);
 
-impl Room {
-    /// Nodes that are on their way may come to more than is known of them: with those there is no room for certain.
+impl RemainingLimits {
+    /// Returns no room while nodes are in flight, because those may turn out larger than known.
     pub(crate) fn of(world: &World<'_>, pool: &NodePool) -> Self {
         if pool.limits.0.is_empty() {
             return Self(None);
@@ -119,7 +119,7 @@ impl InFlight<'_> {
     }
 }
 
-/// Adds the launch to what is used, unless it may pass a limit.
+/// Adds the launch to `used`, or reports the limit that it may exceed.
 fn over_limit(pool: &NodePool, node: &OpenNode<'_>, used: &mut Resources) -> Option<String> {
     let mut largest = Resources::from([(NODES, 1)]);
     for (name, _) in pool.limits.iter().filter(|(name, _)| *name != NODES) {
@@ -131,7 +131,7 @@ fn over_limit(pool: &NodePool, node: &OpenNode<'_>, used: &mut Resources) -> Opt
         let after = used.get(name).saturating_add(largest.get(name));
         if after > limit {
             return Some(format!(
-                "NodePool {} is limited to {} {name}, and may come to {}",
+                "NodePool {} is limited to {} {name}, but may reach {}",
                 pool.name,
                 amount_text(name, limit),
                 amount_text(name, after)
@@ -142,11 +142,11 @@ fn over_limit(pool: &NodePool, node: &OpenNode<'_>, used: &mut Resources) -> Opt
     None
 }
 
-/// Instances left in each reservation. A launch that counts on one of several holds all of them
+/// Instances left in each reservation. A launch that may use one of several reservations holds an instance of each
 /// (docs/spec/scheduling.md#reservations).
 struct Reservations<'w, 'a> {
     world: &'w World<'a>,
-    /// Counted when the first launch asks.
+    /// Computed for the first launch that needs it.
     left: Option<BTreeMap<&'a str, u32>>,
 }
 
@@ -157,7 +157,7 @@ impl<'w, 'a> Reservations<'w, 'a> {
 
     fn take(&mut self, launch: &Launch) -> Option<String> {
         let world = self.world;
-        let held = held_by(world, launch);
+        let held = reservations_of(world, launch);
         if held.is_empty() {
             return None;
         }
@@ -192,7 +192,7 @@ fn left<'a>(world: &World<'a>) -> BTreeMap<&'a str, u32> {
         .iter()
         .filter(|intent| intent.is_in_flight())
     {
-        take_one_of_each(&mut left, held_by(world, &intent.launch));
+        take_one_of_each(&mut left, reservations_of(world, &intent.launch));
     }
     left
 }
@@ -205,9 +205,10 @@ fn take_one_of_each(left: &mut BTreeMap<&str, u32>, held: &[String]) {
     }
 }
 
-fn held_by<'l>(world: &World<'_>, launch: &'l Launch) -> &'l [String] {
+fn reservations_of<'l>(world: &World<'_>, launch: &'l Launch) -> &'l [String] {
     let label = &world.snapshot.settings.reservation_id_label;
     let requirements = launch.spec.requirements.iter();
-    let mut named = requirements.filter(|one| one.key == *label && one.operator == Operator::In);
+    let mut named = requirements
+        .filter(|requirement| requirement.key == *label && requirement.operator == Operator::In);
     named.next().map_or(&[], |named| &named.values)
 }

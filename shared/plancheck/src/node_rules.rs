@@ -1,4 +1,4 @@
-//! Whether each pod may run where it is put: taints, node selector and required node affinity.
+//! Whether each pod may run on its place: taints, node selector and required node affinity.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     world::World,
 };
 
-/// What pods of one workload share, as far as these rules go.
+/// The part of a pod that these rules depend on, and its place. Pods of one workload share it.
 type Shape<'a> = (
     PlaceId,
     &'a BTreeMap<String, String>,
@@ -39,18 +39,18 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
         );
         let verdict = judged
             .entry(shape)
-            .or_insert_with(|| trouble(world, place, pod));
-        if let Some(trouble) = verdict {
+            .or_insert_with(|| problem(world, place, pod));
+        if let Some(problem) = verdict {
             let node = place.name(world);
             findings.add(
                 placed.subject,
-                format!("pod {} {trouble} (node {node})", pod.key),
+                format!("pod {} {problem} (node {node})", pod.key),
             );
         }
     }
 }
 
-fn trouble<'a>(world: &World<'a>, place: &Place<'a>, pod: &Pod) -> Option<String> {
+fn problem<'a>(world: &World<'a>, place: &Place<'a>, pod: &Pod) -> Option<String> {
     if let Some(taint) = intolerable(pod, place.taints(world)) {
         return Some(format!("does not tolerate taint {taint}"));
     }
@@ -61,13 +61,13 @@ fn trouble<'a>(world: &World<'a>, place: &Place<'a>, pod: &Pod) -> Option<String
     {
         return Some("may not go to a cordoned node".to_owned());
     }
-    let wanted = Wanted::of(pod);
+    let wanted = NodeConstraints::of(pod);
     wanted
         .unmet(|requirement| holds(world, place, requirement))
-        .map(|key| format!("wants another value of {key}"))
+        .map(|key| format!("requires another value of {key}"))
 }
 
-/// The first taint that keeps the pod away. PreferNoSchedule never does by Kubernetes' rules.
+/// The first taint that repels the pod. PreferNoSchedule never does, by Kubernetes' rules.
 pub(crate) fn intolerable<'t>(pod: &Pod, taints: Vec<&'t Taint>) -> Option<&'t Taint> {
     taints.into_iter().find(|taint| {
         taint.effect != TaintEffect::PreferNoSchedule
@@ -89,13 +89,13 @@ fn tolerates_cordon(pod: &Pod) -> bool {
         .any(|toleration| toleration.tolerates(&cordon))
 }
 
-/// What a pod wants of its node's labels: its node selector, and one of its terms.
-pub(crate) struct Wanted<'a> {
+/// A pod's constraints on labels of its node: the node selector, and at least one of the affinity terms.
+pub(crate) struct NodeConstraints<'a> {
     selector: Vec<NodeSelectorRequirement>,
     terms: &'a [NodeSelectorTerm],
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> NodeConstraints<'a> {
     pub(crate) fn of(pod: &'a Pod) -> Self {
         let selector = pod
             .node_selector
@@ -112,7 +112,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// The key of a requirement that does not hold. Where no term holds, that of the last one.
+    /// Key of a requirement that does not hold. If no term holds, that of the last term.
     pub(crate) fn unmet(&self, holds: impl Fn(&NodeSelectorRequirement) -> bool) -> Option<&str> {
         let selected = self.selector.iter().find(|requirement| !holds(requirement));
         if let Some(requirement) = selected {
@@ -128,7 +128,7 @@ impl<'a> Wanted<'a> {
         unmet
     }
 
-    /// What it says of one key, alternative by alternative.
+    /// The alternatives, each as the node selector and one term.
     pub(crate) fn alternatives(&self) -> Vec<Vec<&NodeSelectorRequirement>> {
         if self.terms.is_empty() {
             return vec![self.selector.iter().collect()];
@@ -145,7 +145,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// An empty term matches nothing.
+/// Key of a requirement of the term that does not hold. An empty term matches nothing.
 fn unmet_of_term<'t>(
     term: &'t NodeSelectorTerm,
     holds: &impl Fn(&NodeSelectorRequirement) -> bool,
@@ -162,7 +162,7 @@ fn unmet_of_term<'t>(
         .map(|requirement| requirement.key.as_str())
 }
 
-/// Whether a requirement holds on a place, whatever it turns out to be. The only field is `metadata.name`.
+/// Whether a requirement holds on a place for every outcome. The only supported field is `metadata.name`.
 pub(crate) fn holds<'a>(
     world: &World<'a>,
     place: &Place<'a>,
@@ -184,7 +184,8 @@ pub(crate) fn holds<'a>(
     }
 }
 
-/// What the node's own requirements leave open, its types and offerings may settle.
+/// Checks the requirement for each type and offering, which may specify labels that the node's own requirements leave
+/// open.
 fn holds_for_each(node: &OpenNode<'_>, key: &str, wanted: &NodeSelectorRequirement) -> bool {
     !node.options.is_empty()
         && node.types().all(|(index, instance_type)| {

@@ -1,4 +1,4 @@
-//! Nodes that do not exist yet, and what they may become.
+//! Nodes that do not exist yet, and their possible outcomes.
 
 use std::{borrow::Cow, collections::BTreeMap, rc::Rc};
 
@@ -19,22 +19,22 @@ use crate::{
     world::World,
 };
 
-/// A node that does not exist yet: one of several instance types, bought in one of several ways.
+/// A node that does not exist yet: one of several instance types and offerings.
 pub(crate) struct OpenNode<'a> {
     pub name: &'a str,
     pub pool: Option<&'a NodePool>,
     pub labels: &'a BTreeMap<String, String>,
     pub taints: &'a [Taint],
-    /// Of a launch without that on the instance type, which `listed` stands for.
+    /// Requirements of the node. For a launch without that on the instance type, which `listed` represents.
     pub requirements: Requirements,
     pub catalog: Rc<Catalog<'a>>,
-    /// The types it is said to be one of.
+    /// Instance types that the node lists.
     pub listed: Bits,
-    /// Names among them that the catalog does not have.
+    /// Listed names that the catalog does not have.
     pub unknown: Vec<&'a str>,
-    /// Those of them that suit the requirements and can be bought.
+    /// Listed types that satisfy the requirements and have a suitable offering.
     pub options: Bits,
-    /// Their offerings that suit the requirements.
+    /// Offerings of `options` that satisfy the requirements.
     pub offers: Bits,
 }
 
@@ -54,7 +54,7 @@ impl<'a> OpenNode<'a> {
                 .spec
                 .requirements
                 .iter()
-                .filter(|one| !is_about_type(one)),
+                .filter(|requirement| !is_about_type(requirement)),
         );
         let offers = catalog.available().clone();
         let pool = launch.node_pool.as_str();
@@ -71,7 +71,7 @@ impl<'a> OpenNode<'a> {
         Self { unknown, ..node }
     }
 
-    /// A node on its way, as what it is expected to become. `None` if there is none of that name.
+    /// A node in flight, as its expected offering; `None` if there is none of that name.
     pub(crate) fn in_flight(world: &World<'a>, name: &str) -> Option<Self> {
         let known = world.in_flight.get(name)?;
         if let Some(intent) = known.intent {
@@ -88,7 +88,7 @@ impl<'a> OpenNode<'a> {
                     .spec
                     .requirements
                     .iter()
-                    .filter(|one| !is_about_type(one)),
+                    .filter(|requirement| !is_about_type(requirement)),
             );
             let pool = launch.node_pool.as_str();
             let named = (launch.name.as_str(), pool, &launch.labels);
@@ -109,7 +109,7 @@ impl<'a> OpenNode<'a> {
             .map_or("", String::as_str);
         let catalog = world.catalog(pool);
         let listed = Bits::of(catalog.len(), |_| true);
-        // What was decided stays decided, also if it could not be bought now.
+        // Includes offerings that have become unavailable since the decision.
         let offers = catalog.offerings_where(|_| true);
         let requirements = Requirements::from_selector(&claim.spec.requirements);
         let named = (claim.name.as_str(), pool, &claim.labels);
@@ -143,7 +143,7 @@ impl<'a> OpenNode<'a> {
         for index in suitable.iter() {
             for offering in catalog
                 .offerings_of(index)
-                .filter(|one| offers.contains(*one))
+                .filter(|offering| offers.contains(*offering))
             {
                 options.insert(index);
                 of_options.insert(offering);
@@ -163,14 +163,14 @@ impl<'a> OpenNode<'a> {
         }
     }
 
-    /// The types it may become, with their places in the catalog.
+    /// Possible instance types, with their indexes in the catalog.
     pub(crate) fn types(&self) -> impl Iterator<Item = (usize, &'a InstanceType)> {
         self.options
             .iter()
             .filter_map(|index| Some((index, self.catalog.get(index)?)))
     }
 
-    /// The ways in which it may be bought as this type.
+    /// Possible offerings of a type.
     pub(crate) fn offerings(&self, of_type: usize) -> impl Iterator<Item = &'a Offering> {
         self.catalog
             .offerings_of(of_type)
@@ -178,23 +178,24 @@ impl<'a> OpenNode<'a> {
             .filter_map(|index| self.catalog.offering(index))
     }
 
-    /// The requirements, those on these keys left out, leave the type possible, and whether an offering is available.
-    pub(crate) fn suits_but_for(&self, of_type: usize, ignored: &[&str]) -> (bool, bool) {
-        let heeded = || {
+    /// Whether the type satisfies the requirements without those on the `ignored` keys, and whether an available
+    /// offering does.
+    pub(crate) fn satisfies_except(&self, of_type: usize, ignored: &[&str]) -> (bool, bool) {
+        let considered = || {
             self.requirements
                 .0
                 .values()
-                .filter(|one| !ignored.contains(&one.key.as_str()))
+                .filter(|requirement| !ignored.contains(&requirement.key.as_str()))
         };
-        let suits = heeded().all(|wanted| self.catalog.suitable(wanted).contains(of_type));
+        let suits = considered().all(|wanted| self.catalog.suitable(wanted).contains(of_type));
         let is_offered = self.catalog.offerings_of(of_type).any(|index| {
             self.catalog.available().contains(index)
-                && heeded().all(|wanted| self.catalog.offered(wanted).contains(index))
+                && considered().all(|wanted| self.catalog.offered(wanted).contains(index))
         });
         (suits, is_offered)
     }
 
-    /// What a label may be once the node is launched as this.
+    /// Knowledge of a label if the node is launched with this type and offering.
     pub(crate) fn label<'p>(
         &'p self,
         key: &str,
@@ -220,17 +221,17 @@ impl<'a> OpenNode<'a> {
                 Label::Is(value) => Label::Is(value),
                 Label::Absent => Label::Among {
                     allowed: Cow::Borrowed(known),
-                    surely_there: true,
+                    always_present: true,
                 },
                 Label::Among { allowed, .. } => Label::Among {
                     allowed: Cow::Owned(allowed.intersection(known)),
-                    surely_there: true,
+                    always_present: true,
                 },
             }
         })
     }
 
-    /// What a label may be, whatever is launched.
+    /// Knowledge of a label that holds for every outcome.
     pub(crate) fn label_of_all(&self, key: &str) -> Label<'_> {
         let key = labels::normalized(key);
         if key == labels::HOSTNAME {
@@ -250,18 +251,19 @@ impl<'a> OpenNode<'a> {
         }
         Label::Among {
             allowed: Cow::Borrowed(allowed),
-            surely_there: !allowed.complement || self.is_declared(key),
+            always_present: !allowed.complement || self.is_declared(key),
         }
     }
 
-    /// Whether the node is known not to have this label.
+    /// Whether the node certainly lacks this label.
     pub(crate) fn is_without(&self, key: &str) -> bool {
         self.requirements
             .get(labels::normalized(key))
             .is_some_and(is_absence)
     }
 
-    /// Whether the NodePool gives its nodes this label. What only a pod asked not to be there is not given by that.
+    /// Whether the NodePool's requirements make nodes carry this label. A requirement that only demands absence, or
+    /// other values, does not.
     fn is_declared(&self, key: &str) -> bool {
         self.pool.is_some_and(|pool| {
             pool.template.requirements.iter().any(|declared| {
@@ -271,7 +273,7 @@ impl<'a> OpenNode<'a> {
         })
     }
 
-    /// Every value a label may turn out to have; `None` where they cannot be listed.
+    /// All possible values of a label; `None` if they cannot be enumerated.
     pub(crate) fn domains(&self, key: &str) -> Option<Vec<&str>> {
         if key == labels::HOSTNAME {
             return Some(vec![self.name]);

@@ -1,4 +1,4 @@
-//! Prices and capacity of NodePools' types under NodeOverlays (docs/spec/scheduling.md#node-overlay).
+//! Prices and capacity of NodePools' instance types with NodeOverlays applied (docs/spec/scheduling.md#node-overlay).
 
 use std::{
     borrow::Cow,
@@ -18,33 +18,33 @@ use model::{
 
 use crate::{catalog::is_negative, label::overlap};
 
-/// Per NodePool.
+/// Instance types by NodePool.
 pub(crate) type Types = BTreeMap<NodePoolName, Arc<Vec<InstanceType>>>;
 
-/// One figure that overlays may set: an offering's price, or how much a type has of a resource.
+/// A value that overlays may set: the price of an offering, or the capacity of a type.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Figure<'a> {
+enum OverlaidValue<'a> {
     Price(&'a NodePoolName, usize, usize),
     Amount(&'a NodePoolName, usize, &'a str),
 }
 
-/// The snapshot's types as its overlays correct them.
+/// The snapshot's instance types with its overlays applied.
 pub(crate) fn types(snapshot: &Snapshot) -> Cow<'_, Types> {
     let is_on = snapshot.settings.feature_gates.get("NodeOverlay") == Some(&true);
     if !is_on || snapshot.node_overlays.is_empty() {
         return Cow::Borrowed(&snapshot.instance_types);
     }
     let mut types = snapshot.instance_types.clone();
-    for (figure, value) in figures(snapshot) {
-        match figure {
-            Figure::Price(pool, at, offering) => {
+    for (overlaid, value) in effective_values(snapshot) {
+        match overlaid {
+            OverlaidValue::Price(pool, at, offering) => {
                 let offering = change(&mut types, pool, at)
                     .and_then(|instance_type| instance_type.offerings.get_mut(offering));
                 if let Some(offering) = offering {
                     offering.price = NanosPerHour(value);
                 }
             }
-            Figure::Amount(pool, at, name) => {
+            OverlaidValue::Amount(pool, at, name) => {
                 if let Some(instance_type) = change(&mut types, pool, at) {
                     instance_type.capacity.set(name, value);
                 }
@@ -62,38 +62,41 @@ fn change<'t>(
     Arc::make_mut(types.get_mut(pool)?).get_mut(at)
 }
 
-/// What the overlays set. The heaviest wins; of those of one weight that meet, the first by name from the end, and the
-/// others set nothing at all.
-fn figures(snapshot: &Snapshot) -> BTreeMap<Figure<'_>, i64> {
+/// Values set by overlays. The highest weight wins. If overlays of one weight conflict, the last one by name applies,
+/// and the others are ignored completely.
+fn effective_values(snapshot: &Snapshot) -> BTreeMap<OverlaidValue<'_>, i64> {
     let mut overlays: Vec<&NodeOverlay> = snapshot.node_overlays.iter().collect();
     overlays.sort_by_key(|overlay| (Reverse(overlay.weight), Reverse(&overlay.name)));
-    let mut taken: BTreeSet<(i32, Figure<'_>)> = BTreeSet::new();
-    let mut settled: BTreeMap<Figure<'_>, i64> = BTreeMap::new();
+    let mut taken: BTreeSet<(i32, OverlaidValue<'_>)> = BTreeSet::new();
+    let mut effective: BTreeMap<OverlaidValue<'_>, i64> = BTreeMap::new();
     for overlay in overlays {
-        let wishes = wishes(overlay, snapshot);
+        let overlay_values = overlay_values(overlay, snapshot);
         let places = || {
-            wishes
+            overlay_values
                 .iter()
-                .map(|(figure, _)| (overlay.weight, figure.clone()))
+                .map(|(overlaid, _)| (overlay.weight, overlaid.clone()))
         };
         if places().any(|place| taken.contains(&place)) {
             continue;
         }
         taken.extend(places());
-        for (figure, value) in wishes {
+        for (overlaid, value) in overlay_values {
             if let Some(value) = value {
-                settled.entry(figure).or_insert(value);
+                effective.entry(overlaid).or_insert(value);
             }
         }
     }
-    settled
+    effective
 }
 
-/// Everything that one overlay is about, with the value it gives, if that can be read.
-fn wishes<'a>(overlay: &'a NodeOverlay, snapshot: &'a Snapshot) -> Vec<(Figure<'a>, Option<i64>)> {
+/// All values that one overlay concerns, each with the overlay's value if it can be parsed.
+fn overlay_values<'a>(
+    overlay: &'a NodeOverlay,
+    snapshot: &'a Snapshot,
+) -> Vec<(OverlaidValue<'a>, Option<i64>)> {
     let wanted = Requirements::from_selector(&overlay.requirements);
     let is_priced = overlay.price.is_some() || overlay.price_adjustment.is_some();
-    let mut wishes = Vec::new();
+    let mut overlay_values = Vec::new();
     let pools = snapshot.node_pools.iter().filter(|pool| is_evaluated(pool));
     for pool in pools {
         let types = snapshot.instance_types.get(&pool.name);
@@ -103,34 +106,36 @@ fn wishes<'a>(overlay: &'a NodeOverlay, snapshot: &'a Snapshot) -> Vec<(Figure<'
             }
             let offerings = instance_type.offerings.iter().enumerate();
             let offerings: Vec<_> = offerings
-                .filter(|(_, one)| is_about(&wanted, one))
+                .filter(|(_, offering)| is_about(&wanted, offering))
                 .collect();
             if is_priced {
-                wishes.extend(offerings.iter().map(|(index, offering)| {
-                    let figure = Figure::Price(&pool.name, at, *index);
-                    (figure, price(overlay, offering.price))
+                overlay_values.extend(offerings.iter().map(|(index, offering)| {
+                    let overlaid = OverlaidValue::Price(&pool.name, at, *index);
+                    (overlaid, price(overlay, offering.price))
                 }));
             }
             if !offerings.is_empty() {
-                wishes.extend(
+                overlay_values.extend(
                     overlay
                         .capacity
                         .iter()
                         .filter(|(name, _)| !pool.refuses(name))
-                        .map(|(name, amount)| (Figure::Amount(&pool.name, at, name), Some(amount))),
+                        .map(|(name, amount)| {
+                            (OverlaidValue::Amount(&pool.name, at, name), Some(amount))
+                        }),
                 );
             }
         }
     }
-    wishes
+    overlay_values
 }
 
-/// Nodes are launched for pods from these alone.
+/// Whether overlays apply to the NodePool: only to those that launch nodes for pods.
 fn is_evaluated(pool: &NodePool) -> bool {
     pool.replicas.is_none() && pool.not_ready.is_none() && pool.deleted_at.is_none()
 }
 
-/// Whether the type, as this NodePool labels it, has all that is wanted: nothing may be left open.
+/// Whether the type with this NodePool's labels satisfies all requirements, with none left open.
 fn suits(wanted: &Requirements, pool: &NodePool, instance_type: &InstanceType) -> bool {
     wanted.0.values().all(|wanted| {
         let key = wanted.key.as_str();
@@ -158,7 +163,7 @@ fn is_about(wanted: &Requirements, offering: &Offering) -> bool {
     })
 }
 
-/// The price that the overlay makes of this one: another, or more or less by an amount or a share, but never below nothing.
+/// The offering's price after the overlay: replaced, or adjusted by an amount or a percentage, but never negative.
 fn price(overlay: &NodeOverlay, before: NanosPerHour) -> Option<i64> {
     if let Some(price) = &overlay.price {
         return nanos(price);
@@ -183,7 +188,7 @@ fn price(overlay: &NodeOverlay, before: NanosPerHour) -> Option<i64> {
     Some(after.max(0))
 }
 
-/// A decimal number of dollars; what is finer than a billionth is cut off.
+/// Parses a decimal number of dollars; digits beyond billionths are cut off.
 fn nanos(text: &str) -> Option<i64> {
     let (dollars, rest) = text.split_once('.').unwrap_or((text, ""));
     let mut total: i64 = if dollars.is_empty() {
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn overlays_are_about_the_types_of_node_pools_that_launch_for_pods() {
+    fn overlays_apply_to_node_pools_that_launch_for_pods() {
         let pool = NodePool::default();
         assert!(is_evaluated(&pool));
         let is_static = NodePool {
@@ -252,8 +257,8 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_is_about_types_that_leave_nothing_open() {
-        let one = |operator, value: &str| {
+    fn overlay_matches_types_that_specify_all_its_labels() {
+        let requirement = |operator, value: &str| {
             let mut requirements = Requirements::default();
             requirements.add(Requirement::new("team", operator, [value.to_owned()]));
             requirements
@@ -272,14 +277,14 @@ mod tests {
         let labels = &mut labelled.template.labels;
         labels.insert("team".to_owned(), "a".to_owned());
         let (a, b, not_a) = (
-            one(Operator::In, "a"),
-            one(Operator::In, "b"),
-            one(Operator::NotIn, "a"),
+            requirement(Operator::In, "a"),
+            requirement(Operator::In, "b"),
+            requirement(Operator::NotIn, "a"),
         );
         assert!(suits(&a, &labelled, &silent));
-        assert!(!suits(&b, &labelled, &silent), "the label is another one");
+        assert!(!suits(&b, &labelled, &silent), "the label was recreated");
         assert!(!suits(&a, &labelled, &of_type(b.clone())), "the type is");
-        assert!(!suits(&a, &plain, &silent), "nobody says");
+        assert!(!suits(&a, &plain, &silent), "unspecified");
         assert!(suits(&not_a, &plain, &silent));
         assert!(suits(&not_a, &plain, &of_type(b.clone())));
         assert!(!suits(&not_a, &plain, &of_type(a.clone())));

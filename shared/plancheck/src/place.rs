@@ -1,4 +1,4 @@
-//! Where a plan puts pods: machines that exist, nodes on their way, and the plan's own launches.
+//! The places that a plan gives to pods: existing machines, nodes in flight, and the plan's own launches.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use crate::{
     world::{Machine, World},
 };
 
-/// An index into [`Placements::places`].
+/// Index into [`Placements::places`].
 pub(crate) type PlaceId = usize;
 
 pub(crate) struct Placements<'a> {
-    /// The machines of the world, in its order, then open nodes.
+    /// The machines of the world in their order, followed by open nodes.
     pub places: Vec<Place<'a>>,
-    /// In the order of the plan, nominations first: whoever comes first keeps its place when two collide.
+    /// Placed pods in the order of the plan, nominations first. If two collide, the earlier one keeps its place.
     pub placed: Vec<Placed<'a>>,
-    /// The launches among the places, by the index of their action.
+    /// Places of the plan's launches, by the index of the action.
     pub launches: BTreeMap<usize, PlaceId>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Placements<'a> {
         }
     }
 
-    /// Unknown pods have been reported already.
+    /// Unknown pods are skipped here, because `identity` reports them.
     fn place(&mut self, world: &World<'a>, pod: &PodRef, place: PlaceId, subject: Subject) {
         if let Some(pod) = world.pods.get(&pod.key) {
             self.placed.push(Placed {
@@ -123,7 +123,7 @@ impl<'a> Placements<'a> {
         }
     }
 
-    /// The pods put on each place, as indexes into `placed`.
+    /// Pods of each place, as indexes into `placed`.
     pub(crate) fn by_place(&self) -> BTreeMap<PlaceId, Vec<usize>> {
         let mut by_place: BTreeMap<PlaceId, Vec<usize>> = BTreeMap::new();
         for (index, placed) in self.placed.iter().enumerate() {
@@ -144,7 +144,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Every topology domain the place may turn out to be in, empty if it is in none; `None` where they cannot be listed.
+    /// All topology domains that the place may be in; empty if it has none, `None` if they cannot be enumerated.
     pub(crate) fn domains<'p>(&'p self, world: &'p World<'a>, key: &str) -> Option<Vec<&'p str>> {
         match self {
             Self::Open(node) => node.domains(key),
@@ -160,7 +160,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What a label is, whatever the node turns out to be.
+    /// Knowledge of a label that holds for every outcome of the place.
     pub(crate) fn label<'p>(&'p self, world: &'p World<'a>, key: &str) -> Label<'p> {
         match self {
             Self::Open(node) => node.label_of_all(key),

@@ -1,9 +1,10 @@
-//! What a plan takes away or changes: the object must be the one that was judged, and the user must not have forbidden it.
+//! Deletions and changes of objects: the object must be unchanged since the decision, and the user must not have
+//! forbidden the action.
 
-mod gone_first;
 mod pods;
 mod repair;
 mod replicas;
+mod terminate_first;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +17,10 @@ use model::{
     plan::{NodeClaimUpdate, NodeUpdate, Target},
 };
 
-use self::{pods::is_costly, repair::Unhealthy};
+use self::{pods::has_disruption_cost, repair::UnhealthyCounts};
 use crate::{
     Findings, Subject,
-    budget::{Reason, Remaining},
+    budget::{DisruptionAllowance, Reason},
     place::{Place, Placements},
     world::{Machine, World, is_reschedulable},
 };
@@ -56,11 +57,11 @@ pub(crate) fn check<'a>(
             .map(|placed| &placed.pod.key)
             .collect(),
         launches: launches(plan),
-        remaining: Remaining::new(world),
-        unhealthy: Unhealthy::of(world),
+        remaining: DisruptionAllowance::new(world),
+        unhealthy: UnhealthyCounts::of(world),
     };
     for (index, planned) in plan.actions.iter().enumerate() {
-        let trouble = match &planned.action {
+        let problem = match &planned.action {
             Action::Launch(_) => None,
             Action::DeleteNodeClaim(target) => check.delete(target),
             Action::Reboot(target) => check.reboot(target),
@@ -72,8 +73,8 @@ pub(crate) fn check<'a>(
                 check.terminate(claim.as_str(), instance.as_str())
             }
         };
-        if let Some(trouble) = trouble {
-            findings.add(Subject::Action(index), trouble);
+        if let Some(problem) = problem {
+            findings.add(Subject::Action(index), problem);
         }
     }
 }
@@ -81,15 +82,15 @@ pub(crate) fn check<'a>(
 struct Check<'c, 'a> {
     world: &'c World<'a>,
     claims: BTreeMap<&'a str, &'a NodeClaim>,
-    /// Machines that the plan puts a pod on.
+    /// Machines that the plan places a pod on.
     destinations: BTreeMap<usize, &'c PodKey>,
     deleted: BTreeSet<&'c str>,
-    /// Pods for which the plan has a place.
+    /// Pods that the plan places.
     placed: BTreeSet<&'c PodKey>,
     /// Number of nodes that the plan launches, by NodePool.
     launches: BTreeMap<&'c str, usize>,
-    remaining: Remaining<'a>,
-    unhealthy: Unhealthy<'a>,
+    remaining: DisruptionAllowance<'a>,
+    unhealthy: UnhealthyCounts<'a>,
 }
 
 fn launches(plan: &Plan) -> BTreeMap<&str, usize> {
@@ -110,14 +111,16 @@ impl<'c, 'a> Check<'c, 'a> {
             .and_then(|index| self.world.machines.get(*index))
     }
 
-    /// The NodeClaim that a plan takes a node of, as it was judged.
+    /// The NodeClaim that an action deletes or reboots, if it is unchanged since the decision.
     fn target(&mut self, target: &'c Target) -> Result<&'a NodeClaim, String> {
         let name = target.name.as_str();
         let Some(claim) = self.claims.get(name).copied() else {
             return Err(format!("NodeClaim {name} does not exist"));
         };
         if claim.uid != target.uid || claim.resource_version != target.resource_version {
-            return Err(format!("NodeClaim {name} is not the one that was judged"));
+            return Err(format!(
+                "NodeClaim {name} is not the one that the plan was based on"
+            ));
         }
         match self.deleted.insert(name) {
             true => Ok(claim),
@@ -129,7 +132,7 @@ impl<'c, 'a> Check<'c, 'a> {
         let name = target.name.as_str();
         let claim = match self.target(target) {
             Ok(claim) => claim,
-            Err(trouble) => return Some(trouble),
+            Err(problem) => return Some(problem),
         };
         if let Some(pod) = self
             .world
@@ -146,9 +149,9 @@ impl<'c, 'a> Check<'c, 'a> {
         }
         let node = self.machine(name).and_then(|machine| machine.node);
         let now = self.world.snapshot.now;
-        let trouble = match node.filter(|node| self.unhealthy.is_due(claim, node, now)) {
+        let problem = match node.filter(|node| self.unhealthy.is_due(claim, node, now)) {
             None => self.voluntary(claim)?,
-            // A node that may not be repaired may go for another reason.
+            // A node that may not be repaired may still be disrupted for another reason.
             Some(node) => {
                 let of_repair = self.repair(claim, node)?;
                 match self.is_static(claim) && !claim.is_true("Drifted") {
@@ -157,7 +160,7 @@ impl<'c, 'a> Check<'c, 'a> {
                 }
             }
         };
-        Some(format!("NodeClaim {name} {trouble}"))
+        Some(format!("NodeClaim {name} {problem}"))
     }
 
     fn is_static(&self, claim: &NodeClaim) -> bool {
@@ -166,14 +169,14 @@ impl<'c, 'a> Check<'c, 'a> {
         pool.is_some_and(|pool| pool.replicas.is_some())
     }
 
-    /// Whether the deletion is no choice, or was chosen earlier: budgets and annotations do not stop it.
+    /// Whether the deletion is not voluntary, or was decided earlier, so that budgets and annotations do not apply.
     fn is_forced(&self, claim: &NodeClaim) -> bool {
         let snapshot = self.world.snapshot;
         let has_joined = claim.is_true("Registered");
         let machine = self.machine(claim.name.as_str());
         let node = machine.and_then(|machine| machine.node);
         let is_alive = node.is_some_and(|node| {
-            node.ready.status == ConditionStatus::True || self.unhealthy.are_chosen()
+            node.ready.status == ConditionStatus::True || self.unhealthy.is_voluntary()
         });
         let is_noticed = snapshot.notices.iter().any(|notice| {
             !notice.done && claim.status.provider_id.ends_with(notice.instance.as_str())
@@ -184,19 +187,19 @@ impl<'c, 'a> Check<'c, 'a> {
         !has_joined || !is_alive || is_noticed || is_commanded || is_expired(claim, snapshot.now)
     }
 
-    /// Why a node may not go by choice (docs/spec/lifecycle.md#eligibility, docs/spec/lifecycle.md#budgets,
-    /// docs/spec/lifecycle.md#emptiness).
+    /// Reason why a node may not be disrupted voluntarily (docs/spec/lifecycle.md#eligibility,
+    /// docs/spec/lifecycle.md#budgets, docs/spec/lifecycle.md#emptiness).
     fn voluntary(&mut self, claim: &NodeClaim) -> Option<String> {
         let now = self.world.snapshot.now;
         let pool = claim
             .node_pool()
             .and_then(|name| self.world.pools.get(name.as_str()).copied());
         let (Some(pool), Some(machine)) = (pool, self.machine(claim.name.as_str())) else {
-            // A NodePool that is gone takes its nodes along.
+            // The nodes of a deleted NodePool are deleted, too.
             return None;
         };
         if pool.replicas.is_some() {
-            return self.leaves_a_gap(machine, pool, &[Reason::Drifted, Reason::Unhealthy]);
+            return self.missing_replicas(machine, pool, &[Reason::Drifted, Reason::Unhealthy]);
         }
         if machine.node.is_some_and(|node| {
             node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) == Some("true")
@@ -205,24 +208,25 @@ impl<'c, 'a> Check<'c, 'a> {
         }
         let drifted = claim.is_true("Drifted");
         let occupied = machine
-            .residents
+            .bound_pods
             .iter()
-            .any(|pod| is_reschedulable(pod) && is_costly(pod));
-        // A node that drifted goes in the end, if its pods are to wait only so long (docs/spec/lifecycle.md#candidates).
-        let is_waived = drifted && claim.spec.termination_grace_period.is_some();
-        if let Some(trouble) = self.kept_by_pods(machine, is_waived) {
-            return Some(trouble);
+            .any(|pod| is_reschedulable(pod) && has_disruption_cost(pod));
+        // Pods do not block the disruption of a drifted node with a termination grace period
+        // (docs/spec/lifecycle.md#candidates).
+        let ignores_pods = drifted && claim.spec.termination_grace_period.is_some();
+        if let Some(problem) = self.blocked_by_pod(machine, ignores_pods) {
+            return Some(problem);
         }
-        let homeless = self.homeless(machine).filter(|_| occupied);
-        let goes_first = homeless.is_some();
-        if let Some(trouble) = homeless
-            && !(drifted && self.may_go_first(machine, "TerminateFirstDrift"))
+        let pod_without_place = self.pod_without_place(machine).filter(|_| occupied);
+        let terminates_first = pod_without_place.is_some();
+        if let Some(problem) = pod_without_place
+            && !(drifted && self.may_terminate_first(machine, "TerminateFirstDrift"))
         {
-            return Some(trouble);
+            return Some(problem);
         }
         if occupied && !drifted && pool.disruption.policy == ConsolidationPolicy::WhenEmpty {
             return Some(format!(
-                "is not empty, as NodePool {} wants nodes to be that go",
+                "is not empty, but NodePool {} consolidates empty nodes only",
                 pool.name
             ));
         }
@@ -232,8 +236,8 @@ impl<'c, 'a> Check<'c, 'a> {
         if nominated.is_some_and(|until| *until > now) {
             return Some("is nominated for a pending pod".to_owned());
         }
-        if !drifted && let Some(trouble) = not_yet_consolidatable(claim, pool, now) {
-            return Some(trouble);
+        if !drifted && let Some(problem) = not_yet_consolidatable(claim, pool, now) {
+            return Some(problem);
         }
         let reasons: &[Reason] = match (occupied, drifted) {
             (false, false) => &[Reason::Empty],
@@ -241,9 +245,12 @@ impl<'c, 'a> Check<'c, 'a> {
             (true, false) => &[Reason::Underutilized],
             (true, true) => &[Reason::Drifted, Reason::Underutilized],
         };
-        // Consolidation never goes first, so that its budgets say nothing.
-        if goes_first && let Some(trouble) = self.goes_too_early(machine, pool, Reason::Drifted) {
-            return Some(trouble);
+        // Consolidation never terminates a node before its replacement, so the budgets for it do not apply.
+        if terminates_first
+            && let Some(problem) =
+                self.exceeds_budget_before_replacement(machine, pool, Reason::Drifted)
+        {
+            return Some(problem);
         }
         if self.remaining.take(pool, reasons, now) {
             None
@@ -267,7 +274,9 @@ impl<'c, 'a> Check<'c, 'a> {
             return Some(format!("node {name} does not exist"));
         };
         if node.uid != update.uid {
-            return Some(format!("node {name} is not the one that was judged"));
+            return Some(format!(
+                "node {name} is not the one that the plan was based on"
+            ));
         }
         let is_ours = node.labels.contains_key(labels::NODE_POOL)
             || self
@@ -295,7 +304,9 @@ impl<'c, 'a> Check<'c, 'a> {
             return Some(format!("NodeClaim {name} does not exist"));
         };
         if claim.uid != update.uid {
-            return Some(format!("NodeClaim {name} is not the one that was judged"));
+            return Some(format!(
+                "NodeClaim {name} is not the one that the plan was based on"
+            ));
         }
         let is_released = update
             .remove_finalizers
@@ -309,7 +320,7 @@ impl<'c, 'a> Check<'c, 'a> {
                 "NodeClaim {name} loses its finalizer but is not being deleted"
             ));
         }
-        // An instance that it may still launch would be nobody's (docs/protocol.md#a5).
+        // Otherwise no NodeClaim would own the instance that may still be launched (docs/protocol.md#a5).
         let open = self
             .world
             .snapshot
@@ -321,7 +332,7 @@ impl<'c, 'a> Check<'c, 'a> {
 
     fn terminate(&self, claim: &str, instance: &str) -> Option<String> {
         let Some(known) = self.claims.get(claim) else {
-            // Of an instance without NodeClaim, only the ledger knows more.
+            // Instances without a NodeClaim are known to the ledger only.
             return None;
         };
         if known.deleted_at.is_none() {
@@ -354,7 +365,7 @@ fn is_expired(claim: &NodeClaim, now: Timestamp) -> bool {
         .is_some_and(|end| end <= now)
 }
 
-/// The rule docs/spec/lifecycle.md#consolidatable, from the facts.
+/// The rule docs/spec/lifecycle.md#consolidatable, derived from the objects.
 fn not_yet_consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Option<String> {
     let Some(initialized) = claim
         .condition("Initialized")
@@ -365,7 +376,7 @@ fn not_yet_consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp) ->
     let wait = match pool.disruption.consolidate_after {
         ConsolidateAfter::Never => {
             return Some(format!(
-                "may never be consolidated, says NodePool {}",
+                "may never be consolidated, by consolidateAfter of NodePool {}",
                 pool.name
             ));
         }

@@ -1,6 +1,6 @@
-//! Pod affinity, anti-affinity and hard topology spread, judged on where all pods are once the plan is carried out.
+//! Pod affinity, anti-affinity and hard topology spread, checked against the positions of all pods after the plan.
 //!
-//! A node that may still turn out to be in several domains counts as being in any of them, whichever is worse.
+//! A node that may be in several domains counts as being in any of them, whichever is worse for the plan.
 
 mod affinity;
 mod anti_affinity;
@@ -26,26 +26,28 @@ use crate::{
 };
 
 pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings: &mut Findings) {
-    let mut scene = Scene::new(world, placements);
+    let mut context = TopologyContext::new(world, placements);
     let counts_daemons = world.snapshot.settings.optimize == Optimize::Cost;
     let mut daemons = world.snapshot.daemon_sets.iter();
-    let do_daemons_shun =
+    let daemons_have_anti_affinity =
         counts_daemons && daemons.any(|daemon| !daemon.pod.pod_anti_affinity.required.is_empty());
-    if !do_daemons_shun && !scene.is_concerned() {
+    if !daemons_have_anti_affinity && !context.is_concerned() {
         return;
     }
     if counts_daemons {
-        let to_come = daemons_to_come(world, placements);
-        let there = scene.located.partition_point(|one| one.subject.is_none());
-        scene.located.splice(there..there, to_come);
+        let to_come = expected_daemons(world, placements);
+        let there = context
+            .located
+            .partition_point(|located| located.subject.is_none());
+        context.located.splice(there..there, to_come);
     }
-    anti_affinity::check(&scene, findings);
-    affinity::check(&scene, findings);
-    spread::check(&scene, findings);
+    anti_affinity::check(&context, findings);
+    affinity::check(&context, findings);
+    spread::check(&context, findings);
 }
 
-/// Every pod that stays or is placed, in order: those that are there first.
-struct Scene<'s, 'a> {
+/// All pods that stay or are placed by the plan, those that run already first.
+struct TopologyContext<'s, 'a> {
     world: &'s World<'a>,
     placements: &'s Placements<'a>,
     storage: Storage<'a>,
@@ -62,13 +64,14 @@ type Domains = Rc<BTreeSet<String>>;
 struct Located<'a> {
     pod: &'a Pod,
     place: PlaceId,
-    /// The decision that put it there; `None` for pods that run already, and for daemons.
+    /// The decision that places the pod; `None` for running pods and daemons.
     subject: Option<Subject>,
-    /// A daemon that the node will run, and does not run yet as far as is known. Spreads count it once it runs.
-    is_to_come: bool,
+    /// Whether the pod is a daemon that the node will run, but does not run yet as far as is known. Topology spread
+    /// counts it only once it runs.
+    is_expected: bool,
 }
 
-impl<'s, 'a> Scene<'s, 'a> {
+impl<'s, 'a> TopologyContext<'s, 'a> {
     fn new(world: &'s World<'a>, placements: &'s Placements<'a>) -> Self {
         let placed = placements.placed.iter().map(|placed| placed.pod);
         let moved: BTreeSet<&PodKey> = placed
@@ -78,21 +81,21 @@ impl<'s, 'a> Scene<'s, 'a> {
         let mut located = Vec::new();
         for (place, machine) in world.machines.iter().enumerate() {
             let staying = machine
-                .residents
+                .bound_pods
                 .iter()
                 .filter(|pod| pod.deletion.is_none() && !moved.contains(&pod.key));
             located.extend(staying.map(|pod| Located {
                 pod,
                 place,
                 subject: None,
-                is_to_come: false,
+                is_expected: false,
             }));
         }
         located.extend(placements.placed.iter().map(|placed| Located {
             pod: placed.pod,
             place: placed.place,
             subject: Some(placed.subject),
-            is_to_come: false,
+            is_expected: false,
         }));
         Self {
             world,
@@ -105,7 +108,8 @@ impl<'s, 'a> Scene<'s, 'a> {
         }
     }
 
-    /// Whether any of the rules can matter: most plans are about pods without them, and nobody shuns those.
+    /// Whether any of the rules can be violated. Most plans place pods without such rules, which no anti-affinity
+    /// concerns.
     fn is_concerned(&self) -> bool {
         self.located.iter().any(|located| {
             let pod = located.pod;
@@ -115,12 +119,12 @@ impl<'s, 'a> Scene<'s, 'a> {
         })
     }
 
-    /// The pods a term is about, as indexes into `located`, in its order.
+    /// Pods that a term selects, as indexes into `located`, in its order.
     fn matching(&self, term: &Term) -> Vec<usize> {
         self.index.matching(&self.located, term)
     }
 
-    /// By place, every domain that it may be in.
+    /// Possible domains of each place for a topology key.
     fn column(&self, key: &str) -> Rc<Column<'s>> {
         if let Some(known) = self.columns.borrow().get(key) {
             return Rc::clone(known);
@@ -134,7 +138,8 @@ impl<'s, 'a> Scene<'s, 'a> {
         column
     }
 
-    /// The label that a topology key is about: old spellings are on nodes as well as new ones, which upstream does not use.
+    /// The label that a topology key refers to. Nodes carry deprecated keys and their replacements, which Karpenter
+    /// does not treat as equal.
     fn topology_key<'k>(&self, key: &'k str) -> &'k str {
         match self.world.snapshot.settings.optimize {
             Optimize::Upstream => key,
@@ -142,7 +147,7 @@ impl<'s, 'a> Scene<'s, 'a> {
         }
     }
 
-    /// The domains in which a NodePool can make nodes.
+    /// The domains in which a NodePool can launch nodes.
     fn offered(&self, pool: &'a NodePool, key: &str) -> Domains {
         let mut offered = self.offered.borrow_mut();
         let known = offered.entry((pool.name.as_str(), key.to_owned()));
@@ -152,8 +157,8 @@ impl<'s, 'a> Scene<'s, 'a> {
     }
 }
 
-/// The daemons that nodes run once they have joined: pods that wait for such a node find them there.
-fn daemons_to_come<'a>(world: &World<'a>, placements: &Placements<'a>) -> Vec<Located<'a>> {
+/// Daemons that run on nodes once those have joined: placed pods will meet them there.
+fn expected_daemons<'a>(world: &World<'a>, placements: &Placements<'a>) -> Vec<Located<'a>> {
     let daemons = Daemons::new(world);
     let mut located = Vec::new();
     for (at, place) in placements.places.iter().enumerate() {
@@ -168,17 +173,17 @@ fn daemons_to_come<'a>(world: &World<'a>, placements: &Placements<'a>) -> Vec<Lo
             pod,
             place: at,
             subject: None,
-            is_to_come: true,
+            is_expected: true,
         }));
     }
     located
 }
 
-/// The domains of one topology key. Where a place's cannot be listed, what is known is that it may be in any: that is
-/// reported as none, which no rule about it survives.
+/// Possible domains of each place for one topology key. A place whose domains cannot be enumerated has none, which
+/// fails every rule about it.
 struct Column<'s> {
     of: Vec<Vec<&'s str>>,
-    /// Every domain once; its number is its place here.
+    /// The distinct domains; a domain's number is its index.
     names: Vec<&'s str>,
     numbers: Vec<Vec<usize>>,
 }
@@ -206,7 +211,7 @@ impl<'s> Column<'s> {
         self.of.get(place).map_or(&[], Vec::as_slice)
     }
 
-    /// As [`Self::of`], by number.
+    /// Like [`Self::of`], by number.
     fn numbers(&self, place: PlaceId) -> &[usize] {
         self.numbers.get(place).map_or(&[], Vec::as_slice)
     }

@@ -1,4 +1,4 @@
-//! What the pods' volumes ask of their node: a place they can reach, and attach slots.
+//! Constraints of volumes on a pod's node: topology and attach limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::{
     world::{Machine, World},
 };
 
-/// The in-tree EBS plugin's volumes are attached by its CSI driver.
+/// Volumes of the in-tree EBS plugin are attached by the EBS CSI driver.
 const IN_TREE_EBS: &str = "kubernetes.io/aws-ebs";
 const EBS_DRIVER: &str = "ebs.csi.aws.com";
 const IN_TREE_PREFIX: &str = "kubernetes.io/";
@@ -49,23 +49,23 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
         }
     }
     for (place, indexes) in placements.by_place() {
-        let newcomers = indexes.iter();
-        let newcomers = newcomers.filter_map(|index| placements.placed.get(*index));
+        let new_pods = indexes.iter();
+        let new_pods = new_pods.filter_map(|index| placements.placed.get(*index));
         match placements.places.get(place) {
             Some(Place::Machine(machine)) => {
                 if let Some(machine) = world.machines.get(*machine) {
-                    attach_to_machine(world, machine, newcomers, &storage, findings);
+                    attach_to_machine(world, machine, new_pods, &storage, findings);
                 }
             }
             Some(Place::Open(node)) if world.snapshot.settings.optimize == Optimize::Cost => {
-                attach_to_open_node(node, newcomers, &storage, findings);
+                attach_to_open_node(node, new_pods, &storage, findings);
             }
             Some(Place::Open(_)) | None => {}
         }
     }
 }
 
-/// Volumes by driver, each by the namespace and the name of its claim.
+/// Volumes by driver, each identified by namespace and name of its claim.
 type Attached = BTreeMap<String, BTreeSet<(String, String)>>;
 
 fn attached_by(driver: &str, attached: &Attached) -> usize {
@@ -75,7 +75,7 @@ fn attached_by(driver: &str, attached: &Attached) -> usize {
 fn attach_to_machine<'p, 'a: 'p>(
     world: &World<'a>,
     machine: &Machine<'a>,
-    newcomers: impl Iterator<Item = &'p Placed<'a>>,
+    new_pods: impl Iterator<Item = &'p Placed<'a>>,
     storage: &Storage<'a>,
     findings: &mut Findings,
 ) {
@@ -86,10 +86,10 @@ fn attach_to_machine<'p, 'a: 'p>(
         return;
     };
     let mut attached = Attached::new();
-    for pod in &machine.residents {
+    for pod in &machine.bound_pods {
         storage.attach(pod, &mut attached);
     }
-    for placed in newcomers {
+    for placed in new_pods {
         let mut after = attached.clone();
         storage.attach(placed.pod, &mut after);
         let over = limits.iter().find(|(driver, limit)| {
@@ -110,10 +110,10 @@ fn attach_to_machine<'p, 'a: 'p>(
     }
 }
 
-/// The node may become any of its types, so that the one which attaches least decides. Upstream knows no limit of new nodes.
+/// The node may become any of its types, so the smallest limit counts. Karpenter knows no attach limit of new nodes.
 fn attach_to_open_node<'p, 'a: 'p>(
     node: &OpenNode<'a>,
-    newcomers: impl Iterator<Item = &'p Placed<'a>>,
+    new_pods: impl Iterator<Item = &'p Placed<'a>>,
     storage: &Storage<'a>,
     findings: &mut Findings,
 ) {
@@ -124,7 +124,7 @@ fn attach_to_open_node<'p, 'a: 'p>(
     };
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut attached = Attached::new();
-    for placed in newcomers {
+    for placed in new_pods {
         let mut after = attached.clone();
         storage.attach(placed.pod, &mut after);
         let count = attached_by(EBS_DRIVER, &after);
@@ -150,7 +150,7 @@ pub(crate) struct Storage<'a> {
     default_class: Option<&'a str>,
 }
 
-/// A claim as it is, or as it will be made for an ephemeral volume.
+/// An existing claim, or the one that will be created for an ephemeral volume.
 struct Claim<'a> {
     name: String,
     storage_class: Option<&'a str>,
@@ -185,7 +185,7 @@ impl<'a> Storage<'a> {
         }
     }
 
-    /// Claims that do not exist say nothing of where the pod may go.
+    /// Claims of the pod. A missing claim does not restrict its node.
     fn claims_of(&self, pod: &'a Pod) -> Vec<Claim<'a>> {
         pod.volumes
             .iter()
@@ -218,7 +218,7 @@ impl<'a> Storage<'a> {
             .collect()
     }
 
-    /// Whether a node in this domain may reach all of the pod's volumes, as far as its other labels allow.
+    /// Whether all of the pod's volumes are accessible from some node in this domain, other labels permitting.
     pub(crate) fn permits(&self, pod: &'a Pod, key: &str, domain: &str) -> bool {
         self.claims_of(pod).iter().all(|claim| {
             let alternatives = self.alternatives(claim);
@@ -232,7 +232,7 @@ impl<'a> Storage<'a> {
         })
     }
 
-    /// The label by which the place is out of the volume's reach.
+    /// Key of the label that makes the volume inaccessible from the place; `None` if it is accessible.
     fn unreachable(
         &self,
         world: &World<'a>,
@@ -253,7 +253,7 @@ impl<'a> Storage<'a> {
         unmet
     }
 
-    /// Where the volume is, or may be made: one of these must hold. None means anywhere.
+    /// Topologies of the volume, or those in which it may be provisioned. One of them must hold; empty means any node.
     fn alternatives(&self, claim: &Claim<'_>) -> Vec<Vec<NodeSelectorRequirement>> {
         if let Some(volume) = claim.volume.and_then(|name| self.volumes.get(name)) {
             let terms = volume
@@ -295,7 +295,7 @@ impl<'a> Storage<'a> {
             .collect()
     }
 
-    /// Counts the pod's claims by driver; pods that share a claim share its attachment.
+    /// Counts the pod's claims by driver. Pods that share a claim share its attachment.
     fn attach(&self, pod: &'a Pod, attached: &mut Attached) {
         for claim in self.claims_of(pod) {
             if let Some(driver) = self.driver(&claim) {
@@ -308,7 +308,7 @@ impl<'a> Storage<'a> {
         }
     }
 
-    /// `None` for volumes that take no attach slot or whose driver is unknown.
+    /// CSI driver of a claim; `None` if it needs no attachment or its driver is unknown.
     fn driver(&self, claim: &Claim<'a>) -> Option<&'a str> {
         let of_plugin = |plugin: &'a str| match plugin {
             IN_TREE_EBS => Some(EBS_DRIVER),

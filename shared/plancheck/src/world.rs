@@ -1,4 +1,4 @@
-//! The snapshot, indexed: machines that exist, nodes on their way, pods where they run.
+//! Indexes of the snapshot: existing machines, nodes in flight, and pods by machine.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -16,15 +16,15 @@ use crate::{catalog::Catalog, overlays::Types};
 
 pub(crate) struct World<'a> {
     pub snapshot: &'a Snapshot,
-    /// With overlays applied.
+    /// Instance types with NodeOverlays applied.
     types: &'a Types,
     pub pools: BTreeMap<&'a str, &'a NodePool>,
     pub pods: Memo<&'a PodKey, &'a Pod>,
     pub machines: Vec<Machine<'a>>,
-    /// By the name of the Node, and by that of the NodeClaim.
+    /// By the name of the Node, and by the name of the NodeClaim.
     pub machine_of_node: Memo<&'a str, usize>,
     pub machine_of_claim: BTreeMap<&'a str, usize>,
-    /// By the name of the NodeClaim: what has no instance yet.
+    /// Nodes without an instance, by the name of the NodeClaim.
     pub in_flight: BTreeMap<&'a str, InFlight<'a>>,
     catalogs: RefCell<BTreeMap<(*const InstanceType, usize), Rc<Catalog<'a>>>>,
 }
@@ -35,18 +35,18 @@ pub(crate) struct Machine<'a> {
     pub node: Option<&'a Node>,
     pub claim: Option<&'a NodeClaim>,
     pub labels: &'a BTreeMap<String, String>,
-    /// Without those that are expected to go away by themselves.
+    /// Taints without those that are expected to be removed.
     pub taints: Vec<&'a Taint>,
     pub capacity: Resources,
     pub allocatable: Resources,
     pub initialized: bool,
-    /// It is being deleted, so nothing new may go there and what runs there will move.
+    /// The node is being deleted: no new pods may be placed there, and its pods will move.
     pub leaving: bool,
-    /// Whether it is rebooted in place, and comes back with all its room.
+    /// Whether the node reboots in place, and returns with all its capacity.
     pub rebooting: bool,
-    /// The plan deletes it.
-    pub going: bool,
-    pub residents: Vec<&'a Pod>,
+    /// Whether the plan deletes the node.
+    pub deleted_by_plan: bool,
+    pub bound_pods: Vec<&'a Pod>,
 }
 
 /// A node that was decided on but has no instance yet.
@@ -74,12 +74,12 @@ impl<'a> World<'a> {
         };
         world.add_machines();
         world.add_in_flight();
-        world.settle_pods();
-        world.mark_going(plan);
+        world.assign_pods();
+        world.mark_deleted(plan);
         world
     }
 
-    /// What each node of this NodePool costs besides its instance.
+    /// Price of each node of this NodePool besides its instance.
     pub(crate) fn surcharge(&self, pool: Option<&str>) -> NanosPerHour {
         let pool = pool.and_then(|name| self.pools.get(name));
         pool.map_or(NanosPerHour(0), |pool| {
@@ -102,7 +102,7 @@ impl<'a> World<'a> {
         }
         for node in &self.snapshot.nodes {
             let claim = launched.remove(node.provider_id.as_str());
-            // The kubelet of a node of ours registered, but nothing says yet which instance it is.
+            // A managed node whose kubelet has registered, but whose instance is not known yet.
             let is_unidentified =
                 node.provider_id.is_empty() && node.labels.contains_key(labels::NODE_POOL);
             if !is_unidentified {
@@ -143,28 +143,28 @@ impl<'a> World<'a> {
         }
     }
 
-    fn mark_going(&mut self, plan: &Plan) {
+    fn mark_deleted(&mut self, plan: &Plan) {
         for planned in &plan.actions {
             if let Action::DeleteNodeClaim(target) = &planned.action
                 && let Some(index) = self.machine_of_claim.get(target.name.as_str())
                 && let Some(machine) = self.machines.get_mut(*index)
             {
-                machine.going = true;
+                machine.deleted_by_plan = true;
             }
         }
     }
 
-    fn settle_pods(&mut self) {
+    fn assign_pods(&mut self) {
         for pod in self.snapshot.pods.iter().filter(|pod| !is_terminal(pod)) {
             let machine = pod
                 .node_name
                 .as_ref()
                 .and_then(|name| self.machine_of_node.get(name.as_str()))
                 .and_then(|index| self.machines.get_mut(index));
-            // A node that reboots is back when they are gone.
+            // A rebooting node returns after pods that are being deleted are gone.
             let stays = |machine: &Machine<'_>| !(machine.rebooting && pod.deletion.is_some());
             if let Some(machine) = machine.filter(|machine| stays(machine)) {
-                machine.residents.push(pod);
+                machine.bound_pods.push(pod);
             }
         }
     }
@@ -175,12 +175,12 @@ impl<'a> World<'a> {
             .and_then(|index| self.machines.get(index))
     }
 
-    /// The machine a pod runs on.
+    /// The machine that a pod runs on.
     pub(crate) fn machine_of(&self, pod: &Pod) -> Option<&Machine<'a>> {
         self.machine_named(pod.node_name.as_ref()?.as_str())
     }
 
-    /// What a NodePool's nodes may be; NodePools with the same list share it.
+    /// Instance types of a NodePool. NodePools with the same list share a catalog.
     pub(crate) fn catalog(&self, pool: &str) -> Rc<Catalog<'a>> {
         let snapshot = self.snapshot;
         let types: &'a [InstanceType] = self
@@ -220,7 +220,7 @@ impl<'a> Machine<'a> {
                 .map(|claim| of_claim(claim).clone())
                 .unwrap_or_default();
             for (name, amount) in node.iter().flat_map(|node| of_node(node).iter()) {
-                // Until a device plugin has registered its devices, the kubelet reports none of them.
+                // The kubelet reports zero devices until a device plugin has registered them.
                 if initialized || amount != 0 {
                     amounts.set(name, amount);
                 }
@@ -238,14 +238,14 @@ impl<'a> Machine<'a> {
             initialized,
             leaving: is_leaving(snapshot, node, claim),
             rebooting: claim.is_some_and(|claim| is_rebooting(snapshot, claim)),
-            going: false,
-            residents: Vec::new(),
+            deleted_by_plan: false,
+            bound_pods: Vec::new(),
         })
     }
 
-    /// Whether what runs there stays there.
+    /// Whether pods on the machine stay there.
     pub(crate) fn stays(&self) -> bool {
-        !self.leaving && !self.going
+        !self.leaving && !self.deleted_by_plan
     }
 
     pub(crate) fn hostname(&self) -> &'a str {
@@ -271,14 +271,14 @@ fn is_leaving(snapshot: &Snapshot, node: Option<&Node>, claim: Option<&NodeClaim
         || is_noticed(snapshot, &claim.status.provider_id)
 }
 
-/// Whether AWS announced something about an instance that obliges us to end it, whether or not that has begun.
+/// Whether AWS announced something about the instance that requires terminating it, even if that has not begun.
 fn is_noticed(snapshot: &Snapshot, provider_id: &str) -> bool {
     let id = provider_id.rsplit('/').next();
     let mut open = snapshot.notices.iter().filter(|notice| !notice.done);
     open.any(|notice| id == Some(notice.instance.as_str()))
 }
 
-/// Whether a NodeClaim shows that its node reboots, or an open command is about to ask for that.
+/// Whether a NodeClaim's conditions show that its node reboots, or an open command is about to reboot it.
 fn is_rebooting(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
     let commands = snapshot.commands.iter();
     let mut open = commands.filter(|command| command.state.is_open());
@@ -298,8 +298,8 @@ fn is_under_command(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
         .any(|command| command.delete.iter().any(|target| target.uid == claim.uid))
 }
 
-/// Before registration the NodeClaim's taints, then the Node's (docs/spec/scheduling.md#taints); until initialization without
-/// those that are expected to go.
+/// The NodeClaim's taints before registration, then the Node's (docs/spec/scheduling.md#taints). Before initialization,
+/// without those that are expected to be removed.
 fn effective_taints<'a>(
     node: Option<&'a Node>,
     claim: Option<&'a NodeClaim>,
@@ -348,12 +348,12 @@ pub(crate) fn is_owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
         .is_some_and(|owner| owner.api_version == api_version && owner.kind == kind)
 }
 
-/// Whether a pod belongs to its node: it neither comes back elsewhere nor needs a place.
+/// Whether a pod belongs to its node, so that it needs no other place when the node is removed.
 pub(crate) fn is_tied_to_node(pod: &Pod) -> bool {
     is_owned_by(pod, "apps/v1", "DaemonSet") || is_owned_by(pod, "v1", "Node")
 }
 
-/// Whether a pod would come back elsewhere if its node went away (docs/spec/scheduling.md#pods-of-deleting-nodes).
+/// Whether a pod is recreated elsewhere if its node is removed (docs/spec/scheduling.md#pods-of-deleting-nodes).
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
     !is_terminal(pod)
         && !is_tied_to_node(pod)

@@ -4,7 +4,7 @@ use super::*;
 
 const RESERVATION: &str = "karpenter.k8s.aws/capacity-reservation-id";
 
-/// A type that says this of the label `team`, with one offering.
+/// An instance type with this requirement on the label `team`, and one offering.
 fn of_type(team: Option<(Operator, &str)>) -> InstanceType {
     let mut requirements = Requirements::default();
     if let Some((operator, value)) = team {
@@ -33,7 +33,7 @@ fn of_type(team: Option<(Operator, &str)>) -> InstanceType {
 }
 
 #[test]
-fn a_type_suits_what_it_has_in_common_or_where_neither_needs_the_label() {
+fn type_is_suitable_if_values_overlap_or_both_accept_absence() {
     let own = [
         None,
         Some((Operator::In, "a")),
@@ -57,7 +57,7 @@ fn a_type_suits_what_it_has_in_common_or_where_neither_needs_the_label() {
 }
 
 #[test]
-fn what_types_say_of_a_label_is_listed_or_open_or_nothing() {
+fn label_values_of_types_are_listed_open_or_silent() {
     let own = [
         None,
         Some((Operator::In, "a")),
@@ -75,7 +75,7 @@ fn what_types_say_of_a_label_is_listed_or_open_or_nothing() {
 }
 
 #[test]
-fn offerings_say_what_they_are_of_zones_capacity_types_and_reservations() {
+fn offerings_specify_zone_capacity_type_and_reservation() {
     let types = [of_type(None)];
     let catalog = Catalog::new(&types, RESERVATION);
     let said = |key| catalog.of_offering(catalog.offering(0).unwrap(), key);
@@ -90,7 +90,7 @@ fn offerings_say_what_they_are_of_zones_capacity_types_and_reservations() {
 }
 
 #[test]
-fn a_label_that_may_be_missing_is_not_asked_for() {
+fn requirements_satisfied_by_absence_are_negative() {
     let of = |operator, values: &[&str]| {
         let values = values.iter().map(|value| (*value).to_owned());
         let requirement = Requirement::new("team", operator, values);

@@ -1,4 +1,4 @@
-//! What pods say to their node's going, and which of them may be evicted or deleted.
+//! Pods that block the disruption of their node, and pods that may be evicted or deleted.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -20,39 +20,47 @@ const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 const DISRUPTED: &str = "karpenter.sh/disrupted";
 
 impl<'a> Check<'_, 'a> {
-    /// A pod that may not be disturbed now, unless the node goes whatever its pods say.
-    pub(super) fn kept_by_pods(&self, machine: &Machine<'a>, is_waived: bool) -> Option<String> {
-        if is_waived {
+    /// A pod that must not be disrupted now; `None` if pods do not block this disruption.
+    pub(super) fn blocked_by_pod(
+        &self,
+        machine: &Machine<'a>,
+        ignores_pods: bool,
+    ) -> Option<String> {
+        if ignores_pods {
             return None;
         }
         let now = self.world.snapshot.now;
-        let mut residents = machine.residents.iter();
-        if let Some(pod) = residents.clone().find(|pod| is_protected(pod, now)) {
+        let mut bound_pods = machine.bound_pods.iter();
+        if let Some(pod) = bound_pods.clone().find(|pod| is_protected(pod, now)) {
             return Some(format!(
                 "runs pod {}, which carries the annotation {DO_NOT_DISRUPT}",
                 pod.key
             ));
         }
-        let pod = residents.find(|pod| self.is_guarded(pod))?;
+        let pod = bound_pods.find(|pod| self.is_blocked_by_budget(pod))?;
         Some(format!(
             "runs pod {}, which a disruption budget keeps",
             pod.key
         ))
     }
 
-    /// A pod that would be evicted without the plan having a place for it. Those that may never be evicted are deleted in the
-    /// end, and come back only then (docs/spec/lifecycle.md#pod-predicates, docs/spec/lifecycle.md#simulation).
-    pub(super) fn homeless(&self, machine: &Machine<'a>) -> Option<String> {
+    /// A pod that would be evicted although the plan does not place it. Pods that may never be evicted are deleted at
+    /// the end of the drain, and are recreated only then (docs/spec/lifecycle.md#pod-predicates,
+    /// docs/spec/lifecycle.md#simulation).
+    pub(super) fn pod_without_place(&self, machine: &Machine<'a>) -> Option<String> {
         let now = self.world.snapshot.now;
-        let mut moving = machine.residents.iter().filter(|pod| {
-            is_reschedulable(pod) && !is_protected(pod, now) && !self.is_guarded_for_good(pod)
+        let mut moving = machine.bound_pods.iter().filter(|pod| {
+            is_reschedulable(pod)
+                && !is_protected(pod, now)
+                && !self.is_permanently_blocked_by_budget(pod)
         });
         let pod = moving.find(|pod| !self.placed.contains(&pod.key))?;
         Some(format!("is not empty: pod {} has no other place", pod.key))
     }
 
-    /// Whether the node may go before its pods have a place: it gives its instance back to a reservation that is full without it.
-    pub(super) fn may_go_first(&self, machine: &Machine<'a>, gate: &str) -> bool {
+    /// Whether the node may be terminated before its pods have a place: it frees an instance of a reservation that is
+    /// otherwise full.
+    pub(super) fn may_terminate_first(&self, machine: &Machine<'a>, gate: &str) -> bool {
         let settings = &self.world.snapshot.settings;
         let labels = machine.claim.map(|claim| &claim.labels);
         let is_reserved = labels.is_some_and(|labels| {
@@ -62,39 +70,43 @@ impl<'a> Check<'_, 'a> {
         is_reserved && settings.feature_gates.get(gate) == Some(&true)
     }
 
-    fn is_guarded_for_good(&self, pod: &Pod) -> bool {
-        let about = self.budgets_about(pod);
+    fn is_permanently_blocked_by_budget(&self, pod: &Pod) -> bool {
+        let about = self.budgets_of(pod);
         let never = match about.as_slice() {
             [] => false,
             [budget] => {
                 (matches!(budget.max_unavailable.as_deref(), Some("0" | "0%"))
                     || budget.min_available.as_deref() == Some("100%"))
-                    && !self.lets_unhealthy_go(budget, pod)
+                    && !self.allows_unhealthy_eviction(budget, pod)
             }
             _ => true,
         };
         never && is_evictable(pod, self.world.snapshot.now)
     }
 
-    /// Whether a PodDisruptionBudget refuses the eviction of this pod now (docs/spec/lifecycle.md#pod-disruption-budgets).
-    fn is_guarded(&self, pod: &Pod) -> bool {
+    /// Whether a PodDisruptionBudget currently forbids evicting this pod
+    /// (docs/spec/lifecycle.md#pod-disruption-budgets).
+    fn is_blocked_by_budget(&self, pod: &Pod) -> bool {
         if !is_evictable(pod, self.world.snapshot.now) {
             return false;
         }
-        match self.budgets_about(pod).as_slice() {
+        match self.budgets_of(pod).as_slice() {
             [] => false,
-            [budget] => budget.disruptions_allowed <= 0 && !self.lets_unhealthy_go(budget, pod),
+            [budget] => {
+                budget.disruptions_allowed <= 0 && !self.allows_unhealthy_eviction(budget, pod)
+            }
             _ => true,
         }
     }
 
-    /// Whether the budget lets the pod go because it is not ready: always, or, which upstream does not count on, while it is met.
-    fn lets_unhealthy_go(&self, budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+    /// Whether the budget allows evicting the pod because it is not ready: always, or while the budget is met.
+    /// Karpenter does not consider the latter.
+    fn allows_unhealthy_eviction(&self, budget: &PodDisruptionBudget, pod: &Pod) -> bool {
         let is_met = budget.is_met && self.world.snapshot.settings.optimize == Optimize::Cost;
         !pod.ready && (budget.always_allow_unhealthy || is_met)
     }
 
-    fn budgets_about(&self, pod: &Pod) -> Vec<&'a PodDisruptionBudget> {
+    fn budgets_of(&self, pod: &Pod) -> Vec<&'a PodDisruptionBudget> {
         let budgets = self.world.snapshot.disruption_budgets.iter();
         let about = budgets.filter(|budget| {
             budget.key.namespace == pod.key.namespace
@@ -109,17 +121,18 @@ impl<'a> Check<'_, 'a> {
     pub(super) fn evict(&self, key: &PodKey, uid: &Uid) -> Option<String> {
         let pod = match self.drained(key, uid) {
             Ok(pod) => pod,
-            Err(trouble) => return Some(trouble),
+            Err(problem) => return Some(problem),
         };
         (!is_evictable(pod, self.world.snapshot.now))
             .then(|| format!("pod {key} may not be evicted"))
     }
 
-    /// Deleting goes past disruption budgets: only for pods whose node may not wait for them any longer, or that are done.
+    /// Deletion bypasses PodDisruptionBudgets, so it is allowed only for pods that are finished, or whose node cannot
+    /// wait for them any longer.
     pub(super) fn delete_pod(&self, key: &PodKey, uid: &Uid) -> Option<String> {
         let pod = match self.drained(key, uid) {
             Ok(pod) => pod,
-            Err(trouble) => return Some(trouble),
+            Err(problem) => return Some(problem),
         };
         let machine = self.world.machine_of(pod);
         let has_deadline = machine.is_some_and(|machine| {
@@ -138,7 +151,7 @@ impl<'a> Check<'_, 'a> {
             .then(|| format!("pod {key} is deleted without eviction, but its node may wait for it"))
     }
 
-    /// The pod, if it is the one that was judged and its node is being drained.
+    /// The pod, if it is unchanged since the decision and its node is being drained.
     fn drained(&self, key: &PodKey, uid: &Uid) -> Result<&'a Pod, String> {
         let pod = self
             .world
@@ -146,7 +159,9 @@ impl<'a> Check<'_, 'a> {
             .get(key)
             .ok_or_else(|| format!("pod {key} does not exist"))?;
         if pod.uid != *uid {
-            return Err(format!("pod {key} is not the one that was judged"));
+            return Err(format!(
+                "pod {key} is not the one that the plan was based on"
+            ));
         }
         let machine = self.world.machine_of(pod);
         let is_draining = machine.is_some_and(|machine| {
@@ -155,7 +170,7 @@ impl<'a> Check<'_, 'a> {
         if is_draining {
             Ok(pod)
         } else {
-            Err(format!("pod {key} is to go, but its node stays"))
+            Err(format!("pod {key} would be removed, but its node stays"))
         }
     }
 }
@@ -196,8 +211,9 @@ fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
         && !is_protected(pod, now)
 }
 
-/// Whether moving the pod costs anything: 1 + stated cost / 2^27 + priority / 2^25 > 0 (docs/spec/lifecycle.md#eviction-cost).
-pub(super) fn is_costly(pod: &Pod) -> bool {
+/// Whether moving the pod has a cost: 1 + deletion cost / 2^27 + priority / 2^25 > 0
+/// (docs/spec/lifecycle.md#eviction-cost).
+pub(super) fn has_disruption_cost(pod: &Pod) -> bool {
     let annotation = |name| pod.annotations.get(name);
     let own = annotation(DISRUPTION_COST).and_then(|text| text.parse::<i32>().ok());
     let stated = own.map(i64::from);

@@ -1,4 +1,4 @@
-//! Nodes that go because they stay unhealthy, with gate `NodeRepair` and without `legacyNodeRepair`.
+//! Repair of unhealthy nodes, with the feature gate `NodeRepair` and without `legacyNodeRepair`.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::{
 
 const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 
-/// Nodes of each NodePool, and how many of them are unhealthy; `None` where nodes are not repaired by choice.
-pub(super) struct Unhealthy<'a>(Option<BTreeMap<&'a str, (usize, usize)>>);
+/// Number of nodes and of unhealthy nodes by NodePool; `None` unless repair is voluntary.
+pub(super) struct UnhealthyCounts<'a>(Option<BTreeMap<&'a str, (usize, usize)>>);
 
-impl<'a> Unhealthy<'a> {
+impl<'a> UnhealthyCounts<'a> {
     pub(super) fn of(world: &World<'a>) -> Self {
         let settings = &world.snapshot.settings;
         let is_on = settings.feature_gates.get("NodeRepair") == Some(&true);
@@ -39,36 +39,38 @@ impl<'a> Unhealthy<'a> {
                 continue;
             };
             let claim = claims.get(node.provider_id.as_str()).copied();
-            let is_ill = ills(claim, node).next().is_some() && !is_refused(node, claim);
-            let (nodes, ill) = counts.entry(pool).or_default();
+            let is_unhealthy =
+                unhealthy_conditions(claim, node).next().is_some() && !is_refused(node, claim);
+            let (nodes, unhealthy) = counts.entry(pool).or_default();
             *nodes += 1;
-            *ill += usize::from(is_ill);
+            *unhealthy += usize::from(is_unhealthy);
         }
         Self(Some(counts))
     }
 
-    /// Whether nodes that are not ready go by choice only.
-    pub(super) fn are_chosen(&self) -> bool {
+    /// Whether repair is voluntary, so that unready nodes are disrupted only within budgets.
+    pub(super) fn is_voluntary(&self) -> bool {
         self.0.is_some()
     }
 
     pub(super) fn is_due(&self, claim: &NodeClaim, node: &Node, now: Timestamp) -> bool {
-        self.are_chosen() && ills(Some(claim), node).any(|ill| ill.until <= now)
+        self.is_voluntary()
+            && unhealthy_conditions(Some(claim), node).any(|unhealthy| unhealthy.until <= now)
     }
 
-    fn are_too_many(&self, pool: &str) -> bool {
+    fn exceeds_limit(&self, pool: &str) -> bool {
         let counts = self.0.as_ref().and_then(|counts| counts.get(pool));
-        counts.is_some_and(|(nodes, ill)| *ill > nodes.div_ceil(5))
+        counts.is_some_and(|(nodes, unhealthy)| *unhealthy > nodes.div_ceil(5))
     }
 }
 
 impl<'c, 'a> Check<'c, 'a> {
-    /// Why a node may not be rebooted in place.
+    /// Reason why a node may not be rebooted in place.
     pub(super) fn reboot(&mut self, target: &'c Target) -> Option<String> {
         let name = target.name.as_str();
         let claim = match self.target(target) {
             Ok(claim) => claim,
-            Err(trouble) => return Some(trouble),
+            Err(problem) => return Some(problem),
         };
         let now = self.world.snapshot.now;
         let node = self.machine(name).and_then(|machine| machine.node);
@@ -78,7 +80,7 @@ impl<'c, 'a> Check<'c, 'a> {
                 && self.unhealthy.is_due(claim, node, now)
                 && asks_for_reboot(claim, node, now)
         });
-        let trouble = match due {
+        let problem = match due {
             _ if claim.deleted_at.is_some() || claim.is_true("Rebooting") => {
                 "is being deleted, or reboots already".to_owned()
             }
@@ -93,34 +95,36 @@ impl<'c, 'a> Check<'c, 'a> {
                 .refusal(claim, node)
                 .or_else(|| self.over_budget(claim))?,
         };
-        Some(format!("NodeClaim {name} {trouble}"))
+        Some(format!("NodeClaim {name} {problem}"))
     }
 
-    /// Why a node that is due for repair may not be replaced.
+    /// Reason why a node that is due for repair may not be replaced.
     pub(super) fn repair(&mut self, claim: &NodeClaim, node: &Node) -> Option<String> {
         let machine = self.machine(claim.name.as_str())?;
-        if let Some(trouble) = self.refusal(claim, node) {
-            return Some(trouble);
+        if let Some(problem) = self.refusal(claim, node) {
+            return Some(problem);
         }
         let is_static = self.is_static(claim);
-        let mut residents = machine.residents.iter();
-        let homeless =
-            residents.find(|pod| is_reschedulable(pod) && !self.placed.contains(&pod.key));
-        let homeless = homeless.filter(|_| !is_static);
+        let mut bound_pods = machine.bound_pods.iter();
+        let pod_without_place =
+            bound_pods.find(|pod| is_reschedulable(pod) && !self.placed.contains(&pod.key));
+        let pod_without_place = pod_without_place.filter(|_| !is_static);
         let pool = self.pool_of(claim)?;
-        if let Some(pod) = homeless {
-            if !self.may_go_first(machine, "TerminateFirstRepair") {
+        if let Some(pod) = pod_without_place {
+            if !self.may_terminate_first(machine, "TerminateFirstRepair") {
                 return Some(format!("is not empty: pod {} has no other place", pod.key));
             }
-            if let Some(trouble) = self.goes_too_early(machine, pool, Reason::Unhealthy) {
-                return Some(trouble);
+            if let Some(problem) =
+                self.exceeds_budget_before_replacement(machine, pool, Reason::Unhealthy)
+            {
+                return Some(problem);
             }
         }
         self.over_budget(claim)
-            .or_else(|| self.leaves_a_gap(machine, pool, &[Reason::Unhealthy]))
+            .or_else(|| self.missing_replicas(machine, pool, &[Reason::Unhealthy]))
     }
 
-    /// Why a node may not be repaired at all.
+    /// Reason why a node may not be repaired at all.
     fn refusal(&self, claim: &NodeClaim, node: &Node) -> Option<String> {
         if is_refused(node, Some(claim)) {
             return Some(format!("carries the annotation {DO_NOT_REPAIR}"));
@@ -129,8 +133,8 @@ impl<'c, 'a> Check<'c, 'a> {
             return Some("is of no NodePool that could replace it".to_owned());
         };
         let name = &pool.name;
-        let are_too_many = self.unhealthy.are_too_many(name.as_str());
-        are_too_many.then(|| format!("is one of too many unhealthy nodes of NodePool {name}"))
+        let exceeds_limit = self.unhealthy.exceeds_limit(name.as_str());
+        exceeds_limit.then(|| format!("is one of too many unhealthy nodes of NodePool {name}"))
     }
 
     fn pool_of(&self, claim: &NodeClaim) -> Option<&'a NodePool> {
@@ -160,13 +164,16 @@ fn is_refused(node: &Node, claim: Option<&NodeClaim>) -> bool {
     values.any(|value| value.is_some_and(|value| value == "true"))
 }
 
-/// Whether all that is due for repair asks for a reboot: errors of GPUs that one mends, until any condition would be due.
+/// Whether all conditions that are due for repair are GPU errors that a reboot fixes, and no condition has exceeded the
+/// longest toleration.
 fn asks_for_reboot(claim: &NodeClaim, node: &Node, now: Timestamp) -> bool {
-    let is_mended = |ill: &Ill<'_>| {
-        ill.tolerated_for(30) > now && xids(ill.reason).any(|number| REBOOTED.contains(&number))
+    let is_fixed_by_reboot = |unhealthy: &UnhealthyCondition<'_>| {
+        unhealthy.tolerated_for(30) > now
+            && xids(unhealthy.reason).any(|number| XIDS_FIXED_BY_REBOOT.contains(&number))
     };
-    let mut due = ills(Some(claim), node).filter(|ill| ill.until <= now);
-    due.all(|ill| is_mended(&ill))
+    let mut due =
+        unhealthy_conditions(Some(claim), node).filter(|unhealthy| unhealthy.until <= now);
+    due.all(|unhealthy| is_fixed_by_reboot(&unhealthy))
 }
 
 fn has_failed_to_reboot(claim: &NodeClaim, now: Timestamp) -> bool {
@@ -177,7 +184,7 @@ fn has_failed_to_reboot(claim: &NodeClaim, now: Timestamp) -> bool {
     })
 }
 
-/// Reboots within 24 hours, by the NodeClaim's own record of them.
+/// Number of reboots within the last 24 hours, by the NodeClaim's annotation.
 fn reboots_of_a_day(claim: &NodeClaim, now: Timestamp) -> usize {
     let written = claim.annotations.get("whittle.sh/reboots");
     let instants = written.into_iter().flat_map(|written| written.split(','));
@@ -186,34 +193,37 @@ fn reboots_of_a_day(claim: &NodeClaim, now: Timestamp) -> usize {
     counted.count()
 }
 
-/// A condition that nodes are repaired for.
-struct Ill<'n> {
+/// A node condition that repair reacts to.
+struct UnhealthyCondition<'n> {
     reason: &'n str,
     since: Timestamp,
-    /// Until when it is tolerated.
+    /// End of its toleration.
     until: Timestamp,
 }
 
-impl Ill<'_> {
+impl UnhealthyCondition<'_> {
     fn tolerated_for(&self, minutes: i64) -> Timestamp {
         let until = self.since.checked_add(SignedDuration::from_mins(minutes));
         until.unwrap_or(Timestamp::MAX)
     }
 }
 
-/// A node's conditions that nodes are repaired for; tolerated anew after a reboot that succeeded.
-fn ills<'n>(claim: Option<&NodeClaim>, node: &'n Node) -> impl Iterator<Item = Ill<'n>> {
+/// The node's conditions that repair reacts to. Their toleration restarts after a successful reboot.
+fn unhealthy_conditions<'n>(
+    claim: Option<&NodeClaim>,
+    node: &'n Node,
+) -> impl Iterator<Item = UnhealthyCondition<'n>> {
     let rebooted = claim.and_then(|claim| claim.condition("Rebooting"));
     let rebooted = rebooted.filter(|last| last.reason == "RebootSucceeded");
     let rebooted = rebooted.map(|last| last.last_transition);
     let ready = ("Ready", node.ready.status, "", node.ready.since);
     let others = node.conditions.iter();
-    let others = others.map(|one| {
+    let others = others.map(|condition| {
         (
-            one.kind.as_str(),
-            one.status,
-            one.reason.as_str(),
-            one.since,
+            condition.kind.as_str(),
+            condition.status,
+            condition.reason.as_str(),
+            condition.since,
         )
     });
     let all = std::iter::once(ready).chain(others);
@@ -224,14 +234,14 @@ fn ills<'n>(claim: Option<&NodeClaim>, node: &'n Node) -> impl Iterator<Item = I
             .flatten()
             .max();
         let since = since.unwrap_or(Timestamp::MIN);
-        let ill = Ill {
+        let unhealthy = UnhealthyCondition {
             reason,
             since,
             until: since,
         };
-        Some(Ill {
-            until: ill.tolerated_for(minutes),
-            ..ill
+        Some(UnhealthyCondition {
+            until: unhealthy.tolerated_for(minutes),
+            ..unhealthy
         })
     })
 }
@@ -240,7 +250,9 @@ fn tolerated_minutes(name: &str, status: ConditionStatus, reason: &str) -> Optio
     use ConditionStatus::{False, Unknown};
     match (name, status) {
         ("AcceleratedHardwareReady", False)
-            if xids(reason).any(|number| REBOOTED.contains(&number) || LOST.contains(&number)) =>
+            if xids(reason).any(|number| {
+                XIDS_FIXED_BY_REBOOT.contains(&number) || XIDS_NOT_FIXED.contains(&number)
+            }) =>
         {
             Some(10)
         }
@@ -257,13 +269,13 @@ fn tolerated_minutes(name: &str, status: ConditionStatus, reason: &str) -> Optio
     }
 }
 
-/// NVIDIA's error numbers that a reboot mends, and those that it does not.
-const REBOOTED: [u32; 14] = [
+/// NVIDIA Xid errors that a reboot fixes, and those that it does not.
+const XIDS_FIXED_BY_REBOOT: [u32; 14] = [
     46, 48, 54, 62, 63, 95, 109, 110, 136, 140, 143, 155, 156, 158,
 ];
-const LOST: [u32; 5] = [64, 74, 79, 119, 120];
+const XIDS_NOT_FIXED: [u32; 5] = [64, 74, 79, 119, 120];
 
-/// Numbers that follow `XID`, each as a whole.
+/// Numbers that follow `XID` in the reason.
 fn xids(reason: &str) -> impl Iterator<Item = u32> {
     reason.match_indices("XID").filter_map(|(at, xid)| {
         let after = reason.get(at + xid.len()..).unwrap_or_default();

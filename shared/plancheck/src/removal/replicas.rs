@@ -1,4 +1,5 @@
-//! Nodes of static NodePools that go before their replacement: as many may be missing as budgets allow to be disrupted.
+//! Nodes of static NodePools that are terminated before their replacement: at most as many may be missing as budgets
+//! allow to be disrupted.
 
 use model::{counted, node_pool::NodePool};
 
@@ -9,9 +10,9 @@ use crate::{
 };
 
 impl<'a> Check<'_, 'a> {
-    /// Why a node of a static NodePool may not go for one of these reasons. One that is replaced first, or is one too many, leaves no
-    /// gap.
-    pub(super) fn leaves_a_gap(
+    /// Reason why a node of a static NodePool may not be removed. A node that is replaced first, or is in excess of the
+    /// replicas, leaves none missing.
+    pub(super) fn missing_replicas(
         &self,
         node: &Machine<'a>,
         pool: &NodePool,
@@ -25,16 +26,16 @@ impl<'a> Check<'_, 'a> {
         let machines = self.world.machines.iter();
         let staying: Vec<&Machine<'a>> = machines
             .filter(|machine| machine.claim.is_some() && machine.node_pool() == Some(name))
-            .filter(|machine| !machine.leaving && !machine.going)
+            .filter(|machine| !machine.leaving && !machine.deleted_by_plan)
             .collect();
         let in_flight = self.world.in_flight.values();
         let coming = in_flight.filter(|coming| comes(coming, name)).count();
         let launched = self.launches.get(name).copied().unwrap_or(0);
         let machines = self.world.machines.iter();
-        let going = machines
+        let deleted_by_plan = machines
             .filter(|machine| machine.claim.is_some() && machine.node_pool() == Some(name))
-            .filter(|machine| machine.going);
-        let is_replaced_first = launched >= going.count();
+            .filter(|machine| machine.deleted_by_plan);
+        let is_replaced_first = launched >= deleted_by_plan.count();
         if !node.initialized || is_replaced_first || staying.len() + coming + launched >= wanted {
             return None;
         }
@@ -43,17 +44,17 @@ impl<'a> Check<'_, 'a> {
         let now = self.world.snapshot.now;
         let may_go = self
             .remaining
-            .lets_lack(pool, reasons, (missing, wanted), now);
+            .allows_missing(pool, reasons, (missing, wanted), now);
         (!may_go).then(|| {
             format!(
-                "would make {} of NodePool {name} be missing, more than its budgets allow",
+                "would leave {} of NodePool {name} missing, more than its budgets allow",
                 counted(missing, "node")
             )
         })
     }
 }
 
-/// Whether a node of the NodePool comes that has no instance yet.
+/// Whether this is a node in flight of the NodePool.
 fn comes(coming: &InFlight<'_>, pool: &str) -> bool {
     match (coming.claim, coming.intent) {
         (Some(claim), _) => {

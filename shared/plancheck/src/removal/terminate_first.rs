@@ -1,5 +1,5 @@
-//! Nodes of dynamic NodePools that went before their replacement. Until the pods that ran there have nodes again, each of them uses up
-//! what budgets allow, as a node does that is on its way out.
+//! Nodes of dynamic NodePools that are terminated before their replacement is launched. Each counts against budgets as
+//! a disrupted node until its pods have nodes again.
 
 use jiff::SignedDuration;
 use model::{
@@ -14,12 +14,13 @@ use crate::{
     world::{Machine, is_terminal},
 };
 
-/// Time for which pods that wait are those of a node that went.
+/// Time for which pending pods count as those of a terminated node.
 const AWAITED_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 impl<'a> Check<'_, 'a> {
-    /// Why a node may not go before its replacement for one of these reasons, with others of its NodePool gone.
-    pub(super) fn goes_too_early(
+    /// Reason why a node may not be terminated before its replacement, given the NodePool's other nodes without
+    /// replacement.
+    pub(super) fn exceeds_budget_before_replacement(
         &self,
         node: &Machine<'a>,
         pool: &NodePool,
@@ -35,18 +36,20 @@ impl<'a> Check<'_, 'a> {
         let now = self.world.snapshot.now;
         let may_go = !node.initialized
             || missing == 0
-            || self.remaining.lets_go_first(pool, reason, missing, now);
+            || self
+                .remaining
+                .allows_termination_first(pool, reason, missing, now);
         (!may_go).then(|| {
             let are = if missing == 1 { "is" } else { "are" };
             format!(
-                "would go before {} of NodePool {} that went first {are} replaced, more than its budgets allow",
+                "would be terminated before {} of NodePool {} terminated earlier {are} replaced, more than its budgets allow",
                 counted(missing, "node"),
                 pool.name
             )
         })
     }
 
-    /// Whether the command's node serves nobody any more and pods like those that ran on it still wait.
+    /// Whether the command's node is out of service, while pods like those that ran on it are still pending.
     fn lacks(&self, command: &Command, freed: &FreedInstance) -> bool {
         let snapshot = self.world.snapshot;
         if matches!(

@@ -1,4 +1,5 @@
-//! Every placed pod needs, for each required affinity term, a matching pod in its domain; the first of its kind may be alone.
+//! Required pod affinity: every placed pod needs, for each term, a matching pod in its domain. The first pod that
+//! matches its own term may be alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,34 +9,35 @@ use std::{
 use model::{labels, snapshot::Optimize};
 
 use super::{
-    Column, Located, Scene,
+    Column, Located, TopologyContext,
     matching::{Term, Terms},
 };
-use crate::{Findings, node_rules::Wanted, place::PlaceId};
+use crate::{Findings, node_rules::NodeConstraints, place::PlaceId};
 
-pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
+pub(super) fn check(context: &TopologyContext<'_, '_>, findings: &mut Findings) {
     let mut terms = Terms::default();
     let mut terms_of = TermsOf::new();
-    let new = scene
+    let new = context
         .located
         .iter()
         .enumerate()
         .filter(|(_, located)| located.subject.is_some());
     for (index, located) in new {
         for term in &located.pod.pod_affinity.required {
-            let id = terms.id(scene, term, located.pod);
+            let id = terms.id(context, term, located.pod);
             terms_of.entry(index).or_default().push(id);
         }
     }
-    for (index, term) in left_over(scene, terms.all(), &terms_of) {
-        let (Some(located), Some(term)) = (scene.located.get(index), terms.all().get(term)) else {
+    for (index, term) in unsatisfied_pods(context, terms.all(), &terms_of) {
+        let (Some(located), Some(term)) = (context.located.get(index), terms.all().get(term))
+        else {
             continue;
         };
         if let Some(subject) = located.subject {
             findings.add(
                 subject,
                 format!(
-                    "pod {} has no pod that it wants to be near in its {}",
+                    "pod {} has no pod that matches its affinity in its {}",
                     located.pod.key, term.key
                 ),
             );
@@ -43,34 +45,36 @@ pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
     }
 }
 
-/// Which terms pods have, by the pods' places in the scene.
+/// Terms of pods, by the pods' indexes into `located`.
 type TermsOf = BTreeMap<usize, Vec<usize>>;
 
-/// How many of the pods that are left over are tried as the first of their kind.
-const FIRSTS: usize = 32;
+/// Upper bound on the unsatisfied pods that are tried as the first pod of their term.
+const FIRST_CANDIDATES_MAX: usize = 32;
 
-/// The pods that find no peer in any order that was tried, each with a term that fails it.
+/// The pods without a matching pod in any order that was tried, each with a failing term.
 ///
-/// Who comes first matters: a pod may begin a group only while no other of its kind is in place. The scheduler may take pods in
-/// any order, so of those that are left over some are tried as the first of their kind, and remain that where it leaves fewer.
-fn left_over(
-    scene: &Scene<'_, '_>,
+/// The order matters: a pod may be the first of its term only while no matching pod is placed. The scheduler may take
+/// pods in any order, so some of the unsatisfied pods are tried as the first, and stay first if that leaves fewer
+/// unsatisfied.
+fn unsatisfied_pods(
+    context: &TopologyContext<'_, '_>,
     terms: &[Rc<Term>],
     terms_of: &TermsOf,
 ) -> BTreeMap<usize, usize> {
     if terms_of.is_empty() {
         return BTreeMap::new();
     }
-    let settle = |first: &BTreeSet<usize>| Settling::new(scene, terms).run(terms_of, first);
+    let place_pod =
+        |first: &BTreeSet<usize>| AffinityResolver::new(context, terms).run(terms_of, first);
     let mut first = BTreeSet::new();
-    let mut left = settle(&first);
-    let candidates: Vec<usize> = left.keys().take(FIRSTS).copied().collect();
+    let mut left = place_pod(&first);
+    let candidates: Vec<usize> = left.keys().take(FIRST_CANDIDATES_MAX).copied().collect();
     for candidate in candidates {
         if !left.contains_key(&candidate) {
             continue;
         }
         first.insert(candidate);
-        let now = settle(&first);
+        let now = place_pod(&first);
         if now.len() < left.len() {
             left = now;
         } else {
@@ -80,29 +84,29 @@ fn left_over(
     left
 }
 
-/// Puts pods in place one after the other, until no further pod finds its peers.
-struct Settling<'c, 's, 'a> {
-    scene: &'c Scene<'s, 'a>,
+/// Places pods one after another, until no further pod finds a matching one.
+struct AffinityResolver<'c, 's, 'a> {
+    context: &'c TopologyContext<'s, 'a>,
     groups: Vec<Group<'c, 's>>,
-    /// The terms that are about a pod.
+    /// Terms that select a pod, by the pod's index.
     about: BTreeMap<usize, Vec<usize>>,
 }
 
-/// A term, and where pods that it is about are for certain.
+/// A term, and the certain positions of pods that it selects.
 struct Group<'c, 's> {
     term: &'c Term,
     column: Rc<Column<'s>>,
     domains: BTreeSet<&'s str>,
     places: BTreeSet<PlaceId>,
-    /// Matching pods that ran before the plan, by domain.
+    /// Domains of matching pods that ran before the plan.
     before: BTreeSet<&'s str>,
 }
 
-impl<'c, 's, 'a> Settling<'c, 's, 'a> {
-    fn new(scene: &'c Scene<'s, 'a>, terms: &'c [Rc<Term>]) -> Self {
+impl<'c, 's, 'a> AffinityResolver<'c, 's, 'a> {
+    fn new(context: &'c TopologyContext<'s, 'a>, terms: &'c [Rc<Term>]) -> Self {
         let mut about: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (id, term) in terms.iter().enumerate() {
-            for pod in scene.matching(term) {
+            for pod in context.matching(term) {
                 about.entry(pod).or_default().push(id);
             }
         }
@@ -110,34 +114,34 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
             .iter()
             .map(|term| Group {
                 term,
-                column: scene.column(&term.key),
+                column: context.column(&term.key),
                 domains: BTreeSet::new(),
                 places: BTreeSet::new(),
                 before: BTreeSet::new(),
             })
             .collect();
         Self {
-            scene,
+            context,
             groups,
             about,
         }
     }
 
-    /// Settles what can be, `first` before all others of their kind.
+    /// Places all pods that can be placed, `first` before the others that match their terms.
     fn run(mut self, terms_of: &TermsOf, first: &BTreeSet<usize>) -> BTreeMap<usize, usize> {
-        let held = self.others_of_their_kind(terms_of, first);
+        let deferred = self.competitors(terms_of, first);
         let mut waiting = BTreeMap::new();
-        for is_turn_of_held in [false, true] {
-            for index in 0..self.scene.located.len() {
-                if held.contains(&index) != is_turn_of_held {
+        for is_turn_of_deferred in [false, true] {
+            for index in 0..self.context.located.len() {
+                if deferred.contains(&index) != is_turn_of_deferred {
                     continue;
                 }
                 match terms_of.get(&index) {
                     Some(terms) => _ = waiting.insert(index, terms.as_slice()),
-                    None => self.settle(index),
+                    None => self.place_pod(index),
                 }
             }
-            self.gather(&mut waiting);
+            self.place_waiting(&mut waiting);
         }
         let left = waiting.into_iter().filter_map(|(index, terms)| {
             let failed = terms.iter().find(|term| !self.is_near_peer(index, **term));
@@ -146,10 +150,10 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
         left.collect()
     }
 
-    /// The pods of the plan that would keep one of `first` from being the first of its kind.
-    fn others_of_their_kind(&self, terms_of: &TermsOf, first: &BTreeSet<usize>) -> BTreeSet<usize> {
+    /// Placed pods that match a term of one of `first`, and so would prevent it from being the first.
+    fn competitors(&self, terms_of: &TermsOf, first: &BTreeSet<usize>) -> BTreeSet<usize> {
         let is_placed = |index: &usize| {
-            let located = self.scene.located.get(*index);
+            let located = self.context.located.get(*index);
             located.is_some_and(|located| located.subject.is_some())
         };
         let about = |index: usize| self.about.get(&index).into_iter().flatten();
@@ -165,35 +169,35 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
         others.filter(is_placed).collect()
     }
 
-    /// Settles who has a peer, and who may begin a group where nobody has one any more.
-    fn gather(&mut self, waiting: &mut BTreeMap<usize, &[usize]>) {
+    /// Places pods that have a matching pod, and, if none has, one that may be the first of its term.
+    fn place_waiting(&mut self, waiting: &mut BTreeMap<usize, &[usize]>) {
         loop {
             let before = waiting.len();
             waiting.retain(|index, terms| {
-                let is_settled = terms.iter().all(|term| self.is_near_peer(*index, *term));
-                if is_settled {
-                    self.settle(*index);
+                let has_peers = terms.iter().all(|term| self.is_near_peer(*index, *term));
+                if has_peers {
+                    self.place_pod(*index);
                 }
-                !is_settled
+                !has_peers
             });
             if waiting.len() < before {
                 continue;
             }
-            let founder = waiting.iter().find(|(index, terms)| {
-                terms
-                    .iter()
-                    .all(|term| self.is_near_peer(**index, *term) || self.may_found(**index, *term))
+            let first = waiting.iter().find(|(index, terms)| {
+                terms.iter().all(|term| {
+                    self.is_near_peer(**index, *term) || self.may_be_first(**index, *term)
+                })
             });
-            let Some(founder) = founder.map(|(index, _)| *index) else {
+            let Some(first) = first.map(|(index, _)| *index) else {
                 return;
             };
-            waiting.remove(&founder);
-            self.settle(founder);
+            waiting.remove(&first);
+            self.place_pod(first);
         }
     }
 
-    fn settle(&mut self, index: usize) {
-        let Some(located) = self.scene.located.get(index) else {
+    fn place_pod(&mut self, index: usize) {
+        let Some(located) = self.context.located.get(index) else {
             return;
         };
         for id in self.about.get(&index).into_iter().flatten() {
@@ -210,9 +214,9 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
         }
     }
 
-    /// Whether, whichever domain the pod's node gets, a matching pod is there.
+    /// Whether a matching pod is in every domain that the pod's node may be in.
     fn is_near_peer(&self, index: usize, term: usize) -> bool {
-        let (Some(located), Some(group)) = (self.scene.located.get(index), self.groups.get(term))
+        let (Some(located), Some(group)) = (self.context.located.get(index), self.groups.get(term))
         else {
             return false;
         };
@@ -222,17 +226,17 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
                 || domains.iter().all(|domain| group.domains.contains(*domain)))
     }
 
-    /// Whether the pod may be the first of its kind: it is about itself, and no pod of the kind is anywhere, or, for upstream,
-    /// anywhere it could go.
-    fn may_found(&self, index: usize, term: usize) -> bool {
-        let (Some(located), Some(group)) = (self.scene.located.get(index), self.groups.get(term))
+    /// Whether the pod may be the first of its term: the term selects the pod itself, and no matching pod is placed
+    /// anywhere or, in upstream mode, in any domain that is open to the pod.
+    fn may_be_first(&self, index: usize, term: usize) -> bool {
+        let (Some(located), Some(group)) = (self.context.located.get(index), self.groups.get(term))
         else {
             return false;
         };
         let has_domain = |place: PlaceId| !group.column.of(place).is_empty();
-        let nobody_yet = !group.places.iter().any(|place| has_domain(*place));
-        let as_upstream = self.scene.world.snapshot.settings.optimize == Optimize::Upstream;
-        let nobody_in_reach = as_upstream
+        let none_placed = !group.places.iter().any(|place| has_domain(*place));
+        let as_upstream = self.context.world.snapshot.settings.optimize == Optimize::Upstream;
+        let none_in_open_domains = as_upstream
             && group.places.iter().all(|place| !self.is_new(*place))
             && group
                 .before
@@ -240,18 +244,18 @@ impl<'c, 's, 'a> Settling<'c, 's, 'a> {
                 .all(|domain| !is_open_to(located, &group.term.key, domain));
         has_domain(located.place)
             && group.term.matches(located.pod)
-            && (nobody_yet || nobody_in_reach)
+            && (none_placed || none_in_open_domains)
     }
 
     fn is_new(&self, place: PlaceId) -> bool {
-        place >= self.scene.world.machines.len()
+        place >= self.context.world.machines.len()
     }
 }
 
-/// Whether the pod's own node selector and affinity let it into a domain.
+/// Whether the pod's own node selector and affinity allow a domain.
 fn is_open_to(located: &Located<'_>, key: &str, domain: &str) -> bool {
     use crate::label::Label;
-    let wanted = Wanted::of(located.pod);
+    let wanted = NodeConstraints::of(located.pod);
     wanted.alternatives().iter().any(|alternative| {
         alternative
             .iter()

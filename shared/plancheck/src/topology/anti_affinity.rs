@@ -1,34 +1,35 @@
-//! No pod may share a domain, nor risk sharing one, with a pod that its or the other's required anti-affinity excludes.
+//! Required anti-affinity: no pod may share a domain, or possibly share one, with a pod that its own or the other pod's
+//! terms exclude.
 
 use std::collections::BTreeMap;
 
 use model::labels;
 
 use super::{
-    Scene,
+    TopologyContext,
     matching::{Term, Terms},
 };
 use crate::Findings;
 
-pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
+pub(super) fn check(context: &TopologyContext<'_, '_>, findings: &mut Findings) {
     let mut terms = Terms::default();
     let mut owners_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, located) in scene.located.iter().enumerate() {
+    for (index, located) in context.located.iter().enumerate() {
         let terms_of_pod = located.pod.pod_anti_affinity.required.iter();
         let known = terms_of_pod.filter(|term| {
-            !located.is_to_come || scene.topology_key(&term.topology_key) == labels::HOSTNAME
+            !located.is_expected || context.topology_key(&term.topology_key) == labels::HOSTNAME
         });
         for term in known {
-            let id = terms.id(scene, term, located.pod);
+            let id = terms.id(context, term, located.pod);
             owners_of.entry(id).or_default().push(index);
         }
     }
     for (term, owners) in terms.all().iter().zip(owners_of.values()) {
-        exclude(scene, term, owners, &scene.matching(term), findings);
+        exclude(context, term, owners, &context.matching(term), findings);
     }
 }
 
-/// Whom a pod meets in a domain, on the way from the first pod to the last.
+/// Pods already in a domain, while pods are visited in order.
 #[derive(Default)]
 struct Present {
     owner: Option<usize>,
@@ -36,7 +37,7 @@ struct Present {
 }
 
 fn exclude(
-    scene: &Scene<'_, '_>,
+    context: &TopologyContext<'_, '_>,
     term: &Term,
     owners: &[usize],
     matching: &[usize],
@@ -46,18 +47,18 @@ fn exclude(
     for owner in owners {
         concerned.entry(*owner).or_default().0 = true;
     }
-    let is_about = |one: &&usize| {
-        let located = scene.located.get(**one);
-        // A daemon to come is known on its own node alone.
-        located.is_some_and(|located| !located.is_to_come || term.key == labels::HOSTNAME)
+    let is_about = |index: &&usize| {
+        let located = context.located.get(**index);
+        // The domain of a daemon that does not run yet is certain for its hostname only.
+        located.is_some_and(|located| !located.is_expected || term.key == labels::HOSTNAME)
     };
-    for one in matching.iter().filter(is_about) {
-        concerned.entry(*one).or_default().1 = true;
+    for index in matching.iter().filter(is_about) {
+        concerned.entry(*index).or_default().1 = true;
     }
-    let column = scene.column(&term.key);
+    let column = context.column(&term.key);
     let mut present: BTreeMap<&str, Present> = BTreeMap::new();
     for (index, (is_owner, is_matching)) in concerned {
-        let Some(located) = scene.located.get(index) else {
+        let Some(located) = context.located.get(index) else {
             continue;
         };
         let domains = column.of(located.place);
@@ -68,7 +69,7 @@ fn exclude(
                     .matching
                     .filter(|_| is_owner)
                     .or(there.owner.filter(|_| is_matching))?;
-                Some((*domain, scene.located.get(rival)?.pod))
+                Some((*domain, context.located.get(rival)?.pod))
             });
             if let Some((domain, rival)) = rival {
                 let pod = &located.pod.key;
@@ -79,7 +80,7 @@ fn exclude(
                         term.key, rival.key
                     ),
                 );
-                // It will not be there.
+                // A refused pod will not be placed.
                 continue;
             }
         }

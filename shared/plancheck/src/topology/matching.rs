@@ -1,4 +1,4 @@
-//! Which pods a term or constraint is about, found through an index by label.
+//! Selection of pods by terms and constraints, with an index by label.
 
 use std::{
     cell::RefCell,
@@ -7,14 +7,14 @@ use std::{
 };
 
 use model::{
-    Memo, StoredAt,
+    Memo, ShapeAddress,
     pod::{Pod, PodAffinityTerm},
     selector::{LabelExpression, LabelOperator, LabelSelector},
 };
 
-use super::{Located, Scene};
+use super::{Located, TopologyContext};
 
-/// A question about other pods.
+/// A selection of pods: a topology key, namespaces and a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Term {
     pub key: String,
@@ -24,10 +24,10 @@ pub(super) struct Term {
 }
 
 impl Term {
-    fn of_affinity(scene: &Scene<'_, '_>, term: &PodAffinityTerm, owner: &Pod) -> Self {
+    fn of_affinity(context: &TopologyContext<'_, '_>, term: &PodAffinityTerm, owner: &Pod) -> Self {
         Self {
-            key: scene.topology_key(&term.topology_key).to_owned(),
-            namespaces: namespaces(scene, term, owner),
+            key: context.topology_key(&term.topology_key).to_owned(),
+            namespaces: namespaces(context, term, owner),
             selector: term.selector.as_ref().map(|selector| {
                 let mut selector = selector.clone();
                 add_keys(
@@ -47,7 +47,7 @@ impl Term {
         }
     }
 
-    /// A constraint's selector sees the pod's own namespace only.
+    /// A spread constraint selects pods of the owner's namespace only.
     pub(super) fn of_spread(
         key: &str,
         selector: Option<&LabelSelector>,
@@ -89,8 +89,13 @@ fn add_keys(selector: &mut LabelSelector, owner: &Pod, keys: &[String], operator
     }
 }
 
-/// No list and no selector: the pod's own namespace. A selector adds those it matches to the list.
-fn namespaces(scene: &Scene<'_, '_>, term: &PodAffinityTerm, owner: &Pod) -> BTreeSet<String> {
+/// Without a list or selector, the owner's namespace. A namespace selector adds the namespaces that it matches to the
+/// list.
+fn namespaces(
+    context: &TopologyContext<'_, '_>,
+    term: &PodAffinityTerm,
+    owner: &Pod,
+) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = term.namespaces.iter().cloned().collect();
     match &term.namespace_selector {
         None if names.is_empty() => {
@@ -98,32 +103,32 @@ fn namespaces(scene: &Scene<'_, '_>, term: &PodAffinityTerm, owner: &Pod) -> BTr
         }
         None => {}
         Some(selector) => {
-            let matching = scene
+            let matching = context
                 .world
                 .snapshot
                 .namespaces
                 .iter()
-                .filter(|one| selector.matches(&one.labels));
+                .filter(|namespace| selector.matches(&namespace.labels));
             names.extend(matching.map(|namespace| namespace.name.clone()));
         }
     }
     names
 }
 
-/// The different terms of many pods, each worked out once.
+/// Distinct terms of many pods, each resolved once.
 #[derive(Default)]
 pub(super) struct Terms<'a> {
     all: Vec<Rc<Term>>,
     ids: BTreeMap<Rc<Term>, usize>,
-    /// As written, by namespace; for terms that do not depend on their pod's labels.
+    /// Ids of unresolved terms by namespace, for terms that do not depend on their pod's labels.
     written: BTreeMap<(&'a str, &'a PodAffinityTerm), usize>,
 }
 
 impl<'a> Terms<'a> {
-    /// The number of a term, counted from zero.
+    /// Index of a term in [`Self::all`].
     pub(super) fn id(
         &mut self,
-        scene: &Scene<'_, 'a>,
+        context: &TopologyContext<'_, 'a>,
         term: &'a PodAffinityTerm,
         owner: &'a Pod,
     ) -> usize {
@@ -132,7 +137,7 @@ impl<'a> Terms<'a> {
         if is_fixed && let Some(id) = self.written.get(&written) {
             return *id;
         }
-        let term = Rc::new(Term::of_affinity(scene, term, owner));
+        let term = Rc::new(Term::of_affinity(context, term, owner));
         let next = self.all.len();
         let id = *self.ids.entry(Rc::clone(&term)).or_insert(next);
         if id == next {
@@ -149,22 +154,22 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Finds the pods that terms are about without asking every pod, through the labels that terms name. What is known of a
-/// label is worked out when a term first names it.
+/// Selects pods without visiting all of them, by the labels in the selector. Each label is indexed when a selector
+/// first uses it.
 #[derive(Default)]
 pub(super) struct Index<'a>(RefCell<BTreeMap<String, Rc<ByValue<'a>>>>);
 
-/// The pods that have a label, by their namespace and its value, as indexes into `located`.
+/// Pods by namespace and label value, as indexes into `located`.
 #[derive(Default)]
 struct ByValue<'a> {
     at: Memo<(&'a str, &'a str), usize>,
     pods: Vec<Vec<usize>>,
-    /// By where shapes are stored, the place in `pods` of the pods that share them, and their namespace.
-    stored: Memo<StoredAt, (&'a str, Option<usize>)>,
+    /// By shape address, the namespace of the pods with that shape and their index in `pods`.
+    stored: Memo<ShapeAddress, (&'a str, Option<usize>)>,
 }
 
 impl<'a> Index<'a> {
-    /// The pods a term is about, as indexes into `located`, in its order.
+    /// Pods that a term selects, as indexes into `located`, in its order.
     pub(super) fn matching(&self, located: &[Located<'a>], term: &Term) -> Vec<usize> {
         let Some(selector) = &term.selector else {
             return Vec::new();
@@ -180,7 +185,7 @@ impl<'a> Index<'a> {
             .min_by_key(Vec::len);
         match rarest {
             None => (0..located.len()).filter(is_about).collect(),
-            // The one label is all that is asked.
+            // The single label is the whole selector.
             Some(pods)
                 if selector.match_labels.len() == 1 && selector.match_expressions.is_empty() =>
             {
@@ -211,7 +216,7 @@ impl<'a> Index<'a> {
 
 impl<'a> ByValue<'a> {
     fn add(&mut self, pod: &'a Pod, key: &str, index: usize) {
-        let (stored, namespace) = (pod.shape.stored_at(), pod.key.namespace.as_str());
+        let (stored, namespace) = (pod.shape.shape_address(), pod.key.namespace.as_str());
         let at = match self.stored.get(&stored) {
             Some((known, at)) if known == namespace => at,
             _ => {
@@ -250,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// Pods of these namespaces and with these labels; those that are alike share their shape.
+    /// Pods with these namespaces and labels. Equal ones share their shape.
     fn pods(of: &[(&str, &[(&str, &str)])]) -> Vec<Pod> {
         let pods = of.iter().zip(0..).map(|((namespace, labels), number)| {
             let labels = labels
@@ -274,13 +279,13 @@ mod tests {
         pods
     }
 
-    /// Which of them a term is about.
+    /// Indexes of the pods that a selector matches.
     fn found(pods: &[Pod], namespaces: &[&str], selector: LabelSelector) -> Vec<usize> {
         let located = pods.iter().map(|pod| Located {
             pod,
             place: 0,
             subject: None,
-            is_to_come: false,
+            is_expected: false,
         });
         let located: Vec<Located<'_>> = located.collect();
         let term = Term {
@@ -304,7 +309,7 @@ mod tests {
     const WEB: &[(&str, &str)] = &[("app", "web")];
 
     #[test]
-    fn pods_that_are_alike_are_told_apart_by_their_namespaces() {
+    fn equal_pods_are_distinguished_by_namespace() {
         let pods = pods(&[("b", WEB), ("a", WEB), ("b", WEB), ("a", &[])]);
         assert_eq!(found(&pods, &["a"], with(WEB)), [1]);
         assert_eq!(found(&pods, &["b"], with(WEB)), [0, 2]);
@@ -313,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_a_selector_asks_has_to_hold() {
+    fn all_parts_of_a_selector_must_match() {
         let front: &[(&str, &str)] = &[("app", "web"), ("tier", "front")];
         let back: &[(&str, &str)] = &[("app", "web"), ("tier", "back")];
         let other: &[(&str, &str)] = &[("app", "other"), ("tier", "front")];

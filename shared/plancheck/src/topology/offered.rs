@@ -1,4 +1,4 @@
-//! The domains in which a NodePool can make nodes.
+//! The domains in which a NodePool can launch nodes.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use model::{
 
 use crate::{
     label::{Label, overlap},
-    limits::Room,
-    node_rules::Wanted,
+    limits::RemainingLimits,
+    node_rules::NodeConstraints,
 };
 
-/// Every value of `key` that a node of this NodePool may have. Labels that differ from node to node are not listed.
+/// All values of `key` that nodes of this NodePool may have. Labels that are unique per node are not listed.
 pub(super) fn by_pool(snapshot: &Snapshot, pool: &NodePool, key: &str) -> BTreeSet<String> {
     let of_pool = requirements(pool);
     let own = of_pool.get(key);
@@ -38,7 +38,7 @@ pub(super) fn by_pool(snapshot: &Snapshot, pool: &NodePool, key: &str) -> BTreeS
     let values = listed.flat_map(|of_type| &of_type.values);
     let mut domains = BTreeSet::new();
     for value in values.filter(|value| own.is_none_or(|own| own.has(value))) {
-        // Most are there already.
+        // Avoids cloning values that are present already.
         if !domains.contains(value) {
             domains.insert(value.clone());
         }
@@ -56,14 +56,14 @@ fn requirements(pool: &NodePool) -> Requirements {
     of_pool
 }
 
-/// Whether an available offering of a type that is large enough, and that limits leave room for, would make a node for the pod in
-/// this domain.
+/// Whether the NodePool could launch a node for the pod in this domain: with an available offering of a type that is
+/// large enough and within its limits.
 pub(super) fn for_pod(
     snapshot: &Snapshot,
-    (pool, limits): (&NodePool, &Room),
+    (pool, limits): (&NodePool, &RemainingLimits),
     (key, domain): (&str, &str),
     pod: &Pod,
-    wanted: &Wanted<'_>,
+    wanted: &NodeConstraints<'_>,
 ) -> bool {
     let mut of_pool = requirements(pool);
     let own = [(labels::NODE_POOL, pool.name.as_str()), (key, domain)];
@@ -71,21 +71,26 @@ pub(super) fn for_pod(
         of_pool.add(Requirement::new(key, Operator::In, [value.to_owned()]));
     }
     let types = snapshot.instance_types.get(&pool.name);
-    let mut large_enough = types
-        .into_iter()
-        .flat_map(|types| types.iter())
-        .filter(|one| {
-            let allocatable = one.allocatable();
-            let mut requests = pod.requests.iter();
-            limits.admits(one) && requests.all(|(name, amount)| amount <= allocatable.get(name))
-        });
+    let mut large_enough =
+        types
+            .into_iter()
+            .flat_map(|types| types.iter())
+            .filter(|instance_type| {
+                let allocatable = instance_type.allocatable();
+                let mut requests = pod.requests.iter();
+                limits.admits(instance_type)
+                    && requests.all(|(name, amount)| amount <= allocatable.get(name))
+            });
     let alternatives = wanted.alternatives();
-    large_enough.any(|one| {
-        let mut offerings = one.offerings.iter().filter(|offering| offering.available);
+    large_enough.any(|instance_type| {
+        let mut offerings = instance_type
+            .offerings
+            .iter()
+            .filter(|offering| offering.available);
         offerings.any(|offering| {
             let is = |known: &Requirement| {
                 let Some(of_node) = of_offering(offering, &known.key) else {
-                    let of_type = one.requirements.get(&known.key);
+                    let of_type = instance_type.requirements.get(&known.key);
                     return of_type.is_none_or(|of_type| overlap(of_type, known));
                 };
                 known.has(of_node)
@@ -97,7 +102,7 @@ pub(super) fn for_pod(
                         let key = labels::normalized(&asked.key);
                         let label = match of_offering(offering, key) {
                             Some(value) => Label::Is(value),
-                            None => label(&of_pool, one, key),
+                            None => label(&of_pool, instance_type, key),
                         };
                         label.permits(asked)
                     })
@@ -106,7 +111,7 @@ pub(super) fn for_pod(
     })
 }
 
-/// The labels that differ from offering to offering.
+/// Labels that differ between offerings of a type.
 fn of_offering<'o>(offering: &'o Offering, key: &str) -> Option<&'o str> {
     match key {
         labels::ZONE => Some(&offering.zone),
@@ -116,7 +121,9 @@ fn of_offering<'o>(offering: &'o Offering, key: &str) -> Option<&'o str> {
     }
 }
 
-fn label<'l>(of_pool: &'l Requirements, one: &'l InstanceType, key: &str) -> Label<'l> {
-    let known = of_pool.get(key).or_else(|| one.requirements.get(key));
+fn label<'l>(of_pool: &'l Requirements, instance_type: &'l InstanceType, key: &str) -> Label<'l> {
+    let known = of_pool
+        .get(key)
+        .or_else(|| instance_type.requirements.get(key));
     known.map_or(Label::Absent, Label::of_known)
 }

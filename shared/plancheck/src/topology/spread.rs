@@ -1,7 +1,8 @@
-//! Hard spread constraints: in every domain that got pods, their number may exceed the smallest one by at most maxSkew.
+//! Hard topology spread: the number of pods in a domain with new pods may exceed the smallest number by at most
+//! maxSkew.
 //!
-//! Pods that the constraint is about but that do not carry it may come last, so they count only for the smallest number:
-//! if some order of binding is valid, the plan passes.
+//! Selected pods without the constraint may be bound last, so they count only for the smallest number: a plan passes if
+//! some order of binding is valid.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -14,18 +15,18 @@ use model::{
     taint::Toleration,
 };
 
-use super::{Column, Scene, matching::Term, offered};
+use super::{Column, TopologyContext, matching::Term, offered};
 use crate::{
     Findings,
     label::Label,
-    limits::Room,
-    node_rules::{Wanted, intolerable},
+    limits::RemainingLimits,
+    node_rules::{NodeConstraints, intolerable},
     world::Machine,
 };
 
-pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
+pub(super) fn check(context: &TopologyContext<'_, '_>, findings: &mut Findings) {
     let mut groups: BTreeMap<Identity<'_>, Group<'_>> = BTreeMap::new();
-    for (index, located) in scene.located.iter().enumerate() {
+    for (index, located) in context.located.iter().enumerate() {
         let pod = located.pod;
         let hard = pod.topology_spread.iter().filter(|spread| {
             located.subject.is_some()
@@ -33,13 +34,13 @@ pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
         });
         for constraint in hard {
             let term = Term::of_spread(
-                scene.topology_key(&constraint.topology_key),
+                context.topology_key(&constraint.topology_key),
                 constraint.selector.as_ref(),
                 &constraint.match_label_keys,
                 pod,
             );
             let identity = Identity {
-                is_about_itself: term.matches(pod),
+                selects_itself: term.matches(pod),
                 term,
                 max_skew: constraint.max_skew,
                 min_domains: constraint.min_domains,
@@ -62,19 +63,19 @@ pub(super) fn check(scene: &Scene<'_, '_>, findings: &mut Findings) {
         }
     }
     for (identity, group) in &groups {
-        // Nothing is counted where nothing is selected.
+        // A constraint without a selector counts no pods.
         if group.constraint.selector.is_some() {
-            let matching = scene.matching(&identity.term);
-            Count::new(scene, identity, group, &matching).check(findings);
+            let matching = context.matching(&identity.term);
+            Count::new(context, identity, group, &matching).check(findings);
         }
     }
 }
 
-/// What makes two pods' constraints the same question.
+/// Properties by which constraints of several pods are checked together.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Identity<'a> {
     term: Term,
-    is_about_itself: bool,
+    selects_itself: bool,
     max_skew: i32,
     min_domains: Option<i32>,
     honors_affinity: bool,
@@ -92,59 +93,62 @@ struct Group<'a> {
 
 /// A domain to spread over.
 struct Domain {
-    /// At most so many matching pods in the end.
+    /// Upper bound on matching pods after the plan.
     pods: i64,
-    /// No node is in it, but one could be bought there.
+    /// Whether the domain has no node, but a NodePool can launch one there.
     is_on_offer: bool,
 }
 
 struct Count<'c, 's, 'a> {
-    scene: &'c Scene<'s, 'a>,
+    context: &'c TopologyContext<'s, 'a>,
     identity: &'c Identity<'a>,
     group: &'c Group<'a>,
-    wanted: Wanted<'a>,
+    wanted: NodeConstraints<'a>,
     column: Rc<Column<'s>>,
-    /// By machine, whether the constraint counts pods there.
-    looked_at: Vec<bool>,
-    /// By domain, the matching pods that run there already, on nodes that the constraint looks at.
+    /// By machine, whether the constraint counts its pods.
+    is_counted: Vec<bool>,
+    /// By domain, matching pods that run already on counted nodes.
     before: Vec<i64>,
-    /// By domain, at most so many matching pods in the end, counting those with an open domain everywhere they may be.
+    /// By domain, the upper bound on matching pods after the plan. Pods with several possible domains count in each.
     after: Vec<i64>,
-    /// The domains to spread over. Empty where upstream spreads over hosts: another node can always be made.
+    /// The domains to spread over. Empty in upstream mode if the topology key is the hostname, because another node can
+    /// always be launched.
     universe: BTreeMap<String, Domain>,
 }
 
 impl<'c, 's, 'a> Count<'c, 's, 'a> {
     fn new(
-        scene: &'c Scene<'s, 'a>,
+        context: &'c TopologyContext<'s, 'a>,
         identity: &'c Identity<'a>,
         group: &'c Group<'a>,
         matching: &[usize],
     ) -> Self {
-        let column = scene.column(&identity.term.key);
+        let column = context.column(&identity.term.key);
         let mut count = Self {
-            scene,
+            context,
             identity,
             group,
-            wanted: Wanted::of(group.example),
-            looked_at: Vec::new(),
+            wanted: NodeConstraints::of(group.example),
+            is_counted: Vec::new(),
             before: vec![0; column.names.len()],
             after: vec![0; column.names.len()],
             universe: BTreeMap::new(),
             column,
         };
-        let machines = scene.world.machines.iter();
-        count.looked_at = machines.map(|machine| count.looks_at(machine)).collect();
+        let machines = context.world.machines.iter();
+        count.is_counted = machines
+            .map(|machine| count.counts_pods_on(machine))
+            .collect();
         count.add(matching);
-        count.universe = count.domains_there_are();
+        count.universe = count.eligible_domains();
         count
     }
 
     fn add(&mut self, matching: &[usize]) {
-        let mut by_place: Vec<(i64, i64)> = vec![(0, 0); self.scene.placements.places.len()];
+        let mut by_place: Vec<(i64, i64)> = vec![(0, 0); self.context.placements.places.len()];
         for index in matching {
-            let located = self.scene.located.get(*index);
-            let located = located.filter(|located| !located.is_to_come);
+            let located = self.context.located.get(*index);
+            let located = located.filter(|located| !located.is_expected);
             if let Some((located, (before, after))) =
                 located.and_then(|located| Some((located, by_place.get_mut(located.place)?)))
             {
@@ -153,8 +157,8 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
             }
         }
         for (place, (before, after)) in by_place.into_iter().enumerate() {
-            // Nodes to be made are always looked at.
-            if after == 0 || self.looked_at.get(place) == Some(&false) {
+            // Pods on nodes to be launched always count.
+            if after == 0 || self.is_counted.get(place) == Some(&false) {
                 continue;
             }
             for domain in self.column.numbers(place) {
@@ -167,9 +171,9 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
     fn check(&self, findings: &mut Findings) {
         let key = &self.identity.term.key;
         let mut counts = self.before.clone();
-        let own = i64::from(self.identity.is_about_itself);
+        let own = i64::from(self.identity.selects_itself);
         for index in &self.group.owners {
-            let Some(located) = self.scene.located.get(*index) else {
+            let Some(located) = self.context.located.get(*index) else {
                 continue;
             };
             let Some(subject) = located.subject else {
@@ -205,11 +209,11 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         }
     }
 
-    /// How many matching pods a domain may have, this one among them.
+    /// Upper bound on matching pods in a domain, including this one.
     fn most_allowed(&self, pod: &'a Pod) -> i64 {
         let alternatives = self.wanted.alternatives();
         let smallest = match (self.as_upstream(), self.identity.honors_affinity) {
-            // Upstream goes by one alternative at a time.
+            // Karpenter considers one alternative at a time.
             (true, _) => {
                 let each = alternatives.iter();
                 let each = each.map(|alternative| self.smallest(&[alternative.as_slice()], pod));
@@ -224,7 +228,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         i64::from(self.identity.max_skew) + smallest
     }
 
-    /// The number of pods in the emptiest domain that one of these alternatives of node affinity admits.
+    /// Number of pods in the emptiest domain that one of these node affinity alternatives allows.
     fn smallest(&self, alternatives: &[&[&NodeSelectorRequirement]], pod: &'a Pod) -> i64 {
         let key = self.identity.term.key.as_str();
         if key == labels::HOSTNAME && self.as_upstream() {
@@ -254,26 +258,29 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         open.into_iter().min().unwrap_or(0)
     }
 
-    /// A domain without a node counts if one could be bought there that reaches the pod's volumes; upstream does not ask.
+    /// Whether a domain counts for the pod. In cost mode, a domain without nodes counts only if the pod's volumes are
+    /// accessible there.
     fn counts(&self, name: &str, domain: &Domain, pod: &'a Pod) -> bool {
         let key = &self.identity.term.key;
-        !domain.is_on_offer || self.as_upstream() || self.scene.storage.permits(pod, key, name)
+        !domain.is_on_offer || self.as_upstream() || self.context.storage.permits(pod, key, name)
     }
 
-    /// Upstream counts what NodePools name, and no hosts; otherwise what Kubernetes' scheduler will count does.
+    /// Upstream mode counts domains that NodePools name, and no hosts. Cost mode counts what Kubernetes' scheduler will
+    /// count.
     fn as_upstream(&self) -> bool {
-        self.scene.world.snapshot.settings.optimize == Optimize::Upstream
+        self.context.world.snapshot.settings.optimize == Optimize::Upstream
     }
 
-    /// Domains of the nodes there are, and those the NodePools can make (docs/spec/scheduling.md#topology-domains).
-    fn domains_there_are(&self) -> BTreeMap<String, Domain> {
+    /// Domains of existing nodes, and those in which NodePools can launch nodes
+    /// (docs/spec/scheduling.md#topology-domains).
+    fn eligible_domains(&self) -> BTreeMap<String, Domain> {
         if self.identity.term.key == labels::HOSTNAME && self.as_upstream() {
             return BTreeMap::new();
         }
-        let world = self.scene.world;
+        let world = self.context.world;
         let mut is_there: Vec<bool> = self.after.iter().map(|pods| *pods > 0).collect();
         for (at, machine) in world.machines.iter().enumerate() {
-            let counts = self.looked_at.get(at) == Some(&true);
+            let counts = self.is_counted.get(at) == Some(&true);
             if counts && machine.node.is_some() && machine.stays() {
                 for domain in self.column.numbers(at) {
                     if let Some(is_there) = is_there.get_mut(*domain) {
@@ -298,12 +305,12 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
                 intolerable(self.group.example, pool.template.taints.iter().collect()).is_none();
             let counts = match self.as_upstream() {
                 true => tolerable || !self.identity.honors_taints,
-                // Pods that run today are held to what is counted now.
+                // Pods that run already are subject to the current domains only.
                 false => tolerable && self.group.example.node_name.is_none(),
             };
             if counts {
-                let limits = Room::of(world, pool);
-                for domain in self.scene.offered(pool, &self.identity.term.key).iter() {
+                let limits = RemainingLimits::of(world, pool);
+                for domain in self.context.offered(pool, &self.identity.term.key).iter() {
                     if !domains.contains_key(domain) && self.is_on_offer((pool, &limits), domain) {
                         let empty = Domain {
                             pods: 0,
@@ -317,10 +324,10 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
         domains
     }
 
-    /// Whether a node of the NodePool could be bought in this domain for the pod itself; upstream does not ask.
-    fn is_on_offer(&self, pool: (&NodePool, &Room), domain: &str) -> bool {
+    /// Whether the NodePool could launch a node for the pod in this domain. Always true in upstream mode.
+    fn is_on_offer(&self, pool: (&NodePool, &RemainingLimits), domain: &str) -> bool {
         let key = self.identity.term.key.as_str();
-        let snapshot = self.scene.world.snapshot;
+        let snapshot = self.context.world.snapshot;
         self.as_upstream()
             || offered::for_pod(
                 snapshot,
@@ -332,7 +339,7 @@ impl<'c, 's, 'a> Count<'c, 's, 'a> {
     }
 
     /// Whether the constraint counts pods on this node.
-    fn looks_at(&self, machine: &Machine<'_>) -> bool {
+    fn counts_pods_on(&self, machine: &Machine<'_>) -> bool {
         if self.identity.honors_taints
             && intolerable(self.group.example, machine.taints.clone()).is_some()
         {

@@ -1,10 +1,10 @@
-//! What comes close to an offence and is none: a valid plan stays valid.
+//! Changes that come close to a violation but keep the plan valid.
 
 use model::{node_pool::ConsolidationPolicy, pod::Deletion, taint::Taint};
 
 use super::{budgeted::make_replicas, *};
 
-/// What is changed about the cluster or the plan.
+/// A change to the cluster or the plan, with its name.
 type Change = (&'static str, fn(&mut World));
 
 fn allowed(changes: &[Change]) {
@@ -12,21 +12,21 @@ fn allowed(changes: &[Change]) {
     for (name, change) in changes {
         let mut world = World::valid();
         change(&mut world);
-        let offences = check(&world.snapshot, &world.plan);
-        if !offences.is_empty() {
-            refused += &format!("{name}: {offences:#?}\n");
+        let violations = check(&world.snapshot, &world.plan);
+        if !violations.is_empty() {
+            refused += &format!("{name}: {violations:#?}\n");
         }
     }
     assert!(refused.is_empty(), "{refused}");
 }
 
-/// The DaemonSet has no pods yet, and this is what it will make.
+/// Changes the pod template of a DaemonSet without running pods.
 fn daemon_to_come(w: &mut World, change: impl Fn(&mut Pod)) {
     w.snapshot.pods.retain(|pod| pod.owner.is_none());
     change(&mut w.snapshot.daemon_sets[0].pod);
 }
 
-/// The last volume says which machine it is on.
+/// Ties the last volume to a machine by its hostname.
 pub(crate) fn tie_to_machine(w: &mut World) {
     let terms = &mut w.snapshot.storage.volumes[2].node_affinity;
     let of_machine = one_of(model::labels::HOSTNAME, &["gone"]);
@@ -34,7 +34,7 @@ pub(crate) fn tie_to_machine(w: &mut World) {
 }
 
 #[test]
-fn deleting_what_nothing_keeps_is_allowed() {
+fn unblocked_deletions_are_allowed() {
     allowed(&[
         ("a node with pods of DaemonSets alone is empty", |w| {
             w.pool("default").disruption.policy = ConsolidationPolicy::WhenEmpty
@@ -64,7 +64,7 @@ fn deleting_what_nothing_keeps_is_allowed() {
             pod.annotations = labels(&[("karpenter.sh/do-not-disrupt", "true")]);
             pod.phase = PodPhase::Succeeded;
         }),
-        ("a pod that is going protects nothing", |w| {
+        ("a pod being deleted protects nothing", |w| {
             let pod = w.pod("logs-n-4");
             pod.annotations = labels(&[("karpenter.sh/do-not-disrupt", "true")]);
             pod.deletion = Some(Deletion {
@@ -79,20 +79,20 @@ fn deleting_what_nothing_keeps_is_allowed() {
 }
 
 #[test]
-fn ending_what_need_not_be_waited_for_is_allowed() {
+fn deleting_pods_that_nodes_need_not_wait_for_is_allowed() {
     allowed(&[
-        ("a node's deadline is reason enough", |w| {
+        ("a node's deadline allows deleting its pods", |w| {
             w.pod("stuck-0").deletion = None
         }),
-        ("so is that the pod has finished", |w| {
+        ("a finished pod may be deleted", |w| {
             w.pod("stuck-0").deletion = None;
             w.pod("stuck-0").phase = PodPhase::Succeeded;
             w.claim("claim-n-3").annotations.clear();
         }),
-        ("or goes already", |w| {
+        ("a pod being deleted may be deleted", |w| {
             w.claim("claim-n-3").annotations.clear()
         }),
-        ("or that its node is lost", |w| {
+        ("a pod of an unready node may be deleted", |w| {
             w.pod("stuck-0").deletion = None;
             w.claim("claim-n-3").annotations.clear();
             w.node("n-3").ready.status = ConditionStatus::Unknown;
@@ -101,13 +101,13 @@ fn ending_what_need_not_be_waited_for_is_allowed() {
 }
 
 #[test]
-fn changing_what_is_ours_is_allowed() {
+fn updates_of_managed_objects_are_allowed() {
     allowed(&[
-        ("a node of a NodeClaim, whatever its labels are", |w| {
+        ("a node of a NodeClaim without labels", |w| {
             w.plan.nominations.remove(0);
             w.node("n-1").labels.remove(model::labels::NODE_POOL);
         }),
-        ("other finalizers go when they like", |w| {
+        ("other finalizers may be removed at any time", |w| {
             let Action::UpdateNode(update) = &mut w.plan.actions[UPDATE_NODE].action else {
                 panic!("no update")
             };
@@ -117,7 +117,7 @@ fn changing_what_is_ours_is_allowed() {
 }
 
 #[test]
-fn pods_may_go_where_what_is_in_the_way_is_not_there_for_them() {
+fn placements_without_applicable_obstacles_are_allowed() {
     allowed(&[
         (
             "a pod of another DaemonSet's kind of node takes no room",
@@ -133,15 +133,18 @@ fn pods_may_go_where_what_is_in_the_way_is_not_there_for_them() {
             let near = near("logs", model::labels::HOSTNAME);
             w.pod("apart-0").pod_affinity.required = vec![near];
         }),
-        ("nor one that does not tolerate the node", |w| {
-            let only_n_2 = Taint {
-                effect: model::taint::TaintEffect::PreferNoSchedule,
-                ..taint("maintenance")
-            };
-            w.node("n-2").taints = vec![only_n_2];
-        }),
         (
-            "who needs nothing of what is overcommitted is no burden",
+            "a daemon that does not tolerate the node takes no room",
+            |w| {
+                let only_n_2 = Taint {
+                    effect: model::taint::TaintEffect::PreferNoSchedule,
+                    ..taint("maintenance")
+                };
+                w.node("n-2").taints = vec![only_n_2];
+            },
+        ),
+        (
+            "a pod without requests for an overcommitted resource fits",
             |w| {
                 w.pod("web-1").requests.set("cpu", 9_000);
                 w.pod("late-0").requests.set("cpu", 0);
@@ -155,7 +158,7 @@ fn pods_may_go_where_what_is_in_the_way_is_not_there_for_them() {
             },
         ),
         (
-            "who brings no volume burdens no node that has too many",
+            "a pod without volumes fits a node with too many volumes",
             |w| {
                 let limits = &mut w.snapshot.storage.attach_limits;
                 limits.insert("n-1".into(), [(EBS.to_owned(), 0)].into());
@@ -170,7 +173,7 @@ fn pods_may_go_where_what_is_in_the_way_is_not_there_for_them() {
 }
 
 #[test]
-fn more_types_than_fit_a_word_are_told_apart() {
+fn more_instance_types_than_bits_of_a_word_are_distinguished() {
     let mut snapshot = snapshot();
     let others = (0..70).map(|number| {
         let mut other = instance_type(&format!("arm.{number}"), 4);
@@ -189,7 +192,7 @@ fn more_types_than_fit_a_word_are_told_apart() {
 }
 
 #[test]
-fn launching_what_the_node_pool_allows_is_allowed() {
+fn launches_within_their_node_pool_are_allowed() {
     allowed(&[
         (
             "a static NodePool replaces what the plan takes from it",
@@ -198,11 +201,14 @@ fn launching_what_the_node_pool_allows_is_allowed() {
                 w.pool("dedicated").disruption.budgets[0].nodes = "0".into();
             },
         ),
-        ("as many nodes of it are missing as budgets allow", |w| {
-            make_replicas(w, 3);
-            w.pool("dedicated").disruption.budgets[0].nodes = "3".into();
-        }),
-        ("its limit leaves no room for what is missing", |w| {
+        (
+            "missing nodes of a static NodePool within its budgets",
+            |w| {
+                make_replicas(w, 3);
+                w.pool("dedicated").disruption.budgets[0].nodes = "3".into();
+            },
+        ),
+        ("missing nodes of a static NodePool beyond its limit", |w| {
             make_replicas(w, 3);
             let pool = w.pool("dedicated");
             pool.disruption.budgets[0].nodes = "0".into();
@@ -218,7 +224,9 @@ fn launching_what_the_node_pool_allows_is_allowed() {
             let launch = w.launch(RESERVED);
             launch.instance_types.push("c.large".into());
             let mut requirements = launch.spec.requirements.iter_mut();
-            let types = requirements.find(|one| one.key == INSTANCE_TYPE).unwrap();
+            let types = requirements
+                .find(|requirement| requirement.key == INSTANCE_TYPE)
+                .unwrap();
             types.values.insert(0, "c.large".into());
         }),
         ("a gate that is closed, whatever overlays there are", |w| {
@@ -240,7 +248,7 @@ pub(crate) fn make_static(w: &mut World) {
     w.launch(DEDICATED).pods.clear();
 }
 
-/// Fills up the requirements of a launch to so many.
+/// Extends the requirements of a launch to `count`.
 pub(crate) fn require(w: &mut World, count: usize) {
     let requirements = &mut w.launch(ZONAL).spec.requirements;
     for number in requirements.len()..count {

@@ -1,10 +1,10 @@
-//! What PodDisruptionBudgets and budgets of NodePools keep, and what goes all the same.
+//! PodDisruptionBudgets and NodePool budgets that block disruption, and disruption that they do not block.
 
 use super::{allowed::make_static, *};
 
 pub(crate) const MUTATIONS: &[Mutation] = &[
     (
-        "what is noticed and done forces nothing",
+        "a finished notice forces nothing",
         |w| {
             w.pool("default").disruption.budgets[0].nodes = "0".into();
             w.snapshot.notices = vec![notice("i-n-4", true)];
@@ -13,7 +13,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "one more than the budgets",
     ),
     (
-        "what is noticed of another instance forces nothing",
+        "a notice of another instance forces nothing",
         |w| {
             w.pool("default").disruption.budgets[0].nodes = "0".into();
             w.snapshot.notices = vec![notice("i-other", false)];
@@ -40,7 +40,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "one more than the budgets",
     ),
     (
-        "two nodes go where one may",
+        "two nodes are deleted where the budget allows one",
         |w| {
             add_node(&mut w.snapshot, "n-5", "c");
             let second = model::plan::Planned {
@@ -53,7 +53,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "one more than the budgets",
     ),
     (
-        "a drifted node without a grace period waits for who may not be disturbed",
+        "a drifted node without a grace period waits for protected pods",
         |w| {
             drift(w, None);
             w.pod("logs-n-4").annotations = labels(&[("karpenter.sh/do-not-disrupt", "true")]);
@@ -79,7 +79,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "which a disruption budget keeps",
     ),
     (
-        "who may be evicted some time needs another place, although the node drifted",
+        "a pod that may be evicted later needs another place, although the node drifted",
         |w| {
             drift(w, Some("1h"));
             budget(w, |budget| budget.max_unavailable = Some("1".into()));
@@ -89,7 +89,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "pod default/busy-0 has no other place",
     ),
     (
-        "who is unhealthy and may be evicted for that needs another place",
+        "an unhealthy pod that may be evicted needs another place",
         |w| {
             drift(w, Some("1h"));
             budget(w, |budget| {
@@ -107,7 +107,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         |w| {
             make_replicas(w, 3);
             w.pool("dedicated").disruption.budgets[0].nodes = "2".into();
-            // Nothing of the plan replaces it.
+            // No launch of the plan replaces it.
             for planned in &mut w.plan.actions {
                 if let Action::Launch(launch) = &mut planned.action {
                     launch.node_pool = "default".into();
@@ -115,7 +115,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
             }
         },
         at(DELETE),
-        "would make 3 nodes of NodePool dedicated be missing",
+        "would leave 3 nodes of NodePool dedicated missing",
     ),
 ];
 
@@ -125,7 +125,7 @@ pub(crate) fn notice(instance: &str, done: bool) -> model::ledger::Notice {
         kind: "spot-interruption".into(),
         deadline: None,
         at: None,
-        course: model::interruption::Course::Drain,
+        action: model::interruption::InterruptionAction::Drain,
         foreign: false,
         hook: None,
         event: String::new(),
@@ -156,7 +156,7 @@ fn drift(w: &mut World, grace: Option<&str>) {
     claim.status.conditions.push(drifted);
 }
 
-/// Makes the node that goes one of a static NodePool, of which the plan launches one.
+/// Moves the deleted node to a static NodePool, for which the plan launches one node.
 pub(crate) fn make_replicas(w: &mut World, replicas: i64) {
     make_static(w);
     let budgets = w.pool("default").disruption.budgets.clone();
@@ -169,7 +169,8 @@ pub(crate) fn make_replicas(w: &mut World, replicas: i64) {
     labels.insert(model::labels::NODE_POOL.into(), "dedicated".into());
 }
 
-/// The node that goes runs a pod that moves to another, under a PodDisruptionBudget that allows nothing now.
+/// Runs a pod on the deleted node, moves it to another, and adds a PodDisruptionBudget that currently allows no
+/// disruption.
 fn budget(w: &mut World, change: impl Fn(&mut PodDisruptionBudget)) {
     w.snapshot.pods.push(running("busy-0", 100, "n-4"));
     w.plan.nominations.push(nominate("busy-0", "n-1"));
@@ -183,19 +184,16 @@ fn budget(w: &mut World, change: impl Fn(&mut PodDisruptionBudget)) {
 }
 
 #[test]
-fn a_pod_moves_as_far_as_its_budget_lets_it() {
+fn pod_moves_if_its_budget_allows_the_eviction() {
     type Change = (&'static str, fn(&mut World));
     let changes: [Change; 2] = [
         ("one disruption is allowed", |w| {
             budget(w, |budget| budget.disruptions_allowed = 1)
         }),
-        (
-            "it is not ready, and the budget is about those that are",
-            |w| {
-                budget(w, |budget| budget.always_allow_unhealthy = true);
-                w.pod("busy-0").ready = false;
-            },
-        ),
+        ("it is not ready, and the budget is met", |w| {
+            budget(w, |budget| budget.always_allow_unhealthy = true);
+            w.pod("busy-0").ready = false;
+        }),
     ];
     for (name, change) in changes {
         let mut world = World::valid();
@@ -205,7 +203,7 @@ fn a_pod_moves_as_far_as_its_budget_lets_it() {
 }
 
 #[test]
-fn who_may_never_be_evicted_needs_no_other_place() {
+fn pod_that_may_never_be_evicted_needs_no_other_place() {
     type Never = fn(&mut PodDisruptionBudget);
     let nevers: [(Never, bool); 4] = [
         (|budget| budget.max_unavailable = Some("0".into()), true),

@@ -1,4 +1,4 @@
-//! What counts towards limits and caps: nodes that stay and nodes on their way, each once.
+//! Counting for limits and caps: nodes that stay and nodes in flight count once each.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use model::ledger::IntentState;
 
 use super::*;
 
-/// On its way for this NodePool, as the ledger has it.
-fn on_its_way(w: &mut World, pool: &str, claim: &str, state: IntentState) {
+/// Adds an intent for a node of this NodePool to the ledger.
+fn in_flight(w: &mut World, pool: &str, claim: &str, state: IntentState) {
     let mut launch = w.launch(PLAIN).clone();
     launch.node_pool = pool.into();
     launch.pods.clear();
@@ -23,7 +23,7 @@ fn on_its_way(w: &mut World, pool: &str, claim: &str, state: IntentState) {
     });
 }
 
-/// A NodeClaim of this NodePool that has no instance yet.
+/// Adds a NodeClaim of this NodePool without an instance.
 fn without_instance<'w>(w: &'w mut World, pool: &str) -> &'w mut NodeClaim {
     let claim = NodeClaim {
         name: "early".into(),
@@ -43,30 +43,31 @@ fn launched() -> IntentState {
 
 type Case = (&'static str, fn(&mut World), u32, u32);
 
-/// Beside the two nodes that stay: what more there is in NodePool `default`, and in the cluster.
+/// Changes to a cluster with two staying nodes, with the number of additional nodes in NodePool `default` and in the
+/// cluster.
 const CASES: &[Case] = &[
     ("nothing", |_| {}, 0, 0),
     (
         "a launch",
-        |w| on_its_way(w, "default", "early", IntentState::Intended),
+        |w| in_flight(w, "default", "early", IntentState::Intended),
         1,
         1,
     ),
     (
         "a launch of another NodePool",
-        |w| on_its_way(w, "diverse", "early", IntentState::Intended),
+        |w| in_flight(w, "diverse", "early", IntentState::Intended),
         0,
         1,
     ),
     (
         "a launch that a node came of",
-        |w| on_its_way(w, "default", "claim-n-1", IntentState::Intended),
+        |w| in_flight(w, "default", "claim-n-1", IntentState::Intended),
         0,
         0,
     ),
     (
         "a launch that is over",
-        |w| on_its_way(w, "default", "early", launched()),
+        |w| in_flight(w, "default", "early", launched()),
         0,
         0,
     ),
@@ -96,7 +97,7 @@ const CASES: &[Case] = &[
         "a NodeClaim and its launch",
         |w| {
             without_instance(w, "default");
-            on_its_way(w, "default", "early", IntentState::Intended)
+            in_flight(w, "default", "early", IntentState::Intended)
         },
         1,
         1,
@@ -105,29 +106,31 @@ const CASES: &[Case] = &[
         "a launch whose NodeClaim goes",
         |w| {
             without_instance(w, "default").deleted_at = Some(now());
-            on_its_way(w, "default", "early", IntentState::Intended)
+            in_flight(w, "default", "early", IntentState::Intended)
         },
         0,
         0,
     ),
 ];
 
-/// The smallest bound under which nothing is refused with this word.
+/// The smallest bound under which no violation contains `word`.
 fn least(world: &mut World, word: &str, bound: impl Fn(&mut World, u32)) -> u32 {
     let is_enough = |most: &u32| {
         bound(world, *most);
-        let offences = check(&world.snapshot, &world.plan);
-        !offences.iter().any(|one| one.text.contains(word))
+        let violations = check(&world.snapshot, &world.plan);
+        !violations
+            .iter()
+            .any(|violation| violation.text.contains(word))
     };
     (0..100).find(is_enough).unwrap()
 }
 
 #[test]
-fn limits_count_nodes_that_stay_and_nodes_on_their_way() {
+fn limits_count_staying_nodes_and_nodes_in_flight() {
     for (name, change, more, _) in CASES {
         let mut world = World::valid();
         change(&mut world);
-        // Two nodes stay, and six launches are of this NodePool.
+        // Two nodes stay, and six launches are for this NodePool.
         let found = least(&mut world, "is limited to", |world, most| {
             world.pool("default").limits = Resources::from([("nodes", i64::from(most))]);
         });
@@ -136,7 +139,7 @@ fn limits_count_nodes_that_stay_and_nodes_on_their_way() {
 }
 
 #[test]
-fn caps_count_nodes_that_stay_and_nodes_on_their_way() {
+fn caps_count_staying_nodes_and_nodes_in_flight() {
     for (name, change, _, more) in CASES {
         let mut world = World::valid();
         change(&mut world);
@@ -148,24 +151,28 @@ fn caps_count_nodes_that_stay_and_nodes_on_their_way() {
 }
 
 #[test]
-fn a_cap_of_money_is_reached_by_what_the_nodes_themselves_cost() {
+fn price_cap_counts_prices_of_actual_offerings() {
     let mut snapshot = snapshot();
     add_node(&mut snapshot, "n-5", "a");
-    // Every offering has a price of its own.
+    // Gives each offering a distinct price.
     for (pool, types) in (0..).zip(snapshot.instance_types.values_mut()) {
-        for (of_type, one) in (0..).zip(Arc::make_mut(types)) {
-            for (index, offering) in (0..).zip(&mut one.offerings) {
+        for (of_type, instance_type) in (0..).zip(Arc::make_mut(types)) {
+            for (index, offering) in (0..).zip(&mut instance_type.offerings) {
                 offering.price.0 += 1_000 * pool + 100 * of_type + index;
             }
         }
     }
     let plan = plan(&snapshot);
     let types = &snapshot.instance_types[&"default".into()];
-    let large = types.iter().find(|one| one.name == "m.large").unwrap();
+    let large = types
+        .iter()
+        .find(|instance_type| instance_type.name == "m.large")
+        .unwrap();
     let bought = |zone: &str| {
         let mut offerings = large.offerings.iter();
-        let of_zone =
-            offerings.find(|one| one.zone == zone && one.capacity_type == CapacityType::OnDemand);
+        let of_zone = offerings.find(|offering| {
+            offering.zone == zone && offering.capacity_type == CapacityType::OnDemand
+        });
         of_zone.unwrap().price.0
     };
     let prices = plan.actions.iter().filter_map(|planned| {
@@ -179,6 +186,6 @@ fn a_cap_of_money_is_reached_by_what_the_nodes_themselves_cost() {
     world.snapshot.caps.price = Some(NanosPerHour(total));
     assert_eq!(check(&world.snapshot, &world.plan), []);
     world.snapshot.caps.price = Some(NanosPerHour(total - 1));
-    let offences = check(&world.snapshot, &world.plan);
-    assert!(!offences.is_empty());
+    let violations = check(&world.snapshot, &world.plan);
+    assert!(!violations.is_empty());
 }

@@ -56,7 +56,7 @@ fn claim_named(w: &mut World, pod: &str, claim: &str) {
     }];
 }
 
-/// A claim that a pod of no plan uses, of the first device of n-2.
+/// A claim of a pod outside the plan, with the first device of n-2 allocated.
 fn held() -> ResourceClaim {
     ResourceClaim {
         key: key("held"),
@@ -75,7 +75,8 @@ fn held() -> ResourceClaim {
     }
 }
 
-/// A pod of a launch and one that goes to a node claim a GPU each; every type has one, the node two, of which one is held.
+/// Two pods claim a GPU each: one of a launch, one nominated to a node. Every type has one GPU; the node has two, one
+/// of them allocated.
 fn claiming() -> World {
     let mut world = World::valid();
     let snapshot = &mut world.snapshot;
@@ -98,8 +99,8 @@ fn claiming() -> World {
         devices: vec![device("n-2", 0), device("n-2", 1)],
     }];
     for types in snapshot.instance_types.values_mut() {
-        for one in Arc::make_mut(types) {
-            one.devices = vec![device("", 0)];
+        for instance_type in Arc::make_mut(types) {
+            instance_type.devices = vec![device("", 0)];
         }
     }
     claim_of_template(&mut world, "zonal-0");
@@ -114,18 +115,18 @@ fn types(w: &mut World, change: impl Fn(&mut model::InstanceType)) {
 }
 
 #[test]
-fn pods_may_go_where_their_devices_are() {
+fn pods_may_run_where_their_devices_are() {
     let world = claiming();
     assert_eq!(check(&world.snapshot, &world.plan), []);
 }
 
 #[test]
 fn places_without_the_devices_are_refused() {
-    type Spoil = fn(&mut World);
-    let spoiled: [(Spoil, &str); 11] = [
+    type Mutate = fn(&mut World);
+    let spoiled: [(Mutate, &str); 11] = [
         (
             |w| w.snapshot.settings.device_claims = false,
-            "its resource claims do not count by the settings",
+            "its resource claims are disabled by the settings",
         ),
         (
             |w| w.snapshot.devices.templates.clear(),
@@ -136,12 +137,14 @@ fn places_without_the_devices_are_refused() {
             "has 1 free devices of gpu.nvidia.com for the 2 that are claimed",
         ),
         (
-            |w| types(w, |one| one.devices.clear()),
+            |w| types(w, |instance_type| instance_type.devices.clear()),
             "has 0 free devices of gpu.nvidia.com for the 1 that are claimed",
         ),
         (
             |w| {
-                types(w, |one| one.devices[0].driver = "other".into());
+                types(w, |instance_type| {
+                    instance_type.devices[0].driver = "other".into()
+                });
                 w.snapshot.devices.classes.clear();
                 w.snapshot.devices.templates[0].spec = spec(2);
             },
@@ -177,7 +180,7 @@ fn places_without_the_devices_are_refused() {
         ),
         (
             |w| {
-                types(w, |one| {
+                types(w, |instance_type| {
                     let shares = DeviceCapacity {
                         value: 1,
                         policy: Some(RequestPolicy {
@@ -185,8 +188,9 @@ fn places_without_the_devices_are_refused() {
                             ..RequestPolicy::default()
                         }),
                     };
-                    one.devices[0].is_shared = true;
-                    one.devices[0].capacity = [("gpu.nvidia.com/shares".to_owned(), shares)].into();
+                    instance_type.devices[0].is_shared = true;
+                    instance_type.devices[0].capacity =
+                        [("gpu.nvidia.com/shares".to_owned(), shares)].into();
                 });
                 claim_of_template(w, "zonal-0")
             },
@@ -196,7 +200,7 @@ fn places_without_the_devices_are_refused() {
             |w| {
                 let node = w.node("n-2");
                 node.labels.remove("karpenter.sh/initialized");
-                types(w, |one| one.devices.clear())
+                types(w, |instance_type| instance_type.devices.clear())
             },
             "has 0 free devices",
         ),
@@ -213,7 +217,7 @@ fn places_without_the_devices_are_refused() {
 }
 
 #[test]
-fn devices_that_are_not_held_may_be_taken() {
+fn unallocated_devices_may_be_claimed() {
     type Allow = fn(&mut World);
     let allowed: [(Allow, &str); 3] = [
         (

@@ -1,8 +1,8 @@
-//! What goes along with a decision that is refused.
+//! Decisions that are dropped because they depend on a refused one.
 
 use super::*;
 
-/// Launches in one zone, each for a pod that wants to be near that of the launch before.
+/// Launches in one zone, each for a pod with affinity to the pod of the previous launch.
 fn chain(length: usize) -> World {
     let mut world = World::valid();
     world.plan = Plan::default();
@@ -34,7 +34,7 @@ fn chain(length: usize) -> World {
 }
 
 #[test]
-fn a_chain_of_dependants_goes_with_its_first() {
+fn chain_of_dependants_is_dropped_with_its_first_launch() {
     let world = chain(7);
     let checked = filter(&world.snapshot, world.plan);
     assert_eq!(checked.plan.actions, []);
@@ -42,10 +42,10 @@ fn a_chain_of_dependants_goes_with_its_first() {
 }
 
 #[test]
-fn what_counts_on_a_launch_of_earlier_stays() {
+fn nomination_to_earlier_launch_is_kept() {
     let mut world = World::valid();
-    let on_its_way = intent(world.launch(ZONAL).clone());
-    world.snapshot.intents = vec![on_its_way];
+    let in_flight = intent(world.launch(ZONAL).clone());
+    world.snapshot.intents = vec![in_flight];
     world.plan.nominations[1].node = Expected::NodeClaim("on-its-way".into());
     world.launch(PLAIN).spec.taints = vec![taint("surprise")];
     let checked = filter(&world.snapshot, world.plan);
@@ -53,12 +53,12 @@ fn what_counts_on_a_launch_of_earlier_stays() {
 }
 
 #[test]
-fn an_offence_names_the_decision() {
+fn violation_names_its_decision() {
     let mut world = World::valid();
     world.plan.nominations[1].node = Expected::Node("gone".into());
-    let offences = check(&world.snapshot, &world.plan);
+    let violations = check(&world.snapshot, &world.plan);
     assert_eq!(
-        offences[0].to_string(),
+        violations[0].to_string(),
         "nomination 1: node/gone does not exist"
     );
 }

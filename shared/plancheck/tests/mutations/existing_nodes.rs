@@ -1,4 +1,4 @@
-//! Nodes that are there: which of them go, what they are called, and what keeps pods away from them.
+//! Existing nodes: which of them are being removed, their hostnames, and taints that repel pods.
 
 use model::{
     labels::{HOSTNAME, INITIALIZED, REGISTERED},
@@ -78,7 +78,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
 ];
 
-/// Node n-2 has registered, and is not initialized yet.
+/// Makes node n-2 registered but not initialized.
 fn joining(w: &mut World) {
     w.node("n-2").labels.remove(INITIALIZED);
     let allocatable = w.node("n-2").allocatable.clone();
@@ -86,16 +86,16 @@ fn joining(w: &mut World) {
 }
 
 #[test]
-fn what_is_there_may_be_used() {
+fn usable_existing_nodes_accept_pods() {
     type Change = (&'static str, fn(&mut World));
     let changes: [Change; 5] = [
-        ("an interruption that is over is none", |w| {
+        ("a finished interruption is ignored", |w| {
             w.snapshot.notices = vec![notice("i-n-2", true)]
         }),
-        ("a node is called what its Node is", |w| {
+        ("a node's hostname is the name of its Node", |w| {
             w.pod("late-0").node_selector = labels(&[(HOSTNAME, "n-2")])
         }),
-        ("or what the Node's label says", |w| {
+        ("a node's hostname is the label of its Node", |w| {
             w.node("n-2").labels.insert(HOSTNAME.into(), "ip-10".into());
             w.pod("late-0").node_selector = labels(&[(HOSTNAME, "ip-10")]);
         }),

@@ -1,9 +1,9 @@
-//! Plans about few pods: nothing but their own rules says that these have to be looked at.
+//! Plans with few pods, where only those pods' own rules require the topology check.
 
 use super::*;
 
-/// All that is planned is one launch, for pods of one kind, and nobody else is there.
-fn only(mut world: World, kind: &str, at: usize) -> Vec<Offence> {
+/// Violations of a plan with a single launch for pods of one workload, in a cluster without other pods.
+fn only(mut world: World, kind: &str, at: usize) -> Vec<Violation> {
     let is_one = |name: &str| name.starts_with(kind);
     world.snapshot.pods.retain(|pod| is_one(&pod.key.name));
     let mut launch = world.plan.actions.swap_remove(at);
@@ -17,13 +17,15 @@ fn only(mut world: World, kind: &str, at: usize) -> Vec<Offence> {
     check(&world.snapshot, &world.plan)
 }
 
-fn says(offences: &[Offence], text: &str) {
-    let found = offences.iter().any(|one| one.text.contains(text));
-    assert!(found, "{offences:#?}");
+fn says(violations: &[Violation], text: &str) {
+    let found = violations
+        .iter()
+        .any(|violation| violation.text.contains(text));
+    assert!(found, "{violations:#?}");
 }
 
 #[test]
-fn pods_that_all_shun_each_other_do_not_share_a_node() {
+fn pods_with_mutual_anti_affinity_do_not_share_a_node() {
     let mut world = World::valid();
     let other = world.launch(ZONE_B).pods.remove(1);
     world.launch(ZONE_A).pods.push(other);
@@ -31,17 +33,17 @@ fn pods_that_all_shun_each_other_do_not_share_a_node() {
 }
 
 #[test]
-fn a_pod_that_is_alone_is_not_near_whom_it_wants() {
+fn affinity_of_a_lone_pod_to_other_pods_is_violated() {
     let mut world = World::valid();
     world.pod("follower-0").pod_affinity.required = vec![near("nobody", ZONE)];
     says(
         &only(world, "follower-", ZONE_A),
-        "pod default/follower-0 has no pod that it wants to be near",
+        "pod default/follower-0 has no pod that matches its affinity",
     );
 }
 
 #[test]
-fn pods_that_are_to_be_spread_are_not_all_in_one_zone() {
+fn spread_pods_are_not_all_in_one_zone() {
     let mut world = World::valid();
     let other = world.launch(ZONE_C).pods.remove(0);
     world.launch(ZONE_A).pods.push(other);

@@ -1,17 +1,17 @@
-//! Whether pods fit and may go where they are put.
+//! Whether pods fit and may run on their places.
 
 use model::labels::ZONE_ID;
 
 use super::*;
 
-/// On demand in this zone, the type has but one core.
+/// Overrides an on-demand offering's capacity with a single core.
 fn override_capacity(w: &mut World, name: &str, zone: &str) {
     for types in w.snapshot.instance_types.values_mut() {
         let types = std::sync::Arc::make_mut(types).iter_mut();
         let offerings = types
-            .filter(|one| one.name == name)
-            .flat_map(|one| &mut one.offerings);
-        for offering in offerings.filter(|one| one.zone == zone) {
+            .filter(|instance_type| instance_type.name == name)
+            .flat_map(|instance_type| &mut instance_type.offerings);
+        for offering in offerings.filter(|offering| offering.zone == zone) {
             offering.capacity_override = Some(Resources::from([("cpu", 1_000)]));
         }
     }
@@ -31,7 +31,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "its pods do not fit c.medium",
     ),
     (
-        "a daemon of two types, told apart by their names, takes the rest of one",
+        "a daemon of two types selected by name takes the rest of one",
         |w| {
             w.daemon(|pod| {
                 pod.requests.set("cpu", 2_850);
@@ -153,19 +153,19 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "a node selector is ignored",
         |w| w.pod("zonal-0").node_selector = labels(&[(ZONE, "c")]),
         at(ZONAL),
-        "wants another value of topology.kubernetes.io/zone",
+        "requires another value of topology.kubernetes.io/zone",
     ),
     (
         "a node selector is left to chance",
         |w| w.pod("plain-0").node_selector = labels(&[(ZONE, "a")]),
         at(PLAIN),
-        "wants another value of topology.kubernetes.io/zone",
+        "requires another value of topology.kubernetes.io/zone",
     ),
     (
-        "a custom label nobody gives",
+        "a custom label that no node has",
         |w| w.pod("zonal-0").node_selector = labels(&[("team", "b")]),
         at(ZONAL),
-        "wants another value of team",
+        "requires another value of team",
     ),
     (
         "another zone by its id",
@@ -174,7 +174,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
             w.pod("zonal-0").node_selector = labels(&[(ZONE_ID, "id-a")])
         },
         at(ZONAL),
-        "wants another value of topology.k8s.aws/zone-id",
+        "requires another value of topology.k8s.aws/zone-id",
     ),
     (
         "no term of a required affinity holds",
@@ -183,13 +183,13 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
                 ["a", "c"].map(|zone| term(&[one_of(ZONE, &[zone])])).into()
         },
         at(ZONAL),
-        "wants another value of topology.kubernetes.io/zone",
+        "requires another value of topology.kubernetes.io/zone",
     ),
     (
         "a required affinity is empty",
         |w| w.pod("zonal-0").node_affinity.required = vec![term(&[])],
         at(ZONAL),
-        "wants another value of nothing",
+        "requires another value of nothing",
     ),
     (
         "an existing node has the wrong label",
@@ -214,18 +214,18 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
 ];
 
-/// Offerings say which zone theirs is for every account.
+/// Sets zone ids on all offerings.
 fn name_zones(w: &mut World) {
     for types in w.snapshot.instance_types.values_mut() {
         let types = std::sync::Arc::make_mut(types).iter_mut();
-        for offering in types.flat_map(|one| &mut one.offerings) {
+        for offering in types.flat_map(|instance_type| &mut instance_type.offerings) {
             offering.zone_id = format!("id-{}", offering.zone);
         }
     }
 }
 
 #[test]
-fn a_zone_may_be_asked_for_by_its_id() {
+fn zone_may_be_selected_by_its_id() {
     let mut world = World::valid();
     name_zones(&mut world);
     world.pod("zonal-0").node_selector = labels(&[(ZONE_ID, "id-b")]);

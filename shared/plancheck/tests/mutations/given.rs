@@ -1,4 +1,4 @@
-//! Labels that NodePools, launches and types give, and the domains that nodes may turn out to be in by them.
+//! Labels that NodePools, launches and types set, and the possible domains of nodes that follow from them.
 
 use model::selector::NodeSelectorRequirement;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const RACK: &str = "rack";
 
-/// A NodePool whose nodes have what is wanted of this label, and a pod that wants the label.
+/// A NodePool with these requirements on a label, and a pod that requires the label.
 fn wanting_a_rack(of_pool: &[NodeSelectorRequirement]) -> World {
     let mut snapshot = snapshot();
     snapshot.node_pools[0]
@@ -20,7 +20,7 @@ fn wanting_a_rack(of_pool: &[NodeSelectorRequirement]) -> World {
 }
 
 #[test]
-fn a_label_is_there_if_the_node_pool_gives_it_or_the_launch_names_values() {
+fn label_exists_if_node_pool_sets_it_or_launch_lists_values() {
     let given = wanting_a_rack(&[wants(RACK, Operator::Exists, &[])]);
     assert_eq!(given.refusals(), [""; 0]);
     let mut named = wanting_a_rack(&[]);
@@ -30,18 +30,18 @@ fn a_label_is_there_if_the_node_pool_gives_it_or_the_launch_names_values() {
 }
 
 #[test]
-fn a_label_that_must_not_have_a_value_may_be_missing() {
+fn label_excluding_a_value_may_be_absent() {
     let not_x = || wants(RACK, Operator::NotIn, &["x"]);
     let mut of_launch = wanting_a_rack(&[]);
     of_launch.launch(ZONAL).spec.requirements.push(not_x());
     for world in [of_launch, wanting_a_rack(&[not_x()])] {
         let refused = world.refusals();
-        let is_it = |text: &String| text.contains("wants another value of rack");
+        let is_it = |text: &String| text.contains("requires another value of rack");
         assert!(refused.iter().any(is_it), "{refused:?}");
     }
 }
 
-/// Three pods are spread over racks, and each gets a node of one, of three that the NodePool knows.
+/// Spreads three pods over racks, with a launch for each on one of the NodePool's three racks.
 fn racked(racks: [&str; 3]) -> Vec<String> {
     let mut snapshot = snapshot();
     let all = one_of(RACK, &["r0", "r1", "r2"]);
@@ -73,14 +73,14 @@ fn racked(racks: [&str; 3]) -> Vec<String> {
 }
 
 #[test]
-fn pods_are_spread_by_a_label_that_no_type_knows() {
+fn pods_spread_by_label_unknown_to_instance_types() {
     assert_eq!(racked(["r0", "r1", "r2"]), [""; 0]);
     let refused = racked(["r0", "r0", "r2"]);
     assert!(refused[0].contains("number 2 in rack=r0"), "{refused:?}");
 }
 
 #[test]
-fn pods_are_spread_by_a_label_that_types_list() {
+fn pods_spread_by_label_listed_by_instance_types() {
     for requirement in [None, Some(wants(FAMILY, Operator::NotIn, &["x"]))] {
         let mut world = World::valid();
         world.pod("spread-0").topology_spread = vec![spread("spread", FAMILY)];
@@ -94,30 +94,32 @@ fn pods_are_spread_by_a_label_that_types_list() {
 }
 
 #[test]
-fn a_value_that_nothing_offers_is_no_domain() {
+fn value_without_offering_is_no_domain() {
     let mut world = World::valid();
     for pod in ["apart-0", "apart-1"] {
         world.pod(pod).pod_anti_affinity.required = vec![near("apart", ZONE)];
     }
     for launch in [ZONE_A, ZONE_B] {
         let mut requirements = world.launch(launch).spec.requirements.iter_mut();
-        let zones = requirements.find(|one| one.key == ZONE).unwrap();
+        let zones = requirements
+            .find(|requirement| requirement.key == ZONE)
+            .unwrap();
         zones.values.push("nowhere".into());
     }
     assert_eq!(world.refusals(), [""; 0]);
 }
 
 #[test]
-fn a_node_on_its_way_is_what_it_is_expected_to_become() {
+fn node_in_flight_is_its_expected_offering() {
     let mut world = World::valid();
     world
         .launch(PLAIN)
         .spec
         .requirements
         .push(one_of(RACK, &["r1"]));
-    let on_its_way = intent(world.launch(PLAIN).clone());
-    let zone = on_its_way.launch.cheapest.zone.clone();
-    world.snapshot.intents = vec![on_its_way];
+    let in_flight = intent(world.launch(PLAIN).clone());
+    let zone = in_flight.launch.cheapest.zone.clone();
+    world.snapshot.intents = vec![in_flight];
     world.plan.nominations[1].node = Expected::NodeClaim("on-its-way".into());
     let expected = [
         (ZONE, zone.as_str()),
@@ -128,17 +130,17 @@ fn a_node_on_its_way_is_what_it_is_expected_to_become() {
     assert_eq!(world.refusals(), [""; 0]);
 }
 
-/// What the types of NodePool `default` whose names begin like this say of the label.
+/// Adds a requirement to the types of NodePool `default` with this name prefix.
 fn say(snapshot: &mut Snapshot, types: &str, said: &NodeSelectorRequirement) {
     let all = snapshot.instance_types.get_mut(&"default".into()).unwrap();
     let all = std::sync::Arc::make_mut(all).iter_mut();
-    for of_type in all.filter(|one| one.name.starts_with(types)) {
+    for of_type in all.filter(|instance_type| instance_type.name.starts_with(types)) {
         of_type.requirements.add(said.into());
     }
 }
 
 #[test]
-fn a_pod_is_near_nobody_by_a_label_that_may_have_any_value() {
+fn affinity_is_violated_if_the_label_may_have_any_value() {
     let refused = |others: &NodeSelectorRequirement| {
         let mut world = World::valid();
         let racked = (RACK.to_owned(), "r1".to_owned());
@@ -155,7 +157,7 @@ fn a_pod_is_near_nobody_by_a_label_that_may_have_any_value() {
 }
 
 #[test]
-fn a_daemon_that_wants_a_label_does_not_run_where_that_must_not_be() {
+fn daemon_does_not_run_on_node_without_its_required_label() {
     let refused = |of_pool: &[NodeSelectorRequirement]| {
         let mut snapshot = snapshot();
         say(&mut snapshot, "", &wants(RACK, Operator::NotIn, &["r2"]));

@@ -1,4 +1,4 @@
-//! What is launched: the NodePool and the instance types.
+//! Launches: NodePool, NodeClaim and instance types.
 
 use model::{
     caps::{Caps, Spending},
@@ -76,20 +76,22 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "602 instance types are left, and 600 are possible",
     ),
     (
-        "the NodeClaim tells which types it must not be",
+        "the NodeClaim lists excluded types",
         |w| {
             let mut requirements = w.launch(ZONAL).spec.requirements.iter_mut();
-            let types = requirements.find(|one| one.key == INSTANCE_TYPE).unwrap();
+            let types = requirements
+                .find(|requirement| requirement.key == INSTANCE_TYPE)
+                .unwrap();
             types.operator = Operator::NotIn
         },
         at(ZONAL),
         "does not list its instance types",
     ),
     (
-        "the NodePool was made anew",
+        "the NodePool was recreated",
         |w| w.pool("dedicated").uid = "other".into(),
         at(DEDICATED),
-        "is another one",
+        "was recreated",
     ),
     (
         "the launch leaves the NodePool's requirements",
@@ -168,12 +170,12 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "instance type x.huge is not among those",
     ),
     (
-        "the NodeClaim does not tell its types",
+        "the NodeClaim does not list its types",
         |w| {
             w.launch(ZONAL)
                 .spec
                 .requirements
-                .retain(|one| one.key != INSTANCE_TYPE)
+                .retain(|requirement| requirement.key != INSTANCE_TYPE)
         },
         at(ZONAL),
         "does not list its instance types",
@@ -232,7 +234,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
 ];
 
 #[test]
-fn no_launch_passes_a_cap() {
+fn no_launch_exceeds_a_cap() {
     type Cap = (fn(&mut World), usize, &'static str);
     let caps: [Cap; 4] = [
         (
@@ -267,29 +269,31 @@ fn no_launch_passes_a_cap() {
             "NodePool default would pass its cap of $0.0000 an hour",
         ),
     ];
-    for (cap, launch, told) in caps {
+    for (cap, launch, text) in caps {
         let mut world = World::valid();
         cap(&mut world);
-        let offences = check(&world.snapshot, &world.plan);
-        let is_it = |one: &Offence| one.subject == at(launch) && one.text.contains(told);
-        assert!(offences.iter().any(is_it), "{told}: {offences:#?}");
+        let violations = check(&world.snapshot, &world.plan);
+        let is_it = |violation: &Violation| {
+            violation.subject == at(launch) && violation.text.contains(text)
+        };
+        assert!(violations.iter().any(is_it), "{text}: {violations:#?}");
         let checked = filter(&world.snapshot, world.plan);
-        assert_eq!(check(&world.snapshot, &checked.plan), [], "{told}");
+        assert_eq!(check(&world.snapshot, &checked.plan), [], "{text}");
     }
 }
 
 #[test]
-fn a_launch_is_for_nobody_only_where_there_are_buffers() {
+fn launch_without_pods_requires_capacity_buffers() {
     let is_refused = |gate, buffers: &[CapacityBuffer]| {
         let mut world = World::valid();
         world.launch(DIVERSE).pods.clear();
         let gates = &mut world.snapshot.settings.feature_gates;
         gates.insert("CapacityBuffer".to_owned(), gate);
         world.snapshot.capacity_buffers = buffers.to_vec();
-        let offences = check(&world.snapshot, &world.plan);
-        offences
+        let violations = check(&world.snapshot, &world.plan);
+        violations
             .iter()
-            .any(|one| one.text.contains("is for no pod"))
+            .any(|violation| violation.text.contains("is for no pod"))
     };
     let buffer = [CapacityBuffer::default()];
     assert!(!is_refused(true, &buffer));
@@ -303,10 +307,10 @@ fn six_hundred_instance_types_are_possible() {
         let mut world = World::valid();
         let types = &mut world.launch(ZONAL).instance_types;
         types.resize(count, "c.medium".into());
-        let offences = check(&world.snapshot, &world.plan);
-        offences
+        let violations = check(&world.snapshot, &world.plan);
+        violations
             .iter()
-            .any(|one| one.text.contains("600 are possible"))
+            .any(|violation| violation.text.contains("600 are possible"))
     };
     assert_eq!([600, 601].map(is_refused), [false, true]);
 }

@@ -1,4 +1,5 @@
-//! A valid plan passes; every way of spoiling it is caught, at the decision it spoils, and only what is spoiled is dropped.
+//! A valid plan passes. Each mutation is reported at the decision that it invalidates, and only invalid decisions are
+//! dropped.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,16 +7,17 @@
     reason = "the cluster and the plan are written down here"
 )]
 
+mod affinity_groups;
 mod allowed;
 mod budgeted;
 mod cluster;
 mod counting;
 mod devices;
 mod dropping;
+mod existing_nodes;
 mod few;
 mod fitting;
 mod given;
-mod herds;
 mod launching;
 mod moving;
 mod placing;
@@ -23,7 +25,6 @@ mod ports;
 mod removing;
 mod repairing;
 mod spreading;
-mod standing;
 mod together;
 
 use cluster::*;
@@ -39,7 +40,7 @@ use model::{
     selector::Operator,
     snapshot::PodDisruptionBudget,
 };
-use plancheck::{Offence, Subject, check, filter};
+use plancheck::{Subject, Violation, check, filter};
 
 struct World {
     snapshot: Snapshot,
@@ -53,10 +54,13 @@ impl World {
         Self { snapshot, plan }
     }
 
-    /// What the checker says of the plan.
+    /// Texts of the plan's violations.
     fn refusals(&self) -> Vec<String> {
-        let offences = check(&self.snapshot, &self.plan);
-        offences.into_iter().map(|offence| offence.text).collect()
+        let violations = check(&self.snapshot, &self.plan);
+        violations
+            .into_iter()
+            .map(|violation| violation.text)
+            .collect()
     }
 
     fn launch(&mut self, index: usize) -> &mut Launch {
@@ -75,7 +79,7 @@ impl World {
             .unwrap()
     }
 
-    /// Changes what the DaemonSet runs, everywhere.
+    /// Changes the DaemonSet's template and all of its pods.
     fn daemon(&mut self, change: impl Fn(&mut Pod)) {
         let running = self.snapshot.pods.iter_mut();
         running.filter(|pod| pod.owner.is_some()).for_each(&change);
@@ -122,7 +126,7 @@ impl World {
         update
     }
 
-    /// Makes the launch one that must become this type, with matching figures.
+    /// Restricts the launch to this instance type and adjusts the expected price.
     fn only_type(&mut self, index: usize, name: &str) {
         let launch = self.launch(index);
         let (pool, zone) = (launch.node_pool.0.clone(), launch.cheapest.zone.clone());
@@ -141,7 +145,7 @@ impl World {
 
 use cluster::launch as launch_of;
 
-/// What spoils the plan, where that must be noticed, and with which words.
+/// Name of the mutation, the mutation, the subject of the expected violation, and part of its text.
 type Mutation = (&'static str, fn(&mut World), Subject, &'static str);
 
 const fn at(index: usize) -> Subject {
@@ -156,7 +160,7 @@ fn mutations() -> impl Iterator<Item = &'static Mutation> {
         together::MUTATIONS,
         removing::MUTATIONS,
         budgeted::MUTATIONS,
-        standing::MUTATIONS,
+        existing_nodes::MUTATIONS,
     ]
     .into_iter()
     .flatten()
@@ -191,38 +195,42 @@ fn intent(launch: Launch) -> Intent {
 fn make_unavailable(world: &mut World, name: &str, zone: &str) {
     for types in world.snapshot.instance_types.values_mut() {
         let types = std::sync::Arc::make_mut(types);
-        let instance_type = types.iter_mut().find(|one| one.name == name).unwrap();
+        let instance_type = types
+            .iter_mut()
+            .find(|instance_type| instance_type.name == name)
+            .unwrap();
         let offerings = instance_type.offerings.iter_mut();
-        for offering in
-            offerings.filter(|one| one.zone == zone && one.capacity_type == CapacityType::OnDemand)
-        {
+        for offering in offerings.filter(|offering| {
+            offering.zone == zone && offering.capacity_type == CapacityType::OnDemand
+        }) {
             offering.available = false;
         }
     }
 }
 
 #[test]
-fn a_valid_plan_passes_whole() {
+fn valid_plan_passes_unchanged() {
     let World { snapshot, plan } = World::valid();
-    let offences: Vec<String> = check(&snapshot, &plan)
+    let violations: Vec<String> = check(&snapshot, &plan)
         .iter()
         .map(ToString::to_string)
         .collect();
-    assert_eq!(offences, Vec::<String>::new());
+    assert_eq!(violations, Vec::<String>::new());
     let checked = filter(&snapshot, plan.clone());
     assert_eq!((checked.plan, checked.refused.len()), (plan, 0));
 }
 
 #[test]
-fn every_mutation_is_caught_where_it_is() {
+fn every_mutation_is_reported_at_its_decision() {
     let mut missed = String::new();
     for (name, mutate, subject, text) in mutations() {
         let mut world = World::valid();
         mutate(&mut world);
-        let offences = check(&world.snapshot, &world.plan);
-        let is_it = |offence: &Offence| offence.subject == *subject && offence.text.contains(text);
-        if !offences.iter().any(is_it) {
-            let found: Vec<String> = offences.iter().map(ToString::to_string).collect();
+        let violations = check(&world.snapshot, &world.plan);
+        let is_it =
+            |violation: &Violation| violation.subject == *subject && violation.text.contains(text);
+        if !violations.iter().any(is_it) {
+            let found: Vec<String> = violations.iter().map(ToString::to_string).collect();
             missed += &format!("{name}: expected {subject}: …{text}…, found {found:#?}\n");
         }
     }
@@ -230,7 +238,7 @@ fn every_mutation_is_caught_where_it_is() {
 }
 
 #[test]
-fn what_is_left_after_dropping_offences_is_valid_and_most_of_the_plan() {
+fn filtered_plan_is_valid_and_most_of_the_original() {
     for (name, mutate, ..) in mutations() {
         let mut world = World::valid();
         mutate(&mut world);
@@ -247,9 +255,9 @@ fn what_is_left_after_dropping_offences_is_valid_and_most_of_the_plan() {
 }
 
 #[test]
-fn what_depends_on_a_dropped_launch_goes_with_it() {
+fn dependants_of_a_dropped_launch_are_dropped() {
     let mut world = World::valid();
-    // The follower wants to be near a pod that only another launch brings.
+    // The follower has affinity to a pod of another launch.
     world.pod("apart-0").labels = labels(&[("app", "leader")]);
     world.pod("follower-0").pod_affinity.required = vec![near("leader", ZONE)];
     world.launch(ZONE_A).pods.pop();
@@ -269,7 +277,7 @@ fn what_depends_on_a_dropped_launch_goes_with_it() {
     let refused: Vec<String> = checked
         .refused
         .iter()
-        .map(|refused| refused.offences.join("; "))
+        .map(|refused| refused.violations.join("; "))
         .collect();
     assert_eq!(refused.len(), 2, "{refused:#?}");
     assert!(
@@ -277,7 +285,7 @@ fn what_depends_on_a_dropped_launch_goes_with_it() {
         "{refused:#?}"
     );
     assert!(
-        refused[1].contains("follower-0 has no pod that it wants to be near"),
+        refused[1].contains("follower-0 has no pod that matches its affinity"),
         "{refused:#?}"
     );
 }
@@ -301,7 +309,7 @@ fn forced_deletions_need_no_budget() {
                 kind: "spot-interruption".into(),
                 deadline: None,
                 at: None,
-                course: model::interruption::Course::Drain,
+                action: model::interruption::InterruptionAction::Drain,
                 foreign: false,
                 hook: None,
                 event: String::new(),
@@ -333,29 +341,29 @@ fn forced_deletions_need_no_budget() {
 }
 
 #[test]
-fn a_node_on_its_way_takes_pods_and_has_its_limits() {
+fn node_in_flight_takes_pods_within_its_capacity() {
     let mut world = World::valid();
-    let on_its_way = intent(world.launch(ZONAL).clone());
-    world.snapshot.intents = vec![on_its_way];
+    let in_flight = intent(world.launch(ZONAL).clone());
+    world.snapshot.intents = vec![in_flight];
     world.plan.nominations[1].node = Expected::NodeClaim("on-its-way".into());
     assert_eq!(check(&world.snapshot, &world.plan), []);
 
-    // What was decided stays possible, even if it could not be bought now.
+    // A node in flight keeps its expected offering, even if that has become unavailable.
     make_unavailable(&mut world, "m.large", "b");
     world.plan.actions.truncate(1);
     assert_eq!(check(&world.snapshot, &world.plan), []);
 
     world.pod("late-0").requests.set("cpu", 4_000);
-    let offences = check(&world.snapshot, &world.plan);
-    assert_eq!(offences.len(), 1);
+    let violations = check(&world.snapshot, &world.plan);
+    assert_eq!(violations.len(), 1);
     assert!(
-        offences[0].text.contains("do not fit c.medium"),
-        "{offences:?}"
+        violations[0].text.contains("do not fit c.medium"),
+        "{violations:?}"
     );
 }
 
 #[test]
-fn pods_of_a_leaving_node_may_move() {
+fn pods_of_a_node_being_deleted_may_move() {
     let mut world = World::valid();
     let pod = pod_ref("moving-0");
     world.launch(PLAIN).pods.push(pod);

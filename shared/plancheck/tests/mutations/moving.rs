@@ -1,10 +1,10 @@
-//! Nodes that go although pods run on them.
+//! Disruption of nodes with running pods.
 
 use model::node_pool::ConsolidationPolicy;
 
 use super::*;
 
-/// The node that the plan deletes runs a pod, and the plan has another place for it.
+/// The plan deletes a node with a pod, and moves the pod to another node.
 fn moving() -> World {
     let mut world = World::valid();
     world.snapshot.pods.push(running("busy-0", 100, "n-4"));
@@ -13,15 +13,15 @@ fn moving() -> World {
 }
 
 #[test]
-fn a_node_may_go_if_its_pods_have_other_places() {
+fn node_may_be_deleted_if_its_pods_are_placed_elsewhere() {
     let world = moving();
     assert_eq!(check(&world.snapshot, &world.plan), []);
 }
 
 #[test]
-fn what_moves_is_held_to_the_rules_of_who_may_be_disturbed() {
-    type Spoil = fn(&mut World);
-    let spoiled: [(Spoil, &str); 6] = [
+fn moved_pods_are_subject_to_disruption_rules() {
+    type Mutate = fn(&mut World);
+    let spoiled: [(Mutate, &str); 6] = [
         (
             |w| w.snapshot.pods.push(running("busy-1", 100, "n-4")),
             "is not empty: pod default/busy-1 has no other place",
@@ -42,7 +42,7 @@ fn what_moves_is_held_to_the_rules_of_who_may_be_disturbed() {
         ),
         (
             |w| w.pool("default").disruption.policy = ConsolidationPolicy::WhenEmpty,
-            "is not empty, as NodePool default wants nodes to be that go",
+            "is not empty, but NodePool default consolidates empty nodes only",
         ),
         (
             |w| {
@@ -60,16 +60,18 @@ fn what_moves_is_held_to_the_rules_of_who_may_be_disturbed() {
     for (spoil, text) in spoiled {
         let mut world = moving();
         spoil(&mut world);
-        let offences = check(&world.snapshot, &world.plan);
+        let violations = check(&world.snapshot, &world.plan);
         assert!(
-            offences.iter().any(|offence| offence.text.contains(text)),
-            "{text}: {offences:?}"
+            violations
+                .iter()
+                .any(|violation| violation.text.contains(text)),
+            "{text}: {violations:?}"
         );
     }
 }
 
 #[test]
-fn a_drifted_node_with_a_grace_period_goes_whatever_its_pods_say() {
+fn pods_do_not_block_drifted_node_with_grace_period() {
     let mut world = moving();
     world.pod("busy-0").annotations = labels(&[("karpenter.sh/do-not-disrupt", "true")]);
     let claim = world.claim("claim-n-4");

@@ -1,4 +1,4 @@
-//! Who is placed.
+//! Pods that may be placed.
 
 use super::*;
 
@@ -10,13 +10,13 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
             w.launch(ZONAL).pods.push(pod)
         },
         at(ZONAL),
-        "has a place already",
+        "is placed already",
     ),
     (
         "a pod is nominated and launched for",
         |w| w.plan.nominations.push(nominate("plain-0", "n-2")),
         at(PLAIN),
-        "has a place already, by nomination 2",
+        "is placed already, by nomination 2",
     ),
     (
         "a pod does not exist",
@@ -25,10 +25,10 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "pod default/zonal-0 does not exist",
     ),
     (
-        "a pod was made anew",
+        "a pod was recreated",
         |w| w.pod("zonal-0").uid = "other".into(),
         at(ZONAL),
-        "is another one",
+        "was recreated",
     ),
     (
         "a pod is bound meanwhile",
@@ -75,7 +75,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "belongs to its node",
     ),
     (
-        "a launch is for nobody",
+        "a launch is for no pod",
         |w| w.launch(DIVERSE).pods.clear(),
         at(DIVERSE),
         "is for no pod",

@@ -1,10 +1,10 @@
-//! Host ports: who takes one takes it for its protocol and address, and on every address if it names none.
+//! Host ports conflict if port and protocol are equal and the addresses are equal or unspecified.
 
 use model::pod::HostPort;
 
 use super::*;
 
-/// Whether two pods that want these may share a node.
+/// Whether two pods with these host ports may share a node.
 fn share(one: (&str, i32, &str), other: (&str, i32, &str)) -> bool {
     let mut world = World::valid();
     let moved = world.launch(ZONAL).pods.pop().unwrap();
@@ -16,12 +16,14 @@ fn share(one: (&str, i32, &str), other: (&str, i32, &str)) -> bool {
             protocol: protocol.into(),
         }];
     }
-    let offences = check(&world.snapshot, &world.plan);
-    offences.iter().all(|one| !one.text.contains("host port"))
+    let violations = check(&world.snapshot, &world.plan);
+    violations
+        .iter()
+        .all(|violation| !violation.text.contains("host port"))
 }
 
 #[test]
-fn a_host_port_is_taken_once_by_protocol_and_address() {
+fn host_port_is_used_once_per_protocol_and_address() {
     const ONE: &str = "10.0.0.1";
     const OTHER: &str = "10.0.0.2";
     const EVERY: &str = "0.0.0.0";

@@ -1,4 +1,4 @@
-//! What is deleted, changed and ended.
+//! Deletions, updates and terminations.
 
 use super::*;
 
@@ -77,7 +77,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "a NodeClaim was changed meanwhile",
         |w| w.delete_target().resource_version = "0".into(),
         at(DELETE),
-        "is not the one that was judged",
+        "is not the one that the plan was based on",
     ),
     (
         "a NodeClaim is gone",
@@ -95,10 +95,10 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "is deleted or rebooted twice",
     ),
     (
-        "a node was made anew",
+        "a node was recreated",
         |w| w.node("n-1").uid = "other".into(),
         at(UPDATE_NODE),
-        "node n-1 is not the one that was judged",
+        "node n-1 is not the one that the plan was based on",
     ),
     (
         "a node is not ours",
@@ -147,7 +147,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "another pod of the name is evicted",
         |w| w.pod("moving-0").uid = "other".into(),
         at(EVICT),
-        "is not the one that was judged",
+        "is not the one that the plan was based on",
     ),
     (
         "a pod is deleted past its budgets",
@@ -173,7 +173,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
 ];
 
 #[test]
-fn what_the_plan_removes_does_not_count_against_limits() {
+fn nodes_deleted_by_the_plan_do_not_count_against_limits() {
     let mut world = World::valid();
     let limited = |world: &mut World, cpu: i64| {
         world.pool("default").limits = Resources::from([("cpu", cpu)]);
@@ -183,11 +183,11 @@ fn what_the_plan_removes_does_not_count_against_limits() {
     let least = limits.find(|cpu| limited(&mut world, *cpu).is_empty());
     let actions = &mut world.plan.actions;
     actions.retain(|planned| planned.action.deletion().is_none());
-    let offences = limited(&mut world, least.unwrap());
+    let violations = limited(&mut world, least.unwrap());
     assert!(
-        offences
+        violations
             .iter()
-            .any(|one| one.text.contains("is limited to")),
-        "{offences:?}"
+            .any(|violation| violation.text.contains("is limited to")),
+        "{violations:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! Nodes that go because they stay unhealthy.
+//! Repair of unhealthy nodes.
 
 use model::{
     ledger::{Choice, FreedInstance, Method},
@@ -7,7 +7,7 @@ use model::{
 
 use super::{budgeted::command, *};
 
-/// The plan deletes a node of four whose accelerator fails for an hour, and has a place for its pod.
+/// The plan deletes one of four nodes, whose accelerator has failed for an hour, and moves its pod.
 fn repairing() -> World {
     let mut world = World::valid();
     world
@@ -36,7 +36,7 @@ fn ill(world: &mut World, node: &str, reason: &str, minutes: i64) {
 }
 
 #[test]
-fn node_that_stays_unhealthy_goes_whatever_forbids_to_disrupt_it() {
+fn do_not_disrupt_does_not_block_repair() {
     let world = repairing();
     assert_eq!(check(&world.snapshot, &world.plan), []);
     let mut known = repairing();
@@ -46,22 +46,24 @@ fn node_that_stays_unhealthy_goes_whatever_forbids_to_disrupt_it() {
 }
 
 #[test]
-fn unready_nodes_use_up_no_budget_of_repair() {
+fn unready_nodes_do_not_count_against_repair_budget() {
     let mut world = repairing();
     world.pool("default").disruption.budgets[0].nodes = "1".into();
     world.node("n-3").ready.status = ConditionStatus::False;
     world.node("n-3").ready.since = None;
-    let told = check(&world.snapshot, &world.plan);
+    let violations = check(&world.snapshot, &world.plan);
     assert!(
-        told.iter().all(|one| !one.text.contains("budgets")),
-        "{told:?}"
+        violations
+            .iter()
+            .all(|violation| !violation.text.contains("budgets")),
+        "{violations:?}"
     );
 }
 
 #[test]
-fn repair_is_held_to_its_rules() {
-    type Spoil = fn(&mut World);
-    let spoiled: [(Spoil, &str); 8] = [
+fn repair_rules_are_enforced() {
+    type Mutate = fn(&mut World);
+    let spoiled: [(Mutate, &str); 8] = [
         (
             |w| w.snapshot.settings.feature_gates.clear(),
             "carries the annotation karpenter.sh/do-not-disrupt",
@@ -107,15 +109,17 @@ fn repair_is_held_to_its_rules() {
     for (spoil, text) in spoiled {
         let mut world = repairing();
         spoil(&mut world);
-        let offences = check(&world.snapshot, &world.plan);
-        let told = offences.iter().any(|offence| offence.text.contains(text));
-        assert!(told, "{text}: {offences:?}");
+        let violations = check(&world.snapshot, &world.plan);
+        let is_reported = violations
+            .iter()
+            .any(|violation| violation.text.contains(text));
+        assert!(is_reported, "{text}: {violations:?}");
     }
 }
 
 #[test]
-fn node_that_gives_its_instance_back_to_a_reservation_goes_first_where_its_gate_lets_it() {
-    let told = |reserved: bool, gate: &str| {
+fn node_freeing_a_reserved_instance_may_terminate_first_with_feature_gate() {
+    let is_refused = |reserved: bool, gate: &str| {
         let mut world = repairing();
         world.plan.nominations.pop();
         let gates = &mut world.snapshot.settings.feature_gates;
@@ -127,21 +131,25 @@ fn node_that_gives_its_instance_back_to_a_reservation_goes_first_where_its_gate_
             ]);
             world.claim("claim-n-4").labels.extend(of_reservation);
         }
-        let offences = check(&world.snapshot, &world.plan);
-        offences
+        let violations = check(&world.snapshot, &world.plan);
+        violations
             .iter()
-            .any(|one| one.text.contains("has no other place"))
+            .any(|violation| violation.text.contains("has no other place"))
     };
-    assert!(!told(true, "TerminateFirstRepair"));
-    assert!(told(true, "TerminateFirstDrift"), "each for its own reason");
+    assert!(!is_refused(true, "TerminateFirstRepair"));
     assert!(
-        told(false, "TerminateFirstRepair"),
-        "elsewhere a place is looked for first"
+        is_refused(true, "TerminateFirstDrift"),
+        "each for its own reason"
+    );
+    assert!(
+        is_refused(false, "TerminateFirstRepair"),
+        "other nodes need a place for their pods first"
     );
 }
 
-/// A node of the NodePool went first an hour ago or less, and pods like those that ran on it wait.
-fn gone_first(world: &mut World) {
+/// Adds a node of the NodePool that was terminated first within the last hour, with a pod of its workload still
+/// pending.
+fn terminated_first(world: &mut World) {
     let owner = model::Uid::from("uid-of-queue");
     let mut pod = running("queue-0", 100, "n-1");
     pod.node_name = None;
@@ -173,8 +181,8 @@ fn gone_first(world: &mut World) {
     world.snapshot.commands = vec![command];
 }
 
-/// The next node goes before its replacement, and gives its instance back to a reservation.
-fn goes_first() -> World {
+/// The plan deletes a node before its replacement is launched, which frees an instance of a reservation.
+fn terminating_first() -> World {
     let mut world = repairing();
     world.plan.nominations.pop();
     let gates = &mut world.snapshot.settings.feature_gates;
@@ -184,23 +192,23 @@ fn goes_first() -> World {
         (RESERVATION_LABEL, "cr-1"),
     ]);
     world.claim("claim-n-4").labels.extend(of_reservation);
-    // Another one is on its way out already.
+    // Another node is being removed already.
     world.pool("default").disruption.budgets[0].nodes = "2".into();
     world
 }
 
 #[test]
-fn node_that_went_first_uses_up_its_budget_until_it_is_made_good() {
+fn node_terminated_first_counts_against_budget_until_replaced() {
     type Change = fn(&mut World);
     let changes: [(&str, Change, bool); 9] = [
-        ("nothing went first", |_| {}, true),
-        ("one went", gone_first, false),
+        ("no node was terminated first", |_| {}, true),
+        ("one node was terminated first", terminated_first, false),
         (
-            "its instance ends, and its pods are still to come",
+            "its instance terminates, and its pods are not recreated yet",
             |w| {
-                gone_first(w);
+                terminated_first(w);
                 w.pod("queue-0").owner = None;
-                // Of what is on its way out, it is counted as gone.
+                // A terminated node counts once, although its NodeClaim is still being removed.
                 w.pool("default").disruption.budgets[0].nodes = "1".into();
                 w.snapshot.commands[0].delete = vec![target("claim-n-3")];
                 let now = w.snapshot.now;
@@ -217,15 +225,15 @@ fn node_that_went_first_uses_up_its_budget_until_it_is_made_good() {
         (
             "its pods have nodes",
             |w| {
-                gone_first(w);
+                terminated_first(w);
                 w.pod("queue-0").node_name = Some("n-1".into());
             },
             true,
         ),
         (
-            "others wait",
+            "pods of other workloads are pending",
             |w| {
-                gone_first(w);
+                terminated_first(w);
                 w.pod("queue-0").owner = None;
             },
             true,
@@ -233,25 +241,25 @@ fn node_that_went_first_uses_up_its_budget_until_it_is_made_good() {
         (
             "its pods have waited for an hour",
             |w| {
-                gone_first(w);
+                terminated_first(w);
                 let hour = jiff::SignedDuration::from_hours(1);
                 w.pod("queue-0").created_at = Some(w.snapshot.now - hour);
             },
             true,
         ),
         (
-            "it went elsewhere",
+            "it is of another NodePool",
             |w| {
-                gone_first(w);
+                terminated_first(w);
                 let choice = w.snapshot.commands[0].choice.as_mut().unwrap();
                 choice.freed.as_mut().unwrap().node_pool = "dedicated".into();
             },
             true,
         ),
         (
-            "it was let off",
+            "its command was rolled back",
             |w| {
-                gone_first(w);
+                terminated_first(w);
                 w.snapshot.commands[0].state = CommandState::RolledBack;
             },
             true,
@@ -259,18 +267,22 @@ fn node_that_went_first_uses_up_its_budget_until_it_is_made_good() {
         (
             "one more may go",
             |w| {
-                gone_first(w);
+                terminated_first(w);
                 w.pool("default").disruption.budgets[0].nodes = "3".into();
             },
             true,
         ),
     ];
     for (name, change, may_go) in changes {
-        let mut world = goes_first();
+        let mut world = terminating_first();
         change(&mut world);
-        let offences = check(&world.snapshot, &world.plan);
-        let about_budgets = offences.iter().filter(|one| one.text.contains("budgets"));
-        let texts: Vec<&str> = about_budgets.map(|one| one.text.as_str()).collect();
+        let violations = check(&world.snapshot, &world.plan);
+        let about_budgets = violations
+            .iter()
+            .filter(|violation| violation.text.contains("budgets"));
+        let texts: Vec<&str> = about_budgets
+            .map(|violation| violation.text.as_str())
+            .collect();
         match may_go {
             true => assert!(texts.is_empty(), "{name}: {texts:?}"),
             false => {
@@ -278,7 +290,7 @@ fn node_that_went_first_uses_up_its_budget_until_it_is_made_good() {
                     panic!("{name}: {texts:?}")
                 };
                 assert!(
-                    text.contains("that went first is replaced"),
+                    text.contains("terminated earlier is replaced"),
                     "{name}: {text}"
                 );
             }
@@ -287,7 +299,7 @@ fn node_that_went_first_uses_up_its_budget_until_it_is_made_good() {
 }
 
 #[test]
-fn node_that_is_not_ready_goes_by_choice_only_where_nodes_are_repaired_by_choice() {
+fn unready_node_is_subject_to_budgets_if_repair_is_voluntary() {
     let unready = |repairs: bool| {
         let mut world = World::valid();
         if repairs {
@@ -303,14 +315,16 @@ fn node_that_is_not_ready_goes_by_choice_only_where_nodes_are_repaired_by_choice
         check(&world.snapshot, &world.plan)
     };
     assert_eq!(unready(false), []);
-    let told = unready(true);
+    let violations = unready(true);
     assert!(
-        told.iter().any(|one| one.text.contains("budgets")),
-        "{told:?}"
+        violations
+            .iter()
+            .any(|violation| violation.text.contains("budgets")),
+        "{violations:?}"
     );
 }
 
-/// The plan reboots a node of four whose accelerator shows an error that a reboot mends.
+/// The plan reboots one of four nodes, whose accelerator reports an error that a reboot fixes.
 fn rebooting() -> World {
     let mut world = repairing();
     let gates = &mut world.snapshot.settings.feature_gates;
@@ -326,13 +340,13 @@ fn rebooting() -> World {
 }
 
 #[test]
-fn node_with_an_error_that_a_reboot_mends_may_reboot_with_its_pods() {
+fn node_with_reboot_fixable_error_may_reboot_with_its_pods() {
     let world = rebooting();
     assert_eq!(check(&world.snapshot, &world.plan), []);
 }
 
 #[test]
-fn reboots_are_held_to_their_rules() {
+fn reboot_rules_are_enforced() {
     fn rebooted(world: &mut World, status: ConditionStatus, reason: &str, minutes: i64) {
         let last_transition = world.snapshot.now - jiff::SignedDuration::from_mins(minutes);
         let condition = model::node_claim::Condition {
@@ -349,9 +363,9 @@ fn reboots_are_held_to_their_rules() {
         world.node("n-4").conditions.clear();
         ill(world, "n-4", reason, minutes);
     }
-    type Spoil = fn(&mut World);
+    type Mutate = fn(&mut World);
     let none = "has no condition that a reboot is due for";
-    let spoiled: [(Spoil, &str); 10] = [
+    let spoiled: [(Mutate, &str); 10] = [
         (
             |w| _ = w.snapshot.settings.feature_gates.remove("RebootForRepair"),
             none,
@@ -394,14 +408,16 @@ fn reboots_are_held_to_their_rules() {
     for (spoil, text) in spoiled {
         let mut world = rebooting();
         spoil(&mut world);
-        let offences = check(&world.snapshot, &world.plan);
-        let told = offences.iter().any(|offence| offence.text.contains(text));
-        assert!(told, "{text}: {offences:?}");
+        let violations = check(&world.snapshot, &world.plan);
+        let is_reported = violations
+            .iter()
+            .any(|violation| violation.text.contains(text));
+        assert!(is_reported, "{text}: {violations:?}");
     }
 }
 
 #[test]
-fn node_that_reboots_uses_up_budgets_and_takes_the_pods_that_it_will_hold() {
+fn rebooting_node_counts_against_budgets_and_accepts_pods() {
     let mut world = repairing();
     let last_transition = world.snapshot.now;
     world
@@ -417,9 +433,14 @@ fn node_that_reboots_uses_up_budgets_and_takes_the_pods_that_it_will_hold() {
             observed_generation: None,
         });
     world.pool("default").disruption.budgets[0].nodes = "1".into();
-    let told = check(&world.snapshot, &world.plan);
+    let violations = check(&world.snapshot, &world.plan);
     let text = "one more than the budgets of NodePool default allow";
-    assert!(told.iter().any(|one| one.text.contains(text)), "{told:?}");
+    assert!(
+        violations
+            .iter()
+            .any(|violation| violation.text.contains(text)),
+        "{violations:?}"
+    );
     let mut world = repairing();
     let taint = model::taint::Taint {
         key: "karpenter.sh/rebooting".into(),

@@ -1,10 +1,10 @@
-//! Over what pods are spread: domains of nodes that stay, and those that NodePools can make.
+//! Domains of topology spread: those of nodes that stay, and those in which NodePools can launch nodes.
 
 use model::pod::NodeInclusionPolicy;
 
 use super::*;
 
-/// One pod runs in zone a beside the one that the plan puts there; zones b and c have one each.
+/// A pod runs in zone a in addition to the planned one; zones b and c have one each.
 fn two_in_a() -> World {
     let mut world = World::valid();
     run_in_a(&mut world, "spread-9");
@@ -24,7 +24,7 @@ fn constraints(w: &mut World, change: impl Fn(&mut model::pod::TopologySpread)) 
     }
 }
 
-/// One term for each of these lists of zones.
+/// Adds a node affinity term for each list of zones.
 fn only_in(w: &mut World, terms: &[&[&str]]) {
     let terms = terms.iter().map(|zones| term(&[one_of(ZONE, zones)]));
     let terms: Vec<_> = terms.collect();
@@ -33,7 +33,7 @@ fn only_in(w: &mut World, terms: &[&[&str]]) {
     }
 }
 
-/// A NodePool that makes nodes in another zone, too, unless something keeps it from that.
+/// Adds a NodePool with offerings in zone d, changed by `change`.
 fn offer_d(w: &mut World, change: impl Fn(&mut NodePool)) {
     let mut pool = node_pool("further");
     pool.template.requirements = vec![one_of(ZONE, &["d"])];
@@ -41,7 +41,10 @@ fn offer_d(w: &mut World, change: impl Fn(&mut NodePool)) {
     let mut types = w.snapshot.instance_types[&"default".into()]
         .as_ref()
         .clone();
-    for offering in types.iter_mut().flat_map(|one| &mut one.offerings) {
+    for offering in types
+        .iter_mut()
+        .flat_map(|instance_type| &mut instance_type.offerings)
+    {
         offering.zone = "d".into();
     }
     w.snapshot
@@ -56,17 +59,17 @@ fn judge(changes: &[Change], begin: fn() -> World, is_refused: bool) {
     for (name, change) in changes {
         let mut world = begin();
         change(&mut world);
-        let offences = check(&world.snapshot, &world.plan);
-        let spread = offences
+        let violations = check(&world.snapshot, &world.plan);
+        let spread = violations
             .iter()
-            .any(|one| one.text.contains("would be number"));
-        assert_eq!(spread, is_refused, "{name}: {offences:#?}");
-        assert!(spread || offences.is_empty(), "{name}: {offences:#?}");
+            .any(|violation| violation.text.contains("would be number"));
+        assert_eq!(spread, is_refused, "{name}: {violations:#?}");
+        assert!(spread || violations.is_empty(), "{name}: {violations:#?}");
     }
 }
 
 #[test]
-fn a_domain_without_pods_that_can_have_some_is_the_smallest() {
+fn eligible_domain_without_pods_is_the_smallest() {
     let empty: [Change; 5] = [
         ("the pods may not go there, which does not matter", |w| {
             add_node(&mut w.snapshot, "n-9", "d");
@@ -81,7 +84,7 @@ fn a_domain_without_pods_that_can_have_some_is_the_smallest() {
         }),
         ("a NodePool can make nodes there", |w| offer_d(w, |_| {})),
         ("a node is there", |w| add_node(&mut w.snapshot, "n-9", "d")),
-        ("whom the pod tolerates counts", |w| {
+        ("a tolerated NodePool counts", |w| {
             offer_d(w, |_| {});
             constraints(w, |spread| {
                 spread.node_taints_policy = Some(NodeInclusionPolicy::Honor)
@@ -92,7 +95,7 @@ fn a_domain_without_pods_that_can_have_some_is_the_smallest() {
 }
 
 #[test]
-fn a_domain_that_can_have_no_pods_does_not_count() {
+fn ineligible_domain_does_not_count() {
     let none: [Change; 10] = [
         ("the NodePool's limit is used up", |w| {
             offer_d(w, |pool| pool.limits = [("cpu", 0)].into())
@@ -113,7 +116,7 @@ fn a_domain_that_can_have_no_pods_does_not_count() {
         ("the NodePool is not ready", |w| {
             offer_d(w, |pool| pool.not_ready = Some("no subnets".into()))
         }),
-        ("the NodePool goes", |w| {
+        ("the NodePool is being deleted", |w| {
             offer_d(w, |pool| pool.deleted_at = Some(now()))
         }),
         ("the NodePool is static", |w| {
@@ -128,7 +131,7 @@ fn a_domain_that_can_have_no_pods_does_not_count() {
                 });
             },
         ),
-        ("its node goes", |w| {
+        ("its node is being deleted", |w| {
             add_node(&mut w.snapshot, "n-9", "d");
             w.claim("claim-n-9").deleted_at = Some(now());
             w.pool("default").disruption.budgets[0].nodes = "3".into();
@@ -151,7 +154,7 @@ fn three_in_a() -> World {
 }
 
 #[test]
-fn pods_count_on_nodes_that_the_constraint_looks_at() {
+fn only_pods_on_nodes_included_by_the_constraint_count() {
     fn of_family_c(w: &mut World) {
         for index in [ZONE_A, ZONE_B, ZONE_C] {
             w.only_type(index, "c.large");
@@ -188,12 +191,12 @@ fn pods_count_on_nodes_that_the_constraint_looks_at() {
 }
 
 #[test]
-fn pods_are_spread_where_nobody_shuns_or_seeks_anybody() {
+fn spread_is_checked_without_any_affinity() {
     let mut world = World::valid();
     for name in ["apart-0", "apart-1"] {
         world.pod(name).pod_anti_affinity.required.clear();
     }
-    for name in ["follower-0", "herd-0", "herd-1"] {
+    for name in ["follower-0", "peer-0", "peer-1"] {
         world.pod(name).pod_affinity.required.clear();
     }
     assert_eq!(check(&world.snapshot, &world.plan), []);

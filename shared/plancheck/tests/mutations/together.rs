@@ -1,4 +1,4 @@
-//! Pods and other pods, pods and volumes.
+//! Rules between pods, and between pods and volumes.
 
 use model::volume::StorageClass;
 
@@ -15,7 +15,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "against anti-affinity",
     ),
     (
-        "anti-affinity by zone may be hurt",
+        "anti-affinity by zone may be violated",
         |w| {
             for pod in ["apart-0", "apart-1"] {
                 w.pod(pod).pod_anti_affinity.required = vec![near("apart", ZONE)]
@@ -44,22 +44,22 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "against anti-affinity",
     ),
     (
-        "a pod is far from whom it wants",
+        "a pod is in another zone than the pods of its affinity",
         |w| {
             let pod = w.launch(ZONE_A).pods.pop().unwrap();
             w.launch(ZONE_C).pods.push(pod)
         },
         at(ZONE_C),
-        "pod default/follower-0 has no pod that it wants to be near",
+        "pod default/follower-0 has no pod that matches its affinity",
     ),
     (
-        "who is there has but one of the labels that are wanted",
+        "the running pod has only one of the selected labels",
         |w| {
             let mut both = near("web", ZONE);
             let selector = both.selector.as_mut().unwrap();
             selector.match_labels.insert("tier".into(), "front".into());
             w.pod("follower-0").pod_affinity.required = vec![both];
-            // The rarest of the labels alone tells them apart no more.
+            // The rarest label no longer identifies the matching pods.
             w.pod("late-0").labels = labels(&[("tier", "front")]);
             w.pod("web-0").labels = labels(&[("app", "web")]);
         },
@@ -67,38 +67,38 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "follower-0 has no pod",
     ),
     (
-        "who is there is of another revision than a pod, though not than the pod before",
+        "the running pods match the revision of the previous pod only",
         |w| of_revisions(w, "1", "2"),
         at(ZONE_A),
         "apart-0 has no pod",
     ),
     (
-        "who is there is of another revision than a pod, though not than the next pod",
+        "the running pods match the revision of the next pod only",
         |w| of_revisions(w, "2", "1"),
         at(ZONE_A),
         "follower-0 has no pod",
     ),
     (
-        "nobody is there whom a pod wants to be near",
+        "no pod matches a required affinity term",
         |w| w.pod("follower-0").pod_affinity.required = vec![near("nobody", ZONE)],
         at(ZONE_A),
-        "pod default/follower-0 has no pod that it wants to be near",
+        "pod default/follower-0 has no pod that matches its affinity",
     ),
     (
-        "a herd is split",
+        "pods with mutual affinity are split",
         |w| {
             let pod = w.launch(ZONE_C).pods.pop().unwrap();
             w.launch(ZONE_A).pods.push(pod)
         },
         at(ZONE_C),
-        "pod default/herd-0 has no pod",
+        "pod default/peer-0 has no pod",
     ),
     (
         "two pods wait for each other",
         |w| {
-            w.pod("herd-0").pod_affinity.required = vec![near("follower", ZONE)];
-            w.pod("follower-0").pod_affinity.required = vec![near("herd", ZONE)];
-            w.pod("herd-1").pod_affinity.required = vec![near("follower", ZONE)]
+            w.pod("peer-0").pod_affinity.required = vec![near("follower", ZONE)];
+            w.pod("follower-0").pod_affinity.required = vec![near("peer", ZONE)];
+            w.pod("peer-1").pod_affinity.required = vec![near("follower", ZONE)]
         },
         at(ZONE_A),
         "follower-0 has no pod",
@@ -191,7 +191,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "more than 1 volumes of ebs.csi.aws.com",
     ),
     (
-        "a pod shuns the daemon that its new node will run",
+        "a pod has anti-affinity to a daemon of its new node",
         |w| {
             w.daemon(|pod| pod.labels = labels(&[("app", "logs")]));
             let apart = near("logs", model::labels::HOSTNAME);
@@ -201,7 +201,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "against anti-affinity",
     ),
     (
-        "the daemon that a new node will run shuns a pod of it",
+        "a daemon of a new node has anti-affinity to a pod",
         |w| {
             let apart = near("apart", model::labels::HOSTNAME);
             w.daemon(|pod| pod.pod_anti_affinity.required = vec![apart.clone()]);
@@ -210,7 +210,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "against anti-affinity",
     ),
     (
-        "a pod is to be near a daemon that not every type of its new node runs",
+        "a pod has affinity to a daemon that not all types of its new node run",
         |w| {
             w.daemon(|pod| pod.labels = labels(&[("app", "logs")]));
             let first = w.launch(ZONE_A).instance_types[0].clone();
@@ -220,7 +220,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
             w.pod("apart-0").pod_affinity.required = vec![near];
         },
         at(ZONE_A),
-        "has no pod that it wants to be near",
+        "has no pod that matches its affinity",
     ),
     (
         "a type that a new node may become can attach no volume",
@@ -228,7 +228,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
             let last = w.launch(ZONE_B).instance_types.last().unwrap().clone();
             for types in w.snapshot.instance_types.values_mut() {
                 let types = std::sync::Arc::make_mut(types).iter_mut();
-                for of_type in types.filter(|one| one.name == last.as_str()) {
+                for of_type in types.filter(|instance_type| instance_type.name == last.as_str()) {
                     of_type.ebs_attach_limit = Some(0);
                 }
             }
@@ -249,7 +249,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
 ];
 
-/// The volume of this claim is still to be made, by a class of its own.
+/// Makes the volume of this claim unprovisioned, with a StorageClass of its own.
 fn made_by<'w>(w: &'w mut World, claim: usize, provisioner: &str) -> &'w mut StorageClass {
     let storage = &mut w.snapshot.storage;
     let claim = &mut storage.claims[claim];
@@ -265,7 +265,7 @@ fn made_by<'w>(w: &'w mut World, claim: usize, provisioner: &str) -> &'w mut Sto
     &mut storage.classes[0]
 }
 
-/// Two pods want to be near one of their own revision; who is there is of the first.
+/// Gives two pods affinity to pods of their own revision; the running pods have revision 1.
 fn of_revisions(w: &mut World, follower: &str, apart: &str) {
     let mut term = near("web", ZONE);
     term.match_label_keys = vec!["revision".to_owned()];

@@ -1,4 +1,4 @@
-//! A small cluster and a valid plan for it that touches every rule, built by hand.
+//! A small cluster with a valid plan that exercises every rule.
 
 mod plan;
 mod pods;
@@ -62,7 +62,8 @@ pub(crate) fn one_of(key: &str, values: &[&str]) -> NodeSelectorRequirement {
     wants(key, Operator::In, values)
 }
 
-/// `family.size` with this many cores, twice as many GiB, and ten cents per core and hour; spot costs half.
+/// Instance type `family.size` with this many cores, twice as many GiB, and ten cents per core and hour; spot costs
+/// half.
 pub(crate) fn instance_type(name: &str, cores: i64) -> InstanceType {
     let family = name.split('.').next().unwrap();
     let known = [
@@ -165,7 +166,7 @@ fn condition(kind: &str) -> Condition {
     }
 }
 
-/// A ready `m.large` node of NodePool `default` in this zone, with its NodeClaim.
+/// Adds a ready `m.large` node of NodePool `default` in this zone, with its NodeClaim.
 pub(crate) fn add_node(snapshot: &mut Snapshot, name: &str, zone: &str) {
     let provider_id = format!("aws:///{zone}/i-{name}");
     let of_type = instance_type("m.large", 8);
@@ -233,7 +234,7 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// Four nodes: `n-1` in zone a and `n-2` in zone b run pods, `n-3` is being drained, `n-4` is empty.
+/// A cluster with four nodes: `n-1` in zone a and `n-2` in zone b run pods, `n-3` is being drained, `n-4` is empty.
 pub(crate) fn snapshot() -> Snapshot {
     let types = Arc::new(vec![
         instance_type("c.medium", 4),
@@ -280,7 +281,7 @@ fn drain(snapshot: &mut Snapshot, claim: &str) {
     let claim = snapshot
         .node_claims
         .iter_mut()
-        .find(|one| one.name.as_str() == claim)
+        .find(|node_claim| node_claim.name.as_str() == claim)
         .unwrap();
     claim.deleted_at = Some(now());
     claim.finalizers = vec!["karpenter.sh/termination".into()];

@@ -1,4 +1,4 @@
-//! A plan that is valid.
+//! A valid plan.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) fn pod_ref(name: &str) -> PodRef {
     }
 }
 
-/// A launch for these pods with everything that the catalog allows under the additional requirements.
+/// A launch for these pods, with all instance types and offerings that satisfy the requirements.
 pub(crate) fn launch(
     snapshot: &Snapshot,
     name: &str,
@@ -34,7 +34,7 @@ pub(crate) fn launch(
     let pool = snapshot
         .node_pools
         .iter()
-        .find(|one| one.name.as_str() == pool)
+        .find(|node_pool| node_pool.name.as_str() == pool)
         .unwrap();
     let types = &snapshot.instance_types[&pool.name];
     let mut requirements =
@@ -47,8 +47,13 @@ pub(crate) fn launch(
         |key: &str, value: &str| requirements.get(key).is_none_or(|wanted| wanted.has(value));
     let mut options: Vec<(&Offering, &InstanceType)> = types
         .iter()
-        .filter(|one| allows(INSTANCE_TYPE, &one.name))
-        .flat_map(|one| one.offerings.iter().map(move |offering| (offering, one)))
+        .filter(|instance_type| allows(INSTANCE_TYPE, &instance_type.name))
+        .flat_map(|instance_type| {
+            instance_type
+                .offerings
+                .iter()
+                .map(move |offering| (offering, instance_type))
+        })
         .filter(|(offering, _)| {
             let reservation = offering
                 .reservation
@@ -63,12 +68,12 @@ pub(crate) fn launch(
                 && allows(CAPACITY_TYPE, offering.capacity_type.as_str())
         })
         .collect();
-    options.sort_by_key(|(offering, one)| (offering.price, one.name.clone()));
+    options.sort_by_key(|(offering, instance_type)| (offering.price, instance_type.name.clone()));
     let (cheapest, of_type) = options[0];
     let mut instance_types: Vec<String> = Vec::new();
-    for (_, one) in &options {
-        if !instance_types.contains(&one.name) {
-            instance_types.push(one.name.clone());
+    for (_, instance_type) in &options {
+        if !instance_types.contains(&instance_type.name) {
+            instance_types.push(instance_type.name.clone());
         }
     }
     requirements.add(Requirement::new(
@@ -131,7 +136,7 @@ fn on_demand() -> NodeSelectorRequirement {
     one_of(CAPACITY_TYPE, &["on-demand"])
 }
 
-/// Names of the launches of [`plan`] by what they are for; the index of each is that of its action.
+/// Indexes of the launch actions of [`plan`].
 pub(crate) const PLAIN: usize = 0;
 pub(crate) const ZONAL: usize = 1;
 pub(crate) const DEDICATED: usize = 2;
@@ -189,7 +194,7 @@ pub(crate) fn plan(snapshot: &Snapshot) -> Plan {
             "zone-c",
             "default",
             &zone("c"),
-            &["spread-2", "herd-0", "herd-1"],
+            &["spread-2", "peer-0", "peer-1"],
         ),
         launch(snapshot, "diverse", "diverse", &[], &["choosy-0"]),
         launch(

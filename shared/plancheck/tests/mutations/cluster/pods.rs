@@ -1,4 +1,4 @@
-//! Pods, pending and running.
+//! Pending and running pods.
 
 use model::{
     PodKey, Resources, Snapshot,
@@ -43,7 +43,7 @@ pub(crate) fn running(name: &str, millicores: i64, node: &str) -> Pod {
     }
 }
 
-/// The same pod but for what is changed.
+/// The pod after applying `change`.
 pub(crate) fn but(mut pod: Pod, change: impl FnOnce(&mut Pod)) -> Pod {
     change(&mut pod);
     pod
@@ -154,14 +154,14 @@ pub(crate) fn add_pods(snapshot: &mut Snapshot) {
     let mut follower = pending("follower-0", 100);
     follower.pod_affinity.required = vec![near("web", ZONE)];
     pods.push(follower);
-    let mut herd = pending("herd-0", 100);
-    herd.pod_affinity.required = vec![near("herd", ZONE)];
+    let mut peer = pending("peer-0", 100);
+    peer.pod_affinity.required = vec![near("peer", ZONE)];
     pods.push(Pod {
-        key: key("herd-1"),
-        uid: "herd-1-uid".into(),
-        ..herd.clone()
+        key: key("peer-1"),
+        uid: "peer-1-uid".into(),
+        ..peer.clone()
     });
-    pods.push(herd);
+    pods.push(peer);
     pods.push(but(pending("db-0", 500), |pod| {
         pod.volumes = claims("data-db")
     }));
