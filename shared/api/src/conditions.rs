@@ -1,5 +1,5 @@
-//! Conditions of objects, with upstream's mechanics: timers hang on their transition times, so what changes those is exact
-//! (docs/spec/lifecycle.md#conditions).
+//! Conditions of objects, with Karpenter's semantics. Timers depend on transition times, so the rules for when those
+//! change are exact (docs/spec/lifecycle.md#conditions).
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -47,7 +47,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// Old objects may lack a reason, but new ones must have it: reading has a default, the schema has none.
+/// Old objects may lack a reason, but new ones must have it: deserialization has a default, the schema has none.
 fn no_default(schema: &mut schemars::Schema) {
     schema.remove("default");
 }
@@ -57,10 +57,10 @@ string_enum! {
     ConditionStatus { True, False, Unknown }
 }
 
-/// Which conditions make up an object's readiness.
+/// The condition types that determine an object's readiness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionTypes {
-    /// The condition that sums up the dependents, where there are any.
+    /// The condition that summarizes the dependents, if there are any.
     pub root: &'static str,
     pub dependents: Vec<&'static str>,
 }
@@ -79,7 +79,7 @@ pub struct CannotClear {
     kind: String,
 }
 
-/// The conditions of one object, for reading and changing at one moment.
+/// The conditions of one object, for reading and changing at one time.
 #[derive(Debug)]
 pub struct ConditionSet<'a> {
     types: &'a ConditionTypes,
@@ -90,8 +90,8 @@ pub struct ConditionSet<'a> {
 }
 
 impl<'a> ConditionSet<'a> {
-    /// Takes up the conditions of the object with this metadata, adding as Unknown those that its readiness needs. They count
-    /// as unknown since the object was created, so that time-outs do.
+    /// Wraps the conditions of the object with this metadata, and adds missing dependents as Unknown. Their transition
+    /// time is the object's creation, so that timeouts start there.
     pub fn new(
         types: &'a ConditionTypes,
         conditions: &'a mut Vec<Condition>,
@@ -130,7 +130,7 @@ impl<'a> ConditionSet<'a> {
             .find(|condition| condition.r#type == kind)
     }
 
-    /// A missing condition is Unknown.
+    /// The condition's status; a missing condition is Unknown.
     pub fn status(&self, kind: &str) -> ConditionStatus {
         self.get(kind)
             .map_or(ConditionStatus::Unknown, |condition| {
@@ -159,7 +159,7 @@ impl<'a> ConditionSet<'a> {
         self.set(kind, ConditionStatus::Unknown, reason, message);
     }
 
-    /// Writes the condition and what follows from it for the root. The transition time changes only if the status does.
+    /// Sets the condition and updates the root. The transition time changes only if the status does.
     pub fn set(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: &str) {
         self.write(kind, status, reason, message);
         if self.deleting {
@@ -173,8 +173,8 @@ impl<'a> ConditionSet<'a> {
         self.sort();
     }
 
-    /// Writes the condition again as it is, so that it counts as judged by the object's current generation. Does nothing if it
-    /// is missing.
+    /// Sets the condition to its present value, so that its observed generation becomes the object's current one. Does
+    /// nothing if it is missing.
     pub fn renew(&mut self, kind: &str) {
         if let Some(Condition {
             status,
@@ -248,13 +248,13 @@ impl<'a> ConditionSet<'a> {
         self.write(self.types.root, status, reason, &message.join(", "));
     }
 
-    /// By type, so that the same conditions always read the same.
+    /// Sorts by type, so that equal conditions are always stored equally.
     fn sort(&mut self) {
         self.conditions.sort_by(|a, b| a.r#type.cmp(&b.r#type));
     }
 }
 
-/// Kubernetes keeps times of conditions in whole seconds.
+/// Truncates to whole seconds, the resolution of conditions in Kubernetes.
 fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -1,7 +1,7 @@
-//! From objects as the API server holds them to the nouns of `model`, and from decisions back to API objects.
+//! Conversions from API objects to the types of `model`, and from decisions to API objects.
 //!
-//! Reading is total: whatever a user wrote, there is a result. What cannot be understood is left out and said so in the
-//! object's own `problems` (pods) or `not_ready` (NodePools), with the field, the value and what is allowed, so that one bad
+//! Conversion from API objects is total. Parts that cannot be parsed are omitted and reported in the object's
+//! `problems` (pods) or `not_ready` (NodePools) with the field, the value and the expected values, so that one bad
 //! object never stops the others.
 
 mod amounts;
@@ -20,12 +20,12 @@ mod selector;
 mod storage;
 mod workload;
 
-pub use capacity_buffer::{Pattern, Scalable, Unresolved, capacity_buffer, pattern};
+pub use capacity_buffer::{BufferTarget, Scalable, Unresolved, buffer_target, capacity_buffer};
 pub use claim_conditions::{ConditionChange, change_conditions};
 pub use patch::{NodeClaimPatch, NodePatch};
 pub use storage::StorageObjects;
 
-/// Where manifests that name no namespace go.
+/// Namespace of manifests that specify none.
 const DEFAULT_NAMESPACE: &str = "default";
 
 #[cfg(test)]

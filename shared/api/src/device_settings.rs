@@ -1,24 +1,24 @@
-//! Whose claims for devices count: `ignoreDRARequests`, `enableDRA` and the gates of drivers, as in Karpenter's chart
-//! (docs/spec/v1.15.md#chart-settings, docs/spec/v1.15.md#dra-switches).
+//! Settings of dynamic resource allocation: `ignoreDRARequests`, `enableDRA` and the feature gates of drivers, as in
+//! Karpenter's chart (docs/spec/v1.15.md#chart-settings, docs/spec/v1.15.md#dra-switches).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::feature_gates::{DRA_EFA, DRA_NVIDIA_GPU, aws_feature_gates};
 
-/// Settings of dynamic resource allocation, with those that imply others resolved.
+/// Effective settings of dynamic resource allocation, with settings that imply others resolved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceSettings {
-    /// Pods with resource claims are planned for.
+    /// Whether pods with resource claims are planned.
     pub claims: bool,
-    /// Instance types are known to have the devices of `gpu.nvidia.com`.
+    /// Whether instance types have the devices of `gpu.nvidia.com`.
     pub nvidia_gpu: bool,
-    /// Instance types are known to have the interfaces of EFA that `dra.net` publishes.
+    /// Whether instance types have the EFA interfaces that `dra.net` publishes.
     pub efa: bool,
 }
 
-/// A setting that is none, or that contradicts another one.
+/// A setting that is invalid or contradicts another one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DeviceSettingsError(String);
@@ -29,12 +29,12 @@ const ENABLE: &str = "enableDRA";
 const IGNORE: &str = "ignoreDRARequests";
 
 impl DeviceSettings {
-    /// Reads the `settings` of a registry entry. Switches may be text, as in the chart, and gates have the names of the chart or of
-    /// the option.
+    /// Reads the `settings` of a registry entry. Switches may be strings, as in the chart, and feature gates have their
+    /// names in the chart or in the option.
     ///
     /// # Errors
     ///
-    /// The first setting that is neither true nor false, or that stands beside `enableDRA` although that says it already.
+    /// The first setting that is neither true nor false, or that `enableDRA` makes redundant.
     pub fn read(settings: &Value) -> Result<Self, DeviceSettingsError> {
         let enable = switch(settings, ENABLE)?.unwrap_or(false);
         let ignore = switch(settings, IGNORE)?;
@@ -42,17 +42,17 @@ impl DeviceSettings {
         let gates = gates.map_err(|error| DeviceSettingsError(error.to_string()))?;
         let is_on = |gate| gates.get(gate) == Some(&true);
         let (nvidia_gpu, efa) = (is_on(DRA_NVIDIA_GPU), is_on(DRA_EFA));
-        let said_twice = [
+        let redundant = [
             (NVIDIA_GPU, nvidia_gpu),
             (EFA, efa),
             (IGNORE, ignore.is_some()),
         ];
-        if let Some((name, _)) = said_twice.iter().find(|(_, is_set)| enable && *is_set) {
+        if let Some((name, _)) = redundant.iter().find(|(_, is_set)| enable && *is_set) {
             return Err(DeviceSettingsError(format!(
                 "{ENABLE} true: expected no {name} beside it, which it decides"
             )));
         }
-        // A driver's gate alone counts claims, whatever is said of ignoring them.
+        // A driver's feature gate enables claims even if `ignoreDRARequests` is set.
         Ok(Self {
             claims: enable || nvidia_gpu || efa || ignore == Some(false),
             nvidia_gpu: enable || nvidia_gpu,
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_ignored_unless_settings_say_otherwise() {
+    fn claims_are_ignored_by_default() {
         assert_eq!(read(json!({})), Ok([false; 3]));
         assert_eq!(read(json!({"ignoreDRARequests": true})), Ok([false; 3]));
         assert_eq!(
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn gate_of_a_driver_counts_claims_whatever_is_said_of_ignoring_them() {
+    fn driver_gate_enables_claims_despite_ignore_setting() {
         let settings = json!({"ignoreDRARequests": true, "awsFeatureGates": {"draEFA": true}});
         assert_eq!(read(settings), Ok([true, false, true]));
         let settings = json!({"awsFeatureGates": {"DRANVIDIAGPU": "true"}});
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn enabling_all_stands_alone() {
+    fn enable_dra_excludes_redundant_settings() {
         for settings in [
             json!({"enableDRA": true, "ignoreDRARequests": true}),
             json!({"enableDRA": true, "awsFeatureGates": {"draNVIDIAGPU": true}}),

@@ -1,4 +1,4 @@
-//! Durations in Go's spelling, kept as the user wrote them.
+//! Durations in Go's format, kept as the user wrote them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,8 +11,8 @@ use thiserror::Error;
 
 use crate::wire::parse_text;
 
-/// A duration that the CRDs allow: whole hours, minutes and seconds, such as `72h` or `1h30m`. Both its text and its value
-/// are kept, so that it is written back unchanged; two durations are equal when their values are.
+/// A duration that the CRDs allow: whole hours, minutes and seconds, such as `72h` or `1h30m`. Keeps its text, so that
+/// it is written back unchanged. Durations are equal if their values are.
 #[derive(Clone, Debug)]
 pub struct GoDuration {
     text: String,
@@ -37,7 +37,7 @@ const ALLOWED: &str = "hours, minutes and seconds such as 72h or 1h30m";
 const ALLOWED_OR_NEVER: &str = "hours, minutes and seconds such as 72h or 1h30m, or Never";
 
 impl GoDuration {
-    /// A duration whose text is known to spell its value.
+    /// A duration whose text is known to represent its value.
     pub(crate) fn known(text: &'static str, value: SignedDuration) -> Self {
         Self {
             text: text.to_owned(),
@@ -184,8 +184,8 @@ impl JsonSchema for NillableDuration {
     }
 }
 
-/// Reads the whole of Go's duration syntax (`1.5h`, `-300ms`, `1m30s`, `0`), as annotations and kubelet settings may use it.
-/// `None` if it is not one, or longer than can be counted.
+/// Parses Go's complete duration syntax (`1.5h`, `-300ms`, `1m30s`, `0`), as in annotations and kubelet settings.
+/// `None` if the text is invalid or out of range.
 pub fn parse_go_duration(text: &str) -> Option<SignedDuration> {
     let (negative, mut rest) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
@@ -215,7 +215,7 @@ pub fn parse_go_duration(text: &str) -> Option<SignedDuration> {
     SignedDuration::from_secs(seconds).checked_add(SignedDuration::new(0, subseconds))
 }
 
-/// A duration as Go writes it, in whole seconds: `10m0s`, `1h0m0s`, `5s`.
+/// Formats a duration as Go does, in whole seconds: `10m0s`, `1h0m0s`, `5s`.
 pub fn go_duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -240,7 +240,7 @@ fn nanos_per(unit: &str) -> Option<i128> {
     })
 }
 
-/// `number` (digits with at most one point) times `unit`, cut to whole nanoseconds.
+/// `number` (digits with at most one point) times `unit`, truncated to whole nanoseconds.
 fn scaled(number: &str, unit: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
@@ -254,7 +254,7 @@ fn scaled(number: &str, unit: i128) -> Option<i128> {
         }
     };
     let mut total = digits(whole)?.checked_mul(unit)?;
-    // Finer than a nanosecond of an hour counts for nothing.
+    // Digits finer than a nanosecond of an hour are ignored.
     let fraction = fraction.get(..fraction.len().min(15))?;
     if !fraction.is_empty() {
         let power = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_written_as_go_does() {
+    fn durations_format_as_in_go() {
         for (seconds, text) in [
             (0, "0s"),
             (5, "5s"),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_survives() {
+    fn text_round_trips() {
         for text in ["720h", "43200m", "1h30m", "0s", "720h0m0s", "Never"] {
             let duration: NillableDuration = text.parse().unwrap();
             assert_eq!(serde_json::to_value(&duration).unwrap(), text);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_durations_say_what_is_allowed() {
+    fn invalid_durations_name_allowed_formats() {
         for text in [
             "",
             "5",
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_may_use_all_of_go_syntax() {
+    fn annotations_accept_complete_go_syntax() {
         assert_eq!(
             parse_go_duration("1h15m30.5s"),
             Some(SignedDuration::from_millis(4_530_500))

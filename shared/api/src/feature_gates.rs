@@ -1,10 +1,10 @@
-//! Karpenter's feature gates, as a cluster's settings switch them (docs/spec/aws.md#settings).
+//! Karpenter's feature gates, as a cluster's settings set them (docs/spec/aws.md#settings).
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Each as Karpenter's option `FEATURE_GATES` names it, by which decisions ask for it, and as its chart does, under
+/// Karpenter's gates: the name in the option `FEATURE_GATES`, which decisions use, and the name in the chart under
 /// `settings.featureGates`.
 pub const FEATURE_GATES: [(&str, &str); 9] = [
     ("CapacityBuffer", "capacityBuffer"),
@@ -18,7 +18,7 @@ pub const FEATURE_GATES: [(&str, &str); 9] = [
     ("TerminateFirstRepair", "terminateFirstRepair"),
 ];
 
-/// Gates of the AWS provider: as its option `AWS_FEATURE_GATES` names each, and as its chart does, under
+/// Gates of the AWS provider: the name in the option `AWS_FEATURE_GATES`, and the name in the chart under
 /// `settings.awsFeatureGates`.
 pub const AWS_FEATURE_GATES: [(&str, &str); 4] = [
     (DRA_EFA, "draEFA"),
@@ -28,28 +28,28 @@ pub const AWS_FEATURE_GATES: [(&str, &str); 4] = [
 ];
 pub(crate) const DRA_EFA: &str = "DRAEFA";
 pub(crate) const DRA_NVIDIA_GPU: &str = "DRANVIDIAGPU";
-/// Gate of expressions in an EC2NodeClass' kubelet settings.
+/// Gate of CEL expressions in an EC2NodeClass's kubelet settings.
 pub const NODE_CLASS_CEL: &str = "NodeClassCEL";
 
 const SETTING: &str = "featureGates";
 const AWS_SETTING: &str = "awsFeatureGates";
 
-/// A gate that is neither on nor off.
+/// A gate whose value is neither on nor off.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {value}: expected {expected}")]
 pub struct FeatureGateError {
-    /// Below the settings, such as `featureGates.nodeRepair`.
+    /// Path within the settings, such as `featureGates.nodeRepair`.
     pub field: String,
     pub value: Value,
     pub expected: &'static str,
 }
 
-/// The gate that either of its names is for, as `FEATURE_GATES` names it.
+/// The gate with this name in the option or the chart, as `FEATURE_GATES` names it.
 pub fn feature_gate(name: &str) -> Option<&'static str> {
     gate(&FEATURE_GATES, name)
 }
 
-/// The AWS provider's gate that either of its names is for, as `AWS_FEATURE_GATES` names it.
+/// The AWS provider's gate with this name in the option or the chart, as `AWS_FEATURE_GATES` names it.
 pub fn aws_feature_gate(name: &str) -> Option<&'static str> {
     gate(&AWS_FEATURE_GATES, name)
 }
@@ -60,19 +60,20 @@ fn gate(known: &[(&'static str, &'static str)], name: &str) -> Option<&'static s
     found.map(|(option, _)| *option)
 }
 
-/// The gates that a cluster's settings (`featureGates` and `awsFeatureGates` among them) switch, named as in `FEATURE_GATES` and
-/// `AWS_FEATURE_GATES`; `true` and `false` may be written as text. As upstream, names that are not known have no effect.
+/// The gates that a cluster's settings set (in `featureGates` and `awsFeatureGates`), with their names in
+/// `FEATURE_GATES` and `AWS_FEATURE_GATES`. `true` and `false` may be strings. Unknown names have no effect, as in
+/// Karpenter.
 ///
 /// # Errors
 ///
-/// The first value that is no switch, or a gate that both of its names switch otherwise.
+/// The first value that is neither true nor false, or a gate whose two names have different values.
 pub fn feature_gates(settings: &Value) -> Result<BTreeMap<String, bool>, FeatureGateError> {
     let mut gates = below(settings, SETTING, &FEATURE_GATES)?;
     gates.extend(aws_feature_gates(settings)?);
     Ok(gates)
 }
 
-/// The part of [`feature_gates`] that is the AWS provider's.
+/// The AWS provider's part of [`feature_gates`].
 pub(crate) fn aws_feature_gates(
     settings: &Value,
 ) -> Result<BTreeMap<String, bool>, FeatureGateError> {
@@ -127,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    fn told(gates: Value) -> String {
+    fn formatted(gates: Value) -> String {
         match feature_gates(&json!({ "featureGates": gates })) {
             Ok(gates) => format!("{gates:?}"),
             Err(error) => error.to_string(),
@@ -135,21 +136,21 @@ mod tests {
     }
 
     #[test]
-    fn gates_are_switched_by_the_names_of_the_chart_and_of_the_option() {
+    fn gates_are_set_by_chart_and_option_names() {
         for (option, chart) in FEATURE_GATES {
             let on = format!("{{{option:?}: true}}");
-            assert_eq!(told(json!({ chart: true })), on);
-            assert_eq!(told(json!({ option: "true" })), on);
-            assert_eq!(told(json!({ chart: true, option: true })), on);
+            assert_eq!(formatted(json!({ chart: true })), on);
+            assert_eq!(formatted(json!({ option: "true" })), on);
+            assert_eq!(formatted(json!({ chart: true, option: true })), on);
         }
         assert_eq!(
-            told(json!({"nodeRepair": "false"})),
+            formatted(json!({"nodeRepair": "false"})),
             r#"{"NodeRepair": false}"#
         );
     }
 
     #[test]
-    fn gates_of_the_aws_provider_are_below_a_setting_of_their_own() {
+    fn aws_gates_have_their_own_setting() {
         let gates = |settings| feature_gates(&settings).unwrap();
         for (option, chart) in AWS_FEATURE_GATES {
             let on = BTreeMap::from([(option.to_owned(), true)]);
@@ -169,29 +170,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_or_not_known_switches_nothing() {
+    fn missing_or_unknown_gates_have_no_effect() {
         for gates in [
             json!(null),
             json!({}),
             json!({"nodeRepair": null, "nodeOverlay": "", "dynamicResources": 7}),
         ] {
-            assert_eq!(told(gates), "{}");
+            assert_eq!(formatted(gates), "{}");
         }
         assert_eq!(feature_gates(&Value::Null), Ok(BTreeMap::new()));
     }
 
     #[test]
-    fn what_is_no_switch_is_told() {
+    fn invalid_gate_values_are_reported() {
         assert_eq!(
-            told(json!("NodeRepair=true")),
+            formatted(json!("NodeRepair=true")),
             r#"featureGates is "NodeRepair=true": expected a JSON object such as {"nodeRepair": true}"#
         );
         assert_eq!(
-            told(json!({"nodeRepair": "on"})),
+            formatted(json!({"nodeRepair": "on"})),
             r#"featureGates.nodeRepair is "on": expected true or false"#
         );
         assert_eq!(
-            told(json!({"nodeRepair": false, "NodeRepair": true})),
+            formatted(json!({"nodeRepair": false, "NodeRepair": true})),
             "featureGates.nodeRepair is false: expected the same under both of its names"
         );
     }

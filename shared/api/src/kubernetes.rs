@@ -1,6 +1,6 @@
-//! Kubernetes' own objects, with only the fields that planning uses: everything else is skipped while reading, so that lists of
-//! tens of thousands of pods decode fast (docs/spec/scheduling.md#resources, docs/spec/lifecycle.md#termination,
-//! docs/spec/lifecycle.md#eligibility).
+//! Kubernetes' own objects, with only the fields that planning uses. All other fields are skipped during
+//! deserialization, so that lists of tens of thousands of pods decode fast (docs/spec/scheduling.md#resources,
+//! docs/spec/lifecycle.md#termination, docs/spec/lifecycle.md#eligibility).
 
 mod admission;
 mod affinity;

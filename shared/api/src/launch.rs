@@ -2,13 +2,13 @@ use std::collections::BTreeMap;
 
 use model::{
     FreeAddresses, InstanceType,
-    launch::{FleetAnswer, FleetRequest, LaunchReading, LaunchRefusal, Launched, LaunchedClaim},
+    launch::{FleetOutcome, FleetRequest, FleetResponse, LaunchRefusal, Launched, LaunchedClaim},
     plan::Launch,
 };
 
 use crate::EC2NodeClass;
 
-/// Makes launch requests from facts that were gathered before, and says what their answers mean; pure.
+/// Builds launch requests from prefetched facts, and interprets the responses; pure.
 pub trait LaunchBuilder: Send + Sync {
     /// The request for one instance of this launch, without a token. Launches with equal requests may share a call.
     fn request(
@@ -19,16 +19,16 @@ pub trait LaunchBuilder: Send + Sync {
         free_addresses: &FreeAddresses,
     ) -> Result<FleetRequest, LaunchRefusal>;
 
-    /// What CreateFleet's answer means. `zone_ids` knows zones by name.
+    /// Interprets CreateFleet's response. `zone_ids` maps zone names to ids.
     fn read(
         &self,
         request: &FleetRequest,
-        answer: &FleetAnswer,
+        answer: &FleetResponse,
         zone_ids: &BTreeMap<&str, &str>,
-    ) -> LaunchReading;
+    ) -> FleetOutcome;
 
-    /// Labels, capacity and status of the launch's NodeClaim. `instance_type` is the type that EC2 chose, `reservation` the capacity
-    /// reservation that the instance runs in, where EC2 was asked for that.
+    /// Labels, capacity and status of the launch's NodeClaim. `instance_type` is the type that EC2 chose; `reservation`
+    /// is the capacity reservation of the instance, if the request targeted one.
     fn launched(
         &self,
         launch: &Launch,
@@ -38,6 +38,6 @@ pub trait LaunchBuilder: Send + Sync {
         reservation: Option<&str>,
     ) -> LaunchedClaim;
 
-    /// Why a call that EC2 refused as a whole, with this error, gave its NodeClaims nothing.
+    /// The refusal for the NodeClaims of a call that EC2 refused as a whole with this error.
     fn refused(&self, error: &str) -> LaunchRefusal;
 }

@@ -1,12 +1,12 @@
-//! The objects Whittle reads and writes, as they are on the wire: Karpenter's custom resources ([`karpenter`]) with the
-//! CRDs generated from them ([`schema`]), and the fields of Kubernetes' own objects that planning needs ([`kubernetes`]);
-//! besides, the seam [`LaunchBuilder`] between who launches and who knows EC2's rules, for it speaks of both.
+//! API objects in their wire format: Karpenter's custom resources ([`karpenter`]) with the CRDs generated from them
+//! ([`schema`]), and the fields of Kubernetes' own objects that planning needs ([`kubernetes`]). Also the trait
+//! [`LaunchBuilder`], which connects the executor with EC2's launch rules and whose methods use both crates' types.
 //!
-//! Types here keep what the user wrote (durations and quantities as text, absent apart from empty), tolerate fields they
-//! do not know, and leave out what is not set. Meaning beyond the single object belongs to `model` and the planner.
+//! Types keep the user's text (durations and quantities as text, absent distinct from empty), tolerate unknown fields,
+//! and omit unset ones when serialized. Semantics beyond a single object belong to `model` and the planner.
 //!
-//! This crate is pure: no Kubernetes client, no AWS SDK, no tokio, no clock, randomness, environment or I/O. It must never
-//! depend on a crate that has one of these.
+//! This crate is pure: no Kubernetes client, no AWS SDK, no tokio, no clock, randomness, environment or I/O. It must
+//! never depend on a crate that has one of these.
 
 pub mod conditions;
 pub mod convert;

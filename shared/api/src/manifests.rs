@@ -1,12 +1,12 @@
 //! Manifests from files: YAML or JSON, one or many documents, single objects or lists.
 //!
-//! Every document is read on its own. What cannot be read is a [`ManifestError`] that names file, document, line and field;
-//! the rest goes on.
+//! Each document is parsed independently. One that cannot be parsed is a [`ManifestError`] with file, document, line
+//! and field; the others are unaffected.
 
 mod documents;
+mod line_json;
 mod object;
 mod outline;
-mod spread;
 mod tree;
 
 use std::{collections::BTreeMap, fmt};
@@ -21,75 +21,75 @@ pub use outline::outline;
 
 use crate::schema::{schema_of, unknown_fields};
 
-/// What some files hold.
+/// Objects and errors of a set of files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Manifests {
     pub objects: Vec<Manifest>,
-    /// Objects of kinds that planning does not look at.
-    pub ignored: Vec<Ignored>,
+    /// Objects of kinds that planning does not use.
+    pub ignored: Vec<IgnoredObject>,
     pub errors: Vec<ManifestError>,
-    /// Karpenter's objects as they are written, whether they could be read or not.
-    pub written: Vec<Written>,
-    /// Where in `objects` each is: kind, namespace and name.
+    /// Karpenter's objects before conversion, whether or not they could be parsed.
+    pub written: Vec<RawObject>,
+    /// Index into `objects` by kind, namespace and name.
     known: BTreeMap<(&'static str, String, String), usize>,
 }
 
-/// An object and where it stands.
+/// An object and its location.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    pub place: Place,
+    pub place: SourceLocation,
     pub object: Object,
-    /// Fields of one of Karpenter's objects that its type does not have: most likely misspelt, and without effect.
+    /// Fields of a Karpenter object that its type does not have: most likely misspelt, and without effect.
     pub unknown_fields: Vec<String>,
 }
 
-/// An object before it is read.
+/// An object before conversion.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written {
-    pub place: Place,
+pub struct RawObject {
+    pub place: SourceLocation,
     pub kind: String,
     pub value: Value,
 }
 
-/// An object that is not looked at.
+/// An object that is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ignored {
-    pub place: Place,
+pub struct IgnoredObject {
+    pub place: SourceLocation,
     pub api_version: String,
     pub kind: String,
 }
 
-/// Where an object stands.
+/// Location of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SourceLocation {
     pub file: String,
     /// Number of the document in its file, from 1.
     pub document: usize,
     /// Number of the object in its list, from 1.
     pub item: Option<usize>,
-    /// Line of the file, from 1: that of the mistake if one is known, else where the object begins.
+    /// Line in the file, from 1: that of the error if known, otherwise the object's first line.
     pub line: usize,
 }
 
-/// Why an object could not be read.
+/// Reason why an object cannot be parsed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub struct ManifestError {
-    pub place: Place,
-    /// The field that is wrong, where it is one.
+    pub place: SourceLocation,
+    /// The invalid field, if there is one.
     pub field: Option<String>,
-    /// What is wrong with it.
+    /// Description of the error.
     pub message: String,
 }
 
-/// Whether a text is a template of Helm, which only becomes manifests.
-pub fn is_template(text: &str) -> bool {
+/// Whether the text is a Helm template rather than a manifest.
+pub fn is_helm_template(text: &str) -> bool {
     text.contains("{{") && text.contains("}}")
 }
 
-/// What to do with a template of Helm.
-pub const TEMPLATE: &str = "it is a template of Helm: render it first, with `helm template <chart>`, and give what that prints";
+/// Remedy for a Helm template.
+pub const HELM_TEMPLATE_REMEDY: &str = "it is a template of Helm: render it first, with `helm template <chart>`, and give what that prints";
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{} (document {}", self.file, self.line, self.document)?;
         if let Some(item) = self.item {
@@ -110,7 +110,8 @@ impl fmt::Display for ManifestError {
 }
 
 impl Manifests {
-    /// Of an object that is given twice the later one counts, as when both are applied; the earlier one is told of.
+    /// Adds an object. A later definition of an object replaces the earlier one, as when both are applied; the earlier
+    /// one is reported as an error.
     fn add(&mut self, manifest: Manifest) {
         let metadata = manifest.object.metadata();
         let namespace = metadata
@@ -129,14 +130,14 @@ impl Manifests {
             place: earlier.place.clone(),
             field: None,
             message: format!(
-                "{kind} {name} is given again at {}: that one counts",
+                "{kind} {name} is defined again at {}: the later definition is used",
                 manifest.place
             ),
         });
         *earlier = manifest;
     }
 
-    /// A name of its own for an object that leaves it to the API server; empty if it does not say how the name begins.
+    /// A unique name for an object with `generateName`; empty without a prefix.
     fn generated_name(&self, document: &Document<'_>) -> String {
         let value = document.value().unwrap_or_default();
         let prefix = value.pointer("/metadata/generateName");
@@ -146,10 +147,10 @@ impl Manifests {
         }
     }
 
-    /// Adds what `text` holds. `file` is the name used in places.
+    /// Parses `text` and adds its objects. `file` is the name in locations.
     pub fn read(&mut self, file: &str, text: &str) {
         for document in documents(text) {
-            let place = Place {
+            let place = SourceLocation {
                 file: file.to_owned(),
                 document: document.number,
                 item: None,
@@ -159,22 +160,22 @@ impl Manifests {
         }
     }
 
-    fn document(&mut self, document: Document<'_>, place: Place) {
+    fn document(&mut self, document: Document<'_>, place: SourceLocation) {
         match document.types() {
             Ok(None) => {}
             Ok(Some(types)) if types.is_list() && place.item.is_none() => {
                 self.list(document, place)
             }
             Ok(Some(types)) => self.object(&document, types, place),
-            Err(fault) => self.errors.push(fault.at(place)),
+            Err(document_error) => self.errors.push(document_error.at(place)),
         }
     }
 
-    fn list(&mut self, document: Document<'_>, place: Place) {
+    fn list(&mut self, document: Document<'_>, place: SourceLocation) {
         match document.items() {
             Ok(items) => {
                 for item in items {
-                    let place = Place {
+                    let place = SourceLocation {
                         item: Some(item.number),
                         line: item.first_line(),
                         ..place.clone()
@@ -182,11 +183,11 @@ impl Manifests {
                     self.document(item, place);
                 }
             }
-            Err(fault) => self.errors.push(fault.at(place)),
+            Err(document_error) => self.errors.push(document_error.at(place)),
         }
     }
 
-    fn object(&mut self, document: &Document<'_>, types: TypeMeta, place: Place) {
+    fn object(&mut self, document: &Document<'_>, types: TypeMeta, place: SourceLocation) {
         let (api_version, kind) = match types.named() {
             Ok(named) => named,
             Err(message) => {
@@ -202,7 +203,7 @@ impl Manifests {
                 if object.metadata().name.is_empty() {
                     object.metadata_mut().name = self.generated_name(document);
                 }
-                let unknown_fields = self.keep_written(document, &kind, &place);
+                let unknown_fields = self.keep_raw(document, &kind, &place);
                 self.add(Manifest { place, object, unknown_fields });
             }
             Ok(Decoded::OtherVersion { known }) => self.errors.push(ManifestError {
@@ -220,16 +221,21 @@ impl Manifests {
                     message: format!("\"{kind}\" of {api_version} cannot be read{}", to_convert(&api_version)),
                 });
             }
-            Ok(Decoded::UnknownKind) => self.ignored.push(Ignored { place, api_version, kind }),
-            Err(fault) => {
-                self.keep_written(document, &kind, &place);
-                self.mistakes(document, &api_version, &kind, fault, &place);
+            Ok(Decoded::UnknownKind) => self.ignored.push(IgnoredObject { place, api_version, kind }),
+            Err(document_error) => {
+                self.keep_raw(document, &kind, &place);
+                self.errors_of(document, &api_version, &kind, document_error, &place);
             }
         }
     }
 
-    /// Returns the fields that its type does not have.
-    fn keep_written(&mut self, document: &Document<'_>, kind: &str, place: &Place) -> Vec<String> {
+    /// Keeps the raw object, and returns the fields that its type does not have.
+    fn keep_raw(
+        &mut self,
+        document: &Document<'_>,
+        kind: &str,
+        place: &SourceLocation,
+    ) -> Vec<String> {
         let Some(schema) = schema_of(kind) else {
             return Vec::new();
         };
@@ -237,7 +243,7 @@ impl Manifests {
             return Vec::new();
         };
         let unknown = unknown_fields(schema, &value);
-        self.written.push(Written {
+        self.written.push(RawObject {
             place: place.clone(),
             kind: kind.to_owned(),
             value,
@@ -245,35 +251,36 @@ impl Manifests {
         unknown
     }
 
-    /// Every mistake of an object: the first one is known, and the others are found by leaving out what was wrong before.
-    fn mistakes(
+    /// All errors of an object. The first one is known; each further one is found by parsing again without the previous
+    /// ones' fields.
+    fn errors_of(
         &mut self,
         document: &Document<'_>,
         api_version: &str,
         kind: &str,
-        fault: Fault,
-        place: &Place,
+        document_error: DocumentError,
+        place: &SourceLocation,
     ) {
         let mut left_out = Vec::new();
-        let mut rest = fault.without(document, &mut left_out);
-        self.errors.push(fault.at(place.clone()));
-        for _ in 1..MISTAKES_MAX {
+        let mut rest = document_error.without(document, &mut left_out);
+        self.errors.push(document_error.at(place.clone()));
+        for _ in 1..ERRORS_MAX {
             let Some(document) = rest.take() else {
                 return;
             };
-            let Err(fault) = Object::decode(api_version, kind, &document) else {
+            let Err(document_error) = Object::decode(api_version, kind, &document) else {
                 return;
             };
-            let is_consequence = fault.is_consequence_of(&left_out);
-            rest = fault.without(&document, &mut left_out);
+            let is_consequence = document_error.is_consequence_of(&left_out);
+            rest = document_error.without(&document, &mut left_out);
             if !is_consequence {
-                self.errors.push(fault.at(place.clone()));
+                self.errors.push(document_error.at(place.clone()));
             }
         }
     }
 }
 
-/// What to do with Karpenter's older versions.
+/// Remedy for objects of older versions of Karpenter's API.
 fn to_convert(api_version: &str) -> &'static str {
     let (group, version) = api_version.split_once('/').unwrap_or_default();
     let is_old = ["v1alpha1", "v1alpha5", "v1beta1"].contains(&version);
@@ -283,20 +290,20 @@ fn to_convert(api_version: &str) -> &'static str {
     }
 }
 
-/// Mistakes of one object that are told at once; each costs another reading of it.
-const MISTAKES_MAX: usize = 20;
+/// Upper bound on reported errors of one object, each of which costs another parse.
+const ERRORS_MAX: usize = 20;
 
-/// What went wrong while reading a document, before it is known where that is in its file.
+/// An error in a document, before its location in the file is known.
 #[derive(Clone)]
-struct Fault {
-    /// Line of the file.
+struct DocumentError {
+    /// Line in the file.
     line: Option<usize>,
     field: Option<String>,
     message: String,
 }
 
-impl Fault {
-    /// Whether a field is missing because it, or one in it, was left out.
+impl DocumentError {
+    /// Whether the field is missing only because it, or a field within it, was removed.
     fn is_consequence_of(&self, left_out: &[String]) -> bool {
         let field = self.field.as_deref().unwrap_or_default();
         let is_in = |other: &String| {
@@ -306,14 +313,14 @@ impl Fault {
         self.message.starts_with("missing field") && left_out.iter().any(is_in)
     }
 
-    /// The document without the field that is wrong, where that is known, or without the list that it stands in.
+    /// The document without the invalid field, if known, or without the list that contains it.
     fn without<'a>(
         &self,
         document: &Document<'a>,
         left_out: &mut Vec<String>,
     ) -> Option<Document<'a>> {
         let field = self.field.as_deref().filter(|field| !field.is_empty())?;
-        // Other items keep their numbers.
+        // Removing the whole list keeps the numbers of other items.
         let field = match field.strip_suffix(']') {
             Some(item) => item.rsplit_once('[').map_or(item, |(list, _)| list),
             None => field,
@@ -323,10 +330,10 @@ impl Fault {
         Some(rest)
     }
 
-    fn at(self, place: Place) -> ManifestError {
+    fn at(self, place: SourceLocation) -> ManifestError {
         let line = self.line.unwrap_or(place.line);
         ManifestError {
-            place: Place { line, ..place },
+            place: SourceLocation { line, ..place },
             field: self.field,
             message: self.message,
         }

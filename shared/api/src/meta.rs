@@ -1,4 +1,4 @@
-//! What every Kubernetes object has: its kind, its metadata, and the lists it comes in.
+//! Common parts of Kubernetes objects: kind, metadata and lists.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
 
@@ -11,12 +11,12 @@ use thiserror::Error;
 
 use crate::wire::null_as_default;
 
-/// A kind of object: how it is addressed, and the metadata of one.
+/// A kind of object: its address in the API, and access to the metadata.
 pub trait Resource: DeserializeOwned + Serialize {
     /// `v1`, `apps/v1`, `karpenter.sh/v1` …
     const API_VERSION: &'static str;
     const KIND: &'static str;
-    /// The name in URLs: `pods`.
+    /// Plural name in URLs, such as `pods`.
     const PLURAL: &'static str;
     const SCOPE: Scope;
 
@@ -68,7 +68,7 @@ pub(crate) use resource;
 pub struct ObjectMeta {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// `None` for cluster-scoped objects, and for manifests that leave it to the caller.
+    /// `None` for cluster-scoped objects, and for manifests that do not specify it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Empty until the API server has stored the object.
@@ -92,10 +92,10 @@ pub struct ObjectMeta {
     pub annotations: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Timestamp>,
-    /// Set while the object is being deleted. For pods: when the grace period ends.
+    /// Set while the object is being deleted. For pods, the end of the grace period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Timestamp>,
-    /// How long before that instant deletion was asked for.
+    /// Seconds between the deletion request and `deletion_timestamp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
     #[serde(
@@ -131,7 +131,7 @@ impl ObjectMeta {
         self.deletion_timestamp.is_some()
     }
 
-    /// Whether some owner is of this kind; the controller flag does not matter (docs/spec/lifecycle.md#pod-predicates).
+    /// Whether some owner is of this kind, whether or not it is the controller (docs/spec/lifecycle.md#pod-predicates).
     pub fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {
         self.owner_references
             .iter()
@@ -148,12 +148,12 @@ impl ObjectMeta {
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List<T> {
-    /// The version of the cluster's state that the list shows; a watch continues from here.
+    /// ResourceVersion of the list; a watch continues from here.
     pub resource_version: String,
-    /// Where the next page begins; `None` on the last.
+    /// Token of the next page; `None` on the last page.
     pub continue_token: Option<String>,
     pub items: Vec<T>,
-    /// Items that could not be read. Everything else goes on; these are reported under their own name.
+    /// Items that could not be parsed. They are reported by name, and do not affect the others.
     pub unreadable: Vec<UnreadableItem>,
 }
 
@@ -161,11 +161,11 @@ pub struct List<T> {
 #[error("cannot read {kind} \"{name}\"")]
 pub struct UnreadableItem {
     pub kind: &'static str,
-    /// `namespace/name`, or `name` for cluster-scoped objects; `item <index>` if even that cannot be read.
+    /// `namespace/name`, or `name` for cluster-scoped objects; `item <index>` if even that cannot be parsed.
     pub name: String,
-    /// Empty if that cannot be read either.
+    /// Empty if it cannot be parsed.
     pub uid: String,
-    /// All of it, for those who can do with a part.
+    /// The complete item, for callers that can use a part of it.
     pub object: Value,
     #[source]
     pub source: serde_json::Error,
@@ -193,7 +193,8 @@ impl PartialEq for UnreadableItem {
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 struct WireList<T> {
-    /// An answer of another kind, such as a proxy's or a `Status`, is no list without items.
+    /// Rejects responses of another kind, such as a proxy's or a `Status`, which would otherwise look like an empty
+    /// list.
     #[serde(rename = "kind", deserialize_with = "list_kind")]
     _kind: (),
     metadata: ListMeta,
@@ -201,7 +202,8 @@ struct WireList<T> {
     items: Vec<T>,
 }
 
-/// Items of one page, of which 500 are asked for: more would be held in memory before anybody looks at them.
+/// Upper bound on the items of one page, of which 500 are requested. Bounds the memory for a page before its items are
+/// processed.
 const ITEMS_MAX: usize = 10_000;
 
 fn list_kind<'de, D: Deserializer<'de>>(kind: D) -> Result<(), D::Error> {
@@ -212,7 +214,7 @@ fn list_kind<'de, D: Deserializer<'de>>(kind: D) -> Result<(), D::Error> {
     }
 }
 
-/// An array, or `null` for none.
+/// Deserializes an array, or `null` as an empty one.
 fn page_items<'de, D, T>(items: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -261,12 +263,12 @@ impl ListMeta {
 }
 
 impl<T: Resource> List<T> {
-    /// Reads one page. Fails only if it is no list at all.
+    /// Parses one page. Fails only if it is not a list.
     pub fn from_json(json: &str) -> serde_json::Result<Self> {
         if let Ok(list) = serde_json::from_str::<WireList<T>>(json) {
             return Ok(Self::new(list.metadata, list.items, Vec::new()));
         }
-        // Some item is odd: read them one by one, so that only that one is lost.
+        // Some item is invalid: items are parsed one by one, so that only that one is lost.
         let list: WireList<&RawValue> = serde_json::from_str(json)?;
         let (mut items, mut unreadable) = (Vec::new(), Vec::new());
         for (index, raw) in list.items.into_iter().enumerate() {
@@ -298,18 +300,18 @@ impl<T: Resource> List<T> {
     }
 }
 
-/// What a page says of itself, without its items.
+/// Metadata of a page without its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageMetadata {
-    /// As in [`List::resource_version`].
+    /// See [`List::resource_version`].
     pub resource_version: String,
-    /// As in [`List::continue_token`].
+    /// See [`List::continue_token`].
     pub continue_token: Option<String>,
 }
 
-/// What a page says of itself, without reading its items; `None` where it is no list.
+/// Metadata of a page without parsing its items; `None` if it is not a list.
 ///
-/// Lists of built-in kinds say it before their items.
+/// Lists of built-in kinds have the metadata before the items.
 pub fn page_metadata(page: &str) -> Option<PageMetadata> {
     struct Seek<'a>(&'a mut Option<ListMeta>);
     impl<'de> Visitor<'de> for Seek<'_> {
@@ -331,7 +333,7 @@ pub fn page_metadata(page: &str) -> Option<PageMetadata> {
         }
     }
     let mut metadata = None;
-    // What follows the metadata is left unread, which is an error to the reader and none here.
+    // Input after the metadata is not read, which is an error to the deserializer and expected here.
     let _ = serde_json::Deserializer::from_str(page).deserialize_map(Seek(&mut metadata));
     let metadata = metadata?;
     Some(PageMetadata {
@@ -375,7 +377,7 @@ mod tests {
     use crate::kubernetes::Pod;
 
     #[test]
-    fn the_next_page_is_known_before_this_one_is_read() {
+    fn continue_token_is_read_before_the_items() {
         for (page, next) in [
             (
                 r#"{"kind":"PodList","metadata":{"continue":"abc"},"items":[{"#,
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_a_list_is_known_before_its_items_are_read() {
+    fn resource_version_is_read_before_the_items() {
         let page = r#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"#;
         let metadata = page_metadata(page);
         assert_eq!(metadata.unwrap().resource_version, "7");
@@ -407,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_where_the_next_one_begins() {
+    fn page_has_the_continue_token_of_the_next() {
         let list: List<Pod> =
             List::from_json(r#"{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"abc"},"items":null}"#)
                 .unwrap();
@@ -426,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn one_unreadable_item_leaves_the_others() {
+    fn unreadable_item_does_not_affect_others() {
         let list: List<Pod> = List::from_json(
             r#"{"kind":"PodList","metadata":{},"items":[
                 {"metadata":{"name":"good","namespace":"a"},"spec":{"containers":[]}},
@@ -448,12 +450,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_an_error() {
+    fn non_list_is_an_error() {
         assert!(List::<Pod>::from_json(r#"{"kind":"Status","code":500}"#).is_err());
     }
 
     #[test]
-    fn empty_and_null_metadata_read_alike() {
+    fn empty_and_null_metadata_are_equal() {
         let meta: ObjectMeta = serde_json::from_str(
             r#"{"name":"x","labels":null,"annotations":null,"creationTimestamp":null,"finalizers":null}"#,
         )

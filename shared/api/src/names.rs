@@ -1,6 +1,6 @@
-//! Keys and values that are part of the interface: labels, annotations, taints, finalizers and tags. Upstream's keep their names;
-//! ours begin with `whittle.sh/` (docs/spec/scheduling.md#names, docs/spec/lifecycle.md#names, docs/spec/aws.md#names,
-//! docs/spec/aws.md#labels).
+//! Names that are part of the interface: labels, annotations, taints, finalizers and tags. Karpenter's keep their
+//! names; Whittle's begin with `whittle.sh/` (docs/spec/scheduling.md#names, docs/spec/lifecycle.md#names,
+//! docs/spec/aws.md#names, docs/spec/aws.md#labels).
 
 /// Label keys.
 pub mod label {
@@ -10,9 +10,9 @@ pub mod label {
     pub const REGISTERED: &str = "karpenter.sh/registered";
     /// `true` on a Node whose initialization is complete.
     pub const INITIALIZED: &str = "karpenter.sh/initialized";
-    /// `true` on a Node keeps its taints as the kubelet registered them.
+    /// `true` on a Node: its taints are not synchronized with its NodeClaim.
     pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
-    /// The name of the EC2NodeClass, on NodeClaims and Nodes: what makes a Node managed.
+    /// Name of the EC2NodeClass, on NodeClaims and Nodes. Nodes with this label are managed.
     pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 
     pub const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -60,8 +60,8 @@ pub mod label {
     pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
     pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
 
-    /// Well-known keys: instance types supply them, so pods may ask for any value of them even where the NodePool is silent
-    /// (docs/spec/scheduling.md#well-known-labels, docs/spec/scheduling.md#custom-labels).
+    /// Well-known keys. Instance types supply these labels, so pods may require any value even if the NodePool does not
+    /// mention the key (docs/spec/scheduling.md#well-known-labels, docs/spec/scheduling.md#custom-labels).
     pub const WELL_KNOWN: &[&str] = &[
         NODE_POOL,
         ZONE,
@@ -73,10 +73,10 @@ pub mod label {
         WINDOWS_BUILD,
     ];
 
-    /// The well-known keys that the AWS provider adds besides those in [`WELL_KNOWN_IN_AWS_DOMAIN`].
+    /// Well-known keys that the AWS provider adds to those in [`WELL_KNOWN_IN_AWS_DOMAIN`].
     pub const WELL_KNOWN_AWS: &[&str] = &[ZONE_ID];
 
-    /// The well-known keys under `karpenter.k8s.aws`, in the order in which the CRDs' rules list them.
+    /// Well-known keys under `karpenter.k8s.aws`, in the order of the CRDs' rules.
     pub const WELL_KNOWN_IN_AWS_DOMAIN: &[&str] = &[
         INSTANCE_TENANCY,
         CAPACITY_RESERVATION_TYPE,
@@ -115,11 +115,11 @@ pub mod label {
             || WELL_KNOWN_IN_AWS_DOMAIN.contains(&key)
     }
 
-    /// Domains whose keys users may not set, the well-known ones excepted.
+    /// Domains whose keys users may not set, except for well-known ones.
     pub const RESTRICTED_DOMAINS: &[&str] = &["karpenter.sh", "karpenter.k8s.aws"];
 
-    /// Whether users may not use `key` as a label or requirement (docs/spec/scheduling.md#restricted-keys). Well-known keys are
-    /// never restricted.
+    /// Whether users may not use `key` as a label or requirement (docs/spec/scheduling.md#restricted-keys). Well-known
+    /// keys are never restricted.
     pub fn is_restricted(key: &str) -> bool {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         let in_domain = |restricted: &str| {
@@ -131,7 +131,7 @@ pub mod label {
             && (key == HOSTNAME || RESTRICTED_DOMAINS.iter().any(|domain| in_domain(domain)))
     }
 
-    /// The current name of a requirement key: old spellings are rewritten wherever requirements are built
+    /// The current form of a label key. Deprecated keys are rewritten wherever requirements are built
     /// (docs/spec/scheduling.md#normalization, docs/spec/aws.md#names).
     pub fn normalized(key: &str) -> &str {
         match key {
@@ -157,15 +157,15 @@ pub mod capacity_type {
 /// Annotation keys.
 pub mod annotation {
     pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
-    /// On a Node or NodeClaim: `true` keeps it from being repaired, and from nothing else.
+    /// On a Node or NodeClaim: `true` prevents repair, but no other disruption.
     pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
     pub const NODE_POOL_HASH: &str = "karpenter.sh/nodepool-hash";
     pub const NODE_POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
-    /// RFC 3339 instant after which everything on the node may be removed by force.
+    /// RFC 3339 time after which all pods on the node may be removed by force.
     pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
     pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
     pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
-    /// On an EC2NodeClass: how claims share its nodes' GPUs of NVIDIA.
+    /// On an EC2NodeClass: sharing of its nodes' NVIDIA GPUs among claims.
     pub const NVIDIA_CONSUMABLE_CAPACITY: &str = "karpenter.k8s.aws/nvidia-consumable-capacity";
     pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
     pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
@@ -177,72 +177,73 @@ pub mod annotation {
     pub const EC2_NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
     pub const EC2_NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
     pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
-    /// `true` once the instance carries its NodeClaim's name and its own.
+    /// `true` once the instance has the tags `Name` and NodeClaim name.
     pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
     pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 
-    /// On a NodeClaim that is to reboot: how long its pods may take to leave, as a Go duration; without it they may take for ever.
+    /// On a NodeClaim to be rebooted: time for its pods to leave, as a Go duration; unlimited if absent.
     pub const REBOOT_GRACE_PERIOD: &str = "karpenter.sh/reboot-termination-grace-period";
-    /// On a NodeClaim that reboots: the id of the boot before.
+    /// On a NodeClaim that reboots: id of the previous boot.
     pub const REBOOT_PRE_BOOT_ID: &str = "karpenter.sh/reboot-pre-boot-id";
-    /// On a NodeClaim: instants of its reboots of the last 24 hours, separated by commas.
+    /// On a NodeClaim: times of its reboots within the last 24 hours, separated by commas.
     pub const REBOOTS: &str = "whittle.sh/reboots";
-    /// On a NodeClaim that is to reboot: when EC2 was asked first, and last.
+    /// On a NodeClaim to be rebooted: times of the first and the last call to EC2.
     pub const REBOOT_FIRST_CALL: &str = "whittle.sh/reboot-first-call";
     pub const REBOOT_LAST_CALL: &str = "whittle.sh/reboot-last-call";
-    /// On a NodeClaim whose reboot failed and that is to be deleted for it: how it failed.
+    /// On a NodeClaim to be deleted because its reboot failed: the failure.
     pub const REBOOT_FAILED: &str = "whittle.sh/reboot-failed";
-    /// On a NodeClaim that a plan committed: its own name, so that a copy under another name is told from it.
+    /// On a NodeClaim that a plan committed: its own name, which identifies copies with another name.
     pub const COMMITTED: &str = "whittle.sh/committed";
     /// On a NodeClaim: digest of the pods on its node that count as activity.
     pub const PODS_DIGEST: &str = "whittle.sh/pods-digest";
-    /// On a Node that is to reboot: the id of the boot before.
+    /// On a Node to be rebooted: id of the previous boot.
     pub const BOOT_ID: &str = "whittle.sh/boot-id";
-    /// On a NodePool: what became of its last registrations.
+    /// On a NodePool: results of its latest registrations.
     pub const REGISTRATIONS: &str = "whittle.sh/registrations";
-    /// On a NodePool: `shadow` only says what would be done for it; `active` is the default.
+    /// On a NodePool: `shadow` only records decisions for it; `active` is the default.
     pub const MODE: &str = "whittle.sh/mode";
-    /// On a NodePool: what becomes of its nodes when EC2 recommends to rebalance them, `ignore` (as upstream, and the
+    /// On a NodePool: response to rebalance recommendations for its nodes: `ignore` (Karpenter's behaviour, and the
     /// default), `replace`, `drain` or `cordon`.
     pub const REBALANCE: &str = "whittle.sh/rebalance";
-    /// On a NodePool: what becomes of its nodes when AWS announces their end, `drain` (as upstream, and the default) or
+    /// On a NodePool: response to interruptions of its nodes: `drain` (Karpenter's behaviour, and the default) or
     /// `cordon`.
     pub const INTERRUPTION: &str = "whittle.sh/interruption";
-    /// On a NodePool: what a consolidation saves within this time must pay for it, `24h` by default.
+    /// On a NodePool: time within which the savings of a consolidation must pay for it; `24h` by default.
     pub const CONSOLIDATION_HORIZON: &str = "whittle.sh/consolidation-horizon";
-    /// On a NodePool: what the eviction of a pod is taken to cost, in dollars.
+    /// On a NodePool: assumed cost of evicting a pod, in dollars.
     pub const EVICTION_PRICE: &str = "whittle.sh/eviction-price";
 
-    /// On a PersistentVolumeClaim: binding is finished.
+    /// On a PersistentVolumeClaim: the binding is complete.
     pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
     pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-    /// On a Pod: the `controller.kubernetes.io/pod-deletion-cost` that Whittle wrote last, which tells it from an owner's.
+    /// On a Pod: the last `controller.kubernetes.io/pod-deletion-cost` that Whittle wrote, which distinguishes it from
+    /// a user's.
     pub const DELETION_COST_WRITTEN: &str = "whittle.sh/pod-deletion-cost";
-    /// On a Pod: how dear its eviction is, a whole number of 32 bits; it counts instead of the pod-deletion-cost.
+    /// On a Pod: cost of its eviction, a 32-bit integer; overrides the pod-deletion-cost.
     pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
     pub const IS_DEFAULT_STORAGE_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 }
 
 /// Taints.
 pub mod taint {
-    /// `NoExecute`, present when the kubelet registers and removed when registration is complete.
+    /// `NoExecute`; present from the kubelet's registration until registration is complete.
     pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
-    /// `NoSchedule`, put on nodes that are about to be replaced or drained.
+    /// `NoSchedule`; set on nodes that are about to be replaced or drained.
     pub const DISRUPTED: &str = "karpenter.sh/disrupted";
-    /// `NoSchedule`, on nodes that are rebooted in place.
+    /// `NoSchedule`; set on nodes that are rebooted in place.
     pub const REBOOTING: &str = "karpenter.sh/rebooting";
 
     pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
     pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-    /// `NoSchedule` with value `true`, until the cloud controller has seen the node.
+    /// `NoSchedule` with value `true`, until the cloud controller has initialized the node.
     pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-    /// Any taint whose key begins so is expected to go away by itself.
+    /// Prefix of taint keys that are expected to be removed.
     pub const READINESS_PREFIX: &str = "readiness.k8s.io/";
 }
 
 /// Extended resources.
 pub mod resource {
-    /// Asks for Nitro Enclaves; no type has it unless a NodeOverlay adds it.
+    /// Requests Nitro Enclaves. Instance types have it only if a NodeOverlay adds it.
     pub const ENCLAVES: &str = "eks.amazonaws.com/nitro-sandbox";
 }
 
@@ -254,21 +255,22 @@ pub mod finalizer {
     pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/termination";
 }
 
-/// Marks of the AWS Node Termination Handler, for nodes that no NodePool made (docs/spec/migrate.md#nth-marks).
+/// Labels, taints and tags of the AWS Node Termination Handler, for nodes without a NodePool
+/// (docs/spec/migrate.md#nth-marks).
 pub mod nth {
     pub const NAME: &str = "aws-node-termination-handler";
-    /// Labels of a Node that is of use again after a reboot: what is to be done then, since when (seconds since 1970), and the
-    /// id of the event.
+    /// Labels of a Node that returns after a reboot: the action to take then, the start time (seconds since 1970), and
+    /// the id of the event.
     pub const ACTION: &str = "aws-node-termination-handler/action";
     pub const ACTION_TIME: &str = "aws-node-termination-handler/action-time";
     pub const EVENT_ID: &str = "aws-node-termination-handler/event-id";
     pub const UNCORDON_AFTER_REBOOT: &str = "UncordonAfterReboot";
-    /// The key of the taint by which Kubernetes detaches volumes by force.
+    /// Key of the taint by which Kubernetes force-detaches volumes.
     pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-    /// The tag of an instance that it looks after.
+    /// Tag of instances that the Node Termination Handler manages.
     pub const MANAGED: &str = "aws-node-termination-handler/managed";
 
-    /// The key of its taint for a kind of announcement, as [`model::InterruptionKind::as_str`] names it.
+    /// Key of the taint for a kind of announcement, as [`model::InterruptionKind::as_str`] names it.
     pub fn taint(kind: &str) -> Option<&'static str> {
         Some(match kind {
             "spot_interrupted" | "capacity_reservation_interrupted" => {
@@ -281,14 +283,14 @@ pub mod nth {
         })
     }
 
-    /// The reason of its event on the Node.
+    /// Reason of the event on the Node.
     pub fn reason(kind: &str) -> &'static str {
         match kind {
             "spot_interrupted" | "capacity_reservation_interrupted" => "SpotInterruption",
             "rebalance_recommendation" => "RebalanceRecommendation",
             "scheduled_change" => "ScheduledEvent",
             "group_terminating" => "ASGLifecycle",
-            // NTH knows none of these.
+            // The Node Termination Handler does not know these kinds.
             "capacity_block_expiring" => "CapacityBlockExpiring",
             _ => "UnknownInterruption",
         }
@@ -302,7 +304,7 @@ pub mod tag {
     pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
     pub const EKS_CLUSTER: &str = "eks:eks-cluster-name";
     pub const NAME: &str = "Name";
-    /// The cluster of an instance that a managed node group, or kOps, made.
+    /// Tags with the cluster's name on instances of managed node groups or kOps.
     pub const OF_GROUPS: &[&str] = &[
         "eks:cluster-name",
         "aws:eks:cluster-name",
@@ -310,16 +312,17 @@ pub mod tag {
     ];
     /// Followed by the cluster's name; the value is `owned`.
     pub const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
-    /// The token of the launch call that made the instance.
+    /// Token of the launch call that created the instance.
     pub const LAUNCH: &str = "whittle.sh/launch";
-    /// The uid of the namespace `kube-system` of the cluster that the instance was launched for: names of clusters are given twice.
+    /// Uid of the namespace `kube-system` of the cluster that the instance was launched for. Necessary because cluster
+    /// names can be reused.
     pub const CLUSTER_UID: &str = "whittle.sh/cluster-uid";
 
-    /// Tags that users may not set on an EC2NodeClass, besides all that begin with [`CLUSTER_PREFIX`].
+    /// Tags that users may not set on an EC2NodeClass, in addition to those with [`CLUSTER_PREFIX`].
     pub const RESTRICTED: &[&str] = &[NODE_POOL, NODE_CLAIM, EC2_NODE_CLASS, EKS_CLUSTER];
 }
 
-/// Kinds, groups and versions of Karpenter's API.
+/// API groups of Karpenter's objects and of CapacityBuffers.
 pub mod group {
     pub const KARPENTER: &str = "karpenter.sh";
     pub const KARPENTER_AWS: &str = "karpenter.k8s.aws";
@@ -342,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restricted_domain_covers_its_sub_domains_only() {
+    fn restricted_domain_covers_only_its_subdomains() {
         for key in [
             "karpenter.sh/x",
             "a.karpenter.sh/x",
@@ -366,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn old_keys_get_their_current_name() {
+    fn deprecated_keys_are_normalized() {
         assert_eq!(normalized("failure-domain.beta.kubernetes.io/zone"), ZONE);
         assert_eq!(normalized("topology.ebs.csi.aws.com/zone"), ZONE);
         assert_eq!(

@@ -1,10 +1,10 @@
-//! Objects that somebody applied in a version of Karpenter's API from before v1, as far as they show it.
+//! Detection of objects that were last applied in a version of Karpenter's API before v1.
 
 use serde_json::Value;
 
 use crate::meta::ObjectMeta;
 
-/// Where kubectl keeps what was applied.
+/// Annotation in which kubectl keeps the applied manifest.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const OLD: &[&str] = &[
     "karpenter.k8s.aws/v1alpha1",
@@ -13,8 +13,8 @@ const OLD: &[&str] = &[
     "karpenter.sh/v1beta1",
 ];
 
-/// The old version in which the object was applied last. A cluster that serves it beside v1 without converting takes such objects,
-/// and fields of theirs mean something else in v1, or nothing.
+/// The old version in which the object was last applied. A cluster that serves it next to v1 without conversion accepts
+/// such objects, although some of their fields have another meaning in v1, or none.
 pub fn applied_as(metadata: &ObjectMeta) -> Option<&'static str> {
     let applied: Value = serde_json::from_str(metadata.annotations.get(LAST_APPLIED)?).ok()?;
     let version = applied.get("apiVersion")?.as_str()?;

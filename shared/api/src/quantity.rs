@@ -8,9 +8,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A quantity such as `1500m` or `2Gi`. The text is kept, because writing `1024Mi` back as `1Gi` would show as a difference
-/// in every GitOps tool; what it amounts to is parsed where it is used. YAML numbers (`cpu: 1`, `cpu: 0.5`) are taken as
-/// their text.
+/// A quantity such as `1500m` or `2Gi`. Keeps its text, because writing `1024Mi` back as `1Gi` would show as a
+/// difference in every GitOps tool; the amount is parsed where it is used. YAML numbers (`cpu: 1`, `cpu: 0.5`) are kept
+/// as their text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Quantity(pub String);
@@ -18,7 +18,7 @@ pub struct Quantity(pub String);
 /// Resource name → quantity.
 pub type ResourceList = BTreeMap<String, Quantity>;
 
-/// Whether `text` has the shape of a quantity: a number with an optional suffix or exponent.
+/// Whether `text` has the form of a quantity: a number with an optional suffix or exponent.
 pub fn is_quantity(text: &str) -> bool {
     let text = text.strip_prefix(['+', '-']).unwrap_or(text);
     let end = text
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_of_quantities() {
+    fn quantity_syntax() {
         for text in [
             "1", "1.5", ".5", "5.", "100m", "2Gi", "1e3", "1E-3", "+1", "-1k",
         ] {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn non_numbers_are_rejected() {
         for text in ["{cpu: true}", "{cpu: [1]}", "{cpu: .inf}"] {
             assert!(
                 serde_saphyr::from_str::<ResourceList>(text).is_err(),

@@ -1,4 +1,4 @@
-//! Configuration of a cluster's kube-scheduler, as Karpenter's setting `schedulerConfig` says it
+//! Configuration of a cluster's kube-scheduler, from Karpenter's setting `schedulerConfig`
 //! (docs/spec/v1.15.md#default-spread).
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use crate::syntax::{QUALIFIED_NAME, is_qualified_name};
 const SETTING: &str = "schedulerConfig";
 const CONSTRAINTS: &str = "schedulerConfig.podTopologySpread.defaultConstraints";
 
-/// Why a `schedulerConfig` cannot be used; names the field, its value and what is expected.
+/// Reason why a `schedulerConfig` is invalid, with the field, the value and the expected values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SchedulerConfigError(String);
@@ -29,7 +29,7 @@ struct PodTopologySpread {
     default_constraints: Vec<DefaultConstraint>,
 }
 
-/// Without selectors: each pod gets its own.
+/// A constraint without a selector: each pod gets its own.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DefaultConstraint {
@@ -44,12 +44,12 @@ struct DefaultConstraint {
     node_taints_policy: Option<NodeInclusionPolicy>,
 }
 
-/// The spread constraints that pods without any of their own get, from a cluster's settings: an object, or its text in JSON or
-/// YAML. Empty where the settings say nothing; kube-scheduler's own defaults are not assumed, as upstream.
+/// Default spread constraints for pods without any, from a cluster's settings: an object, or JSON or YAML text. Empty
+/// if not set; kube-scheduler's built-in defaults are not assumed, as in Karpenter.
 ///
 /// # Errors
 ///
-/// The first thing that kube-scheduler would not accept either.
+/// The first value that kube-scheduler would reject.
 pub fn default_topology_spread(
     settings: &Value,
 ) -> Result<Vec<TopologySpread>, SchedulerConfigError> {
@@ -72,7 +72,7 @@ pub fn default_topology_spread(
         }
         if !seen.insert((key.clone(), constraint.when_unsatisfiable)) {
             return Err(wrong(format!(
-                "{CONSTRAINTS}[{at}] is for topologyKey \"{key}\" and whenUnsatisfiable \"{:?}\", as one before it: expected one",
+                "{CONSTRAINTS}[{at}] is for topologyKey \"{key}\" and whenUnsatisfiable \"{:?}\", as an earlier one: expected one",
                 constraint.when_unsatisfiable
             )));
         }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn constraints_are_read_as_objects_and_as_text() {
+    fn constraints_parse_from_objects_and_text() {
         let zone = json!({ "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway" });
         let config = json!({ "podTopologySpread": { "defaultConstraints": [zone] } });
         let read_one = read(config.clone()).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kube_scheduler_refuses_is_refused() {
+    fn constraints_rejected_by_kube_scheduler_are_rejected() {
         let with = |field: &str, value: Value| {
             let mut constraint = json!({ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule" });
             constraint[field] = value;
@@ -174,7 +174,7 @@ mod tests {
         assert!(with("minDomains", json!(0)).contains("minDomains is 0"));
         let twice =
             json!({ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule" });
-        assert!(refusal(json!([twice, twice])).contains("as one before it: expected one"));
+        assert!(refusal(json!([twice, twice])).contains("as an earlier one: expected one"));
         let soft = json!([{ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 2 }]);
         assert!(refusal(soft).contains("expected none with whenUnsatisfiable"));
         assert!(

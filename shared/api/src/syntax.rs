@@ -1,18 +1,18 @@
-//! The shapes of names in Kubernetes: label keys, label values, DNS names.
+//! Syntax of names in Kubernetes: label keys, label values, DNS names.
 
 pub use model::spelling::nearest;
 
-/// The longest name part of a key, and the longest label value.
+/// Upper bound on the name part of a key, and on a label value, in characters.
 pub const NAME_MAX: usize = 63;
-/// The longest DNS subdomain, which also bounds the prefix of a key.
+/// Upper bound on a DNS subdomain, and so on the prefix of a key, in characters.
 pub const SUBDOMAIN_MAX: usize = 253;
 
-/// What a qualified name looks like, for messages.
+/// Description of a qualified name, for messages.
 pub const QUALIFIED_NAME: &str = "a name of at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit, with an optional DNS prefix such as example.com/name";
-/// What a label value looks like, for messages.
+/// Description of a label value, for messages.
 pub const LABEL_VALUE: &str = "nothing, or at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit";
 
-/// `name` or `dns.prefix/name`: the shape of label, annotation and taint keys.
+/// Whether `key` has the syntax of label, annotation and taint keys: `name` or `dns.prefix/name`.
 pub fn is_qualified_name(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_name(name),
@@ -20,7 +20,7 @@ pub fn is_qualified_name(key: &str) -> bool {
     }
 }
 
-/// Also true for the empty value.
+/// Whether `value` has the syntax of a label value, which may be empty.
 pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_name(value)
 }

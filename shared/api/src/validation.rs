@@ -1,6 +1,6 @@
-//! Checks of objects at run time: what a schema cannot say, and what reaches us past one.
+//! Runtime validation of objects: rules that a schema cannot express, and objects stored without schema validation.
 //!
-//! Each check returns everything it finds. NodePools: docs/spec/scheduling.md#node-pool-validation. NodeOverlays:
+//! Each check returns all problems. NodePools: docs/spec/scheduling.md#node-pool-validation. NodeOverlays:
 //! docs/spec/lifecycle.md#node-overlay. EC2NodeClasses: docs/spec/aws.md#ec2-node-class-fields,
 //! docs/spec/aws.md#ec2-node-class-refusals.
 
@@ -16,14 +16,14 @@ pub use node_overlay::node_overlay;
 pub use node_pool::node_pool;
 pub use requirement::requirement;
 
-/// Something in an object that cannot be used.
+/// An invalid value in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where: `spec.template.spec.requirements[0].operator`.
+    /// Path of the field, such as `spec.template.spec.requirements[0].operator`.
     pub field: String,
-    /// What stands there; empty if nothing does.
+    /// The invalid value; empty if the field is missing.
     pub value: String,
-    /// What may stand there.
+    /// Description of the allowed values.
     pub allowed: String,
 }
 

@@ -1,4 +1,4 @@
-//! Small pieces of (de)serialization that the types share.
+//! Shared helpers for serialization and deserialization.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Reads `null` as the default, as the API server does: Go writes a nil list as `null`, and `labels:` with nothing behind
-/// it is common in manifests.
+/// Deserializes `null` as the default, as the API server does: Go writes a nil list as `null`, and `labels:` without a
+/// value is common in manifests.
 pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -17,7 +17,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Parses text while it is read, so that the error knows where it is.
+/// Parses text during deserialization, so that errors have a position.
 pub(crate) fn parse_text<'de, D, T>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -46,20 +46,20 @@ where
     })
 }
 
-/// A string with a closed set of values. A value outside the set is kept as `Other`, so that one odd object is reported by
-/// validation, where the user looks, instead of making its whole list unreadable.
+/// A string with a closed set of values. An unknown value is kept as `Other`, so that validation reports it to the
+/// user, instead of making the whole list unreadable.
 macro_rules! string_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident $(= $text:literal)?),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
             $($(#[$doc])* $variant,)+
-            /// Not a value that the API knows.
+            /// A value that the API does not know.
             Other(String),
         }
 
         impl $name {
-            /// The values the API knows, in declaration order.
+            /// The values that the API knows, in declaration order.
             pub const ALLOWED: &'static [&'static str] =
                 &[$($crate::wire::string_enum!(@text $variant $(= $text)?)),+];
 

@@ -1,4 +1,5 @@
-//! The CRDs in `infra/chart/charts/crds/templates` are those the types declare, and what they declare is what Karpenter's do.
+//! The chart's CRDs in `infra/chart/charts/crds/templates` are those generated from the types, and are equivalent to
+//! Karpenter's.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ fn workspace() -> PathBuf {
 }
 
 #[test]
-fn the_chart_holds_the_crds_that_the_types_declare() {
+fn chart_contains_generated_crds() {
     let directory = workspace().join("infra/chart/charts/crds/templates");
     let mut expected: Vec<_> = crds().into_iter().map(|crd| crd.file_name).collect();
     expected.sort();
@@ -39,8 +40,8 @@ fn the_chart_holds_the_crds_that_the_types_declare() {
     }
 }
 
-/// What Karpenter 1.15 changed of the CRDs; the reference is of 1.14.
-const SINCE: [(&str, &str); 4] = [
+/// Changes to the CRDs in Karpenter 1.15; the reference is of 1.14.
+const CHANGES_SINCE_REFERENCE: [(&str, &str); 4] = [
     (
         "karpenter.k8s.aws_ec2nodeclasses.yaml.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.enclaveOptions:",
         "a new object",
@@ -59,9 +60,10 @@ const SINCE: [(&str, &str); 4] = [
     ),
 ];
 
-/// Whoever has the CRDs of the reference release beside the checkout can compare; the stored copies guard everyone else.
+/// Compares with the CRDs of the reference release, if they are available next to the checkout. Otherwise the stored
+/// copies are the reference.
 #[test]
-fn fields_and_validation_equal_the_reference() {
+fn fields_and_validation_equal_reference() {
     let directory = workspace().join("../shared/conformance/crds/aws");
     if !directory.is_dir() {
         eprintln!("not compared: there is no {}", directory.display());
@@ -70,7 +72,7 @@ fn fields_and_validation_equal_the_reference() {
     for crd in crds() {
         let text = std::fs::read_to_string(directory.join(&crd.file_name)).unwrap();
         let reference: Value = serde_saphyr::from_str(&text).unwrap();
-        // Who made a CRD, and that Helm keeps it, is no part of what it declares.
+        // Annotations about the CRD's generator and Helm are not part of the schema.
         let [reference, manifest] = [reference, crd.manifest].map(|mut crd| {
             let metadata = crd["metadata"].as_object_mut();
             metadata.unwrap().remove("annotations");
@@ -83,12 +85,16 @@ fn fields_and_validation_equal_the_reference() {
             &crd.file_name,
             &mut differences,
         );
-        differences.retain(|found| !SINCE.iter().any(|(path, _)| found.starts_with(path)));
+        differences.retain(|found| {
+            !CHANGES_SINCE_REFERENCE
+                .iter()
+                .any(|(path, _)| found.starts_with(path))
+        });
         assert!(differences.is_empty(), "{}", differences.join("\n"));
     }
 }
 
-/// Without descriptions, and with lists that are sets in one order.
+/// The schema without descriptions, and with sorted sets.
 fn structure(value: Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(
@@ -96,7 +102,7 @@ fn structure(value: Value) -> Value {
                 .into_iter()
                 .filter(|(name, value)| name != "description" || !value.is_string())
                 .map(|(name, value)| match (name.as_str(), value) {
-                    // Here names are those of fields: one may be called description.
+                    // Keys of this map are field names, one of which may be `description`.
                     ("properties", Value::Object(fields)) => {
                         let fields: Map<_, _> = fields
                             .into_iter()

@@ -1,11 +1,11 @@
-//! Manifests as users write them survive reading and writing, with every field as it was.
+//! Users' manifests survive deserialization and serialization with all fields.
 
 #![expect(clippy::expect_used, reason = "a test stops where it cannot go on")]
 
 use api::manifests::Manifests;
 use serde_json::Value;
 
-/// What the file says beside the same objects, read by our types and written again.
+/// Objects in the file, paired with the same objects after deserialization and serialization.
 fn round_trip(file: &str, text: &str) -> Vec<(Value, Value)> {
     let mut manifests = Manifests::default();
     manifests.read(file, text);
@@ -22,12 +22,12 @@ fn round_trip(file: &str, text: &str) -> Vec<(Value, Value)> {
     raw.into_iter().zip(written).collect()
 }
 
-/// Everything that `raw` says, `written` says too. Numbers may have become quantities.
+/// Asserts that `written` contains everything in `raw`. Numbers may have become quantities.
 fn assert_kept(raw: &Value, written: &Value, path: &str) {
     match (raw, written) {
         (Value::Object(raw), Value::Object(written)) => {
             for (name, value) in raw {
-                // Planning does not look at images.
+                // Planning ignores images.
                 if name != "image" {
                     let written = written
                         .get(name)
@@ -67,7 +67,7 @@ files! {
 }
 
 #[test]
-fn what_is_left_out_gets_the_crds_defaults() {
+fn omitted_fields_get_crd_defaults() {
     let (_, pool) = round_trip(
         "pool.yaml",
         "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: a}, spec: {template: {spec: {requirements: [], \
@@ -82,7 +82,7 @@ fn what_is_left_out_gets_the_crds_defaults() {
         })
     );
 
-    // As older CRDs may have stored it.
+    // Values that older CRDs may have stored.
     let (_, pool) = round_trip(
         "pool.yaml",
         "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: a}, spec: {disruption: {budgets: []}, template: {spec: \

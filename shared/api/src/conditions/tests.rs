@@ -5,7 +5,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// An object created at second 100.
+/// Metadata of an object created at second 100.
 fn metadata(generation: i64) -> ObjectMeta {
     ObjectMeta {
         generation: Some(generation),
@@ -38,7 +38,7 @@ fn find<'a>(conditions: &'a [Condition], kind: &str) -> &'a Condition {
 }
 
 #[test]
-fn reading_adds_what_readiness_needs_as_unknown_since_creation() {
+fn missing_dependents_are_unknown_since_creation() {
     let mut conditions = Vec::new();
     change(&mut conditions, 1, 150, |_| ());
     let kinds: Vec<_> = conditions
@@ -55,7 +55,7 @@ fn reading_adds_what_readiness_needs_as_unknown_since_creation() {
 }
 
 #[test]
-fn an_independent_condition_begins_now() {
+fn independent_condition_starts_now() {
     let mut conditions = Vec::new();
     change(&mut conditions, 1, 150, |set| {
         assert_eq!(set.status(DRIFTED), ConditionStatus::Unknown);
@@ -73,7 +73,7 @@ fn an_independent_condition_begins_now() {
 }
 
 #[test]
-fn only_a_change_of_status_moves_the_transition_time() {
+fn only_status_change_moves_transition_time() {
     let mut conditions = Vec::new();
     change(&mut conditions, 1, 150, |set| {
         set.set_unknown(LAUNCHED, "LaunchFailed", "no capacity")
@@ -93,7 +93,7 @@ fn only_a_change_of_status_moves_the_transition_time() {
 }
 
 #[test]
-fn the_root_is_true_when_every_dependent_is() {
+fn root_is_true_if_all_dependents_are() {
     let mut conditions = Vec::new();
     change(&mut conditions, 1, 150, |set| {
         set.set_true(LAUNCHED);
@@ -114,7 +114,7 @@ fn the_root_is_true_when_every_dependent_is() {
 }
 
 #[test]
-fn the_root_is_false_when_a_dependent_is_and_names_the_latest_first() {
+fn root_is_false_if_a_dependent_is_and_names_latest_first() {
     let mut conditions = Vec::new();
     change(&mut conditions, 1, 150, |set| set.set_true(LAUNCHED));
     change(&mut conditions, 1, 160, |set| {
@@ -127,7 +127,7 @@ fn the_root_is_false_when_a_dependent_is_and_names_the_latest_first() {
 }
 
 #[test]
-fn the_root_is_unknown_while_dependents_are() {
+fn root_is_unknown_while_dependents_are() {
     let mut conditions = Vec::new();
     change(&mut conditions, 1, 150, |set| set.set_true(LAUNCHED));
     let ready = find(&conditions, READY);
@@ -139,7 +139,7 @@ fn the_root_is_unknown_while_dependents_are() {
 }
 
 #[test]
-fn what_was_judged_by_an_older_generation_does_not_make_the_root_true_or_false() {
+fn dependents_of_older_generation_leave_root_unknown() {
     let mut conditions = Vec::new();
     change(&mut conditions, 1, 150, |set| {
         set.set_true(LAUNCHED);
@@ -160,7 +160,7 @@ fn what_was_judged_by_an_older_generation_does_not_make_the_root_true_or_false()
 }
 
 #[test]
-fn while_deleting_any_write_renews_all() {
+fn any_write_during_deletion_renews_all_conditions() {
     let mut conditions = Vec::new();
     change(&mut conditions, 1, 150, |set| set.set_true(LAUNCHED));
     let deleting = ObjectMeta {
@@ -177,7 +177,7 @@ fn while_deleting_any_write_renews_all() {
 }
 
 #[test]
-fn readiness_cannot_be_cleared_but_the_rest_can() {
+fn dependents_cannot_be_cleared_and_others_can() {
     let mut conditions = Vec::new();
     change(&mut conditions, 1, 150, |set| {
         set.set_true(DRIFTED);
@@ -200,7 +200,7 @@ fn times_are_whole_seconds() {
 }
 
 #[test]
-fn a_condition_without_a_reason_can_be_read() {
+fn condition_without_reason_deserializes() {
     let condition: Condition = serde_json::from_str(
         r#"{"type":"Launched","status":"Maybe","lastTransitionTime":"2026-01-01T00:00:00Z"}"#,
     )

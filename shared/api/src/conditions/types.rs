@@ -1,4 +1,4 @@
-//! The types of conditions, and which of them make up readiness (docs/spec/lifecycle.md#conditions,
+//! Condition types, and those that determine readiness (docs/spec/lifecycle.md#conditions,
 //! docs/spec/lifecycle.md#condition-types, docs/spec/aws.md#ec2-node-class-conditions).
 
 use super::ConditionTypes;
@@ -12,7 +12,7 @@ pub const INITIALIZED: &str = "Initialized";
 pub const CONSOLIDATABLE: &str = "Consolidatable";
 pub const DRIFTED: &str = "Drifted";
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
-/// True while a node is rebooted in place; its reasons are [`REBOOT_REQUESTED`] and the others.
+/// True while a node is rebooted in place; the reasons are [`REBOOT_REQUESTED`] and those below it.
 pub const REBOOTING: &str = "Rebooting";
 pub const DRAINED: &str = "Drained";
 pub const VOLUMES_DETACHED: &str = "VolumesDetached";
@@ -32,7 +32,7 @@ pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
 pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
 pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
 
-/// Reasons of [`REBOOTING`]: pods leave, EC2 was asked, the node is back, it is not.
+/// Reasons of [`REBOOTING`]: pods are leaving, EC2 was called, the node is back, the reboot failed.
 pub const REBOOT_REQUESTED: &str = "RebootRequested";
 pub const REBOOT_ISSUED: &str = "RebootIssued";
 pub const REBOOT_SUCCEEDED: &str = "RebootSucceeded";
@@ -59,7 +59,7 @@ pub fn node_overlay() -> ConditionTypes {
     }
 }
 
-/// A CapacityBuffer has nothing that makes up its readiness: whoever resolves it writes that itself.
+/// A CapacityBuffer has no dependent conditions: the controller that resolves it sets its condition directly.
 pub fn capacity_buffer() -> ConditionTypes {
     ConditionTypes {
         root: READY_FOR_PROVISIONING,
@@ -67,7 +67,7 @@ pub fn capacity_buffer() -> ConditionTypes {
     }
 }
 
-/// Capacity reservations count only while their feature gate is on.
+/// CapacityReservationsReady is included only while the feature gate is on.
 pub fn ec2_node_class(reserved_capacity: ReservedCapacity) -> ConditionTypes {
     let mut dependents = vec![
         AMIS_READY,
@@ -86,7 +86,7 @@ pub fn ec2_node_class(reserved_capacity: ReservedCapacity) -> ConditionTypes {
     }
 }
 
-/// The feature gate `ReservedCapacity`.
+/// State of the feature gate `ReservedCapacity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservedCapacity {
     On,

@@ -1,10 +1,10 @@
-//! Resource lists ↔ integer amounts.
+//! Conversions between resource lists and integer amounts.
 
 use model::{Resources, resources::amount_text};
 
 use crate::quantity::{Quantity, ResourceList};
 
-/// The amounts that a user asks for. An entry that is no quantity, or negative, is left out and reported to `problem`.
+/// Amounts of a list written by a user. An entry that is negative or no quantity is omitted and reported to `problem`.
 pub(super) fn amounts(
     list: &ResourceList,
     path: &str,
@@ -26,8 +26,9 @@ pub(super) fn amounts(
     amounts
 }
 
-/// The amounts of a list that kubelet, the API server's schema or ourselves vouch for; what is no quantity counts as absent.
-pub(super) fn vouched_amounts(list: &ResourceList) -> Resources {
+/// Amounts of a list that the kubelet, the API server's schema or Whittle guarantees to be valid. An invalid entry
+/// counts as absent.
+pub(super) fn trusted_amounts(list: &ResourceList) -> Resources {
     let mut amounts = Resources::default();
     for (name, quantity) in list {
         amounts.set_quantity(name, quantity.as_str()).ok();

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl EC2NodeClass {
-    /// AMIs that its nodes boot, in the order of the status; none where it is not resolved.
+    /// AMIs that nodes of the class boot, in the order of the status; empty if it is not resolved.
     pub fn boot_images(&self) -> Vec<BootImage> {
         let status = self.status.as_ref();
         let images = status.and_then(|status| status.amis.as_deref());
@@ -35,7 +35,7 @@ impl From<&Ami> for BootImage {
     }
 }
 
-/// An operator nobody knows admits nothing.
+/// An unknown operator matches nothing.
 fn requirement(entry: &AmiRequirement) -> Requirement {
     let operator = match entry.operator.as_str() {
         "In" => Operator::In,

@@ -1,4 +1,4 @@
-//! CapacityBuffers with what they refer to (docs/spec/scheduling.md#capacity-buffer).
+//! Conversion of CapacityBuffers with the objects they refer to (docs/spec/scheduling.md#capacity-buffer).
 
 use model::{
     PodKey,
@@ -7,14 +7,14 @@ use model::{
 };
 use thiserror::Error;
 
-use super::amounts::vouched_amounts;
+use super::amounts::trusted_amounts;
 use super::pod::from_template;
 use super::workload::key;
 use crate::karpenter::{self, CapacityBufferSpec};
 use crate::kubernetes::PodTemplate;
 use crate::meta::Resource;
 
-/// Why nobody can tell what a buffer's pods look like: it keeps no room until that changes.
+/// Reason why a buffer's pods are unknown. The buffer reserves nothing until that changes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unresolved {
     #[error("there is no PodTemplate {0} in its namespace")]
@@ -25,13 +25,14 @@ pub enum Unresolved {
         "scalableRef is to {kind} of {group}: expected Deployment, ReplicaSet or StatefulSet of apps"
     )]
     NotScalable { kind: String, group: String },
-    #[error("it needs one of podTemplateRef and scalableRef, which say what its pods look like")]
+    #[error("it needs one of podTemplateRef and scalableRef, which define its pods")]
     NoReference,
-    #[error("it has both podTemplateRef and scalableRef: only one can say what its pods look like")]
+    #[error("it has both podTemplateRef and scalableRef: only one can define its pods")]
     TwoReferences,
 }
 
-/// The buffer, and why it keeps no room if it cannot be resolved. What it refers to is looked for among these.
+/// Converts the buffer, and returns the reason if it cannot be resolved. The referenced object is looked up among the
+/// given ones.
 pub fn capacity_buffer(
     buffer: karpenter::CapacityBuffer,
     templates: &[PodTemplate],
@@ -53,7 +54,7 @@ pub fn capacity_buffer(
         limits: spec
             .limits
             .as_ref()
-            .map(vouched_amounts)
+            .map(trusted_amounts)
             .unwrap_or_default(),
         scalable_replicas: shape.replicas,
         pod: shape.pod,
@@ -64,13 +65,13 @@ pub fn capacity_buffer(
 #[derive(Default)]
 struct Shape {
     pod: Option<Box<Pod>>,
-    /// Of the workload.
+    /// Replicas of the workload.
     replicas: Option<i64>,
 }
 
-/// What says what a buffer's pods look like.
+/// The object that defines a buffer's pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pattern {
+pub enum BufferTarget {
     PodTemplate(PodKey),
     Workload(Scalable, PodKey),
 }
@@ -95,24 +96,24 @@ impl Scalable {
     }
 }
 
-/// What a buffer refers to, by name.
-pub fn pattern(buffer: &karpenter::CapacityBuffer) -> Result<Pattern, Unresolved> {
-    pattern_of(&key(buffer.metadata.clone()), &buffer.spec)
+/// The object that a buffer refers to, by name.
+pub fn buffer_target(buffer: &karpenter::CapacityBuffer) -> Result<BufferTarget, Unresolved> {
+    target_of(&key(buffer.metadata.clone()), &buffer.spec)
 }
 
-fn pattern_of(buffer: &PodKey, spec: &CapacityBufferSpec) -> Result<Pattern, Unresolved> {
+fn target_of(buffer: &PodKey, spec: &CapacityBufferSpec) -> Result<BufferTarget, Unresolved> {
     let beside = |name: &str| PodKey::new(buffer.namespace.clone(), name);
     match (&spec.pod_template_ref, &spec.scalable_ref) {
         (None, None) => Err(Unresolved::NoReference),
         (Some(_), Some(_)) => Err(Unresolved::TwoReferences),
-        (Some(reference), None) => Ok(Pattern::PodTemplate(beside(&reference.name))),
+        (Some(reference), None) => Ok(BufferTarget::PodTemplate(beside(&reference.name))),
         (None, Some(reference)) => {
             let group = reference.api_group.as_deref().unwrap_or_default();
             let mut kinds = Scalable::ALL.into_iter();
             kinds
                 .find(|known| known.kind() == reference.kind)
                 .filter(|_| ["", "apps"].contains(&group))
-                .map(|kind| Pattern::Workload(kind, beside(&reference.name)))
+                .map(|kind| BufferTarget::Workload(kind, beside(&reference.name)))
                 .ok_or_else(|| Unresolved::NotScalable {
                     kind: reference.kind.clone(),
                     group: group.to_owned(),
@@ -127,8 +128,8 @@ fn resolve(
     templates: &[PodTemplate],
     workloads: &[Workload],
 ) -> Result<Shape, Unresolved> {
-    match pattern_of(buffer, spec)? {
-        Pattern::PodTemplate(wanted) => {
+    match target_of(buffer, spec)? {
+        BufferTarget::PodTemplate(wanted) => {
             let found = templates
                 .iter()
                 .find(|template| key(template.metadata.clone()) == wanted)
@@ -139,7 +140,7 @@ fn resolve(
                 replicas: None,
             })
         }
-        Pattern::Workload(kind, wanted) => {
+        BufferTarget::Workload(kind, wanted) => {
             let kind = kind.kind();
             let found = workloads
                 .iter()
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_template_or_a_workload_gives_the_shape() {
+    fn pod_template_or_workload_defines_the_pods() {
         let (from_template, outcome) = converted(
             json!({"podTemplateRef": {"name": "one-core"}, "replicas": 3, "limits": {"cpu": "2"}}),
         );
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_resolved_says_why_and_keeps_no_room() {
+    fn unresolved_buffer_has_a_reason_and_reserves_nothing() {
         let elsewhere = capacity_buffer(
             buffer(json!({"podTemplateRef": {"name": "one-core"}, "replicas": 1})),
             &[template("elsewhere")],

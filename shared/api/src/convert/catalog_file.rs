@@ -1,5 +1,5 @@
-//! Instance types in a file: a JSON list with Kubernetes quantities and dollar prices, as `whittle plan --catalog` and the
-//! conformance cases give them.
+//! Instance types in a file: a JSON list with Kubernetes quantities and dollar prices, for `whittle plan --catalog` and
+//! the conformance tests.
 
 use model::{
     CapacityType, InstanceType, NanosPerHour, Offering, Resources,
@@ -23,7 +23,7 @@ pub enum CatalogError {
         #[source]
         source: serde_json::Error,
     },
-    #[error("instance type \"{instance_type}\": {field}.{resource} is no amount")]
+    #[error("instance type \"{instance_type}\": {field}.{resource} is not an amount")]
     Amount {
         instance_type: String,
         field: &'static str,
@@ -38,7 +38,7 @@ pub enum CatalogError {
     },
 }
 
-/// An instance type as the file spells it.
+/// An instance type in the file's format.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CatalogEntry {
     name: String,
@@ -72,7 +72,7 @@ struct OfferingEntry {
     price: f64,
     #[serde(default = "available")]
     available: bool,
-    /// Whether only a price is missing.
+    /// Whether only a missing price makes the offering unavailable.
     #[serde(default)]
     unpriced: bool,
     #[serde(default)]
@@ -85,7 +85,8 @@ fn available() -> bool {
     true
 }
 
-/// Reads a whole file. A catalog is all or nothing: leaving a type out would change what is launched without a word.
+/// Parses a whole file. A single invalid entry is an error, because omitting a type would silently change what is
+/// launched.
 pub fn read(json: &[u8]) -> Result<Vec<InstanceType>, CatalogError> {
     let mut json = serde_json::Deserializer::from_slice(json);
     let entries: Vec<CatalogEntry> =
@@ -185,7 +186,7 @@ fn offering(entry: OfferingEntry) -> Result<Offering, String> {
     })
 }
 
-/// Dollars to nano-dollars, to the nearest: prices have at most nine decimals, so nothing is lost.
+/// Converts dollars to billionths, rounding to the nearest. Lossless, because prices have at most nine decimals.
 fn nanos_per_hour(dollars: f64) -> Option<NanosPerHour> {
     const DEAREST: f64 = 1e9;
     #[expect(
@@ -209,7 +210,7 @@ mod tests {
                        "available": true, "reservationId": null, "reservationCapacity": null}]}]"#;
 
     #[test]
-    fn an_instance_type_reads_exactly() {
+    fn instance_type_parses_exactly() {
         let types = read(M5_LARGE.as_bytes()).unwrap();
         let [m5_large] = types.as_slice() else {
             panic!("{types:?}")
@@ -240,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_entries_are_named() {
         for (from, to, expected) in [
             (
                 r#""cpu": "2""#,
                 r#""cpu": "two""#,
-                "instance type \"m5.large\": capacity.cpu is no amount",
+                "instance type \"m5.large\": capacity.cpu is not an amount",
             ),
             (
                 "\"spot\"",

@@ -4,15 +4,15 @@ use model::node_claim::{Condition as ModelCondition, NodeClaim};
 use crate::conditions::{Condition, ConditionSet, types};
 use crate::meta::ObjectMeta;
 
-/// What a change of a NodeClaim's conditions comes to.
+/// Difference between a NodeClaim's conditions before and after a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConditionChange {
-    /// New, or different from before.
+    /// Conditions that are new or changed.
     pub set: Vec<ModelCondition>,
     pub cleared: Vec<String>,
 }
 
-/// Changes the conditions of a NodeClaim by the rules of [`ConditionSet`], and answers what is different then.
+/// Changes the conditions of a NodeClaim by the rules of [`ConditionSet`], and returns the difference.
 pub fn change_conditions(
     claim: &NodeClaim,
     now: Timestamp,

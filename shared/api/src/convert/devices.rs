@@ -1,4 +1,4 @@
-//! Claims for devices, and what they may be allocated from.
+//! Device claims, and the devices that can be allocated to them.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,8 @@ impl From<kubernetes::ResourceSlice> for ResourceSlice {
     }
 }
 
-/// Partitions of devices and tainted ones are not told apart from what may be allocated, so they count as not there.
+/// Whether the device can be allocated. Partitions of devices and tainted devices are not supported, so they count as
+/// absent.
 fn is_usable(device: &kubernetes::Device) -> bool {
     let repels = |taint: &kubernetes::DeviceTaint| {
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
@@ -108,7 +109,7 @@ fn device(published: kubernetes::Device, driver: &str, pool: &str) -> Device {
     }
 }
 
-/// `None` for a type of values that this version does not know.
+/// `None` for a value type that this version does not know.
 fn attribute(value: kubernetes::DeviceAttribute) -> Option<Attribute> {
     let number = value.int.map(Attribute::Number);
     number
@@ -134,7 +135,7 @@ fn device_capacity(capacity: kubernetes::DeviceCapacity) -> DeviceCapacity {
     }
 }
 
-/// The API server lets in quantities only.
+/// The API server accepts valid quantities only.
 fn amount(quantity: &crate::quantity::Quantity) -> i64 {
     let parsed = quantity.as_str().parse::<Quantity>();
     parsed.map_or(0, Quantity::ceil)
@@ -164,9 +165,9 @@ fn claim_spec(spec: kubernetes::ResourceClaimSpec) -> ClaimSpec {
                 request.name
             ));
         }
-        let alternatives = all
-            .into_iter()
-            .map(|one| alternative(one, &request.name, &mut problems));
+        let alternatives = all.into_iter().map(|request_alternative| {
+            alternative(request_alternative, &request.name, &mut problems)
+        });
         requests.push(DeviceRequest {
             alternatives: alternatives.collect(),
             name: request.name,
@@ -246,7 +247,7 @@ fn allocation(result: kubernetes::AllocationResult) -> Allocation {
     }
 }
 
-/// The claims of a pod, with those that were generated for it.
+/// Resource claims of a pod, including those generated for it.
 pub(super) fn of_pod(
     claims: Vec<kubernetes::PodResourceClaim>,
     generated: &[kubernetes::PodResourceClaimStatus],

@@ -1,6 +1,6 @@
 use model::node::{ConditionStatus, Node, NodeCondition, Ready};
 
-use super::amounts::vouched_amounts;
+use super::amounts::trusted_amounts;
 use super::selector::taint;
 use crate::{conditions, kubernetes};
 
@@ -37,8 +37,8 @@ impl From<kubernetes::Node> for Node {
             finalizers: metadata.finalizers,
             taints: spec.taints.into_iter().filter_map(taint).collect(),
             unschedulable: spec.unschedulable,
-            capacity: vouched_amounts(&status.capacity),
-            allocatable: vouched_amounts(&status.allocatable),
+            capacity: trusted_amounts(&status.capacity),
+            allocatable: trusted_amounts(&status.allocatable),
             ready: ready
                 .into_iter()
                 .next()

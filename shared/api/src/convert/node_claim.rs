@@ -3,7 +3,7 @@ use model::{
     selector::NodeSelectorRequirement,
 };
 
-use super::amounts::vouched_amounts;
+use super::amounts::trusted_amounts;
 use super::selector::{requirement, taints};
 use crate::quantity::ResourceList;
 use crate::{conditions, karpenter};
@@ -83,11 +83,11 @@ impl From<conditions::Condition> for Condition {
     }
 }
 
-/// The API server's schema lets no unknown operator in.
+/// The API server's schema rejects unknown operators.
 pub(super) fn requirements(entries: Vec<karpenter::Requirement>) -> Vec<NodeSelectorRequirement> {
     entries.into_iter().filter_map(requirement).collect()
 }
 
 fn amounts_of(list: Option<ResourceList>) -> model::Resources {
-    list.as_ref().map(vouched_amounts).unwrap_or_default()
+    list.as_ref().map(trusted_amounts).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ use crate::conditions::{Condition, ConditionStatus, types};
 use crate::{karpenter, validation};
 
 impl From<karpenter::NodePool> for NodePool {
-    /// What is invalid in the pool, or what its status says against it, is in `not_ready`.
+    /// Problems of the spec, or of the status conditions, are in `not_ready`.
     fn from(pool: karpenter::NodePool) -> Self {
         let mut problems: Vec<String> = validation::node_pool(&pool)
             .iter()
@@ -58,7 +58,7 @@ impl From<karpenter::NodePool> for NodePool {
     }
 }
 
-/// Why the pool's own conditions keep it from being used. A pool without conditions is new: nothing is known against it.
+/// The status condition that makes the NodePool unusable. A NodePool without conditions is new, and usable.
 fn unready(conditions: &[Condition]) -> Option<String> {
     let unready = |kind: &str| {
         conditions
@@ -113,7 +113,7 @@ impl From<karpenter::Disruption> for Disruption {
                 karpenter::ConsolidationPolicy::WhenEmptyOrUnderutilized => {
                     ConsolidationPolicy::WhenEmptyOrUnderutilized
                 }
-                // The schema lets none in; the one that disrupts least is the safe reading.
+                // The schema rejects unknown policies; the least disruptive one is the safe interpretation.
                 karpenter::ConsolidationPolicy::Other(_) => ConsolidationPolicy::WhenEmpty,
             },
             consolidate_after: disruption
@@ -127,7 +127,7 @@ impl From<karpenter::Disruption> for Disruption {
     }
 }
 
-/// `None` for an empty list of reasons, which is about no disruption at all; in the model an empty list means every reason.
+/// `None` for an empty list of reasons, which applies to no disruption. In the model, an empty list means every reason.
 fn budget(budget: karpenter::Budget) -> Option<Budget> {
     if budget.reasons.as_ref().is_some_and(Vec::is_empty) {
         return None;

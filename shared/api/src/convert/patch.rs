@@ -1,4 +1,4 @@
-//! Decisions as API objects: the NodeClaim of a launch, and patches for what changes on NodeClaims and Nodes.
+//! Conversion of decisions to API objects: the NodeClaim of a launch, and patches for NodeClaims and Nodes.
 
 use model::{
     node::ConditionStatus as ModelStatus,
@@ -16,8 +16,8 @@ use crate::meta::{ObjectMeta, OwnerReference, Resource};
 use crate::names::finalizer;
 
 impl From<&Launch> for NodeClaim {
-    /// The object to create (docs/spec/scheduling.md#node-claim-object), with our finalizer, so that no instance can outlive its
-    /// NodeClaim.
+    /// The object to create (docs/spec/scheduling.md#node-claim-object), with Whittle's finalizer, so that no instance
+    /// can outlive its NodeClaim.
     fn from(launch: &Launch) -> Self {
         Self {
             metadata: ObjectMeta {
@@ -54,7 +54,7 @@ impl From<&NodeClaimSpec> for karpenter::NodeClaimSpec {
                 requests: Some(resource_list(&spec.requests)),
             }),
             node_class_ref: (&spec.node_class).into(),
-            // Both texts come from a NodePool that was read with these types.
+            // Both texts come from a NodePool that was parsed with these types.
             termination_grace_period: spec
                 .termination_grace_period
                 .as_deref()
@@ -85,13 +85,14 @@ impl From<&ModelCondition> for Condition {
     }
 }
 
-/// JSON merge patches (RFC 7386) for one NodeClaim; `None` where nothing of that part changes. Both carry uid and
-/// resourceVersion, so that they apply to the object that was judged or not at all. Finalizers and conditions are lists,
-/// which a merge patch replaces: they are worked out from the object as it was read.
+/// JSON merge patches (RFC 7386) for one NodeClaim; `None` for a part without changes. Both contain uid and
+/// resourceVersion, so that they apply to the object as it was read or not at all. Finalizers and conditions are lists,
+/// which a merge patch replaces, so they are computed from the object as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeClaimPatch {
     pub metadata: Option<Value>,
-    /// For the `status` subresource. Where both are sent, the resourceVersion of the later one must be replaced by that of the answer.
+    /// Patch of the `status` subresource. If both patches are sent, the second one needs the resourceVersion from the
+    /// first one's response.
     pub status: Option<Value>,
 }
 
@@ -128,7 +129,7 @@ impl NodeClaimPatch {
     }
 }
 
-/// The conditions as they will be: those there are, less the cleared ones, overruled by those of the update.
+/// The complete new conditions: the current ones without the cleared ones, overridden by those of the update.
 fn conditions(update: &NodeClaimUpdate, current: &model::node_claim::NodeClaim) -> Vec<Condition> {
     let kept = current.status.conditions.iter().filter(|condition| {
         let kind = &condition.kind;
@@ -146,12 +147,13 @@ fn conditions(update: &NodeClaimUpdate, current: &model::node_claim::NodeClaim) 
     conditions
 }
 
-/// A JSON merge patch for one Node, with uid and resourceVersion; `None` where nothing changes.
+/// JSON merge patch for one Node, with uid and resourceVersion; `None` without changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodePatch(pub Option<Value>);
 
 impl NodePatch {
-    /// For a node as it was read, with `owners`: those that are no NodeClaims are left.
+    /// Builds the patch for a node as it was read. `owners` are its owner references, of which those to other kinds
+    /// than NodeClaims are kept.
     pub fn new(
         update: &NodeUpdate,
         current: &model::node::Node,
@@ -222,14 +224,14 @@ fn preconditions(uid: &str, resource_version: &str) -> Map<String, Value> {
         .collect()
 }
 
-/// Lists are replaced as a whole: what was added since they were read must not be lost with them.
+/// Adds the resourceVersion if a list is replaced, so that no concurrent addition to it is lost.
 fn guard_lists(metadata: &mut Map<String, Value>, read_version: &str) {
     if metadata.contains_key("finalizers") || metadata.contains_key("ownerReferences") {
         guard(metadata, read_version);
     }
 }
 
-/// Lets a patch apply to this version alone, unless it names one that was judged before.
+/// Restricts a patch to this resourceVersion, unless it already has one.
 fn guard(metadata: &mut Map<String, Value>, read_version: &str) {
     if !read_version.is_empty() {
         let version = metadata.entry("resourceVersion");
@@ -247,7 +249,7 @@ fn set(
     }
 }
 
-/// A merge patch takes away what it sets to null.
+/// Removes entries: a merge patch deletes the fields that it sets to null.
 fn remove(metadata: &mut Map<String, Value>, field: &str, keys: &[String]) {
     if keys.is_empty() {
         return;
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_becomes_a_node_claim() {
+    fn launch_converts_to_node_claim() {
         let launch: Launch = serde_json::from_value(json!({
             "name": "default-x7f2p", "node_pool": "default", "node_pool_uid": "pool-uid",
             "labels": { "karpenter.sh/nodepool": "default" }, "annotations": { "karpenter.sh/nodepool-hash": "1" },
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_claim_keeps_the_conditions_that_do_not_change() {
+    fn node_claim_patch_keeps_unchanged_conditions() {
         let mut claim = node_claim::NodeClaim::default();
         claim.status.conditions = ["Launched", "Drifted", "Consolidatable"]
             .map(|kind| condition(kind, ModelStatus::Unknown))
@@ -402,7 +404,7 @@ mod tests {
         let conditions = patch["status"]["conditions"].as_array().unwrap();
         let conditions: Vec<_> = conditions
             .iter()
-            .map(|one| (&one["type"], &one["status"]))
+            .map(|condition| (&condition["type"], &condition["status"]))
             .collect();
         assert_eq!(
             conditions,
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_takes_pods_again_without_its_marks() {
+    fn uncordoned_node_loses_labels_and_annotations() {
         let update = NodeUpdate {
             uid: "u".into(),
             uncordon: true,
@@ -434,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_patched_only_where_it_changes() {
+    fn node_patch_contains_only_changes() {
         let node = Node {
             finalizers: vec!["a".into()],
             ..Node::default()
@@ -501,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_lists_apply_to_the_version_that_was_read() {
+    fn replaced_lists_require_the_read_resource_version() {
         let node = Node {
             resource_version: "7".into(),
             finalizers: vec!["others/finalizer".into()],

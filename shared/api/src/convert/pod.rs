@@ -1,4 +1,4 @@
-//! Pods, and pod templates as the pods they would make.
+//! Conversion of pods, and of pod templates to the pods they create.
 
 use model::{
     PodKey,
@@ -17,7 +17,7 @@ use crate::conditions::ConditionStatus;
 use crate::kubernetes;
 use crate::meta::{ObjectMeta, OwnerReference};
 
-/// `0.0.0.0` in the API: the port is taken on every address.
+/// The unspecified address, which takes the host port on every address.
 const EVERY_ADDRESS: &str = "0.0.0.0";
 const DEFAULT_PROTOCOL: &str = "TCP";
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -115,8 +115,8 @@ impl From<kubernetes::Pod> for Pod {
     }
 }
 
-/// The pod that a template would make in this namespace. As the API server does when it makes the pod, a limit without a
-/// request becomes the request (docs/spec/scheduling.md#resources).
+/// The pod that a template creates in this namespace. A limit without a request becomes the request, as in the API
+/// server (docs/spec/scheduling.md#resources).
 pub(super) fn from_template(template: kubernetes::PodTemplateSpec, namespace: &str) -> Pod {
     let kubernetes::PodTemplateSpec { metadata, mut spec } = template;
     for container in spec.containers.iter_mut().chain(&mut spec.init_containers) {
@@ -159,8 +159,8 @@ fn phase(phase: Option<kubernetes::PodPhase>) -> PodPhase {
     }
 }
 
-/// The owner that decides what becomes of the pod: a DaemonSet or (for static pods) a Node counts even where it is not
-/// marked as the controller (docs/spec/scheduling.md#provisionable); otherwise the controller.
+/// The owner that determines how the pod is handled: a DaemonSet or (for static pods) a Node, even if it is not the
+/// controller (docs/spec/scheduling.md#provisionable); otherwise the controller.
 fn owner(references: Vec<OwnerReference>) -> Option<Owner> {
     let rank = |owner: &OwnerReference| match (owner.api_version.as_str(), owner.kind.as_str()) {
         ("apps/v1", "DaemonSet") | ("v1", "Node") => Some(0),
@@ -179,7 +179,7 @@ fn owner(references: Vec<OwnerReference>) -> Option<Owner> {
     })
 }
 
-/// Of ordinary containers only, as upstream counts them (docs/spec/scheduling.md#host-ports).
+/// Host ports of ordinary containers only, as in Karpenter (docs/spec/scheduling.md#host-ports).
 fn host_ports(containers: &[kubernetes::Container]) -> Vec<HostPort> {
     let ports = containers.iter().flat_map(|container| &container.ports);
     ports
@@ -207,7 +207,7 @@ fn node_affinity(
         .into_iter()
         .filter_map(|term| node_selector_term(term, PATH, problem))
         .collect();
-    // A required term without expressions matches no node, so beside others it says nothing.
+    // A required term without expressions matches no node, so it has no effect next to other terms.
     let matches = |term: &model::pod::NodeSelectorTerm| {
         !(term.match_expressions.is_empty() && term.match_fields.is_empty())
     };
@@ -292,7 +292,7 @@ fn topology_spread(
     })
 }
 
-/// `None`, which stands for the default, also for a policy that does not exist: the API server lets none in.
+/// `None` (the default) also for an unknown policy, which the API server rejects.
 fn inclusion_policy(policy: kubernetes::NodeInclusionPolicy) -> Option<NodeInclusionPolicy> {
     match policy {
         kubernetes::NodeInclusionPolicy::Honor => Some(NodeInclusionPolicy::Honor),

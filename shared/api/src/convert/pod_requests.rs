@@ -1,11 +1,11 @@
-//! Requests of a pod to its node, by Kubernetes' own rule (docs/spec/scheduling.md#resources).
+//! Total requests of a pod, computed as in Kubernetes (docs/spec/scheduling.md#resources).
 
 use model::{
     Resources,
     resources::{CPU, MEMORY, PODS},
 };
 
-use super::amounts::{amounts, vouched_amounts};
+use super::amounts::{amounts, trusted_amounts};
 use crate::kubernetes::{Container, PodSpec, PodStatus, ResourceRequirements};
 use crate::quantity::ResourceList;
 
@@ -22,8 +22,8 @@ pub(super) fn pod_requests(
         requests
     });
     if let Some(resources) = &spec.resources {
-        // The pod's own requests replace its containers'. As the API server fills them in, its limits are requests only where
-        // its containers ask for nothing.
+        // Pod-level requests replace those of the containers. As in the API server's defaulting, pod-level limits are
+        // requests only if no container has requests.
         let ResourceRequirements {
             requests: own,
             limits,
@@ -41,7 +41,7 @@ pub(super) fn pod_requests(
     requests.add(&Resources::from([(PODS, 1)]));
 
     let mut limits = of_containers(spec, |container| {
-        vouched_amounts(&container.resources.limits)
+        trusted_amounts(&container.resources.limits)
     });
     if let Some(resources) = &spec.resources {
         for (name, amount) in pod_level(&resources.limits, &mut |_| {}).0 {
@@ -58,8 +58,8 @@ pub(super) fn pod_requests(
     (requests, limits)
 }
 
-/// Containers run together, with the sidecars; ordinary init containers run one after the other, each beside the sidecars
-/// that were started before it.
+/// Containers run together with the sidecars. Ordinary init containers run one after another, each together with the
+/// sidecars started before it.
 fn of_containers(spec: &PodSpec, mut amounts_of: impl FnMut(&Container) -> Resources) -> Resources {
     let mut containers = spec.containers.iter();
     let mut running = containers.next().map(&mut amounts_of).unwrap_or_default();
@@ -80,7 +80,7 @@ fn of_containers(spec: &PodSpec, mut amounts_of: impl FnMut(&Container) -> Resou
     running
 }
 
-/// What a container still holds while it is resized in place, which may be more than it asks for.
+/// Resources allocated to a container during an in-place resize, which may exceed its requests.
 fn while_resizing(container: &Container, status: &PodStatus) -> Resources {
     let mut held = Resources::default();
     let statuses = status
@@ -88,13 +88,13 @@ fn while_resizing(container: &Container, status: &PodStatus) -> Resources {
         .iter()
         .chain(&status.init_container_statuses);
     for status in statuses.filter(|status| status.name == container.name) {
-        held.raise_to(&vouched_amounts(&status.allocated_resources));
-        held.raise_to(&vouched_amounts(&status.resources.requests));
+        held.raise_to(&trusted_amounts(&status.allocated_resources));
+        held.raise_to(&trusted_amounts(&status.resources.requests));
     }
     held
 }
 
-/// The entries of a pod-level list that Kubernetes heeds.
+/// Entries of a pod-level list that Kubernetes supports.
 fn pod_level(list: &ResourceList, problem: &mut dyn FnMut(String)) -> Resources {
     let mut level = amounts(list, "spec.resources", problem);
     level

@@ -1,4 +1,5 @@
-//! Requirements on node labels, label selectors, taints. Keys stay as written: the algebra knows their current names.
+//! Conversion of node requirements, label selectors and taints. Keys stay as written, because the requirement algebra
+//! normalizes them.
 
 use model::{
     node_claim::NodeClassRef,
@@ -29,7 +30,7 @@ impl From<&NodeClassRef> for karpenter::NodeClassReference {
     }
 }
 
-/// `None` for an operator that does not exist, which validation reports.
+/// `None` for an unknown operator, which validation reports.
 pub(super) fn requirement(entry: karpenter::Requirement) -> Option<NodeSelectorRequirement> {
     Some(NodeSelectorRequirement {
         operator: operator(&entry.operator)?,
@@ -71,7 +72,7 @@ pub(super) fn requirement_entry(entry: &NodeSelectorRequirement) -> karpenter::R
     }
 }
 
-/// `None` for an effect that does not exist, which validation reports.
+/// `None` for an unknown effect, which validation reports.
 pub(super) fn taint(taint: karpenter::Taint) -> Option<Taint> {
     let effect = match taint.effect {
         karpenter::TaintEffect::NoSchedule => TaintEffect::NoSchedule,
@@ -103,8 +104,8 @@ pub(super) fn taint_entry(taint: &Taint) -> karpenter::Taint {
     }
 }
 
-/// A selector term of a pod or volume. Operators that do not exist are reported to `problem`; a term without its odd
-/// expression could match too much, so the whole term goes.
+/// Node selector term of a pod or volume. An unknown operator is reported to `problem`, and drops the whole term,
+/// because the term without one expression could match too much.
 pub(super) fn node_selector_term(
     term: kubernetes::NodeSelectorTerm,
     path: &str,
@@ -131,7 +132,7 @@ pub(super) fn node_selector_term(
     })
 }
 
-/// `None` if an operator does not exist: such a selector matches nothing (docs/spec/scheduling.md#spread-constraints).
+/// `None` if an operator is unknown: such a selector matches nothing (docs/spec/scheduling.md#spread-constraints).
 pub(super) fn label_selector(selector: kubernetes::LabelSelector) -> Option<LabelSelector> {
     let match_expressions = selector
         .match_expressions

@@ -1,4 +1,4 @@
-//! Claims, volumes, classes, attach limits and attachments.
+//! Conversion of PersistentVolumeClaims, volumes, StorageClasses, attach limits and attachments.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::names::annotation;
 
 const IN_TREE_EBS: &str = "kubernetes.io/aws-ebs";
 
-/// Every storage object of a cluster.
+/// All storage objects of a cluster.
 #[derive(Debug, Default)]
 pub struct StorageObjects {
     pub claims: Vec<kubernetes::PersistentVolumeClaim>,
@@ -108,7 +108,7 @@ fn topology(term: kubernetes::TopologySelectorTerm) -> BTreeMap<String, Vec<Stri
         .collect()
 }
 
-/// A driver without a count has no limit; a negative one lets nothing attach.
+/// A driver without a count has no limit; a negative count allows no attachments.
 fn attach_limits(spec: kubernetes::CSINodeSpec) -> BTreeMap<String, u32> {
     spec.drivers
         .into_iter()

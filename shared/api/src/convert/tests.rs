@@ -32,7 +32,7 @@ mod requests {
     }
 
     #[test]
-    fn containers_add_up_and_the_pod_itself_counts() {
+    fn requests_add_containers_and_one_pod() {
         let pod = pod(json!({ "containers": [
             { "name": "a", "resources": { "requests": { "cpu": "500m", "memory": "1Gi" } } },
             { "name": "b", "resources": { "requests": { "cpu": "1", "nvidia.com/gpu": 1 } } },
@@ -47,7 +47,7 @@ mod requests {
     }
 
     #[test]
-    fn the_largest_init_container_counts_if_it_needs_more() {
+    fn largest_init_container_counts_if_larger() {
         assert_eq!(
             cpu(
                 json!({ "containers": [container("1")], "initContainers": [container("3"), container("2")] })
@@ -61,9 +61,9 @@ mod requests {
     }
 
     #[test]
-    fn sidecars_run_beside_what_starts_after_them() {
+    fn sidecars_run_alongside_later_containers() {
         let sidecar = json!({ "name": "proxy", "restartPolicy": "Always", "resources": { "requests": { "cpu": "1" } } });
-        // The ordinary init container runs beside the sidecar only if it comes later.
+        // The ordinary init container runs next to the sidecar only if it starts later.
         assert_eq!(
             cpu(
                 json!({ "containers": [container("1")], "initContainers": [sidecar, container("4")] })
@@ -83,7 +83,7 @@ mod requests {
     }
 
     #[test]
-    fn pod_level_figures_replace_those_of_containers() {
+    fn pod_level_resources_replace_those_of_containers() {
         let spec = json!({ "containers": [container("3")],
             "resources": { "requests": { "cpu": "2", "example.com/x": "1" }, "limits": { "cpu": "5", "memory": "1Gi" } } });
         let pod = pod(spec);
@@ -100,7 +100,7 @@ mod requests {
     }
 
     #[test]
-    fn a_limit_of_the_pod_is_its_request_where_containers_ask_for_nothing() {
+    fn pod_level_limit_is_request_if_containers_have_none() {
         let limits = json!({ "limits": { "cpu": "2" } });
         assert_eq!(
             cpu(json!({ "containers": [container("500m")], "resources": limits })),
@@ -113,7 +113,7 @@ mod requests {
     }
 
     #[test]
-    fn overhead_comes_on_top() {
+    fn overhead_is_added() {
         assert_eq!(
             cpu(json!({ "containers": [container("1")], "overhead": { "cpu": "250m" } })),
             1_250
@@ -121,7 +121,7 @@ mod requests {
     }
 
     #[test]
-    fn a_container_being_resized_counts_with_what_it_still_holds() {
+    fn resizing_container_counts_with_its_allocated_resources() {
         let pod = pod_with(json!({
             "metadata": { "name": "a" },
             "spec": { "containers": [container("1")] },
@@ -132,7 +132,7 @@ mod requests {
     }
 
     #[test]
-    fn a_required_term_without_expressions_matches_no_node() {
+    fn required_term_without_expressions_matches_no_node() {
         let with = |terms: serde_json::Value| {
             pod(json!({
                 "containers": [container("1")],
@@ -154,7 +154,7 @@ mod requests {
     }
 
     #[test]
-    fn a_quantity_that_is_none_is_a_problem_of_the_pod_alone() {
+    fn invalid_quantity_is_a_problem_of_its_pod_only() {
         let pod = pod(json!({ "containers": [
             { "name": "app", "resources": { "requests": { "cpu": "lots", "memory": "-1Gi", "pods": "0" } } },
         ]}));
@@ -168,7 +168,7 @@ mod requests {
     }
 
     #[test]
-    fn the_pods_of_a_daemon_set_get_requests_from_limits() {
+    fn daemon_set_pods_get_requests_from_limits() {
         let daemon_set: kubernetes::DaemonSet = serde_json::from_value(json!({
             "metadata": { "name": "logs", "namespace": "kube-system" },
             "spec": { "selector": {}, "template": { "metadata": { "labels": { "app": "logs" } }, "spec": {
@@ -190,7 +190,7 @@ mod pods {
     use super::*;
 
     #[test]
-    fn what_placement_needs_is_read() {
+    fn placement_fields_are_converted() {
         let pod = pod_with(json!({
             "metadata": { "name": "web-0", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30,
                 "ownerReferences": [
@@ -248,7 +248,7 @@ mod pods {
     }
 
     #[test]
-    fn a_daemon_sets_pod_is_known_even_without_a_controller() {
+    fn daemon_set_pod_is_recognized_without_controller_flag() {
         let owned = |kind: &str, api_version: &str| {
             pod_with(json!({
                 "metadata": { "name": "a", "ownerReferences": [
@@ -266,7 +266,7 @@ mod pods {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_named() {
+    fn unsupported_values_are_named() {
         let pod = pod(json!({
             "containers": [],
             "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
@@ -289,7 +289,7 @@ mod pods {
     }
 
     #[test]
-    fn an_invalid_label_selector_selects_nothing() {
+    fn invalid_label_selector_selects_nothing() {
         let pod = pod(json!({ "containers": [], "topologySpreadConstraints": [{
             "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": { "matchExpressions": [{ "key": "app", "operator": "Like" }] } }] }));
@@ -324,7 +324,7 @@ mod node_pools {
     }
 
     #[test]
-    fn a_valid_pool_is_ready() {
+    fn valid_node_pool_is_ready() {
         let pool = node_pool(|_| {});
         assert_eq!(pool.not_ready, None);
         assert_eq!(
@@ -348,7 +348,7 @@ mod node_pools {
     }
 
     #[test]
-    fn an_invalid_pool_says_what_is_wrong() {
+    fn invalid_node_pool_names_its_problems() {
         let pool = node_pool(|pool| {
             pool["spec"]["template"]["spec"]["requirements"][0]["operator"] = "Is".into();
             pool["spec"]["limits"]["cpu"] = "many".into();
@@ -367,7 +367,7 @@ mod node_pools {
     }
 
     #[test]
-    fn the_status_of_a_pool_counts() {
+    fn status_conditions_of_node_pool_count() {
         let condition = |kind: &str, status: &str, reason: &str| json!({ "type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" });
         let unready = node_pool(|pool| {
             pool["status"] = json!({ "conditions": [
@@ -385,7 +385,7 @@ mod node_pools {
     }
 
     #[test]
-    fn a_budget_about_no_reason_is_none() {
+    fn budget_with_empty_reasons_is_dropped() {
         let pool = node_pool(|pool| {
             pool["spec"]["disruption"]["budgets"] =
                 json!([{ "nodes": "0", "reasons": [] }, { "nodes": "1", "reasons": ["Drifted"] }]);
@@ -397,7 +397,7 @@ mod node_pools {
 }
 
 #[test]
-fn a_budget_whose_status_is_out_of_date_allows_nothing() {
+fn pdb_with_outdated_status_allows_no_disruption() {
     let budget = |observed: i64| {
         let budget: kubernetes::PodDisruptionBudget = serde_json::from_value(json!({
             "metadata": { "name": "web", "generation": 3 },
@@ -413,7 +413,7 @@ fn a_budget_whose_status_is_out_of_date_allows_nothing() {
 }
 
 #[test]
-fn storage_keeps_what_restricts_placement() {
+fn storage_keeps_placement_restrictions() {
     let read = |json: Value| serde_json::from_value(json).unwrap();
     let storage = Storage::from(StorageObjects {
         classes: vec![read(json!({

@@ -1,4 +1,4 @@
-//! Namespaces, disruption budgets, and what makes pods.
+//! Conversion of namespaces, PodDisruptionBudgets and workloads.
 
 use model::{
     PodKey,
@@ -37,7 +37,8 @@ impl From<kubernetes::PodDisruptionBudget> for PodDisruptionBudget {
             spec,
             status,
         } = budget;
-        // Numbers of an older generation say nothing about the present spec: nothing is allowed until they are renewed.
+        // A status of an older generation does not reflect the present spec: no disruption is allowed until it is
+        // updated.
         let is_current = status
             .observed_generation
             .is_none_or(|seen| metadata.generation.is_none_or(|own| seen >= own));
@@ -129,7 +130,7 @@ impl From<kubernetes::ReplicationController> for Workload {
     }
 }
 
-/// As many pods as run at once. Without a selector: a job knows its pods by their owner.
+/// Replicas are the pods that run in parallel. The selector is empty, because a Job owns its pods directly.
 impl From<kubernetes::Job> for Workload {
     fn from(job: kubernetes::Job) -> Self {
         let pods = job.pods();
@@ -142,7 +143,7 @@ impl From<kubernetes::Job> for Workload {
     }
 }
 
-/// The pods of one run.
+/// Replicas are the pods of one run.
 impl From<kubernetes::CronJob> for Workload {
     fn from(cron_job: kubernetes::CronJob) -> Self {
         let kubernetes::CronJob { metadata, spec } = cron_job;

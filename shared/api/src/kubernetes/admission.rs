@@ -1,4 +1,4 @@
-//! What the API server adds to pods that are made in a namespace, or of a runtime class.
+//! Objects by which admission changes pods: LimitRange and RuntimeClass.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::meta::{ObjectMeta, resource};
 use crate::quantity::ResourceList;
 use crate::wire::null_as_default;
 
-/// Defaults and bounds of what containers and pods of a namespace ask for.
+/// Default and allowed resources of containers and pods in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitRange {
     pub metadata: ObjectMeta,
@@ -38,12 +38,12 @@ pub struct LimitRangeItem {
     pub max: ResourceList,
     #[serde(deserialize_with = "null_as_default")]
     pub min: ResourceList,
-    /// How many times its request the limit of a resource may be.
+    /// Upper bound on the ratio of limit to request, by resource.
     #[serde(deserialize_with = "null_as_default")]
     pub max_limit_request_ratio: ResourceList,
 }
 
-/// What runs containers, with what that needs besides them.
+/// A container runtime with its overhead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeClass {
     pub metadata: ObjectMeta,
@@ -62,7 +62,7 @@ pub struct RuntimeOverhead {
     pub pod_fixed: ResourceList,
 }
 
-/// The nodes that have the runtime.
+/// Constraints on nodes that have the runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuntimeScheduling {

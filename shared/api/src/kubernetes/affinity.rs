@@ -32,7 +32,7 @@ pub struct NodeAffinity {
     pub preferred: Vec<PreferredSchedulingTerm>,
 }
 
-/// Terms of which one must hold.
+/// Alternatives, of which one must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
@@ -40,7 +40,7 @@ pub struct NodeSelector {
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-/// Conditions on a node that must all hold. A term without any matches nothing.
+/// Conditions on a node that must all hold. A term without conditions matches nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {
@@ -102,7 +102,7 @@ pub struct WeightedPodAffinityTerm {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodAffinityTerm {
-    /// Absent: no pods.
+    /// Absent: selects no pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
     #[serde(
@@ -111,7 +111,7 @@ pub struct PodAffinityTerm {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub namespaces: Vec<String>,
-    /// Absent: the listed namespaces, or the pod's own. Empty: all.
+    /// Absent: the listed namespaces, or the pod's own. Empty: all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
     pub topology_key: String,
@@ -129,7 +129,7 @@ pub struct PodAffinityTerm {
     pub mismatch_label_keys: Vec<String>,
 }
 
-/// Conditions on labels that must all hold. Without any, everything matches.
+/// Conditions on labels that must all hold. A selector without conditions matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
@@ -158,7 +158,7 @@ pub struct LabelSelectorRequirement {
 }
 
 string_enum! {
-    /// How a label relates to the values of a selector.
+    /// Operator of a label selector expression.
     SelectorOperator { In, NotIn, Exists, DoesNotExist }
 }
 
@@ -172,10 +172,10 @@ pub struct TopologySpreadConstraint {
     pub label_selector: Option<LabelSelector>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_domains: Option<i32>,
-    /// `Honor` where absent.
+    /// `Honor` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_affinity_policy: Option<NodeInclusionPolicy>,
-    /// `Ignore` where absent.
+    /// `Ignore` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_taints_policy: Option<NodeInclusionPolicy>,
     #[serde(
@@ -187,7 +187,7 @@ pub struct TopologySpreadConstraint {
 }
 
 string_enum! {
-    /// What to do when pods cannot be spread as asked.
+    /// Behaviour if a spread constraint cannot be satisfied.
     UnsatisfiableAction { DoNotSchedule, ScheduleAnyway }
 }
 

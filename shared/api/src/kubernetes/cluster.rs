@@ -21,7 +21,7 @@ resource!(Node, "v1", "nodes", Cluster);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeSpec {
-    /// The instance, `aws:///<zone>/<instance>`: how a Node and its NodeClaim find each other.
+    /// Provider id of the instance, `aws:///<zone>/<instance>`, by which a Node and its NodeClaim are matched.
     #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
     #[serde(
@@ -29,7 +29,7 @@ pub struct NodeSpec {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub taints: Vec<Taint>,
-    /// Cordoned.
+    /// Whether the node is cordoned.
     #[serde(
         deserialize_with = "null_as_default",
         skip_serializing_if = "std::ops::Not::not"
@@ -59,11 +59,11 @@ pub struct NodeStatus {
     pub node_info: NodeSystemInfo,
 }
 
-/// What the kubelet says of its machine, as far as it matters.
+/// System information that the kubelet reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeSystemInfo {
-    /// Another one after each boot.
+    /// Changes with each boot.
     #[serde(rename = "bootID", skip_serializing_if = "String::is_empty")]
     pub boot_id: String,
 }
@@ -79,7 +79,7 @@ pub struct NodeCondition {
     pub last_transition_time: Option<Timestamp>,
 }
 
-/// Only its labels matter, for affinity terms that select namespaces.
+/// A namespace; its labels matter for affinity terms with a namespace selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
     pub metadata: ObjectMeta,

@@ -1,13 +1,13 @@
-//! What the API server fills in when a pod is created, for pods that come from files instead.
+//! Defaults that the API server sets when a pod is created, for pods from manifests.
 
 use super::pod::{Container, Pod, PodPhase};
 
-/// Seconds a pod has to end by itself where it does not say.
+/// Default termination grace period, in seconds.
 const GRACE_PERIOD_SECONDS: i64 = 30;
 
 impl Pod {
-    /// Fills in what the pod leaves to the API server: requests from limits, host ports of pods on the node's network, and
-    /// single values. Does nothing to a pod that was read from one.
+    /// Sets the API server's defaults: requests from limits, host ports of pods on the host network, and single values.
+    /// Has no effect on a pod that was read from an API server.
     pub fn set_defaults(&mut self) {
         let spec = &mut self.spec;
         for container in spec.init_containers.iter_mut().chain(&mut spec.containers) {
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_become_requests_where_there_are_none() {
+    fn limits_become_missing_requests() {
         let pod = with_defaults(
             "{containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {cpu: 1, memory: 1Gi}}}], \
              initContainers: [{name: i, resources: {limits: {cpu: 2}}}]}",
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_on_the_nodes_network_take_their_ports_there() {
+    fn host_network_pods_use_host_ports() {
         let ports = |host_network| {
             with_defaults(&format!(
                 "{{hostNetwork: {host_network}, containers: [{{name: a, ports: [{{containerPort: 80}}]}}]}}"
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_stays() {
+    fn explicit_values_are_kept() {
         let pod = with_defaults(
             "{containers: [], terminationGracePeriodSeconds: 0, schedulerName: mine}",
         );

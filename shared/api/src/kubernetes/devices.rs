@@ -60,7 +60,7 @@ pub struct DeviceRequest {
     pub first_available: Vec<DeviceSubRequest>,
 }
 
-/// One way to satisfy a request.
+/// An alternative of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeviceSubRequest {
@@ -314,7 +314,7 @@ pub struct CapacityRange {
     pub step: Option<Quantity>,
 }
 
-/// Mark of a device that is a partition of a larger one.
+/// Present on a device that is a partition of a larger one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CounterConsumption {

@@ -23,7 +23,7 @@ resource!(
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetSpec {
-    /// Absent: no pods. Empty: all of the namespace.
+    /// Absent: no pods. Empty: all pods of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct PodDisruptionBudgetSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetStatus {
-    /// An older one than the object's own generation: the numbers are not yet about the present spec.
+    /// If older than the object's generation, the status does not reflect the present spec yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     pub disruptions_allowed: i32,
@@ -47,7 +47,7 @@ pub struct PodDisruptionBudgetStatus {
     pub expected_pods: i32,
 }
 
-/// A number, or a share such as `50%`.
+/// A number, or a percentage such as `50%`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrString {

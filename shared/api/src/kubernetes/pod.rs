@@ -21,7 +21,7 @@ pub struct Pod {
 
 resource!(Pod, "v1", "pods", Namespaced);
 
-/// What a workload makes its pods from.
+/// Template of a workload's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodTemplateSpec {
     #[serde(default, deserialize_with = "null_as_default")]
@@ -39,13 +39,13 @@ pub struct PodSpec {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub init_containers: Vec<Container>,
-    /// Requests and limits of the pod as a whole.
+    /// Pod-level requests and limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// The RuntimeClass that adds `overhead`, and what its nodes need.
+    /// The RuntimeClass, which adds `overhead` and constrains the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_class_name: Option<String>,
-    /// What the pod's runtime needs besides.
+    /// Resources that the pod's runtime needs in addition.
     #[serde(
         deserialize_with = "null_as_default",
         skip_serializing_if = "BTreeMap::is_empty"
@@ -149,12 +149,12 @@ pub struct ContainerClaim {
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerPort {
     pub container_port: i32,
-    /// Absent unless the port is taken on the node.
+    /// Absent unless the container uses a port of the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_port: Option<i32>,
     #[serde(rename = "hostIP", skip_serializing_if = "Option::is_none")]
     pub host_ip: Option<String>,
-    /// `TCP` where absent.
+    /// `TCP` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
 }
@@ -168,7 +168,7 @@ pub struct Toleration {
         skip_serializing_if = "String::is_empty"
     )]
     pub key: String,
-    /// `Equal` where absent.
+    /// `Equal` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<TolerationOperator>,
     #[serde(
@@ -176,7 +176,7 @@ pub struct Toleration {
         skip_serializing_if = "String::is_empty"
     )]
     pub value: String,
-    /// Every effect where absent. The empty text means the same.
+    /// Every effect if absent or empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<TaintEffect>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,11 +184,11 @@ pub struct Toleration {
 }
 
 string_enum! {
-    /// How a toleration's value relates to that of the taint.
+    /// Operator that compares the values of toleration and taint.
     TolerationOperator { Equal, Exists, Gt, Lt }
 }
 
-/// A volume of a pod. Kinds other than these two are not told apart.
+/// A volume of a pod. Other kinds than these two are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volume {
@@ -205,7 +205,7 @@ pub struct PersistentVolumeClaimReference {
     pub claim_name: String,
 }
 
-/// A volume with a claim of its own, named `<pod>-<volume>`.
+/// A generic ephemeral volume. Its claim is named `<pod>-<volume>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EphemeralVolume {
@@ -235,7 +235,7 @@ pub struct PodResourceClaim {
     pub resource_claim_template_name: Option<String>,
 }
 
-/// The claim that was generated for a pod from a template; none was needed where it has no name.
+/// The claim that was generated for a pod from a template; without a name, none was needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodResourceClaimStatus {
@@ -247,7 +247,7 @@ pub struct PodResourceClaimStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
-    /// Absent in manifests; the API server makes it Pending.
+    /// Absent in manifests; the API server sets Pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<PodPhase>,
     #[serde(
@@ -276,7 +276,7 @@ pub struct PodStatus {
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
-/// What a container holds, which differs from what it asks for while it is resized in place.
+/// Allocated resources of a container, which differ from its requests during an in-place resize.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
@@ -291,7 +291,7 @@ pub struct ContainerStatus {
 }
 
 string_enum! {
-    /// Where a pod is in its life.
+    /// Phase of a pod's lifecycle.
     PodPhase { Pending, Running, Succeeded, Failed, Unknown }
 }
 

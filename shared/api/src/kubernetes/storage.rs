@@ -22,10 +22,10 @@ resource!(
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeClaimSpec {
-    /// Absent: the default class. Empty: none.
+    /// Absent: the default class. Empty: no class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_class_name: Option<String>,
-    /// The volume it is bound to.
+    /// Name of the bound PersistentVolume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_name: Option<String>,
     #[serde(
@@ -43,7 +43,7 @@ pub struct PersistentVolumeClaimStatus {
 }
 
 string_enum! {
-    /// Whether a claim has its volume.
+    /// Whether a claim is bound.
     ClaimPhase { Pending, Bound, Lost }
 }
 
@@ -62,12 +62,12 @@ pub struct PersistentVolumeSpec {
     pub storage_class_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim_ref: Option<ClaimReference>,
-    /// Nodes that can reach the volume.
+    /// Nodes that can access the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<VolumeNodeAffinity>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csi: Option<CsiSource>,
-    /// The in-tree EBS plugin, which counts as the EBS CSI driver.
+    /// Volume of the in-tree EBS plugin, which is treated like one of the EBS CSI driver.
     #[serde(
         rename = "awsElasticBlockStore",
         skip_serializing_if = "Option::is_none"
@@ -80,14 +80,14 @@ pub struct PersistentVolumeSpec {
 }
 
 impl PersistentVolumeSpec {
-    /// Whether the volume is a disk of one node, so that a pod which moves leaves it behind
+    /// Whether the volume is on a disk of one node, so that a pod that moves loses access to it
     /// (docs/spec/scheduling.md#volume-topology).
     pub fn is_node_disk(&self) -> bool {
         self.local.is_some() || self.host_path.is_some()
     }
 }
 
-/// That the volume is a disk of its node; where on it does not matter.
+/// Presence of a volume on a node's disk; the path is ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeDisk {}
 
@@ -126,7 +126,7 @@ pub struct EbsSource {
 pub struct StorageClass {
     pub metadata: ObjectMeta,
     pub provisioner: String,
-    /// `Immediate` where absent.
+    /// `Immediate` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_binding_mode: Option<VolumeBindingMode>,
     #[serde(
@@ -140,7 +140,7 @@ pub struct StorageClass {
 resource!(StorageClass, "storage.k8s.io/v1", "storageclasses", Cluster);
 
 string_enum! {
-    /// When a volume is made for a claim.
+    /// Time at which a volume is provisioned for a claim.
     VolumeBindingMode { Immediate, WaitForFirstConsumer }
 }
 
@@ -161,7 +161,7 @@ pub struct TopologySelectorRequirement {
     pub values: Vec<String>,
 }
 
-/// How many volumes of each driver a node can hold.
+/// Attach limits of a node, by CSI driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CSINode {
     pub metadata: ObjectMeta,
@@ -217,7 +217,7 @@ pub struct VolumeAttachmentSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AttachedVolume {
-    /// Absent for volumes that the pod itself describes.
+    /// Absent for inline volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_name: Option<String>,
 }

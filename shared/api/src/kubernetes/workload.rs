@@ -23,7 +23,7 @@ pub struct DaemonSetSpec {
     pub template: PodTemplateSpec,
 }
 
-/// A template that other objects refer to by name.
+/// A pod template that other objects refer to by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodTemplate {
     pub metadata: ObjectMeta,
@@ -48,15 +48,15 @@ pub struct ReplicaSet {
 
 resource!(ReplicaSet, "apps/v1", "replicasets", Namespaced);
 
-/// A number of pods from one template.
+/// Spec of a workload with a number of pods from one template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicatedSpec {
-    /// 1 where absent.
+    /// 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     #[serde(default)]
     pub selector: LabelSelector,
-    /// A ReplicaSet may leave it out.
+    /// Optional in a ReplicaSet.
     #[serde(default)]
     pub template: PodTemplateSpec,
 }
@@ -72,13 +72,13 @@ resource!(StatefulSet, "apps/v1", "statefulsets", Namespaced);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetSpec {
-    /// 1 where absent.
+    /// 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     #[serde(default)]
     pub selector: LabelSelector,
     pub template: PodTemplateSpec,
-    /// Each pod gets a claim of each, named `<template>-<pod>`.
+    /// Each pod gets one claim per template, named `<template>-<pod>`.
     #[serde(
         default,
         deserialize_with = "null_as_default",
@@ -89,15 +89,15 @@ pub struct StatefulSetSpec {
     pub ordinals: Option<StatefulSetOrdinals>,
 }
 
-/// How the pods of a StatefulSet are numbered.
+/// Numbering of a StatefulSet's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatefulSetOrdinals {
-    /// The number of the first pod.
+    /// Number of the first pod.
     pub start: i32,
 }
 
-/// As far as default spread constraints ask: which pods it is for.
+/// A Service, with the selector that default spread constraints use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
     pub metadata: ObjectMeta,
@@ -110,7 +110,7 @@ resource!(Service, "v1", "services", Namespaced);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceSpec {
-    /// Empty for one whose endpoints somebody else keeps.
+    /// Empty for a Service whose endpoints are managed externally.
     #[serde(
         deserialize_with = "null_as_default",
         skip_serializing_if = "BTreeMap::is_empty"
@@ -134,10 +134,10 @@ resource!(
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReplicationControllerSpec {
-    /// 1 where absent.
+    /// 1 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// The labels of the template where absent.
+    /// The labels of the template if absent.
     #[serde(
         deserialize_with = "null_as_default",
         skip_serializing_if = "BTreeMap::is_empty"
@@ -159,10 +159,10 @@ resource!(Job, "batch/v1", "jobs", Namespaced);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobSpec {
-    /// Pods that run at once: 1 where absent.
+    /// Pods that run in parallel: 1 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<i32>,
-    /// Pods that have to succeed.
+    /// Pods that must succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completions: Option<i32>,
     #[serde(
@@ -181,7 +181,7 @@ pub struct JobStatus {
 }
 
 impl Job {
-    /// The pods that run at once from now on.
+    /// Pods that run in parallel from now on.
     pub fn pods(&self) -> i32 {
         if self.spec.suspend {
             return 0;
@@ -221,7 +221,7 @@ pub struct JobTemplateSpec {
     pub spec: JobSpec,
 }
 
-/// A Deployment of Argo Rollouts.
+/// An Argo Rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollout {
     pub metadata: ObjectMeta,
@@ -233,12 +233,12 @@ resource!(Rollout, "argoproj.io/v1alpha1", "rollouts", Namespaced);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutSpec {
-    /// 1 where absent.
+    /// 1 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// Or that of the Deployment that `workloadRef` names.
+    /// If absent, the template of the Deployment that `workloadRef` names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<PodTemplateSpec>,
     #[serde(skip_serializing_if = "Option::is_none")]

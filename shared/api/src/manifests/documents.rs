@@ -1,4 +1,4 @@
-//! Text to documents, and documents to values, with the lines of mistakes.
+//! Splits text into documents, and parses documents with the lines of errors.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -6,16 +6,16 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use serde_saphyr::{MessageFormatter, Options, UserMessageFormatter};
 
-use super::Fault;
+use super::DocumentError;
+use super::line_json::LineJson;
 use super::object::TypeMeta;
-use super::spread::Spread;
 use super::tree::{Node, Tree};
 
-/// One document of a file, or one item of a list in one.
+/// A document of a file, or an item of a list.
 pub(super) struct Document<'a> {
-    /// From 1, in its file or list.
+    /// Number in the file or list, from 1.
     pub(super) number: usize,
-    /// Line of the file on which it begins.
+    /// First line of the document in the file.
     pub(super) line: usize,
     content: Content<'a>,
 }
@@ -23,17 +23,17 @@ pub(super) struct Document<'a> {
 enum Content<'a> {
     Yaml(Tree),
     Json(&'a str),
-    /// No YAML.
-    Broken(Fault),
+    /// Invalid YAML.
+    Broken(DocumentError),
 }
 
-/// The documents of a file that hold anything.
+/// The non-empty documents of a file.
 pub(super) fn documents(text: &str) -> Vec<Document<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     json_documents(text).unwrap_or_else(|| yaml_documents(text))
 }
 
-/// The values of a JSON file, of which there may be many one behind the other. `None` if it is none.
+/// The values of a JSON file, which may contain several in sequence. `None` if it is not JSON.
 fn json_documents(text: &str) -> Option<Vec<Document<'_>>> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -43,7 +43,7 @@ fn json_documents(text: &str) -> Option<Vec<Document<'_>>> {
     Some(json_items(text, 1, values.ok()?))
 }
 
-/// Documents for values that are parts of `text`, which begins on `first_line`.
+/// Documents for values that are slices of `text`, which begins on `first_line`.
 fn json_items<'a>(
     text: &'a str,
     first_line: usize,
@@ -67,7 +67,7 @@ fn count_lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// Splits at lines that begin with `---`. YAML allows these nowhere inside a document, not even in a block of text.
+/// Splits at lines that begin with `---`. YAML does not allow such lines within a document, not even in block scalars.
 fn yaml_documents(text: &str) -> Vec<Document<'_>> {
     let mut documents = Vec::new();
     let (mut begin, mut first_line, mut offset) = (0, 1, 0);
@@ -82,7 +82,7 @@ fn yaml_documents(text: &str) -> Vec<Document<'_>> {
             && rest.chars().next().is_none_or(char::is_whitespace)
         {
             add(begin, offset, first_line);
-            // What stands behind the marker belongs to the document that begins here.
+            // Text after the marker belongs to the document that begins here.
             begin = offset + 3;
             first_line = index + 1;
         }
@@ -92,7 +92,7 @@ fn yaml_documents(text: &str) -> Vec<Document<'_>> {
     documents
 }
 
-/// Whether there is more than comments, directives and end markers.
+/// Whether the text contains more than comments, directives and end markers.
 fn has_content(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim();
@@ -104,13 +104,13 @@ impl<'a> Document<'a> {
     fn yaml(number: usize, line: usize, text: &str) -> Self {
         let content = match serde_saphyr::from_str_with_options(text, yaml_options()) {
             Ok(tree) => Content::Yaml(tree),
-            Err(error) => Content::Broken(Fault {
+            Err(error) => Content::Broken(DocumentError {
                 line: error
                     .location()
                     .and_then(|location| usize::try_from(location.line()).ok()),
                 field: None,
-                message: match super::is_template(text) {
-                    true => super::TEMPLATE.to_owned(),
+                message: match super::is_helm_template(text) {
+                    true => super::HELM_TEMPLATE_REMEDY.to_owned(),
                     false => UserMessageFormatter
                         .format_message(error.without_snippet())
                         .into_owned(),
@@ -124,8 +124,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// What kind of object it is; `None` if it holds nothing.
-    pub(super) fn types(&self) -> Result<Option<TypeMeta>, Fault> {
+    /// The object's type; `None` if the document is empty.
+    pub(super) fn types(&self) -> Result<Option<TypeMeta>, DocumentError> {
         match &self.content {
             Content::Yaml(tree) if tree.is_null() => Ok(None),
             Content::Yaml(tree) => {
@@ -142,33 +142,35 @@ impl<'a> Document<'a> {
                 Ok(types) => Ok(Some(types)),
                 Err(error) => Err(self.json_fault(&error)),
             },
-            Content::Broken(fault) => Err(self.placed(fault.clone())),
+            Content::Broken(document_error) => Err(self.placed(document_error.clone())),
         }
     }
 
-    /// Reads the document as a `T`.
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+    /// Deserializes the document as a `T`.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, DocumentError> {
         match &self.content {
             Content::Yaml(tree) => {
-                let spread = Spread::new(tree);
-                serde_json::from_slice(spread.json().as_bytes()).map_err(|error| {
-                    let field = spread.field_of(&error);
-                    self.placed(Fault {
+                let line_json = LineJson::new(tree);
+                serde_json::from_slice(line_json.json().as_bytes()).map_err(|error| {
+                    let field = line_json.field_of(&error);
+                    self.placed(DocumentError {
                         line: field.map(|field| field.line),
                         field: field.map(|field| field.path.clone()),
                         message: json_message(&error),
                     })
                 })
             }
-            Content::Json(text) => serde_json::from_slice(text.as_bytes()).map_err(|error| Fault {
-                field: field_in::<T>(text),
-                ..self.json_fault(&error)
-            }),
-            Content::Broken(fault) => Err(self.placed(fault.clone())),
+            Content::Json(text) => {
+                serde_json::from_slice(text.as_bytes()).map_err(|error| DocumentError {
+                    field: field_in::<T>(text),
+                    ..self.json_fault(&error)
+                })
+            }
+            Content::Broken(document_error) => Err(self.placed(document_error.clone())),
         }
     }
 
-    /// The document without a field, `spec.requirements[0].key`; none where no field is known to be there.
+    /// The document without a field such as `spec.requirements[0].key`; `None` if it has no such field.
     pub(super) fn without(&self, field: &str) -> Option<Document<'a>> {
         let Content::Yaml(tree) = &self.content else {
             return None;
@@ -181,23 +183,23 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// The document as it is.
+    /// The document as a JSON value.
     pub(super) fn value(&self) -> Option<Value> {
         match &self.content {
-            Content::Yaml(tree) => serde_json::from_str(Spread::new(tree).json()).ok(),
+            Content::Yaml(tree) => serde_json::from_str(LineJson::new(tree).json()).ok(),
             Content::Json(text) => serde_json::from_str(text).ok(),
             Content::Broken(_) => None,
         }
     }
 
     /// The items of a list.
-    pub(super) fn items(self) -> Result<Vec<Document<'a>>, Fault> {
+    pub(super) fn items(self) -> Result<Vec<Document<'a>>, DocumentError> {
         #[derive(Deserialize)]
         struct Items<'a> {
             #[serde(borrow)]
             items: Option<Vec<&'a RawValue>>,
         }
-        let no_list = || Fault {
+        let no_list = || DocumentError {
             line: None,
             field: Some("items".to_owned()),
             message: "expected a list".to_owned(),
@@ -219,11 +221,11 @@ impl<'a> Document<'a> {
                 }
                 Some(Node::Scalar(_) | Node::Map(_)) => Err(no_list()),
             },
-            Content::Broken(fault) => Err(fault),
+            Content::Broken(document_error) => Err(document_error),
         }
     }
 
-    /// The line of the file on which the content begins.
+    /// First line of the content in the file.
     pub(super) fn first_line(&self) -> usize {
         match &self.content {
             Content::Yaml(tree) => self.line + tree.line - 1,
@@ -231,16 +233,18 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// With the line counted from the beginning of the file.
-    fn placed(&self, fault: Fault) -> Fault {
-        Fault {
-            line: fault.line.map(|line| self.line + line.saturating_sub(1)),
-            ..fault
+    /// Converts a line of the document to a line of the file.
+    fn placed(&self, document_error: DocumentError) -> DocumentError {
+        DocumentError {
+            line: document_error
+                .line
+                .map(|line| self.line + line.saturating_sub(1)),
+            ..document_error
         }
     }
 
-    fn json_fault(&self, error: &serde_json::Error) -> Fault {
-        self.placed(Fault {
+    fn json_fault(&self, error: &serde_json::Error) -> DocumentError {
+        self.placed(DocumentError {
             line: Some(error.line()),
             field: None,
             message: json_message(error),
@@ -248,17 +252,17 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The field that keeps the JSON text from being read as a `T`.
+/// The field that cannot be deserialized as part of a `T`.
 fn field_in<T: DeserializeOwned>(text: &str) -> Option<String> {
-    let spread = Spread::new(&Tree::from_value(serde_json::from_str(text).ok()?));
-    let error = serde_json::from_slice::<T>(spread.json().as_bytes()).err()?;
-    spread.field_of(&error).map(|field| field.path.clone())
+    let line_json = LineJson::new(&Tree::from_value(serde_json::from_str(text).ok()?));
+    let error = serde_json::from_slice::<T>(line_json.json().as_bytes()).err()?;
+    line_json.field_of(&error).map(|field| field.path.clone())
 }
 
-/// Values and names in one document. A running pod as `kubectl get -o yaml` writes it has about 300, and a list may hold the
-/// 50,000 of the largest cluster planned for.
+/// Upper bound on values and names in one document. A running pod from `kubectl get -o yaml` has about 300, and a list
+/// may contain the 50,000 pods of the largest supported cluster.
 const YAML_NODES_MAX: usize = 20_000_000;
-/// Bytes of text in such a list.
+/// Upper bound on the bytes of text in such a list.
 const YAML_BYTES_MAX: usize = 1 << 30;
 
 fn yaml_options() -> Options {
@@ -272,7 +276,7 @@ fn yaml_options() -> Options {
     }
 }
 
-/// The message without the place, which is told in another way.
+/// The error message without the position, which is reported separately.
 fn json_message(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.strip_suffix(&format!(

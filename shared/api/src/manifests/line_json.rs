@@ -1,40 +1,40 @@
-//! JSON with one value to a line, so that the line of a decoding error tells the field.
+//! JSON with one value per line, so that the line of a deserialization error identifies the field.
 //!
-//! Wrapping the deserializer of every type to track paths would make the compiler instantiate all types once more for each
-//! kind of input; this way files share the code that reads API lists.
+//! Tracking paths by wrapping every type's deserializer would make the compiler instantiate all types once more for
+//! each kind of input. Files share the code that reads API lists instead.
 
 use serde_json::Value;
 
 use super::tree::{Node, Tree};
 
-/// A value as JSON, with what stands on each of its lines.
+/// A value as JSON, with the field on each line.
 #[derive(Default)]
-pub(super) struct Spread {
+pub(super) struct LineJson {
     json: String,
     fields: Vec<Field>,
 }
 
-/// Where a value stands.
+/// Position of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Field {
-    /// `spec.requirements[0].key`; empty for the whole.
+    /// `spec.requirements[0].key`; empty for the root.
     pub(super) path: String,
-    /// The line of the document.
+    /// Line in the document.
     pub(super) line: usize,
 }
 
-impl Spread {
+impl LineJson {
     pub(super) fn new(tree: &Tree) -> Self {
-        let mut spread = Self::default();
-        spread.value(tree, "");
-        spread
+        let mut line_json = Self::default();
+        line_json.value(tree, "");
+        line_json
     }
 
     pub(super) fn json(&self) -> &str {
         &self.json
     }
 
-    /// The value whose reading failed with this error.
+    /// The value whose deserialization failed with this error.
     pub(super) fn field_of(&self, error: &serde_json::Error) -> Option<&Field> {
         self.fields.get(error.line().checked_sub(1)?)
     }
@@ -95,9 +95,12 @@ mod tests {
     #[test]
     fn every_value_has_its_line() {
         let value = json!({ "a": [1, { "b c": "x\ny" }], "d": {}, "e": null });
-        let spread = Spread::new(&Tree::from_value(value.clone()));
-        assert_eq!(serde_json::from_str::<Value>(spread.json()).unwrap(), value);
-        let paths: Vec<_> = spread
+        let line_json = LineJson::new(&Tree::from_value(value.clone()));
+        assert_eq!(
+            serde_json::from_str::<Value>(line_json.json()).unwrap(),
+            value
+        );
+        let paths: Vec<_> = line_json
             .fields
             .iter()
             .map(|field| field.path.as_str())
@@ -108,6 +111,6 @@ mod tests {
                 "", "a", "a[0]", "a[1]", "a[1].b c", "a[1]", "a", "d", "d", "e", ""
             ]
         );
-        assert_eq!(spread.json().lines().count(), paths.len());
+        assert_eq!(line_json.json().lines().count(), paths.len());
     }
 }

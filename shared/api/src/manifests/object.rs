@@ -1,9 +1,9 @@
-//! Which kinds of objects are read, and by which type.
+//! The kinds that can be parsed, and their types.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Document, Fault};
+use super::{Document, DocumentError};
 use crate::karpenter::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use crate::kubernetes::{
     CSINode, CronJob, DaemonSet, Deployment, DeviceClass, Job, LimitRange, Namespace, Node,
@@ -22,14 +22,14 @@ pub(super) struct TypeMeta {
 }
 
 impl TypeMeta {
-    /// Lists of any kind: `kubectl get -o yaml` writes `List`, the API server `PodList`.
+    /// Whether this is a list of any kind: `kubectl get -o yaml` writes `List`, the API server `PodList`.
     pub(super) fn is_list(&self) -> bool {
         self.kind
             .as_deref()
             .is_some_and(|kind| kind.ends_with("List"))
     }
 
-    /// Both, or what is missing.
+    /// Both values, or a message about the missing one.
     pub(super) fn named(self) -> Result<(String, String), String> {
         match (self.api_version, self.kind) {
             (Some(api_version), Some(kind)) => Ok((api_version, kind)),
@@ -40,10 +40,10 @@ impl TypeMeta {
     }
 }
 
-/// What a document turned out to hold.
+/// Result of decoding a document.
 pub(super) enum Decoded {
     Object(Object),
-    /// A kind that is read, but in another version only.
+    /// A supported kind in an unsupported version.
     OtherVersion {
         known: &'static str,
     },
@@ -52,7 +52,7 @@ pub(super) enum Decoded {
 
 macro_rules! objects {
     ($($kind:ident),+ $(,)?) => {
-        /// An object of a kind that planning looks at.
+        /// An object of a kind that planning uses.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Object {
             $($kind(Box<$kind>),)+
@@ -84,7 +84,7 @@ macro_rules! objects {
                 }
             }
 
-            pub(super) fn decode(api_version: &str, kind: &str, document: &Document<'_>) -> Result<Decoded, Fault> {
+            pub(super) fn decode(api_version: &str, kind: &str, document: &Document<'_>) -> Result<Decoded, DocumentError> {
                 match kind {
                     $($kind::KIND => {
                         if api_version != $kind::API_VERSION {

@@ -1,9 +1,9 @@
-//! The fields of a YAML document in the order in which they stand.
+//! The fields of a YAML document in textual order.
 
 use super::tree::{Node, Tree};
 
-/// The JSON pointer of every field and item of a document, each with the line on which its value begins, from 1; none of a text
-/// that is no YAML.
+/// JSON pointers of all fields and items of a document, with the line on which each value begins, from 1; empty if the
+/// text is not YAML.
 pub fn outline(text: &str) -> Vec<(String, usize)> {
     let mut fields = Vec::new();
     if let Ok(tree) = serde_saphyr::from_str::<Tree>(text) {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_stand_in_the_order_of_the_text() {
+    fn fields_are_in_textual_order() {
         let fields = outline("b:\n  x/y: 1\na:\n- 2\n- k: 3\n");
         let fields: Vec<_> = fields
             .iter()

@@ -25,7 +25,7 @@ fn errors(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn many_documents_are_read_and_the_empty_ones_skipped() {
+fn documents_are_parsed_and_empty_ones_skipped() {
     let manifests = read(
         "# a comment\n---\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n--- # b\napiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n...\n---\n",
     );
@@ -40,7 +40,7 @@ fn many_documents_are_read_and_the_empty_ones_skipped() {
 }
 
 #[test]
-fn of_an_object_that_is_given_twice_the_later_one_counts() {
+fn later_definition_of_an_object_wins() {
     let pod = |namespace: &str, node: &str| {
         format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: web{namespace}}}\nspec: {{nodeName: {node}}}\n---\n"
@@ -62,11 +62,11 @@ fn of_an_object_that_is_given_twice_the_later_one_counts() {
         })
         .collect();
     assert_eq!(nodes, ["c", "b"]);
-    let told: Vec<String> = manifests.errors.iter().map(ToString::to_string).collect();
+    let formatted: Vec<String> = manifests.errors.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        formatted,
         [
-            "my.yaml:1 (document 1): Pod web is given again at my.yaml:11 (document 3): that one counts"
+            "my.yaml:1 (document 1): Pod web is defined again at my.yaml:11 (document 3): the later definition is used"
         ]
     );
 }
@@ -89,7 +89,7 @@ fn unknown_kinds_are_reported_as_ignored() {
 }
 
 #[test]
-fn a_mistake_is_named_with_document_line_and_field_and_the_rest_goes_on() {
+fn error_names_document_line_and_field_and_others_are_parsed() {
     let manifests = read(&format!(
         "apiVersion: v1\nkind: Namespace\nmetadata: {{name: a}}\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: default\nspec:\n  template:\n    spec:\n      requirements: []\n      {CLASS_REF}\n      expireAfter: 3 days\n---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: b}}\n"
     ));
@@ -131,7 +131,7 @@ fn missing_and_mistyped_fields_are_named() {
 }
 
 #[test]
-fn what_is_no_kubernetes_object_says_so() {
+fn non_kubernetes_objects_are_reported() {
     assert_eq!(
         errors("a: b"),
         ["my.yaml:1 (document 1): no Kubernetes object: apiVersion and kind are missing"]
@@ -150,7 +150,7 @@ fn what_is_no_kubernetes_object_says_so() {
 }
 
 #[test]
-fn another_version_names_the_one_that_is_read() {
+fn unsupported_version_names_the_supported_one() {
     assert_eq!(
         errors("apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nspec: {}"),
         [
@@ -160,7 +160,7 @@ fn another_version_names_the_one_that_is_read() {
 }
 
 #[test]
-fn misspelt_fields_of_karpenters_objects_are_told() {
+fn misspelt_fields_of_karpenter_objects_are_reported() {
     let manifests = read(&format!(
         "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: a, managedFields: []}}\nspec:\n  wheight: 3\n  template:\n    metadata: {{label: {{a: b}}}}\n    spec:\n      requirements: [{{key: a, operator: Exists, minValue: 2}}]\n      {CLASS_REF}\n---\napiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [], restartPolicy: Always}}"
     ));
@@ -188,7 +188,7 @@ const PODS: &str = r#"{
 "#;
 
 #[test]
-fn lists_are_taken_apart_in_json() {
+fn json_lists_are_split() {
     let manifests = read(PODS);
     assert_eq!(names(&manifests), ["Pod a"]);
     assert_eq!(
@@ -202,7 +202,7 @@ fn lists_are_taken_apart_in_json() {
 }
 
 #[test]
-fn lists_are_taken_apart_in_yaml() {
+fn yaml_lists_are_split() {
     let manifests = read(
         "---\napiVersion: v1\nkind: PodList\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec: {containers: []}\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: b}\n  spec: {priority: high, containers: []}\n",
     );
@@ -216,7 +216,7 @@ fn lists_are_taken_apart_in_yaml() {
 }
 
 #[test]
-fn json_values_may_follow_each_other() {
+fn json_values_may_be_concatenated() {
     let manifests = read(
         "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"a\"}}\n{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"b\"}}",
     );
@@ -225,7 +225,7 @@ fn json_values_may_follow_each_other() {
 }
 
 #[test]
-fn markers_inside_text_do_not_part_documents() {
+fn markers_inside_block_scalars_do_not_split_documents() {
     let manifests = read(
         "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: a}\nspec:\n  subnetSelectorTerms: []\n  securityGroupSelectorTerms: []\n  amiSelectorTerms: []\n  userData: |\n    MIME-Version: 1.0\n    --//\n    ---\n    text\n",
     );
@@ -245,7 +245,7 @@ fn markers_inside_text_do_not_part_documents() {
 }
 
 #[test]
-fn every_mistake_of_an_object_is_told() {
+fn all_errors_of_an_object_are_reported() {
     let text = "apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: a}

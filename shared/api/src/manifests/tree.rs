@@ -1,4 +1,4 @@
-//! What a YAML document says, before it is known what it means, with the line of every value.
+//! Untyped content of a YAML document, with the line of every value.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-/// A value and the line of its document on which it begins.
+/// A value and its first line in the document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tree {
     pub(super) line: usize,
@@ -42,7 +42,7 @@ impl Tree {
             .map(|(_, value)| value)
     }
 
-    /// Takes a field of a mapping out, `spec.requirements[0].key`. Returns whether it was there.
+    /// Removes a field of a mapping such as `spec.requirements[0].key`. Returns whether it existed.
     pub(super) fn remove(&mut self, field: &str) -> bool {
         match &mut self.node {
             Node::Scalar(_) => false,
@@ -80,7 +80,7 @@ impl Tree {
         self.node == Node::Scalar(Value::Null)
     }
 
-    /// The tree of a value of which no lines are known.
+    /// The tree of a value without line numbers.
     pub(super) fn from_value(value: Value) -> Self {
         let node = match value {
             Value::Array(items) => Node::Seq(items.into_iter().map(Self::from_value).collect()),

@@ -1,4 +1,4 @@
-//! Fields that an object has and its kind does not.
+//! Detection of unknown fields in objects.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use super::{Crd, crds};
 
 static CRDS: LazyLock<Vec<Crd>> = LazyLock::new(crds);
 
-/// The schema of a kind that has a CRD here.
+/// The schema of a kind whose CRD is generated here.
 pub fn schema_of(kind: &str) -> Option<&'static Value> {
     let is_kind = |crd: &&Crd| {
         crd.manifest
@@ -21,7 +21,7 @@ pub fn schema_of(kind: &str) -> Option<&'static Value> {
         .pointer("/spec/versions/0/schema/openAPIV3Schema")
 }
 
-/// Paths of the fields that the schema does not declare: most likely misspelt. The API server drops them.
+/// Paths of fields that the schema does not declare: most likely misspelt. The API server drops them.
 pub fn unknown_fields(schema: &Value, object: &Value) -> Vec<String> {
     let mut unknown = Vec::new();
     walk(schema, object, String::new(), &mut unknown);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_are_not_declared_are_told_with_their_path() {
+    fn undeclared_fields_are_reported_with_path() {
         let object = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "a", "managedFields": [] },
             "spec": {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_hold_anything_has_no_unknown_fields() {
+    fn free_form_fields_have_no_unknown_fields() {
         let object =
             json!({ "spec": { "kubelet": { "whatever": { "it": "is" } }, "tags": { "a": "b" } } });
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Validation that several fields share, and edits of a shared type's schema for one of its places.
+//! Validation that several fields share, and changes to a shared type's schema for a single field.
 
 use schemars::Schema;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(crate) fn cel(rules: &[(&str, &str)]) -> Value {
         .collect()
 }
 
-/// For numbers that upstream declares without a width.
+/// Removes the format of numbers that Karpenter declares without a width.
 pub(crate) fn without_format(schema: &mut Schema) {
     schema.remove("format");
 }
@@ -35,7 +35,7 @@ pub(crate) fn selector_tags(schema: &mut Schema) {
     );
 }
 
-/// Conditions of every kind: one of each type, told apart by it when they are applied.
+/// Conditions as a list map with the key `type`.
 pub(crate) fn keyed_by_type(schema: &mut Schema) {
     schema.insert("x-kubernetes-list-type".to_owned(), "map".into());
     schema.insert("x-kubernetes-list-map-keys".to_owned(), json!(["type"]));
@@ -102,7 +102,7 @@ pub(crate) fn node_pool_labels(schema: &mut Schema) {
         "additionalProperties".to_owned(),
         json!({ "type": "string", "maxLength": 63, "pattern": LABEL_VALUE }),
     );
-    // Upstream's list names one key twice here, and only here.
+    // Karpenter's list names one key twice, only in this rule.
     let mut known = label::WELL_KNOWN_IN_AWS_DOMAIN.to_vec();
     if let Some(index) = known
         .iter()
@@ -134,7 +134,7 @@ pub(crate) fn node_pool_labels(schema: &mut Schema) {
     );
 }
 
-/// Requirements of a NodePool's template, which may not name the pool itself.
+/// Requirements of a NodePool's template, which may not name the NodePool itself.
 pub(crate) fn node_pool_requirements(schema: &mut Schema) {
     requirements(
         schema,
@@ -154,7 +154,7 @@ pub(crate) fn node_claim_requirements(schema: &mut Schema) {
     );
 }
 
-/// Requirements of a NodeOverlay: without `minValues`, and without the keys that only a launch decides.
+/// Requirements of a NodeOverlay: without `minValues`, and without the keys that only a launch determines.
 pub(crate) fn node_overlay_requirements(schema: &mut Schema) {
     let launch = [
         label::INSTANCE_TENANCY,
@@ -225,7 +225,7 @@ fn in_domain(subject: &str, domain: &str, keys: &[&str]) -> String {
     )
 }
 
-/// The rules of an EC2NodeClass as a whole.
+/// Rules of an EC2NodeClass as a whole.
 pub(crate) fn ec2_node_class() -> Value {
     let families = [
         ("AL2", "al2"),
@@ -239,7 +239,7 @@ pub(crate) fn ec2_node_class() -> Value {
         "message": "must specify exactly one of ['role', 'instanceProfile']",
         "rule": "(has(self.role) && !has(self.instanceProfile)) || (!has(self.role) && has(self.instanceProfile))",
     })];
-    // The article in AL2's and AL2023's messages is all that differs between them.
+    // The messages for AL2 and AL2023 differ only in the article.
     rules.extend(families.map(|(family, alias)| {
         let article = if family.starts_with('A') { "an" } else { "a" };
         json!({

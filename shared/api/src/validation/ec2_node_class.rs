@@ -4,11 +4,12 @@ use super::Problem;
 use crate::karpenter::{AmiFamily, AmiSelectorTerm, EC2NodeClass, EC2NodeClassSpec};
 use crate::names::tag;
 
-/// The longest name of an IAM role.
+/// Upper bound on the length of an IAM role's name.
 const ROLE_NAME_MAX: usize = 64;
 
-/// What is wrong with an EC2NodeClass by itself, without asking AWS. Stricter than the CRD where that lets through what cannot
-/// work or selects everything (docs/spec/aws.md#ec2-node-class-refusals); families' own limits are not checked here.
+/// Problems of an EC2NodeClass that are visible without calling AWS. Stricter than the CRD, which allows values that
+/// cannot work or that select everything (docs/spec/aws.md#ec2-node-class-refusals). Limits of AMI families are not
+/// checked here.
 pub fn ec2_node_class(class: &EC2NodeClass) -> Vec<Problem> {
     let mut found = Problems::default();
     let spec = &class.spec;
@@ -283,7 +284,7 @@ impl Problems {
     }
 }
 
-/// Family and version of an image alias; `None` if it is none.
+/// Family and version of an AMI alias; `None` if it is invalid.
 fn parse_alias(alias: &str) -> Option<(&str, &str)> {
     let (family, version) = alias.split_once('@')?;
     let good = match family {
@@ -317,7 +318,7 @@ mod tests {
         })
     }
 
-    /// What is wrong with a good class in which these fields of the spec are replaced; null removes one.
+    /// Problems of a valid class after replacing these fields of the spec; null removes a field.
     fn check(change: Value) -> Vec<String> {
         let mut class = good();
         let spec = class["spec"].as_object_mut().unwrap();
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_class_has_no_problems() {
+    fn valid_class_has_no_problems() {
         assert_eq!(check(json!({})), [""; 0]);
         assert_eq!(check(json!({ "amiFamily": "AL2023" })), [""; 0]);
         assert_eq!(check(json!({ "amiFamily": "Custom" })), [""; 0]);
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_named_with_its_field() {
+    fn each_problem_is_named_with_its_field() {
         let mistakes = [
             json!({ "subnetSelectorTerms": [] }),
             json!({ "subnetSelectorTerms": [{ "tags": {} }] }),
@@ -417,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn the_family_must_be_that_of_the_alias() {
+    fn family_must_match_alias() {
         for (alias, family) in [
             ("al2023@latest", "AL2023"),
             ("bottlerocket@v1.20.0", "Bottlerocket"),

@@ -2,10 +2,10 @@ use super::{Problem, requirement};
 use crate::karpenter::{NodeOverlay, Operator};
 use crate::quantity::ResourceList;
 
-/// Of instance types themselves: an overlay cannot change them.
+/// Resources of instance types that an overlay cannot change.
 const MEASURED: &[&str] = &["cpu", "memory", "ephemeral-storage", "pods"];
 
-/// What is wrong with a NodeOverlay. While anything is, its condition ValidationSucceeded is False and it applies nowhere
+/// Problems of a NodeOverlay. While there are any, its condition ValidationSucceeded is False and it has no effect
 /// (docs/spec/lifecycle.md#node-overlay).
 pub fn node_overlay(overlay: &NodeOverlay) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_overlay_has_no_problems() {
+    fn valid_overlay_has_no_problems() {
         let problems = check(
             "requirements: [{key: karpenter.sh/nodepool, operator: In, values: [a]}, \
              {key: karpenter.sh/capacity-type, operator: NotIn, values: [spot]}], \

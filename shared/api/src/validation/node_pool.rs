@@ -8,8 +8,8 @@ use crate::karpenter::{NodePool, Taint, TaintEffect};
 use crate::names::label;
 use crate::syntax::{LABEL_VALUE, QUALIFIED_NAME, is_label_value, is_qualified_name};
 
-/// What is wrong with a NodePool. While anything is, its condition ValidationSucceeded is False and nothing is launched for it
-/// (docs/spec/scheduling.md#node-pool).
+/// Problems of a NodePool. While there are any, its condition ValidationSucceeded is False and nothing is launched for
+/// it (docs/spec/scheduling.md#node-pool).
 pub fn node_pool(pool: &NodePool) -> Vec<Problem> {
     let mut problems = labels(pool);
     problems.extend(taints(pool));
@@ -18,7 +18,7 @@ pub fn node_pool(pool: &NodePool) -> Vec<Problem> {
     problems
 }
 
-/// What its nodes may cost, how many pods they may lose, and what each costs besides its instance: from doubt, nothing is bought.
+/// Checks the annotations for caps and for the node price. An invalid one prevents launches, rather than being ignored.
 fn caps(pool: &NodePool) -> impl Iterator<Item = Problem> {
     let is_price = |text: &str| NanosPerHour::from_dollars(text).is_some();
     let is_number = |text: &str| text.parse::<u32>().is_ok();
@@ -36,7 +36,7 @@ fn caps(pool: &NodePool) -> impl Iterator<Item = Problem> {
     })
 }
 
-/// Whether an annotation can be read, or is not there.
+/// Whether an annotation is valid or absent.
 fn written(pool: &NodePool, key: &str, reads: impl Fn(&str) -> bool) -> bool {
     let text = pool.metadata.annotations.get(key);
     text.is_none_or(|text| reads(text))
@@ -137,7 +137,7 @@ fn requirements(pool: &NodePool) -> Vec<Problem> {
 mod tests {
     use super::*;
 
-    /// What is wrong with a NodePool whose template has these parts.
+    /// Problems of a NodePool whose template has these parts.
     fn check(metadata: &str, spec: &str) -> Vec<String> {
         let manifest = format!(
             "{{metadata: {{name: default}}, spec: {{template: {{metadata: {metadata}, spec: {{\
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_pool_has_no_problems() {
+    fn valid_node_pool_has_no_problems() {
         let problems = check(
             "{labels: {team: a, karpenter.sh/capacity-type: spot, node.kubernetes.io/anything: b}}",
             "requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}], \
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn price_of_a_node_that_cannot_be_read_is_a_problem() {
+    fn invalid_node_price_is_a_problem() {
         let problems = |price: &str| {
             let manifest = format!(
                 "{{metadata: {{name: default, annotations: {{whittle.sh/node-price: \"{price}\"}}}}, spec: {{template: {{spec: {{\
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_may_stand_only_once_in_both_lists_together() {
+    fn taint_may_occur_once_in_both_lists() {
         assert_eq!(
             check(
                 "{}",

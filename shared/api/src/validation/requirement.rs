@@ -7,8 +7,8 @@ use crate::karpenter::Operator;
 use crate::names::{capacity_type, label};
 use crate::syntax::{LABEL_VALUE, QUALIFIED_NAME, is_label_value, is_qualified_name};
 
-/// What is wrong with a requirement of a NodePool, or of a pod's node selector or required node affinity
-/// (docs/spec/scheduling.md#requirement-validation, docs/spec/scheduling.md#pod-validation). `field` is where it stands.
+/// Problems of a requirement of a NodePool, or of a pod's node selector or required node affinity
+/// (docs/spec/scheduling.md#requirement-validation, docs/spec/scheduling.md#pod-validation). `field` is its path.
 pub fn requirement(
     field: &str,
     key: &str,
@@ -100,7 +100,7 @@ pub(super) fn restricted(key: &str) -> String {
     )
 }
 
-/// All values of a label that has a fixed set of them. Unknown values beside known ones do no harm.
+/// All values of a label with a fixed set of values. Unknown values next to known ones are accepted.
 fn closed_values(key: &str) -> Option<&'static [&'static str]> {
     match key {
         label::CAPACITY_TYPE => Some(capacity_type::ALL),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_operator_names_the_known() {
+    fn unknown_operator_lists_known_ones() {
         assert_eq!(
             check("team", "Equals", &["a"], None),
             [
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn in_needs_values_and_as_many_as_min_values() {
+    fn in_requires_at_least_min_values() {
         assert!(check("team", "In", &[], None)[0].contains("at least one value"));
         assert!(check("team", "In", &["a"], Some(2))[0].contains("minValues, which is 2"));
     }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_capacity_types_only_matter_when_no_known_one_is_left() {
+    fn unknown_capacity_types_matter_only_without_known_ones() {
         assert!(check("karpenter.sh/capacity-type", "In", &["spot", "free"], None).is_empty());
         assert_eq!(
             check("karpenter.sh/capacity-type", "In", &["free"], None).len(),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_have_the_shape_of_labels() {
+    fn keys_and_values_have_label_syntax() {
         assert!(check("bad key", "Exists", &[], None)[0].starts_with("r.key"));
         assert!(check("team", "In", &["bad value"], None)[0].starts_with("r.values"));
     }
