@@ -40,7 +40,7 @@ pub struct TokenBucket {
 
 /// Result of a draw from a [`TokenBucket`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Draw {
+pub struct TokenGrant {
     /// Number of calls that may be made now.
     pub granted: u32,
     /// Earliest time at which one more call may be granted; `None` if all were granted.
@@ -109,7 +109,7 @@ impl Priority {
     }
 
     /// Percentage of a bucket's capacity that is reserved for higher priorities.
-    const fn leaves(self) -> i64 {
+    const fn reserved_percent(self) -> i64 {
         match self {
             Self::Interruption => 0,
             Self::Provisioning => 10,
@@ -131,15 +131,21 @@ impl TokenBucket {
 
     /// Draws up to `wanted` calls.
     #[must_use]
-    pub fn draw(&self, api: Api, wanted: u32, priority: Priority, now: Timestamp) -> (Self, Draw) {
+    pub fn draw(
+        &self,
+        api: Api,
+        wanted: u32,
+        priority: Priority,
+        now: Timestamp,
+    ) -> (Self, TokenGrant) {
         let mut after = self.at(api, now);
         let (_, burst) = api.limits();
-        let kept = burst * priority.leaves() * MILLI / 100;
+        let kept = burst * priority.reserved_percent() * MILLI / 100;
         let free = ((after.millitokens - kept) / MILLI).max(0);
         let granted = u32::try_from(free).unwrap_or(u32::MAX).min(wanted);
         after.millitokens -= i64::from(granted) * MILLI;
         let again = (granted < wanted).then(|| after.when(api, kept + MILLI));
-        (after, Draw { granted, again })
+        (after, TokenGrant { granted, again })
     }
 
     /// Records that EC2 throttled a call: the bucket is empty, and its refill rate is halved.

@@ -28,7 +28,7 @@ impl Interruption {
         let (kind, instance) = (self.kind.as_str().replace('_', " "), &self.instance);
         let what = format!("AWS announced {kind} for instance {instance}");
         match self.deadline {
-            Some(deadline) => format!("{what}: it goes at {deadline:.0}"),
+            Some(deadline) => format!("{what}: it ends at {deadline:.0}"),
             None => what,
         }
     }
@@ -207,14 +207,14 @@ impl InterruptionKind {
 
 /// The account and Region of the stack. Events of other accounts and Regions are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home {
+pub struct StackLocation {
     pub account: String,
     pub region: String,
 }
 
 /// Content of a message in the interruption queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum QueueMessage {
     /// At least one announcement.
     Announced(Vec<Interruption>),
     CapacityBlockEnds(CapacityBlockEnd),

@@ -11,10 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub use command::{Choice, Command, CommandState, FreedInstance, Method, Place, Repair, Wanted};
+pub use command::{
+    Choice, Command, CommandState, FreedInstance, Method, Place, PodAssignment, Repair,
+};
 pub use cursor::{CandidateRank, Cursor, Drifted, PlannedRemoval, PoolProgress};
 pub use pause::{Pause, PauseLevel, PauseScope, Paused, TooManyPauses};
-pub use request::{Approval, ApprovalError, Asks, Request};
+pub use request::{Approval, ApprovalError, ApprovalScope, Request};
 
 use crate::{
     caps::AccountSpending,
@@ -248,8 +250,8 @@ pub struct Notice {
     #[serde(default, rename = "course")]
     pub action: InterruptionAction,
     /// Whether the node has no NodePool. Its owner opted in to interruption handling.
-    #[serde(default, rename = "foreign")]
-    pub unmanaged: bool,
+    #[serde(default)]
+    pub foreign: bool,
     /// Lifecycle hook to complete once the node is drained.
     #[serde(default)]
     pub hook: Option<LifecycleHook>,

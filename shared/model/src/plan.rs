@@ -32,7 +32,7 @@ pub struct Plan {
         with = "crate::pairs",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
-    pub buffers: BTreeMap<PodKey, Room>,
+    pub buffers: BTreeMap<PodKey, BufferCapacity>,
     /// NodePools without any usable instance type, with the reason.
     #[serde(rename = "barren", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub no_viable_types: BTreeMap<NodePoolName, String>,
@@ -40,11 +40,13 @@ pub struct Plan {
 
 /// Whether there is room for the pods of a CapacityBuffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Room {
+pub enum BufferCapacity {
     /// All pods fit on existing nodes or nodes in flight.
-    There,
+    #[serde(rename = "There")]
+    Available,
     /// Some pods need a new node, or fit nowhere.
-    Lacking,
+    #[serde(rename = "Lacking")]
+    Insufficient,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

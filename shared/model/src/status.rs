@@ -79,7 +79,7 @@ impl Durations {
 
 /// A serialized document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredStatus {
     pub text: String,
     /// Whether the document is complete.
     pub is_whole: bool,
@@ -88,9 +88,11 @@ pub struct Kept {
 /// Reason why a document cannot be used.
 #[derive(Debug, Error)]
 pub enum StatusError {
-    #[error("it is of version {found}, known here is {known}: upgrade what reads it")]
+    #[error(
+        "the status document has version {found}, but the newest supported version is {known}: upgrade its reader"
+    )]
     Newer { found: u32, known: u32 },
-    #[error("it cannot be read")]
+    #[error("the status document cannot be parsed")]
     Unreadable(#[from] serde_json::Error),
 }
 
@@ -166,10 +168,10 @@ impl Status {
     }
 
     /// Serializes the document. One that would be too large omits its gauges, and if it still is, everything else.
-    pub fn keep(&self) -> serde_json::Result<Kept> {
+    pub fn keep(&self) -> serde_json::Result<StoredStatus> {
         let text = serde_json::to_string(self)?;
         if text.len() <= Self::BYTES_MAX {
-            return Ok(Kept {
+            return Ok(StoredStatus {
                 text,
                 is_whole: true,
             });
@@ -183,7 +185,7 @@ impl Status {
         if text.len() > Self::BYTES_MAX {
             text = serde_json::to_string(&Self::default())?;
         }
-        Ok(Kept {
+        Ok(StoredStatus {
             text,
             is_whole: false,
         })

@@ -116,7 +116,7 @@ pub struct Choice {
     pub others: Vec<Vec<InstanceTypeName>>,
     /// Decided destinations of pods, so that validation judges the disruption as it was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<PodAssignment>,
     /// Number of evicted pods by the NodePool of their nodes. Counts against caps on evictions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub evicts: BTreeMap<NodePoolName, u32>,
@@ -159,7 +159,7 @@ pub struct Repair {
 
 /// Pods with the same destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct PodAssignment {
     pub place: Place,
     pub pods: Vec<Uid>,
 }

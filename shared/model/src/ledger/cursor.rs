@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::command::Wanted;
+use super::command::PodAssignment;
 use crate::{
     catalog::NanosPerHour,
     ids::{NodeClaimName, NodeName, NodePoolName},
@@ -41,7 +41,7 @@ impl Cursor {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedRemoval {
     pub nodes: Vec<NodeClaimName>,
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<PodAssignment>,
 }
 
 /// Position of a node in the order of drifted nodes.
@@ -94,7 +94,7 @@ mod tests {
             Cursor::Single([("default".into(), considered)].into()),
             Cursor::Plan(vec![PlannedRemoval {
                 nodes: vec!["a".into()],
-                wanted: vec![Wanted {
+                wanted: vec![PodAssignment {
                     place: Place::New("default".into()),
                     pods: vec!["p".into()],
                 }],

@@ -44,7 +44,7 @@ pub enum PauseLevel {
 /// The number of pauses is at its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{} pauses stand already, which is the most: resume some of them",
+    "there are already {} pauses, the maximum: resume some of them",
     Pause::MOST
 )]
 pub struct TooManyPauses;

@@ -15,7 +15,7 @@ use crate::{
 pub struct Request {
     /// Short, because people type it.
     pub id: String,
-    pub asks: Asks,
+    pub asks: ApprovalScope,
     /// Description of the plan for people.
     #[serde(rename = "told")]
     pub description: String,
@@ -28,7 +28,7 @@ pub struct Request {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Asks {
+pub enum ApprovalScope {
     /// Launches of one turn: number of nodes and price per hour, by NodePool.
     Launches(BTreeMap<NodePoolName, Spending>),
     /// Removal of these NodeClaims together, with the number of evicted pods.
@@ -46,12 +46,12 @@ pub struct Approval {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ApprovalError {
     #[error(
-        "there is no request {id}: `whittle approve <cluster> --list` shows those that wait; where a plan changes, it is asked anew \
+        "there is no request {id}: `whittle approve <cluster> --list` shows open requests; a plan that changes is requested again \
          under another id"
     )]
     Unknown { id: String },
     #[error(
-        "request {id} expired at {at:.0}: if it is still wanted, it is asked anew under another id, which `whittle approve <cluster> \
+        "request {id} expired at {at:.0}: a plan that is still wanted is requested again under another id, which `whittle approve <cluster> \
          --list` shows"
     )]
     Expired { id: String, at: Timestamp },
@@ -59,7 +59,7 @@ pub enum ApprovalError {
     Already { id: String, by: String },
 }
 
-impl Asks {
+impl ApprovalScope {
     /// Whether `wanted` is within this request.
     fn covers(&self, wanted: &Self) -> bool {
         match (self, wanted) {
@@ -98,7 +98,11 @@ impl Request {
     }
 
     /// The approved request that covers `wanted` now.
-    pub fn granted<'a>(requests: &'a [Self], wanted: &Asks, now: Timestamp) -> Option<&'a Self> {
+    pub fn granted<'a>(
+        requests: &'a [Self],
+        wanted: &ApprovalScope,
+        now: Timestamp,
+    ) -> Option<&'a Self> {
         requests.iter().find(|request| {
             let approved = request.approved.as_ref();
             approved.is_some_and(|approved| approved.until > now) && request.asks.covers(wanted)
@@ -120,9 +124,9 @@ impl Request {
         if let Some(standing) = kept.iter().find(stands).cloned() {
             return (kept, standing);
         }
-        if let Asks::Launches(_) = new.asks {
+        if let ApprovalScope::Launches(_) = new.asks {
             kept.retain(|request| {
-                !(request.is_open(now) && matches!(request.asks, Asks::Launches(_)))
+                !(request.is_open(now) && matches!(request.asks, ApprovalScope::Launches(_)))
             });
         }
         let excess = (kept.len() + 1).saturating_sub(Self::MOST);
@@ -167,20 +171,20 @@ mod tests {
         Timestamp::from_second(hours * 3600).unwrap()
     }
 
-    fn launches(nodes: u32) -> Asks {
+    fn launches(nodes: u32) -> ApprovalScope {
         let spending = Spending {
             price: NanosPerHour(i64::from(nodes)),
             nodes,
         };
-        Asks::Launches([("default".into(), spending)].into())
+        ApprovalScope::Launches([("default".into(), spending)].into())
     }
 
-    fn disruption(uids: &[&str], evicts: u32) -> Asks {
+    fn disruption(uids: &[&str], evicts: u32) -> ApprovalScope {
         let delete = uids.iter().map(|uid| Uid::from(*uid)).collect();
-        Asks::Disruption { delete, evicts }
+        ApprovalScope::Disruption { delete, evicts }
     }
 
-    fn request(id: &str, asks: Asks) -> Request {
+    fn request(id: &str, asks: ApprovalScope) -> Request {
         Request {
             id: id.to_owned(),
             asks,
@@ -205,7 +209,7 @@ mod tests {
         ];
         let (asked, _) = Request::approve(&asked, "a", ann(2), at(1)).unwrap();
         let (asked, _) = Request::approve(&asked, "b", ann(2), at(1)).unwrap();
-        let granted = |wanted: &Asks, now| {
+        let granted = |wanted: &ApprovalScope, now| {
             let granted = Request::granted(&asked, wanted, at(now));
             granted.map(|request| request.id.clone())
         };
