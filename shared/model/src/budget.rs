@@ -49,9 +49,9 @@ pub struct TokenGrant {
 
 const MILLI: i64 = 1000;
 /// Upper bound on halvings of the refill rate: an eighth of the full rate. One halving is undone after each
-/// [`RECOVERY`] without a throttled call.
-const MOST_HALVINGS: u32 = 3;
-const RECOVERY: SignedDuration = SignedDuration::from_mins(2);
+/// [`RECOVERY_INTERVAL`] without a throttled call.
+const HALVINGS_MAX: u32 = 3;
+const RECOVERY_INTERVAL: SignedDuration = SignedDuration::from_mins(2);
 
 impl Api {
     pub const ALL: [Self; 5] = [
@@ -75,7 +75,7 @@ impl Api {
 
     /// Number of calls that a process draws at once. Larger draws save writes to the ledger, but calls that the process
     /// does not use are lost, so scarce actions are drawn one by one.
-    pub const fn at_once(self) -> u32 {
+    pub const fn draw_size(self) -> u32 {
         match self {
             Self::Describe => 10,
             Self::CreateTags => 4,
@@ -153,7 +153,7 @@ impl TokenBucket {
     pub fn refused(&self, api: Api, now: Timestamp) -> Self {
         let mut after = self.at(api, now);
         after.millitokens = after.millitokens.min(0);
-        after.shrunk = (after.shrunk + 1).min(MOST_HALVINGS);
+        after.shrunk = (after.shrunk + 1).min(HALVINGS_MAX);
         after.shrunk_at = Some(now);
         after
     }
@@ -168,7 +168,7 @@ impl TokenBucket {
         after.millitokens = after.millitokens.saturating_add(gained).min(burst * MILLI);
         after.at = self.at.max(now);
         if let Some(since) = self.shrunk_at {
-            let calm = now.duration_since(since).as_secs() / RECOVERY.as_secs();
+            let calm = now.duration_since(since).as_secs() / RECOVERY_INTERVAL.as_secs();
             let recovered = u32::try_from(calm.max(0)).unwrap_or(u32::MAX);
             after.shrunk = self.shrunk.saturating_sub(recovered);
             if recovered > 0 {

@@ -132,13 +132,13 @@ impl NanosPerHour {
     /// Parses a non-negative amount of dollars with up to nine decimal places, at most a million.
     pub fn from_dollars(text: &str) -> Option<Self> {
         const DOLLAR: i64 = 1_000_000_000;
-        const MOST: i64 = 1_000_000;
+        const DOLLARS_MAX: i64 = 1_000_000;
         let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         if whole.is_empty() || decimals.len() > 9 || !is_number(whole) || !is_number(decimals) {
             return None;
         }
-        let whole: i64 = whole.parse().ok().filter(|whole| *whole <= MOST)?;
+        let whole: i64 = whole.parse().ok().filter(|whole| *whole <= DOLLARS_MAX)?;
         let decimals: i64 = format!("{decimals:0<9}").parse().ok()?;
         Some(Self(whole * DOLLAR + decimals))
     }

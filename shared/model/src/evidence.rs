@@ -40,7 +40,7 @@ pub enum Shared {
 impl Evidence {
     /// Upper bound on the failures in a cluster's row, so that one query can read the rows of 200 clusters.
     pub const FAILURES_MAX: usize = 32;
-    const KEPT: SignedDuration = SignedDuration::from_hours(1);
+    const TTL: SignedDuration = SignedDuration::from_hours(1);
     /// Unchanged evidence is renewed only when less than this is left of it, to save writes.
     const RENEWED_BEFORE: SignedDuration = SignedDuration::from_mins(30);
 
@@ -66,7 +66,7 @@ impl Evidence {
         (!says_so).then(|| Self {
             cluster: cluster.clone(),
             failures,
-            until: now.saturating_add(Self::KEPT).unwrap_or(now),
+            until: now.saturating_add(Self::TTL).unwrap_or(now),
         })
     }
 }

@@ -38,12 +38,12 @@ pub struct FullSubnet {
 
 impl FullSubnet {
     /// Same duration as Karpenter's (docs/spec/aws.md#unavailable-offerings).
-    const AVOIDED: SignedDuration = SignedDuration::from_mins(3);
+    const TTL: SignedDuration = SignedDuration::from_mins(3);
 
     pub fn at(subnet: &str, now: Timestamp) -> Self {
         Self {
             subnet: subnet.to_owned(),
-            until: now.saturating_add(Self::AVOIDED).unwrap_or(now),
+            until: now.saturating_add(Self::TTL).unwrap_or(now),
         }
     }
 }
@@ -59,9 +59,9 @@ pub struct MeasuredMemory {
 }
 
 impl MeasuredMemory {
-    const KEPT: SignedDuration = SignedDuration::from_hours(60 * 24);
+    const TTL: SignedDuration = SignedDuration::from_hours(60 * 24);
     /// An unchanged measurement is renewed only after this time, so that many nodes cause one write.
-    const FRESH: SignedDuration = SignedDuration::from_hours(24);
+    const RENEWAL_INTERVAL: SignedDuration = SignedDuration::from_hours(24);
 
     /// The row to write once a node has registered `bytes`; `None` if nothing changes. The smallest value wins, and a
     /// confirmed one is extended.
@@ -72,10 +72,10 @@ impl MeasuredMemory {
         bytes: i64,
         now: Timestamp,
     ) -> Option<Self> {
-        let until = now.saturating_add(Self::KEPT).unwrap_or(now);
+        let until = now.saturating_add(Self::TTL).unwrap_or(now);
         let stands = before.filter(|before| before.until > now);
         let is_news = stands.is_none_or(|before| {
-            let is_stale = until.duration_since(before.until) >= Self::FRESH;
+            let is_stale = until.duration_since(before.until) >= Self::RENEWAL_INTERVAL;
             bytes < before.bytes || (bytes == before.bytes && is_stale)
         });
         is_news.then(|| Self {

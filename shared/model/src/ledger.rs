@@ -298,22 +298,22 @@ pub struct UnavailableOffering {
 
 impl UnavailableOffering {
     /// Wait after a first failure, the same as Karpenter's.
-    const FIRST: SignedDuration = SignedDuration::from_mins(3);
+    const FIRST_WAIT: SignedDuration = SignedDuration::from_mins(3);
     /// Upper bound on the wait. After each wait, the next launch is a probe.
-    const LONGEST: SignedDuration = SignedDuration::from_mins(30);
+    const WAIT_MAX: SignedDuration = SignedDuration::from_mins(30);
 
     /// The entry after a failure at `now`. A failure after the previous wait has ended doubles the wait. A failure
     /// during the wait, such as the hundredth interruption of a pool that EC2 reclaims, restarts it. An entry that
-    /// lapsed more than [`Self::LONGEST`] ago is ignored.
+    /// lapsed more than [`Self::WAIT_MAX`] ago is ignored.
     pub fn after(offering: OfferingKey, before: Option<&Self>, now: Timestamp) -> Self {
         let count = before
-            .filter(|before| now.duration_since(before.until) < Self::LONGEST)
+            .filter(|before| now.duration_since(before.until) < Self::WAIT_MAX)
             .map_or(1, |before| match before.until > now {
                 true => before.count,
                 false => before.count.saturating_add(1),
             });
         let doublings = count.saturating_sub(1).min(4);
-        let wait = (Self::FIRST * (1 << doublings)).min(Self::LONGEST);
+        let wait = (Self::FIRST_WAIT * (1 << doublings)).min(Self::WAIT_MAX);
         let until = now.saturating_add(wait).unwrap_or(now);
         Self {
             offering,

@@ -61,4 +61,4 @@ pub use snapshot::Snapshot;
 pub use surcharge::Surcharge;
 pub use wake::{Batch, Lane, Wake};
 pub use warning::Warning;
-pub use wording::{counted, of_number};
+pub use wording::{counted, singular_or_plural};

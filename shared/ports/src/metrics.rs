@@ -23,9 +23,9 @@ pub enum Measured {
     /// Increment of a counter.
     Count(u64),
     /// Observation of a histogram of durations.
-    Took(SignedDuration),
+    Duration(SignedDuration),
     /// Observation of a histogram without a unit, in thousandths.
-    Scored(u64),
+    Value(u64),
     /// Value of a gauge in dollars per hour.
-    Costs(NanosPerHour),
+    PricePerHour(NanosPerHour),
 }

@@ -45,17 +45,17 @@ pub enum PauseLevel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "there are already {} pauses, the maximum: resume some of them",
-    Pause::MOST
+    Pause::COUNT_MAX
 )]
 pub struct TooManyPauses;
 
 impl Pause {
     /// Upper bound on the duration, so that a forgotten pause ends.
-    pub const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
-    /// `until` of a pause that only ends when it is lifted. Beyond [`Self::LONGEST`], so users cannot set it.
+    pub const DURATION_MAX: SignedDuration = SignedDuration::from_hours(30 * 24);
+    /// `until` of a pause that only ends when it is lifted. Beyond [`Self::DURATION_MAX`], so users cannot set it.
     pub const INDEFINITE: Timestamp = Timestamp::MAX;
     /// Upper bound on the pauses of one row, because every turn reads all of them.
-    pub const MOST: usize = 20;
+    pub const COUNT_MAX: usize = 20;
 
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.until > now
@@ -110,7 +110,7 @@ impl Pause {
     /// The pauses after adding `pause`, which replaces one of the same owner and scope.
     pub fn put(pauses: &[Self], pause: Self, now: Timestamp) -> Result<Vec<Self>, TooManyPauses> {
         let (_, mut rest) = Self::lift(pauses, &pause.scope, &pause.owner, now);
-        if rest.len() >= Self::MOST {
+        if rest.len() >= Self::COUNT_MAX {
             return Err(TooManyPauses);
         }
         rest.push(pause);
@@ -284,7 +284,7 @@ mod tests {
                 until,
             )
         };
-        let full: Vec<_> = (0..Pause::MOST).map(|index| of(index, 10)).collect();
+        let full: Vec<_> = (0..Pause::COUNT_MAX).map(|index| of(index, 10)).collect();
         assert_eq!(Pause::put(&full, of(99, 20), at(1)), Err(TooManyPauses));
         assert_eq!(Pause::put(&full, of(99, 20), at(10)).unwrap().len(), 1);
     }

@@ -87,11 +87,11 @@ impl ApprovalScope {
 impl Request {
     /// Time during which a request can be approved. Long enough for a break in a working day, and short enough that the
     /// plan still resembles the current one.
-    pub const WAITS: SignedDuration = SignedDuration::from_hours(4);
+    pub const OPEN_FOR: SignedDuration = SignedDuration::from_hours(4);
     /// Time for which an expired request is kept, so that a late approval is answered with an explanation.
-    const KEPT: SignedDuration = SignedDuration::from_hours(24);
+    const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
     /// Upper bound on a cluster's requests, all of which are stored in one row.
-    pub const MOST: usize = 20;
+    pub const COUNT_MAX: usize = 20;
 
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.approved.is_none() && self.until > now
@@ -117,7 +117,7 @@ impl Request {
                 .approved
                 .as_ref()
                 .map_or(request.until, |approval| approval.until);
-            now.duration_since(end) < Self::KEPT
+            now.duration_since(end) < Self::KEPT_FOR
         };
         let mut kept: Vec<Self> = requests.iter().filter(is_kept).cloned().collect();
         let stands = |request: &&Self| request.is_open(now) && request.asks.covers(&new.asks);
@@ -129,7 +129,7 @@ impl Request {
                 !(request.is_open(now) && matches!(request.asks, ApprovalScope::Launches(_)))
             });
         }
-        let excess = (kept.len() + 1).saturating_sub(Self::MOST);
+        let excess = (kept.len() + 1).saturating_sub(Self::COUNT_MAX);
         kept.drain(..excess);
         kept.push(new.clone());
         (kept, new)
@@ -274,7 +274,7 @@ mod tests {
             let new = request(&id, disruption(&[&id], 1));
             (many, _) = Request::ask(&many, new, at(1));
         }
-        assert_eq!(many.len(), Request::MOST);
+        assert_eq!(many.len(), Request::COUNT_MAX);
         let (left, _) = Request::ask(&many, request("z", disruption(&["z"], 1)), at(40));
         assert_eq!(left.len(), 1, "what expired a day ago is forgotten");
     }
