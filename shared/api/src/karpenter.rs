@@ -1,6 +1,7 @@
-//! Karpenter's custom resources, all fields of v1.14: what users write and what the CRDs in `infra/chart/charts/crds/templates` declare.
+//! Karpenter's custom resources with all fields of v1.14, from which the CRDs in `infra/chart/charts/crds/templates`
+//! are generated.
 //!
-//! Validation stands beside the field it is about, as schemars attributes; [`crate::schema`] turns the types into CRDs. Field
+//! Validation is declared on the fields, as schemars attributes; [`crate::schema`] converts the types to CRDs. Field
 //! names, patterns, CEL rules and their messages are interface (docs/spec/scheduling.md#node-pool,
 //! docs/spec/aws.md#ec2-node-class).
 
@@ -26,7 +27,7 @@ pub use requirement::{NodeClassReference, Operator, Requirement, Taint, TaintEff
 
 use crate::duration::{GoDuration, NillableDuration};
 
-/// How long nodes live where nothing else is said.
+/// Default lifetime of nodes.
 fn default_expire_after() -> NillableDuration {
     hours(720, "720h")
 }

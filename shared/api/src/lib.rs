@@ -1,6 +1,7 @@
 //! API objects in their wire format: Karpenter's custom resources ([`karpenter`]) with the CRDs generated from them
 //! ([`schema`]), and the fields of Kubernetes' own objects that planning needs ([`kubernetes`]). Also the trait
-//! [`LaunchBuilder`], which connects the executor with EC2's launch rules and whose methods use both crates' types.
+//! [`LaunchBuilder`], by which the executor applies EC2's launch rules; it is defined here because its methods take API
+//! objects as well as types of `model`.
 //!
 //! Types keep the user's text (durations and quantities as text, absent distinct from empty), tolerate unknown fields,
 //! and omit unset ones when serialized. Semantics beyond a single object belong to `model` and the planner.

@@ -1,4 +1,4 @@
-//! EC2NodeClass: how nodes are made on EC2.
+//! EC2NodeClass: launch settings of nodes on EC2.
 
 mod kubelet;
 mod network;

@@ -1,4 +1,4 @@
-//! What NodePools and NodeClaims share: requirements, taints and the reference to a NodeClass.
+//! Types that NodePools and NodeClaims share: requirements, taints and the NodeClass reference.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! Kubelet settings: kept as the user wrote them, read here for what scheduling and bootstrap need.
+//! Kubelet settings: stored as the user wrote them, parsed for scheduling and bootstrap.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -34,16 +34,16 @@ impl JsonSchema for KubeletConfiguration {
     }
 }
 
-/// The settings that scheduling or every AMI family's bootstrap uses (docs/spec/aws.md#kubelet). All others are handed to the node as
-/// they are, where its family can take them.
+/// The settings that scheduling or the bootstrap of every AMI family uses (docs/spec/aws.md#kubelet). All others are
+/// passed to the node unchanged, if its AMI family supports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeletSettings {
     pub cluster_dns: Vec<String>,
     pub max_pods: Option<MaxPods>,
     pub pods_per_core: Option<i32>,
-    /// Resource → quantity, or an expression where it is none.
+    /// Resource → quantity, or a CEL expression if it is not a quantity.
     pub system_reserved: BTreeMap<String, String>,
-    /// Resource → quantity, or an expression where it is none.
+    /// Resource → quantity, or a CEL expression if it is not a quantity.
     pub kube_reserved: BTreeMap<String, String>,
     /// Signal → quantity or percentage.
     pub eviction_hard: BTreeMap<String, String>,
@@ -54,18 +54,18 @@ pub struct KubeletSettings {
     pub image_gc_high_threshold_percent: Option<i32>,
     pub image_gc_low_threshold_percent: Option<i32>,
     pub cpu_cfs_quota: Option<bool>,
-    /// Names of the other fields that are set.
+    /// Names of other fields that are set.
     pub unmanaged: Vec<String>,
 }
 
-/// A number of pods, or an expression that gives one for each instance type.
+/// A number of pods, or a CEL expression for the number on each instance type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MaxPods {
     Count(i32),
     Expression(String),
 }
 
-/// Signals that eviction thresholds may name.
+/// Signals of eviction thresholds.
 const SIGNALS: &[&str] = &[
     "memory.available",
     "nodefs.available",
@@ -75,11 +75,11 @@ const SIGNALS: &[&str] = &[
     "pid.available",
 ];
 
-/// Resources that may be reserved.
+/// Resources that can be reserved.
 const RESERVABLE: &[&str] = &["cpu", "memory", "ephemeral-storage", "pid"];
 
 impl KubeletConfiguration {
-    /// Reads the managed settings, or tells everything that is wrong with them.
+    /// Parses the managed settings, or returns all problems.
     pub fn settings(&self) -> Result<KubeletSettings, Vec<Problem>> {
         let mut reader = Reader {
             fields: &self.0,
@@ -136,7 +136,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `null` counts as not set.
+    /// A field's value; `null` counts as unset.
     fn get(&self, name: &str) -> Option<&'a Value> {
         self.fields.get(name).filter(|value| !value.is_null())
     }
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         ));
     }
 
-    /// A problem with a value of the wrong type.
+    /// Reports a value of the wrong type.
     fn mistyped(&mut self, field: &str, value: &Value, allowed: &str) {
         match value.as_str() {
             Some(text) => self.problem(field, text, format!("{allowed}, not text")),
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         texts.unwrap_or_default()
     }
 
-    /// A map from one of `keys` to text that is `good`.
+    /// Parses a map with keys among `keys` and text values that satisfy `good`.
     fn map(
         &mut self,
         name: &str,
@@ -315,7 +315,7 @@ fn is_threshold(text: &str) -> bool {
     }
 }
 
-/// 0 to 100, with or without decimals.
+/// Whether the text is a number from 0 to 100, with or without decimals.
 fn is_percentage(number: &str) -> bool {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_settings_are_read_and_others_named() {
+    fn managed_settings_are_parsed_and_others_named() {
         let settings = read(json!({
             "clusterDNS": ["10.0.1.100"], "maxPods": 20, "podsPerCore": 2, "cpuCFSQuota": true,
             "systemReserved": { "cpu": "100m" }, "kubeReserved": { "memory": "200Mi" },
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         let problems = read(json!({
             "maxPods": -1, "podsPerCore": "2", "cpuCFSQuota": "yes", "clusterDNS": "10.0.1.100",
             "systemReserved": { "cpu": "-1", "disk": "1" }, "kubeReserved": { "cpu": 1 },
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn percentages_end_at_a_hundred() {
+    fn percentages_are_at_most_a_hundred() {
         for text in ["0%", "5.5%", "100%", "100.00%", "99.99%"] {
             assert!(is_threshold(text), "{text}");
         }

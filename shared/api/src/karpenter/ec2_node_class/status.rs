@@ -1,4 +1,4 @@
-//! What an EC2NodeClass resolves to.
+//! Status of an EC2NodeClass: the AWS resources that it resolves to.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
