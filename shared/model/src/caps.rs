@@ -60,7 +60,7 @@ impl Caps {
     }
 }
 
-/// Price and number of nodes: those that stay and launches under way.
+/// Total price and number of nodes, counting nodes that stay and launches under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spending {
     pub price: NanosPerHour,

@@ -34,7 +34,6 @@ use crate::{
 /// Within a version, rows may only gain optional fields that older readers can ignore. States gain no variants, because
 /// conditions compare them as stored. Any other change needs a new version. Functions do not touch rows of a version
 /// newer than their own.
-/// version cannot read they leave alone.
 pub const SCHEMA: u32 = 2;
 
 /// Row `CLUSTER#c` / `META`.
@@ -286,7 +285,7 @@ pub struct OfferingKey {
     pub scope: Option<String>,
 }
 
-/// An offering with an insufficient-capacity error, not to be tried again before `until`.
+/// An offering with an insufficient-capacity error, which must not be tried before `until`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct UnavailableOffering {
     #[serde(flatten)]
@@ -331,7 +330,7 @@ pub struct SweepMemory {
     /// (docs/protocol.md#l6).
     pub beat: Option<RelayBeat>,
     pub beat_since: Option<Timestamp>,
-    /// When the heartbeat was last read unchanged, and when it was last read with another value.
+    /// Times of the last read that found the heartbeat unchanged, and of the last read that found another value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beat_seen_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -439,7 +438,7 @@ fn keep_oldest<K: Ord + Clone>(since: &mut BTreeMap<K, Timestamp>) {
     }
 }
 
-/// A cluster that was repeatedly not found.
+/// Time span in which repeated lookups did not find a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absence {
     pub since: Timestamp,

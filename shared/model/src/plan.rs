@@ -119,7 +119,7 @@ pub struct Target {
     pub resource_version: String,
 }
 
-/// A new node: the NodeClaim to create, the pods it is for and the offering it is expected to become.
+/// A new node: the NodeClaim to create, the pods it is for, and the offering that is expected to be launched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     pub name: NodeClaimName,

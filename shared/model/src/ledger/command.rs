@@ -103,7 +103,7 @@ impl CommandState {
     }
 }
 
-/// A voluntary disruption with its assumptions.
+/// A voluntary disruption: the method that chose it, and the state that its validation compares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     pub method: Method,
@@ -117,7 +117,7 @@ pub struct Choice {
     /// Decided destinations of pods, so that validation judges the disruption as it was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wanted: Vec<PodAssignment>,
-    /// Number of evicted pods by the NodePool of their nodes. Counts against caps on evictions.
+    /// Number of pods to evict, by the NodePool of their nodes. Counts against caps on evictions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub evicts: BTreeMap<NodePoolName, u32>,
     /// The repair, if the node is repaired.
