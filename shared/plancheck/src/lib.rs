@@ -5,7 +5,6 @@
 //! only, and must never depend on `scheduling` or `planner`. Pure and total; its cost grows about linearly with the
 //! snapshot and the plan. If several orders of events are possible, a plan passes if one of them is valid, so that a
 //! refusal means that the plan is certainly wrong.
-//! means that something is really wrong.
 
 mod bits;
 mod budget;
