@@ -109,7 +109,7 @@ fn open_node_problem<'a>(
     let mut wanted = Resources::default();
     for pod in pods {
         if let Some(port) = clash(&ports, &pod.host_ports) {
-            return Some(format!("two of its pods want host port {port}"));
+            return Some(format!("two of its pods use host port {port}"));
         }
         ports.extend(&pod.host_ports);
         wanted.add(&pod.requests);

@@ -39,7 +39,7 @@ pub(crate) fn check<'a>(world: &World<'a>, placements: &Placements<'a>, findings
                 findings.add(
                     placed.subject,
                     format!(
-                        "pod {} cannot have its volume on node {}: claim {} wants another {key}",
+                        "pod {} cannot have its volume on node {}: claim {} requires another {key}",
                         placed.pod.key,
                         place.name(world),
                         claim.name

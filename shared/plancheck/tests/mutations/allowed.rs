@@ -39,20 +39,23 @@ fn unblocked_deletions_are_allowed() {
         ("a node with pods of DaemonSets alone is empty", |w| {
             w.pool("default").disruption.policy = ConsolidationPolicy::WhenEmpty
         }),
-        ("a pod that costs nothing to move keeps no node", |w| {
+        ("a pod without eviction cost does not keep its node", |w| {
             let mut free = running("free-0", 100, "n-4");
             free.annotations =
                 labels(&[("controller.kubernetes.io/pod-deletion-cost", "-134217728")]);
             w.snapshot.pods.push(free);
         }),
-        ("a pod whose disruption costs nothing keeps no node", |w| {
-            let mut free = running("free-0", 100, "n-4");
-            free.annotations = labels(&[
-                ("karpenter.sh/disruption-cost", "-134217728"),
-                ("controller.kubernetes.io/pod-deletion-cost", "1"),
-            ]);
-            w.snapshot.pods.push(free);
-        }),
+        (
+            "a pod without disruption cost does not keep its node",
+            |w| {
+                let mut free = running("free-0", 100, "n-4");
+                free.annotations = labels(&[
+                    ("karpenter.sh/disruption-cost", "-134217728"),
+                    ("controller.kubernetes.io/pod-deletion-cost", "1"),
+                ]);
+                w.snapshot.pods.push(free);
+            },
+        ),
         ("a nomination ends at its time", |w| {
             w.snapshot.nominated.insert("n-4".into(), now());
         }),
@@ -151,7 +154,7 @@ fn placements_without_applicable_obstacles_are_allowed() {
             },
         ),
         (
-            "a pod that tolerates everything goes to a cordoned node",
+            "a pod that tolerates everything may run on a cordoned node",
             |w| {
                 w.node("n-2").unschedulable = true;
                 w.pod("late-0").tolerations = vec![tolerates("")];

@@ -103,7 +103,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "pod default/busy-0 has no other place",
     ),
     (
-        "a node of a static NodePool goes first while others are missing",
+        "a node of a static NodePool is terminated first while others are missing",
         |w| {
             make_replicas(w, 3);
             w.pool("dedicated").disruption.budgets[0].nodes = "2".into();

@@ -88,7 +88,7 @@ const CASES: &[Case] = &[
         1,
     ),
     (
-        "a NodeClaim that goes",
+        "a NodeClaim being deleted",
         |w| without_instance(w, "default").deleted_at = Some(now()),
         0,
         0,
@@ -103,7 +103,7 @@ const CASES: &[Case] = &[
         1,
     ),
     (
-        "a launch whose NodeClaim goes",
+        "a launch whose NodeClaim is being deleted",
         |w| {
             without_instance(w, "default").deleted_at = Some(now());
             in_flight(w, "default", "early", IntentState::Intended)

@@ -40,7 +40,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "does not tolerate taint node.kubernetes.io/not-ready",
     ),
     (
-        "a taint that is not expected to go, on a node that joins",
+        "a permanent taint on a node that is joining",
         |w| {
             joining(w);
             w.node("n-2").taints = vec![taint("maintenance")];
@@ -62,7 +62,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "does not tolerate taint cilium",
     ),
     (
-        "the pod of a workload is on a node that goes",
+        "a workload's pod runs on the deleted node",
         |w| {
             let mut busy = running("busy-0", 100, "n-4");
             busy.owner = Some(Owner {
@@ -99,7 +99,7 @@ fn usable_existing_nodes_accept_pods() {
             w.node("n-2").labels.insert(HOSTNAME.into(), "ip-10".into());
             w.pod("late-0").node_selector = labels(&[(HOSTNAME, "ip-10")]);
         }),
-        ("startup taints go", |w| {
+        ("startup taints are expected to be removed", |w| {
             joining(w);
             w.claim("claim-n-2").spec.startup_taints = vec![taint("cilium")];
             w.node("n-2").taints = vec![taint("cilium")];

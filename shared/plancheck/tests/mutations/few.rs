@@ -17,7 +17,7 @@ fn only(mut world: World, kind: &str, at: usize) -> Vec<Violation> {
     check(&world.snapshot, &world.plan)
 }
 
-fn says(violations: &[Violation], text: &str) {
+fn assert_violation(violations: &[Violation], text: &str) {
     let found = violations
         .iter()
         .any(|violation| violation.text.contains(text));
@@ -29,14 +29,14 @@ fn pods_with_mutual_anti_affinity_do_not_share_a_node() {
     let mut world = World::valid();
     let other = world.launch(ZONE_B).pods.remove(1);
     world.launch(ZONE_A).pods.push(other);
-    says(&only(world, "apart-", ZONE_A), "against anti-affinity");
+    assert_violation(&only(world, "apart-", ZONE_A), "against anti-affinity");
 }
 
 #[test]
 fn affinity_of_a_lone_pod_to_other_pods_is_violated() {
     let mut world = World::valid();
     world.pod("follower-0").pod_affinity.required = vec![near("nobody", ZONE)];
-    says(
+    assert_violation(
         &only(world, "follower-", ZONE_A),
         "pod default/follower-0 has no pod that matches its affinity",
     );
@@ -47,5 +47,5 @@ fn spread_pods_are_not_all_in_one_zone() {
     let mut world = World::valid();
     let other = world.launch(ZONE_C).pods.remove(0);
     world.launch(ZONE_A).pods.push(other);
-    says(&only(world, "spread-", ZONE_A), "would be number");
+    assert_violation(&only(world, "spread-", ZONE_A), "would be number");
 }

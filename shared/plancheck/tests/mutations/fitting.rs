@@ -108,13 +108,13 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "does not fit node n-2",
     ),
     (
-        "two pods want one host port",
+        "two pods use one host port",
         |w| {
             let pod = w.launch(ZONAL).pods.pop().unwrap();
             w.launch(PLAIN).pods.push(pod)
         },
         at(PLAIN),
-        "two of its pods want host port 8080",
+        "two of its pods use host port 8080",
     ),
     (
         "a daemon has the host port",

@@ -131,7 +131,7 @@ fn node_in_flight_is_its_expected_offering() {
 }
 
 /// Adds a requirement to the types of NodePool `default` with this name prefix.
-fn say(snapshot: &mut Snapshot, types: &str, said: &NodeSelectorRequirement) {
+fn require_label(snapshot: &mut Snapshot, types: &str, said: &NodeSelectorRequirement) {
     let all = snapshot.instance_types.get_mut(&"default".into()).unwrap();
     let all = std::sync::Arc::make_mut(all).iter_mut();
     for of_type in all.filter(|instance_type| instance_type.name.starts_with(types)) {
@@ -146,8 +146,8 @@ fn affinity_is_violated_if_the_label_may_have_any_value() {
         let racked = (RACK.to_owned(), "r1".to_owned());
         world.node("n-1").labels.extend([racked.clone()]);
         world.claim("claim-n-1").labels.extend([racked]);
-        say(&mut world.snapshot, "m", &one_of(RACK, &["r1"]));
-        say(&mut world.snapshot, "c", others);
+        require_label(&mut world.snapshot, "m", &one_of(RACK, &["r1"]));
+        require_label(&mut world.snapshot, "c", others);
         world.pod("follower-0").pod_affinity.required = vec![near("web", RACK)];
         world.refusals()
     };
@@ -160,7 +160,7 @@ fn affinity_is_violated_if_the_label_may_have_any_value() {
 fn daemon_does_not_run_on_node_without_its_required_label() {
     let refused = |of_pool: &[NodeSelectorRequirement]| {
         let mut snapshot = snapshot();
-        say(&mut snapshot, "", &wants(RACK, Operator::NotIn, &["r2"]));
+        require_label(&mut snapshot, "", &wants(RACK, Operator::NotIn, &["r2"]));
         let requirements = &mut snapshot.node_pools[0].template.requirements;
         requirements.extend_from_slice(of_pool);
         let daemon = &mut snapshot.daemon_sets[0].pod;

@@ -143,7 +143,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "is limited to 52 cpu",
     ),
     (
-        "a node too many is launched",
+        "one node too many is launched",
         |w| w.pool("default").limits = Resources::from([("nodes", 5)]),
         at(ZONE_B),
         "is limited to 5 nodes",
@@ -204,7 +204,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "is none of its options",
     ),
     (
-        "the cost is counted too high",
+        "the expected price is too high",
         |w| {
             w.launch(ZONAL).cheapest.instance_type = "m.large".into();
             w.launch(ZONAL).cheapest.price = NanosPerHour(800_000_000)

@@ -111,7 +111,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "node n-1 is not managed",
     ),
     (
-        "a finalizer goes too early",
+        "a finalizer is removed too early",
         |w| {
             let live = "claim-n-1";
             w.update(UPDATE_CLAIM).name = live.into();
@@ -121,7 +121,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "loses its finalizer but is not being deleted",
     ),
     (
-        "a finalizer goes while a launch is open",
+        "a finalizer is removed while a launch is open",
         |w| {
             let mut launch = w.launch(PLAIN).clone();
             launch.name = "claim-n-3".into();

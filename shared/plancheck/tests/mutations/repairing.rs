@@ -19,11 +19,11 @@ fn repairing() -> World {
     world.plan.nominations.push(nominate("busy-0", "n-1"));
     world.pod("busy-0").annotations = labels(&[("karpenter.sh/do-not-disrupt", "true")]);
     world.node("n-4").annotations = labels(&[("karpenter.sh/do-not-disrupt", "true")]);
-    ill(&mut world, "n-4", "XID79", 60);
+    set_unhealthy(&mut world, "n-4", "XID79", 60);
     world
 }
 
-fn ill(world: &mut World, node: &str, reason: &str, minutes: i64) {
+fn set_unhealthy(world: &mut World, node: &str, reason: &str, minutes: i64) {
     let since = world.snapshot.now - jiff::SignedDuration::from_mins(minutes);
     let node = world.node(node);
     node.created_at = None;
@@ -41,7 +41,7 @@ fn do_not_disrupt_does_not_block_repair() {
     assert_eq!(check(&world.snapshot, &world.plan), []);
     let mut known = repairing();
     known.node("n-4").conditions.clear();
-    ill(&mut known, "n-4", "XID79", 11);
+    set_unhealthy(&mut known, "n-4", "XID79", 11);
     assert_eq!(check(&known.snapshot, &known.plan), []);
 }
 
@@ -75,7 +75,7 @@ fn repair_rules_are_enforced() {
         (
             |w| {
                 w.node("n-4").conditions.clear();
-                ill(w, "n-4", "XID790", 11);
+                set_unhealthy(w, "n-4", "XID790", 11);
             },
             "carries the annotation karpenter.sh/do-not-disrupt",
         ),
@@ -90,7 +90,7 @@ fn repair_rules_are_enforced() {
             "carries the annotation karpenter.sh/do-not-repair",
         ),
         (
-            |w| ill(w, "n-3", "Unheard", 0),
+            |w| set_unhealthy(w, "n-3", "Unheard", 0),
             "is one of too many unhealthy nodes of NodePool default",
         ),
         (
@@ -265,7 +265,7 @@ fn node_terminated_first_counts_against_budget_until_replaced() {
             true,
         ),
         (
-            "one more may go",
+            "the budget allows one more",
             |w| {
                 terminated_first(w);
                 w.pool("default").disruption.budgets[0].nodes = "3".into();
@@ -335,7 +335,7 @@ fn rebooting() -> World {
     let deletion = deletion.unwrap();
     deletion.action = Action::Reboot(deletion.action.deletion().unwrap().clone());
     world.node("n-4").conditions.clear();
-    ill(&mut world, "n-4", "XID46", 11);
+    set_unhealthy(&mut world, "n-4", "XID46", 11);
     world
 }
 
@@ -361,7 +361,7 @@ fn reboot_rules_are_enforced() {
     }
     fn error(world: &mut World, reason: &str, minutes: i64) {
         world.node("n-4").conditions.clear();
-        ill(world, "n-4", reason, minutes);
+        set_unhealthy(world, "n-4", reason, minutes);
     }
     type Mutate = fn(&mut World);
     let none = "has no condition that a reboot is due for";

@@ -71,14 +71,14 @@ fn judge(changes: &[Change], begin: fn() -> World, is_refused: bool) {
 #[test]
 fn eligible_domain_without_pods_is_the_smallest() {
     let empty: [Change; 5] = [
-        ("the pods may not go there, which does not matter", |w| {
+        ("the pods may not run there, but affinity is ignored", |w| {
             add_node(&mut w.snapshot, "n-9", "d");
             only_in(w, &[&["a", "b", "c"]]);
             constraints(w, |spread| {
                 spread.node_affinity_policy = Some(NodeInclusionPolicy::Ignore)
             });
         }),
-        ("the pods may go there by another term", |w| {
+        ("the pods may run there by another term", |w| {
             add_node(&mut w.snapshot, "n-9", "d");
             only_in(w, &[&["a", "b", "c"], &["d"]]);
         }),
@@ -109,7 +109,7 @@ fn ineligible_domain_does_not_count() {
             let types = w.snapshot.instance_types[&"default".into()].clone();
             w.snapshot.instance_types.insert("further".into(), types);
         }),
-        ("the pods may not go there", |w| {
+        ("the pods may not run there", |w| {
             offer_d(w, |_| {});
             only_in(w, &[&["a", "b", "c"]]);
         }),
@@ -179,7 +179,7 @@ fn only_pods_on_nodes_included_by_the_constraint_count() {
     ];
     judge(&looked_at, three_in_a, true);
     let looked_past: [Change; 2] = [
-        ("a kind of node that the pods may not go to", of_family_c),
+        ("a kind of node that the pods may not run on", of_family_c),
         ("one that is not tolerated, if taints are honored", |w| {
             taint_a(w);
             constraints(w, |spread| {

@@ -104,7 +104,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "follower-0 has no pod",
     ),
     (
-        "a spread is too skewed",
+        "a topology spread exceeds its maxSkew",
         |w| {
             let pod = w.launch(ZONE_C).pods.remove(0);
             w.launch(ZONE_A).pods.push(pod)
@@ -150,7 +150,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
             w.launch(ZONE_C).pods.push(pod)
         },
         at(ZONE_C),
-        "cannot have its volume on node zone-c: claim data-db wants another topology.kubernetes.io/zone",
+        "cannot have its volume on node zone-c: claim data-db requires another topology.kubernetes.io/zone",
     ),
     (
         "a volume is out of an existing node's reach",

@@ -157,7 +157,7 @@ pub(crate) fn plan(snapshot: &Snapshot) -> Plan {
     let large = || one_of(INSTANCE_TYPE, &["c.large", "m.large"]);
     let because = |action: Action| Planned {
         action,
-        because: "as it should be".into(),
+        because: "as intended".into(),
     };
     let actions = vec![
         launch(
