@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(granted(&launches(5), 1).as_deref(), Some("a"));
         assert_eq!(granted(&launches(4), 1).as_deref(), Some("a"));
         assert_eq!(granted(&launches(6), 1), None);
-        assert_eq!(granted(&launches(5), 2), None, "it counts no more");
+        assert_eq!(granted(&launches(5), 2), None, "it has lapsed");
         assert_eq!(
             granted(&disruption(&["x", "y"], 6), 1).as_deref(),
             Some("b")

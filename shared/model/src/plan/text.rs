@@ -230,7 +230,7 @@ mod tests {
     fn planned(action: Action) -> Planned {
         Planned {
             action,
-            because: "it is so".to_owned(),
+            because: "its NodePool is gone".to_owned(),
         }
     }
 
@@ -287,10 +287,10 @@ mod tests {
             ..Plan::default()
         };
         let expected = "\
-delete nodeclaim/default-1: it is so
-update node/n-1 (label a=b, no taints, no finalizer f): it is so
-update nodeclaim/default-1 (no Drifted, provider id): it is so
-delete pod shop/web-0 within 30s: it is so
+delete nodeclaim/default-1: its NodePool is gone
+update node/n-1 (label a=b, no taints, no finalizer f): its NodePool is gone
+update nodeclaim/default-1 (no Drifted, provider id): its NodePool is gone
+delete pod shop/web-0 within 30s: its NodePool is gone
 expect shop/web-1, shop/web-2 on node/n-1
 leave shop/web-3, shop/web-4 waiting
   NodePool default: taint a:NoSchedule is not tolerated
