@@ -1,4 +1,4 @@
-//! How many addresses are left for launches (docs/spec/aws.md#subnets).
+//! Free IP addresses that launches may use (docs/spec/aws.md#subnets).
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use model::FreeAddresses;
 
 use crate::{Report, TurnError, lane::Turn, observe::Observed};
 
-/// What EC2 shows as free in the NodeClasses' subnets, less what calls under way will take. Without an answer all subnets
-/// are alike, but those that were full lately.
+/// Reads the free addresses of the NodeClasses' subnets from EC2 and subtracts the addresses that open calls will take. Without
+/// an answer from EC2, all subnets count as equally free, except those that were full a short while ago.
 pub(crate) async fn free(
     turn: &Turn<'_>,
     observed: &Observed,

@@ -1,4 +1,4 @@
-//! NodeClaims that somebody else made are launched like our own (docs/protocol.md#a1).
+//! Adoption of NodeClaims that Whittle did not create: they are launched like Whittle's own (docs/protocol.md#a1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ use crate::{
     observe::is_our_class,
 };
 
-/// Puts an intent for each of these orphans; answers those that are ours to launch now.
+/// Writes an intent for each of these orphans and returns the intents that this turn may launch now.
 pub(crate) async fn adopt(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -52,7 +52,7 @@ pub(crate) async fn adopt(
             lease: Some(executor.lease()),
             committed_at: turn.world.clock.now(),
         };
-        // Should this turn die, the provisioner goes on with it, as with every launch.
+        // If this turn dies, the provisioner resumes the launch, as with every intent.
         let due = executor.lease().until;
         if turn
             .world
@@ -67,9 +67,9 @@ pub(crate) async fn adopt(
     Ok(adopted)
 }
 
-/// Takes out of the orphans those NodeClaims that were created too late, and deletes them: the API server carried out a request
-/// after the launch it was for had been given up, and its row was gone. A row lives as long as its NodeClaim
-/// (docs/protocol.md#a1), so nothing is on its way for them, unless their rows were lost and their instances were not.
+/// Takes NodeClaims that were created too late out of the orphans and deletes them: the API server carried out a create request
+/// after its launch had been given up and its row was gone. A row lives as long as its NodeClaim (docs/protocol.md#a1), so no
+/// instance is on its way for such a NodeClaim, unless its row was lost and its instance was not.
 pub(crate) async fn created_too_late(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
@@ -107,7 +107,8 @@ pub(crate) async fn created_too_late(
     })
 }
 
-/// NodeClaims that have neither an instance nor a launch on record. While somebody pauses all, they wait (docs/protocol.md#c4).
+/// NodeClaims that have neither an instance nor a launch on record. While everything is paused, they wait
+/// (docs/protocol.md#c4).
 pub(crate) async fn orphans<'a>(
     turn: &Turn<'_>,
     snapshot: &'a Snapshot,
@@ -123,14 +124,14 @@ pub(crate) async fn orphans<'a>(
             && !is_held(claim)
             && claim.status.provider_id.is_empty()
             && is_our_class(&claim.spec.node_class)
-            // A deletion must wait for what is launched: first the finalizer, then the call.
+            // Deletion of the NodeClaim must wait for its instance: the finalizer is set first, then the call is made.
             && claim.finalizers.iter().any(|name| name == finalizer::TERMINATION)
     });
     let mut orphans = Vec::new();
     for claim in without_instance {
         let ledger = &turn.world.ledger;
         let intent = ledger.intent(turn.cluster, &claim.name).await;
-        // A row that cannot be read is one, too.
+        // A row that cannot be read counts as an intent, too.
         if let Some(None) = report.isolate(&target_of(claim), intent)? {
             orphans.push(claim);
         }
@@ -138,7 +139,7 @@ pub(crate) async fn orphans<'a>(
     Ok(orphans)
 }
 
-/// Instances that somebody launched for these NodeClaims and did not live to tell of it.
+/// Instances that were launched for these NodeClaims by a turn that died before it recorded them.
 pub(crate) async fn existing(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
@@ -161,7 +162,7 @@ pub(crate) async fn existing(
         }
         let owner = turn.world.ledger.owner(&instance.id).await;
         let about = format!("owner of instance {}", instance.id);
-        // A row that cannot be read is of an owner, too.
+        // A row that cannot be read counts as an owner, too.
         if let Some(None) = report.isolate_unseen(about, owner)? {
             free.push(instance);
         }
@@ -182,8 +183,8 @@ pub(crate) async fn existing(
     Ok(existing)
 }
 
-/// Whether an instance that nobody owns was launched for this NodeClaim, as far as can be told: Karpenter names the NodeClaim
-/// on it only once it has joined. What this stack launched is found by its own tag.
+/// Whether an instance without an owner was launched for this NodeClaim, as far as its tags show: Karpenter tags an instance
+/// with the NodeClaim's name only once its node has joined. An instance that this stack launched carries the stack's own tag.
 fn is_for(instance: &Instance, claim: &NodeClaim) -> bool {
     let tagged = |key: &str| instance.tags.get(key).map(String::as_str);
     if let Some(name) = tagged(tag::NODE_CLAIM) {
@@ -204,7 +205,8 @@ fn is_for(instance: &Instance, claim: &NodeClaim) -> bool {
         && admits(labels::CAPACITY_TYPE, instance.capacity_type.as_str())
 }
 
-/// What is to be launched for a NodeClaim: every type that it admits. Where there is none, whoever launches it says so.
+/// Launch for a NodeClaim, with every instance type that the NodeClaim admits. If it admits none, the launch itself reports
+/// that.
 fn launch(claim: &NodeClaim, class: &ClassFacts, surcharge: NanosPerHour) -> Launch {
     let (instance_types, cheapest) = options(&claim.spec, class, surcharge);
     Launch {
@@ -220,7 +222,7 @@ fn launch(claim: &NodeClaim, class: &ClassFacts, surcharge: NanosPerHour) -> Lau
     }
 }
 
-/// The types that a NodeClaim admits, cheapest first, and what it would be by them.
+/// Instance types that a NodeClaim admits, cheapest first, and the offering expected from them.
 pub(crate) fn options(
     spec: &NodeClaimSpec,
     class: &ClassFacts,
@@ -254,7 +256,7 @@ pub(crate) fn options(
     (types, cheapest)
 }
 
-/// The cheapest available offering of a type that the NodeClaim admits, if the type is big enough.
+/// Cheapest available offering of an instance type that the NodeClaim admits, if the type is big enough.
 fn cheapest<'a>(
     kind: &'a InstanceType,
     wanted: &Requirements,

@@ -28,30 +28,32 @@ use crate::{
     terminations::end_instances, terminator::end_unshown, transitions::transitions,
 };
 
-/// What changed under our hands, or was refused for now, is looked at again after this.
+/// Delay before an object is tried again that changed during the turn or that the API server refused for now.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// Nodes that are seen to at a time: enough to hide how long a call takes, few enough for an API server that has others to serve.
+/// Nodes handled concurrently: enough to hide a call's latency, few enough for an API server that has other clients.
 const AT_ONCE: usize = 10;
 
-/// What came of acting on a decision that binds nobody but the objects it names.
+/// Result of acting on a decision that binds only the objects it names.
 #[derive(Default)]
 pub(crate) struct Applied {
     pub(crate) events: Vec<Event>,
     pub(crate) metrics: Vec<Metric>,
     pub(crate) deleted_claims: bool,
-    /// NodeClaims that are gone now.
+    /// Whether NodeClaims were released, so that they are gone now.
     pub(crate) finished_claims: bool,
-    /// One of them without a node, whose drain would have been seen: pods may have waited for it.
+    /// Whether one of the released NodeClaims had no node. A node's drain would have been visible; pods may have waited for
+    /// this one.
     pub(crate) finished_without_node: bool,
     pub(crate) acted: bool,
-    /// Which of the actions an object refused: they are tried again, but not at once.
+    /// Indexes of the actions that an object refused. They are tried again, but not at once.
     pub(crate) refused: BTreeSet<usize>,
-    /// Which of the actions were done.
+    /// Indexes of the actions that were done.
     pub(crate) done: BTreeSet<usize>,
 }
 
-/// Does the actions of a decision, each under its own preconditions (docs/protocol.md#d2). One that fails does not stop the others.
+/// Carries out a decision's actions, each under its own preconditions (docs/protocol.md#d2). An action that fails does not stop
+/// the others.
 pub(crate) async fn apply(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -95,11 +97,11 @@ pub(crate) async fn apply(
             done
         }
     });
-    // Made before anything is awaited, so that the turn can be sent between threads.
+    // Collected before the first await, so that the turn's future is `Send`.
     let chains: Vec<_> = chains.collect();
     let done: Vec<Vec<(usize, Done)>> = stream::iter(chains).buffered(AT_ONCE).collect().await;
     let mut done: Vec<(usize, Done)> = done.into_iter().flatten().collect();
-    // Told in the order of the plan, whoever was faster.
+    // Reported in the order of the plan, whichever node was faster.
     done.sort_by_key(|(index, _)| *index);
     let mut dying: BTreeMap<InstanceId, Timestamp> = BTreeMap::new();
     for (index, came) in done {
@@ -168,25 +170,25 @@ pub(crate) async fn apply(
     Ok(applied)
 }
 
-/// What came of one action.
+/// Outcome of one action.
 enum Done {
     Acted(Box<Applied>),
-    /// Instances are ended together; this one has been due since then.
+    /// The instance is terminated together with others; it has been due since this time.
     Dies(InstanceId, Timestamp),
-    /// What it was about is not there any more.
+    /// The action's object does not exist any more.
     Gone,
     Later,
     Refused(Box<Applied>),
-    /// The rest is left to the next turn: more calls would not be served either.
+    /// The API server throttles. The rest is left to the next turn, because more calls would not be served either.
     Throttled(String),
     Failed(TurnError),
-    /// There was no time for it.
+    /// The deadline passed before the action was tried.
     Left,
 }
 
 impl Done {
-    /// Whether the later steps of the same node must not be taken: they were planned on the strength of this one. Pods leave a node
-    /// each by itself.
+    /// Whether later steps for the same node must be skipped because they were planned on the premise that this one succeeds.
+    /// Pods leave a node independently of each other.
     fn ends_chain(&self, action: &Action) -> bool {
         let failed = match self {
             Self::Later | Self::Refused(_) | Self::Throttled(_) | Self::Failed(_) | Self::Left => {
@@ -207,7 +209,7 @@ async fn one(
     if let Action::Terminate { claim, instance } = &planned.action {
         return match has_joined(turn, observed, claim).await {
             Ok(false) => Done::Dies(instance.clone(), due_since(turn, observed, claim)),
-            // Its node has pods by now, perhaps: it is drained first.
+            // The instance's node may have pods by now, so that it must be drained first.
             Ok(true) => Done::Later,
             Err(error) => Done::Failed(error),
         };
@@ -227,7 +229,7 @@ async fn one(
         Err(TurnError::Cluster(error @ ClusterError::Throttled { .. })) => {
             Done::Throttled(error.to_string())
         }
-        // Whoever drains the node knows when to try again.
+        // The terminator, which drains the node, decides when to try again.
         Err(TurnError::Cluster(error @ ClusterError::Refused { .. })) => {
             own.events
                 .extend(refused(turn, observed, &planned.action, &error));
@@ -247,7 +249,7 @@ impl Applied {
     }
 }
 
-/// The NodeClaim that the action would let go because EC2 does not show its instance.
+/// Returns the NodeClaim that the action would release because EC2 does not list its instance.
 fn ends_unshown<'a>(
     observed: &'a Observed,
     action: &Action,
@@ -265,7 +267,7 @@ fn ends_unshown<'a>(
     is_unshown.then_some((&claim.name, instance))
 }
 
-/// Whether a NodeClaim may go whose instance EC2 does not show.
+/// Whether a NodeClaim whose instance EC2 does not list may be released.
 async fn may_go(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -276,15 +278,15 @@ async fn may_go(
     Ok(!has_joined(turn, observed, claim).await? && end_unshown(turn, instance, since).await?)
 }
 
-/// Since when the instance of a NodeClaim has been due to end.
+/// Time since which the instance of a NodeClaim has been due to end.
 fn due_since(turn: &Turn<'_>, observed: &Observed, name: &NodeClaimName) -> Timestamp {
     let mut claims = observed.snapshot.node_claims.iter();
     let claim = claims.find(|claim| claim.name == *name);
     claim.and_then(|claim| claim.deleted_at).unwrap_or(turn.now)
 }
 
-/// Whether a NodeClaim has a Node that this turn did not judge, which pods may run on: it joined since, or the list of Nodes lacked
-/// it.
+/// Whether a NodeClaim has a Node that this turn did not evaluate and that may run pods: the Node joined since, or the list of
+/// Nodes lacked it.
 async fn has_joined(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -306,7 +308,7 @@ async fn has_joined(
     {
         return Ok(true);
     }
-    // A node is opened to pods before its NodeClaim says that it has registered.
+    // A node is opened to pods before its NodeClaim's condition Registered is set.
     let is_open =
         |node: &Node| is_its(node) && node.taints.iter().all(|taint| taint.key != UNREGISTERED);
     let judged = claim.is_true(REGISTERED) || observed.snapshot.nodes.iter().any(is_open);
@@ -340,7 +342,7 @@ async fn act(
                 .node_claims
                 .iter()
                 .find(|claim| claim.name == update.name);
-            // Records end before the object does: without them its instance would look owned for ever.
+            // The ledger's rows are closed before the NodeClaim goes: otherwise its instance would look owned for ever.
             if let Some(claim) = claim.filter(|_| ends) {
                 executor.finish_claim(claim).await?;
                 let mut nodes = observed.snapshot.nodes.iter();
@@ -367,7 +369,7 @@ async fn act(
                 applied.metrics.extend(counted);
             }
         }
-        // The command asks for a reboot once it is on record.
+        // The command requests the reboot once the command is recorded.
         Action::Reboot(_) => {}
         Action::DeleteNodeClaim(target) => {
             turn.api.delete_node_claim(target).await?;
@@ -390,7 +392,7 @@ async fn act(
                 reason: "Evicted".into(),
                 message: match grace_seconds {
                     None => format!("Evicted pod: {reason}"),
-                    // What is cut short is said where its owner looks.
+                    // A shortened grace period is explained on the pod, where its owner looks.
                     Some(grace) => format!(
                         "Evicted pod: {reason}, with {grace}s of grace-period because {}",
                         match turn.entry.foreign.pod_grace_seconds == Some(*grace) {
@@ -416,7 +418,7 @@ async fn act(
                 at: turn.now,
             });
         }
-        // Launches are committed, and instances are terminated together.
+        // Launches are committed elsewhere, and instances are terminated together.
         Action::Launch(_) | Action::Terminate { .. } => {}
     }
     Ok(())

@@ -1,8 +1,8 @@
-//! Plans above a limit of `settings.guards.approveAbove` wait for a person (docs/operations.md).
+//! Approval by a person of plans above a limit of `settings.guards.approveAbove` (docs/operations.md).
 //!
-//! What waits is a request in the ledger, told in the journal, on NodePools and pods, and to people. The next turn plans anew: what
-//! an approved request covers goes through, and nothing else does. Pods that leave a node need no approval for another one, and what
-//! shares that node with them does.
+//! A plan that waits is a request in the ledger, reported in the journal, in events on NodePools and pods, and by
+//! notifications. The next turn plans anew: actions that an approved request covers go through, and no others. Pods that leave
+//! a node need no approval for another node, but pods that share that new node with them do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,17 +20,17 @@ use ports::{
 
 use crate::{Report, TurnError, disruption::about, events, journal, lane::Turn, observe::Observed};
 
-/// People approve while turns ask.
+/// Attempts to store requests: people approve while turns ask.
 const TRIES: usize = 5;
 
-/// Whether something above a limit may be done now.
+/// Whether a plan above a limit may be carried out now.
 enum Answer {
     Approved(Request),
     Waits(Request),
 }
 
-/// Takes launches out of a plan that wait for approval, and says so. Answers the approval that lets them happen: it is used up
-/// before they are committed, so that it counts once, and [`give_back`] is for commits that came to nothing.
+/// Takes launches that wait for approval out of a plan and reports them. Returns the approval that lets launches happen: it is
+/// used up before they are committed, so that it counts once, and [`give_back`] is for commits that came to nothing.
 pub(crate) async fn launches(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -72,13 +72,13 @@ pub(crate) async fn launches(
     if !leaving.is_empty() || keep_instance {
         let mut snapshot = observed.snapshot.clone();
         if keep_instance {
-            // Only these pods were planned. Others are not to wait for the approval, nor to get the instance that is kept.
+            // Only these pods were planned. Other pods must neither wait for the approval nor get the instance that is kept.
             let own = snapshot.pods.iter_mut();
             for pod in own.filter(|pod| waiting.contains(&pod.key)) {
                 pod.unschedulable = false;
             }
         } else {
-            // Planned without those that wait, they need no approval.
+            // Planned without the pods that wait, the pods that leave need no approval.
             snapshot.pods.retain(|pod| !waiting.contains(&pod.key));
         }
         let again = planner::provision(&snapshot, turn.world.share);
@@ -110,7 +110,7 @@ pub(crate) async fn launches(
     Ok(None)
 }
 
-/// Money and nodes of such launches.
+/// Total price and number of the launches that `is_meant` selects.
 fn spending(plan: &Plan, is_meant: impl Fn(&Launch) -> bool) -> Spending {
     let mut total = Spending::default();
     let launches = plan.actions.iter().filter_map(|one| one.action.launch());
@@ -120,7 +120,6 @@ fn spending(plan: &Plan, is_meant: impl Fn(&Launch) -> bool) -> Spending {
     total
 }
 
-/// Takes launches and the nominations to them out of a plan.
 fn take_out(plan: &mut Plan, is_meant: impl Fn(&Launch) -> bool) -> Vec<Launch> {
     let mut taken = Vec::new();
     plan.actions
@@ -140,7 +139,7 @@ fn take_out(plan: &mut Plan, is_meant: impl Fn(&Launch) -> bool) -> Vec<Launch> 
     taken
 }
 
-/// Whether a disruption waits for approval; then it is said.
+/// Whether a disruption waits for approval; if so, reports that it waits.
 pub(crate) async fn holds_disruption(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -160,7 +159,7 @@ pub(crate) async fn holds_disruption(
     };
     let pods = if evicts == 1 { "pod" } else { "pods" };
     let told = format!("evicting {evicts} {pods} ({})", command.because);
-    // It names NodeClaims that go with it: that it counts once needs no more.
+    // The request names NodeClaims that go with the disruption, which makes it count only once.
     let request = match settle(turn, asks, told, false).await? {
         Answer::Approved(_) => return Ok(false),
         Answer::Waits(request) => request,
@@ -171,7 +170,7 @@ pub(crate) async fn holds_disruption(
     Ok(true)
 }
 
-/// Nothing was committed under this approval.
+/// Returns an approval to the ledger because nothing was committed under it.
 pub(crate) async fn give_back(turn: &Turn<'_>, request: Request) -> Result<(), TurnError> {
     for _ in 0..TRIES {
         let requests = requests(turn).await?;
@@ -183,7 +182,7 @@ pub(crate) async fn give_back(turn: &Turn<'_>, request: Request) -> Result<(), T
             return Ok(());
         }
     }
-    // It is asked again.
+    // Approval is requested again.
     Ok(())
 }
 
@@ -192,7 +191,7 @@ async fn requests(turn: &Turn<'_>) -> Result<Vec<Request>, TurnError> {
     Ok(meta.map(|meta| meta.requests).unwrap_or_default())
 }
 
-/// Looks for an approval, and asks for it where there is none.
+/// Looks for an approval, and requests it where there is none.
 async fn settle(
     turn: &Turn<'_>,
     asks: Asks,

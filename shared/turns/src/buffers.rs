@@ -1,5 +1,5 @@
-//! Status of CapacityBuffers (docs/spec/lifecycle.md#capacity-buffer): the lifecycle turn resolves them, the
-//! provisioner says whether there is room. Both write on condition of the version that they saw.
+//! Status of CapacityBuffers (docs/spec/lifecycle.md#capacity-buffer): the lifecycle turn resolves their references, the
+//! provisioner reports whether there is room. Both write on condition of the version that they read.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::{
     observe::Observed,
 };
 
-/// Writes what buffers were resolved to. Room for one that has changed is the provisioner's to see to.
+/// Writes the resolved references of buffers into their status. Room for a changed buffer is the provisioner's concern.
 pub(crate) async fn keep(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -41,7 +41,7 @@ pub(crate) async fn keep(
     Ok(())
 }
 
-/// Writes whether the buffers' pods have room, as far as the plan says.
+/// Writes whether the buffers' pods have room, as far as the plan shows.
 pub(crate) async fn tell(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -49,7 +49,7 @@ pub(crate) async fn tell(
     report: &mut Report,
 ) {
     for buffer in &observed.gated.buffers {
-        // Pods that take the room are bound without asking anybody.
+        // Pods that take the room are bound by the scheduler without a wake.
         report.look_again(turn.now + LOOK_AGAIN);
         let room = rooms.get(&buffer.shape.key).copied();
         let status = provisioned(buffer, room, turn.now);
@@ -57,7 +57,7 @@ pub(crate) async fn tell(
     }
 }
 
-/// Says whether anything was written.
+/// Writes the status if it differs. Returns whether it was written.
 async fn write(
     turn: &Turn<'_>,
     buffer: &Buffer,
@@ -145,7 +145,7 @@ fn provisioned(buffer: &Buffer, room: Option<Room>, now: Timestamp) -> CapacityB
     })
 }
 
-/// The status with its conditions changed.
+/// The buffer's status with `change` applied to its conditions.
 fn conditions(
     buffer: &Buffer,
     now: Timestamp,

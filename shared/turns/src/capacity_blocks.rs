@@ -1,4 +1,4 @@
-//! Capacity blocks end at a time that is known, and EC2 takes their instances back half an hour before
+//! End of capacity blocks: the end time is known, and EC2 takes the instances back half an hour before it
 //! (docs/spec/aws.md#capacity-blocks).
 
 use std::collections::BTreeMap;
@@ -12,12 +12,13 @@ use crate::{
     observe::Observed,
 };
 
-/// Before its end, a block's nodes are drained so early.
+/// Time before the block's end at which its nodes are drained.
 const DRAINED: SignedDuration = SignedDuration::from_mins(40);
-/// Before its end, EC2 begins to take a block's instances back so early.
+/// Time before the block's end at which EC2 begins to take its instances back.
 const TAKEN_BACK: SignedDuration = SignedDuration::from_mins(30);
 
-/// Handles the nodes of blocks that are about to end as if AWS had announced that of each. The others are looked at in time.
+/// Handles nodes of blocks that are about to end as if AWS had announced the end of each instance. The turn is scheduled again
+/// for the other blocks.
 pub(crate) async fn end(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
     let ends = blocks(&observed.node_classes);
     let mut facts = Vec::new();
@@ -49,7 +50,8 @@ pub(crate) async fn end(turn: &Turn<'_>, observed: &Observed, report: &mut Repor
     }
 }
 
-/// What the announced end of a block means for whatever runs in it, also where no EC2NodeClass selects it any more.
+/// Interruptions that the announced end of a block means for all instances in it, also where no EC2NodeClass selects the block
+/// any more.
 pub(crate) async fn announced(
     world: &World,
     block: &BlockEnd,
@@ -58,7 +60,7 @@ pub(crate) async fn announced(
         .cloud
         .instances_of_reservation(&block.reservation)
         .await?;
-    // It is announced so early.
+    // AWS announces the end this long before.
     let end = block.end.or_else(|| block.at.checked_add(DRAINED).ok());
     let alive = instances.into_iter().filter(|one| one.state.is_alive());
     let facts = alive.filter_map(|one| Some(fact(one.id, block.at, end?)));
@@ -77,7 +79,7 @@ fn fact(instance: InstanceId, at: Timestamp, end: Timestamp) -> Interruption {
     }
 }
 
-/// The ends of all blocks that NodeClasses select, by their ids.
+/// End times of all blocks that NodeClasses select, by reservation id.
 fn blocks(classes: &[EC2NodeClass]) -> BTreeMap<&str, Timestamp> {
     let reservations = classes
         .iter()

@@ -1,11 +1,11 @@
-//! Caps below what there is: said where users look, and nothing else is done about it (docs/operations.md).
+//! Caps that existing nodes exceed: reported to users, without any other action (docs/operations.md).
 
 use model::journal::{Line, Subject};
 use ports::cluster::{Event, EventKind, EventTarget};
 
 use crate::{Report, events, lane::Turn, observe::Observed};
 
-/// Says it in the journal, and on the NodePools that may launch nothing for it.
+/// Reports exceeded caps in the journal, and on the NodePools that may launch nothing because of them.
 pub(crate) async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
     let snapshot = &observed.snapshot;
     let exceeded = planner::exceeded(snapshot);

@@ -1,6 +1,6 @@
 //! Garbage collection (docs/protocol.md#collecting): instances that no NodeClaim names, and NodeClaims whose instance is gone.
-//! Absence is believed only after two looks, a read that finds nothing, and never for many at once unless the ledger explains it.
-//! A node that is in service is not ended under its pods: its Node is deleted, so that it is drained first.
+//! An absence is believed only after two sweeps and a read that finds nothing, and never for many at once unless the ledger
+//! explains it. A node that is in service is not ended under its pods: its Node is deleted, so that it is drained first.
 
 mod brake;
 mod lost;
@@ -42,37 +42,37 @@ use crate::{
     terminations::{end_instances, resting},
 };
 
-/// As upstream's collector (docs/spec/lifecycle.md#lost-instances).
+/// Interval of garbage collection, as Karpenter's collector (docs/spec/lifecycle.md#lost-instances).
 const EVERY: SignedDuration = SignedDuration::from_mins(2);
-/// Between the two looks (docs/protocol.md#g2).
+/// Least time between the two sweeps that must both find an object missing (docs/protocol.md#g2).
 const APART: SignedDuration = SignedDuration::from_mins(2);
-/// Upstream's metric reason (docs/spec/lifecycle.md#label-values).
+/// Karpenter's metric reason (docs/spec/lifecycle.md#label-values).
 const COLLECTED: &str = "garbage_collected";
 
-/// What a look came to.
+/// Result of one garbage collection.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Collected {
     pub(crate) instances: Vec<InstanceId>,
-    /// Nodes in service whose deletion was ordered; their instances go once they are drained.
+    /// Nodes in service whose deletion was ordered; their instances are terminated once they are drained.
     pub(crate) nodes: Vec<NodeName>,
     pub(crate) claims: Vec<NodeClaimName>,
     pub(crate) metrics: Vec<Metric>,
-    /// What the brake held back: it needs a person's approval.
+    /// Message about objects that the brake held back: they need a person's approval.
     pub(crate) braked: Option<String>,
-    /// Whether all instances of the cluster's name are its own, by a look at them.
+    /// Whether all instances tagged with the cluster's name were found to be its own.
     pub(crate) is_alone: bool,
-    /// Instances of the cluster's name that nothing proves to be its own.
+    /// Instances tagged with the cluster's name that nothing proves to be its own.
     pub(crate) unproven: BTreeSet<InstanceId>,
-    /// Instances of the cluster that the registry entry led to before, which are not ended.
+    /// Instances of a cluster that the registry entry referred to before, which are not terminated.
     pub(crate) formers: BTreeSet<InstanceId>,
     /// Failures of single objects or instances.
     pub(crate) failures: ObjectFailures,
-    /// When to look again; `None` if nothing was missing, under way or left over.
+    /// Time of the next garbage collection; `None` if nothing was missing, under way or left over.
     pub(crate) again: Option<Timestamp>,
 }
 
 impl Collected {
-    /// All that goes.
+    /// Names of everything that is collected.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
         let instances = self.instances.iter().map(ToString::to_string);
         let nodes = self.nodes.iter().map(ToString::to_string);
@@ -81,18 +81,18 @@ impl Collected {
     }
 }
 
-/// What people let garbage collection do.
+/// What the registry entry and pauses allow garbage collection to do.
 #[derive(Clone)]
 pub(crate) struct Allowed<'a> {
-    /// The brake does not hold what is approved.
+    /// Whether a person approved what the brake held back.
     pub(crate) approved: bool,
-    /// What people hold back: no instance is ended of what is paused whole, or only watched. NodeClaims of instances that are gone
-    /// are dead nodes, which no pause delays.
+    /// Pauses: no instance of a NodePool that is paused whole, or in shadow mode, is terminated. NodeClaims of instances that
+    /// are gone are dead nodes, which no pause delays.
     pub(crate) pauses: &'a [Pause],
-    /// Which cluster it is, and which ones the registry entry led to before.
+    /// The cluster's uid; `formers` are those that the registry entry referred to before.
     pub(crate) uid: &'a Uid,
     pub(crate) formers: BTreeSet<Uid>,
-    /// The former clusters are known to be gone, and what they left is nobody's.
+    /// Whether the former clusters are known to be gone, so that their instances have no owner.
     pub(crate) ends_formers: bool,
 }
 
@@ -101,7 +101,7 @@ impl Allowed<'_> {
         identity::whose(instance, Some(self.uid), &self.formers)
     }
 
-    /// Whether an instance of the cluster's name is looked at: others are neither touched nor counted.
+    /// Whether an instance with the cluster's name is considered: others are neither touched nor counted.
     fn concerns(&self, instance: &Instance) -> bool {
         match self.whose(instance) {
             Whose::Ours | Whose::Unproven => true,
@@ -111,7 +111,7 @@ impl Allowed<'_> {
     }
 }
 
-/// Looks, if it is time to; `memory` keeps what was missing the last time.
+/// Collects garbage if it is due; `memory` keeps what was missing the last time.
 pub(crate) async fn collect(
     world: &World,
     cluster: &ClusterName,
@@ -123,7 +123,7 @@ pub(crate) async fn collect(
     if let Some(at) = memory.collected_at
         && now.duration_since(at) < EVERY
     {
-        // It shows what has happened since.
+        // A sweep this early shows too little of what has happened since.
         return Ok(Collected {
             again: Some(at + EVERY),
             ..Collected::default()
@@ -235,7 +235,7 @@ pub(crate) async fn collect(
         if let Some(claim) = &orphan.claim {
             world.ledger.close_claim(cluster, claim).await?;
         }
-        // The turn that takes the row wins (docs/protocol.md#g1); nobody adopts the instance any more.
+        // The turn that takes the row wins (docs/protocol.md#g1); no turn adopts the instance any more.
         let taken = world.ledger.collect(cluster, &orphan.instance, now).await;
         let failures = &mut collected.failures;
         if failures.isolate_unseen(&orphan.instance, now, taken)? != Some(Moved::Yes) {
@@ -273,7 +273,7 @@ pub(crate) async fn collect(
     Ok(collected)
 }
 
-/// Ends instances that belong to nobody, each with the time since when it has been missing its owner.
+/// Terminates instances without an owner, each with the time since which its owner has been missing.
 async fn end(
     world: &World,
     cluster: &ClusterName,
@@ -301,20 +301,21 @@ async fn end(
     Ok(())
 }
 
-/// Whether every launch came to a node that is there to stay. Until then an instance may end without anybody's being told.
+/// Whether every launch led to an initialized node that is not being deleted. Until then an instance may end without a
+/// notification.
 fn all_serve(claims: &[NodeClaim], launched: &[NodeClaimName]) -> bool {
     let names: BTreeSet<&NodeClaimName> = claims.iter().map(|claim| &claim.name).collect();
     let serves = |claim: &NodeClaim| claim.deleted_at.is_none() && claim.is_true(INITIALIZED);
     claims.iter().all(serves) && launched.iter().all(|name| names.contains(name))
 }
 
-/// How many NodeClaims have an instance.
+/// Number of NodeClaims that have an instance.
 fn with_instance(claims: &[NodeClaim]) -> usize {
     let ids: BTreeSet<InstanceId> = claims.iter().filter_map(instance_of).collect();
     ids.len()
 }
 
-/// Launch tags under which instances may still appear (docs/protocol.md#g1).
+/// Launch tokens under which instances may still appear (docs/protocol.md#g1).
 fn attempts(intents: &[Intent]) -> impl Iterator<Item = LaunchToken> {
     intents.iter().filter_map(|intent| match &intent.state {
         IntentState::Launching { token, .. } => Some(token.clone()),
@@ -347,7 +348,7 @@ fn without_instance(
         .collect()
 }
 
-/// Since when each of these has been missing (docs/protocol.md#g2).
+/// Time since which each of these has been missing (docs/protocol.md#g2).
 fn seen_since<K: Ord>(
     missing: BTreeSet<K>,
     before: &BTreeMap<K, Timestamp>,
@@ -370,7 +371,8 @@ fn due<K: Ord + Clone>(missing: &BTreeMap<K, Timestamp>, now: Timestamp) -> Vec<
         .collect()
 }
 
-/// NodeClaims to delete because their instance is gone; one that EC2 shows as terminated is no mere absence.
+/// NodeClaims to delete because their instance is gone, each with whether EC2 shows the instance as terminated, which explains
+/// the absence.
 async fn lost_claims(
     world: &World,
     claims: &[NodeClaim],
@@ -396,7 +398,7 @@ async fn lost_claims(
         if instance.is_some_and(|instance| instance.state != InstanceState::Terminated) {
             continue;
         }
-        // Before it registers it may be too young to be shown; that it ended is no mere absence even then.
+        // Before its node registers, an instance may be too young for EC2 to list it; a terminated instance is proof even then.
         if instance.is_none() && !claim.is_true(REGISTERED) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Devices and claims for them: read only where claims count and something waits that depends on them (docs/spec/v1.15.md#dra).
+//! Devices and resource claims, read only where claims count and a waiting object depends on them (docs/spec/v1.15.md#dra).
 
 use api::{conditions::types::INITIALIZED, names::annotation::REQUESTED_DRA_DRIVERS};
 use model::{Lane, Snapshot, devices::DeviceObjects, node_claim::NodeClaim, pod::Pod};
@@ -6,7 +6,7 @@ use ports::{Cluster, ClusterError};
 
 use crate::lane::Turn;
 
-/// Adds to a snapshot what a turn has to know of devices. Returns why claims do not count although the settings say so.
+/// Adds the device objects that a turn needs to a snapshot. Returns why claims do not count although the settings enable them.
 pub(crate) async fn observe(
     turn: &Turn<'_>,
     snapshot: &mut Snapshot,
@@ -36,8 +36,8 @@ pub(crate) async fn observe(
     }
 }
 
-/// Reads what drivers have published, where a node waits for that to be initialized. Where it may not be read or is not served, such
-/// nodes go on waiting, and that is returned.
+/// Reads ResourceSlices where a node waits for its drivers to publish them before it counts as initialized. Where they may not
+/// be read or are not served, such nodes go on waiting, and the reason is returned.
 async fn published(
     turn: &Turn<'_>,
     snapshot: &mut Snapshot,
@@ -62,11 +62,11 @@ async fn published(
     }
 }
 
-/// Reads everything. Where it may not be read or is not served, claims do not count, and that is returned.
+/// Reads all device objects. Where they may not be read or are not served, claims do not count, and the reason is returned.
 ///
 /// # Errors
 ///
-/// The API server's, but for refusals.
+/// Errors of the API server other than refusals.
 pub async fn read(
     api: &dyn Cluster,
     snapshot: &mut Snapshot,

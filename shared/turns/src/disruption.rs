@@ -1,6 +1,6 @@
-//! Nodes that are not worth having, under budgets: decided, judged again, replaced first, then deleted. Every step is a row in
-//! the ledger with a due time; no turn waits for anything (docs/spec/lifecycle.md#disruption-loop,
-//! docs/spec/lifecycle.md#orchestration).
+//! Disruption of nodes under budgets: a command is decided, validated, its replacements are launched, then its nodes are
+//! deleted. Every step is a row in the ledger with a due time; no turn waits for anything
+//! (docs/spec/lifecycle.md#disruption-loop, docs/spec/lifecycle.md#orchestration).
 
 mod commands;
 mod deletion_costs;
@@ -29,18 +29,18 @@ use crate::{
     refusals, shadow,
 };
 
-/// A turn that lost every race for the generation tries again after this.
+/// Delay after which a turn that lost every race for the generation tries again.
 const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
-/// What did not hold when it was judged again is thought over after this, as upstream's next pass.
+/// Delay after a rejected validation before the next evaluation, as in Karpenter's loop.
 const AFTER_REJECTING: SignedDuration = SignedDuration::from_secs(10);
-/// Where the check refuses a command, others are looked for so often in one turn.
+/// Upper bound on evaluations in one turn, where the check refuses commands.
 const SEARCHES_MAX: usize = 4;
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut report = turn.report();
     let Look { mut observed, pass } = look(turn, &mut report).await?;
-    // A look that goes on does not see again what those before it saw: whatever has changed since is for the one that begins
-    // anew.
+    // An evaluation that continues from a cursor does not revisit the nodes evaluated before it: what has changed since is left
+    // to the evaluation that starts afresh.
     let began = !turn.cursor.as_ref().is_some_and(Cursor::goes_on);
     let mut cursor = turn.cursor.clone();
     let counter = observed.counter.clone();
@@ -65,7 +65,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         }
         cursor = go_on(turn, &pass, &mut report);
     } else if commands::drive(turn, &executor, &observed, &mut report).await? {
-        // What was seen has changed: the next turn looks afresh.
+        // The evaluated snapshot is outdated: the next turn observes afresh.
         report.look_again(turn.world.clock.now());
     } else {
         decide(
@@ -79,7 +79,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         .await?;
         deletion_costs::write(turn, &observed.snapshot, &mut report).await?;
     }
-    // What was begun since was not seen.
+    // The evaluation did not see commands that were begun since.
     let mut snapshot = observed.snapshot;
     snapshot.intents.truncate(intents);
     snapshot.commands.truncate(commands);
@@ -91,14 +91,14 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     })
 }
 
-/// What there is, and what is to be done about it, where that was looked for already.
+/// An observed cluster, and the result of its evaluation where that was computed already.
 struct Look {
     observed: Observed,
     pass: Option<Pass>,
 }
 
-/// What the relay's view shows is enough to see that there is nothing to do. What is begun or gone on with is decided by what
-/// the API server itself says.
+/// Observes the cluster. The relay's view suffices to find that there is nothing to do; commands are begun and continued only
+/// on what the API server itself returns.
 async fn look(turn: &Turn<'_>, report: &mut Report) -> Result<Look, TurnError> {
     let observed = see(turn, Pods::AsPublished, report).await?;
     if observed.view.is_none() {
@@ -123,7 +123,7 @@ async fn look(turn: &Turn<'_>, report: &mut Report) -> Result<Look, TurnError> {
     })
 }
 
-/// What there is, and where the lane's last look left off.
+/// Observes the cluster and adds the cursor of the lane's last evaluation.
 async fn see(turn: &Turn<'_>, pods: Pods, report: &mut Report) -> Result<Observed, TurnError> {
     let mut observed = observe(turn, pods).await?;
     evidence::exchange(turn, &mut observed, report).await?;
@@ -131,12 +131,13 @@ async fn see(turn: &Turn<'_>, pods: Pods, report: &mut Report) -> Result<Observe
     Ok(observed)
 }
 
-/// What is worth disrupting, but for these NodeClaims.
+/// Evaluates which nodes to disrupt, except these NodeClaims.
 fn found(turn: &Turn<'_>, observed: &Observed, spared: &BTreeSet<NodeClaimName>) -> Pass {
     planner::disrupt_within(&observed.snapshot, turn.world.share, spared)
 }
 
-/// One proposal waits at a time, and nothing else is begun meanwhile.
+/// Validates the proposal that waits, or searches for a new command. One proposal waits at a time, and nothing else is begun
+/// meanwhile.
 async fn decide(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -165,7 +166,7 @@ async fn decide(
     }
 }
 
-/// Commits what is left of a proposal, or drops it.
+/// Validates a proposal: commits what is left of it, or drops it.
 async fn judge(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -213,7 +214,7 @@ async fn judge(
     Ok(())
 }
 
-/// Looks for something to do, and begins it. Says where the next look goes on.
+/// Searches for commands and begins them. Returns the cursor of the next evaluation.
 async fn search(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -234,7 +235,7 @@ async fn search(
             None => found(turn, observed, &spared),
         };
         let took = turn.world.clock.now().duration_since(begun_at);
-        // A cluster in which nothing happens publishes nothing, because every series costs.
+        // A cluster in which nothing happens publishes no series, because each costs.
         if let Some(found) = pass.commands.first() {
             report.metrics.push(metrics::of_search(took, found));
             report.metrics.push(metrics::of_planning(turn.lane, took));
@@ -282,7 +283,7 @@ async fn search(
     Ok(cursor)
 }
 
-/// What did not fit this look is looked at next, at once.
+/// Continues with nodes that did not fit this evaluation in another turn at once.
 fn go_on(turn: &Turn<'_>, pass: &Pass, report: &mut Report) -> Option<Cursor> {
     report.unconsidered = pass.left;
     if pass.commands.is_empty() && pass.cursor.as_ref().is_some_and(Cursor::goes_on) {
@@ -291,7 +292,7 @@ fn go_on(turn: &Turn<'_>, pass: &Pass, report: &mut Report) -> Option<Cursor> {
     pass.cursor.clone()
 }
 
-/// Proposes disruptions that save, which are judged again after a while; repair and drift start at once.
+/// Begins a command: consolidations are proposed and validated after a delay; repair and drift start at once.
 async fn begin(
     turn: &Turn<'_>,
     executor: &Executor<'_>,

@@ -1,4 +1,4 @@
-//! Which nodes are no longer what their EC2NodeClass asks for (docs/spec/lifecycle.md#drifted, docs/spec/aws.md#drift).
+//! Drift of nodes from their EC2NodeClass (docs/spec/lifecycle.md#drifted, docs/spec/aws.md#drift).
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::{
     observe::Observed,
 };
 
-/// EC2 is asked about instances this often; what objects show is compared in every turn.
+/// Interval between reads of instances from EC2; objects in the API server are compared in every turn.
 const EVERY: SignedDuration = SignedDuration::from_mins(5);
 
-/// Compares launched NodeClaims with their NodeClasses. What cannot be judged now is left out.
+/// Compares launched NodeClaims with their NodeClasses. NodeClaims that cannot be judged now are left out.
 pub(crate) async fn judge(
     turn: &Turn<'_>,
     observed: &mut Observed,
@@ -52,7 +52,7 @@ pub(crate) async fn judge(
         let resolver = &turn.world.node_classes;
         match resolver.drift(class, &facts.types, claim, instance) {
             Ok(found) => drop(drift.insert(claim.name.clone(), found)),
-            // One that is not ready says so itself.
+            // A NodeClass that is not ready reports that itself.
             Err(why) if instance.is_some() && readiness(class).is_ok() => {
                 let problem = format!("drift of NodeClaim {}: {why}", claim.name);
                 observed.problems.push(problem);
@@ -64,7 +64,7 @@ pub(crate) async fn judge(
     Ok(())
 }
 
-/// Without an answer nothing is said about what only instances show.
+/// Instances by id. Without an answer from EC2, drift that only instances show is not judged.
 async fn described(turn: &Turn<'_>, problems: &mut Vec<String>) -> BTreeMap<InstanceId, Instance> {
     match turn.world.cloud.list_instances(turn.cluster).await {
         Ok(instances) => instances
@@ -78,7 +78,7 @@ async fn described(turn: &Turn<'_>, problems: &mut Vec<String>) -> BTreeMap<Inst
     }
 }
 
-/// With the gate off, reservations are not looked at, so that none can be lost.
+/// Drops the reservation while its feature gate is off, so that losing it is no drift.
 fn gated(reservation: Option<String>, gates: &BTreeMap<String, bool>) -> Option<String> {
     reservation.filter(|_| gates.get("ReservedCapacity") != Some(&false))
 }

@@ -22,28 +22,28 @@ use crate::{
 /// A cluster's registry entry, as far as turns need it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Active or shadow; pauses are the ledger's.
+    /// Active or shadow; pauses are kept in the ledger.
     pub mode: Mode,
-    /// From where its API server is reached: `public` or `vpc:<id>`.
+    /// Network from which the cluster's API server is reached: `public` or `vpc:<id>`.
     pub reach: String,
     pub settings: Settings,
     /// `settings.enableZonalShift`: zones that ARC shifts traffic away from get no new nodes.
     pub zonal_shift: bool,
-    /// `isolatedVPC`: the Price List is not asked.
+    /// `isolatedVPC`: the Price List is not queried.
     pub isolated_vpc: bool,
-    /// `approvals.collectUntil`: a person has looked at what garbage collection held back, and lets it go on until then.
+    /// `approvals.collectUntil`: time until which a person lets garbage collection go on with what the brake held back.
     pub collect_until: Option<Timestamp>,
     /// `settings.launchTimeout` and `settings.registrationTimeout`.
     pub timeouts: Timeouts,
     /// `settings.nodeTerminationHandler`: nodes that no NodePool made.
     pub foreign: Foreign,
-    /// `settings.notifications`: who is told of decisions outside the cluster; nobody by default.
+    /// `settings.notifications`: destinations outside the cluster that are notified of decisions; none by default.
     pub(crate) destinations: Vec<Destination>,
-    /// `settings.guards`: what the cluster's nodes may cost and number.
+    /// `settings.guards`: caps on the price and number of the cluster's nodes.
     pub caps: Caps,
     /// `settings.guards.approveAbove`: what one turn may launch, and one disruption evict, without a person's approval.
     pub approve_above: Caps,
-    /// The entry's `settings` as written, for those who know more of its keys.
+    /// The entry's `settings` as written, for readers that know more of its keys.
     pub raw_settings: Value,
 }
 
@@ -52,7 +52,7 @@ pub struct Entry {
 pub struct EntryError(String);
 
 impl Entry {
-    /// Reads an entry; keys that are not known here are left to others.
+    /// Reads an entry; unknown keys are ignored.
     pub fn read(entry: &Value) -> Result<Self, EntryError> {
         if !entry.is_object() {
             return Err(error("the entry", entry, "a JSON object"));
@@ -87,8 +87,8 @@ impl Entry {
     }
 }
 
-/// The API server of an entry that names one, without what may be spelled in several ways: case, the default port, a slash at the
-/// end. That two entries lead to one API server in spite of different texts, the uid of its namespace `kube-system` tells.
+/// The API server's endpoint of an entry that names one, normalized for case, the default port and a slash at the end. Whether
+/// two entries with different texts lead to one API server is shown by the uid of its namespace `kube-system`.
 pub fn endpoint(entry: &Value) -> Option<String> {
     const DEFAULT_PORT: &str = ":443";
     let is_named = entry.get("type").and_then(Value::as_str) == Some("endpoint");
@@ -99,22 +99,24 @@ pub fn endpoint(entry: &Value) -> Option<String> {
     Some(endpoint.to_owned())
 }
 
-/// In META's mirror of a registry entry: since when the registry has no such entry. An entry that is there again replaces it.
+/// Key in META's mirror of a registry entry: time since which the registry has had no such entry. An entry that is added again
+/// replaces the mirror.
 const UNLISTED_SINCE: &str = "unlistedSince";
 
-/// Since when the registry has had no entry for a cluster, by META's mirror of the last one.
+/// Time since which the registry has had no entry for a cluster, by META's mirror of the last one.
 pub fn unlisted_since(registry: &Value) -> Option<Timestamp> {
     registry.get(UNLISTED_SINCE)?.as_str()?.parse().ok()
 }
 
-/// The mirror of an entry that the registry does not have any more.
+/// The mirror of an entry that was removed from the registry.
 pub(crate) fn unlisted(registry: &Value, since: Timestamp) -> Value {
     let mut registry = registry.as_object().cloned().unwrap_or_default();
     registry.insert(UNLISTED_SINCE.to_owned(), since.to_string().into());
     Value::Object(registry)
 }
 
-/// Whether the registry has had no entry of a cluster for long enough that it was put into shadow mode: nobody works for it.
+/// Whether the registry has had no entry of a cluster for long enough that it was put into shadow mode: no function works for
+/// it.
 pub(crate) fn is_unregistered(meta: &Meta) -> bool {
     meta.mode == Mode::Shadow && unlisted_since(&meta.registry).is_some()
 }
@@ -175,7 +177,7 @@ fn settings(raw: &Value) -> Result<Settings, EntryError> {
     })
 }
 
-/// Dollars per hour, as text.
+/// Reads dollars per hour, as text.
 fn dollars(raw: &Value, key: &str, default: NanosPerHour) -> Result<NanosPerHour, EntryError> {
     let given = raw.get(key).unwrap_or(&Value::Null);
     if given.is_null() || given.as_str() == Some("") {
@@ -186,7 +188,7 @@ fn dollars(raw: &Value, key: &str, default: NanosPerHour) -> Result<NanosPerHour
     price.ok_or_else(|| error(&format!("settings.{key}"), given, expected))
 }
 
-/// One of two, of which the first is the default.
+/// Reads one of two values, of which the first is the default.
 fn choice<T>(
     raw: &Value,
     key: &str,
@@ -202,7 +204,7 @@ fn choice<T>(
     }
 }
 
-/// As text too, as in the chart.
+/// Reads a boolean; text is accepted too, as in the chart.
 fn switch(raw: &Value, key: &str) -> Result<bool, EntryError> {
     let given = raw.get(key).unwrap_or(&Value::Null);
     match (given, given.as_str()) {
@@ -223,7 +225,7 @@ fn collect_until(entry: &Value) -> Result<Option<Timestamp>, EntryError> {
         .ok_or_else(|| error("approvals.collectUntil", value, expected))
 }
 
-/// A launch is looked for and repeated within its first two minutes (docs/protocol.md#a3), so it has at least three.
+/// Lower bound of both timeouts: a launch is looked for and repeated within its first two minutes (docs/protocol.md#a3).
 const SHORTEST_TIMEOUT: SignedDuration = SignedDuration::from_mins(3);
 
 fn timeouts(raw: &Value) -> Result<Timeouts, EntryError> {

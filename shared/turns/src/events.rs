@@ -1,4 +1,4 @@
-//! What users read beside their objects.
+//! Events on users' objects.
 
 mod post;
 
@@ -16,12 +16,12 @@ pub(crate) const OLD_VERSION: &str = "OldVersion";
 const UNREADABLE: &str = "Unreadable";
 const NO_TYPES: &str = "NoCompatibleInstanceTypes";
 const INVALID_ANNOTATION: &str = "InvalidAnnotation";
-/// A plan is above a limit, and waits for a person.
+/// Event reason: a plan is above a limit and waits for a person.
 pub(crate) const APPROVAL_REQUIRED: &str = "ApprovalRequired";
-/// Nodes come to more than a cap of their NodePool, cluster or account allows.
+/// Event reason: nodes exceed a cap of their NodePool, cluster or account.
 pub(crate) const CAP_EXCEEDED: &str = "CapExceeded";
 
-/// Says where pods are expected, and why others have no place.
+/// Events about where pods are expected, and why others have no place.
 pub(crate) fn of_plan(plan: &Plan, pools: &[NodePool], now: Timestamp) -> Vec<Event> {
     let barren = plan.barren.iter().filter_map(|(name, why)| {
         let pool = pools.iter().find(|pool| pool.name == *name)?;
@@ -53,7 +53,7 @@ pub(crate) fn of_plan(plan: &Plan, pools: &[NodePool], now: Timestamp) -> Vec<Ev
     barren.chain(unplaced).chain(nominated).collect()
 }
 
-/// What a decision says besides acting.
+/// Events for the notes of a decision.
 pub(crate) fn of_notes(notes: &[Note], now: Timestamp) -> Vec<Event> {
     let event = |note: &Note| Event {
         about: match &note.about {
@@ -74,7 +74,7 @@ pub(crate) fn of_notes(notes: &[Note], now: Timestamp) -> Vec<Event> {
     notes.iter().map(event).collect()
 }
 
-/// What an EC2NodeClass's owner should know although no condition says it.
+/// Event on an EC2NodeClass for a warning that no condition shows.
 pub(crate) fn of_node_class(class: &EC2NodeClass, warning: Warning, now: Timestamp) -> Event {
     let metadata = &class.metadata;
     Event {
@@ -86,7 +86,7 @@ pub(crate) fn of_node_class(class: &EC2NodeClass, warning: Warning, now: Timesta
     }
 }
 
-/// Values of a NodePool's annotations that say nothing, so that the defaults hold.
+/// Events about invalid values of a NodePool's annotations, in place of which the defaults hold.
 pub(crate) fn of_annotations(pool: &api::NodePool, now: Timestamp) -> Vec<Event> {
     let mut complaints = interruption::complaints(pool);
     complaints.extend(shadow::complaint(pool));
@@ -122,8 +122,8 @@ pub(crate) fn of_old_version(
     })
 }
 
-/// What is said of a NodePool that was stored in a form that v1 does not have, such as one from before v1 whose CRD was
-/// replaced: it is left out of everything.
+/// Warning about a NodePool that is stored in a form that v1 does not have, such as one from before v1 whose CRD was replaced:
+/// it is ignored.
 pub(crate) fn of_unreadable_pool(pool: &Unreadable, now: Timestamp) -> Event {
     Event {
         about: EventTarget::NodePool(pool.name.as_str().into(), pool.uid.clone()),
@@ -138,7 +138,7 @@ pub(crate) fn of_unreadable_pool(pool: &Unreadable, now: Timestamp) -> Event {
     }
 }
 
-/// Conditions of a NodeClaim whose status changes.
+/// Events about the changed conditions of a NodeClaim.
 pub(crate) fn of_transitions(
     claim: &NodeClaim,
     transitions: &[Transition<'_>],
@@ -153,7 +153,7 @@ pub(crate) fn of_transitions(
     events.collect()
 }
 
-/// The same of an object, between two of its statuses.
+/// Events about the conditions that differ between two statuses of an object.
 pub(crate) fn of_conditions(
     about: &EventTarget,
     before: &[api::Condition],
@@ -199,7 +199,7 @@ fn transitioned(
     }
 }
 
-/// Nothing of ours holds the object any more.
+/// Event about an object whose finalizer was removed.
 pub(crate) fn of_end(about: EventTarget, name: &str, now: Timestamp) -> Event {
     Event {
         about,
@@ -210,7 +210,7 @@ pub(crate) fn of_end(about: EventTarget, name: &str, now: Timestamp) -> Event {
     }
 }
 
-/// The reasons a pod has no place, as one text.
+/// Reasons why a pod has no place, as one text.
 pub(crate) fn reasons(unplaced: &model::plan::Unplaced) -> String {
     let reasons: Vec<String> = unplaced
         .reasons

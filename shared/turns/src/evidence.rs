@@ -1,11 +1,11 @@
-//! Failures of nodes that the clusters of an account tell each other about (docs/disruption.md#failures-that-several-clusters-share).
+//! Failures of nodes that the clusters of an account share (docs/disruption.md#failures-that-several-clusters-share).
 
 use model::Evidence;
 
 use crate::{Report, TurnError, lane::Turn, observe::Observed};
 
-/// Tells others of this cluster's failures, where that is not what they were told, and sees theirs. A cluster that does not repair
-/// its nodes by choice reads and writes nothing.
+/// Publishes this cluster's failures if they changed since the last publication, and reads those of others. A cluster with node
+/// repair disabled reads and writes nothing.
 pub(crate) async fn exchange(
     turn: &Turn<'_>,
     observed: &mut Observed,

@@ -5,11 +5,12 @@ use ports::Cluster;
 
 use crate::{TurnError, World, isolation::ObjectFailures};
 
-/// Each costs a few calls; what is left is forgotten by later looks.
+/// Upper bound on launches forgotten per turn: each costs a few calls. Later turns forget the rest.
 const FORGOTTEN_MAX: usize = 100;
 
-/// Forgets launches that are over and whose NodeClaims are gone (docs/protocol.md#a1): a list without one is not proof, a read
-/// that finds nothing is. A row that cannot be read keeps its own NodeClaim from being forgotten, and no other.
+/// Forgets launches that are over and whose NodeClaims are gone (docs/protocol.md#a1). A list that lacks a NodeClaim proves
+/// nothing; a read that finds nothing does. A row that cannot be read keeps its own NodeClaim from being forgotten, and no
+/// other.
 pub(crate) async fn forget(
     world: &World,
     cluster: &ClusterName,

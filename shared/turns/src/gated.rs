@@ -1,4 +1,4 @@
-//! What counts only behind its feature gate: NodeOverlays, and CapacityBuffers with what they refer to
+//! Objects that count only behind their feature gate: NodeOverlays, and CapacityBuffers with their references
 //! (docs/spec/lifecycle.md#node-overlay, docs/spec/lifecycle.md#capacity-buffer).
 
 use std::future::Future;
@@ -17,35 +17,35 @@ use ports::{Cluster, ClusterError};
 
 use crate::{lane::Turn, overlays::CONFLICT};
 
-/// The gates' names.
+/// Names of the feature gates.
 pub const NODE_OVERLAY: &str = "NodeOverlay";
 pub const CAPACITY_BUFFER: &str = "CapacityBuffer";
 
-/// The relay does not watch these kinds, so whoever decides by them looks at them this often.
+/// Interval at which lanes that depend on these kinds read them: the relay does not watch them.
 pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 
-/// Each needs one more read, of what it refers to.
+/// Upper bound on CapacityBuffers: each needs another read, of the object it refers to.
 const BUFFERS_MAX: usize = 100;
 const AT_ONCE: usize = 8;
 
-/// What the gates let count, as it was read.
+/// Objects behind feature gates, as read.
 #[derive(Default)]
 pub struct Gated {
-    /// Wrong ones, too.
+    /// All NodeOverlays, including invalid ones.
     pub overlays: Vec<api::NodeOverlay>,
     pub buffers: Vec<Buffer>,
-    /// Why a gate that is on changes nothing, for users.
+    /// Warnings to users about gates that are on and have no effect.
     pub complaints: Vec<String>,
 }
 
-/// A CapacityBuffer, with what it refers to.
+/// A CapacityBuffer with the object it refers to.
 pub struct Buffer {
     pub(crate) object: api::CapacityBuffer,
-    /// As a snapshot has it.
+    /// The buffer in the form that a snapshot holds.
     pub shape: CapacityBuffer,
-    /// Why it keeps no room.
+    /// Whether its reference was resolved; without it the buffer keeps no room.
     pub resolved: Result<(), Unresolved>,
-    /// Of the PodTemplate that it names.
+    /// Generation of the PodTemplate that the buffer names.
     pub(crate) template_generation: Option<i64>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn is_on(gate: &str, settings: &Settings) -> bool {
 }
 
 impl Gated {
-    /// What a snapshot has of it: wrong overlays are left out.
+    /// The overlays and buffers that a snapshot holds: invalid overlays are left out.
     pub fn for_snapshot(&self) -> (Vec<NodeOverlay>, Vec<CapacityBuffer>) {
         let overlays = self.overlays.iter();
         let overlays = overlays.filter(|one| api::validation::node_overlay(one).is_empty());
@@ -65,7 +65,7 @@ impl Gated {
         )
     }
 
-    /// The overlays of a snapshot that may give prices to types that have none: not those that the lifecycle function found in
+    /// Overlays that may give prices to instance types without one: the valid ones that the lifecycle function did not find in
     /// conflict with others.
     pub fn for_previews(&self) -> Vec<NodeOverlay> {
         let overlays = self.overlays.iter();
@@ -84,20 +84,20 @@ fn is_in_conflict(overlay: &api::NodeOverlay) -> bool {
         .any(|condition| condition.r#type == VALIDATION_SUCCEEDED && condition.reason == CONFLICT)
 }
 
-/// What a turn reads of it.
+/// Reads the objects that a turn needs.
 pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Gated, ClusterError> {
-    // Nobody plans for places or prices there.
+    // The terminator plans no pods and no prices.
     if turn.lane == Lane::Terminator {
         return Ok(Gated::default());
     }
     read(&*turn.api, &turn.entry.settings).await
 }
 
-/// Reads what the gates let count. A gate whose CRD is not installed is as good as off.
+/// Reads the objects behind enabled gates. A gate whose CRD is not installed counts as off.
 ///
 /// # Errors
 ///
-/// The API server's, but for kinds that it does not know.
+/// Errors of the API server other than unknown kinds.
 pub async fn read(api: &dyn Cluster, settings: &Settings) -> Result<Gated, ClusterError> {
     let mut gated = Gated::default();
     if is_on(NODE_OVERLAY, settings) {

@@ -1,5 +1,5 @@
-//! Remains of a deleted cluster (docs/design.md#mass-absence). It has no API server that could name what is still needed,
-//! so EKS alone is asked, for a whole day; whatever else keeps us from the cluster proves nothing.
+//! Collection of what a deleted cluster left (docs/design.md#mass-absence). No API server can name what is still needed, so
+//! only EKS is asked, for a whole day; any other reason why the cluster cannot be reached proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,15 +20,16 @@ use crate::{
     terminations::{end_instances, resting},
 };
 
-/// For so long EKS must say that it has no such cluster.
+/// Period during which EKS must report that it has no such cluster.
 const BELIEVED_AFTER: SignedDuration = SignedDuration::from_hours(24);
-/// A longer silence between two such answers, and the day begins again.
+/// Longest gap between two such answers; after a longer one the period starts again.
 const REPEATED_WITHIN: SignedDuration = SignedDuration::from_hours(1);
-/// Instances that one sweep ends: a mistake can be stopped half way.
+/// Instances terminated per sweep: few enough that a mistake can be stopped half way.
 const AT_ONCE: usize = 20;
 const TEMPLATES_EVERY: SignedDuration = SignedDuration::from_hours(1);
 
-/// EKS says that it has no such cluster: collects everything of it once that has been so for a day, and says what is to come.
+/// Handles EKS's answer that it has no such cluster: announces the collection, and collects everything once the answer has held
+/// for a day.
 pub(crate) async fn bury(
     world: &World,
     cluster: &ClusterName,
@@ -125,9 +126,10 @@ fn repeated(before: Option<&Absence>, now: Timestamp) -> Absence {
     Absence { since, last: now }
 }
 
-/// Instances that were launched for its NodePools: those that carry its uid or that of a cluster it followed, and those that carry none and are its own by the
-/// ledger. A cluster that was deleted before its uid was known is known by its name alone. Also says whether there are no others of
-/// its name: launch templates and instance profiles have nothing else to tell them by.
+/// Instances that were launched for the cluster's NodePools: those that carry its uid or that of a former cluster, and those
+/// without a uid that are its own by the ledger. A cluster that was deleted before its uid was recorded is known by its name
+/// alone. The second value says whether no other cluster of that name exists: launch templates and instance profiles carry the
+/// name only.
 async fn left(
     world: &World,
     cluster: &ClusterName,
@@ -162,7 +164,8 @@ async fn left(
     Ok((left, is_alone))
 }
 
-/// The turn that takes the row wins (docs/protocol.md#g1). The NodeClaim that may hold the instance went with its cluster.
+/// Takes the instance's row; the turn that takes it wins (docs/protocol.md#g1). The NodeClaim that may hold the instance went
+/// with its cluster.
 async fn take(
     world: &World,
     cluster: &ClusterName,

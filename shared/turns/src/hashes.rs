@@ -1,5 +1,5 @@
-//! Hashes of what nodes are made with, on NodePools, EC2NodeClasses and their NodeClaims (docs/spec/lifecycle.md#hash-versions,
-//! docs/spec/aws.md#node-class-hash).
+//! Hashes of the specs that nodes are made from, on NodePools, EC2NodeClasses and their NodeClaims
+//! (docs/spec/lifecycle.md#hash-versions, docs/spec/aws.md#node-class-hash).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use ports::{ClusterError, StaticHash};
 
 use crate::{TurnError, lane::Turn};
 
-/// A hash as annotations show it.
+/// A hash and its version, with the annotations that hold them.
 struct Shown<'a> {
     hash_key: &'static str,
     hash: &'a str,
@@ -36,7 +36,7 @@ impl Shown<'_> {
     }
 }
 
-/// Keeps the hash of every NodePool; one that cannot be kept does not stop the others.
+/// Keeps the hash of every NodePool up to date; a NodePool that fails does not stop the others.
 pub(crate) async fn keep_node_pools(
     turn: &Turn<'_>,
     snapshot: &mut Snapshot,
@@ -82,7 +82,7 @@ async fn keep_node_pool(
     Ok(())
 }
 
-/// Keeps the hash of one EC2NodeClass.
+/// Keeps the hash of one EC2NodeClass up to date.
 pub(crate) async fn keep_node_class(
     turn: &Turn<'_>,
     class: &mut api::EC2NodeClass,
@@ -112,7 +112,8 @@ pub(crate) async fn keep_node_class(
     Ok(())
 }
 
-/// NodeClaims with a hash of another version get this one, as far as is known of them: what has drifted already stays so.
+/// Writes this version's hash to NodeClaims with a hash of another version, as far as it is known: NodeClaims that have drifted
+/// stay drifted.
 async fn migrate(
     turn: &Turn<'_>,
     claims: &mut [NodeClaim],
@@ -137,7 +138,7 @@ async fn migrate(
         match turn.api.update_node_claim(&update).await {
             Ok(written) => *claim = written,
             Err(ClusterError::NotFound { .. }) => {}
-            // One that may not be changed keeps its hash; the others are not kept from theirs.
+            // A NodeClaim that may not be changed keeps its hash; the others are migrated.
             Err(
                 error @ (ClusterError::Denied { .. }
                 | ClusterError::Invalid { .. }
@@ -145,7 +146,7 @@ async fn migrate(
             ) => {
                 tracing::warn!(node_claim = %claim.name, %error, "hash not migrated");
             }
-            // Whatever changed it comes first: the version stays as it is, and the next turn migrates again.
+            // The conflicting change comes first: the version stays as it is, and the next turn migrates again.
             Err(error) => return Err(error.into()),
         }
     }

@@ -1,9 +1,9 @@
-//! Which relays are heard (docs/protocol.md#l6). That a relay beats is told by its row alone, which looks different after each
-//! beat: by our own clock it has beaten since the last look that saw another row. When it beat before that nobody knows, so that
-//! nothing but looks that are not long ago prove that it is still there.
+//! Liveness of relays (docs/protocol.md#l6). A relay's heartbeat is visible only as its row, which differs after each beat: by
+//! the reader's own clock, the relay has beaten since the last read that returned another row. Beats before that read are
+//! unknown, so only recent reads prove that the relay is alive.
 //!
-//! A process that sweeps each minute remembers what it saw, and writes nothing down. One that has just begun knows what the last
-//! visit of the cluster left in the ledger.
+//! A process that sweeps each minute keeps its reads in memory and writes nothing. A process that has just started knows what
+//! the last visit of the cluster recorded in the ledger.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,35 +16,35 @@ use model::{
     ledger::{RelayBeat, SweepMemory},
 };
 
-/// A relay beats every 25 s and is given up after 90 s. Those are counted from the look that found its row changed, which comes a
-/// minute after the one that saw the row before.
+/// Age below which a changed row proves liveness. A relay beats every 25 s and counts as dead after 90 s, counted from the read
+/// that found its row changed, which comes a minute after the read of the row before.
 const CHANGED_WITHIN: SignedDuration = SignedDuration::from_secs(60 + 90);
-/// A row that stays the same for so long is of a relay that may have missed something.
+/// Time after which a relay whose row does not change counts as silent: it may have missed something.
 const SILENT_AFTER: SignedDuration = SignedDuration::from_secs(90);
 
-/// What a relay's row says of it.
+/// Liveness of a relay by its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heartbeat {
     Fresh,
-    /// Nobody has looked lately, so nobody knows when the row changed.
+    /// The row was not read recently, so the time of its change is unknown.
     Unproven,
     Silent,
 }
 
-/// What looks at a relay's row came to, by the clock of whoever looked.
+/// Reads of a relay's row so far, by the reader's own clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sighting {
     row: Option<RelayBeat>,
-    /// The first look that saw the row as it is.
+    /// First read that returned the current row.
     since: Timestamp,
-    /// The last one.
+    /// Last read of the row.
     seen_at: Timestamp,
-    /// The last look that saw another row.
+    /// Last read that returned another row.
     other_seen_at: Option<Timestamp>,
 }
 
 impl Sighting {
-    /// A look at the row, after others that may have seen the same or another.
+    /// Adds a read of the row to earlier ones, which may have returned the same row or another.
     fn after(others: &[&Self], row: Option<&RelayBeat>, now: Timestamp) -> Self {
         let is_same = |other: &&&Self| other.row.as_ref() == row;
         let since = others.iter().filter(is_same).map(|other| other.since).min();
@@ -63,7 +63,7 @@ impl Sighting {
         }
     }
 
-    /// What the last visit left.
+    /// The reads that the last visit recorded.
     fn of(memory: &SweepMemory) -> Option<Self> {
         let since = memory.beat_since?;
         Some(Self {
@@ -82,7 +82,7 @@ impl Sighting {
     }
 
     pub(crate) fn heartbeat(&self, now: Timestamp) -> Heartbeat {
-        // A time to come is of a clock that is wrong.
+        // A time in the future comes from a wrong clock.
         let is_late = |at: Timestamp| now.duration_since(at).abs() < CHANGED_WITHIN;
         if self.row.is_none() {
             Heartbeat::Silent
@@ -96,12 +96,12 @@ impl Sighting {
     }
 }
 
-/// What this process has seen of relays' rows.
+/// This process's reads of relays' rows.
 #[derive(Debug, Default)]
 pub struct Heartbeats(Mutex<BTreeMap<ClusterName, Sighting>>);
 
 impl Heartbeats {
-    /// Remembers a look at a relay's row. `now` is from before it was read.
+    /// Remembers a read of a relay's row. `now` is taken before the read.
     pub(crate) fn look(
         &self,
         cluster: &ClusterName,
@@ -132,7 +132,7 @@ mod tests {
         Timestamp::from_second(seconds).unwrap()
     }
 
-    /// Looks of one process: at which second, and which beat it sees.
+    /// Reads of one process: the second of each, and the beat that it returns.
     fn looks(process: &Heartbeats, memory: &SweepMemory, looks: &[(i64, &str)]) -> Vec<Heartbeat> {
         let look = |(now, beat): &(i64, &str)| {
             let row = RelayBeat {
@@ -145,7 +145,7 @@ mod tests {
         looks.iter().map(look).collect()
     }
 
-    /// What a visit leaves that sees this beat.
+    /// Memory that a visit records which reads this beat.
     fn left(now: i64, beat: &str) -> SweepMemory {
         let mut memory = SweepMemory::default();
         let row = RelayBeat {

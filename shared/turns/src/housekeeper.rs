@@ -26,33 +26,34 @@ use crate::{
     leader, metrics, reach, relay_version::Fit, time_limit::within,
 };
 
-/// What one sweep came to, for its log line.
+/// Totals of one sweep, for its log line.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SweepReport {
     pub clusters: usize,
-    /// Clusters of which nothing was asked but what all are asked together.
+    /// Clusters at rest, of which only the rows read for all clusters together were read.
     pub at_rest: usize,
     /// `cluster/lane: reason`.
     pub woken: Vec<String>,
     /// Instances, NodeClaims, launch templates and instance profiles that were collected.
     pub collected: Vec<String>,
-    /// What needs a person: foreign leaders, the brake, entries that cannot be read.
+    /// Problems that need a person: leader Leases of other holders, the brake, entries that cannot be read.
     pub alarms: Vec<String>,
     pub problems: Vec<String>,
-    /// How many relays have fallen silent although their cluster has nodes.
+    /// Number of relays that have fallen silent although their cluster has nodes.
     pub silent: u64,
-    /// What everything works in spite of, such as old prices or a relay of an unknown version.
+    /// Warnings that stop nothing, such as old prices or a relay of an unknown version.
     pub complaints: Vec<String>,
 }
 
-/// Wakes of one sweep are spread over this.
+/// Period over which the wakes of one sweep are spread.
 const SPREAD: SignedDuration = SignedDuration::from_secs(45);
 
 /// Upper bound on clusters that are visited at the same time: connections and lists of that many fit the function's memory.
 const VISITED_AT_ONCE: usize = 32;
 
-/// Latest begin of a visit, from the sweep's own: one that begins then and uses all of its time ends before the sweep's time does.
+/// Latest start of a visit, from the sweep's start: a visit that starts then and uses all of its time ends before the sweep's
+/// time does.
 const BEGUN_WITHIN: SignedDuration = SignedDuration::from_secs(28);
 
 impl SweepReport {
@@ -67,17 +68,17 @@ impl SweepReport {
     }
 }
 
-/// One sweep.
+/// Runs one sweep.
 pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, TurnError> {
     let mut report = SweepReport::default();
     let begun = world.clock.now();
-    // What concerns the account is done by one housekeeper alone, which needs no way out of a VPC for it.
+    // Duties towards the account are done by the public housekeeper alone, which needs no way out of a VPC for them.
     let is_public = world.reach == reach::PUBLIC;
     let entries = match is_public {
         false => None,
         true => world.registry.entries().await.map_or_else(
             |error| {
-                // The ledger knows the clusters of the last time.
+                // The ledger still has the clusters of the last sweep.
                 report.problems.push(format!("registry: {error}"));
                 None
             },
@@ -91,7 +92,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     world.heartbeats.keep(&clusters);
     let asked = world.clock.now();
     let seen = world.ledger.glances(&clusters).await;
-    // What concerns no cluster goes on.
+    // Duties towards the account go on.
     let seen = seen.unwrap_or_else(|error| {
         let all = clusters.iter();
         all.map(|cluster| (cluster.clone(), Err(error.clone())))
@@ -121,7 +122,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     Ok(report)
 }
 
-/// Duties of the account rather than of one cluster: instances in trouble, prices, and spending.
+/// Duties of the account rather than of one cluster: impaired instances, prices, and spending.
 async fn see_to_account(
     world: &World,
     turn: &TurnId,
@@ -158,8 +159,8 @@ async fn see_to_account(
     report
 }
 
-/// Visits the clusters that are not at rest, those first that are next in turn, for as long as the sweep's time lasts. `asked` is
-/// from before anything was read of them.
+/// Visits the clusters that are not at rest, in this minute's order, as long as the sweep's time lasts. `asked` is the time
+/// before anything was read of them.
 async fn visit_restless(
     world: &World,
     turn: &TurnId,
@@ -190,7 +191,7 @@ async fn visit_restless(
             if waited > BEGUN_WITHIN {
                 return None;
             }
-            // One that had to wait is not delayed once more.
+            // A visit that had to wait is not delayed once more.
             let delay = (place - waited).max(SignedDuration::ZERO);
             if let Err(error) = visit(world, &cluster, turn, identified, delay, &mut report).await {
                 report.problems.push(format!("{cluster}: {error}"));
@@ -233,14 +234,14 @@ fn time_left(world: &World, begun: Timestamp) -> SignedDuration {
     (budget(Lane::Housekeeper) - spent).max(SignedDuration::ZERO)
 }
 
-/// The place in the order of clusters that a minute's sweep begins at. The next minute begins [`VISITED_AT_ONCE`] places later: even
-/// if all of them are slow a sweep gets further than that, so that each cluster's turn comes.
+/// Index in the order of clusters at which a minute's sweep begins. The next minute begins [`VISITED_AT_ONCE`] places later:
+/// even if all of them are slow a sweep gets further than that, so that every cluster is visited.
 fn first_of(begun: Timestamp, clusters: usize) -> usize {
     let minute = usize::try_from(begun.as_second() / 60).unwrap_or(0);
     minute.wrapping_mul(VISITED_AT_ONCE) % clusters.max(1)
 }
 
-/// Clusters take turns over the minute.
+/// Delay of a cluster's visit, which spreads visits over the minute.
 fn place(index: usize, clusters: usize) -> SignedDuration {
     let (index, clusters) = (
         i64::try_from(index).unwrap_or(0),
@@ -249,7 +250,8 @@ fn place(index: usize, clusters: usize) -> SignedDuration {
     SignedDuration::from_secs(SPREAD.as_secs() * index / clusters)
 }
 
-/// Whether a cluster must be visited, by what was seen of all clusters together. `asked` is from before they were read.
+/// Whether a cluster must be visited, by the rows that were read for all clusters together. `asked` is the time before they
+/// were read.
 fn is_restless(
     world: &World,
     cluster: &ClusterName,
@@ -265,7 +267,7 @@ fn is_restless(
         }
     };
     let now = world.clock.now();
-    // Nobody has registered it, or its entry cannot be read.
+    // The cluster is not registered, or its entry cannot be read.
     let Some(meta) = &seen.meta else {
         return false;
     };

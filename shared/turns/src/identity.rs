@@ -1,5 +1,5 @@
-//! Which cluster a registry entry leads to, told by the uid of the namespace `kube-system`: names and endpoints are spelled, and can
-//! be spelled twice (docs/adr/0020-identity-is-proven.md).
+//! Identity of the cluster behind a registry entry, by the uid of the namespace `kube-system`: names and endpoints can be
+//! spelled in two ways (docs/adr/0020-identity-is-proven.md).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use ports::{LedgerError, ledger::Glance};
 
 use crate::{SweepReport, TurnError, World, entry::unlisted_since};
 
-/// An entry's place among several for one cluster: the first is served. One that acts has it before one that watches, and one that
-/// had it before one that is new.
+/// Rank of an entry among several for one cluster; the first is served. An active entry precedes one in shadow mode, and the
+/// recorded entry precedes a new one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Standing {
     watches: bool,
@@ -22,7 +22,7 @@ struct Standing {
     name: ClusterName,
 }
 
-/// The registered entries of each cluster that is known.
+/// Registered entries by the cluster that they were found to lead to.
 #[derive(Debug, Default)]
 pub(crate) struct Identified(BTreeMap<Uid, BTreeSet<Standing>>);
 
@@ -42,13 +42,13 @@ impl Identified {
         identified
     }
 
-    /// The entry by which a cluster is served.
+    /// The entry under which a cluster is served.
     pub(crate) fn first(&self, uid: &Uid) -> Option<ClusterName> {
         let first = self.0.get(uid)?.first()?;
         Some(first.name.clone())
     }
 
-    /// Another entry for the same cluster, which has it.
+    /// Another entry for the same cluster that precedes this one.
     pub(crate) fn twin(&self, name: &ClusterName, meta: &Meta, uid: &Uid) -> Option<ClusterName> {
         let own = standing(name, meta, uid);
         let mut others = self.0.get(uid)?.iter();
@@ -65,8 +65,8 @@ fn standing(name: &ClusterName, meta: &Meta, uid: &Uid) -> Standing {
     }
 }
 
-/// Puts on record which cluster an entry leads to. Says whether that is another one than before: nothing that was remembered of
-/// the former holds for it.
+/// Records the cluster that an entry leads to. Returns whether the entry led to another cluster before: nothing that was
+/// remembered of the former holds for the new one.
 pub(crate) async fn record(
     world: &World,
     cluster: &ClusterName,
@@ -85,22 +85,23 @@ pub(crate) async fn record(
             "{cluster}: its registry entry led to the cluster whose kube-system has the uid {former}, and leads to {uid} now"
         ));
         *memory = std::mem::take(memory).of_successor(former.clone());
-        // Before META forgets the former: what is left of it is looked for by its uid.
+        // Stored before META forgets the former uid: remains of the former cluster are looked for by it.
         world.ledger.store_sweep_memory(cluster, memory).await?;
     }
     world.ledger.identify(cluster, uid).await?;
     Ok(former.is_some())
 }
 
-/// Whose an instance is that carries a cluster's name.
+/// Owner of an instance that carries a cluster's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     Ours,
-    /// Of a cluster that the entry led to before.
+    /// A cluster that the entry led to before.
     Formers,
-    /// An instance launched by a version that did not tag instances with uids, by Karpenter, or by another stack of such a version.
+    /// Unknown: the instance was launched by a version that did not tag instances with uids, by Karpenter, or by another stack
+    /// of such a version.
     Unproven,
-    /// Of another cluster of this name.
+    /// Another cluster of this name.
     Others,
 }
 
@@ -136,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Which of these entries for one cluster yields to which.
+    /// For each of these entries for one cluster, the entry that it yields to.
     fn yields(entries: &[(&str, Mode, Option<&str>)]) -> Vec<Option<String>> {
         let glance = |mode, uid| Glance {
             meta: Some(meta(mode, uid)),

@@ -1,6 +1,6 @@
-//! Interruptions that AWS announces, for any instance of the account: the facts go to the ledger before anything else
-//! happens, then their nodes are tainted, their NodeClaims deleted, and the lanes woken that find new places for the pods and
-//! drain (docs/design.md#functions, docs/protocol.md#c3, docs/protocol.md#l4). Nothing here depends on the relay.
+//! Interruptions that AWS announces, for any instance of the account: the facts go to the ledger before anything else happens,
+//! then their nodes are tainted, their NodeClaims deleted, and the lanes woken that reschedule pods and drain nodes
+//! (docs/design.md#functions, docs/protocol.md#c3, docs/protocol.md#l4). None of this depends on the relay.
 
 mod act;
 mod delivery;
@@ -37,23 +37,24 @@ use self::{
 };
 use crate::{TurnError, World, entry, identity::Identified, reach, time_limit::within};
 
-/// What became of one, for the log line.
+/// Outcome of one interruption, for the log line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum InterruptionReport {
-    /// No cluster of ours has this instance.
+    /// No registered cluster has this instance.
     NotOurs,
-    /// On record, and its NodeClaim is on its way out or will be by the terminator.
+    /// The fact is recorded, and its NodeClaim is being deleted or will be by the terminator.
     Recorded { cluster: ClusterName },
-    /// Nothing new: its NodeClaim is gone or on its way out already.
+    /// No news: its NodeClaim is gone or being deleted already.
     Expected { cluster: ClusterName },
-    /// Its NodePool wants nothing done about this.
+    /// Its NodePool asks for no reaction to this.
     Tolerated { cluster: ClusterName },
-    /// It cannot happen to this instance, as its NodeClaim shows: a spot notice for an instance that is not spot. Nothing was done.
+    /// The event cannot happen to this instance, as its NodeClaim shows, such as a spot notice for an instance that is not
+    /// spot. Nothing was done.
     Refuted { cluster: ClusterName },
     /// Its cluster is in shadow mode: nothing was done.
     Shadow { cluster: ClusterName },
-    /// The functions of its cluster's reach hear of it too. On record where that cannot wait; they act on it.
+    /// The functions of its cluster's reach receive the event too, and act on it. Recorded here where that cannot wait.
     Elsewhere { cluster: ClusterName },
     /// Its cluster is not registered any more.
     Unregistered { cluster: ClusterName },
@@ -74,11 +75,11 @@ impl InterruptionReport {
     }
 }
 
-/// An error means that the fact may not be on record: its message must stay in the queue.
+/// Outcome of one interruption. An error means that the fact may not be recorded: its message must stay in the queue.
 pub type InterruptionOutcome = Result<InterruptionReport, Arc<TurnError>>;
 
-/// Handles interruptions of any clusters together; answers in their order. What fails for one cluster or instance keeps
-/// none of the others waiting.
+/// Handles interruptions of any clusters together and returns their outcomes in order. A failure for one cluster or instance
+/// does not delay the others.
 pub async fn interrupt(
     world: &World,
     facts: &[Interruption],
@@ -86,7 +87,7 @@ pub async fn interrupt(
 ) -> Vec<InterruptionOutcome> {
     let owners = owners::find(world, facts).await;
     let mut outcomes: Vec<Option<InterruptionOutcome>> = Vec::new();
-    // Nodes that no NodePool made are handled apart.
+    // Grouped by cluster and by whether a NodePool made the node; unmanaged nodes are handled separately.
     let mut clusters: BTreeMap<(ClusterName, bool), Vec<Found<'_>>> = BTreeMap::new();
     for (at, (fact, whose)) in facts.iter().zip(owners).enumerate() {
         outcomes.push(match whose {
@@ -125,7 +126,7 @@ pub async fn interrupt(
         .collect()
 }
 
-/// A fact that nobody answered for may not be on record, so that its message must stay.
+/// Error for a fact without an outcome: it may not be recorded, so its message must stay.
 fn unanswered() -> TurnError {
     TurnError::Cloud(CloudError::Unknown {
         action: "handling an interruption".to_owned(),
@@ -135,10 +136,10 @@ fn unanswered() -> TurnError {
 
 /// A fact whose cluster is known.
 struct Found<'a> {
-    /// Its place in the delivery.
+    /// Its index in the delivery.
     at: usize,
     fact: &'a Interruption,
-    /// As EC2 shows it, where it was asked.
+    /// The instance as EC2 describes it, where EC2 was queried.
     instance: Option<Box<Instance>>,
 }
 
@@ -172,7 +173,8 @@ async fn one_cluster(
     };
     if reach::of(&meta) != world.reach {
         let cluster = cluster.clone();
-        // Nodes of groups are theirs alone: there is nothing on record that would oblige anybody.
+        // Nodes of groups are handled only by the functions of their cluster's reach: no recorded notice would oblige another
+        // lane.
         let recorded = match foreign {
             true => Ok(()),
             false => work.record(&urgent(found), false).await,
@@ -190,7 +192,7 @@ async fn one_cluster(
     outcomes
 }
 
-/// The entry by which a cluster is served: its own, or one under another name, which it got after its instances were launched.
+/// The entry under which a cluster is served: its own, or one under another name that it got after its instances were launched.
 async fn served(
     world: &World,
     cluster: &ClusterName,
@@ -212,7 +214,7 @@ async fn served(
     Ok(meta.map(|meta| (name, meta)))
 }
 
-/// What is done for one cluster of a delivery.
+/// One cluster's part of a delivery.
 struct Work<'a> {
     world: &'a World,
     cluster: &'a ClusterName,
@@ -222,7 +224,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     async fn on(&self, found: &[Found<'_>]) -> Vec<InterruptionOutcome> {
-        // What is urgent is on record before the API server is asked for anything.
+        // Urgent facts are recorded before the API server is called.
         if let Err(error) = self.record(&urgent(found), false).await {
             return vec![Err(Arc::new(error)); found.len()];
         }
@@ -280,7 +282,7 @@ impl Work<'_> {
             self.hasten(api.as_deref(), &endings).await;
             self.remember(&endings).await;
         } else if outcomes.iter().any(expected) {
-            // Its end is seen sooner: finalizers wait for it.
+            // The terminator sees the end sooner: finalizers wait for it.
             self.wake(&[Lane::Terminator], "instance-ends").await;
         }
         if let Ok(api) = &api {
@@ -289,7 +291,7 @@ impl Work<'_> {
         outcomes
     }
 
-    /// Facts, the generation and the lanes that must act on them in one transaction (docs/protocol.md#c3).
+    /// Records facts, the generation and the due times of lanes that must act on them in one transaction (docs/protocol.md#c3).
     async fn record(
         &self,
         facts: &[(&Interruption, Course)],
@@ -331,7 +333,7 @@ impl Work<'_> {
             .map_err(|error| Arc::new(error.into()))
     }
 
-    /// Read afresh before acting (docs/protocol.md#b1, docs/protocol.md#c4).
+    /// Whether interruptions may be acted on, read afresh before acting (docs/protocol.md#b1, docs/protocol.md#c4).
     async fn may_act(&self, api: &dyn Cluster) -> Result<bool, TurnError> {
         let world = self.world;
         let now = world.clock.now();
@@ -365,8 +367,8 @@ impl Work<'_> {
     }
 }
 
-/// Longest time for one cluster's part of a delivery, half of the function's: a cluster that answers slowly has its messages come
-/// again, and no others.
+/// Upper bound on one cluster's part of a delivery, half of the function's time: only the messages of a cluster that answers
+/// slowly are redelivered.
 const ACTING: SignedDuration = SignedDuration::from_secs(30);
 
 fn urgent<'a>(found: &[Found<'a>]) -> Vec<(&'a Interruption, Course)> {
@@ -376,13 +378,14 @@ fn urgent<'a>(found: &[Found<'a>]) -> Vec<(&'a Interruption, Course)> {
         .collect()
 }
 
-/// Whether it is on record before anything is asked: what comes again, or is not news, may wait for the API server.
+/// Whether a fact is recorded before the cluster is read: facts that are redelivered, or that may be no news, can wait for the
+/// API server.
 fn is_urgent(fact: &Interruption) -> bool {
     let kind = fact.kind;
     kind.course().is_some() && !kind.is_state_change() && !kind.is_polled()
 }
 
-/// Asks EC2 once for all clusters what is wrong with instances, and handles that like announcements.
+/// Reads impaired instances of all clusters from EC2 at once, and handles them like announcements.
 pub(crate) async fn poll(
     world: &World,
     turn: &TurnId,
@@ -399,13 +402,13 @@ pub(crate) async fn poll(
     Ok(outcomes)
 }
 
-/// The cluster an instance belongs to, by its tags.
+/// Name of the cluster an instance belongs to, by its tags.
 fn cluster_of(instance: &Instance) -> Option<ClusterName> {
     let name = instance.tags.get(tag::EKS_CLUSTER)?;
     Some(ClusterName::from(name.as_str()))
 }
 
-/// Whether what happened at `at` is recent enough to say something about now.
+/// Whether an event at `at` is recent enough to count for the present.
 fn is_fresh(at: Option<Timestamp>, now: Timestamp) -> bool {
     const FRESH: SignedDuration = SignedDuration::from_mins(10);
     at.is_none_or(|at| now.duration_since(at) < FRESH)

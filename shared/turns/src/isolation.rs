@@ -1,4 +1,5 @@
-//! An error about one object ends the work on this object; an error of a whole port ends the step that met it.
+//! Isolation of failures: an error about one object ends the work on this object; an error of a whole port ends the step that
+//! met it.
 
 use std::fmt::Display;
 
@@ -13,10 +14,10 @@ use crate::TurnError;
 /// Reason of events about an object that may not be changed.
 pub(crate) const CHANGE_REFUSED: &str = "ChangeRefused";
 
-/// Time until an object that changed meanwhile is looked at again.
+/// Delay before an object that changed meanwhile is read again.
 pub(crate) const AFTER_CHANGE: SignedDuration = SignedDuration::from_secs(10);
-/// Time until an object whose change is refused is tried again. A webhook may refuse while it is rolled out, so that nodes that join wait
-/// for it; a turn for nothing costs little.
+/// Delay before an object whose change is refused is tried again. A webhook may refuse while it is rolled out, so that joining
+/// nodes wait for it; a turn for nothing costs little.
 const AFTER_REFUSAL: SignedDuration = SignedDuration::from_secs(20);
 
 /// Failures of single objects, as a turn met them.
@@ -24,12 +25,12 @@ const AFTER_REFUSAL: SignedDuration = SignedDuration::from_secs(20);
 pub(crate) struct ObjectFailures {
     pub(crate) problems: Vec<String>,
     pub(crate) events: Vec<Event>,
-    /// When the first of these objects is tried again.
+    /// Time at which the first of these objects is tried again.
     pub(crate) again: Option<Timestamp>,
 }
 
 impl TurnError {
-    /// Whether the error is about the one object that was acted on, so that it says nothing about any other.
+    /// Whether the error is about the one object that was acted on, so that it has no meaning for any other.
     pub(crate) fn is_about_one_object(&self) -> bool {
         match self {
             Self::Cluster(error) => error.is_about_one_object(),
@@ -49,7 +50,7 @@ impl TurnError {
         }
     }
 
-    /// Whether the object changed or vanished since it was read, which is nobody's fault.
+    /// Whether the object changed or vanished since it was read, which is no failure.
     fn is_overtaken(&self) -> bool {
         matches!(
             self,
@@ -59,8 +60,8 @@ impl TurnError {
 }
 
 impl ObjectFailures {
-    /// The outcome of a step that concerns `about` alone; `None` if it failed for reasons of this object, which are noted and
-    /// reported on it. Errors of a whole port are handed back.
+    /// Outcome of a step that concerns `about` alone; `None` if it failed for reasons of this object, which are recorded and
+    /// reported on it. Errors of a whole port are returned.
     pub(crate) fn isolate<T, E: Into<TurnError>>(
         &mut self,
         about: &EventTarget,
@@ -86,7 +87,7 @@ impl ObjectFailures {
         self.isolate_unseen(about, now, step)
     }
 
-    /// [`Self::isolate`] for what has no object in the cluster that its owner could look at.
+    /// [`Self::isolate`] for things without an object in the cluster that an event could be about.
     pub(crate) fn isolate_unseen<T, E: Into<TurnError>>(
         &mut self,
         about: impl Display,

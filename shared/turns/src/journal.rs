@@ -1,5 +1,5 @@
-//! Journal of turns: their records, and what they saw (docs/design.md#journal). Nobody decides by it: what goes wrong here
-//! is said and changes nothing else.
+//! Journal of turns: their records and snapshots (docs/design.md#journal). No decision depends on it: failures are reported and
+//! have no other effect.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,24 +17,24 @@ use thiserror::Error;
 
 use crate::{Report, World};
 
-/// What lasts is recorded so often.
+/// Interval at which an unchanged state is recorded again.
 const REPEATED: SignedDuration = SignedDuration::from_mins(10);
-/// What a lane saw is kept no more often: a busy cluster's would cost more than the cluster's turns.
+/// Least time between snapshots of a lane that decided something: a busy cluster's would cost more than its turns.
 const KEPT_EVERY: SignedDuration = SignedDuration::from_secs(10);
-/// What a quiet cluster looks like is kept so often, to compare and to review with …
+/// Interval between snapshots of a quiet cluster, kept for comparison and review.
 const QUIET_EVERY: SignedDuration = SignedDuration::from_hours(1);
-/// … and sooner where it has other nodes.
+/// The interval where the quiet cluster's set of nodes has changed.
 const OTHERWISE_EVERY: SignedDuration = SignedDuration::from_mins(5);
-/// A snapshot of the largest clusters is a tenth of it.
+/// Upper bound on an unpacked snapshot, in bytes: ten times that of the largest clusters.
 const UNPACKED_MAX: u64 = 2 << 30;
 
-/// Bytes that the compressor is given at once.
+/// Bytes passed to the compressor at once.
 const BUFFER: usize = 64 << 10;
 
-/// The version of what [`pack`] writes.
+/// Version of the format that [`pack`] writes.
 const VERSION: u32 = 1;
 
-/// Keeps a turn's record, where there is anything to be kept, and what it saw.
+/// Records a turn's report, if it is notable, and its snapshot.
 pub(crate) async fn keep(world: &World, report: &mut Report, seen: Option<Snapshot>) {
     let now = world.clock.now();
     let notable = match is_news(world, report, now).await {
@@ -58,7 +58,7 @@ pub(crate) async fn keep(world: &World, report: &mut Report, seen: Option<Snapsh
     }
 }
 
-/// A record of what was done outside a lane's turn.
+/// Records a report of work done outside a lane's turn.
 pub(crate) async fn note(world: &World, report: &Report) {
     if let Err(error) = record(world, report).await {
         tracing::warn!(cluster = %report.cluster, %error, "no journal record");
@@ -69,7 +69,7 @@ fn complain(report: &mut Report, error: &dyn std::error::Error) {
     report.problems.push(format!("journal: {error}"));
 }
 
-/// Whether a record would say anything that one of the last minutes does not.
+/// Whether a record would contain anything that the records of the last minutes do not.
 async fn is_news(world: &World, report: &Report, now: Timestamp) -> Result<bool, LedgerError> {
     if !report.is_notable() {
         return Ok(false);
@@ -84,7 +84,7 @@ async fn is_news(world: &World, report: &Report, now: Timestamp) -> Result<bool,
         .await
 }
 
-/// Whether what was seen is kept, too.
+/// Whether the snapshot is kept, too.
 async fn is_kept(
     world: &World,
     report: &Report,
@@ -157,7 +157,7 @@ pub enum JournalError {
     Newer { version: u32 },
 }
 
-/// A snapshot as it is kept: NodePools that may use the same types share one list.
+/// A snapshot in its stored form: NodePools with equal instance types share one list.
 #[derive(Serialize, Deserialize)]
 struct Packed {
     version: u32,
@@ -166,7 +166,7 @@ struct Packed {
     snapshot: Snapshot,
 }
 
-/// A snapshot as it is kept, compressed.
+/// Encodes a snapshot in its stored form, compressed.
 pub fn pack(mut snapshot: Snapshot) -> Result<Vec<u8>, io::Error> {
     let mut lists: Vec<Arc<Vec<InstanceType>>> = Vec::new();
     let mut types = BTreeMap::new();
@@ -194,7 +194,7 @@ pub fn pack(mut snapshot: Snapshot) -> Result<Vec<u8>, io::Error> {
     encoder.finish()
 }
 
-/// What [`pack`] made.
+/// Decodes what [`pack`] encoded.
 pub fn unpack(packed: &[u8]) -> Result<Snapshot, JournalError> {
     #[derive(Deserialize)]
     struct Version {
@@ -219,7 +219,7 @@ pub fn unpack(packed: &[u8]) -> Result<Snapshot, JournalError> {
 }
 
 impl Report {
-    /// The record of a turn.
+    /// The report in a journal record.
     pub fn read(entry: &JournalEntry) -> Result<Self, JournalError> {
         let turn = entry.turn.clone();
         let version = entry.body.get("version").and_then(Value::as_u64);
@@ -230,12 +230,12 @@ impl Report {
         record.map_err(|source| JournalError::Record { turn, source })
     }
 
-    /// Everything that its lines are about.
+    /// Subjects of all lines.
     pub fn about(&self) -> impl Iterator<Item = &Subject> {
         self.lines().flat_map(|line| &line.about)
     }
 
-    /// For a turn that did nothing and only says how things stand: that, for short.
+    /// Digest of a report that did nothing and only states the present situation; `None` for any other.
     fn state(&self) -> Option<String> {
         let did = !(self.launched.is_empty()
             && self.failed.is_empty()

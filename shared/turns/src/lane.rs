@@ -1,4 +1,4 @@
-//! The frame of every turn: the lane's lease around it, its outcome recorded, the next look seen to (docs/protocol.md#lanes).
+//! The frame of every turn: takes the lane's lease, records the outcome, and schedules the next turn (docs/protocol.md#lanes).
 
 use std::sync::Arc;
 
@@ -33,35 +33,35 @@ pub(crate) struct Turn<'a> {
     pub(crate) api: Arc<dyn Cluster>,
     pub(crate) now: Timestamp,
     pub(crate) deadline: Timestamp,
-    /// Which view of the cluster's pods its wake told of.
+    /// The view of the cluster's pods that its wake referred to.
     pub(crate) view: Option<ViewPointer>,
-    /// Whether the pods that its wake told of are still gathered.
+    /// Whether the batch of pods that its wake referred to is still open.
     pub(crate) batch: Batch,
-    /// Where the lane's last look left off, if it did not get through.
+    /// Position of the lane's last evaluation, if it did not get through.
     pub(crate) cursor: Option<Cursor>,
 }
 
-/// What a turn hands back to its frame.
+/// Result of a turn, for its frame.
 pub(crate) struct Done {
     pub(crate) report: Report,
-    /// The relay's counter as read before the lists, if everything was looked at (docs/protocol.md#l6).
+    /// The relay's counter as read before the lists, if the turn was a full look (docs/protocol.md#l6).
     pub(crate) full_look: Option<RelayCounter>,
-    /// What was planned from, where it can be planned from again.
+    /// The snapshot that was planned from, where it can be planned from again.
     pub(crate) seen: Option<Snapshot>,
-    /// Where the next look goes on.
+    /// Position at which the next evaluation continues.
     pub(crate) cursor: Option<Cursor>,
 }
 
-/// After a failure the lane rests this long, twice as long after each further one, up to the longest.
+/// Backoff after a failure; it doubles after each further one, up to the longest.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(5);
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(5);
-/// A notice that runs out within this leaves no time to rest.
+/// Time before a notice's deadline within which a failed lane is retried without backoff.
 const SOON: SignedDuration = SignedDuration::from_mins(5);
-/// Later looks are left to the sweep, which comes every minute; earlier ones need a timer.
+/// Interval of sweeps. Later due times are left to the sweep; earlier ones need a timer.
 const SWEEP: SignedDuration = SignedDuration::from_secs(60);
 
-/// Runs one turn of a lane, unless one is under way: that one then looks again. After `deadline` it begins nothing; [`crate::budget`]
-/// says how long a turn should have. An error means that not even the failure could be recorded.
+/// Runs one turn of a lane, unless one is under way, which is followed by another then. After `deadline` it begins nothing;
+/// [`crate::budget`] returns how long a turn should have. An error means that not even the failure could be recorded.
 pub async fn run(
     world: &World,
     cluster: &ClusterName,
@@ -73,7 +73,7 @@ pub async fn run(
     woken(world, &wake, id, deadline).await
 }
 
-/// The same for a wake, whose hints may choose what is read.
+/// [`run`] for a wake, whose hints may choose what is read.
 pub async fn woken(
     world: &World,
     wake: &Wake,
@@ -83,7 +83,7 @@ pub async fn woken(
     let (cluster, lane) = (&wake.cluster, wake.lane);
     let now = world.clock.now();
     let meta = world.ledger.meta(cluster).await?;
-    // The sweep that mirrors its entry wakes all of its lanes: nothing is lost with this wake.
+    // The sweep that mirrors its entry wakes all of its lanes: losing this wake loses nothing.
     let Some(meta) = meta.filter(|meta| !entry::is_unregistered(meta)) else {
         let report = Report {
             outcome: Outcome::Unregistered,
@@ -94,7 +94,7 @@ pub async fn woken(
     };
     let reach = reach::of(&meta);
     if reach != world.reach {
-        // The functions of its reach are woken by their own sweep: a wake that came again would find nothing else.
+        // The functions of the cluster's reach are woken by their own sweep: a redelivered wake would end here again.
         let elsewhere = format!(
             "cluster {cluster} has the reach {reach}, but this function serves {}: its relay must be given the queues of its own reach",
             world.reach
@@ -123,10 +123,10 @@ pub async fn woken(
         && let Some(lease) = lease_of(world, cluster, lane).await?
     {
         if lease.is_live(now) {
-            // Asked to look again, the turn under way would end the batch.
+            // Marking the lease for another turn would make the turn under way end the batch.
             return held();
         }
-        // A turn that died left a whole look undone.
+        // A turn that died left a full look undone.
         batch = Batch::Closed;
     }
     let wake = &Wake {
@@ -137,13 +137,13 @@ pub async fn woken(
         Taken::Mine(row) => row,
         Taken::Held => return held(),
     };
-    // An entry that cannot be read fails the turn, which says so.
+    // An entry that cannot be read fails the turn, which reports it.
     let entry = Entry::read(&meta.registry);
     let destinations = match &entry {
         Ok(entry) => entry.destinations.clone(),
         Err(_) => Vec::new(),
     };
-    // A turn is a large state machine; callers need not carry it along.
+    // A turn is a large state machine; boxed, it does not enlarge its callers.
     let cursor = row.cursor.clone();
     let turn = Box::pin(turn(world, wake, id, (meta, entry), cursor, now, deadline));
     let unseen = |report, cursor| Done {
@@ -178,7 +178,7 @@ pub async fn woken(
         cursor,
     } = done;
     if let Some(due) = row.due.filter(|_| wake.batch == Batch::Open) {
-        // The whole look that was due is not done.
+        // The full look that was due is not done.
         report.look_again(due);
     }
     let error = match &report.outcome {
@@ -207,7 +207,7 @@ pub async fn woken(
             )
             .await?;
     } else if let Err(error) = set_timer(world, cluster, lane, report.due, now).await {
-        // The due time stands in the ledger; the sweep finds it.
+        // The due time is in the ledger, where the sweep finds it.
         report.problems.push(format!("no timer: {error}"));
     }
     let gauges = status::gauges(&report, seen.as_ref().filter(|_| api.is_some()));
@@ -227,7 +227,7 @@ pub async fn woken(
     Ok(report)
 }
 
-/// Also returns the cluster, where it may be told of the turn.
+/// Runs the lane's turn. Also returns the cluster's API, where the turn may be reported to it.
 async fn turn(
     world: &World,
     wake: &Wake,
@@ -261,10 +261,10 @@ async fn turn(
     let mut done = match lane {
         Lane::Provisioner => provisioner::turn(&turn).await,
         Lane::Lifecycle => lifecycle::turn(&turn).await,
-        // The largest of all: others are spared its size.
+        // The largest future of all, boxed so that the others do not take its size.
         Lane::Disruption => Box::pin(disruption::turn(&turn)).await,
         Lane::Terminator => terminator::turn(&turn).await,
-        // These two work on events and on all clusters; as lanes they have nothing to do.
+        // These two handle events and all clusters; as lanes they have nothing to do.
         Lane::Interruption | Lane::Housekeeper => Ok(Done {
             report: turn.report(),
             full_look: None,
@@ -305,13 +305,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Shadow turns stop before they commit or act (docs/protocol.md#c4). Pauses hold back only what is chosen: plans do without
-    /// that.
+    /// Whether the turn may act: turns in shadow mode stop before they commit or act (docs/protocol.md#c4). Pauses hold back
+    /// only voluntary actions, which plans leave out.
     pub(crate) fn may_act(&self) -> bool {
         self.meta.mode == Mode::Active
     }
 
-    /// Makes another lane due now, and wakes it: the row obliges, the wake only hastens (docs/protocol.md#l4).
+    /// Makes another lane due now, and wakes it: the row obliges, the wake only makes it faster (docs/protocol.md#l4).
     pub(crate) async fn wake(&self, lane: Lane, reason: &str) -> Result<(), TurnError> {
         self.world
             .ledger
@@ -323,7 +323,7 @@ impl Turn<'_> {
     }
 }
 
-/// A wake of one's own lane for a due time before the next sweep; one at a time, unless another is due sooner.
+/// Sends the lane a delayed wake for a due time before the next sweep; only one at a time, unless another is due sooner.
 async fn set_timer(
     world: &World,
     cluster: &ClusterName,
@@ -355,7 +355,7 @@ async fn lease_of(
     Ok(row.and_then(|(_, row)| row.lease))
 }
 
-/// Whether an instance goes soon, so that there is no time to back off.
+/// Whether an instance ends soon, so that there is no time to back off.
 async fn is_urgent(world: &World, cluster: &ClusterName, lane: Lane) -> bool {
     if !matches!(lane, Lane::Terminator | Lane::Provisioner) {
         return false;
@@ -366,7 +366,7 @@ async fn is_urgent(world: &World, cluster: &ClusterName, lane: Lane) -> bool {
         Ok(notices) => notices
             .iter()
             .any(|notice| notice.deadline.is_some_and(soon)),
-        // It has trouble enough.
+        // Without an answer from the ledger, the lane backs off.
         Err(_) => false,
     }
 }

@@ -7,7 +7,7 @@ use model::{NodeClaimName, launch::Instance, ledger::Intent};
 
 use crate::{Report, TurnError, addresses, lane::Turn, observe::Observed};
 
-/// Launches what these intents are for; a NodeClaim of `existing` takes its instance instead of a new one.
+/// Launches these intents; a NodeClaim of `existing` takes its instance instead of a new one.
 pub(crate) async fn launch(
     turn: &Turn<'_>,
     executor: &Executor<'_>,

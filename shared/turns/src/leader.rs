@@ -1,35 +1,35 @@
-//! Karpenter's leader-election Lease: one brain per cluster (docs/protocol.md#b2, docs/design.md#one-brain).
+//! Karpenter's leader-election Lease: one controller per cluster (docs/protocol.md#b2, docs/design.md#one-brain).
 
 use executor::holder_of;
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, Uid, ledger::SweepMemory};
 use ports::cluster::LeaderLease;
 
-/// Ours lasts long enough for a sweep to fail many times.
+/// Duration of Whittle's Lease: long enough for a sweep to fail many times.
 pub(crate) const DURATION: SignedDuration = SignedDuration::from_secs(3600);
-/// It is renewed when this much of it is over: each renewal is a write to the API server.
+/// Age at which the Lease is renewed: each renewal is a write to the API server.
 const RENEW_AFTER: SignedDuration = SignedDuration::from_mins(10);
-/// Sweeps that must have seen the same version before a foreign Lease counts as abandoned.
+/// Sweeps that must have read the same version before another holder's Lease counts as abandoned.
 const SWEEPS_MIN: u32 = 2;
 
-/// What to do about the Lease now.
+/// Action on the Lease in this sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It is as it should be.
+    /// The Lease needs no change.
     Nothing,
     Write(LeaderLease),
-    /// Somebody else leads: this stack must not act.
+    /// Another holder leads: this stack must not act.
     Foreign {
         holder: String,
     },
 }
 
-/// How a stack tells which leader Leases are its own.
+/// Names under which a stack holds leader Leases.
 pub(crate) struct Holder {
-    /// Of the stack, the registry entry and the API server.
+    /// Name of the stack, the registry entry and the API server.
     own: String,
-    /// Of a version that named no clusters, and of this entry while it led to another API server, from where a Lease may have been
-    /// restored.
+    /// Name from versions that named no clusters, and prefix of this entry's names for other API servers, from where a Lease
+    /// may have been restored.
     before: (String, String),
 }
 
@@ -49,13 +49,13 @@ impl Holder {
         self.before.0 == name || name.starts_with(&self.before.1)
     }
 
-    /// Whether a name is to be given up: the own one, and the former ones where they are nobody else's.
+    /// Predicate for names to give up: the own one, and the former ones if this is the cluster's only entry.
     pub(crate) fn or_before(&self, is_only: bool) -> impl Fn(&str) -> bool {
         move |name| self.is(name) || (is_only && self.was(name))
     }
 }
 
-/// For an active cluster: take what is free or abandoned, renew what is ours.
+/// For an active cluster: takes a free or abandoned Lease, renews the own one.
 pub(crate) fn lead(
     lease: Option<&LeaderLease>,
     holder: &Holder,
@@ -109,7 +109,7 @@ pub(crate) fn lead(
     }
 }
 
-/// For a cluster in shadow mode: give up what is ours, once nothing of ours is under way any more.
+/// For a cluster in shadow mode: gives up the own Lease, once nothing of this stack is under way any more.
 pub(crate) fn hand_back(
     lease: Option<&LeaderLease>,
     is_ours: impl Fn(&str) -> bool,

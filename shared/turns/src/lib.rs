@@ -80,7 +80,7 @@ pub use reach::PUBLIC;
 pub use report::{Outcome, PodsFrom, Reads, Report};
 pub use views::Views;
 
-/// Everything a turn reaches.
+/// Ports and process-wide state of all turns.
 #[derive(Clone)]
 pub struct World {
     pub cloud: Arc<dyn Cloud>,
@@ -99,18 +99,19 @@ pub struct World {
     pub notifier: Arc<dyn Notifier>,
     /// The stack's name in Karpenter's leader Leases, before those of the cluster: `whittle/<account>/<region>/<stack>`.
     pub holder: String,
-    /// What one turn of the provisioner takes on.
+    /// Upper bounds on the work of one turn of the provisioner.
     pub share: Share,
-    /// What this process remembers of clusters' pods, as their relays publish them.
+    /// This process's cache of clusters' pods, as their relays publish them.
     pub views: Arc<Views>,
-    /// What this process remembers of relays' heartbeats.
+    /// This process's memory of relays' heartbeats.
     pub heartbeats: Arc<Heartbeats>,
-    /// From where the functions reach API servers, in the words of registry entries: they work for the clusters of this reach.
+    /// Network from which the functions reach API servers, in the notation of registry entries: they serve the clusters of this
+    /// reach.
     pub reach: String,
 }
 
 impl World {
-    /// Where the stack lives, as its name in the leader Lease says.
+    /// Account and region of the stack, as its name in the leader Lease shows them.
     pub fn home(&self) -> Home {
         let mut parts = self.holder.split('/').skip(1).map(str::to_owned);
         Home {
@@ -120,7 +121,7 @@ impl World {
     }
 }
 
-/// A turn that could not even be recorded.
+/// An error of a turn that could not even be recorded.
 #[derive(Debug, Error)]
 pub enum TurnError {
     #[error("the registry entry of cluster {cluster} is not usable")]
@@ -153,8 +154,8 @@ impl From<executor::Trouble> for TurnError {
     }
 }
 
-/// How long a turn of a lane may take: its function's time-out, less what Lambda needs to start and we need to record the
-/// outcome.
+/// Upper bound on a turn's duration: its function's time-out, less the time that Lambda needs to start and the turn to record
+/// its outcome.
 pub fn budget(lane: Lane) -> SignedDuration {
     match lane {
         Lane::Disruption => SignedDuration::from_secs(290),

@@ -30,7 +30,7 @@ use crate::{
     refusals, registrations, spending,
 };
 
-/// Longest time until deletions that could not be recorded are tried again.
+/// Delay before deletions that could not be recorded are tried again.
 const RECORD_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
@@ -109,7 +109,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         })
     });
     report.metrics.extend(ended.flatten());
-    // What a NodePool has too many of says nothing about nodes that join.
+    // A deletion because a NodePool has too many nodes is no sign of failed registrations.
     let judged = actions.get(..judged).unwrap_or_default();
     registrations::remember(turn, &observed, judged, &applied, &mut report).await;
     create(turn, &executor, &actions, &mut report).await?;
@@ -129,7 +129,8 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     })
 }
 
-/// Remembers what nodes teach about their types, for every cluster of the account (docs/spec/aws.md#measured-memory).
+/// Records the memory that nodes of a type were measured to have, for every cluster of the account
+/// (docs/spec/aws.md#measured-memory).
 async fn learn(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
     for measured in planner::measurements(&observed.snapshot, &observed.experience) {
         let (kind, image) = (&measured.instance_type, &measured.image);
@@ -141,8 +142,8 @@ async fn learn(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
     Ok(())
 }
 
-/// Deletions here are no choices, so they are not fenced: recorded, and then done (docs/protocol.md#c3). Answers those that are
-/// not on record: they are left to a later turn, and hold up nothing else.
+/// Records involuntary deletions, which are not fenced: recorded first, and then done (docs/protocol.md#c3). Returns those that
+/// are not recorded: they are left to a later turn, and hold up nothing else.
 async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) -> BTreeSet<Uid> {
     let actions = plans.iter().flat_map(|plan| &plan.actions);
     let commands: Vec<Command> = actions
@@ -187,8 +188,8 @@ async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) 
     unrecorded
 }
 
-/// Makes the NodeClaims that static NodePools lack. They are launched as any other that no plan has committed: what the API
-/// shows of them is what counts.
+/// Creates the NodeClaims that static NodePools lack. They are launched like any other that no plan has committed, from the API
+/// server's objects.
 async fn create(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -238,7 +239,7 @@ async fn launch_by_hand(
     Ok(())
 }
 
-/// Instances carry the names of their node and NodeClaim, once these are known (docs/spec/aws.md#resource-tags,
+/// Tags instances with the names of their node and NodeClaim, once these are known (docs/spec/aws.md#resource-tags,
 /// docs/spec/aws.md#tagging).
 async fn tag_instances(turn: &Turn<'_>, claims: &[NodeClaim], report: &mut Report) {
     for claim in claims.iter().filter(|claim| claim.deleted_at.is_none()) {
@@ -287,18 +288,18 @@ async fn mark_tagged(turn: &Turn<'_>, claim: &NodeClaim) -> Result<(), ClusterEr
     }
 }
 
-/// `aws:///zone/i-…`.
+/// Instance id of a NodeClaim, from a provider id such as `aws:///zone/i-…`.
 pub(crate) fn instance_of(claim: &NodeClaim) -> Option<InstanceId> {
     let (_, id) = claim.status.provider_id.rsplit_once('/')?;
     id.starts_with("i-").then(|| id.into())
 }
 
-/// The NodeClaim as what events are about.
+/// The NodeClaim as the subject of events.
 pub(crate) fn target_of(claim: &NodeClaim) -> EventTarget {
     EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone())
 }
 
-/// Launches that failed; those that came to an instance outlive many turns, and garbage collection sees to them.
+/// Forgets launches that failed. Launches that led to an instance outlive many turns, and garbage collection forgets them.
 async fn forget_failed(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -320,7 +321,7 @@ async fn forget_failed(
     .await
 }
 
-/// NodeClaims whose nodes stay Consolidatable when they lose their pods, so that no condition tells of it.
+/// NodeClaims whose nodes stay Consolidatable when they lose their pods, so that no condition changes.
 fn always_consolidatable(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     let pools = snapshot.node_pools.iter();
     let at_once =
@@ -334,7 +335,7 @@ fn always_consolidatable(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     of_these.map(|claim| &claim.name).collect()
 }
 
-/// What happened here concerns other lanes.
+/// Wakes the lanes that the turn's changes concern.
 async fn follow_up(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -343,7 +344,7 @@ async fn follow_up(
 ) -> Result<(), TurnError> {
     if applied.deleted_claims {
         turn.wake(Lane::Terminator, "nodeclaim-deleted").await?;
-        // What was to run there needs another place.
+        // Pods that were nominated to that node need another place.
         turn.wake(Lane::Provisioner, "nodeclaim-deleted").await?;
     }
     let always_consolidatable = always_consolidatable(&observed.snapshot);

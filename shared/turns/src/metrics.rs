@@ -1,4 +1,4 @@
-//! Counters and times of turns, under Karpenter's names and labels (docs/spec/lifecycle.md#metrics).
+//! Counters and durations of turns, under Karpenter's names and labels (docs/spec/lifecycle.md#metrics).
 
 mod cloud;
 mod disruption;
@@ -28,7 +28,8 @@ pub(crate) use self::{
 };
 use crate::World;
 
-/// Metrics that only a cluster's relay is told of: each would cost, and CloudWatch has those of Lambda and SQS instead.
+/// Metrics that are published only to a cluster's relay: each would cost in CloudWatch, which has those of Lambda and SQS
+/// instead.
 const RELAY_ONLY: [&str; 6] = [
     "karpenter_consolidation_moves_total",
     "karpenter_consolidation_score",
@@ -38,7 +39,7 @@ const RELAY_ONLY: [&str; 6] = [
     "karpenter_scheduler_scheduling_duration_seconds",
 ];
 
-/// Hands over what a turn measured, series by series.
+/// Publishes a turn's metrics, summed by series.
 pub(crate) fn publish(world: &World, cluster: &ClusterName, mut metrics: Vec<Metric>) {
     metrics.retain(|metric| !RELAY_ONLY.contains(&metric.name));
     if metrics.is_empty() {
@@ -65,7 +66,7 @@ pub(crate) fn publish(world: &World, cluster: &ClusterName, mut metrics: Vec<Met
         .publish(Some(cluster), world.clock.now(), &all);
 }
 
-/// Counts events that end no node of any cluster, by why: of a version that nobody knows, of an instance that is not ours.
+/// Counts events that end no node of any cluster, by reason: an unknown version, or an instance of no registered cluster.
 pub(crate) fn publish_ignored(world: &World, ignored: &BTreeMap<&'static str, u64>) {
     let metrics = ignored.iter().map(|(why, count)| Metric {
         name: "whittle_interruptions_ignored_total",
@@ -78,7 +79,7 @@ pub(crate) fn publish_ignored(world: &World, ignored: &BTreeMap<&'static str, u6
     }
 }
 
-/// Counts what a sweep found that needs a person: the stack has an alarm on it.
+/// Counts a sweep's findings that need a person: the stack has an alarm on it.
 pub(crate) fn publish_alarms(world: &World, alarms: usize) {
     if alarms > 0 {
         let value = Measured::Count(u64::try_from(alarms).unwrap_or(u64::MAX));
@@ -91,7 +92,7 @@ pub(crate) fn publish_alarms(world: &World, alarms: usize) {
     }
 }
 
-/// What the nodes of all clusters cost now; nothing where there are none.
+/// Publishes the current price of all clusters' nodes; nothing where there are none.
 pub(crate) fn publish_spending(world: &World, price: NanosPerHour) {
     if price > NanosPerHour(0) {
         let metric = Metric {
@@ -103,10 +104,10 @@ pub(crate) fn publish_spending(world: &World, price: NanosPerHour) {
     }
 }
 
-/// Made for pods, or because a static NodePool lacks them.
+/// Reason of NodeClaims created for pods, or because a static NodePool lacks them.
 pub(crate) const PROVISIONED: &str = "provisioned";
 
-/// NodeClaims that a committed plan makes, for this reason.
+/// NodeClaims that a committed plan creates, for this reason.
 pub(crate) fn of_launches(plan: &Plan, reason: &str) -> Vec<Metric> {
     let launches = plan.actions.iter();
     let launches = launches.filter_map(|planned| {
@@ -131,7 +132,7 @@ pub(crate) fn of_launch(launch: &Launch, reason: &str) -> Metric {
     )
 }
 
-/// What the API server answered to a request to evict, as its code; `None` where it did not answer.
+/// The API server's answer to an eviction request, as its status code; `None` where it did not answer.
 pub(crate) fn of_eviction(answer: Result<(), &ClusterError>) -> Option<Metric> {
     let code = match answer {
         Ok(()) => "200",
@@ -159,7 +160,7 @@ pub(crate) fn of_drained_pod(reason: &str) -> Metric {
     )
 }
 
-/// A plan that a lane made, or judged again.
+/// Duration of planning or validating in a lane.
 pub(crate) fn of_planning(lane: Lane, took: SignedDuration) -> Metric {
     timed(
         "karpenter_scheduler_scheduling_duration_seconds",

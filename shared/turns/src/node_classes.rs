@@ -10,7 +10,7 @@ use ports::{
 
 use crate::{Report, TurnError, events, hashes, lane::Turn, observe::Observed};
 
-/// Why a NodeClass cannot be used now, if so.
+/// Returns why a NodeClass cannot be used now, if so.
 pub fn readiness(class: &EC2NodeClass) -> Result<(), String> {
     let name = &class.metadata.name;
     let conditions = class
@@ -31,7 +31,7 @@ pub fn readiness(class: &EC2NodeClass) -> Result<(), String> {
     }
 }
 
-/// Resolves every NodeClass and writes what changed. One that cannot be resolved does not stop the others.
+/// Resolves every NodeClass and writes changed statuses. A NodeClass that cannot be resolved does not stop the others.
 pub(crate) async fn keep(
     turn: &Turn<'_>,
     observed: &mut Observed,
@@ -53,7 +53,7 @@ pub(crate) async fn keep(
     Ok(())
 }
 
-/// Old versions, class by class; what is wrong with prices concerns every NodeClass that nodes are bought through.
+/// Emits events about old API versions, for each class, and about prices, which concern every NodeClass.
 async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
     let old = observed.node_classes.iter().filter_map(|class| {
         let metadata = &class.metadata;

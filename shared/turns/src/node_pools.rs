@@ -1,4 +1,4 @@
-//! NodePool status: whether it can launch, and what its nodes come to (docs/spec/lifecycle.md#node-pool-status).
+//! NodePool status: whether it can launch, and the resources of its nodes (docs/spec/lifecycle.md#node-pool-status).
 
 use api::{
     Condition, ConditionSet, ConditionStatus, EC2NodeClass, NodePool, conditions::types,
@@ -76,7 +76,7 @@ async fn keep_one(
     let becomes_ready = is_ready(after) && !is_ready(before);
     pool.status = Some(status);
     if becomes_ready {
-        // A turn that was woken when the NodeClass became ready may have seen the NodePool as it was before.
+        // A turn that was woken when the NodeClass became ready may have read the NodePool as it was before.
         turn.wake(Lane::Provisioner, "nodepool-ready").await?;
     }
     events::post(turn, &said, report).await;

@@ -1,4 +1,4 @@
-//! Telling people outside the cluster: what is told is put into the ledger with the decision, and sent by the sweep.
+//! Notifications outside the cluster: written to the ledger with the decision, and sent by the sweep.
 
 mod outbox;
 mod render;
@@ -12,20 +12,20 @@ pub(crate) use self::{
 };
 use crate::{Outcome, Report};
 
-/// Something to be told to whoever wants to know of its class.
+/// A notification for the destinations that subscribe to its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct News {
-    /// What happens twice under one id is told once.
+    /// Key of deduplication: news with the same id are notified once.
     pub(crate) id: String,
     pub(crate) class: Class,
     pub(crate) title: String,
     pub(crate) details: Vec<String>,
 }
 
-/// So many launches of one turn that fail are worth telling: one or two are everyday life.
+/// Failed launches of one turn from which a notification is sent: one or two are common.
 const FAILED: usize = 5;
 
-/// What a turn decided that somebody may want to know of.
+/// News in a turn's report.
 pub(crate) fn of_report(report: &Report) -> Vec<News> {
     let mut news = Vec::new();
     let mut add = |class: Class, id: String, title: String, details: Vec<String>| {
@@ -37,7 +37,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
         });
     };
     let turn = report.turn.0.clone();
-    // What lasts is told once an hour.
+    // A lasting state is notified once an hour.
     let hour = (report.at.as_second() / 3600).to_string();
     if !report.disrupted.is_empty() {
         let title = format!("{} disruptions are decided", report.disrupted.len());
@@ -142,7 +142,7 @@ mod tests {
             report.awaiting = lines;
         };
         assert_eq!(with(asked, 1), [Class::Approval]);
-        // A pod may have no place for other reasons, in whatever words.
+        // A pod may have no place for other reasons, whatever their text.
         let told = vec![Line::from("web: its limit")];
         let unplaced = Report {
             unplaced: told,

@@ -25,17 +25,17 @@ use crate::{
     selectors, shadow, views,
 };
 
-/// Everything one turn saw.
+/// Everything that a turn read.
 pub(crate) struct Observed {
     pub(crate) snapshot: Snapshot,
     pub(crate) counter: RelayCounter,
-    /// The version of the relay's view that pods are of; `None` where the API server itself told of them.
+    /// Version of the relay's view that the pods come from; `None` where the API server was read.
     pub(crate) view: Option<u64>,
-    /// NodePools that name an EC2NodeClass, as the API server has them.
+    /// NodePools that name an EC2NodeClass, as the API server returns them.
     pub(crate) node_pools: Vec<NodePool>,
     pub(crate) unreadable_pools: Vec<Unreadable>,
     pub(crate) node_classes: Vec<EC2NodeClass>,
-    /// NodeClasses whose types are known.
+    /// NodeClasses whose instance types are known.
     pub(crate) classes: BTreeMap<NodeClassName, ClassFacts>,
     pub(crate) experience: Experience,
     pub(crate) problems: Vec<String>,
@@ -43,28 +43,29 @@ pub(crate) struct Observed {
     /// Why the relay's view was not used although there is one.
     pub(crate) doubt: Option<String>,
     pub(crate) gated: Gated,
-    /// Instances that look as if they had ended, because EC2 does not show them: it is asked to end them before they are believed
-    /// gone.
+    /// Instances that seem to have ended because EC2 does not list them: their termination is requested before they are
+    /// believed gone.
     pub(crate) unshown: BTreeSet<InstanceId>,
-    /// Notices on record that cannot be about the instances that they name.
+    /// Recorded notices that cannot be about the instances that they name.
     pub(crate) refuted: Vec<Notice>,
 }
 
-/// Which pods a lane decides on. The list of all is by far a turn's dearest read, so it is left out where it cannot matter.
+/// Pods that a lane reads. The list of all pods is by far a turn's most expensive read, so it is left out where it cannot
+/// matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pods {
     All,
-    /// All, also as the relay publishes them: for what is decided again by what the API server itself says before anything ends.
+    /// All pods, possibly from the relay's view: for decisions that are validated against the API server before anything ends.
     AsPublished,
-    /// All as soon as one waits for a node to be made, room is to be kept or a node leaves, else none. Also as the relay publishes
-    /// them: launches read their pods again.
+    /// All pods as soon as one waits for a node to be made, room is to be kept or a node leaves, else none. Possibly from the
+    /// relay's view: launches read their pods again.
     IfAnyMoves,
-    /// All as soon as a node leaves, else none.
+    /// All pods as soon as a node leaves, else none.
     IfAnyLeaves,
 }
 
-/// Reads everything that is asked for, in the order that makes it safe to act on (docs/protocol.md#o1): generation, relay
-/// counters, ledger, lists.
+/// Reads the cluster, in the order that makes it safe to act on (docs/protocol.md#o1): generation, relay counters, ledger,
+/// lists.
 pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, TurnError> {
     let ledger = &turn.world.ledger;
     let cluster = turn.cluster;
@@ -205,7 +206,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         settings: turn.entry.settings.clone(),
         node_pools: pools,
         instance_types,
-        // A launch whose NodeClaim shows its instance is counted by that alone (docs/protocol.md#o2).
+        // A launch whose NodeClaim shows its instance counts only as a NodeClaim (docs/protocol.md#o2).
         intents,
         node_claims,
         nodes,
@@ -254,7 +255,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     })
 }
 
-/// EKS Auto Mode shares the CRDs: other NodeClasses are not ours (docs/design.md#managed-objects).
+/// Whether a NodePool is Whittle's: EKS Auto Mode shares the CRDs with other NodeClasses (docs/design.md#managed-objects).
 fn is_ours(pool: &NodePool) -> bool {
     let class = &pool.spec.template.spec.node_class_ref;
     class.group == group::KARPENTER_AWS && class.kind == "EC2NodeClass"
@@ -264,7 +265,7 @@ pub(crate) fn is_our_class(class: &NodeClassRef) -> bool {
     class.group == group::KARPENTER_AWS && class.kind == "EC2NodeClass"
 }
 
-/// NodeClasses that NodePools launch with, or NodeClaims still to be launched.
+/// NodeClasses of NodePools, and of NodeClaims that are still to be launched.
 fn wanted_classes<'a>(pools: &'a [NodePool], claims: &'a [NodeClaim]) -> BTreeSet<&'a str> {
     let by_pools = pools
         .iter()
@@ -291,7 +292,7 @@ async fn class_facts(
             .status
             .as_ref()
             .is_some_and(|status| status.subnets.is_some());
-        // An unresolved NodeClass has no zones yet, so nothing can be offered through it.
+        // An unresolved NodeClass has no zones yet, so it has no offerings.
         if !resolved || !wanted.contains(name.as_str()) {
             continue;
         }
@@ -310,7 +311,7 @@ async fn class_facts(
                     },
                 );
             }
-            // One NodeClass in trouble does not stop the others; an answer that proves nothing stops the turn.
+            // A failure of one NodeClass does not stop the others; an answer that proves nothing stops the turn.
             Err(
                 error @ (CloudError::Unknown { .. }
                 | CloudError::Throttled { .. }
@@ -327,19 +328,19 @@ async fn class_facts(
     Ok(facts)
 }
 
-/// The turn ends for it, and tells it nowhere but in its log.
+/// Emits an event about the error, which ends the turn and would otherwise be only in its log.
 async fn say_unknown(turn: &Turn<'_>, class: &EC2NodeClass, error: &CloudError) {
     let warning = Warning {
         reason: "InstanceTypesUnknown",
         message: format!("nothing is launched until instance types are known: {error}"),
     };
     let event = events::of_node_class(class, warning, turn.now);
-    // Where that fails, too, what ended the turn says more.
+    // If posting fails too, the error that ends the turn is more useful.
     let mut unheard = turn.report();
     events::post(turn, &[event], &mut unheard).await;
 }
 
-/// Nothing is launched for a NodePool while somebody pauses all.
+/// Marks a NodePool as not ready while everything is paused for it, so that nothing is launched.
 fn unless_paused(
     mut pool: model::node_pool::NodePool,
     pauses: &[Pause],
@@ -351,7 +352,7 @@ fn unless_paused(
     pool
 }
 
-/// A NodePool with what keeps it from being used: its own problems, or its NodeClass's.
+/// Marks a NodePool as not ready because of its own problems or its NodeClass's.
 fn usable(
     mut pool: model::node_pool::NodePool,
     node_classes: &[EC2NodeClass],
@@ -380,7 +381,7 @@ fn usable(
     pool
 }
 
-/// The caps of the cluster's entry. An approval of what was held back lets everything go that waits for the cap on terminations.
+/// The caps of the cluster's entry. An approval of what was held back lifts the cap on terminations.
 fn caps(turn: &Turn<'_>) -> Caps {
     let caps = turn.entry.caps;
     match turn

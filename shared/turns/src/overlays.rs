@@ -1,4 +1,4 @@
-//! Whether NodeOverlays apply, in their conditions (docs/spec/lifecycle.md#node-overlay).
+//! Conditions of NodeOverlays: whether they apply (docs/spec/lifecycle.md#node-overlay).
 
 use api::{
     ConditionSet, NodeOverlay, conditions::types, karpenter::NodeOverlayStatus, validation::Problem,
@@ -11,7 +11,7 @@ use crate::{Report, TurnError, lane::Turn, observe::Observed};
 /// Reason of an overlay's condition while it applies nowhere because of another.
 pub(crate) const CONFLICT: &str = "Conflict";
 
-/// Writes the status of overlays where it is out of date. What a new one changes is for those who plan by prices.
+/// Writes the status of overlays where it is out of date, and wakes the lanes that plan by prices.
 pub(crate) async fn keep(
     turn: &Turn<'_>,
     observed: &Observed,

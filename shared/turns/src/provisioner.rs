@@ -25,20 +25,21 @@ mod open_batch;
 
 pub(crate) use described::seen;
 
-/// Plans in one turn: further ones only follow missing capacity.
+/// Upper bound on plans in one turn: further ones only follow missing capacity.
 const ROUNDS_MAX: u32 = 3;
-/// A node that pods are expected on may not be removed for so long (docs/spec/scheduling.md#nomination).
+/// Period for which a nominated node may not be removed (docs/spec/scheduling.md#nomination).
 const NOMINATED_FOR: SignedDuration = SignedDuration::from_secs(20);
-/// Pods that do not go to nodes that are there for them are looked at so often at least.
+/// Longest interval between checks on pods that were nominated to a node and are still unbound.
 const NOMINATED_AGAIN: SignedDuration = SignedDuration::from_mins(5);
-/// What could not be planned at once is planned by the next turn: at once if this one changed anything, else after this, as
-/// upstream tries again (docs/spec/scheduling.md#batching).
+/// Delay before postponed pods are planned in a turn that changed nothing, as Karpenter tries again
+/// (docs/spec/scheduling.md#batching); after a change they are planned at once.
 const AFTER_NOTHING: SignedDuration = SignedDuration::from_secs(10);
-/// Pods that wait for the account's cap are looked at so often: other clusters may have made room.
+/// Interval between checks on pods that wait for the account's cap: other clusters may have made room.
 const ROOM_ELSEWHERE: SignedDuration = SignedDuration::from_mins(2);
-/// What the checker refused is planned again after this: it may have been about to change.
+/// Delay before decisions that the check refused are planned again: their cause may have been about to change.
 const AFTER_REFUSAL: SignedDuration = SignedDuration::from_mins(1);
-/// A NodeClaim that should have registered is deleted within this, which is told, unless something refuses.
+/// Longest time for a NodeClaim that should have registered to be deleted and the deletion to wake a lane, unless the deletion
+/// is refused.
 const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
@@ -52,7 +53,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         .launches
         .prepare(turn.cluster, &turn.meta.registry)
         .await?;
-    // Launches that were left, and pods that wait, are seen to when a pause is over (docs/protocol.md#c4).
+    // Launches that were left, and pods that wait, are handled when a pause is over (docs/protocol.md#c4).
     let paused = turn.meta.paused(PauseLevel::All, turn.now);
     if let Some(end) = Pause::next_end(&observed.snapshot.pauses, turn.now) {
         report.look_again(end);
@@ -85,7 +86,7 @@ async fn look(turn: &Turn<'_>) -> Result<Observed, TurnError> {
     Ok(observed)
 }
 
-/// One plan, committed and acted upon. Says whether planning again is worth it.
+/// Makes, commits and carries out one plan. Returns whether planning again is worth it.
 async fn round_of(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -113,7 +114,7 @@ async fn round_of(
     }
     let is_capped = !snapshot.account.caps.is_unlimited() && !report.limited.is_empty();
     if is_capped {
-        // No wake tells of other clusters' nodes.
+        // No wake reports other clusters' nodes.
         report.look_again(turn.now + ROOM_ELSEWHERE);
     }
     if !plan.postponed.is_empty() {
@@ -135,7 +136,7 @@ async fn round_of(
     launches::commit(turn, observed, plan, builder, report).await
 }
 
-/// Keeps the nodes that pods are expected on from being removed meanwhile. One that joins while it is waited for is known by its
+/// Records nominations, which keep nodes from being removed meanwhile. A node that has not joined yet is known by its
 /// NodeClaim.
 pub(crate) async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnError> {
     let now = turn.world.clock.now();
@@ -152,8 +153,8 @@ pub(crate) async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnErr
     Ok(())
 }
 
-/// How long until pods that wait have gone to the nodes that are there for them: as long as the youngest of either has been there, within
-/// bounds. No wake tells that the scheduler has put other pods there.
+/// Time until waiting pods should have been bound to the ready nodes they are nominated to: the time since the younger of pod
+/// and node appeared, within bounds. No wake reports that the scheduler has bound other pods there.
 fn patience(snapshot: &Snapshot, plan: &Plan) -> Option<SignedDuration> {
     let waits = snapshot.pods.iter().filter(|pod| pod.node_name.is_none());
     let waits: BTreeMap<&PodKey, _> = waits.map(|pod| (&pod.key, pod.created_at)).collect();
@@ -170,7 +171,7 @@ fn patience(snapshot: &Snapshot, plan: &Plan) -> Option<SignedDuration> {
     Some(stands.clamp(NOMINATED_FOR, NOMINATED_AGAIN))
 }
 
-/// When the first NodeClaim that pods are expected on should have registered. That may pass without any change, where its Node refuses
+/// Time by which the first nominated NodeClaim should have registered. It may pass without any change, where its Node refuses
 /// to be changed.
 fn awaited_until(snapshot: &Snapshot, plan: &Plan) -> Option<Timestamp> {
     let awaited = plan

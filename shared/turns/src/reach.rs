@@ -1,18 +1,18 @@
-//! Which functions work for a cluster: there is one set of them for each place from where API servers are reached.
+//! Reach of clusters: one set of functions serves each network from which API servers are reached.
 
 use model::ledger::Meta;
 use serde_json::Value;
 
-/// Of entries that say nothing, and of functions that are attached to no VPC of a cluster.
+/// Reach of entries that name none, and of functions that are attached to no VPC of a cluster.
 pub const PUBLIC: &str = "public";
 
-/// Before `vpc-…`.
+/// Prefix of a reach that names a VPC's id.
 const VPC: &str = "vpc:";
 
-/// What an entry may say.
+/// Expected values of an entry's reach, for error messages.
 pub(crate) const EXPECTED: &str = "\"public\" or \"vpc:<id of the VPC>\"";
 
-/// The reach that an entry asks for, if that is one.
+/// The reach that an entry names; `None` if it is invalid.
 pub(crate) fn read(entry: &Value) -> Option<&str> {
     match entry.get("reach") {
         None => Some(PUBLIC),
@@ -25,7 +25,7 @@ pub(crate) fn read(entry: &Value) -> Option<&str> {
     }
 }
 
-/// The reach of a cluster. What cannot be read is everybody's to complain about, so it is the public functions'.
+/// The reach of a cluster. An unreadable entry belongs to the public functions, which report it.
 pub(crate) fn of(meta: &Meta) -> &str {
     read(&meta.registry).unwrap_or(PUBLIC)
 }

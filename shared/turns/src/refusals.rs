@@ -1,5 +1,5 @@
-//! NodeClaims that the API server lets nobody delete, or mark for a disruption, as admission policies do: each is tried again less and
-//! less often, for as long as the decision stands.
+//! NodeClaims whose deletion, or mark for a disruption, the API server refuses, as admission policies do: each is tried again
+//! at growing intervals, as long as the decision stands.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use ports::LedgerError;
 
 use crate::{apply::Applied, lane::Turn, terminations::retry_after};
 
-/// Ledger keys of NodeClaims whose deletion was refused a short while ago.
+/// Prefix of ledger keys of NodeClaims whose deletion was refused a short while ago.
 const REFUSED: &str = "deletion-refused/";
 
-/// Ledger keys of NodeClaims that refused the marks of a disruption a short while ago, or whose Nodes did.
+/// Prefix of ledger keys of NodeClaims that refused the marks of a disruption a short while ago, or whose Nodes did.
 const UNMARKED: &str = "mark-refused/";
 
-/// Takes out what is planned for NodeClaims whose deletion was refused so recently that it is not tried again yet. Answers when the
-/// first of them is.
+/// Takes actions on NodeClaims whose deletion was refused too recently out of the list. Returns when the first of them is tried
+/// again.
 pub(crate) async fn spare(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
     actions: &mut Vec<Planned>,
 ) -> Result<Option<Timestamp>, LedgerError> {
     let mut deletions = actions.iter().filter_map(|one| one.action.deletion());
-    // Only what was decided before can have been refused.
+    // Only a deletion that was decided before can have been refused.
     if !deletions.any(|target| decided_at(snapshot, &target.uid).is_some()) {
         return Ok(None);
     }
@@ -42,12 +42,12 @@ pub(crate) async fn spare(
     let again = held.iter().map(|target| again(turn, snapshot, &target.uid));
     let again = again.min();
     let names: BTreeSet<NodeClaimName> = held.into_iter().map(|target| target.name).collect();
-    // What goes with a deletion rests with it.
+    // Actions that go with a deletion wait with it.
     actions.retain(|planned| claim_of(planned).is_none_or(|name| !names.contains(name)));
     Ok(again)
 }
 
-/// Notes which deletions were refused.
+/// Records which deletions were refused.
 pub(crate) async fn rest(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
@@ -70,11 +70,11 @@ pub(crate) async fn rest(
 #[derive(Default)]
 pub(crate) struct Resting {
     pub(crate) claims: BTreeSet<NodeClaimName>,
-    /// When the first of them is a candidate again.
+    /// Time at which the first of them is a candidate again.
     pub(crate) until: Option<Timestamp>,
 }
 
-/// Finds the NodeClaims that rest from disruption.
+/// Finds the NodeClaims that are no candidates because they refused marks.
 pub(crate) async fn resting(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Resting, LedgerError> {
     let taken_back = snapshot.commands.iter();
     let taken_back = taken_back.filter(|command| command.state == CommandState::RolledBack);
@@ -95,7 +95,7 @@ pub(crate) async fn resting(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Rest
     Ok(resting)
 }
 
-/// Notes which NodeClaims of a command refused its marks, themselves or by their Nodes.
+/// Records which NodeClaims of a command refused its marks, themselves or by their Nodes.
 pub(crate) async fn rest_from_disruption(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
@@ -108,7 +108,7 @@ pub(crate) async fn rest_from_disruption(
         claim.is_some_and(|claim| refused.iter().any(|planned| marks(planned, claim)))
     };
     let refusing: Vec<&Target> = command.delete.iter().filter(is_refused).collect();
-    // Where nobody can say whose marks were refused, none of them is tried again at once.
+    // If it is unclear whose marks were refused, none of the NodeClaims is tried again at once.
     let resting = match refusing.is_empty() {
         true => command.delete.iter().collect(),
         false => refusing,
@@ -130,17 +130,17 @@ fn marks(planned: &Planned, claim: &NodeClaim) -> bool {
     matches!(&planned.action, Action::UpdateNodeClaim(update) if update.name == claim.name)
 }
 
-/// When a change that is refused now is tried again.
+/// Time at which a change that is refused now is tried again.
 fn again(turn: &Turn<'_>, snapshot: &Snapshot, claim: &Uid) -> Timestamp {
     let since = decided_at(snapshot, claim).unwrap_or(turn.now);
     let wait = retry_after(turn.now.duration_since(since));
     turn.now.saturating_add(wait).unwrap_or(turn.now)
 }
 
-/// Commands that are over and older tell nothing of how long a change has been refused.
+/// Age beyond which finished commands do not count for how long a change has been refused.
 const LATELY: SignedDuration = SignedDuration::from_hours(1);
 
-/// When the first deletion, or reboot, of a NodeClaim was put on record lately.
+/// Time at which the first recent deletion, or reboot, of a NodeClaim was recorded.
 fn decided_at(snapshot: &Snapshot, claim: &Uid) -> Option<Timestamp> {
     let commands = snapshot.commands.iter();
     let about = commands.filter(|command| {

@@ -1,4 +1,4 @@
-//! Whether nodes of a NodePool manage to join: every outcome is remembered on the NodePool
+//! Registration health of NodePools: every outcome of a registration is recorded on the NodePool
 //! (docs/spec/lifecycle.md#registration-health).
 
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use planner::RegistrationHealth;
 
 use crate::{Report, TurnError, apply::Applied, lane::Turn, observe::Observed};
 
-/// How one NodeClaim's registration ended.
+/// Outcome of one NodeClaim's registration.
 struct Sample<'a> {
     claim: &'a NodeClaim,
     joined: bool,
 }
 
-/// Adds what this turn saw. What goes wrong here is reported and changes nothing else.
+/// Records the registrations of this turn. Failures are reported and have no other effect.
 pub(crate) async fn remember(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -51,14 +51,14 @@ pub(crate) async fn remember(
     }
 }
 
-/// A NodeClaim that is registered now, or is given up before it was.
+/// Outcome for a NodeClaim that registers now, or is given up before it did.
 fn sample<'a>(observed: &'a Observed, action: &Action) -> Option<Sample<'a>> {
     let of = |name: &NodeClaimName, joined| {
         let mut claims = observed.snapshot.node_claims.iter();
         let claim = claims.find(|claim| claim.name == *name)?;
         (!claim.is_true(REGISTERED)).then_some(Sample { claim, joined })
     };
-    // What EC2 refused says nothing about nodes that join.
+    // A launch that EC2 refused shows nothing about nodes that join.
     let refused = |name: &NodeClaimName| {
         let mut intents = observed.snapshot.intents.iter();
         intents.any(|intent| intent.name() == name && !intent.is_in_flight())
@@ -106,7 +106,7 @@ async fn add(turn: &Turn<'_>, pool: &NodePool, samples: &[Sample<'_>]) -> Result
     Ok(())
 }
 
-/// Only a success makes it healthy, and only a failure unhealthy.
+/// Updates the condition: only a success makes it healthy, and only a failure unhealthy.
 fn show(health: &RegistrationHealth, sample: &Sample<'_>, set: &mut ConditionSet<'_>) {
     use model::node::ConditionStatus::{False, True};
     match (sample.joined, health.status()) {
@@ -125,7 +125,7 @@ fn show(health: &RegistrationHealth, sample: &Sample<'_>, set: &mut ConditionSet
     }
 }
 
-/// Whether what is known of a NodePool's registrations is about another NodePool or NodeClass by now.
+/// Whether the recorded registrations are about an earlier generation of the NodePool or its NodeClass.
 pub(crate) fn is_outdated(pool: &NodePool, class: Option<&EC2NodeClass>) -> bool {
     let status = pool.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_deref());
@@ -137,7 +137,7 @@ pub(crate) fn is_outdated(pool: &NodePool, class: Option<&EC2NodeClass>) -> bool
         || class.is_some() && about != of_class
 }
 
-/// What remembers nothing of a NodePool.
+/// Annotation that resets a NodePool's recorded registrations.
 pub(crate) fn forgotten(pool: &NodePool) -> BTreeMap<String, String> {
     annotation(pool, &RegistrationHealth::default())
 }
@@ -147,7 +147,7 @@ fn annotation(pool: &NodePool, health: &RegistrationHealth) -> BTreeMap<String, 
     BTreeMap::from([(REGISTRATIONS.to_owned(), text)])
 }
 
-/// What is remembered of a NodePool.
+/// Recorded registrations of a NodePool.
 fn of(pool: &NodePool) -> RegistrationHealth {
     let annotation = pool.metadata.annotations.get(REGISTRATIONS);
     let uid = Uid(pool.metadata.uid.clone());

@@ -1,18 +1,18 @@
-//! Which relays a stack works with: they are upgraded apart, the relay by Helm and the stack by SAM.
+//! Versions of relays that a stack works with: they are upgraded separately, the relay by Helm and the stack by SAM.
 
-/// How many minor versions a relay may be behind.
+/// Number of minor versions that a relay may be behind.
 const MINORS_BEHIND: u64 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     Supported,
-    /// What it says is believed, and users are told.
+    /// The relay's reports are used, and users are warned.
     Unknown(String),
-    /// What it says is not believed: the sweep looks instead, as without a relay.
+    /// The relay's reports are ignored: the sweep wakes lanes, as without a relay.
     TooOld(String),
 }
 
-/// Both as Cargo writes versions.
+/// Compares the relay's version with the stack's, both as Cargo writes versions.
 pub(crate) fn fit(relay: &str, stack: &str) -> Fit {
     let upgrade = "upgrade the chart with `helm upgrade`";
     let (Some((major, minor)), Some((own_major, own_minor))) = (parts(relay), parts(stack)) else {

@@ -20,86 +20,86 @@ use crate::{
     metrics::{self, INSUFFICIENT_CAPACITY, Troubles},
 };
 
-/// One turn: its journal record, and its log line.
+/// Report of one turn: its journal record, and its log line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Of what is written here: a reader knows records of its own version and of older ones.
+    /// Version of the record's format: a reader knows records of its own version and of older ones.
     pub version: u32,
     pub cluster: ClusterName,
     pub lane: Lane,
     pub turn: TurnId,
     pub at: Timestamp,
     pub outcome: Outcome,
-    /// The generation that was observed, and the one that was committed.
+    /// The generation that was observed; `committed` is the one that was committed.
     pub generation: u64,
     pub committed: Option<u64>,
     pub pods: usize,
     pub nodes: usize,
     pub node_claims: usize,
-    /// How that was read, and at what cost.
+    /// Source of the reads, and their cost.
     #[serde(default, skip_serializing_if = "Reads::is_free")]
     pub reads: Reads,
-    /// What was planned and why, one line each.
+    /// Planned actions with their reasons, one line each.
     pub planned: Vec<Line>,
-    /// What would be done for NodePools in shadow mode.
+    /// Actions that would be done for NodePools in shadow mode.
     #[serde(default)]
     pub shadowed: Vec<Line>,
-    /// Pods that are expected on nodes which exist or are on their way.
+    /// Pods that are nominated to nodes that exist or are being launched.
     #[serde(default)]
     pub expected: Vec<Line>,
-    /// Disruptions under way: what is to be judged again before it binds, what came of that, and what must stay after all.
+    /// Disruptions under way: proposals to be validated, the results of validation, and nodes that must stay after all.
     pub proposed: Vec<Line>,
-    /// Disruptions that bind from now on.
+    /// Disruptions that were committed.
     pub disrupted: Vec<Line>,
-    /// NodePools of which budgets, or failures that nodes share, hold back all there would be to do.
+    /// NodePools whose budgets, or failures that nodes share, hold back all disruptions.
     pub held_back: Vec<Line>,
     /// Plans that wait for a person's approval.
     #[serde(default)]
     pub awaiting: Vec<Line>,
-    /// The ids of their requests.
+    /// Ids of the requests for approval.
     #[serde(skip)]
     pub(crate) asked: Vec<String>,
-    /// Caps below what there is.
+    /// Caps that existing nodes exceed.
     #[serde(default)]
     pub over_caps: Vec<Line>,
-    /// What the independent check took out of the plan.
+    /// Decisions that the independent check took out of the plan.
     pub refused: Vec<Line>,
     /// Pods without a place, those with the same reasons together.
     pub unplaced: Vec<Line>,
-    /// Those of them that a NodePool would serve, were its limits higher.
+    /// Pods without a place that a NodePool would serve, were its limits higher.
     pub limited: Vec<Line>,
-    /// How many pods are left to the next turn, because one turn plans only so much.
+    /// Number of pods left to the next turn, because one turn plans only so many.
     pub postponed: usize,
-    /// How many nodes are left to the next look for disruptions, because one looks at only so much.
+    /// Number of nodes left to the next evaluation for disruption, because one covers only so many.
     #[serde(default)]
     pub unconsidered: usize,
     pub launched: Vec<Line>,
     pub failed: Vec<Line>,
-    /// What went wrong on the way without ending the turn.
+    /// Failures that did not end the turn.
     pub problems: Vec<String>,
-    /// What the turn could do its work in spite of.
+    /// Warnings that did not impair the turn.
     pub complaints: Vec<String>,
-    /// What people hold back: who, until when and why.
+    /// Pauses: owner, end and reason.
     #[serde(default)]
     pub paused: Vec<String>,
     /// Why nothing was done although something was planned.
     pub stopped: Option<String>,
-    /// When the lane looks again by itself.
+    /// Time of the lane's next turn.
     pub due: Option<Timestamp>,
     /// The pods that a plan was made for; `None` where no pod waited.
     #[serde(skip)]
     pub(crate) waiting: Option<Waiting>,
-    /// What was seen, where it is kept: `whittle replay` plans it again.
+    /// Name of the archived snapshot, where it is kept: `whittle replay` plans it again.
     #[serde(default)]
     pub snapshot: Option<String>,
-    /// Objects that refused; posted and noted when the turn ends.
+    /// Failures of single objects; posted and recorded when the turn ends.
     #[serde(skip)]
     pub(crate) objects: ObjectFailures,
-    /// What alarms of the stack are on.
+    /// Counts that the stack has alarms on.
     #[serde(skip)]
     pub(crate) troubles: Troubles,
-    /// What was counted and timed; the record of a decision does without.
+    /// The turn's metrics, which its record leaves out.
     #[serde(skip)]
     pub metrics: Vec<Metric>,
 }
@@ -112,7 +112,7 @@ pub(crate) struct Waiting {
     pub(crate) pending: planner::PendingPods,
 }
 
-/// How a turn came to see what it saw.
+/// Reads of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Reads {
@@ -127,11 +127,11 @@ impl Reads {
     }
 }
 
-/// Where all pods were read, where they were.
+/// Source of the list of all pods, where that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PodsFrom {
-    /// Lists, or watches that went on from them, as [`Traffic`] says.
+    /// Lists, or watches that continued from them, as [`Traffic`] shows.
     #[default]
     ApiServer,
     /// The version that the relay published.
@@ -142,15 +142,15 @@ pub enum PodsFrom {
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     Done,
-    /// Another turn of the lane runs, and will look again.
+    /// Another turn of the lane is under way, and another will follow it.
     Held,
     /// The cluster is not registered (any more), or not yet mirrored: nothing is done, and nothing is lost.
     Unregistered,
     /// Functions of another reach serve the cluster: nothing is done, and nothing is lost.
     Elsewhere(String),
-    /// The account's budget of EC2 calls is spent; the lane looks again when there may be some.
+    /// The account's budget of EC2 calls is spent; the lane's next turn is due when there may be some.
     Postponed(String),
-    /// Recorded in the lane's row, to be tried again.
+    /// The error is recorded in the lane's row, and the turn is retried.
     Failed(String),
 }
 
@@ -204,7 +204,7 @@ impl Report {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// The outcome of a step that concerns one object, whose own failure ends nothing else.
+    /// Outcome of a step that concerns one object, whose own failure ends nothing else.
     pub(crate) fn isolate<T, E: Into<TurnError>>(
         &mut self,
         about: &EventTarget,
@@ -213,7 +213,7 @@ impl Report {
         self.objects.isolate(about, self.at, step)
     }
 
-    /// [`Self::isolate`] for what has no object in the cluster.
+    /// [`Self::isolate`] for things without an object in the cluster.
     pub(crate) fn isolate_unseen<T, E: Into<TurnError>>(
         &mut self,
         about: impl Display,
@@ -222,7 +222,7 @@ impl Report {
         self.objects.isolate_unseen(about, self.at, step)
     }
 
-    /// Notes what came of objects that refused, and answers the events about them.
+    /// Takes over the failures of single objects, and returns the events about them.
     pub(crate) fn take_failures(&mut self) -> Vec<Event> {
         let failures = std::mem::take(&mut self.objects);
         self.problems.extend(failures.problems);
@@ -232,14 +232,14 @@ impl Report {
         failures.events
     }
 
-    /// Notes what could not be done for want of EC2 calls, and goes on with it when there are some.
+    /// Records work that is postponed for lack of EC2 calls, and makes the lane due when there are some.
     pub(crate) fn postpone(&mut self, what: &str, until: Timestamp) {
         self.stopped = Some(what.to_owned());
         self.troubles.throttled += 1;
         self.look_again(until);
     }
 
-    /// Notes instances that EC2 gave no verdict on.
+    /// Records instances for whose termination EC2 gave no answer.
     pub(crate) fn take_unanswered(
         &mut self,
         unanswered: Option<(usize, CloudError)>,
@@ -258,7 +258,7 @@ impl Report {
         }
     }
 
-    /// Worth a journal record: something was decided, refused or went wrong.
+    /// Whether the report is worth a journal record: something was decided, refused or failed.
     pub(crate) fn is_notable(&self) -> bool {
         !(self.planned.is_empty()
             && self.shadowed.is_empty()
@@ -275,12 +275,12 @@ impl Report {
             || matches!(self.outcome, Outcome::Failed(_) | Outcome::Postponed(_))
     }
 
-    /// Notes what is to be done, and why.
+    /// Records planned actions with their reasons.
     pub(crate) fn plan(&mut self, actions: &[Planned]) {
         self.planned.extend(actions.iter().map(Line::from));
     }
 
-    /// Takes back what was noted of an action that its object refused: it is a problem, and lasts as one.
+    /// Removes the record of an action that its object refused: it is reported as a problem instead.
     pub(crate) fn unplan(&mut self, refused: &Planned) {
         let line = Line::from(refused);
         if let Some(at) = self.planned.iter().rposition(|planned| *planned == line) {
@@ -288,7 +288,7 @@ impl Report {
         }
     }
 
-    /// Notes what the independent check took out.
+    /// Records decisions that the independent check took out.
     pub(crate) fn refuse(&mut self, refused: &[Refused]) {
         for refused in refused {
             let about = match &refused.decision {
@@ -330,7 +330,7 @@ impl Report {
         }
     }
 
-    /// What it says of decisions and what came of them.
+    /// Lines about decisions and their outcomes.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         [
             &self.planned,
@@ -350,7 +350,7 @@ impl Report {
         .flatten()
     }
 
-    /// The one wide line of a turn.
+    /// Logs the turn as one wide line.
     pub(crate) fn log(&self) {
         let outcome = match &self.outcome {
             Outcome::Done => "done",

@@ -1,4 +1,4 @@
-//! What default spread constraints take their selectors from: read only where a cluster's settings have such constraints
+//! Objects whose selectors default spread constraints use: read only where a cluster's settings have such constraints
 //! (docs/spec/v1.15.md#default-spread-selector).
 
 use model::{Lane, snapshot::Settings};
@@ -9,23 +9,23 @@ use crate::lane::Turn;
 /// The selectors, and why there are none where they may not be read.
 pub type Seen = (PodSelectors, Option<String>);
 
-/// What a turn reads of it.
+/// Reads the selectors that a turn needs.
 pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Seen, ClusterError> {
     match turn.lane {
         Lane::Provisioner | Lane::Disruption => read(&*turn.api, &turn.entry.settings).await,
-        // Nobody places pods there.
+        // These lanes schedule no pods.
         Lane::Lifecycle | Lane::Terminator | Lane::Interruption | Lane::Housekeeper => {
             Ok(Seen::default())
         }
     }
 }
 
-/// Reads Services and what owns pods, if the settings have default spread constraints. What may not be read counts as not there, as
-/// upstream: pods are planned without defaults, and that is told.
+/// Reads Services and the owners of pods, if the settings have default spread constraints. Objects that may not be read count
+/// as absent, as in Karpenter: pods are planned without defaults, and the reason is returned.
 ///
 /// # Errors
 ///
-/// The API server's, but for refusals.
+/// Errors of the API server other than refusals.
 pub async fn read(api: &dyn Cluster, settings: &Settings) -> Result<Seen, ClusterError> {
     if settings.default_topology_spread.is_empty() {
         return Ok(Seen::default());

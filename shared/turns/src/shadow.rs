@@ -1,5 +1,4 @@
-//! NodePools that Whittle only watches (annotation `whittle.sh/mode: shadow`): what it would do for them is said, and nothing is
-//! done.
+//! NodePools in shadow mode (annotation `whittle.sh/mode: shadow`): decisions about them are reported, and not carried out.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +16,7 @@ use crate::disruption::about;
 const SHADOW: &str = "shadow";
 const ACTIVE: &str = "active";
 
-/// What holds everything back for NodePools in shadow mode. One that cannot be read, or whose mode cannot be, is no reason to act.
+/// Pauses for NodePools in shadow mode. A NodePool that cannot be read, or whose mode cannot be, is paused, too.
 pub(crate) fn pauses(pools: &Listed<NodePool>, now: Timestamp) -> Vec<Pause> {
     let unreadable = pools.unreadable.iter();
     let unreadable = unreadable.map(|pool| watched(&pool.name, "it cannot be read", now));
@@ -40,7 +39,7 @@ fn watched(pool: &str, because: &str, now: Timestamp) -> Pause {
     }
 }
 
-/// What is wrong with a NodePool's mode.
+/// Warning about a NodePool with an invalid mode.
 pub(crate) fn complaint(pool: &NodePool) -> Option<String> {
     let mode = pool.metadata.annotations.get(MODE)?;
     let known = mode == SHADOW || mode == ACTIVE;
@@ -51,7 +50,7 @@ pub(crate) fn complaint(pool: &NodePool) -> Option<String> {
     })
 }
 
-/// The NodePools in shadow mode, and the snapshot as it would be without that; `None` where there are none.
+/// The NodePools in shadow mode, and the snapshot without their pauses; `None` where there are none.
 fn lifted(snapshot: &Snapshot) -> Option<(BTreeSet<NodePoolName>, Snapshot)> {
     let for_good = |pause: &&Pause| pause.until == Pause::FOR_GOOD;
     let standing = snapshot.pauses.iter().filter(for_good);
@@ -79,7 +78,7 @@ fn lifted(snapshot: &Snapshot) -> Option<(BTreeSet<NodePoolName>, Snapshot)> {
     Some((pools, lifted))
 }
 
-/// What would be launched.
+/// Launches that would be made for NodePools in shadow mode.
 pub(crate) fn launches(snapshot: &Snapshot, share: planner::Share) -> Vec<Line> {
     let Some((pools, lifted)) = lifted(snapshot) else {
         return Vec::new();
@@ -92,7 +91,7 @@ pub(crate) fn launches(snapshot: &Snapshot, share: planner::Share) -> Vec<Line> 
     would.map(Line::from).collect()
 }
 
-/// What would be disrupted.
+/// Disruptions that would be made for NodePools in shadow mode.
 pub(crate) fn disruptions(snapshot: &Snapshot, share: planner::Share) -> Vec<Line> {
     let Some((pools, lifted)) = lifted(snapshot) else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Zones that ARC has shifted a cluster's traffic away from (docs/spec/aws.md#zonal-shift): found by the sweep, told on the
-//! NodePools that may launch there.
+//! Zones that ARC has shifted a cluster's traffic away from (docs/spec/aws.md#zonal-shift): polled by the sweep, reported on
+//! the NodePools that may launch there.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,7 +17,8 @@ use ports::{
 
 use crate::{Entry, TurnError, World};
 
-/// Asks ARC, if the cluster wants that, and writes down what changed. Without an answer, what was known stands until it ends.
+/// Polls ARC, if the cluster's settings enable that, and records changes. Without an answer, the recorded shifts stand until
+/// they end.
 pub(crate) async fn poll(
     world: &World,
     cluster: &ClusterName,
@@ -43,7 +44,7 @@ pub(crate) async fn poll(
     Ok(())
 }
 
-/// Says on the NodePools concerned what has begun and ended since the last time.
+/// Emits events about shifts that have begun or ended since the last time, on the NodePools concerned.
 pub(crate) async fn announce(
     world: &World,
     cluster: &ClusterName,

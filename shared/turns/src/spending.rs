@@ -1,11 +1,12 @@
-//! What a cluster's nodes come to, told to the other clusters of the account by the turns that see it change.
+//! Spending: the price and number of a cluster's nodes, published to the account's other clusters by the turns that see it
+//! change.
 
 use model::{ClusterName, caps::Spending, ledger::Meta};
 use ports::ledger::Moved;
 
 use crate::{TurnError, World, lane::Turn, observe::Observed};
 
-/// Writes down what the cluster comes to, where that is not what the account's row says. A quiet cluster writes nothing.
+/// Stores the cluster's spending, where it differs from the account's row. A quiet cluster writes nothing.
 pub(crate) async fn publish(turn: &Turn<'_>, observed: &mut Observed) -> Result<(), TurnError> {
     let snapshot = &mut observed.snapshot;
     let own = planner::spending(snapshot);
@@ -15,13 +16,13 @@ pub(crate) async fn publish(turn: &Turn<'_>, observed: &mut Observed) -> Result<
     let next = snapshot.account.with(turn.cluster, own);
     match turn.world.ledger.store_spending(&next).await? {
         Moved::Yes => snapshot.account = next,
-        // Another cluster was faster: commits look again, and so does the next turn.
+        // Another cluster was faster: commits read the row again, and so does the next turn.
         Moved::No => {}
     }
     Ok(())
 }
 
-/// A cluster of which nothing is left costs nothing any more.
+/// Removes the spending of a cluster of which nothing is left.
 pub(crate) async fn forget(
     world: &World,
     cluster: &ClusterName,

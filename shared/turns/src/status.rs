@@ -1,5 +1,5 @@
-//! What a function leaves in the cluster for its relay's `/metrics`: what it counted, and how things stand. Nothing depends on it:
-//! what fails is said, and stands in CloudWatch.
+//! Status documents for the relay's `/metrics`, one per function: counters and gauges. Nothing depends on them: failures are
+//! reported, and CloudWatch has the counters.
 
 mod bounds;
 mod gauges;
@@ -14,11 +14,11 @@ use ports::{
 
 use crate::Report;
 
-/// Others write the same ConfigMap; they seldom do so at the same moment.
+/// Attempts: other functions write the same ConfigMap, seldom at the same moment.
 const TRIES: usize = 3;
 
-/// Gauges of the cluster, from the one lane that always sees all nodes and pods, and of pods that wait, from the provisioner while there
-/// are any.
+/// Gauges of the cluster, from the one lane that always reads all nodes and pods, and gauges of waiting pods, from the
+/// provisioner while there are any.
 pub(crate) fn gauges(report: &Report, seen: Option<&Snapshot>) -> Option<Vec<Series>> {
     match report.lane {
         Lane::Disruption => seen.map(gauges::of),
@@ -27,8 +27,8 @@ pub(crate) fn gauges(report: &Report, seen: Option<&Snapshot>) -> Option<Vec<Ser
     }
 }
 
-/// Adds what was counted to the function's document, and replaces what that says of how things stand, where it is known. Reads nothing where there is
-/// nothing to tell, and writes nothing where nothing has changed. Returns what is to be said of what went wrong.
+/// Adds counts to the function's document and replaces its gauges, where they are known. Reads nothing where there is nothing
+/// to publish, and writes nothing where nothing has changed. Returns a warning about failures.
 pub(crate) async fn tell(
     api: &dyn Cluster,
     lane: Lane,
@@ -47,7 +47,7 @@ pub(crate) async fn tell(
     complaint(replace(api, lane, metrics, &mut gauges).await)
 }
 
-/// Says whether all of it fitted.
+/// Replaces the document once. Returns whether all of it fitted.
 async fn replace(
     api: &dyn Cluster,
     lane: Lane,
@@ -57,12 +57,12 @@ async fn replace(
     let Some(before) = api.status_document(lane).await? else {
         return Ok(true);
     };
-    // What cannot be read, because a newer version wrote it or somebody else did, begins again.
+    // An unreadable document, written by a newer version or by hand, is replaced by a new one.
     let mut status = Status::read(&before.text).unwrap_or_default();
     for metric in metrics {
         add(metric, &mut status);
     }
-    // A turn that saw nothing says nothing of how things stand.
+    // A turn without a snapshot leaves the gauges as they are.
     let is_seen = gauges.is_some();
     if let Some(gauges) = gauges.take() {
         status.gauges = gauges;
@@ -71,7 +71,7 @@ async fn replace(
         what: "what is told of the turn".to_owned(),
         message: error.to_string(),
     })?;
-    // Where somebody else was faster, they are told once more.
+    // After a conflict the gauges are published once more.
     *gauges = is_seen.then_some(status.gauges);
     if kept.text != before.text {
         let document = StatusDocument {
@@ -85,7 +85,7 @@ async fn replace(
 
 fn complaint(told: Result<bool, ClusterError>) -> Option<String> {
     match told {
-        // It went away meanwhile: nobody wants to know.
+        // The ConfigMap was deleted meanwhile: no relay needs it.
         Ok(true) | Err(ClusterError::NotFound { .. }) => None,
         Ok(false) => Some(format!(
             "metrics of the relay: how things stand takes more than {} KiB and is left out; CloudWatch has what is counted",
@@ -99,7 +99,7 @@ fn complaint(told: Result<bool, ClusterError>) -> Option<String> {
     }
 }
 
-/// What clusters come to is told as how things stand.
+/// Whether a metric belongs into the document: costs are published as gauges.
 fn is_told(metric: &Metric) -> bool {
     !matches!(metric.value, Measured::Costs(_))
 }

@@ -1,4 +1,4 @@
-//! Which lanes are not provably quiet (docs/protocol.md#l5, docs/protocol.md#l6).
+//! Lanes that are not provably quiet (docs/protocol.md#l5, docs/protocol.md#l6).
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -6,10 +6,10 @@ use model::{
     ledger::{LaneRow, RelayBeat},
 };
 
-/// Even a lane that looks quiet looks at everything this often.
+/// Longest time between full looks of a lane, even if it seems quiet.
 const FULL_LOOK: SignedDuration = SignedDuration::from_mins(10);
 
-/// Why a lane must be woken; `None` if it is quiet.
+/// Reason why a lane must be woken; `None` if it is quiet.
 pub(crate) fn restless(
     lane: Lane,
     row: &LaneRow,

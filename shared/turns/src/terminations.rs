@@ -1,5 +1,5 @@
-//! Instances that are to end: EC2 is asked for all of a turn together. One that it refuses is reported and then asked for less and
-//! less often, so that its repetitions cost next to nothing.
+//! Termination of instances: a turn's instances are terminated by EC2 together. An instance that EC2 refuses is reported and
+//! then requested at growing intervals, so that repetitions cost next to nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,30 +12,30 @@ use ports::{
 
 use crate::World;
 
-/// Reason of events about an instance that EC2 does not end.
+/// Reason of events about an instance that EC2 refuses to terminate.
 pub(crate) const TERMINATION_REFUSED: &str = "TerminationRefused";
 
-/// Ledger keys of instances that EC2 refused to end a short while ago.
+/// Prefix of ledger keys of instances that EC2 refused to terminate a short while ago.
 const REFUSED: &str = "termination-refused/";
 
-/// Shortest time until EC2 is asked again for an instance that it refused: somebody may be about to remove the cause.
+/// Shortest time before a refused termination is requested again: its cause may be about to be removed.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_mins(1);
-/// Longest such time: how long an instance may run on after its cause has been removed.
+/// Longest such time, which bounds how long an instance runs on after the cause has been removed.
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(15);
-/// In between, the time grows with this part of the time for which the instance has been due to end.
+/// Divisor of the time for which the instance has been due to end, which gives the time in between.
 const GROWTH: i32 = 4;
 
-/// Verdicts of one round.
+/// Results of one round of terminations.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
-    /// Instances that EC2 ends, has ended, or does not know.
+    /// Instances that EC2 terminates, has terminated, or does not know.
     pub(crate) ended: BTreeSet<InstanceId>,
     pub(crate) refused: BTreeMap<InstanceId, TerminationRefusal>,
-    /// How many instances have no verdict, and why.
+    /// Number of instances without an answer, and the error.
     pub(crate) unanswered: Option<(usize, CloudError)>,
 }
 
-/// Instances that EC2 refused so recently that it is not asked again yet.
+/// Instances that EC2 refused too recently to be requested again.
 pub(crate) async fn resting(
     world: &World,
     cluster: &ClusterName,
@@ -46,7 +46,7 @@ pub(crate) async fn resting(
     Ok(ids.map(InstanceId::from).collect())
 }
 
-/// Asks EC2 to end instances, each with the time since when it is due to end, and remembers which of them it refused.
+/// Requests the termination of instances, each with the time since which it is due, and remembers refusals.
 pub(crate) async fn end_instances(
     world: &World,
     cluster: &ClusterName,
@@ -81,12 +81,12 @@ pub(crate) async fn end_instances(
     Ok(came)
 }
 
-/// Time until EC2 is asked again for an instance that has been due to end for so long.
+/// Time before the termination of an instance that has been due for `age` is requested again.
 pub(crate) fn retry_after(age: SignedDuration) -> SignedDuration {
     (age / GROWTH).clamp(FIRST_RETRY, LONGEST_RETRY)
 }
 
-/// Names the instance, EC2's reason and the remedy where the owner looks.
+/// Event that names the instance, EC2's reason and the remedy.
 pub(crate) fn refusal_event(
     about: EventTarget,
     instance: &InstanceId,

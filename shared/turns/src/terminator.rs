@@ -1,4 +1,5 @@
-//! Nodes on their way out: what a deletion needs next, advanced by events, timers and sweeps, never waited for.
+//! Nodes that are being deleted: each deletion is advanced by one step per turn, woken by events, timers and sweeps; no turn
+//! waits.
 
 mod ends;
 mod reboots;
@@ -31,13 +32,13 @@ use crate::{
     provisioner::seen,
 };
 
-/// A node that nothing comes to replace within this is left as it is.
+/// Period after which a node that still has no replacement is left as it is.
 const REPLACED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
-/// An instance that was to go and is still there so long after does not go.
+/// Time past its deadline after which an instance that still runs is assumed to stay.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
-/// EC2 takes its time to end an instance.
+/// Interval at which instances that EC2 is terminating are read again.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
-/// AWS' clock and ours differ by less.
+/// Upper bound on the difference between AWS' clock and Whittle's.
 const SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
@@ -98,26 +99,26 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         }
     }
     if applied.acted {
-        // Acting changed objects that the next step is judged by.
+        // The actions changed objects that the next step depends on.
         report.look_again(turn.world.clock.now() + LOOK_AGAIN);
     }
     if decision.plan.actions.iter().any(begins) {
         // Its pods need other places, best before they are evicted.
         turn.wake(Lane::Provisioner, "node-leaves").await?;
     } else if applied.finished_without_node {
-        // What was to run there needs another place, and changes by nothing that a relay sees.
+        // Pods that were nominated there need another place, and no change of an object lets the relay report it.
         turn.wake(Lane::Provisioner, "nodeclaim-gone").await?;
     }
     if decision.plan.actions.iter().any(ends_reboot) {
-        // The node is initialized anew.
+        // The node is initialized again.
         turn.wake(Lane::Lifecycle, "rebooted").await?;
     }
     if applied.finished_claims {
-        // A budget that counted them may allow the next one.
+        // A budget that counted them may allow the next disruption.
         turn.wake(Lane::Disruption, "nodeclaim-gone").await?;
     }
     let notes = events::of_notes(&decision.notes, turn.now);
-    // What holds up a pod says more than how many wait.
+    // Events about single pods come first: they are more specific than counts.
     let said: Vec<_> = applied.events.into_iter().chain(notes).collect();
     events::post(turn, &said, &mut report).await;
     Ok(Done {
@@ -128,8 +129,8 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     })
 }
 
-/// Whether something is to be done that no plan says: what others announced, launches that nobody waits for any more
-/// (docs/protocol.md#b1), and calls for reboots.
+/// Whether something is to be done that no plan contains: recorded notices, launches of deleted NodeClaims
+/// (docs/protocol.md#b1), and reboot calls.
 fn is_obliged(snapshot: &Snapshot) -> bool {
     let reboots = |claim: &NodeClaim| claim.is_true(REBOOTING);
     !snapshot.notices.is_empty()
@@ -142,7 +143,7 @@ fn begins(planned: &Planned) -> bool {
     matches!(&planned.action, Action::UpdateNode(update) if update.taints.is_some())
 }
 
-/// Whether a reboot is over with this.
+/// Whether this action ends a reboot.
 fn ends_reboot(planned: &Planned) -> bool {
     let is_over = |condition: &Condition| {
         condition.kind == REBOOTING && condition.status == ConditionStatus::False
@@ -150,7 +151,7 @@ fn ends_reboot(planned: &Planned) -> bool {
     matches!(&planned.action, Action::UpdateNodeClaim(update) if update.conditions.iter().any(is_over))
 }
 
-/// Interruptions that are on record: their NodeClaims are deleted, whoever was to do it first. A notice stays until its
+/// Handles recorded interruptions: their NodeClaims are deleted, unless another lane did that already. A notice stays until its
 /// NodeClaim is gone: the drain is planned by its deadline.
 async fn obey_notices(
     turn: &Turn<'_>,
@@ -205,7 +206,7 @@ async fn obey_notices(
         if course == Course::Replace && !replaced.contains(&claim.name) {
             let age = notice.at.map(|at| turn.now.duration_since(at));
             if age.is_none_or(|age| age >= REPLACED_WITHIN) {
-                // The node stays; if its instance is taken back, that is announced by itself.
+                // The node stays; if its instance is taken back, that is announced separately.
                 finish(turn, notice, report).await?;
             } else {
                 report.look_again(turn.now + LOOK_AGAIN * 2);
@@ -222,8 +223,7 @@ async fn obey_notices(
     Ok(())
 }
 
-/// Its NodePool wants no more of it; whoever does the rest sees to the pods. Until the instance goes they need other places. Says
-/// whether nothing is left to do.
+/// Cordons the node of a NodeClaim whose NodePool asks for no more; its owner drains it. Returns whether nothing is left to do.
 async fn cordon(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
@@ -240,7 +240,8 @@ async fn cordon(
     Ok(report.isolate(&about, updated)?.is_some())
 }
 
-/// Nodes that no NodePool made: what is drained may go, and hooks hold the others for longer.
+/// Finishes notices of nodes that no NodePool made: drained instances may go, and their lifecycle hooks hold the others for
+/// longer.
 async fn release_foreign(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
@@ -270,8 +271,8 @@ async fn release_foreign(
     Ok(())
 }
 
-/// Whether an instance certainly has no Node whose pods would die with it: EC2 says that it has ended or never was, or none of the
-/// names that its Node can have is there. A list without the Node is no proof.
+/// Whether an instance certainly has no Node whose pods would end with it: EC2 reports that it has ended or never existed, or
+/// none of the names that its Node can have exists. A list without the Node is no proof.
 async fn is_absent(turn: &Turn<'_>, id: &InstanceId) -> Result<bool, TurnError> {
     let cloud = &turn.world.cloud;
     let shown = cloud.describe_instances(std::slice::from_ref(id)).await?;
@@ -285,7 +286,7 @@ async fn is_absent(turn: &Turn<'_>, id: &InstanceId) -> Result<bool, TurnError> 
     Ok(node_of_instance(&*turn.api, id, dns).await?.is_none())
 }
 
-/// Nothing is left to do: whoever holds the instance for us may go on.
+/// Finishes a notice: its lifecycle hook is completed, and the notice removed.
 async fn finish(turn: &Turn<'_>, notice: &Notice, report: &mut Report) -> Result<(), TurnError> {
     if let Some(hook) = &notice.hook {
         let completed = turn.world.cloud.complete_hook(&notice.instance, hook).await;
@@ -300,8 +301,8 @@ async fn finish(turn: &Turn<'_>, notice: &Notice, report: &mut Report) -> Result
     Ok(())
 }
 
-/// Whether the hook of an instance was reached. One that is not keeps no other node waiting, whatever the reason: Auto Scaling is
-/// asked for nothing else.
+/// Records whether a call for an instance's lifecycle hook succeeded. A failed call keeps no other node waiting, whatever the
+/// reason: Auto Scaling is called for nothing else.
 fn reach_hook(
     turn: &Turn<'_>,
     notice: &Notice,
@@ -317,7 +318,7 @@ fn reach_hook(
     false
 }
 
-/// The NodeClaim that owns an instance and does not say so yet.
+/// The NodeClaim that owns an instance and has no provider id yet.
 async fn unshown<'a>(
     turn: &Turn<'_>,
     snapshot: &'a Snapshot,
@@ -331,7 +332,7 @@ async fn unshown<'a>(
     Ok(snapshot.node_claims.iter().find(unshown))
 }
 
-/// Whether a call that nobody has gone on with yet may have launched the instance: its NodeClaim obeys the notice when it is known.
+/// Whether an open call may have launched the instance: its NodeClaim obeys the notice when it is known.
 async fn may_come(turn: &Turn<'_>, notice: &Notice) -> Result<bool, TurnError> {
     let calls = turn.world.ledger.open_calls(turn.cluster).await?;
     let before = |call: &Call| notice.at.is_none_or(|at| call.frozen_at < at + SKEW);
@@ -352,7 +353,7 @@ async fn delete_interrupted(
     hurry(turn, notice.course, claim).await
 }
 
-/// Ends the time of a drain that nothing can be waited for.
+/// Ends the drain's time where there is no time to wait.
 async fn hurry(turn: &Turn<'_>, course: Course, claim: &NodeClaim) -> Result<(), ClusterError> {
     match forced(course, claim, turn.now) {
         Some(update) => turn.api.update_node_claim(&update).await.map(drop),

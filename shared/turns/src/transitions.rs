@@ -1,4 +1,4 @@
-//! Conditions of NodeClaims whose status changes: what users are told of and what is counted.
+//! Transitions of NodeClaims' conditions, for events and metrics.
 
 use model::{
     node::ConditionStatus,
@@ -12,7 +12,7 @@ pub(crate) struct Transition<'a> {
     pub(crate) after: &'a Condition,
 }
 
-/// What an update changes.
+/// Conditions whose status an update changes.
 pub(crate) fn transitions<'a>(
     claim: &NodeClaim,
     update: &'a NodeClaimUpdate,

@@ -1,9 +1,10 @@
 //! The first rung of observation: pods as the cluster's relay publishes them. Any doubt leads to the next one, the API server's
 //! own lists.
 //!
-//! A view is read only if it shows all that the relay's heartbeat has counted for the lane, so that a look at it is a full look
-//! (docs/protocol.md#l6). It may still be wrong, as a relay may be: nothing is ended by it, and every launch reads its pods again
-//! (docs/protocol.md#a6). A view that turned out wrong or too large is not read again before the relay begins another.
+//! A view is read only if it covers all that the relay's heartbeat has counted for the lane, so that a turn with it is a full
+//! look (docs/protocol.md#l6). It may still be wrong, as a relay may be: nothing is ended by it, and every launch reads its
+//! pods again (docs/protocol.md#a6). A view that turned out wrong or too large is not read again before the relay begins
+//! another.
 
 use std::{
     collections::BTreeMap,
@@ -26,22 +27,23 @@ use view::{
 
 use crate::lane::Turn;
 
-/// A heartbeat comes every half a minute; what is older, or from a clock that is off by as much, proves nothing.
+/// Longest age of a view: heartbeats come every half a minute; an older one, or one by a clock that is off by as much, proves
+/// nothing.
 const FRESH: SignedDuration = SignedDuration::from_secs(90);
-/// So many versions are read at a time.
+/// Concurrent reads of versions.
 const AT_ONCE: usize = 16;
-/// Pods that a warm function remembers, of all its clusters.
+/// Upper bound on pods that a warm function caches, of all its clusters.
 const REMEMBERED_MAX: usize = 120_000;
 
-/// The views that a warm function has read, to be led on by what came since, and those that it could not.
+/// A warm function's cache of views, to be extended by later changes, and of views that it could not use.
 #[derive(Debug, Default)]
 pub struct Views {
     known: Mutex<BTreeMap<ClusterName, View>>,
-    /// Epoch and full state of the last view of a cluster that was not to be believed.
+    /// Epoch and full state of a cluster's last view that was refused.
     refused: Mutex<BTreeMap<ClusterName, (String, u64)>>,
 }
 
-/// Why there is no view.
+/// Reason why there is no view.
 enum Failure {
     /// The bucket may answer the next time.
     NotRead(String),
@@ -60,14 +62,15 @@ impl From<Doubt> for Failure {
     }
 }
 
-/// Pods as of a version, and the changes that it shows.
+/// Pods as of a version, and the changes that it covers.
 pub(crate) struct Viewed {
     pub(crate) pods: Vec<Pod>,
     pub(crate) counter: RelayCounter,
     pub(crate) version: u64,
 }
 
-/// The pods of the newest version; `None` where there is no view to rely on, for a reason that is worth telling or not.
+/// Reads the pods of the newest version; `None` where there is no view to rely on for a harmless reason, an error for one to
+/// report.
 pub(crate) async fn read(turn: &Turn<'_>, beat: &RelayBeat) -> Result<Option<Viewed>, String> {
     let Some(pointer) = newest(turn.view.as_ref(), beat) else {
         return Ok(None);
@@ -80,7 +83,7 @@ pub(crate) async fn read(turn: &Turn<'_>, beat: &RelayBeat) -> Result<Option<Vie
     }
     let counter = pointer.counter(turn.lane);
     if counter.seq < beat.counter(turn.lane).seq {
-        // What has happened since is on its way.
+        // Newer versions are on their way.
         return Ok(None);
     }
     let views = &turn.world.views;
@@ -105,7 +108,7 @@ pub(crate) async fn read(turn: &Turn<'_>, beat: &RelayBeat) -> Result<Option<Vie
     }))
 }
 
-/// Of the relay's process that beats now.
+/// The newest pointer of the relay's current process.
 fn newest<'a>(woken: Option<&'a ViewPointer>, beat: &'a RelayBeat) -> Option<&'a ViewPointer> {
     let pointers = [woken, beat.view.as_ref()].into_iter().flatten();
     let own = pointers.filter(|pointer| pointer.epoch == beat.epoch);
@@ -114,7 +117,7 @@ fn newest<'a>(woken: Option<&'a ViewPointer>, beat: &'a RelayBeat) -> Option<&'a
 
 impl Views {
     async fn lead_on(&self, turn: &Turn<'_>, pointer: &ViewPointer) -> Result<Vec<Pod>, Failure> {
-        // One that turns out wrong is not remembered.
+        // A view that turns out wrong does not return to the cache.
         let known = lock(&self.known).remove(turn.cluster);
         let known = known.and_then(|view| Some((view.until(pointer)?, view)));
         let (versions, mut view) = match known {
@@ -175,7 +178,7 @@ fn changes<'a>(
     stream::iter(each).buffered(AT_ONCE)
 }
 
-/// One version as it lies in the bucket. The relay writes it: it is not read beyond what a view may come to.
+/// Reads one version from the bucket. The relay writes it, so it is not read beyond the largest size of a view.
 async fn object(
     turn: &Turn<'_>,
     pointer: &ViewPointer,

@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 
 use model::{Action, NodeClaimName, NodeName, PodKey, Snapshot, plan::Planned};
 
-/// Which node an action is about: what concerns one happens in the order of the plan, nodes wait for none.
+/// Index from actions to the node they concern: actions on one node happen in the order of the plan, nodes do not wait for each
+/// other.
 pub(super) struct NodesOf<'a> {
     of_claims: BTreeMap<&'a NodeClaimName, &'a str>,
     of_nodes: BTreeMap<&'a NodeName, &'a str>,
@@ -27,7 +28,7 @@ impl<'a> NodesOf<'a> {
         }
     }
 
-    /// The places of actions in the plan, those of one node together and in order.
+    /// Indexes of the actions in the plan, grouped by node, in the plan's order.
     pub(super) fn chains(&self, actions: &[Planned]) -> Vec<Vec<usize>> {
         let mut chains: Vec<Vec<usize>> = Vec::new();
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -42,7 +43,7 @@ impl<'a> NodesOf<'a> {
         chains
     }
 
-    /// The instance, or where there is none the object itself.
+    /// Key of the action's node: the instance's id, or the object itself where there is no instance.
     fn of(&self, action: &Action) -> String {
         let of_node = |name: &NodeName| match self.of_nodes.get(name).filter(|id| !id.is_empty()) {
             Some(id) => (*id).to_owned(),

@@ -1,4 +1,4 @@
-//! What users are told of an act.
+//! Texts of events about actions.
 
 use api::conditions::types::DISRUPTION_REASON;
 use jiff::{SignedDuration, Timestamp};
@@ -10,10 +10,10 @@ use ports::{
 
 use crate::{lane::Turn, observe::Observed, terminations::refusal_event};
 
-/// Upstream's word for what nobody chose.
+/// Karpenter's reason for a disruption that no controller chose.
 const FORCEFUL: &str = "Forceful Termination";
 
-/// Why the pod's node goes.
+/// Reason for which the pod's node is disrupted.
 pub(super) fn reason_of(observed: &Observed, pod: &PodKey) -> String {
     let reason = || {
         let node = node_of(observed, pod)?;
@@ -54,7 +54,6 @@ pub(super) fn forced(
     )
 }
 
-/// The object that an action changes.
 pub(super) fn about(observed: &Observed, action: &Action) -> EventTarget {
     match action {
         Action::Launch(launch) => {
@@ -79,7 +78,7 @@ pub(super) fn about(observed: &Observed, action: &Action) -> EventTarget {
     }
 }
 
-/// An instance that EC2 does not end is reported on its NodeClaim and its Node.
+/// Events on the NodeClaim and the Node of an instance that EC2 refuses to terminate.
 pub(super) fn not_ended(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -100,7 +99,7 @@ pub(super) fn not_ended(
         .collect()
 }
 
-/// An eviction that a budget refuses is said on the node it holds up.
+/// Event on a node whose drain waits because a PodDisruptionBudget refuses an eviction.
 pub(super) fn refused(
     turn: &Turn<'_>,
     observed: &Observed,

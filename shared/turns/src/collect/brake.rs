@@ -1,4 +1,5 @@
-//! The brake of garbage collection (docs/protocol.md#g3): how many may go within an hour although the ledger does not say why.
+//! The brake of garbage collection (docs/protocol.md#g3): how many objects may go within an hour although the ledger does not
+//! explain it.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +9,11 @@ use model::{ClusterName, ledger::SweepMemory, plan::Target};
 use super::orphans::Orphan;
 use crate::{TurnError, World};
 
-/// The brake's memory (docs/protocol.md#g3).
+/// Period over which the brake counts unexplained absences (docs/protocol.md#g3).
 pub(super) const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-/// Too many unexplained absences within an hour, or all there is (docs/protocol.md#g3).
+/// Returns why garbage collection must stop: too many unexplained absences within an hour, or all instances
+/// (docs/protocol.md#g3).
 pub(super) fn brake(within_hour: usize, new: usize, instances: usize) -> Option<String> {
     let allowed = (instances / 10).max(1);
     let all = instances > 0 && within_hour >= instances;
@@ -24,7 +26,7 @@ pub(super) fn brake(within_hour: usize, new: usize, instances: usize) -> Option<
     })
 }
 
-/// Names of what goes although the ledger does not say why.
+/// Names of instances and NodeClaims whose absence the ledger does not explain.
 pub(super) fn unexplained(doomed: &[Orphan], lost: &[(Target, bool)]) -> BTreeSet<String> {
     let doomed = doomed.iter().filter(|orphan| !orphan.explained);
     let lost = lost.iter().filter(|(_, explained)| !explained);
@@ -34,8 +36,8 @@ pub(super) fn unexplained(doomed: &[Orphan], lost: &[(Target, bool)]) -> BTreeSe
         .collect()
 }
 
-/// An instance that is about to go is on record before it goes, so that a sweep that dies on its way has counted it (docs/protocol.md#g3).
-/// The rest of the memory is put on record by a sweep that comes to its end.
+/// Records an instance that is about to go before it goes, so that a sweep that dies on its way has counted it
+/// (docs/protocol.md#g3). A sweep that comes to its end records the rest of its memory.
 pub(super) async fn count(
     world: &World,
     cluster: &ClusterName,

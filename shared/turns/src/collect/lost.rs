@@ -1,4 +1,5 @@
-//! Launches whose NodeClaim somebody removed, finalizer and all, and whose instance is gone, too: nobody ends these any more.
+//! Launches whose NodeClaim was removed by force together with its finalizer, and whose instance is gone, too: no turn ends
+//! them any more.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +8,22 @@ use ports::Cluster;
 
 use crate::{TurnError, World, isolation::ObjectFailures};
 
-/// Each costs a few calls; the others are looked at once these are forgotten.
+/// Upper bound on launches read per sweep: each costs a few calls. The others are read once these are forgotten.
 const AT_ONCE: usize = 100;
 
-/// One look at launches without a NodeClaim.
+/// Search for launches without a NodeClaim.
 pub(super) struct Lost<'a> {
     pub(super) world: &'a World,
     pub(super) cluster: &'a ClusterName,
     pub(super) api: &'a dyn Cluster,
     pub(super) alive: BTreeSet<&'a InstanceId>,
-    /// Those that an earlier look found to be lost.
+    /// Launches that an earlier sweep found to be lost.
     pub(super) due: &'a [NodeClaimName],
 }
 
 impl Lost<'_> {
-    /// Forgets those that are due, and answers the others (docs/protocol.md#g2). A row that cannot be read keeps back its own
-    /// NodeClaim alone.
+    /// Forgets the launches that are due and returns the other lost ones (docs/protocol.md#g2). A row that cannot be read keeps
+    /// back its own NodeClaim alone.
     pub(super) async fn forget(
         &self,
         launched: &[NodeClaimName],

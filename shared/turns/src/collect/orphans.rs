@@ -1,4 +1,4 @@
-//! Instances that belong to nobody. Those that serve pods are drained before they go.
+//! Instances without an owner. Instances that serve pods are drained before they are terminated.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,17 +19,18 @@ use ports::{Cluster, ClusterError};
 
 use crate::{TurnError, World, identity::Whose, lifecycle::instance_of};
 
-/// One thing that is to go.
+/// An instance without an owner that is to go.
 pub(super) struct Orphan {
     pub(super) instance: InstanceId,
-    /// The claim that holds it in the ledger, if any.
+    /// The NodeClaim that holds it in the ledger, if any.
     pub(super) claim: Option<NodeClaimName>,
-    /// Serves pods, which it is drained of first.
+    /// The Node to drain first, if it serves pods.
     pub(super) node: Option<Node>,
     pub(super) explained: bool,
 }
 
-/// Nodes that are ready, and open to pods, by instance: one that still carries the taint it booted with has never been anybody's.
+/// Nodes that are ready and open to pods, by instance. A node that still carries the taint it booted with has never been in
+/// service.
 pub(super) struct Serving<'a>(BTreeMap<&'a str, &'a Node>);
 
 impl<'a> Serving<'a> {
@@ -79,13 +80,13 @@ fn launch_of(instance: &Instance) -> Option<LaunchToken> {
         .map(|token| LaunchToken::from(token.as_str()))
 }
 
-/// An instance that seems to belong to nobody.
+/// An instance that seems to have no owner.
 pub(super) struct Suspect<'a> {
     pub(super) instance: &'a Instance,
     pub(super) whose: Whose,
     /// Its Node, if that serves pods.
     pub(super) node: Option<&'a Node>,
-    /// Whether the cluster has a Node of it, in whichever state.
+    /// Whether the cluster has a Node for it, in whichever state.
     pub(super) has_node: bool,
 }
 
@@ -101,8 +102,8 @@ pub(super) fn is_of(node: &Node, instance: &InstanceId) -> bool {
     node.provider_id.rsplit('/').next() == Some(instance.as_str())
 }
 
-/// Whether an instance really belongs to nobody, and whether our ledger says why. That its launch is over does not explain why a
-/// node that serves should go: the launch may have been given up while EC2 did not show the instance.
+/// Reads whether an instance really has no owner, and whether the ledger explains why. A finished launch does not explain why a
+/// node in service should go: the launch may have been given up while EC2 did not list the instance.
 pub(super) async fn judge(
     world: &World,
     cluster: &ClusterName,
@@ -116,7 +117,7 @@ pub(super) async fn judge(
         has_node,
     } = *suspect;
     let owner = world.ledger.owner(&instance.id).await?;
-    // This cluster may have been registered under another name.
+    // The owner's cluster may be this cluster, registered under another name.
     if owner
         .as_ref()
         .is_some_and(|owner| owner.cluster != *cluster)
@@ -134,7 +135,7 @@ pub(super) async fn judge(
             (Some(claim), closed && node.is_none())
         }
         None => {
-            // Surplus of a call that is over: everything it owed has been handed out.
+            // Surplus of a finished call: all instances that the call owed have been assigned.
             let call = match launch_of(instance) {
                 Some(token) => world.ledger.call(cluster, &token).await?,
                 None => None,
@@ -150,18 +151,18 @@ pub(super) async fn judge(
         instance: instance.id.clone(),
         claim,
         node: node.cloned(),
-        // The cluster that had it is gone.
+        // The former cluster is gone, which explains the absence.
         explained: explained || whose == Whose::Formers,
     })))
 }
 
-/// Has a node drained as if a person had deleted it.
+/// Deletes a Node, so that it is drained as if a person had deleted it.
 pub(super) async fn order_deletion(api: &dyn Cluster, node: &Node) -> Result<(), ClusterError> {
     let update = NodeUpdate {
         name: node.name.clone(),
         uid: node.uid.clone(),
         resource_version: node.resource_version.clone(),
-        // Without it the Node would be gone before its pods are.
+        // Without the finalizer the Node would be gone before its pods are.
         add_finalizers: vec![finalizer::TERMINATION.to_owned()],
         delete: true,
         ..NodeUpdate::default()

@@ -1,4 +1,4 @@
-//! Commands under way, each taken one step further from where the ledger says it stands (docs/protocol.md#d1).
+//! Open commands, each advanced by one step from the state that the ledger holds (docs/protocol.md#d1).
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ use crate::{
     Report, TurnError, apply::apply, events, lane::Turn, metrics, observe::Observed, refusals,
 };
 
-/// Each costs a call; what is left is forgotten by later turns.
+/// Upper bound on commands forgotten per turn: each costs a call. Later turns forget the rest.
 const FORGOTTEN_MAX: usize = 100;
 
-/// Takes every open command one step further, takes away marks that no command stands for, and forgets commands that nobody asks about
-/// any more. Says whether anything changed.
+/// Advances every open command by one step, removes marks without a command, and forgets commands that are spent. Returns
+/// whether anything changed.
 pub(super) async fn drive(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -49,15 +49,15 @@ pub(super) async fn drive(
     Ok(changed)
 }
 
-/// Result of a step of a command.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) changed: bool,
-    /// Which of its actions an object refused.
+    /// Indexes of the step's actions that an object refused.
     pub(super) refused: BTreeSet<usize>,
 }
 
-/// The move first, then what it stands for: whoever comes next finds what is left to do in the ledger or on the nodes.
+/// Records the new state first, then carries out its actions: a later turn finds what is left to do in the ledger or on the
+/// nodes.
 pub(super) async fn advance(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -73,7 +73,7 @@ pub(super) async fn advance(
             .move_command(turn.cluster, command, step.state)
             .await?;
         if moved == Moved::No {
-            // Somebody else takes it further.
+            // Another turn advances the command.
             report.look_again(turn.world.clock.now() + AFTER_LOSING);
             return Ok(Taken::default());
         }
@@ -112,7 +112,7 @@ pub(super) async fn advance(
     if applied.deleted_claims || command.reboot.is_some() && applied.acted {
         turn.wake(Lane::Terminator, "disrupted").await?;
     }
-    // An object that refuses is tried again when its own time has come.
+    // An object that refuses is tried again when its own backoff ends.
     if let Some(due) = step.due.filter(|_| applied.refused.is_empty()) {
         report.look_again(due);
     }
@@ -125,7 +125,7 @@ pub(super) async fn advance(
     })
 }
 
-/// Ends a command that has begun nothing yet. Marks that it has left are taken away by the next turn.
+/// Rolls back a command that has begun nothing yet. The next turn removes the marks that it left.
 pub(super) async fn take_back(
     turn: &Turn<'_>,
     command: &Command,

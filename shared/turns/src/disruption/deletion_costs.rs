@@ -1,4 +1,4 @@
-//! Tells ReplicaSets which of their pods should go first, so that nodes become empty by themselves
+//! Pod deletion costs: ReplicaSets scale down the pods first whose nodes should become empty
 //! (docs/spec/v1.15.md#pod-deletion-cost).
 
 use std::collections::BTreeMap;
@@ -11,15 +11,15 @@ use ports::ClusterError;
 
 use crate::{Report, TurnError, lane::Turn, metrics};
 
-/// Passes are at least this far apart, as upstream's.
+/// Least time between two passes, as in Karpenter.
 const EVERY: SignedDuration = SignedDuration::from_secs(60);
-/// Time after which the order is looked at again although nothing else wakes the lane, as upstream's.
+/// Time after which costs are evaluated again although nothing else wakes the lane, as in Karpenter.
 const AGAIN: SignedDuration = SignedDuration::from_mins(5);
-/// Pods that one pass writes to at most: each write is a call of some ten milliseconds in a turn that has other things to do.
+/// Upper bound on pods written per pass: each write is a call of some ten milliseconds in a turn that has other work.
 const PODS_MAX: usize = 200;
 const KEY: &str = "pod-deletion-costs";
 
-/// Writes what is to change, after a look of a turn that may act. What goes wrong here is told, and changes nothing else.
+/// Writes the costs that change, after an evaluation in a turn that may act. Failures are reported and have no other effect.
 pub(super) async fn write(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
@@ -53,7 +53,7 @@ pub(super) async fn write(
         report.metrics.push(metrics::of_deletion_cost(result));
         match written {
             Ok(()) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}
-            // The chart grants it for all pods or for none.
+            // The chart grants the permission for all pods or for none.
             Err(error @ ClusterError::Denied { .. }) => {
                 let complaint = format!(
                     "deletion costs of pods are not written: {error}; install the chart with \
@@ -66,7 +66,7 @@ pub(super) async fn write(
                 let problem = format!("deletion cost of pod {}: {error}", pod.pod);
                 report.problems.push(problem);
             }
-            // The API server would answer no better about the others.
+            // The API server would answer no better about the other pods.
             Err(error) => {
                 let problem = format!("deletion costs of pods: {error}");
                 report.problems.push(problem);
@@ -81,7 +81,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// The annotation that ReplicaSets read, and the one by which ours is told from an owner's.
+/// The annotation that ReplicaSets read, and the annotation that distinguishes Whittle's value from an owner's.
 fn of(pod: &DeletionCost) -> BTreeMap<String, Option<String>> {
     let value = pod.cost.map(|cost| cost.to_string());
     let names = [POD_DELETION_COST, DELETION_COST_WRITTEN];

@@ -1,4 +1,4 @@
-//! From what was decided to a row in the ledger, and from there to launches.
+//! From a decided command to a row in the ledger, and from there to launches.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,12 @@ use crate::{
     provisioner::nominate, refusals,
 };
 
-/// Why a command is taken back whose nodes cannot be closed to new pods: pods would come to them until they go, and what replaces them
-/// would stand beside them until then.
+/// Reason for rolling back a command whose nodes cannot be tainted: pods would be scheduled to them until they go, and their
+/// replacements would run beside them until then.
 const UNMARKED: &str = "the API server refuses the marks of a node that is to go";
 
-/// Searching may take minutes; what is begun is left to others as soon as if it were the provisioner's.
+/// Upper bound on the time an executor acts. An evaluation may take minutes; whatever it begins is released to other turns as
+/// soon as if the provisioner had begun it.
 const ACTS_FOR: SignedDuration = SignedDuration::from_secs(50);
 
 pub(super) fn hands<'a>(turn: &'a Turn<'_>) -> Executor<'a> {
@@ -34,13 +35,13 @@ pub(super) fn hands<'a>(turn: &'a Turn<'_>) -> Executor<'a> {
     }
 }
 
-/// The command as a plan that the independent check passes. Of empty nodes some may be left; everything else passes as a
-/// whole or not at all.
+/// The command as a plan that passes the independent check. Emptiness may lose some of its nodes; every other command passes as
+/// a whole or not at all.
 pub(super) fn checked(observed: &Observed, command: &Command, report: &mut Report) -> Option<Plan> {
     let mut plan = command.plan();
     for planned in &mut plan.actions {
         if let Action::Launch(launch) = &mut planned.action {
-            // A static NodePool names no types: whatever its NodeClass and its template allow.
+            // A static NodePool names no instance types: all types that its NodeClass and its template allow count.
             let class = observed.classes.get(&launch.spec.node_class.name);
             if let Some(class) = class.filter(|_| launch.instance_types.is_empty()) {
                 let surcharge = observed.snapshot.surcharge_of(Some(&launch.node_pool));
@@ -56,7 +57,7 @@ pub(super) fn checked(observed: &Observed, command: &Command, report: &mut Repor
     (whole || some).then_some(checked.plan)
 }
 
-/// Writes down what is judged again later.
+/// Records a proposal that is validated later.
 pub(super) async fn propose(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -98,7 +99,7 @@ pub(super) async fn propose(
     Ok(())
 }
 
-/// Commits a command, marks its nodes and launches what replaces them. Says whether it was committed.
+/// Commits a command, marks its nodes and launches their replacements. Returns whether it was committed.
 pub(super) async fn place(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -107,7 +108,7 @@ pub(super) async fn place(
     plan: Plan,
     report: &mut Report,
 ) -> Result<bool, TurnError> {
-    // Counted from now: the search may have taken its time.
+    // The time limit counts from now, because the evaluation may have taken long.
     let executor = Executor {
         deadline: hands(turn).deadline,
         ..*executor
@@ -144,7 +145,7 @@ pub(super) async fn place(
             let decided: Vec<_> = decided.collect();
             let text = format!("{} is committed", command.because);
             report.proposed.push(Line::new(text, about.clone()));
-            // Deletions are told when they are done.
+            // Deletions are reported when they are done.
             let launches = made.plan.actions.iter();
             let launches = launches.filter(|one| matches!(one.action, Action::Launch(_)));
             report.plan(&launches.cloned().collect::<Vec<_>>());
@@ -158,8 +159,8 @@ pub(super) async fn place(
     }
 }
 
-/// The first steps of a command that was committed just now: its nodes are marked before anything is launched. Says whether it goes on;
-/// one whose nodes refuse their marks is taken back.
+/// Carries out the first steps of a command that was just committed: its nodes are marked before anything is launched. Returns
+/// whether it goes on; a command whose nodes refuse their marks is rolled back.
 async fn act(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -180,7 +181,7 @@ async fn act(
         let refused: Vec<&Planned> = refused.filter_map(|at| step.actions.get(*at)).collect();
         let only_marks = step.state == CommandState::Replacing && command.reboot.is_none();
         if only_marks && !refused.is_empty() {
-            // Launches first: a turn that ends in between leaves a command whose replacements never come.
+            // Launches are withdrawn first: a turn that ends in between leaves a command whose replacements never come.
             executor.withdraw(&made.intents, UNMARKED).await?;
             commands::take_back(turn, command, UNMARKED, report).await?;
             refusals::rest_from_disruption(turn, &observed.snapshot, command, &refused).await?;
@@ -201,7 +202,7 @@ async fn act(
         let outcome = launch(turn, executor, observed, made.intents, existing, report).await?;
         said.extend(outcome.events.iter().cloned());
         if !outcome.failed.is_empty() {
-            // What cannot be replaced stays.
+            // Nodes that cannot be replaced stay.
             report.look_again(turn.world.clock.now());
         }
         if !outcome.unfinished.is_empty() {

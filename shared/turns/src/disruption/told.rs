@@ -1,4 +1,4 @@
-//! Events about disruption, with upstream's reasons (docs/spec/lifecycle.md#events).
+//! Events about disruption, with Karpenter's reasons (docs/spec/lifecycle.md#events).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +17,10 @@ use ports::cluster::{Event, EventKind, EventTarget};
 
 use crate::events;
 
-/// So many nodes of a command are named.
+/// Upper bound on nodes of a command that are named in a text.
 const NAMED: usize = 5;
 
-/// Why nodes may not go, and which are about to.
+/// Events about nodes that may not be disrupted, and about those that will be.
 pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
     let objects = Objects::of(snapshot);
     let candidates = pass.commands.iter().filter(|command| {
@@ -77,7 +77,8 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
         .collect()
 }
 
-/// What policy Balanced found worth it: of single nodes on them, of several on their NodePools, as upstream.
+/// Events about commands that policy Balanced approved: of single nodes on the nodes, of several on their NodePools, as in
+/// Karpenter.
 fn of_approval(snapshot: &Snapshot, objects: &Objects<'_>, command: &Command) -> Vec<Event> {
     let claims = command.delete.iter();
     let claims = claims.filter_map(|target| objects.claims.get(target.name.as_str()));
@@ -109,7 +110,7 @@ fn of_approval(snapshot: &Snapshot, objects: &Objects<'_>, command: &Command) ->
     }
 }
 
-/// Why what was proposed is not done. Upstream says it of single nodes only.
+/// Events about a proposal that its validation rejected. Karpenter emits them for single nodes only.
 pub(super) fn of_rejection(
     snapshot: &Snapshot,
     proposal: &ledger::Command,
@@ -128,7 +129,7 @@ pub(super) fn of_rejection(
         .collect()
 }
 
-/// Something said of these NodeClaims.
+/// Journal line about these NodeClaims.
 pub(super) fn line<'t>(text: String, targets: impl IntoIterator<Item = &'t Target>) -> Line {
     let about = targets
         .into_iter()
@@ -136,7 +137,7 @@ pub(super) fn line<'t>(text: String, targets: impl IntoIterator<Item = &'t Targe
     Line::new(text, about)
 }
 
-/// Whom a command concerns: what it removes and the pods that move.
+/// Subjects of a command: the NodeClaims and nodes that it removes, and the pods that move.
 pub(crate) fn about(command: &planner::Command) -> Vec<Subject> {
     let claims = command.targets();
     let claims = claims.map(|one| Subject::NodeClaim(one.name.clone()));
@@ -163,7 +164,7 @@ pub(super) fn names<'t>(targets: impl IntoIterator<Item = &'t Target>) -> String
     }
 }
 
-/// Where users look: at a node and its NodeClaim.
+/// Nodes and NodeClaims on which events about disruption are emitted.
 struct Objects<'a> {
     nodes: BTreeMap<&'a str, &'a Node>,
     by_instance: BTreeMap<&'a str, &'a NodeClaim>,
@@ -191,7 +192,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// On the Node of this name and its NodeClaim, or on the NodeClaim of this name.
+    /// Events on the Node of this name and its NodeClaim, or on the NodeClaim of this name.
     fn tell(&self, name: &str, reason: &str, message: &str) -> Vec<Event> {
         let node = self.nodes.get(name).copied();
         let claim = match node {

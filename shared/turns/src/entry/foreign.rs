@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::{EntryError, error};
 
-/// A day: no pod that is to leave its node takes longer.
+/// Upper bound on a pod's grace period, in seconds: a day.
 const MOST_GRACE: i64 = 86_400;
 
-/// The options of NTH that concern nodes of groups (docs/spec/migrate.md#nth-options). One that is not known may be meant to hold
-/// something back, so it is refused.
+/// Reads the options of NTH that concern nodes of Auto Scaling groups (docs/spec/migrate.md#nth-options). An unknown option may
+/// be meant to hold something back, so it is refused.
 pub(super) fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
     const FIELD: &str = "nodeTerminationHandler";
     let Some(options) = raw.get(FIELD) else {

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{EntryError, error};
 
-/// What caps the cluster, and above what a person is asked. A key that is not known may be meant to hold something back, so it
-/// is refused.
+/// Reads the cluster's caps, and the limits above which a person is asked. An unknown key may be meant to hold something back,
+/// so it is refused.
 pub(super) fn guards(raw: &Value) -> Result<(Caps, Caps), EntryError> {
     const FIELD: &str = "settings.guards";
     let (mut caps, mut approve_above) = (Caps::default(), Caps::default());
@@ -45,7 +45,7 @@ fn object<'a>(
     Ok(object.into_iter().flatten())
 }
 
-/// What launches may cost and number.
+/// Reads the caps on the price and number of launches.
 fn of_launches(field: &str, key: &str, value: &Value, caps: &mut Caps) -> Result<(), EntryError> {
     match key {
         "dollarsPerHour" => {

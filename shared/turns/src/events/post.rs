@@ -16,17 +16,18 @@ use crate::{
     terminations::TERMINATION_REFUSED,
 };
 
-/// Events of one turn at most: each is a write to the ledger and one to the API server.
+/// Upper bound on events posted per turn: each is a write to the ledger and one to the API server.
 const EVENTS_MAX: usize = 50;
-/// The others follow in a turn after this.
+/// Delay after which a turn posts the events that were left.
 const REST_AFTER: SignedDuration = SignedDuration::from_secs(60);
-/// Of more events of one reason than these, it is asked at once which were said lately: that costs less than to ask for each.
+/// Events per reason above which recently posted events are read with one query instead of one read each, which costs less.
 const ASKED_ONE_BY_ONE: usize = 8;
 
-/// Events that may be refused one by one, as in a namespace that is being deleted; after as many, the API server takes none.
+/// Events that may be refused one by one, as in a namespace that is being deleted; after this many, the API server is assumed
+/// to take none.
 const REFUSED_MAX: usize = 5;
 
-/// Posts events that have not been said lately. What goes wrong here is reported and changes nothing else.
+/// Posts events that have not been posted recently. Failures are reported and have no other effect.
 pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report) {
     let said = match said_lately(turn, events).await {
         Ok(said) => said,
@@ -38,7 +39,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
     let fresh = events.iter().filter(|event| !said.contains(&key(event)));
     let mut fresh: Vec<&Event> = fresh.collect();
     if fresh.len() > EVENTS_MAX {
-        // Where the first are said again before the last have been, nobody is always last.
+        // Rotates the order, so that repeats of the first events do not keep the last ones from ever being posted.
         let minute = usize::try_from(turn.now.as_second() / 60).unwrap_or_default();
         let first = minute.wrapping_mul(EVENTS_MAX) % fresh.len();
         fresh.rotate_left(first);
@@ -84,7 +85,7 @@ async fn said_lately(turn: &Turn<'_>, events: &[Event]) -> Result<BTreeSet<Strin
     Ok(said)
 }
 
-/// Posts an event unless it has been said lately; whether nobody had.
+/// Posts an event unless it was posted recently. Returns whether it was posted.
 pub(crate) async fn post_once(
     world: &World,
     cluster: &ClusterName,
@@ -108,7 +109,7 @@ fn key(event: &Event) -> String {
     of_reason(event) + uid(&event.about)
 }
 
-/// How long the same thing is not said again (docs/spec/scheduling.md#events, docs/spec/lifecycle.md#events).
+/// Period during which an equal event is not posted again (docs/spec/scheduling.md#events, docs/spec/lifecycle.md#events).
 fn said_for(event: &Event) -> SignedDuration {
     match event.reason.as_str() {
         NO_TYPES => SignedDuration::from_mins(1),

@@ -1,4 +1,4 @@
-//! What a sweep does to a cluster and its account: it holds the leader Lease, and collects what nothing owns.
+//! A sweep's duties to one cluster and its account: the leader Lease, and collection of what nothing owns.
 
 use std::collections::BTreeSet;
 
@@ -26,10 +26,10 @@ use crate::{
     shifts, status,
 };
 
-/// Launch templates and instance profiles cost nothing; only their number is limited.
+/// Interval of their collection: launch templates and instance profiles cost nothing; only their number is limited.
 const UPKEEP_EVERY: SignedDuration = SignedDuration::from_hours(1);
 
-/// A cluster that is visited, as the ledger shows it.
+/// A visited cluster, as its rows in the ledger show it.
 pub(super) struct Visited<'a> {
     pub(super) cluster: &'a ClusterName,
     pub(super) turn: &'a TurnId,
@@ -38,8 +38,8 @@ pub(super) struct Visited<'a> {
     pub(super) identified: &'a Identified,
 }
 
-/// Duties that need the cluster itself: which one it is, its leader Lease, and garbage collection. Says when it is to be done again, where
-/// that must not wait for as long as a cluster may be at rest.
+/// Duties that need the cluster's API server: its identity, its leader Lease, and garbage collection. Returns when they are due
+/// again, where that is sooner than the rest of a cluster may last.
 pub(super) async fn keep(
     world: &World,
     visited: &Visited<'_>,
@@ -112,12 +112,13 @@ pub(super) async fn keep(
         }
     };
     memory.released = is_unregistered && !leads;
-    // Taking over and handing back take several sweeps (docs/protocol.md#b2), and so does the end of a twin.
+    // Taking over and handing back take several sweeps (docs/protocol.md#b2), and so does resolving a second entry for the same
+    // cluster.
     let is_settled = led == leads && leads == (mode == Mode::Active) && memory.twin.is_none();
     let mut again = (!is_settled).then_some(now);
     if leads && mode == Mode::Active {
         shifts::announce(world, cluster, &api, memory).await?;
-        // The name of a cluster of EKS is given once: the former is gone. Elsewhere it may live on under another endpoint.
+        // EKS gives a cluster's name only once, so the former cluster is gone. Elsewhere it may live on under another endpoint.
         let is_eks = meta.registry.get("type").and_then(Value::as_str) == Some("eks");
         let approved = Entry::read(&meta.registry)
             .ok()
@@ -158,7 +159,7 @@ pub(super) async fn keep(
                 .make_due(cluster, Lane::Terminator, now)
                 .await?;
         }
-        // Launch templates and instance profiles say of which cluster they are by its name alone.
+        // Launch templates and instance profiles name their cluster, without its uid.
         if collected.is_alone {
             let spent = upkeep(world, cluster, &*api, memory, report).await;
             report
@@ -169,7 +170,7 @@ pub(super) async fn keep(
             tracing::error!(%cluster, "{braked}");
             let class = NotificationClass::Approval;
             let news = News {
-                // Told again every hour, as long as it lasts.
+                // Notified again every hour, as long as it lasts.
                 id: format!("{}/{}", class.as_str(), now.as_second() / 3600),
                 class,
                 title: "garbage collection waits for approval".to_owned(),
@@ -184,7 +185,8 @@ pub(super) async fn keep(
     Ok(again)
 }
 
-/// Looks through what was made for launches, now and then. Nothing depends on it, so what fails is tried the next time.
+/// Collects unused launch templates and instance profiles at intervals. Nothing depends on it, so failures are retried the next
+/// time.
 async fn upkeep(
     world: &World,
     cluster: &ClusterName,
@@ -200,7 +202,7 @@ async fn upkeep(
     memory.upkept_at = Some(now);
     let spent = async {
         let (node_classes, node_claims) = tokio::try_join!(api.node_classes(), api.node_claims())?;
-        // An EC2NodeClass that cannot be read may need any of what others do not.
+        // An EC2NodeClass that cannot be read may need objects that no other needs.
         let node_classes = node_classes.complete("EC2NodeClass")?;
         let needs = Needs {
             node_classes: &node_classes,
@@ -216,7 +218,7 @@ async fn upkeep(
     })
 }
 
-/// Instances that carry the cluster's name and are left alone, because nothing proves that they are its own.
+/// Reports instances that carry the cluster's name and are left alone, because nothing proves that they are its own.
 fn tell_unowned(
     cluster: &ClusterName,
     formers: &BTreeSet<Uid>,
@@ -246,7 +248,7 @@ fn tell_unowned(
     }
 }
 
-/// So that people can ask what became of an instance that nobody owned.
+/// Records in the journal what was collected, so that people can look up what became of an instance.
 async fn remember(world: &World, cluster: &ClusterName, turn: &TurnId, collected: &Collected) {
     let mut report = Report::new(cluster, Lane::Housekeeper, turn, world.clock.now());
     let instances = collected.instances.iter();

@@ -1,4 +1,4 @@
-//! What people registered, where turns read it.
+//! Mirror of the registry in META rows, where turns read it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +12,21 @@ use ports::{LedgerError, ledger::Glance, registry::RegistryEntry};
 use super::SweepReport;
 use crate::{Entry, TurnError, World, entry};
 
-/// What concerns all clusters together.
+/// Result of mirroring, for duties that concern all clusters together.
 #[derive(Default)]
 pub(super) struct Mirrored {
-    /// Whether any cluster lets the Price List be asked.
+    /// Whether any cluster permits queries of the Price List.
     pub(super) look_up: bool,
-    /// What the nodes of all clusters cost an hour.
+    /// Price of the nodes of all clusters, per hour.
     pub(super) price: NanosPerHour,
-    /// Clusters whose META is not what was seen of it any more.
+    /// Clusters whose META was written, so that the row read before is outdated.
     pub(super) changed: BTreeSet<ClusterName>,
 }
 
-/// What was seen of clusters before.
+/// Rows of each cluster, as read before.
 pub(super) type Seen = BTreeMap<ClusterName, Result<Glance, LedgerError>>;
 
-/// Copies registry entries to META, where turns read them. Without a complete list everything is as it was.
+/// Copies registry entries to META. Without a complete list of entries, nothing changes.
 pub(super) async fn mirror(
     world: &World,
     entries: Option<Vec<RegistryEntry>>,
@@ -39,7 +39,7 @@ pub(super) async fn mirror(
     };
     let listed: BTreeSet<&ClusterName> = entries.iter().map(|entry| &entry.cluster).collect();
     rest_unlisted(world, &listed, seen, report, &mut mirrored).await;
-    // Of what cannot be read nobody knows whether it acts.
+    // A cluster whose row cannot be read may be active.
     let may_act = |cluster: &ClusterName| match seen.get(cluster) {
         Some(Ok(seen)) => {
             let meta = seen.meta.as_ref();
@@ -49,7 +49,7 @@ pub(super) async fn mirror(
         None => false,
     };
     let mut entries = entries;
-    // Of two entries for one API server, the one that acts has it.
+    // Of two entries for one API server, the one that may act is served.
     entries.sort_by_key(|entry| !may_act(&entry.cluster));
     let mut taken: BTreeMap<String, ClusterName> = BTreeMap::new();
     for entry in entries {
@@ -75,7 +75,7 @@ pub(super) async fn mirror(
             }
         };
         mirrored.look_up |= !isolated_vpc;
-        // They would hold one Lease together, and both act: the other only watches.
+        // Two entries for one API server would share one Lease and both act, so the second is put into shadow mode.
         let mut is_taken = false;
         if let Some(endpoint) = entry::endpoint(&body) {
             match taken.get(&endpoint) {
@@ -99,7 +99,7 @@ pub(super) async fn mirror(
         }
         let known = match seen.get(cluster) {
             Some(Ok(seen)) => seen.meta.as_ref(),
-            // It is told of, and left as it is.
+            // The unreadable row is reported elsewhere and left as it is.
             Some(Err(_)) => continue,
             None => None,
         };
@@ -118,11 +118,11 @@ pub(super) async fn mirror(
     mirrored
 }
 
-/// A second list is believed this long after the first: two sweeps at once are one.
+/// Least time between two lists that must both lack an entry: two sweeps at once count as one.
 const APART: SignedDuration = SignedDuration::from_secs(30);
 
-/// Puts clusters into shadow mode that two lists in a row do not have: their nodes keep running, and whoever comes next may lead.
-/// That not one of several clusters is listed says more of the registry than of them.
+/// Puts clusters into shadow mode that are missing in two consecutive lists: their nodes keep running, and another controller
+/// may lead. An empty list while several clusters are known points to a broken registry and changes nothing.
 async fn rest_unlisted(
     world: &World,
     listed: &BTreeSet<&ClusterName>,
@@ -183,7 +183,8 @@ async fn write(
     if mode == Mode::Active {
         look_afresh(world, cluster).await?;
     }
-    // Approvals, and clusters that are to be handed back, are seen to whatever becomes of this sweep (docs/protocol.md#l4).
+    // The housekeeper is due whether or not this sweep survives, for approvals and for clusters to hand back
+    // (docs/protocol.md#l4).
     let now = world.clock.now();
     let ledger = &world.ledger;
     ledger.make_due(cluster, Lane::Housekeeper, now).await?;
@@ -191,7 +192,8 @@ async fn write(
     Ok(())
 }
 
-/// A lane that may act from now on has looked while it might not: what it left undone is nobody's news (docs/protocol.md#l4).
+/// Makes all lanes due: a lane that may act from now on evaluated the cluster while it might not, and no new wake announces
+/// what it left undone (docs/protocol.md#l4).
 pub(super) async fn look_afresh(world: &World, cluster: &ClusterName) -> Result<(), TurnError> {
     let now = world.clock.now();
     for lane in Lane::WOKEN {

@@ -1,4 +1,5 @@
-//! Which clusters a sweep leaves alone, and for how long at most (docs/adr/0015-clusters-at-rest-are-not-visited.md).
+//! Clusters at rest, which a sweep does not visit, and the longest time that they rest
+//! (docs/adr/0015-clusters-at-rest-are-not-visited.md).
 
 use std::collections::BTreeMap;
 
@@ -11,13 +12,14 @@ use ports::ledger::Glance;
 
 use crate::sweep::restless;
 
-/// What neither the relay nor the ledger tells of, such as another leader or an instance that nobody owns, is looked for so often.
+/// Longest interval between visits of a cluster at rest: neither the relay nor the ledger reports, for example, another leader
+/// or an instance without an owner.
 const AT_LEAST_EVERY: SignedDuration = SignedDuration::from_mins(5);
-/// Clusters that came to rest together are visited again within so long a time, each in its place.
+/// Period in seconds over which later visits of clusters that came to rest together are spread.
 const SPREAD: u64 = 4 * 60;
 
-/// Why a cluster must be visited; `None` if all of its lanes are quiet, the housekeeper's own among them (docs/protocol.md#l5),
-/// and nothing was committed or told of by its relay since the last visit.
+/// Reason why a cluster must be visited; `None` if all of its lanes are quiet, the housekeeper's own among them
+/// (docs/protocol.md#l5), and nothing was committed or counted by its relay since the last visit.
 pub(super) fn unrest(
     seen: &Glance,
     meta: &Meta,
@@ -35,25 +37,25 @@ pub(super) fn unrest(
     lanes.find_map(why)
 }
 
-/// What a relay has counted, of all lanes: what happens in a cluster may concern collection, whichever lane it is counted for.
+/// A relay's counters of all lanes: an event may concern garbage collection, whichever lane it is counted for.
 fn counted(beat: &RelayBeat) -> (&str, &BTreeMap<String, u64>) {
     (&beat.epoch, &beat.counters)
 }
 
-/// A lane that has no row was never taken.
+/// Row of a lane; a lane that was never taken has none.
 pub(super) fn row(lanes: &[(Lane, LaneRow)], lane: Lane) -> LaneRow {
     let mut lanes = lanes.iter();
     let found = lanes.find(|(other, _)| *other == lane);
     found.map(|(_, row)| row.clone()).unwrap_or_default()
 }
 
-/// Record of a visit that saw everything in its lane's row, as any full look writes it (docs/protocol.md#l6).
+/// Record of a full look by a visit, in its lane's row, as any full look writes it (docs/protocol.md#l6).
 pub(super) fn full_look(beat: Option<&RelayBeat>) -> RelayCounter {
     beat.map(|beat| beat.counter(Lane::Housekeeper))
         .unwrap_or_default()
 }
 
-/// When a cluster at rest is visited again.
+/// Time of the next visit to a cluster at rest.
 pub(super) fn next_visit(cluster: &ClusterName, now: Timestamp) -> Timestamp {
     let bytes = cluster.0.bytes().map(u64::from);
     let place = bytes.fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)) % SPREAD;
@@ -93,7 +95,7 @@ mod tests {
         }
     }
 
-    /// Visited at 1000, and every lane has looked.
+    /// A cluster visited at second 1000 whose lanes have all had a full look.
     fn resting() -> Glance {
         let row = LaneRow {
             last_full_look: Some(at(1000)),

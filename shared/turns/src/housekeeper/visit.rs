@@ -1,4 +1,5 @@
-//! A visit: what the sweep does for one cluster that is not at rest. It holds the housekeeper's lane and reads everything again.
+//! A visit: the sweep's duties to one cluster that is not at rest. The visit holds the housekeeper's lane and reads everything
+//! again.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -23,15 +24,15 @@ use crate::{
     time_limit::within,
 };
 
-/// Longest time for what one visit asks of a cluster and of its account: a healthy API server answers all of it within two
-/// seconds, and of those that hang a sweep gets through more than a hundred.
+/// Upper bound on a visit's calls to a cluster and to its account: a healthy API server answers all of them within two seconds,
+/// and a sweep gets through more than a hundred that hang.
 pub(super) const VISIT: SignedDuration = SignedDuration::from_secs(12);
-/// Longest time for sending one cluster's notifications: webhooks answer within a second or two.
+/// Upper bound on sending one cluster's notifications: webhooks answer within a second or two.
 const SENDING: SignedDuration = SignedDuration::from_secs(5);
-/// Longest time for the ledger's part of a visit.
+/// Upper bound on the ledger's part of a visit.
 const RECORDING: SignedDuration = SignedDuration::from_secs(5);
 
-/// Wakes are delayed by `delay`.
+/// Visits a cluster. Wakes are delayed by `delay`.
 pub(super) async fn visit(
     world: &World,
     cluster: &ClusterName,
@@ -59,11 +60,11 @@ pub(super) async fn visit(
     }
     let before = world.ledger.sweep_memory(cluster).await?;
     let mut memory = before.clone();
-    // What is committed from here on is another visit's.
+    // Commits from here on are left to another visit.
     memory.generation = Some(meta.generation);
     let lanes = world.ledger.lanes(cluster).await?;
     let mut again = Vec::new();
-    // First what needs no API server: it works while that is down.
+    // Duties without the API server come first, because they work while it is down.
     let woken = match memory.cluster_gone.is_some() || entry::is_unregistered(&meta) {
         true => Ok(None),
         false => wake_restless(world, cluster, &lanes, &mut memory, delay, report).await,
@@ -112,7 +113,7 @@ pub(super) async fn visit(
     report
         .problems
         .extend(error.iter().map(|error| format!("{cluster}: {error}")));
-    // What somebody must hear of is told by every sweep, as long as it lasts, and ARC tells nobody of its shifts.
+    // Every sweep repeats alarms and problems as long as they last. ARC announces zonal shifts to nobody, so they are polled.
     let is_loud = !report.alarms.is_empty() || !report.problems.is_empty();
     again.extend((is_loud || is_shifted || !memory.announced_shifts.is_empty()).then_some(now));
     again.extend(kept);
@@ -131,10 +132,10 @@ pub(super) async fn visit(
     Ok(())
 }
 
-/// Every lane looks at everything every ten minutes; in a quarter of an hour one of them has.
+/// Longest time without a full look before a cluster counts as unserved: every lane has a full look each ten minutes.
 const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 
-/// Tells of a cluster of another reach for which nobody works.
+/// Raises an alarm for a cluster of another reach that no function serves.
 pub(super) fn unserved(
     world: &World,
     cluster: &ClusterName,
@@ -148,7 +149,7 @@ pub(super) fn unserved(
     let now = world.clock.now();
     let is_served = lanes.iter().any(|(_, row)| {
         let is_fresh = |at: Timestamp| now.duration_since(at) < SERVED_WITHIN;
-        // A turn that fails is due again soon.
+        // A turn that fails makes its lane due again soon.
         row.last_full_look.is_some_and(is_fresh)
             || row.due.is_some_and(is_fresh)
             || row.lease.as_ref().is_some_and(|lease| lease.is_live(now))
@@ -161,7 +162,7 @@ pub(super) fn unserved(
     }
 }
 
-/// Interrupted nodes whose lane fails: their pods die with them unless somebody sees to it.
+/// Raises an alarm for interrupted nodes whose lane fails: their pods end with them unless a person intervenes.
 async fn stuck_notices(
     world: &World,
     cluster: &ClusterName,
@@ -185,7 +186,7 @@ async fn stuck_notices(
     Ok(())
 }
 
-/// Answers the relay's row as it was judged by.
+/// Wakes lanes that are not provably quiet. Returns the relay's row that this was decided by.
 async fn wake_restless(
     world: &World,
     cluster: &ClusterName,
@@ -230,7 +231,8 @@ pub(super) fn fit(beat: &RelayBeat) -> Fit {
     relay_version::fit(&beat.version, env!("CARGO_PKG_VERSION"))
 }
 
-/// Whether there is anything for a relay to run on: rows of launches last as long as their NodeClaims (docs/protocol.md#a1).
+/// Whether the cluster has nodes, on which a relay could run: rows of launches last as long as their NodeClaims
+/// (docs/protocol.md#a1).
 async fn has_nodes(world: &World, cluster: &ClusterName) -> Result<bool, TurnError> {
     Ok(!world.ledger.launched(cluster).await?.is_empty())
 }

@@ -1,5 +1,5 @@
-//! What is done once the facts are on record, fastest first: offerings are marked, nodes tainted, NodeClaims deleted, lanes
-//! woken, and last of all people are told.
+//! Reactions to recorded facts, fastest first: offerings are marked, nodes tainted, NodeClaims deleted, lanes woken, and events
+//! emitted last.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -25,11 +25,11 @@ use ports::{
 use super::{Found, Work, is_fresh};
 use crate::TurnError;
 
-/// A NodeClaim of ours that an interruption ends.
+/// A NodeClaim of a NodePool that an interruption ends.
 pub(super) struct Ending<'a> {
     pub(super) fact: &'a Interruption,
     pub(super) instance: Option<&'a Instance>,
-    /// `None` where it is gone, or the API server did not show it.
+    /// `None` where it is gone, or could not be read.
     pub(super) claim: Option<NodeClaim>,
     pub(super) course: Course,
 }
@@ -44,8 +44,8 @@ impl Ending<'_> {
     }
 }
 
-/// The NodeClaims that own the instances of facts, as they are now, and the NodePools that say what becomes of them: without
-/// these, nothing is said of any NodeClaim.
+/// Reads the NodeClaims that own the instances of facts, and the NodePools that decide how their nodes are handled: without
+/// these, no NodeClaim is returned.
 pub(super) async fn claims(
     work: &Work<'_>,
     api: Result<&dyn Cluster, &Arc<TurnError>>,
@@ -81,13 +81,13 @@ pub(super) async fn claims(
 }
 
 impl Work<'_> {
-    /// Everything that the terminator would come to as well. What fails is left to it.
+    /// Performs ahead of the terminator's turn what it would do as well. Failures are left to the terminator.
     pub(super) async fn hasten(
         &self,
         api: Result<&dyn Cluster, &Arc<TurnError>>,
         endings: &[Ending<'_>],
     ) {
-        // Before the provisioner plans: it must not buy the same again.
+        // Before the provisioner plans, so that it does not buy the same offering again.
         self.mark_offerings(endings).await;
         let act = async {
             let api = api.map_err(Arc::clone)?;
@@ -119,7 +119,7 @@ impl Work<'_> {
         }
     }
 
-    /// Marks the node and, unless that is all, deletes the NodeClaim; answers the node.
+    /// Taints the node and, unless it is only cordoned, deletes the NodeClaim. Returns the node.
     async fn end(&self, api: &dyn Cluster, ending: &Ending<'_>, claim: &NodeClaim) -> Option<Node> {
         let (node, deleted) = match ending.course {
             Course::Cordon => (mark(api, claim, planner::cordon).await, Ok(())),
@@ -191,7 +191,7 @@ impl Work<'_> {
         }
     }
 
-    /// On the NodeClaim and on its Node (docs/spec/aws.md#interruption-actions).
+    /// Events on the NodeClaim and on its Node (docs/spec/aws.md#interruption-actions).
     fn events(&self, ending: &Ending<'_>, claim: &NodeClaim, node: Option<&Node>) -> Vec<Event> {
         let at = self.world.clock.now();
         let abouts = [
@@ -230,7 +230,7 @@ impl Work<'_> {
         events
     }
 
-    /// Cause of the instance's end, where nobody asked for that (docs/spec/aws.md#permissions).
+    /// Cause of the instance's end, where its termination was not requested (docs/spec/aws.md#permissions).
     async fn explanation(&self, claim: &NodeClaim, id: &InstanceId) -> Option<Event> {
         let described = self
             .world
@@ -259,10 +259,10 @@ impl Work<'_> {
     }
 }
 
-/// EC2's word for a volume whose key nobody granted it, among other things that it could not start an instance with.
+/// EC2's error for an instance that could not be started, among other reasons because EC2 has no grant for a volume's key.
 const CANNOT_START: &str = "Client.InternalError";
 
-/// What was interrupted, and is not to be launched again at once: spot offerings, also of nodes that a rebalance
+/// Offering that was interrupted and must not be launched again at once: spot offerings, also of nodes that a rebalance
 /// recommendation ends, and reservations.
 fn offering(ending: &Ending<'_>) -> Option<OfferingKey> {
     let labels = ending.claim.as_ref().map(|claim| &claim.labels);
@@ -311,7 +311,7 @@ fn of_instance(instance: &Instance) -> OfferingKey {
     }
 }
 
-/// No new pods and no traffic, before anything else happens to the node.
+/// Keeps new pods and traffic away from a node before anything else happens to it.
 async fn mark(
     api: &dyn Cluster,
     claim: &NodeClaim,
@@ -341,7 +341,7 @@ async fn mark(
     Err(ClusterError::Conflict { what }.into())
 }
 
-/// What changes meanwhile is read again, once.
+/// Attempts: an object that changes meanwhile is read again, once.
 const TRIES: usize = 2;
 
 async fn delete(
@@ -382,15 +382,15 @@ async fn delete_once(
         resource_version: claim.resource_version.clone(),
     };
     api.delete_node_claim(&target).await?;
-    // Only what is being deleted has a deadline, so that none outlives a deletion that comes to nothing.
+    // Only a NodeClaim that is being deleted gets a deadline, so that no deadline outlives a failed deletion.
     if let Some(update) = forced(ending.course, claim, work.world.clock.now()) {
         api.update_node_claim(&update).await?;
     }
     Ok(())
 }
 
-/// Where nothing can be waited for, the drain's time is over when it begins (docs/spec/aws.md#interruption-actions). In whatever
-/// version the NodeClaim is: its deletion changes it.
+/// Termination timestamp for a drain without time to wait: it is over when it begins (docs/spec/aws.md#interruption-actions).
+/// The update names no version of the NodeClaim, because its deletion changes the version.
 pub(crate) fn forced(
     course: Course,
     claim: &NodeClaim,

@@ -1,4 +1,4 @@
-//! One delivery of the queue: messages in, the ones to keep out. A message that cannot be read spoils none of the others.
+//! A delivery of the queue: takes messages, returns those that must stay. An unreadable message affects no other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,27 +17,27 @@ use serde::Serialize;
 use super::{InterruptionReport, interrupt};
 use crate::{World, capacity_blocks, metrics};
 
-/// A message's id and body.
+/// Message of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub id: String,
     pub body: String,
 }
 
-/// What became of a delivery.
+/// Result of a delivery.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery {
-    /// Messages that must stay in the queue, with why.
+    /// Messages that must stay in the queue, by id, with the reason.
     pub kept: BTreeMap<String, String>,
-    /// Announcements by kind and by what became of them, messages by why they were ignored.
+    /// Counts of announcements by kind and outcome, and of ignored messages by reason.
     pub counts: BTreeMap<String, usize>,
-    /// What ends no node of any cluster, by why.
+    /// Counts of events that end no node of any cluster, by reason.
     #[serde(skip)]
     ignored: BTreeMap<&'static str, u64>,
 }
 
-/// Handles a delivery. `read` says what a message means.
+/// Handles a delivery. `read` parses a message.
 pub async fn deliver<E: Error + 'static>(
     world: &World,
     messages: &[Message],
@@ -61,7 +61,7 @@ pub async fn deliver<E: Error + 'static>(
     }
     let mut facts = batch.facts.len();
     delivery.settle(world, &batch, turn).await;
-    // Which instances run in a block, only EC2 knows: nothing that is urgent waits for its answer.
+    // The instances in a block are known only to EC2: urgent facts do not wait for its answer.
     let mut batch = Batch::default();
     for (message, block) in blocks {
         match capacity_blocks::announced(world, &block).await {
@@ -83,11 +83,11 @@ pub async fn deliver<E: Error + 'static>(
     delivery
 }
 
-/// Facts that are handled together. The same one may come in many messages; it is handled once.
+/// Facts that are handled together. A fact that comes in many messages is handled once.
 #[derive(Default)]
 struct Batch<'a> {
     facts: Vec<Interruption>,
-    /// Each message with the places of its facts.
+    /// Each message with the indexes of its facts.
     asked: Vec<(&'a Message, BTreeSet<usize>)>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Where the fact is in the list, or is put. Of two deadlines the earlier counts.
+/// Index of the fact in the list, where it is added if it is new. Of two deadlines the earlier counts.
 fn place(facts: &mut Vec<Interruption>, fact: Interruption) -> usize {
     let same = |other: &Interruption| (&other.instance, other.kind) == (&fact.instance, fact.kind);
     match facts.iter().position(same) {
@@ -149,7 +149,7 @@ impl Delivery {
         }
     }
 
-    /// It ends no node of any cluster.
+    /// Counts an event that ends no node of any cluster.
     fn ignore(&mut self, why: &'static str) {
         *self.ignored.entry(why).or_default() += 1;
     }

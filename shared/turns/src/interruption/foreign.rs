@@ -1,5 +1,5 @@
-//! Nodes that no NodePool made: left alone, unless a tag of their instance or a label of theirs opts them in
-//! (docs/spec/migrate.md#nth). The terminator does the rest.
+//! Interruptions of nodes that no NodePool made: ignored, unless a tag of their instance or a label of the node opts them in
+//! (docs/spec/migrate.md#nth). The terminator drains them.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Work<'_> {
             .filter_map(|found| Some((found.fact, foreign.course(found.fact.kind)?)))
             .filter(|_| !foreign.dry_run)
             .collect();
-        // Facts first: the tag says enough.
+        // Facts are recorded first: the tag suffices.
         if let Err(error) = self.record(&tagged, true).await {
             return vec![Err(Arc::new(error)); found.len()];
         }
@@ -76,7 +76,7 @@ impl Work<'_> {
         outcomes
     }
 
-    /// Sees to it that the fact is on record, if its node is opted in.
+    /// Makes sure that the fact is recorded, if its node is opted in.
     async fn take(
         &self,
         foreign: &Foreign,
@@ -107,7 +107,7 @@ impl Work<'_> {
         Ok(InterruptionReport::Recorded { cluster })
     }
 
-    /// Marks the node and says why. What fails is left to the terminator.
+    /// Taints the node and emits events with the reason. Failures are left to the terminator.
     async fn mark(&self, api: &dyn Cluster, foreign: &Foreign, fact: &Interruption, node: &Node) {
         let kind = fact.kind.as_str();
         let event = |kind, reason: &str| Event {
@@ -148,8 +148,8 @@ async fn node_of(api: &dyn Cluster, found: &Found<'_>) -> Result<Option<Node>, C
     node_of_instance(api, &found.fact.instance, dns).await
 }
 
-/// The Node of an instance, read by the names that it can have: Nodes are called by their private DNS name or, with newer cloud
-/// controllers, by their instance's id.
+/// The Node of an instance, read by the names that it can have: its private DNS name or, with newer cloud controllers, its
+/// instance's id.
 pub(crate) async fn node_of_instance(
     api: &dyn Cluster,
     id: &InstanceId,

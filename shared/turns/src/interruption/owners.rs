@@ -1,4 +1,5 @@
-//! Which cluster an instance belongs to: the ledger knows, or its tags tell (docs/design.md#functions, docs/protocol.md#g4).
+//! Owners of instances: the cluster is found in the ledger or by the instance's tags (docs/design.md#functions,
+//! docs/protocol.md#g4).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,24 +18,24 @@ pub(super) enum Whose {
     Stranger,
     Ours {
         cluster: ClusterName,
-        /// As EC2 shows it, where it was asked.
+        /// The instance as EC2 describes it, where EC2 was queried.
         instance: Option<Box<Instance>>,
     },
-    /// Of a cluster of ours, but none of its NodePools made it.
+    /// The instance runs in a registered cluster, but none of its NodePools made it.
     Foreign {
         cluster: ClusterName,
         instance: Box<Instance>,
     },
 }
 
-/// A stranger is not looked up again for so long (docs/protocol.md#g4).
+/// Period for which an instance of no registered cluster is not looked up again (docs/protocol.md#g4).
 const STRANGER_FOR: SignedDuration = SignedDuration::from_hours(1);
 
-/// Reads of the ledger under way together.
+/// Concurrent reads of the ledger.
 const AT_ONCE: usize = 32;
 
-/// One answer per fact. EC2 is asked once for all that the ledger does not know; never for state changes, which come for
-/// every instance of the account, nor for what EC2 itself told just now.
+/// Finds the owner of each fact's instance. EC2 is queried once for all instances that the ledger does not know; never for
+/// state changes, which come for every instance of the account, nor for statuses that EC2 itself just returned.
 pub(super) async fn find(
     world: &World,
     facts: &[Interruption],
@@ -66,7 +67,7 @@ pub(super) async fn find(
     answers
 }
 
-/// `None` where EC2 must be asked.
+/// Owner by the ledger; `None` where EC2 must be queried.
 async fn of_ledger(world: &World, fact: &Interruption) -> Result<Option<Whose>, TurnError> {
     let id = &fact.instance;
     if let Some(owner) = world.ledger.owner(id).await? {
@@ -101,7 +102,8 @@ async fn of_tags(
 ) -> Result<Whose, TurnError> {
     let id = &fact.instance;
     let Some(instance) = found.get(id) else {
-        // Absence proves nothing, so the message stays until EC2 shows the instance or the queue gives up (docs/protocol.md#g4).
+        // Absence proves nothing, so the message stays until EC2 lists the instance or the queue gives up
+        // (docs/protocol.md#g4).
         return Err(TurnError::Cloud(ports::CloudError::NotFound {
             what: format!("instance {id}"),
         }));
@@ -115,7 +117,7 @@ async fn of_tags(
         });
     }
     for cluster in clusters_of_groups(instance) {
-        // EC2 was asked anyway, and knows better than the event.
+        // EC2 was queried anyway, and its answer is newer than the event.
         if !fact.kind.can_happen_to(instance.capacity_type) {
             return Ok(Whose::Stranger);
         }
@@ -133,7 +135,7 @@ pub(super) async fn remember_stranger(world: &World, id: &InstanceId) -> Result<
     Ok(world.ledger.remember_not_ours(id, until).await?)
 }
 
-/// The clusters that the tags of managed node groups, Auto Scaling groups and kOps name.
+/// Names of clusters in the tags of managed node groups, Auto Scaling groups and kOps.
 fn clusters_of_groups(instance: &Instance) -> BTreeSet<ClusterName> {
     let tags = &instance.tags;
     let named = tag::OF_GROUPS.iter().filter_map(|key| tags.get(*key));

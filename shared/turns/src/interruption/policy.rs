@@ -1,5 +1,5 @@
-//! What becomes of a node, where that depends on its cluster: by the word of its NodePool, and for state changes by whether
-//! anybody expected them.
+//! Reaction to an interruption where it depends on the cluster: on the annotations of its NodePool, and for state changes on
+//! whether they were expected.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,15 +20,15 @@ use crate::{TurnError, lifecycle::instance_of};
 
 pub(super) enum Decision {
     Obey(Course),
-    /// The NodeClaim is gone or on its way out: nothing new.
+    /// The NodeClaim is gone or being deleted: no news.
     Expected,
     Tolerate,
-    /// The NodeClaim shows that it cannot happen to this instance: whoever sent it did not hear it from EC2.
+    /// The NodeClaim shows that the event cannot happen to this instance, so EC2 did not send it.
     Refute,
 }
 
 impl Decision {
-    /// What becomes of the node because of the fact.
+    /// The action that the fact requires.
     pub(super) fn obeyed(&self) -> Option<Course> {
         match self {
             Self::Obey(course) => Some(*course),
@@ -37,7 +37,7 @@ impl Decision {
     }
 }
 
-/// One decision per fact. Facts that oblige us whatever the cluster says are obeyed although it does not answer.
+/// Decides about each fact. Facts that require an action whatever the cluster says are obeyed although it does not answer.
 pub(super) fn decide(
     pools: &[NodePool],
     found: &[Found<'_>],
@@ -48,7 +48,7 @@ pub(super) fn decide(
         let claim = match (claim, kind.course()) {
             (Ok(claim), _) => claim.as_ref(),
             (Err(_), Some(course)) => return Ok(Decision::Obey(course)),
-            // Nothing about it is urgent: the message may wait for the API server.
+            // Such a fact is not urgent: its message may wait for the API server.
             (Err(error), None) => return Err(Arc::clone(error)),
         };
         if claim.is_some_and(|claim| !can_happen(kind, claim)) {
@@ -79,8 +79,8 @@ pub(super) fn decide(
     found.iter().zip(seen).map(decide).collect()
 }
 
-/// Separates notices from those that cannot be about the instance that they name, by what its NodeClaim shows of it. Until that is
-/// shown, a notice is believed.
+/// Separates notices from those that cannot be about the instance that they name, by its NodeClaim. Without a NodeClaim a
+/// notice is believed.
 pub(crate) fn refute(notices: Vec<Notice>, claims: &[NodeClaim]) -> (Vec<Notice>, Vec<Notice>) {
     let of: BTreeMap<InstanceId, &NodeClaim> = claims
         .iter()
@@ -102,7 +102,7 @@ fn can_happen(kind: InterruptionKind, claim: &NodeClaim) -> bool {
     capacity_type.is_none_or(|capacity_type| kind.can_happen_to(capacity_type))
 }
 
-/// What is to become of the node of a NodeClaim by a notice that may be older than the last word of its NodePool.
+/// Action for the node of a NodeClaim by a notice that may be older than its NodePool's current annotations.
 pub(crate) fn course(
     notice: &Notice,
     claim: &NodeClaim,
@@ -117,7 +117,7 @@ pub(crate) fn course(
     Word(pool.map(|pool| &pool.annotations)).announced(kind, notice.course)
 }
 
-/// What is wrong with the annotations of a NodePool that say what becomes of its nodes. The defaults hold in their place.
+/// Warnings about a NodePool's annotations on interruptions with unknown values. The defaults hold in their place.
 pub(crate) fn complaints(pool: &NodePool) -> Vec<String> {
     [(REBALANCE, REBALANCES), (INTERRUPTION, INTERRUPTIONS)]
         .into_iter()
@@ -137,10 +137,10 @@ pub(crate) fn complaints(pool: &NodePool) -> Vec<String> {
         .collect()
 }
 
-/// So much of a value is shown in an event.
+/// Characters of a value that an event shows.
 const SHOWN: usize = 40;
 
-/// What the annotations may say, the default first.
+/// Allowed values of the annotations, the default first.
 const REBALANCES: &[(&str, Option<Course>)] = &[
     ("ignore", None),
     ("replace", Some(Course::Replace)),
@@ -160,7 +160,8 @@ impl Word<'_> {
         self.says(REBALANCE, REBALANCES)
     }
 
-    /// Of what AWS announces. What has happened already, and machines that cannot be waited for, leave no choice.
+    /// Action for an announced interruption. Events that have happened already, and machines that cannot be waited for, leave
+    /// no choice.
     fn announced(&self, kind: InterruptionKind, course: Course) -> Course {
         if course != Course::Drain || kind.is_state_change() || kind.course().is_none() {
             return course;

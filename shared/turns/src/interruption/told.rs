@@ -1,4 +1,4 @@
-//! Who hears of an interruption: the journal, the metrics, and people outside the cluster.
+//! Reports of an interruption: to the journal, the metrics, and destinations outside the cluster.
 
 use model::{
     Lane, NotificationClass,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Work<'_> {
-    /// So that people can ask what became of a node.
+    /// Records in the journal what was decided about nodes, so that people can look it up.
     pub(super) async fn remember(&self, endings: &[Ending<'_>]) {
         let now = self.world.clock.now();
         let mut report = Report::new(self.cluster, Lane::Interruption, self.turn, now);
@@ -53,14 +53,14 @@ impl Work<'_> {
         all
     }
 
-    /// Tells the cluster's relay what was counted.
+    /// Publishes the counters to the cluster's relay.
     pub(super) async fn show(&self, api: &dyn Cluster, measured: &[Metric]) {
         if let Some(complaint) = status::tell(api, Lane::Interruption, measured, None).await {
             tracing::warn!(cluster = %self.cluster, "{complaint}");
         }
     }
 
-    /// Tells people outside the cluster, if they want to know.
+    /// Sends notifications to the cluster's destinations.
     pub(super) async fn notify(&self, found: &[Found<'_>], outcomes: &[InterruptionOutcome]) {
         let entry = Entry::read(&self.meta.registry).ok();
         let destinations = entry.map(|entry| entry.destinations).unwrap_or_default();

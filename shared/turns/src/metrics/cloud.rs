@@ -8,7 +8,7 @@ use ports::{CloudError, metrics::Metric};
 use super::{count, of};
 use crate::{lifecycle::instance_of, terminations::Ended};
 
-/// Failed launches of NodeClaims, and the offerings that EC2 had nothing of.
+/// Failed launches of NodeClaims, and the offerings that EC2 had no capacity of.
 pub(crate) fn of_launching(lane: Lane, outcome: &executor::Outcome) -> Vec<Metric> {
     let errors = outcome.errors.iter().map(|error| {
         let class = match error {
@@ -38,8 +38,8 @@ pub(crate) fn of_launching(lane: Lane, outcome: &executor::Outcome) -> Vec<Metri
     errors.chain(lacking).collect()
 }
 
-/// Instances that EC2 did not end when it was asked to, those that it refused by their NodeClaim's zone. One that it does not know is no
-/// failure.
+/// Instances that EC2 failed to terminate; those that it refused are also counted by their NodeClaim's zone. An instance that
+/// EC2 does not know is no failure.
 pub(crate) fn of_ending(lane: Lane, came: &Ended, claims: &[NodeClaim]) -> Vec<Metric> {
     let unanswered = match &came.unanswered {
         Some((_, CloudError::Postponed { .. })) | None => 0,
@@ -62,7 +62,7 @@ pub(crate) fn of_ending(lane: Lane, came: &Ended, claims: &[NodeClaim]) -> Vec<M
     errors.chain(refused).collect()
 }
 
-/// Errors of no class of their own.
+/// Label of errors without a class of their own.
 const UNKNOWN: &str = "unknown";
 
 fn of_error(lane: Lane, method: &str, error: &str) -> Metric {

@@ -1,4 +1,4 @@
-//! What is decided against, and deleted.
+//! Metrics of disruption decisions and deletions.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use ports::metrics::{Measured, Metric};
 
 use super::{count, of, timed};
 
-/// A NodeClaim that was deleted for this reason, and so many pods that must move. `policy` is that of a consolidation.
+/// A NodeClaim that was deleted for this reason, and the number of pods that must move. `policy` is that of a consolidation.
 pub(crate) fn of_disruption(
     claim: &NodeClaim,
     moving: usize,
@@ -26,7 +26,7 @@ pub(crate) fn of_disruption(
     disrupted(claim, moving, reason, policy, mode)
 }
 
-/// A NodeClaim that was deleted by force, whatever runs on its node, because of a condition of that.
+/// A NodeClaim that was deleted by force, whatever runs on its node, because of a condition of the node.
 pub(crate) fn of_forced_repair(
     claim: &NodeClaim,
     moving: usize,
@@ -64,7 +64,7 @@ fn disrupted(
     std::iter::once(disrupted).chain(pods).collect()
 }
 
-/// Pods of its node that need another place.
+/// Number of pods on the NodeClaim's node that need another place.
 pub(crate) fn moving(snapshot: &Snapshot, claim: &NodeClaim) -> usize {
     let pods = snapshot.pods.iter();
     pods.filter(|pod| pod.node_name.is_some() && pod.node_name == claim.status.node_name)
@@ -105,7 +105,7 @@ fn of_repair(claim: &NodeClaim, condition: &str, mode: &'static str) -> Metric {
     )
 }
 
-/// `AcceleratedHardwareReady` as `accelerated_hardware_ready`.
+/// Converts `AcceleratedHardwareReady` to `accelerated_hardware_ready`.
 fn snake_case(name: &str) -> String {
     let mut snake = String::new();
     for letter in name.chars() {
@@ -117,7 +117,7 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// A decision to disrupt that was committed.
+/// A committed decision to disrupt.
 pub(crate) fn of_decision(snapshot: &Snapshot, command: &Command) -> Vec<Metric> {
     let Some(choice) = &command.choice else {
         return Vec::new();
@@ -146,7 +146,7 @@ pub(crate) fn of_decision(snapshot: &Snapshot, command: &Command) -> Vec<Metric>
     std::iter::once(all).chain(by_pool).collect()
 }
 
-/// What was proposed did not hold when it was judged again.
+/// A proposal that its validation rejected.
 pub(crate) fn of_failed_validation(method: Method) -> Metric {
     let kind = method.consolidation_type().to_owned();
     count(
@@ -155,7 +155,7 @@ pub(crate) fn of_failed_validation(method: Method) -> Metric {
     )
 }
 
-/// A command that was taken back.
+/// A command that was rolled back.
 pub(crate) fn of_rollback(command: &Command) -> Option<Metric> {
     let labels = decision_labels(command, command.choice.as_ref()?.method);
     Some(count(
@@ -164,7 +164,7 @@ pub(crate) fn of_rollback(command: &Command) -> Option<Metric> {
     ))
 }
 
-/// Time that it took to find this disruption.
+/// Duration of the evaluation that found this disruption.
 pub(crate) fn of_search(took: SignedDuration, found: &planner::Command) -> Metric {
     let kind = found.method.consolidation_type().to_owned();
     timed(
@@ -198,7 +198,7 @@ pub(crate) fn of_judged(judged: &[Judged]) -> Vec<Metric> {
     metrics.collect()
 }
 
-/// A pod whose deletion cost was to be written, and what came of it.
+/// A write of a pod's deletion cost, by its result.
 pub(crate) fn of_deletion_cost(result: &str) -> Metric {
     count(
         "karpenter_pod_deletion_cost_pod_annotation_writes_total",

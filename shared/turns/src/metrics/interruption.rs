@@ -1,4 +1,4 @@
-//! Announcements of AWS about instances, under the names that Karpenter has for messages and for checks of EC2.
+//! AWS's announcements about instances, under the names that Karpenter has for messages and for checks of EC2.
 
 use jiff::Timestamp;
 use model::{Interruption, InterruptionKind};
@@ -7,8 +7,8 @@ use ports::Metric;
 use super::{count, timed};
 use crate::interruption::InterruptionReport;
 
-/// An announcement about an instance of this cluster, or trouble that EC2 was asked for; `outcome` is `None` where the message must come
-/// again. A message about several instances counts as one for each.
+/// An announcement about an instance of this cluster, or an impaired status that was polled from EC2; `outcome` is `None` where
+/// the message must be redelivered. A message about several instances counts as one for each.
 pub(crate) fn of_interruption(
     fact: &Interruption,
     outcome: Option<&InterruptionReport>,
@@ -23,7 +23,7 @@ pub(crate) fn of_interruption(
         let name = "karpenter_interruption_instance_status_unhealthy_total";
         count(name, [("category", category.to_owned())])
     });
-    // Trouble that is looked up comes with no message, or comes again after it.
+    // A polled status has no message, or repeats one.
     let is_message = !fact.kind.is_polled();
     let deleted = (is_message && outcome.is_some())
         .then(|| count("karpenter_interruption_deleted_messages_total", []));

@@ -1,4 +1,4 @@
-//! How far NodeClaims and Nodes come, and how long that takes.
+//! Progress of NodeClaims and Nodes, and its durations.
 
 use api::{
     conditions::types::{
@@ -16,7 +16,7 @@ use ports::metrics::Metric;
 use super::{count, of, timed};
 use crate::transitions::Transition;
 
-/// Steps of a NodeClaim that its conditions tell.
+/// Steps of a NodeClaim's lifecycle, by its conditions' transitions.
 pub(crate) fn of_transitions(claim: &NodeClaim, transitions: &[Transition<'_>]) -> Vec<Metric> {
     let pool = || ("nodepool", of(&claim.labels, label::NODE_POOL));
     let steps = transitions.iter().flat_map(|transition| {
@@ -45,7 +45,7 @@ pub(crate) fn of_transitions(claim: &NodeClaim, transitions: &[Transition<'_>]) 
     steps.collect()
 }
 
-/// A reboot that is over: how it went, and how long it took.
+/// A finished reboot: its result, and how long it took.
 fn of_reboot(claim: &NodeClaim, transition: &Transition<'_>) -> Vec<Metric> {
     let Transition { after, .. } = transition;
     let is_over = after.kind == REBOOTING && after.status == ConditionStatus::False;
@@ -85,7 +85,7 @@ fn of_reboot(claim: &NodeClaim, transition: &Transition<'_>) -> Vec<Metric> {
     over.into_iter().chain(recovery).collect()
 }
 
-/// A NodeClaim that nothing of ours holds any more.
+/// A NodeClaim whose finalizer was removed.
 pub(crate) fn of_finished_claim(claim: &NodeClaim, now: Timestamp) -> Vec<Metric> {
     let pool = ("nodepool", of(&claim.labels, label::NODE_POOL));
     let terminated = count(
@@ -111,7 +111,7 @@ pub(crate) fn of_finished_claim(claim: &NodeClaim, now: Timestamp) -> Vec<Metric
     all.collect()
 }
 
-/// A Node that nothing of ours holds any more.
+/// A Node whose finalizer was removed.
 pub(crate) fn of_finished_node(node: &Node, now: Timestamp) -> Vec<Metric> {
     let pool = ("nodepool", of(&node.labels, label::NODE_POOL));
     let zone = ("zone", of(&node.labels, label::ZONE));

@@ -4,21 +4,21 @@ use ports::metrics::{Measured, Metric};
 
 use crate::{Outcome, Report, World};
 
-/// What a turn met that alarms of the stack are on, whichever cluster it happened to: one series for all of them each.
+/// A turn's counts of what the stack has alarms on: one series each for all clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Troubles {
-    /// EC2, or our own budget of calls to it, made something wait.
+    /// Number of waits because of throttling by EC2 or by Whittle's own budget of calls to it.
     pub(crate) throttled: u64,
-    /// Launches that ended for want of capacity.
+    /// Launches that failed for lack of capacity.
     pub(crate) insufficient_capacity: u64,
     /// Pods that have waited for a place for long.
     pub(crate) waiting: u64,
 }
 
-/// The reason that events have which tell of missing capacity.
+/// Reason of events about missing capacity.
 pub(crate) const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
 
-/// Counts what went wrong in a turn. A turn in which nothing did writes nothing: every series costs.
+/// Counts what went wrong in a turn. A turn without failures writes nothing: every series costs.
 pub(crate) fn publish_troubles(world: &World, report: &Report) {
     let Troubles {
         throttled,

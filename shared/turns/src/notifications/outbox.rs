@@ -1,4 +1,4 @@
-//! The way from a decision to its destinations: rows of the ledger, so that what is told survives a crash.
+//! The outbox: rows of the ledger, so that notifications survive a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::{SweepReport, World};
 
-/// What could not be sent within this is of no use any more.
+/// Age after which a notification that could not be sent is dropped.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
-/// A sweep has other things to do, and a slow webhook takes seconds.
+/// Upper bound on notifications per sweep and cluster: a sweep has other work, and a slow webhook takes seconds.
 const SENT_MAX: usize = 20;
 
-/// Puts news into the outbox, once for every destination that wants to know.
+/// Puts news into the outbox, once for every destination that subscribes to their class.
 pub(crate) async fn put(
     world: &World,
     cluster: &ClusterName,
@@ -50,8 +50,8 @@ pub(crate) async fn put(
     ledger.make_due(cluster, Lane::Housekeeper, at).await
 }
 
-/// Sends what waits in the outbox, and says whether something still waits. A destination that refuses keeps none of the others
-/// waiting, and is tried again by the next sweep.
+/// Sends the notifications in the outbox. Returns whether any still wait. A destination that refuses delays no other, and is
+/// tried again by the next sweep.
 pub(crate) async fn send(
     world: &World,
     cluster: &ClusterName,
@@ -59,7 +59,7 @@ pub(crate) async fn send(
     memory: &mut SweepMemory,
     report: &mut SweepReport,
 ) -> Result<bool, LedgerError> {
-    // Who is no longer to be told would be remembered for good.
+    // Removed destinations are forgotten, which would be remembered for good otherwise.
     let is_known = |name: &String| destinations.iter().any(|to| to.name == *name);
     memory.notified.retain(|name, _| is_known(name));
     if destinations.is_empty() {
@@ -121,7 +121,7 @@ pub(crate) async fn send(
     Ok(waiting.len() > lost + delivered)
 }
 
-/// Takes one out of the destination's hour, if it has one left.
+/// Counts a notification against the destination's hourly limit. Returns whether the limit admits it.
 fn admits(
     notified: &mut BTreeMap<String, (Timestamp, u32)>,
     to: &Destination,
@@ -136,8 +136,8 @@ fn admits(
     admitted
 }
 
-/// Parameters that a cluster's destinations may name: all but the credentials of other clusters, which are kept under their names. A
-/// destination would have them sent wherever its author likes.
+/// Access to parameters that a cluster's destinations may name: all but the credentials of other clusters, which are kept under
+/// their names. A destination would send them wherever its author likes.
 struct Secrets<'a> {
     notifier: &'a dyn Notifier,
     cluster: &'a ClusterName,
@@ -147,7 +147,7 @@ struct Secrets<'a> {
 impl Secrets<'_> {
     async fn read(&self, parameter: &str) -> Result<String, NotifyError> {
         let is_named = |part: &str| self.others.contains(&ClusterName::from(part));
-        // The first part is the stack's, whatever clusters are named.
+        // The first part is the stack's name, whatever clusters are named.
         let owner = parameter.split('/').skip(2).find(|part| is_named(part));
         match owner.filter(|owner| *owner != self.cluster.as_str()) {
             Some(owner) => Err(NotifyError {

@@ -1,4 +1,4 @@
-//! What a destination reads, and the signature that proves who wrote it.
+//! Bodies of notifications, and the signature that proves their author.
 
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
@@ -13,17 +13,17 @@ pub(crate) enum Template {
     Slack,
     /// A workflow webhook of Microsoft Teams: an adaptive card.
     Teams,
-    /// With words in braces; one that is JSON stays JSON whatever the words stand for.
+    /// Text with placeholders in braces; a JSON text stays JSON whatever is filled in.
     Text(String),
 }
 
 const WORDS: [&str; 6] = ["id", "class", "cluster", "time", "title", "details"];
-/// Chat services refuse what is too long to be read.
+/// Upper bounds on lines and on their characters: chat services refuse long messages.
 const DETAILS_MAX: usize = 20;
 const DETAIL_MAX: usize = 300;
 
 impl Template {
-    /// `None` where a word in braces means nothing.
+    /// Parses a template; `None` where a placeholder is unknown.
     pub(super) fn read(text: &str) -> Option<Self> {
         Some(match text {
             "json" => Self::Json,
@@ -89,14 +89,14 @@ fn lines(notification: &Notification) -> Vec<String> {
     lines
 }
 
-/// As Slack wants its control characters.
+/// Escapes Slack's control characters.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
 }
 
-/// What stands in braces and may be a word: braces of JSON hold more than letters.
+/// Names in braces that may be placeholders: braces of JSON contain more than letters.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split('{').skip(1);
     let inner = parts.filter_map(|part| Some(part.split_once('}')?.0));
@@ -152,7 +152,7 @@ fn meaning(word: &str, notification: &Notification) -> String {
     }
 }
 
-/// Headers that prove that a body was written by somebody who has the key, and when: HMAC-SHA256 over `<seconds>.<body>`.
+/// Headers that prove that a body was written by a holder of the key, and when: HMAC-SHA256 over `<seconds>.<body>`.
 pub(super) fn signature(key: &str, now: Timestamp, body: &str) -> Vec<(String, String)> {
     let seconds = now.as_second().to_string();
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key.as_bytes()) else {
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(body["details"][DETAILS_MAX], "and 30 more");
     }
 
-    /// What `printf 0.body | openssl dgst -sha256 -hmac Jefe` prints.
+    /// The expected value is the output of `printf 0.body | openssl dgst -sha256 -hmac Jefe`.
     #[test]
     fn a_signature_covers_time_and_body() {
         let of = |key, seconds, body| {

@@ -1,4 +1,4 @@
-//! Who is told: `settings.notifications` of a cluster's registry entry.
+//! Destinations of notifications: `settings.notifications` of a cluster's registry entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,9 @@ pub(crate) struct Destination {
     pub(crate) address: Address,
     pub(crate) classes: BTreeSet<Class>,
     pub(crate) template: Template,
-    /// Of POSTs, besides those of ours; names are in lower case.
+    /// Headers of POSTs besides Whittle's own; names are in lower case.
     pub(crate) headers: BTreeMap<String, HeaderValue>,
-    /// The parameter with the key that bodies of POSTs are signed with.
+    /// Parameter with the key that bodies of POSTs are signed with.
     pub(crate) secret: Option<String>,
     pub(crate) per_hour: u32,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Destination {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Url(String),
-    /// The parameter that holds the URL, where that is a secret.
+    /// Parameter that holds the URL, where that is a secret.
     UrlIn(String),
     Topic(String),
     Bus(String),
@@ -35,11 +35,11 @@ pub(crate) enum Address {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderValue {
     Text(String),
-    /// The parameter that holds it, where that is a secret.
+    /// Parameter that holds the value, where that is a secret.
     In(String),
 }
 
-/// As written.
+/// A destination as written in the entry.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Raw {
@@ -57,11 +57,11 @@ struct Raw {
     per_hour: Option<u32>,
 }
 
-/// Enough to see what goes on, and few enough to be read.
+/// Default limit of notifications per hour: enough to see what goes on, and few enough to be read.
 const PER_HOUR: u32 = 60;
-/// A registry entry has little room, and each costs calls.
+/// Upper bound on destinations: a registry entry has little room, and each destination costs calls.
 const DESTINATIONS_MAX: usize = 10;
-/// A registry entry has little room.
+/// Upper bound on headers: a registry entry has little room.
 const HEADERS_MAX: usize = 10;
 
 pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryError> {
@@ -129,7 +129,7 @@ pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryEr
     Ok(destinations)
 }
 
-/// `None` for names that are no token (RFC 9110 §5.6.2) or not the user's to set, and for values that would end the line.
+/// Parses a header; `None` for names that are no token (RFC 9110 §5.6.2) or reserved, and for values that would end the line.
 fn header(name: &str, value: &str) -> Option<HeaderValue> {
     const OURS: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

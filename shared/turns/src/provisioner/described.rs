@@ -1,4 +1,4 @@
-//! Describes pods that wait in a turn's report.
+//! Description of waiting pods in a turn's report.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     report::{PodsFrom, Waiting},
 };
 
-/// A node takes a minute or two; what waits for longer than this is counted for an alarm.
+/// Age from which a waiting pod is counted for an alarm; a node takes a minute or two.
 const WAITS_LONG: SignedDuration = SignedDuration::from_mins(10);
 
 pub(super) fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Report) {
@@ -23,7 +23,7 @@ pub(super) fn describe(observed: &Observed, checked: &plancheck::Checked, report
     report.refuse(&checked.refused);
     report.postponed = checked.plan.postponed.len();
     report.troubles.waiting = waiting_long(observed);
-    // Of the last round only.
+    // Only the last round's pods are kept.
     report.limited.clear();
     for unplaced in &checked.plan.unplaced {
         if unplaced.reasons.iter().any(|refusal| refusal.limited) {
@@ -46,7 +46,7 @@ pub(super) fn describe(observed: &Observed, checked: &plancheck::Checked, report
     report.expected = expected(&checked.plan).collect();
 }
 
-/// Pods without a place, a line for those with the same reasons.
+/// Pods without a place, one line for those with the same reasons.
 fn unplaced(plan: &Plan) -> impl Iterator<Item = Line> {
     let mut alike: BTreeMap<String, Vec<&PodKey>> = BTreeMap::new();
     for unplaced in &plan.unplaced {
@@ -59,7 +59,7 @@ fn unplaced(plan: &Plan) -> impl Iterator<Item = Line> {
     })
 }
 
-/// Where pods are expected without anything being bought, a line for each node.
+/// Pods that are nominated without a launch, one line for each node.
 fn expected(plan: &Plan) -> impl Iterator<Item = Line> {
     let mut nodes: BTreeMap<Subject, Vec<&PodKey>> = BTreeMap::new();
     for nomination in &plan.nominations {
@@ -73,7 +73,7 @@ fn expected(plan: &Plan) -> impl Iterator<Item = Line> {
     })
 }
 
-/// Pods that ask for a node and have for so long that somebody should look.
+/// Number of pods that have waited for a node for so long that a person should know.
 fn waiting_long(observed: &Observed) -> u64 {
     let now = observed.snapshot.now;
     let pods = observed.snapshot.pods.iter();

@@ -1,4 +1,4 @@
-//! Plans of launches committed and carried out, and launches that a turn left.
+//! Committing and carrying out plans of launches, and resuming launches that another turn left.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::{
     Report, TurnError, addresses, approval, events, lane::Turn, metrics, observe::Observed,
 };
 
-/// A turn that lost every race for the generation tries again after this.
+/// Delay after which a turn that lost every race for the generation tries again.
 const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
 
-/// Commits a plan, unless it waits for approval, and acts upon it. Says whether planning again is worth it.
+/// Commits a plan, unless it waits for approval, and carries it out. Returns whether planning again is worth it.
 pub(super) async fn commit(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -46,7 +46,7 @@ pub(super) async fn commit(
         Commitment::Stopped(stop) => {
             report.stopped = Some(stop.to_string());
             if let Stop::Paused { .. } = stop {
-                // The pause began after this turn had looked, and says only now until when.
+                // The pause began after this turn had read the cluster; the next turn reads its end.
                 report.look_again(turn.world.clock.now());
                 let waits = Plan {
                     unplaced: planned.unplaced,
@@ -94,7 +94,7 @@ pub(super) async fn commit(
     Ok(outcome.failed.iter().any(|failed| !failed.pods.is_empty()))
 }
 
-/// Goes on with launches that a turn left. Says whether there were any.
+/// Resumes launches that another turn left. Returns whether there were any.
 pub(super) async fn take_over(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -132,7 +132,7 @@ pub(super) async fn take_over(
     Ok(any)
 }
 
-/// Reports what came of launching, and sees to what is left of it.
+/// Reports the outcome of launches, and schedules what is left of them.
 async fn finish(
     turn: &Turn<'_>,
     outcome: &executor::Outcome,
@@ -148,7 +148,7 @@ async fn finish(
     Ok(())
 }
 
-/// When the next lease on a launch under way lapses.
+/// Time at which the next lease on a launch under way lapses.
 fn next_lapse(snapshot: &Snapshot, turn: &Turn<'_>) -> Option<Timestamp> {
     let leases = snapshot
         .intents

@@ -1,5 +1,5 @@
-//! A look at pods that are still gathered: nodes that are full by what waits already are launched, and all else waits for the end of
-//! the batch (docs/scheduling.md#when-nodes-are-launched).
+//! A turn for pods of an open batch: nodes that are full with the pods that wait already are launched, and everything else
+//! waits for the end of the batch (docs/scheduling.md#when-nodes-are-launched).
 
 use model::ledger::PauseLevel;
 

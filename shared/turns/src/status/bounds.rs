@@ -1,7 +1,7 @@
 const HOUR: f64 = 3_600.0;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Bounds, in seconds where the metric has that unit, that boards made for Karpenter expect of a histogram
+/// Bucket bounds, in seconds where the metric has that unit, that dashboards for Karpenter expect of a histogram
 /// (docs/spec/lifecycle.md#metrics).
 pub(super) fn of(name: &str) -> &'static [f64] {
     match name {
@@ -45,10 +45,10 @@ const LIFETIMES: [f64; 21] = [
     30.0 * DAY,
 ];
 
-/// Shares of savings for each share of disruption; half of one is enough.
+/// Ratio of a move's share of savings to its share of disruption; 0.5 is enough.
 const SCORES: [f64; 8] = [0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0];
 
-/// Finding something to disrupt takes milliseconds here, and seconds where a cluster is large.
+/// An evaluation takes milliseconds, and seconds in a large cluster.
 const DECISIONS: [f64; 12] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];

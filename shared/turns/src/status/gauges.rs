@@ -1,6 +1,6 @@
-//! How a cluster stands, as Karpenter's gauges say it (docs/spec/lifecycle.md#metrics). What has a series for each node and pod
-//! there is summed up here over nodes that are alike, as boards sum it anyway: a series for each would not fit where they are
-//! kept.
+//! Gauges of a cluster's state, under Karpenter's names (docs/spec/lifecycle.md#metrics). Karpenter's series for each node and
+//! pod are summed here over nodes with equal labels, as dashboards sum them anyway: a series for each would not fit into a
+//! ConfigMap.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,8 @@ use crate::report::Waiting;
 
 type Labels = BTreeMap<String, String>;
 
-/// What tells nodes apart, by the names of metrics' labels. The last is left out where it would tell too many apart.
+/// Labels by which nodes are grouped, with their names in metrics. The last one is left out where it would make too many
+/// groups.
 const OF_NODE: [(&str, &str); 5] = [
     ("nodepool", NODE_POOL),
     ("capacity_type", CAPACITY_TYPE),
@@ -27,12 +28,12 @@ const OF_NODE: [(&str, &str); 5] = [
     ("arch", ARCH),
     ("instance_type", INSTANCE_TYPE),
 ];
-/// Each has about eight series of two hundred bytes.
+/// Upper bound on groups: each has about eight series of two hundred bytes.
 const GROUPS_MAX: usize = 80;
-/// What has series of its own even where there is none of it.
+/// Resources that have a series even at zero.
 const ALWAYS: [&str; 3] = [CPU, MEMORY, PODS];
 
-/// What is told where no budget limits disruptions, as upstream does.
+/// Value of the gauge where no budget limits disruptions, as in Karpenter.
 const UNLIMITED: usize = i32::MAX as usize;
 
 pub(super) fn of(snapshot: &Snapshot) -> Vec<Series> {
@@ -44,8 +45,8 @@ pub(super) fn of(snapshot: &Snapshot) -> Vec<Series> {
     gauges.0
 }
 
-/// Pods that wait: those that the provisioner found no place for, whatever it might launch, those that it looked for none for, and where
-/// the others may go.
+/// Waiting pods: those without a place whatever the provisioner might launch, those that it ignores, and the zones of the
+/// others.
 pub(super) fn of_waiting(waiting: &Waiting) -> Vec<Series> {
     let mut gauges = Gauges::default();
     let labels = Labels::from([("controller".to_owned(), "provisioner".to_owned())]);
@@ -120,7 +121,7 @@ fn of_budgets(snapshot: &Snapshot, gauges: &mut Gauges) {
     }
 }
 
-/// By node, the labels that it shares with those like it.
+/// Labels of each node's group.
 fn alike(nodes: &[Node]) -> BTreeMap<&NodeName, Labels> {
     let by = |keys: &[(&str, &str)]| -> BTreeMap<&NodeName, Labels> {
         let labels = |node: &Node| {
@@ -150,8 +151,8 @@ fn managed(is_managed: bool) -> (String, String) {
     ("managed".to_owned(), is_managed.to_string())
 }
 
-/// As the relay judges Nodes for its own series: those of old releases lack the NodeClass label, and those of EKS Auto Mode carry the
-/// NodePool label, too.
+/// Whether a Node is managed, by the relay's rule for its own series: Nodes of old releases lack the NodeClass label, and those
+/// of EKS Auto Mode carry the NodePool label, too.
 fn is_managed(node: &Node) -> bool {
     let has_label = |key| node.labels.contains_key(key);
     has_label(label::EC2_NODE_CLASS)
@@ -224,7 +225,7 @@ impl Gauges {
     /// A series for each resource, in cores, bytes and pieces.
     fn amounts(&mut self, name: &str, labels: &Labels, amounts: &Resources) {
         for (resource, amount) in amounts.iter() {
-            // Kept in thousandths of a core.
+            // Resources hold thousandths of a core.
             let scale = if resource == CPU { 1e3 } else { 1.0 };
             let labels = of_resource(labels, resource);
             self.push(name, labels, float(amount) / scale);

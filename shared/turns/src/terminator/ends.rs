@@ -1,4 +1,4 @@
-//! Whether the instances of what is being deleted have ended, and what launches that nobody waits for any more came to.
+//! Ends of instances: whether those of deleted NodeClaims have ended, and how launches of deleted NodeClaims turned out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,10 +27,10 @@ use crate::{
     terminations::{end_instances, refusal_event, resting, retry_after},
 };
 
-/// An instance that EC2 does not show may be too new to be shown until then.
+/// Age up to which an instance that EC2 does not list may be too new to be listed.
 const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
-/// A deleting NodeClaim that shows no instance waits until its launch is resolved, and what it launched is terminated
+/// Keeps a deleting NodeClaim without an instance until its launch is resolved and the launched instance is terminated
 /// (docs/protocol.md#a5).
 pub(super) async fn resolve_launches(
     turn: &Turn<'_>,
@@ -91,8 +91,9 @@ pub(super) async fn resolve_launches(
     Ok(())
 }
 
-/// Descriptions lag behind: an instance that is not shown may live, and does not once EC2 has been asked to end it. Whether its
-/// NodeClaim may go. A refusal is no proof of absence, since EC2 also denies what exists; its word that it knows no such instance is.
+/// Terminates an instance that EC2 does not list. Returns whether its NodeClaim may go. Descriptions lag behind: an unlisted
+/// instance may live, and does not once its termination was accepted. A refusal is no proof of absence, since EC2 also denies
+/// what exists; an answer that the instance is unknown is.
 pub(crate) async fn end_unshown(
     turn: &Turn<'_>,
     instance: InstanceId,
@@ -130,7 +131,7 @@ pub(super) fn unlaunched(snapshot: &Snapshot) -> impl Iterator<Item = &NodeClaim
     })
 }
 
-/// The instances of NodeClaims as EC2 shows them, by one call.
+/// Instances of NodeClaims, read from EC2 by one call.
 async fn described(
     turn: &Turn<'_>,
     wanted: &[(&NodeClaim, InstanceId)],
@@ -146,7 +147,7 @@ async fn described(
         .collect())
 }
 
-/// Whether the kubelet of an instance says that it is well.
+/// Whether the kubelet of an instance reports it ready.
 fn speaks(snapshot: &Snapshot, instance: &InstanceId) -> bool {
     let mut nodes = snapshot.nodes.iter();
     nodes.any(|node| {
@@ -155,15 +156,15 @@ fn speaks(snapshot: &Snapshot, instance: &InstanceId) -> bool {
     })
 }
 
-/// Whether an instance has ended, as far as descriptions tell, which lag behind.
+/// Whether an instance has ended, by EC2's descriptions, which lag behind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     NotYet,
-    /// EC2 shows that it is shutting down, which nothing stops.
+    /// EC2 shows the instance as shutting down, which nothing stops.
     Begun,
-    /// EC2 shows that it is terminated.
+    /// EC2 shows the instance as terminated.
     Seen,
-    /// EC2 does not show it although it is old enough to be shown, and its kubelet does not speak for it.
+    /// EC2 does not list the instance although it is old enough to be listed, and no kubelet reports it ready.
     Unshown,
 }
 
@@ -186,15 +187,15 @@ fn end_of(
     }
 }
 
-/// What EC2 says of the instances of deleting NodeClaims and Nodes.
+/// Ends of the instances of deleting NodeClaims and Nodes.
 #[derive(Default)]
 pub(super) struct Ends {
     pub(super) gone: Gone,
-    /// Those of them that EC2 does not show: it is asked to end them before they are believed gone.
+    /// Instances that EC2 does not list: their termination is requested before they are believed gone.
     pub(super) unshown: BTreeSet<InstanceId>,
 }
 
-/// One call tells of all.
+/// Reads the ends of all these instances by one call.
 pub(super) async fn ends(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Ends, TurnError> {
     let deleted_nodes: BTreeSet<&str> = snapshot
         .nodes
@@ -254,8 +255,8 @@ pub(super) async fn ends(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Ends, T
     Ok(ends)
 }
 
-/// The cluster whose name an instance carries, where that is not this one's although the NodeClaim's node joined here: the cluster
-/// was registered under that name before.
+/// The cluster whose name an instance carries, where it differs from this one's although the NodeClaim's node joined here: the
+/// cluster was registered under that name before.
 fn renamed<'a>(
     instance: &'a Instance,
     claim: &NodeClaim,
@@ -265,7 +266,7 @@ fn renamed<'a>(
     (*name != cluster.0 && claim.is_true(REGISTERED)).then_some(name)
 }
 
-/// Whether an instance is this NodeClaim's, by its tags: a NodeClaim that somebody wrote by hand may name any instance.
+/// Whether an instance is this NodeClaim's, by its tags: a NodeClaim that was written by hand may name any instance.
 fn belongs(instance: &Instance, claim: &NodeClaim, cluster: &ClusterName) -> bool {
     let tags = &instance.tags;
     let of_cluster = tags.get(tag::EKS_CLUSTER) == Some(&cluster.0)

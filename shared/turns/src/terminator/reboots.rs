@@ -1,4 +1,4 @@
-//! Reboots in place: EC2 is asked once the NodeClaim says that it is, and what it answers is written there.
+//! Reboots in place: the NodeClaim records the request before EC2 is called, and then EC2's answer.
 
 use executor::Executor;
 use model::journal::{Line, Subject};
@@ -10,7 +10,7 @@ use crate::{
     Report, TurnError, apply::apply, events, lane::Turn, lifecycle::target_of, observe::Observed,
 };
 
-/// Asks EC2 to reboot these instances. One that it refuses holds up no other.
+/// Requests reboots of these instances from EC2. A refusal holds up no other.
 pub(super) async fn call(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -35,7 +35,7 @@ pub(super) async fn call(
                 let written = turn.api.update_node_claim(&issued).await;
                 report.isolate(&about, written)?;
             }
-            // Asking again cannot help.
+            // A repeated request cannot succeed.
             Err(error) if is_final(&error) => {
                 let cause = format!("EC2 does not reboot instance {}: {error}", call.instance);
                 let refused = planner::reboot_refused(&observed.snapshot, &claim, &cause);

@@ -222,7 +222,7 @@ fn nodes_whose_deletion_costs_wait_for_a_later_pass_are_told_while_the_gate_is_o
         }
         of_metric(&of(&snapshot), name)
     };
-    // None of them may be emptied, so what was written is to be removed.
+    // None of the nodes may be emptied, so the written costs are to be removed.
     assert_eq!(written(true, 60), ["nodepool=default 10"]);
     assert_eq!(written(true, 0), ["nodepool=default 0"]);
     assert_eq!(written(false, 60), [""; 0]);
