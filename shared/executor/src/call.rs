@@ -1,4 +1,4 @@
-//! One call of CreateFleet: prepared, frozen (docs/protocol.md#a2), sent, and its answer seen to.
+//! One call of CreateFleet: prepared, frozen (docs/protocol.md#a2), sent, and its answer settled.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::{
     settle::{Answered, Facts},
 };
 
-/// The freezer starts no request later than this after its freeze (docs/protocol.md#a3).
+/// Time after its freeze within which the freezer starts a request (docs/protocol.md#a3).
 pub(crate) const FREEZER_WINDOW: SignedDuration = SignedDuration::from_secs(30);
 
 /// Launches that share one call.
@@ -32,9 +32,9 @@ pub(crate) struct Group {
     pub(crate) existing: Option<Instance>,
 }
 
-/// What calls that are under way together know of each other.
+/// State shared by calls that are under way together.
 pub(crate) struct Common {
-    /// Addresses that they leave.
+    /// Free addresses that the calls leave.
     free: Mutex<FreeAddresses>,
     /// Why no other call is begun.
     pub(crate) postponed: OnceLock<Postponed>,
@@ -54,7 +54,7 @@ impl Common {
 }
 
 impl Executor<'_> {
-    /// Prepares one call, freezes it (docs/protocol.md#a2) and makes it.
+    /// Prepares one call, freezes it (docs/protocol.md#a2) and sends it.
     pub(crate) async fn launch_group(
         &self,
         group: Group,
@@ -142,7 +142,7 @@ impl Executor<'_> {
             }
             // The addresses may be taken.
             Sent::Unanswered => {}
-            // Nobody else may have sent it: the next attempt need not wait until that is certain.
+            // No other turn may have sent the request: the next attempt need not wait until that is certain.
             Sent::Not(members, why) => {
                 common.free().give_back(&needed, &[]);
                 for member in &members {
@@ -156,7 +156,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Sends a frozen request and sees to its answer.
+    /// Sends a frozen request and settles its answer.
     pub(crate) async fn request(
         &self,
         call: &Call,
@@ -228,17 +228,17 @@ impl Executor<'_> {
     }
 }
 
-/// What became of a frozen request.
+/// Outcome of a frozen request.
 pub(crate) enum Sent {
     Answered(Answered),
     /// The call stays open for a resumer.
     Unanswered,
-    /// Not now, for this reason, and so its members have nothing of it.
+    /// The request was not sent, for this reason, so its members have no instances.
     Not(Vec<Member>, String),
 }
 
-/// The request of a group by the addresses that the other calls leave, and how many it takes of them itself. What is asked in vain
-/// counts as taken for the rest of the turn: it only steers to which subnet others go.
+/// The request of a group for the addresses that the other calls leave, and the number that it takes itself. Addresses of a
+/// failed request count as taken for the rest of the turn: that only steers other calls to other subnets.
 fn placed(
     group: &Group,
     uid: Option<&Uid>,

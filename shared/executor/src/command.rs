@@ -1,4 +1,5 @@
-//! Disruptions: proposed without binding anybody, then committed with what replaces what they remove (docs/protocol.md#d1).
+//! Disruption commands: proposed without binding other turns, then committed with replacements for what they remove
+//! (docs/protocol.md#d1).
 
 use jiff::Timestamp;
 use model::{
@@ -17,26 +18,27 @@ pub struct Order {
     pub choice: Choice,
 }
 
-/// What became of a proposal.
+/// Result of a proposal.
 #[derive(Debug)]
 pub enum Proposed {
     Made(Box<Command>),
-    /// Others were faster too often.
+    /// Other turns won too many races.
     Lost,
     Stopped(Stop),
 }
 
-/// Each try begins where others have brought the generation.
+/// Upper bound on tries; each starts from the generation that others have reached.
 const TRIES_MAX: u32 = 5;
 
 impl Order {
-    /// Empty nodes go one by one; everything else is planned together and goes as a whole or not at all.
+    /// Whether a part of the plan may be committed: empty nodes go one by one; everything else is planned together and goes as
+    /// a whole or not at all.
     pub(crate) fn is_divisible(&self) -> bool {
         self.choice.method == Method::Emptiness
     }
 }
 
-/// How much a plan comes to, so that what lost a part of itself is noticed.
+/// Size of a plan, by which the loss of a part is noticed.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Size {
     actions: usize,
@@ -55,8 +57,8 @@ impl Size {
 }
 
 impl Executor<'_> {
-    /// Writes down what is to be judged again at the time that the order's choice names, made from generation `base`. It moves
-    /// the generation as any commit does, so that of two turns that propose at once the second one sees the first.
+    /// Records a proposal to be validated at the time that the order's choice names, made from generation `base`. It moves the
+    /// generation as any commit does, so that of two turns that propose at once the second one sees the first.
     pub async fn propose(
         &self,
         order: &Order,

@@ -14,18 +14,18 @@ use crate::{
     naming, rebase,
 };
 
-/// What became of a proposal.
+/// Result of a commit.
 #[derive(Debug)]
 pub enum Commitment {
     /// Nothing was left to commit.
     Nothing,
     Made(Box<Made>),
-    /// Others were faster too often: another turn must plan afresh.
+    /// Other turns won too many races: another turn must plan afresh.
     Lost,
     Stopped(Stop),
 }
 
-/// A plan that is part of every snapshot from now on.
+/// A committed plan, which is part of every snapshot from now on.
 #[derive(Debug)]
 pub struct Made {
     pub generation: u64,
@@ -35,9 +35,9 @@ pub struct Made {
     pub command: Option<Command>,
 }
 
-/// Races lost to other plans before giving up (docs/protocol.md#c2).
+/// Upper bound on races lost to other plans (docs/protocol.md#c2).
 const TRIES_MAX: u32 = 3;
-/// Races lost to unfenced records alone do not count, but even those end.
+/// Upper bound on all lost races, including those lost to unfenced records, which do not count otherwise.
 const ROUNDS_MAX: u32 = 10;
 
 impl Executor<'_> {
@@ -54,7 +54,7 @@ impl Executor<'_> {
             .filter(|order| !order.is_divisible())
             .map(|_| Size::of(&plan));
         self.drop_moved_pods(snapshot, &mut plan).await?;
-        // Most commits meet no race.
+        // Borrowed, because most commits meet no race.
         let mut snapshot = Cow::Borrowed(snapshot);
         let pools = pools_held(&snapshot, &plan, order);
         let pools: Vec<_> = pools.iter().collect();
@@ -85,7 +85,7 @@ impl Executor<'_> {
                     let stop = self.may_begin(commit.held_by, &[]).await?;
                     return Ok(Commitment::Stopped(stop.unwrap_or_else(Stop::changed)));
                 }
-                // It says what others launched; this cluster's own share was part of the plan's ground.
+                // The row shows what others launched; this cluster's own share was part of the plan's snapshot.
                 Committed::Overtaken { account } => {
                     snapshot.to_mut().account = account;
                     plan = recheck(&snapshot, plan);
@@ -142,7 +142,7 @@ impl Executor<'_> {
             choice: Some(order.choice.clone()),
             initialized: Vec::new(),
         });
-        // Another turn sees to it if this one dies: once its leases have lapsed (docs/protocol.md#l4).
+        // If this turn dies, another one continues once its leases have lapsed (docs/protocol.md#l4).
         let due_at = self.lease().until;
         let mut due = Vec::new();
         if !intents.is_empty() {
@@ -166,7 +166,8 @@ impl Executor<'_> {
     }
 }
 
-/// The account's next revision, where it has caps and this plan launches. What replaces nodes comes in their place.
+/// The account's next revision, where it has caps and this plan launches. Replacements do not count: they take the place of
+/// other nodes.
 fn counted(snapshot: &Snapshot, plan: &Plan) -> Option<AccountSpending> {
     let account = &snapshot.account;
     let mut launches = rebase::launches(plan).peekable();
@@ -178,8 +179,8 @@ fn counted(snapshot: &Snapshot, plan: &Plan) -> Option<AccountSpending> {
     Some(account.with(&snapshot.cluster, own))
 }
 
-/// The NodePools whose pauses of that level hold a plan back: those that are disrupted, or else those that nodes are launched of.
-/// Nodes come in a NodePool whose disruption is paused.
+/// The NodePools whose pauses of that level hold a plan back: those that are disrupted, or else those that nodes are launched
+/// of. Replacements may be launched in a NodePool whose disruption is paused.
 fn pools_held(snapshot: &Snapshot, plan: &Plan, order: Option<&Order>) -> BTreeSet<NodePoolName> {
     if order.is_none() {
         let launches = rebase::launches(plan);
@@ -194,7 +195,7 @@ fn pools_held(snapshot: &Snapshot, plan: &Plan, order: Option<&Order>) -> BTreeS
     go.collect()
 }
 
-/// Disruption is chosen, whatever it is for; pods that wait are not.
+/// Level of the pauses that hold a plan back: every disruption is voluntary, launches for waiting pods are not.
 fn held_by(order: Option<&Order>) -> PauseLevel {
     match order {
         Some(_) => PauseLevel::Voluntary,
@@ -202,7 +203,7 @@ fn held_by(order: Option<&Order>) -> PauseLevel {
     }
 }
 
-/// Whether a plan binds anybody: other actions are done at once or not at all.
+/// Whether a plan must be committed: other actions are done at once or not at all.
 fn obliges(plan: &Plan) -> bool {
     plan.actions.iter().any(|planned| {
         matches!(

@@ -13,7 +13,7 @@ use crate::Executor;
 pub enum Stop {
     #[error("the cluster is not active: its mode is {mode}")]
     NotActive { mode: String },
-    /// Who paused what until when, and why.
+    /// Owner, end and reason of the pause.
     #[error("{paused}")]
     Paused { paused: String },
     #[error("Karpenter's leader Lease is held by {holder}, not by this stack")]
@@ -25,7 +25,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// What refused a commit is not seen any more.
+    /// Stop for a refused commit whose cause cannot be read any more.
     pub(crate) fn changed() -> Self {
         Self::NotActive {
             mode: "no longer active".into(),
@@ -33,7 +33,7 @@ impl Stop {
     }
 }
 
-/// A call that did not work out.
+/// Failure of a call.
 #[derive(Debug, Error)]
 pub enum Trouble {
     #[error(transparent)]
@@ -45,7 +45,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Whether it is about one object or call, so that others may go on.
+    /// Whether the error is about one object or call, so that others may go on.
     pub(crate) fn is_about_one_object(&self) -> bool {
         match self {
             Self::Cloud(error) => error.is_about_one_object(),
@@ -55,17 +55,17 @@ impl Trouble {
     }
 }
 
-/// The leader Lease must outlast the turn by this (docs/protocol.md#b1).
+/// Time by which the leader Lease must outlast the turn (docs/protocol.md#b1).
 const LEADER_MARGIN: SignedDuration = SignedDuration::from_secs(60);
 
 impl Executor<'_> {
-    /// Whether acting is allowed now, read afresh: the mode (docs/protocol.md#c4), the leader Lease (docs/protocol.md#b1) and the
-    /// clock. Pauses hold back what is chosen, and nothing else: that asks [`may_begin`](Self::may_begin).
+    /// Whether acting is allowed now, read afresh: the mode (docs/protocol.md#c4), the leader Lease (docs/protocol.md#b1) and
+    /// the clock. Pauses hold back voluntary actions only, for which [`may_begin`](Self::may_begin) checks them.
     pub async fn may_act(&self) -> Result<Option<Stop>, Trouble> {
         self.gate(None, &[]).await
     }
 
-    /// Whether something that a pause of this level holds back may be begun now, for nodes of all these NodePools.
+    /// Whether an action that a pause of this level holds back may be begun now, for nodes of all these NodePools.
     pub async fn may_begin(
         &self,
         level: PauseLevel,
@@ -101,7 +101,7 @@ impl Executor<'_> {
     }
 }
 
-/// By the mode, or by somebody (docs/protocol.md#c4).
+/// Stop by the mode or by a pause (docs/protocol.md#c4).
 fn held_back(
     meta: Option<&Meta>,
     level: Option<PauseLevel>,
@@ -126,13 +126,14 @@ fn held_back(
     }
 }
 
-/// The name under which a stack holds a cluster's leader Lease: of the stack, of the registry entry, and of the API server that the
-/// entry was seen to lead to. A lane that reaches another API server, or works for another entry, does not find its name there.
+/// The name under which a stack holds a cluster's leader Lease: of the stack, of the registry entry, and of the API server that
+/// the entry was found to lead to. A lane that reaches another API server, or works for another entry, does not find its name
+/// there.
 pub fn holder_of(stack: &str, cluster: &ClusterName, uid: &Uid) -> String {
     format!("{stack}/{cluster}/{uid}")
 }
 
-/// Ours, and for longer than the turn (docs/protocol.md#b1). A version of the functions that did not name clusters wrote the
+/// Whether the Lease is this stack's and outlasts the turn (docs/protocol.md#b1). Versions that did not name clusters wrote the
 /// stack's name alone, which holds until the next visit of the cluster.
 fn leads(
     lease: Option<&LeaderLease>,
@@ -147,7 +148,7 @@ fn leads(
         let holder = lease.map_or("nobody", |lease| &lease.holder).to_owned();
         return Some(Stop::NotLeader { holder });
     };
-    // Whatever somebody wrote into the Lease, times far away included.
+    // The Lease may hold any values, times far away included.
     let duration = SignedDuration::from_secs(lease.duration_seconds);
     let needed_until = deadline + LEADER_MARGIN;
     let lapses = |at: Timestamp| duration <= needed_until.duration_since(at);

@@ -1,4 +1,4 @@
-//! Launching: what may share a call of CreateFleet, and how many of them are under way at a time.
+//! Launching: which launches share a call of CreateFleet, and how many calls are under way at a time.
 
 use model::{
     launch::LaunchRefusal,
@@ -13,11 +13,11 @@ use crate::{
     together::{each_at_once, together},
 };
 
-/// Calls under way at a time: EC2 takes so many at once, and answers each after a second or more.
+/// Calls under way at a time: EC2 takes this many at once, and answers each after a second or more.
 const AT_ONCE: usize = 5;
 
 impl Executor<'_> {
-    /// Advances intents that this turn holds the lease of, from wherever they stand before a call to launched.
+    /// Advances intents that this turn holds the lease of, from any state before a call to launched.
     pub async fn launch(&self, intents: Vec<Intent>, facts: &LaunchFacts<'_>) -> Outcome {
         let mut outcome = Outcome::default();
         let mut members = Vec::new();
@@ -45,7 +45,7 @@ impl Executor<'_> {
         outcome
     }
 
-    /// Makes one call, unless that has to wait.
+    /// Makes one call, unless that is postponed.
     async fn begin(
         &self,
         group: Group,
@@ -123,7 +123,7 @@ impl Executor<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
         match refusal {
-            // Nothing was asked of EC2, so there is no attempt to end.
+            // Nothing was requested from EC2, so there is no attempt to end.
             LaunchRefusal::Create { reason, message } => {
                 outcome.errors.push(refusal.into());
                 outcome.left(member.name(), message);
@@ -136,7 +136,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Leaves launches that nothing was asked of EC2 for to whoever looks when there is budget again.
+    /// Postpones launches that were not requested from EC2: their leases end, so that a turn with budget resumes them.
     pub(crate) async fn postpone(
         &self,
         members: &[Member],

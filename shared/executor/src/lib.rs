@@ -1,8 +1,8 @@
-//! Makes plans real: commits them under the generation fence, then acts, in an order that is safe to stop anywhere and to
-//! take up again by anybody (docs/protocol.md#committing, docs/protocol.md#launching).
+//! Execution of plans: commits them under the generation fence, then acts, in an order that may stop anywhere and be resumed by
+//! any turn (docs/protocol.md#committing, docs/protocol.md#launching).
 //!
-//! It decides nothing about placement and must never depend on `planner`, `plancheck` or an adapter: what it needs of them
-//! comes in as functions and ports.
+//! This crate decides nothing about placement and must never depend on `planner`, `plancheck` or an adapter: their results are
+//! passed in as functions and ports.
 
 mod call;
 mod command;
@@ -41,7 +41,7 @@ pub use commit::{Commitment, Made};
 pub use gate::{Stop, Trouble, holder_of};
 pub use release::Released;
 
-/// One turn's hands.
+/// One turn's executor: its identity, the ports and the time limits.
 #[derive(Clone, Copy)]
 pub struct Executor<'a> {
     pub cluster: &'a ClusterName,
@@ -49,54 +49,55 @@ pub struct Executor<'a> {
     pub lane: Lane,
     /// The stack's name in Karpenter's leader Lease (docs/protocol.md#b1).
     pub holder: &'a str,
-    /// Which cluster the registry entry was seen to lead to: instances are tagged with it, and the leader Lease names it.
+    /// The cluster that the registry entry was found to lead to: instances are tagged with its uid, and the leader Lease names
+    /// it.
     pub uid: Option<&'a Uid>,
     pub cloud: &'a dyn Cloud,
     pub api: &'a dyn Cluster,
     pub ledger: &'a dyn Ledger,
     pub clock: &'a dyn Clock,
-    /// After this nothing new is begun; what is under way is left as it stands.
+    /// Time after which nothing new is begun; what is under way is left to a later turn.
     pub deadline: Timestamp,
-    /// A NodeClaim without an instance is given up after this, counted from its creation (docs/spec/lifecycle.md#liveness).
+    /// Age of a NodeClaim without an instance at which its launch is given up (docs/spec/lifecycle.md#liveness).
     pub launch_timeout: SignedDuration,
 }
 
-/// What launches depend on besides their NodeClaims.
+/// Inputs of launches besides their NodeClaims.
 pub struct LaunchFacts<'a> {
     pub builder: &'a dyn LaunchBuilder,
     pub classes: &'a BTreeMap<NodeClassName, ClassFacts>,
-    /// The types of NodePools that NodeOverlays correct; those of the others are their NodeClass's.
+    /// Instance types of NodePools that NodeOverlays correct; those of the other NodePools are their NodeClass's.
     pub overlaid: BTreeMap<NodePoolName, Arc<Vec<InstanceType>>>,
-    /// Of their subnets, calls under way taken off.
+    /// Free addresses of the NodeClasses' subnets, less those of calls under way.
     pub free_addresses: FreeAddresses,
-    /// Instances that somebody else launched for NodeClaims and left to us: these are taken instead of launching.
+    /// Instances that were launched for these NodeClaims by another turn or controller: they are used instead of launching.
     pub existing: BTreeMap<NodeClaimName, Instance>,
 }
 
-/// A NodeClass and the types it allows, with offerings known to lack capacity marked.
+/// A NodeClass and the instance types it allows, with offerings known to lack capacity marked.
 #[derive(Clone, Debug)]
 pub struct ClassFacts {
     pub object: EC2NodeClass,
     pub types: Arc<Vec<InstanceType>>,
 }
 
-/// What came of acting.
+/// Result of acting.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub launched: Vec<(NodeClaimName, InstanceId)>,
     pub failed: Vec<Failed>,
-    /// Left as they stand, for a later turn.
+    /// Launches left as they are, for a later turn.
     pub unfinished: Vec<NodeClaimName>,
-    /// What went wrong on the way, for the journal.
+    /// Failures that did not stop the others, for the journal.
     pub problems: Vec<String>,
     /// Why nothing more was begun.
     pub stopped: Option<Stop>,
-    /// What waits for the account's budget of EC2 calls, and until when.
+    /// The call that waits for the account's budget of EC2 calls, and until when.
     pub postponed: Option<Postponed>,
     pub events: Vec<Event>,
-    /// Launches that failed, one entry for each NodeClaim and attempt.
+    /// Failed launches, one entry for each NodeClaim and attempt.
     pub errors: Vec<LaunchError>,
-    /// Offerings that EC2 had nothing of, also where it had enough of others.
+    /// Offerings that EC2 had no capacity of, also where it had enough of others.
     pub lacking: Vec<LackingOffering>,
 }
 
@@ -154,7 +155,7 @@ impl Outcome {
             .push(format!("NodeClaim {claim}: {}", problem.to_string()));
     }
 
-    /// The outcome of a step of one launch: one whose own NodeClaim refuses is left to a later turn, and others go on.
+    /// Outcome of a step of one launch: a launch whose own NodeClaim refuses is left to a later turn, and others go on.
     fn isolate(&mut self, claim: &NodeClaimName, step: Result<(), Trouble>) -> Result<(), Trouble> {
         match step {
             Err(trouble) if trouble.is_about_one_object() => {
@@ -165,7 +166,7 @@ impl Outcome {
         }
     }
 
-    /// Adds what another step came to.
+    /// Adds the outcome of another step.
     pub fn absorb(&mut self, other: Self) {
         self.launched.extend(other.launched);
         self.failed.extend(other.failed);
@@ -179,11 +180,11 @@ impl Outcome {
     }
 }
 
-/// A lease outlives the turn's own end by this, so that nobody takes over what is just being finished.
+/// Time by which a lease outlives the turn's own end, so that no other turn takes over what is just being finished.
 pub const LEASE_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 impl Executor<'_> {
-    /// The lease this turn takes on what it works on.
+    /// The lease that this turn takes on its work.
     pub fn lease(&self) -> Lease {
         Lease {
             owner: self.turn.clone(),

@@ -1,4 +1,4 @@
-//! A launch on its way: its intent and its NodeClaim.
+//! A launch under way: its intent and its NodeClaim.
 
 use api::{
     ConditionSet,
@@ -66,7 +66,7 @@ impl Member {
     }
 }
 
-/// Tells on the NodePool that one of its NodeClaims may not be created: there is no NodeClaim to tell it on.
+/// Event on the NodePool whose NodeClaim may not be created: there is no NodeClaim to emit it on.
 fn refused_creation(launch: &Launch, error: &ClusterError, at: Timestamp) -> Event {
     Event {
         about: EventTarget::NodePool(launch.node_pool.clone(), launch.node_pool_uid.clone()),
@@ -80,11 +80,11 @@ fn refused_creation(launch: &Launch, error: &ClusterError, at: Timestamp) -> Eve
     }
 }
 
-/// Updates of an object that keeps changing under one's hands end after this many.
+/// Upper bound on updates of an object that keeps changing meanwhile.
 const CONFLICTS_MAX: u32 = 4;
 
 impl Executor<'_> {
-    /// Makes sure that the NodeClaim of a leased intent exists, and that the intent knows it. `None` if there is nothing to
+    /// Makes sure that the NodeClaim of a leased intent exists and is recorded in the intent. `None` if there is nothing to
     /// launch any more.
     pub(crate) async fn claimed(
         &self,
@@ -151,7 +151,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Moves a leased intent on; `None` if it is no longer where it was read.
+    /// Moves a leased intent to another state; `None` if it is no longer in the state that was read.
     pub(crate) async fn advance(
         &self,
         intent: &Intent,
@@ -170,7 +170,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Ends a launch whose NodeClaim nobody waits for any more.
+    /// Ends a launch whose NodeClaim is not needed any more.
     pub(crate) async fn void(
         &self,
         intent: &Intent,
@@ -211,7 +211,7 @@ impl Executor<'_> {
         {
             return Ok(());
         }
-        // Whatever instance is on record for it is garbage from here on (docs/protocol.md#g1).
+        // An instance that is recorded for it is garbage from here on (docs/protocol.md#g1).
         self.ledger.close_claim(self.cluster, member.name()).await?;
         outcome.failed.push(Failed {
             claim: member.name().clone(),
@@ -231,8 +231,8 @@ impl Executor<'_> {
                 EventTarget::NodeClaim(name.clone(), member.uid().clone()),
                 format!("NodeClaim {name} event: {why}"),
             ));
-            // Owners of pods seldom see NodeClaims (docs/spec/v1.15.md#capacity-events). Pods that run elsewhere, as those that a
-            // replacement is for, miss nothing.
+            // Owners of pods seldom read NodeClaims' events (docs/spec/v1.15.md#capacity-events). Pods that run elsewhere, such
+            // as those that a replacement is for, miss nothing.
             let told = outcome.events.iter();
             let told = told.filter(|event| matches!(event.about, EventTarget::Pod(..)));
             let pods = &member.intent.launch.pods;
@@ -248,7 +248,7 @@ impl Executor<'_> {
         self.remove_claim(member).await
     }
 
-    /// Deletes a NodeClaim that has no instance, finalizer and all.
+    /// Deletes a NodeClaim without an instance, and removes its finalizer.
     async fn remove_claim(&self, member: &Member) -> Result<(), Trouble> {
         let mut member = member.clone();
         for _ in 0..CONFLICTS_MAX {
@@ -276,7 +276,7 @@ impl Executor<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        // It is being deleted, and whoever finishes deletions finds its launch over.
+        // The NodeClaim is being deleted, and the terminator finds its launch over.
         Ok(())
     }
 
@@ -288,7 +288,7 @@ impl Executor<'_> {
         message: &str,
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
-        // By our own clock: the API server's may differ by minutes.
+        // By Whittle's own clock: the API server's may differ by minutes.
         let age = self.clock.now().duration_since(member.intent.committed_at);
         if age >= self.launch_timeout {
             return self
@@ -311,7 +311,8 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Says in the NodeClaim's Launched condition why there is no instance yet, unless another turn has shown one meanwhile.
+    /// Writes into the NodeClaim's Launched condition why there is no instance yet, unless another turn has shown one
+    /// meanwhile.
     pub(crate) async fn explain(
         &self,
         member: &Member,
@@ -329,7 +330,7 @@ impl Executor<'_> {
         .map(|_| ())
     }
 
-    /// Updates a NodeClaim, again if it changed meanwhile. `None` if it is gone, or another one by now.
+    /// Updates a NodeClaim, again if it changed meanwhile. `None` if it is gone, or replaced by another.
     pub(crate) async fn update(
         &self,
         member: &Member,
@@ -373,7 +374,7 @@ pub(crate) fn update_of(claim: &NodeClaim) -> NodeClaimUpdate {
     }
 }
 
-/// Messages in conditions are cut to what fits a screen (docs/spec/lifecycle.md#launch).
+/// Cuts a condition's message to what fits a screen (docs/spec/lifecycle.md#launch).
 fn cut(message: &str) -> String {
     const SHOWN: usize = 300;
     if message.chars().count() <= SHOWN {

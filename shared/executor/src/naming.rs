@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 const NAME_MAX: usize = 63;
 const DIGEST_LENGTH: usize = 10;
 
-/// Names the NodeClaims of a plan after the generation it is to become, the turn that commits it and the place of the
-/// action in it: a new plan never reuses a name, and a committed one is resumed under the names it has.
+/// Names the NodeClaims of a plan after the generation it is to become, the turn that commits it and the index of the action in
+/// it: a new plan never reuses a name, and a committed one is resumed under the names it has.
 pub(crate) fn name_claims(plan: &mut Plan, generation: u64, turn: &TurnId) {
     let mut names: BTreeMap<NodeClaimName, NodeClaimName> = BTreeMap::new();
     for (index, planned) in plan.actions.iter_mut().enumerate() {
@@ -41,8 +41,8 @@ pub(crate) fn name_claims(plan: &mut Plan, generation: u64, turn: &TurnId) {
     }
 }
 
-/// The token of one attempt to launch these NodeClaims together (docs/protocol.md#a2): whatever changes them or the attempt changes
-/// it, and nothing else does. At most 64 characters, as EC2 wants.
+/// The token of one attempt to launch these NodeClaims together (docs/protocol.md#a2): it depends on them and the attempt, and
+/// on nothing else. At most 64 characters, as EC2 requires.
 pub(crate) fn launch_token<'a>(
     uids: impl IntoIterator<Item = &'a Uid>,
     attempt: u32,
@@ -54,7 +54,7 @@ pub(crate) fn launch_token<'a>(
     LaunchToken(digest(&parts).chars().take(40).collect())
 }
 
-/// A plan's body, named by its content and by who proposes it on which generation.
+/// Id of a plan, from its content, its base generation and the turn that proposes it.
 pub(crate) fn plan_id(plan: &Plan, base: u64, turn: &TurnId) -> PlanId {
     let body = serde_json::to_string(plan).unwrap_or_default();
     PlanId(

@@ -6,8 +6,8 @@ use ports::ledger::Moved;
 use crate::{Executor, Trouble, members::Member, settle::Facts, together::each};
 
 impl Executor<'_> {
-    /// Ids sorted go to claims sorted, leftover ids to leftover claims, one transaction per pair (docs/protocol.md#a4). What
-    /// others have assigned already stands.
+    /// Assigns instances to members, both sorted by id, one transaction per pair, then the remaining ones
+    /// (docs/protocol.md#a4). Assignments by other turns stand.
     pub(crate) async fn assign(
         &self,
         call: &Call,
@@ -31,7 +31,7 @@ impl Executor<'_> {
             .filter(|instance| owned.values().all(|taken| !taken.is(instance)))
             .collect();
         free.sort_by(|a, b| a.id.cmp(&b.id));
-        // Where nobody else is at work, this is all there is to do.
+        // Without other turns at work, this completes the assignment.
         let pairs: Vec<(&Member, &Facts)> =
             waiting.iter().copied().zip(free.iter().copied()).collect();
         let taken = each(&pairs, |(member, instance)| {
@@ -62,7 +62,7 @@ impl Executor<'_> {
                     owned.insert(member.name().clone(), Owned::Shown(instance.clone()));
                     break;
                 }
-                // Somebody was faster: with this member, or with this instance.
+                // Another turn was faster: with this member, or with this instance.
                 match self.owned(member, instances).await? {
                     None => {
                         let intent = self.ledger.intent(self.cluster, member.name()).await?;
@@ -105,23 +105,23 @@ impl Executor<'_> {
     }
 }
 
-/// `aws:///zone/i-…`.
+/// Instance id in a provider id such as `aws:///zone/i-…`.
 fn instance_of(claim: &NodeClaim) -> Option<&str> {
     claim.status.provider_id.rsplit('/').next()
 }
 
-/// What became of the instance that a member owns.
+/// State of the instance that a member owns.
 pub(crate) enum Owned {
     Shown(Facts),
-    /// EC2 does not show it, but its NodeClaim does: there may be a node long since.
+    /// EC2 does not list the instance, but the NodeClaim names it: its node may have joined long since.
     Told(InstanceId),
-    /// EC2 does not show it: it may be too new.
+    /// EC2 does not list the instance, which may be too new.
     Hidden,
     Dead,
 }
 
 impl Owned {
-    /// Instances that are not shown are none of those there are to hand out.
+    /// Whether this is the owned instance; an unlisted instance is none of those to assign.
     fn is(&self, instance: &Facts) -> bool {
         matches!(self, Self::Shown(shown) if shown.id == instance.id)
     }

@@ -1,5 +1,5 @@
-//! Losing the race for a generation (docs/protocol.md#c2): what others committed meanwhile is applied to what this turn saw, and
-//! its own plan keeps what still holds.
+//! Rebase after losing the race for a generation (docs/protocol.md#c2): what others committed meanwhile is applied to this
+//! turn's snapshot, and its own plan keeps what still holds.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use model::{
 };
 use ports::ledger::Record;
 
-/// The snapshot as it is with these records.
+/// Applies these records to the snapshot.
 pub(crate) fn apply(snapshot: &mut Snapshot, records: &[Record]) {
     for record in records {
         match record {
@@ -51,7 +51,8 @@ pub(crate) fn apply(snapshot: &mut Snapshot, records: &[Record]) {
     }
 }
 
-/// One that was given up may be known as it was seen, or by the plan that it was committed with.
+/// Adds a recorded command. A command that was rolled back may be known under its own id, or by the plan that it was committed
+/// with.
 fn take_up(commands: &mut Vec<Command>, recorded: &Command) {
     let is_over = recorded.state.is_over();
     let is_same = |known: &Command| known.targets().eq(recorded.targets());
@@ -61,7 +62,7 @@ fn take_up(commands: &mut Vec<Command>, recorded: &Command) {
     }
 }
 
-/// Takes out of a plan what these records have seen to already: launches for pods that got a place, deletions under way.
+/// Takes out of a plan what these records have done already: launches for pods that got a place, deletions under way.
 pub(crate) fn keep_what_holds(plan: &mut Plan, records: &[Record]) {
     let mut served: BTreeSet<PodRef> = BTreeSet::new();
     let mut leaving: BTreeSet<NodeClaimName> = BTreeSet::new();
@@ -95,7 +96,7 @@ pub(crate) fn keep_what_holds(plan: &mut Plan, records: &[Record]) {
     });
 }
 
-/// Drops pods from a plan, and the launches that only they caused. Launches that no pod caused (static NodePools) stay.
+/// Drops pods from a plan, and the launches that were only for them. Launches without pods (static NodePools) stay.
 pub(crate) fn drop_pods(plan: &mut Plan, gone: impl Fn(&PodRef) -> bool) {
     plan.nominations.retain(|nomination| !gone(&nomination.pod));
     plan.actions
@@ -223,7 +224,7 @@ mod tests {
         let leaving = snapshot.commands.iter().flat_map(|command| &command.delete);
         let leaving: Vec<&str> = leaving.map(|target| target.name.as_str()).collect();
         assert_eq!(leaving, ["leaving", "under-command"]);
-        // Nothing leaves by a plan that deletes nothing.
+        // A plan without deletions adds no command.
         let record = Record::Plan {
             generation: 10,
             plan: Box::default(),

@@ -17,14 +17,14 @@ use crate::{
 pub enum Released {
     /// Nothing was launched, and nothing will be.
     Free,
-    /// This instance is its own and must be gone first.
+    /// This instance belongs to the NodeClaim and must be gone first.
     Instance(InstanceId),
-    /// It is not known yet.
+    /// The launch is unresolved; it is checked again at this time.
     Wait(Timestamp),
 }
 
 impl Executor<'_> {
-    /// Resolves the launch of a deleting NodeClaim whose status shows no instance.
+    /// Resolves the launch of a deleting NodeClaim whose status names no instance.
     pub async fn release(&self, claim: &NodeClaim) -> Result<Released, Trouble> {
         let now = self.clock.now();
         if let Some(row) = self.ledger.claim(self.cluster, &claim.name).await? {
@@ -55,7 +55,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Finds what a launch under way has launched for this NodeClaim.
+    /// Finds the instance that a launch under way has launched for this NodeClaim.
     async fn resolve(&self, claim: &NodeClaim, token: &LaunchToken) -> Result<Released, Trouble> {
         let now = self.clock.now();
         let Some(intent) = self
@@ -85,7 +85,7 @@ impl Executor<'_> {
             return Ok(Released::Wait(certain_at));
         }
         if !call.closed && self.others_launch(&call.members, claim, token).await? {
-            // Whoever resumes the call for them learns what became of it.
+            // The turn that resumes the call for the others resolves it.
             return Ok(Released::Wait(now + LOOK_AGAIN));
         }
         let why = "its NodeClaim was deleted before anything was launched".to_owned();
@@ -93,7 +93,7 @@ impl Executor<'_> {
         Ok(ended.map_or(Released::Wait(now), |_| Released::Free))
     }
 
-    /// Whether other members of a call wait for it, whose NodeClaims are not being deleted.
+    /// Whether a call has other members that are launching, and whose NodeClaims are not being deleted.
     async fn others_launch(
         &self,
         members: &[model::NodeClaimName],
@@ -118,7 +118,7 @@ impl Executor<'_> {
         Ok(false)
     }
 
-    /// Ends launches of this turn that nothing was done for yet.
+    /// Ends launches of this turn for which nothing has been done yet.
     pub async fn withdraw(&self, intents: &[Intent], why: &str) -> Result<(), Trouble> {
         for intent in intents {
             let why = why.to_owned();
@@ -127,7 +127,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Ends the records of a NodeClaim whose instance is gone: from here on nothing is owed to it.
+    /// Ends the records of a NodeClaim whose instance is gone: from here on no instance is owed to it.
     pub async fn finish_claim(&self, claim: &NodeClaim) -> Result<(), Trouble> {
         self.ledger.close_claim(self.cluster, &claim.name).await?;
         let now = self.clock.now();

@@ -4,15 +4,16 @@ use model::{Plan, PodKey, Snapshot, plan::PodRef, pod::Pod};
 
 use crate::{Executor, Trouble, rebase, together::each};
 
-/// Up to this many pods are read one by one. Of more, those that no node has are listed together: few, where all pods are many.
+/// Number of pods up to which each is read by itself. Of more, the unbound ones are listed together: they are few, where all
+/// pods are many.
 const SINGLE_READS_MAX: usize = 20;
-/// Up to this many pods are read again to be told that their launches failed, so that a turn in which many fail makes no more calls than
-/// others, and their events leave room for others'.
+/// Number of pods up to which they are read again for events about their failed launches, so that a turn with many failures
+/// makes no more calls than others, and leaves room for other events.
 const REPORTED_MAX: usize = 50;
 
 impl Executor<'_> {
-    /// Reads the pods that cause launches again, and drops those bound, gone or changed, with the nodes nobody needs then
-    /// (docs/protocol.md#a6).
+    /// Reads the pods that cause launches again, and drops those that are bound, gone or changed, with the nodes that no pod
+    /// needs then (docs/protocol.md#a6).
     pub(crate) async fn drop_moved_pods(
         &self,
         snapshot: &Snapshot,
@@ -29,7 +30,7 @@ impl Executor<'_> {
             let unassigned = self.api.unassigned_pods().await?.into_iter();
             present.extend(unassigned.map(|pod| (pod.key.clone(), pod)));
         }
-        // Those of nodes that leave, and those that got a node meanwhile.
+        // Pods of nodes that leave, and pods that got a node meanwhile.
         let others = wanted.iter().filter(|pod| !present.contains_key(&pod.key));
         for found in each(others.collect::<Vec<_>>(), |pod| self.api.pod(&pod.key)).await {
             present.extend(found?.map(|pod| (pod.key.clone(), pod)));
@@ -37,11 +38,11 @@ impl Executor<'_> {
         let seen: BTreeMap<&PodKey, &Pod> =
             snapshot.pods.iter().map(|pod| (&pod.key, pod)).collect();
         rebase::drop_pods(plan, |pod| {
-            // What goes to nodes that are there causes no launch, and was not read.
+            // Pods that go to existing nodes cause no launch, and were not read.
             if !wanted.contains(pod) {
                 return false;
             }
-            // Pods that the snapshot does not have are not real ones: room kept free (docs/spec/scheduling.md#capacity-buffer).
+            // Pods that the snapshot lacks are virtual: room kept free (docs/spec/scheduling.md#capacity-buffer).
             let Some(before) = seen.get(&pod.key) else {
                 return false;
             };
@@ -52,8 +53,8 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Of pods that a launch is for, those that no node has and that are to stay. Left out are pods that cannot be read, and those beyond
-    /// what so many others leave.
+    /// The unbound pods of a launch that are not being deleted. Pods that cannot be read are left out, and those beyond the
+    /// bound that `others` events leave.
     pub(crate) async fn waiting<'a>(&self, pods: &'a [PodRef], others: usize) -> Vec<&'a PodRef> {
         let pods = pods.iter().take(REPORTED_MAX.saturating_sub(others));
         let now = each(pods.clone(), |pod| self.api.pod(&pod.key)).await;
@@ -70,7 +71,7 @@ impl Executor<'_> {
     }
 }
 
-/// The same pod, still waiting, and asking for the same.
+/// Whether this is still the same unbound pod with the same constraints.
 fn still_needs_it(before: &Pod, now: &Pod) -> bool {
     let asks = |pod: &Pod| {
         (

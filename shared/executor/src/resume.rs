@@ -1,5 +1,4 @@
-//! Taking up what a turn left: its leases lapse, and whoever comes next goes on from where the ledger says it stands
-//! (docs/protocol.md#a3).
+//! Resuming what a turn left: its leases lapse, and a later turn continues from the ledger's state (docs/protocol.md#a3).
 
 use std::collections::BTreeSet;
 
@@ -18,14 +17,14 @@ use crate::{
     settle::Facts,
 };
 
-/// An unanswered call is left alone for this long: its request may still be on its way, or its instances not shown yet.
+/// Time for which an unanswered call is left alone: its request may still be on its way, or its instances not listed yet.
 pub(crate) const LEFT_ALONE: SignedDuration = SignedDuration::from_secs(60);
-/// A resumed call is looked at again after this while nothing is known of it.
+/// Delay before an unresolved call is read again.
 pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(15);
 
 impl Executor<'_> {
-    /// Goes on with launches whose lease lapsed: open calls as they were frozen, then intents that have none. What was to be launched
-    /// for a NodePool that is `held` back waits (docs/protocol.md#c4).
+    /// Resumes launches whose lease lapsed: open calls as they were frozen, then intents without a call. Launches for a
+    /// NodePool that is `held` back wait (docs/protocol.md#c4).
     pub async fn resume(
         &self,
         intents: &[Intent],
@@ -78,7 +77,7 @@ impl Executor<'_> {
         Ok(outcome)
     }
 
-    /// Leases a lapsed intent. One that is older than the launch time-out is void: its pods are planned again.
+    /// Leases a lapsed intent. An intent older than the launch time-out becomes void: its pods are planned again.
     async fn take_over(
         &self,
         intent: &Intent,
@@ -137,7 +136,7 @@ impl Executor<'_> {
         let mut left = self
             .hand_out(&call, present, &alive, facts, outcome)
             .await?;
-        // A dead instance that nobody owns ends the attempt of the member it was for.
+        // A dead instance without an owner ends the attempt of the member it was for.
         for instance in &dead {
             let owner = match self.ledger.owner(&instance.id).await {
                 // An owner that cannot be read is an owner.
@@ -160,7 +159,7 @@ impl Executor<'_> {
             return Ok(());
         }
         for member in &gone {
-            // What was launched for it is left to garbage collection.
+            // An instance that was launched for it is left to garbage collection.
             self.ledger.close_claim(self.cluster, member.name()).await?;
             let intent = &member.intent;
             self.void(intent, "its NodeClaim is gone", outcome).await?;
@@ -178,14 +177,14 @@ impl Executor<'_> {
         }
         let not_after = self.lease().until;
         match self.request(&call, left, not_after, facts, outcome).await? {
-            // Whoever froze it may have sent it.
+            // The turn that froze it may have sent it.
             Sent::Not(members, why) => leave(&members, &why, outcome),
             Sent::Answered(_) | Sent::Unanswered => {}
         }
         Ok(())
     }
 
-    /// Closes a call that owes nobody anything any more; members that others hold are left to them.
+    /// Closes a call that owes no member an instance any more; members leased by other turns are left to them.
     async fn close_if_over(&self, call: &Call) -> Result<(), Trouble> {
         for name in &call.members {
             let intent = self.ledger.intent(self.cluster, name).await?;
@@ -196,8 +195,8 @@ impl Executor<'_> {
         self.close(call).await
     }
 
-    /// The members of a call that are still launching under it, leased. Those whose NodeClaim is gone have an empty one; one that
-    /// is being deleted is left to whoever deletes it, lease and all (docs/protocol.md#a5).
+    /// The members of a call that are still launching under it, leased. Members whose NodeClaim is gone have an empty one; a
+    /// NodeClaim that is being deleted is left to the terminator, lease and all (docs/protocol.md#a5).
     async fn members(&self, call: &Call) -> Result<Vec<Member>, Trouble> {
         let mut members = Vec::new();
         for name in &call.members {
@@ -227,7 +226,7 @@ impl Executor<'_> {
     }
 }
 
-/// The one that all its members are of.
+/// The NodePool of all members of a call.
 fn node_pool(call: &Call) -> Option<NodePoolName> {
     let name = call.request.tags.get(tag::NODE_POOL)?;
     Some(name.as_str().into())

@@ -1,4 +1,4 @@
-//! What a launch call came to: facts first, then ownership, then the NodeClaims.
+//! Settlement of a launch call: facts first, then ownership, then the NodeClaims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::{
     together::together,
 };
 
-/// An instance as far as its NodeClaim shows it.
+/// The details of an instance that its NodeClaim shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub id: InstanceId,
@@ -55,17 +55,17 @@ impl From<&Instance> for Facts {
     }
 }
 
-/// What an answer says of subnets.
+/// Subnets in an answer.
 #[derive(Default)]
 pub(crate) struct Answered {
-    /// Those that instances were launched into.
+    /// Subnets that instances were launched into.
     pub(crate) subnets: Vec<String>,
-    /// Those without a free address.
+    /// Subnets without a free address.
     pub(crate) full: BTreeSet<String>,
 }
 
 impl Executor<'_> {
-    /// CreateFleet's own answer: the only proof that some members got nothing (docs/protocol.md#a4).
+    /// Settles CreateFleet's own answer: the only proof that some members got nothing (docs/protocol.md#a4).
     pub(crate) async fn settle_answer(
         &self,
         call: &Call,
@@ -119,7 +119,7 @@ impl Executor<'_> {
         })
     }
 
-    /// Ends an attempt that EC2 answered with nothing for this member.
+    /// Ends an attempt for which EC2's answer has no instance for this member.
     pub(crate) async fn end_with(
         &self,
         member: &Member,
@@ -141,9 +141,9 @@ impl Executor<'_> {
         }
     }
 
-    /// Gives instances to members (docs/protocol.md#a4) and shows them on their NodeClaims; answers the members that got none.
-    /// One whose instance cannot be seen yet stays as it is, whatever becomes of the call; one whose instance died is over, for
-    /// its records name that instance for good.
+    /// Assigns instances to members (docs/protocol.md#a4) and shows them on their NodeClaims; returns the members that got
+    /// none. A member whose instance is not listed yet stays as it is, whatever happens to the call; the launch of a member
+    /// whose instance died is over, because its records name that instance for good.
     pub(crate) async fn hand_out(
         &self,
         call: &Call,
@@ -197,7 +197,7 @@ impl Executor<'_> {
         self.fail(member, why, None, outcome).await
     }
 
-    /// Attempts end at the launch time-out (docs/protocol.md#a3).
+    /// Whether a call's attempts are past the launch time-out (docs/protocol.md#a3).
     pub(crate) fn is_overdue(&self, call: &Call) -> bool {
         self.clock.now().duration_since(call.frozen_at) >= self.launch_timeout
     }
@@ -234,7 +234,7 @@ impl Executor<'_> {
                 }
             })
             .await?;
-        // A NodeClaim that is going away is finished by whoever deletes it: the instance is on record (docs/protocol.md#a5).
+        // A NodeClaim that is being deleted is finished by the terminator: the instance is recorded (docs/protocol.md#a5).
         if updated.is_none_or(|claim| claim.deleted_at.is_some()) {
             outcome.left(member.name(), "it was deleted while it was being launched");
             return Ok(());
@@ -242,7 +242,7 @@ impl Executor<'_> {
         self.launched(member, &instance.id, outcome).await
     }
 
-    /// Ends a launch whose instance its NodeClaim shows.
+    /// Ends a launch whose NodeClaim shows its instance.
     async fn launched(
         &self,
         member: &Member,
@@ -270,7 +270,7 @@ impl Executor<'_> {
     }
 }
 
-/// Details of a NodeClaim's instance (docs/spec/lifecycle.md#launch); labels that it has already win.
+/// Details of a NodeClaim's instance (docs/spec/lifecycle.md#launch); the NodeClaim's own labels win.
 fn details(claim: &NodeClaim, instance: &Facts, shown: Option<LaunchedClaim>) -> NodeClaimUpdate {
     let known = shown.is_some();
     let LaunchedClaim {

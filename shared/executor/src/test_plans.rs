@@ -1,4 +1,4 @@
-//! Plans of tests, with as little in them as possible.
+//! Minimal plans for tests.
 
 use model::{
     Action, PodKey,

@@ -4,11 +4,10 @@ use futures::{StreamExt, stream};
 
 use crate::Outcome;
 
-/// Calls of one step under way at a time: enough to hide how long each takes, few enough for an API server that has others to
-/// serve.
+/// Calls of one step under way at a time: enough to hide a call's latency, few enough for an API server that has other clients.
 const AT_ONCE: usize = 10;
 
-/// Asks the same of each of several things, some at a time; answers in their order.
+/// Makes a call for each of several things, some at a time; returns the results in order.
 pub(crate) fn each<T, R, F>(
     things: impl IntoIterator<Item = T>,
     ask: impl Fn(T) -> F,
@@ -19,7 +18,7 @@ where
     each_at_once(AT_ONCE, things, ask)
 }
 
-/// As [`each`], with so many under way at a time.
+/// [`each`], with `at_once` calls under way at a time.
 pub(crate) fn each_at_once<T, R, F>(
     at_once: usize,
     things: impl IntoIterator<Item = T>,
@@ -28,13 +27,13 @@ pub(crate) fn each_at_once<T, R, F>(
 where
     F: Future<Output = R>,
 {
-    // Made before anything is awaited, so that the whole can be sent between threads as each of them can.
+    // Collected before the first await, so that the whole future is `Send` if each of them is.
     let asked: Vec<F> = things.into_iter().map(ask).collect();
     stream::iter(asked).buffered(at_once).collect()
 }
 
-/// Takes the same step for each of several things, some at a time. Answers and what came of them keep the order of the things,
-/// so that equal turns tell equal stories.
+/// Takes a step for each of several things, some at a time. Results and outcomes keep the order of the things, so that equal
+/// turns have equal reports.
 pub(crate) fn together<T, R, F>(
     things: impl IntoIterator<Item = T>,
     outcome: &mut Outcome,

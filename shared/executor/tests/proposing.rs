@@ -1,4 +1,4 @@
-//! Fate of a disruption when others move the generation meanwhile (docs/protocol.md#c1, docs/protocol.md#c2,
+//! Outcome of a disruption when others move the generation meanwhile (docs/protocol.md#c1, docs/protocol.md#c2,
 //! docs/protocol.md#d1).
 #![expect(clippy::unwrap_used, reason = "the world is written down here")]
 
@@ -46,7 +46,7 @@ fn target(claim: &str) -> Target {
     }
 }
 
-/// An active cluster that is ours.
+/// An active cluster led by this stack.
 async fn world() -> Sim {
     let sim = Sim::new("demo");
     let registry = serde_json::json!({"mode": "active"});
@@ -64,7 +64,7 @@ async fn world() -> Sim {
     sim
 }
 
-/// Others write commands down in this state, which moves the generation.
+/// Other turns record commands in this state, which moves the generation.
 fn meanwhile(world: &mut World, claim: &str, state: CommandState) {
     let command = Command {
         reboot: None,
@@ -119,7 +119,7 @@ async fn d1_a_proposal_is_made_unless_another_one_waits() {
     let alone = world().await;
     assert!(matches!(propose(&alone).await, Proposed::Made(_)));
 
-    // Somebody moves the generation between the look and the commit.
+    // Another turn moves the generation between the snapshot and the commit.
     type Meanwhile = fn(&mut World);
     let others: [(Meanwhile, bool); 2] = [
         (|world| meanwhile(world, "b", CommandState::Proposed), false),
@@ -154,7 +154,7 @@ fn snapshot(sim: &Sim) -> Snapshot {
     }
 }
 
-/// What is committed of a plan that deletes two NodeClaims, one of which others take meanwhile.
+/// Committed part of a plan that deletes two NodeClaims, one of which another turn takes meanwhile.
 async fn committed(method: Method, happens: fn(&mut World)) -> (Vec<String>, u64) {
     let sim = world().await;
     let seen = snapshot(&sim);
@@ -194,7 +194,7 @@ async fn c2_what_loses_a_part_goes_on_only_if_it_may_be_divided() {
     assert_eq!(committed(Method::Emptiness, takes_a).await, (rest, 2));
 }
 
-/// Somebody pauses a NodePool when a turn that replaces a node of `spot` by one of `steady` has looked.
+/// A NodePool is paused after the snapshot of a turn that replaces a node of `spot` by one of `steady`.
 #[tokio::test]
 async fn c4_a_pause_of_what_goes_holds_a_command_back_and_one_of_what_comes_does_not() {
     let paused = [

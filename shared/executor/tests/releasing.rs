@@ -83,7 +83,7 @@ fn world() -> Sim {
     sim
 }
 
-/// An instance of the call.
+/// Adds an instance of the call.
 fn launch(sim: &Sim, id: &str, state: InstanceState) {
     let tags = [
         ("whittle.sh/launch", TOKEN),
@@ -110,7 +110,7 @@ fn launch(sim: &Sim, id: &str, state: InstanceState) {
     sim.with(|world| world.account.instances.insert(id.into(), instance));
 }
 
-/// What is found so many seconds after the call was frozen.
+/// Result this many seconds after the call was frozen.
 async fn released(sim: &Sim, seconds: i64) -> Released {
     let now = sim.with(|world| {
         world.now += SignedDuration::from_secs(seconds);
@@ -133,7 +133,7 @@ async fn released(sim: &Sim, seconds: i64) -> Released {
     executor.release(&claim("a")).await.unwrap()
 }
 
-/// Seconds from the freezing of the call.
+/// [`Released::Wait`] until this many seconds after the call was frozen.
 fn wait(seconds: i64) -> Released {
     let frozen = Timestamp::from_second(Sim::START).unwrap();
     Released::Wait(frozen + SignedDuration::from_secs(seconds))
@@ -170,7 +170,7 @@ async fn a5_an_instance_of_the_call_that_nobody_has_is_its_own() {
             Some(&row)
         );
     });
-    // It is known from now on.
+    // The assignment is recorded from now on.
     assert_eq!(released(&sim, 1).await, Released::Instance("i-3".into()));
 }
 

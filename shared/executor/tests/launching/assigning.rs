@@ -1,4 +1,4 @@
-//! Which launch gets which instance of a call that nobody saw the answer of (docs/protocol.md#a4).
+//! Assignment of the instances of a call without an answer to its launches (docs/protocol.md#a4).
 
 use fakes::World;
 use model::{
@@ -10,7 +10,7 @@ use model::{
 use crate::{Scene, failures};
 
 impl Scene {
-    /// Somebody has given the instance to this NodeClaim before.
+    /// Another turn has assigned the instance to this NodeClaim.
     fn give(&self, instance: &InstanceId, claim: &str) {
         let owner = InstanceOwner {
             cluster: self.cluster.clone(),
@@ -27,7 +27,7 @@ impl Scene {
         });
     }
 
-    /// What NodeClaims get of what is there, before the call may be repeated.
+    /// Instances that NodeClaims get before the call may be repeated.
     async fn launched(&self) -> Vec<(String, InstanceId)> {
         let launched = self.resumed_after(40).await.launched;
         let named = launched.into_iter().map(|(claim, id)| (claim.0, id));
@@ -37,7 +37,7 @@ impl Scene {
     }
 }
 
-/// A launch under way that owns an instance of which this became.
+/// A launch under way that owns an instance which `becomes` changes.
 async fn owning(becomes: fn(&mut World, &InstanceId)) -> (Scene, InstanceId) {
     let scene = Scene::unanswered(&["a"]).await;
     let own = scene.instances().remove(0);
@@ -89,7 +89,7 @@ async fn a4_only_living_instances_are_shown_by_their_node_claims() {
     let why = "its instance ended while it was being launched";
     assert_eq!(failures(&outcome), [("a", why)]);
 
-    // EC2 shows some instances by their ids before it finds them by their tags.
+    // EC2 lists some instances by their ids before it finds them by their tags.
     let (scene, own) = owning(|world, own| {
         let instance = world.account.instances.get_mut(own).unwrap();
         instance.tags.clear();

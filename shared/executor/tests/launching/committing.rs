@@ -72,7 +72,7 @@ async fn c1_nothing_is_counted_where_nothing_is_capped() {
         .with(|world| assert_eq!(world.ledger.spending, AccountSpending::default()));
 }
 
-/// Another turn commits a plan, and will again.
+/// Another turn commits a plan at each of this turn's attempts.
 fn another_plan(world: &mut World) {
     let rows = world.ledger.of(&"demo".into());
     let meta = rows.meta.as_mut().unwrap();

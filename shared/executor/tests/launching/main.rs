@@ -1,5 +1,5 @@
-//! The rules of launching and committing (docs/protocol.md#launching, docs/protocol.md#committing) over an executor alone: what
-//! becomes of launches from their commit to their instances.
+//! The rules of launching and committing (docs/protocol.md#launching, docs/protocol.md#committing) with an executor alone:
+//! launches from their commit to their instances.
 #![expect(clippy::unwrap_used, reason = "the world is written down here")]
 
 mod assigning;
@@ -25,7 +25,7 @@ use model::{
 };
 use ports::{Launches, Ledger, cluster::LeaderLease};
 
-/// An active cluster that is ours, and one turn at work in it.
+/// An active cluster led by this stack, and one turn at work in it.
 struct Scene {
     sim: Sim,
     cluster: ClusterName,
@@ -88,7 +88,7 @@ impl Scene {
         }
     }
 
-    /// Commits to a launch now, leased to our turn.
+    /// Commits to a launch now, leased to the turn.
     fn intend(&self, launch: Launch) -> Intent {
         let lease = self.executor().lease();
         self.sim.with(|world| {
@@ -112,7 +112,7 @@ impl Scene {
         self.executor().launch(intents, &facts).await
     }
 
-    /// What whoever comes so many seconds later makes of it.
+    /// Outcome of a turn that resumes this many seconds later.
     async fn resumed_after(&self, seconds: i64) -> Outcome {
         self.sim
             .with(|world| world.now += SignedDuration::from_secs(seconds));
@@ -152,7 +152,7 @@ impl Scene {
         claims.get(&claim.into()).unwrap().clone()
     }
 
-    /// All instances there are, by id.
+    /// All existing instances, by id.
     fn instances(&self) -> Vec<InstanceId> {
         let ids = |world: &mut World| world.account.instances.keys().cloned().collect();
         self.sim.with(ids)

@@ -7,7 +7,7 @@ use crate::{Scene, launch};
 
 const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 
-/// The account holds `total` instances of one type, which are all that launches may have.
+/// A reservation of `total` instances of one type, which are all that launches may have.
 async fn reserved(total: u32) -> Scene {
     let mut scene = Scene::new().await;
     let class = scene.classes.get_mut(&"default".into()).unwrap();
@@ -32,7 +32,7 @@ async fn reserved(total: u32) -> Scene {
     scene
 }
 
-/// Terminate-first disruptions, the end of capacity blocks and pods that select a reservation go by that label.
+/// Terminate-first disruptions, the end of capacity blocks and pods that select a reservation depend on that label.
 #[tokio::test]
 async fn node_claim_names_the_reservation_that_its_instance_runs_in() {
     let scene = reserved(1).await;

@@ -1,4 +1,4 @@
-//! Launches that others left: which are taken up, and when they are given up (docs/protocol.md#a3).
+//! Launches that other turns left: which of them are resumed, and when they are given up (docs/protocol.md#a3).
 
 use fakes::Fault;
 use model::{

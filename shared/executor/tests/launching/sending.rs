@@ -1,4 +1,4 @@
-//! Which launches share a call, and what becomes of those that EC2 is not asked for (docs/protocol.md#a2).
+//! Launches that share a call, and those that are not requested from EC2 (docs/protocol.md#a2).
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn as_many_calls_as_ec2_takes_at_once_are_under_way_together() {
     assert!(takes(6).await > one, "the sixth waits for one of them");
 }
 
-/// How long it takes to launch so many, each by a call of its own, where every call takes as long.
+/// Duration of this many launches, each by a call of its own, where every call takes as long.
 async fn takes(launches: usize) -> SignedDuration {
     const TYPES: [&str; 3] = ["m5.large", "m5.xlarge", "m5.2xlarge"];
     let scene = Scene::new().await;
