@@ -1,4 +1,4 @@
-//! Nodes that are no longer worth having.
+//! The disruption function: replaces or removes nodes that are empty, drifted, unhealthy or underutilized.
 
 use lambda_runtime::Error;
 use model::Lane;

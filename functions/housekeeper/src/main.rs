@@ -1,4 +1,4 @@
-//! The minute sweep: wakes what is due, mirrors the registry, collects what belongs to nobody.
+//! The housekeeper function: each minute wakes lanes that are due, mirrors the registry and collects garbage.
 
 use lambda_runtime::Error;
 

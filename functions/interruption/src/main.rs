@@ -1,4 +1,4 @@
-//! AWS' warnings → facts in the ledger, and the nodes concerned on their way out.
+//! The interruption function: records AWS' announcements as facts in the ledger, and begins to drain the nodes concerned.
 
 use lambda_runtime::Error;
 

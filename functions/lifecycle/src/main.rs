@@ -1,4 +1,5 @@
-//! Launched → registered → initialized, and whether NodePools and EC2NodeClasses are usable.
+//! The lifecycle function: advances NodeClaims from launched to registered and initialized, and updates the status of NodePools
+//! and EC2NodeClasses.
 
 use lambda_runtime::Error;
 use model::Lane;

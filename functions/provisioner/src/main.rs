@@ -1,4 +1,4 @@
-//! Pending pods → the nodes they need.
+//! The provisioner function: launches the nodes that pending pods need.
 
 use lambda_runtime::Error;
 use model::Lane;

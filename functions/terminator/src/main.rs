@@ -1,4 +1,4 @@
-//! The next step of every drain.
+//! The terminator function: advances every drain by its next step.
 
 use lambda_runtime::Error;
 use model::Lane;

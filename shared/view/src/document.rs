@@ -1,4 +1,4 @@
-//! One version of a view as it lies in the bucket: lines of JSON in a zstd frame with a checksum. The first line says what it is.
+//! One version of a view as stored in the bucket: lines of JSON in a zstd frame with a checksum. The first line is the header.
 
 use std::io::{self, Read, Write};
 
@@ -9,20 +9,21 @@ use thiserror::Error;
 
 use crate::shape::Own;
 
-/// Of what is written here. Readers know this one alone: others are not read, and the pods are listed.
+/// Version of the format. Readers accept this one alone: other objects are not read, and the pods are listed.
 pub const FORMAT: u32 = 2;
-/// Bytes of a full state in the bucket: 50,000 pods are some 3 MiB, and Kubernetes supports three times as many.
+/// Upper bound on bytes of a stored full state: 50,000 pods are some 3 MiB, and Kubernetes supports three times as many.
 pub const FULL_BYTES_MAX: usize = 32 << 20;
-/// Bytes of a version that goes on from another: where more has changed, listing is as fast.
+/// Upper bound on bytes of a version with changes: where more has changed, listing is as fast.
 pub const CHANGES_BYTES_MAX: usize = 2 << 20;
-/// Bytes after decompression: 50,000 pods are 15 MB.
+/// Upper bound on bytes after decompression: 50,000 pods are 15 MB.
 const DOCUMENT_MAX: u64 = 64 << 20;
-/// Lines of one version: a line may be short, and takes room once it is read. 150,000 pods have fewer shapes than pods.
+/// Upper bound on lines of one version: a line may be short, and takes memory once it is read. 150,000 pods have fewer shapes
+/// than pods.
 const LINES_MAX: usize = 300_000;
-/// The fastest level: it halves the time for a tenth more bytes.
+/// zstd's fastest level: it halves the time for a tenth more bytes.
 const LEVEL: i32 = 1;
 
-/// What a version is.
+/// Header of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     pub format: u32,
@@ -31,13 +32,13 @@ pub struct Header {
     pub version: u64,
     /// The version before this one; `None` where this is a full state.
     pub base: Option<Base>,
-    /// How many pods there are after this version.
+    /// Number of pods after this version.
     pub pods: usize,
-    /// How many lines follow: what ends early is not whole.
+    /// Number of lines that follow, by which a truncated object is noticed.
     pub lines: usize,
 }
 
-/// What a version goes on from.
+/// The version that another one continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Base {
     pub version: u64,
@@ -47,15 +48,16 @@ pub struct Base {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Line {
-    /// A shape that is new with this version: a view numbers its shapes in the order of their coming, from its full state on.
+    /// A shape that is new with this version: a view numbers its shapes in the order of their appearance, from its full state
+    /// on.
     Shape(SharedShape),
-    /// A pod that came or changed, with the number of its shape.
+    /// A new or changed pod, with the number of its shape.
     Pod(PodKey, u32, Own),
-    /// A pod that went.
+    /// A deleted pod.
     Gone(PodKey),
 }
 
-/// The same as it is written, from where it is kept.
+/// [`Line`] as it is written, by reference.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Written<'a> {
@@ -64,7 +66,7 @@ pub(crate) enum Written<'a> {
     Gone(&'a PodKey),
 }
 
-/// Why something is no version of a view.
+/// Why an object is no version of a view.
 #[derive(Debug, Error)]
 pub enum Unreadable {
     #[error("it cannot be decompressed: {0}")]
@@ -101,7 +103,7 @@ fn put(to: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     to.write_all(b"\n")
 }
 
-/// Reads a version: what it is, and its lines.
+/// Reads a version: its header and its lines.
 pub fn read(object: &[u8]) -> Result<(Header, Vec<Line>), Unreadable> {
     let mut text = String::new();
     let decoder = zstd::Decoder::new(object)?;
@@ -115,7 +117,7 @@ pub fn read(object: &[u8]) -> Result<(Header, Vec<Line>), Unreadable> {
     if header.format != FORMAT {
         return Err(Unreadable::Format(header.format));
     }
-    // One more than was promised is enough to see that it is not what it says.
+    // One line more than promised is enough to detect a wrong header.
     let most = header.lines.min(LINES_MAX);
     let lines = lines.take(most.saturating_add(1)).enumerate();
     let lines = lines.map(|(index, line)| serde_json::from_str(line).map_err(at(index + 2)));
@@ -129,7 +131,7 @@ pub fn read(object: &[u8]) -> Result<(Header, Vec<Line>), Unreadable> {
     }
 }
 
-/// What names an object's content.
+/// Digest that identifies an object's content.
 pub fn digest(object: &[u8]) -> String {
     let digest = Sha256::digest(object);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

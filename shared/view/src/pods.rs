@@ -4,21 +4,21 @@ use model::{Memo, PodKey, SharedShape, pod::Pod};
 
 use crate::shape::{Own, join, split};
 
-/// So many shapes are kept at least before it is asked which of them no pod has any more.
+/// Number of shapes below which unused ones are not looked for.
 const SHAPES_MIN: usize = 1_000;
 
-/// Many pods in little room: what those of one owner have in common is kept once.
+/// Pods in little memory: the fields that pods of one owner share are stored once.
 #[derive(Clone, Debug, Default)]
 pub struct Pods {
     shapes: Vec<SharedShape>,
     numbers: Memo<SharedShape, u32>,
     pods: BTreeMap<PodKey, (u32, Own)>,
-    /// How many shapes there were when those that no pod has any more were last forgotten.
+    /// Number of shapes after unused ones were last removed.
     compacted: usize,
 }
 
 impl Pods {
-    /// A pod is as shown. Whether that is new.
+    /// Adds or updates a pod. Returns whether that changes anything.
     pub fn see(&mut self, pod: Pod) -> bool {
         let (key, shape, own) = split(pod);
         let seen = (self.number(shape), own);
@@ -29,7 +29,7 @@ impl Pods {
         is_new
     }
 
-    /// A pod is gone. Whether it was there.
+    /// Removes a pod. Returns whether it was there.
     pub fn lose(&mut self, key: &PodKey) -> bool {
         self.pods.remove(key).is_some()
     }
@@ -46,7 +46,7 @@ impl Pods {
         self.pods.keys()
     }
 
-    /// Whole pods, in the order of their names.
+    /// Whole pods, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = Pod> {
         let pods = self.pods.iter();
         pods.filter_map(|(key, (shape, own))| {
@@ -55,7 +55,7 @@ impl Pods {
         })
     }
 
-    /// In the order of their numbers.
+    /// Shapes in the order of their numbers.
     pub(crate) fn shapes(&self) -> &[SharedShape] {
         &self.shapes
     }
@@ -75,7 +75,7 @@ impl Pods {
         self.shapes.push(shape);
     }
 
-    /// Puts a pod of a known shape there. Whether the shape is known.
+    /// Adds a pod with a shape's number. Returns whether the shape is known.
     pub(crate) fn put(&mut self, key: PodKey, shape: u32, own: Own) -> bool {
         let is_known = self.shape(shape).is_some();
         if is_known {
@@ -84,14 +84,14 @@ impl Pods {
         is_known
     }
 
-    /// Forgets shapes that no pod has any more, as soon as they may be half of all. Numbers of shapes change.
+    /// Removes unused shapes as soon as they may be half of all. Numbers of shapes change.
     pub fn tidy(&mut self) {
         if self.shapes.len() > SHAPES_MIN.max(2 * self.compacted) {
             self.compact();
         }
     }
 
-    /// Forgets shapes that no pod has any more, and numbers the others anew.
+    /// Removes unused shapes, and renumbers the others.
     pub(crate) fn compact(&mut self) {
         let old = std::mem::take(&mut self.shapes);
         self.numbers = Memo::default();

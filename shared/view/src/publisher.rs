@@ -7,39 +7,40 @@ use crate::{
     document::{self, Base, FORMAT, Header, Written, digest},
 };
 
-/// So many versions lead from a full state at most: whoever comes anew reads them all.
+/// Upper bound on versions after a full state: a function without a cached view reads them all.
 pub const CHAIN_MAX: u64 = 100;
-/// A chain is worth reading while fewer pods changed in it than there are.
+/// Number of changed pods up to which a chain goes on even in a smaller cluster; beyond, it ends once more pods have changed
+/// than exist.
 const CHANGES_MIN: usize = 1_000;
 
-/// The relay's side of a view: takes in what watches show, and says what is to be put into the bucket.
+/// The relay's side of a view: takes in watch events, and returns the objects to be stored in the bucket.
 ///
-/// A version is drawn up by [`Publisher::issue`], put into the bucket by the caller, and stands once that has told so
-/// ([`Publisher::stored`]); until then nobody hears of it, and what it was to tell stays to be told.
+/// A version is made by [`Publisher::issue`], stored in the bucket by the caller, and published once the caller confirms it by
+/// [`Publisher::stored`]; until then no pointer names it, and its changes stay due.
 #[derive(Debug)]
 pub struct Publisher {
     cluster: ClusterName,
     epoch: String,
     pods: Pods,
-    /// How many shapes stand in the bucket; `None` while no full state with these numbers does.
+    /// Number of shapes in stored versions; `None` while no stored full state has these numbers.
     shapes_told: Option<usize>,
-    /// What the list under way has not shown yet; a list that is given up leaves nothing behind.
+    /// Pods that the list under way has not shown yet; an abandoned list leaves nothing behind.
     unseen: Option<BTreeSet<PodKey>>,
     is_listed: bool,
     changed: BTreeSet<PodKey>,
-    /// The newest version that stands.
+    /// The newest stored version.
     last: Option<Base>,
     full: u64,
-    /// Pods that the versions since the full state told of.
+    /// Number of pods in the versions since the full state.
     told: usize,
     drafted: Option<Drafted>,
 }
 
-/// A version to be put into the bucket.
+/// A version to be stored in the bucket.
 #[derive(Debug)]
 pub struct Issue {
     pub version: u64,
-    /// As [`model::view::object_name`] names it.
+    /// Name of the object, by [`model::view::object_name`].
     pub name: String,
     pub object: Vec<u8>,
 }
@@ -69,12 +70,12 @@ impl Publisher {
         }
     }
 
-    /// A list begins: what it does not show by its end is gone.
+    /// Begins a list: pods that it does not show by its end are gone.
     pub fn begin_list(&mut self) {
         self.unseen = Some(self.pods.keys().cloned().collect());
     }
 
-    /// A pod is as shown.
+    /// Adds or updates a pod.
     pub fn see(&mut self, pod: Pod) {
         let key = pod.key.clone();
         if let Some(unseen) = &mut self.unseen {
@@ -85,14 +86,14 @@ impl Publisher {
         }
     }
 
-    /// A pod was deleted.
+    /// Removes a deleted pod.
     pub fn lose(&mut self, key: &PodKey) {
         if self.pods.lose(key) {
             self.changed.insert(key.clone());
         }
     }
 
-    /// The list that [`Publisher::begin_list`] announced is complete.
+    /// Completes the list that [`Publisher::begin_list`] began.
     pub fn end_list(&mut self) {
         self.is_listed = true;
         for key in self.unseen.take().unwrap_or_default() {
@@ -100,17 +101,17 @@ impl Publisher {
         }
     }
 
-    /// Whether there is something to tell: never before all pods were listed.
+    /// Whether there is something to publish: never before all pods were listed.
     pub fn is_due(&self) -> bool {
         self.is_listed && (self.shapes_told.is_none() || !self.changed.is_empty())
     }
 
-    /// The next version will be a full state, also if nothing changes: old objects do not stay in the bucket.
+    /// Makes the next version a full state, also if nothing changes: old objects expire in the bucket.
     pub fn renew(&mut self) {
         self.shapes_told = None;
     }
 
-    /// The newest version that stands, and the full state that it goes back to.
+    /// The newest stored version, and the full state that it goes back to.
     pub fn standing(&self) -> Option<(&Base, u64)> {
         self.last.as_ref().map(|last| (last, self.full))
     }
@@ -119,7 +120,7 @@ impl Publisher {
         &self.epoch
     }
 
-    /// Draws up the next version. One that is under way is given up with it.
+    /// Makes the next version. A version that is still unconfirmed is given up.
     pub fn issue(&mut self) -> io::Result<Issue> {
         self.give_up();
         let version = self.last.as_ref().map_or(1, |last| last.version + 1);
@@ -148,7 +149,7 @@ impl Publisher {
         })
     }
 
-    /// The version that was drawn up last is in the bucket.
+    /// Confirms that the version made last is in the bucket.
     pub fn stored(&mut self) {
         let Some(drafted) = self.drafted.take() else {
             return;
@@ -162,7 +163,7 @@ impl Publisher {
         self.last = Some(drafted.base);
     }
 
-    /// The version that was drawn up last is not in the bucket, or perhaps not.
+    /// Gives up the version made last, which may not be in the bucket.
     pub fn give_up(&mut self) {
         if let Some(drafted) = self.drafted.take() {
             self.changed.extend(drafted.changed);

@@ -6,7 +6,7 @@ use crate::{
     document::{self, Base, Line, Unreadable, digest},
 };
 
-/// A function's side of a view: the pods of one version, which the versions after it lead on.
+/// A function's side of a view: the pods of one version, updated by the versions after it.
 #[derive(Clone, Debug)]
 pub struct View {
     epoch: String,
@@ -14,7 +14,7 @@ pub struct View {
     pods: Pods,
 }
 
-/// Why a view cannot be relied on. Whoever meets one lists the pods.
+/// Why a view cannot be relied on; the caller lists the pods instead.
 #[derive(Debug, Error)]
 pub enum Doubt {
     #[error("version {version}: {source}")]
@@ -61,7 +61,7 @@ impl View {
         Ok(view)
     }
 
-    /// Goes on to the next version.
+    /// Applies the next version.
     pub fn follow(&mut self, cluster: &ClusterName, object: &[u8]) -> Result<(), Doubt> {
         self.read(
             cluster,
@@ -71,7 +71,7 @@ impl View {
         )
     }
 
-    /// Which versions lead from here to what a pointer names; `None` if none do.
+    /// Versions between this view and the pointer's; `None` if none lead there.
     pub fn until(&self, pointer: &ViewPointer) -> Option<std::ops::RangeInclusive<u64>> {
         let leads = self.epoch == pointer.epoch
             && self.last.version >= pointer.full
@@ -79,7 +79,7 @@ impl View {
         leads.then(|| self.last.version + 1..=pointer.version)
     }
 
-    /// Whether this is what a pointer names.
+    /// Checks that this is the pointer's version.
     pub fn is(&self, pointer: &ViewPointer) -> Result<(), Doubt> {
         let version = pointer.version;
         match self.last.version == version && self.last.digest == pointer.digest {
@@ -88,7 +88,7 @@ impl View {
         }
     }
 
-    /// How many pods there are.
+    /// Number of pods.
     pub fn len(&self) -> usize {
         self.pods.len()
     }
@@ -97,12 +97,12 @@ impl View {
         self.pods.is_empty()
     }
 
-    /// In the order of their names.
+    /// Pods ordered by name.
     pub fn pods(&self) -> Vec<Pod> {
         self.pods.iter().collect()
     }
 
-    /// After an error this view is of no use any more.
+    /// Applies one version. After an error the view must not be used any more.
     fn read(
         &mut self,
         cluster: &ClusterName,

@@ -1,4 +1,4 @@
-//! A pod in two parts: the shape that it shares with others of its owner, and what is its own.
+//! A pod in two parts: the shape that it shares with others of its owner, and its own fields.
 
 use jiff::Timestamp;
 use model::{
@@ -7,7 +7,7 @@ use model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What is a pod's own.
+/// Fields of a pod's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Own {
     #[serde(rename = "u")]
@@ -40,7 +40,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Annotations that decide something; others, such as a network plugin's, are each pod's own and decide nothing.
+/// Whether an annotation influences decisions; others, such as a network plugin's, differ for each pod and influence none.
 fn decides(annotation: &str) -> bool {
     const GROUPS: [&str; 3] = ["karpenter.sh/", "karpenter.k8s.aws/", "whittle.sh/"];
     annotation == POD_DELETION_COST || GROUPS.iter().any(|group| annotation.starts_with(group))
@@ -48,7 +48,7 @@ fn decides(annotation: &str) -> bool {
 
 const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Takes a pod apart.
+/// Splits a pod into its key, shape and own fields.
 pub fn split(mut pod: Pod) -> (PodKey, SharedShape, Own) {
     if !pod.annotations.keys().all(|key| decides(key)) {
         pod.annotations.retain(|key, _| decides(key));
@@ -68,7 +68,7 @@ pub fn split(mut pod: Pod) -> (PodKey, SharedShape, Own) {
     (pod.key, pod.shape, own)
 }
 
-/// Puts a pod together again.
+/// Joins the parts of a pod.
 pub fn join(key: PodKey, shape: SharedShape, own: &Own) -> Pod {
     Pod {
         key,

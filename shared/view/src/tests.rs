@@ -35,7 +35,7 @@ fn pod(name: &str, app: &str) -> Pod {
     }
 }
 
-/// A publisher with what it has put into its bucket.
+/// A publisher with the objects that it has stored in its bucket.
 struct Bench {
     publisher: Publisher,
     bucket: BTreeMap<u64, Vec<u8>>,
@@ -73,7 +73,7 @@ impl Bench {
         }
     }
 
-    /// As a function reads it that has read nothing yet.
+    /// Reads the view like a function without a cache.
     fn read(&self) -> Result<View, Doubt> {
         let pointer = self.pointer();
         let mut view = View::open(&cluster(), EPOCH, pointer.full, &self.bucket[&pointer.full])?;
@@ -185,7 +185,7 @@ fn a_chain_ends_in_a_full_state_before_it_is_too_long_to_read() {
     for version in 0..250_u64 {
         let mut changed = pod("a", "web");
         changed.resource_version = version.to_string();
-        // Shapes that nobody has any more are forgotten with each full state.
+        // Unused shapes are removed with each full state.
         changed.labels = BTreeMap::from([("version".to_owned(), version.to_string())]);
         bench.publisher.see(changed);
         bench.publish();
@@ -236,7 +236,7 @@ fn whatever_is_wrong_with_a_version_is_found() {
     assert!(told.starts_with("version 2: "), "{told}");
     let told = wrong(&|bench| drop(bench.bucket.insert(2, bench.bucket[&3].clone())));
     assert!(told.contains("not what its name says"), "{told}");
-    // Another relay of the same epoch, as if two ran: its versions do not go on from these.
+    // Another relay of the same epoch, as if two ran: its versions do not continue these.
     let mut other = Bench::listed([pod("x", "web")]);
     other.publisher.see(pod("y", "web"));
     other.publish();
