@@ -155,7 +155,7 @@ impl Executor<'_> {
                 .await;
             match released {
                 Ok(_) => outcome.unfinished.push(member.name().clone()),
-                // Its lease lapses by itself.
+                // The intent's lease lapses by itself.
                 Err(error) => outcome.left(member.name(), error),
             }
         }

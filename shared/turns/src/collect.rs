@@ -81,7 +81,7 @@ impl Collected {
     }
 }
 
-/// What the registry entry and pauses allow garbage collection to do.
+/// Permissions of garbage collection, by the registry entry and pauses.
 #[derive(Clone)]
 pub(crate) struct Allowed<'a> {
     /// Whether a person approved what the brake held back.

@@ -47,16 +47,16 @@ pub enum InterruptionReport {
     Recorded { cluster: ClusterName },
     /// No news: its NodeClaim is gone or being deleted already.
     Expected { cluster: ClusterName },
-    /// Its NodePool asks for no reaction to this.
+    /// The instance's NodePool asks for no reaction to this.
     Tolerated { cluster: ClusterName },
     /// The event cannot happen to this instance, as its NodeClaim shows, such as a spot notice for an instance that is not
     /// spot. Nothing was done.
     Refuted { cluster: ClusterName },
-    /// Its cluster is in shadow mode: nothing was done.
+    /// The instance's cluster is in shadow mode: nothing was done.
     Shadow { cluster: ClusterName },
     /// The functions of its cluster's reach receive the event too, and act on it. Recorded here where that cannot wait.
     Elsewhere { cluster: ClusterName },
-    /// Its cluster is not registered any more.
+    /// The instance's cluster is not registered any more.
     Unregistered { cluster: ClusterName },
 }
 
@@ -136,7 +136,7 @@ fn unanswered() -> TurnError {
 
 /// A fact whose cluster is known.
 struct Found<'a> {
-    /// Its index in the delivery.
+    /// Index in the delivery.
     at: usize,
     fact: &'a Interruption,
     /// The instance as EC2 describes it, where EC2 was queried.

@@ -103,7 +103,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         report.look_again(turn.world.clock.now() + LOOK_AGAIN);
     }
     if decision.plan.actions.iter().any(begins) {
-        // Its pods need other places, best before they are evicted.
+        // Pods of the node need other places, best before they are evicted.
         turn.wake(Lane::Provisioner, "node-leaves").await?;
     } else if applied.finished_without_node {
         // Pods that were nominated there need another place, and no change of an object lets the relay report it.

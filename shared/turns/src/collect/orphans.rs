@@ -84,7 +84,7 @@ fn launch_of(instance: &Instance) -> Option<LaunchToken> {
 pub(super) struct Suspect<'a> {
     pub(super) instance: &'a Instance,
     pub(super) whose: Whose,
-    /// Its Node, if that serves pods.
+    /// The instance's Node, if that serves pods.
     pub(super) node: Option<&'a Node>,
     /// Whether the cluster has a Node for it, in whichever state.
     pub(super) has_node: bool,

@@ -113,7 +113,7 @@ pub(super) async fn visit(
     report
         .problems
         .extend(error.iter().map(|error| format!("{cluster}: {error}")));
-    // Every sweep repeats alarms and problems as long as they last. ARC announces zonal shifts to nobody, so they are polled.
+    // Every sweep repeats alarms and problems as long as they last. ARC announces zonal shifts by no event, so they are polled.
     let is_loud = !report.alarms.is_empty() || !report.problems.is_empty();
     again.extend((is_loud || is_shifted || !memory.announced_shifts.is_empty()).then_some(now));
     again.extend(kept);
