@@ -13,11 +13,11 @@ use model::{
 use ports::{CloudError, ledger::Moved};
 
 use crate::{
-    Executor, LaunchError, LaunchFacts, Outcome, Postponed, Trouble,
-    launch::leave_after,
+    ExecutionOutcome, Executor, ExecutorError, LaunchError, LaunchInputs, Postponed,
+    launch::leave_unfinished_after,
     members::Member,
     naming,
-    settle::{Answered, Facts},
+    settle::{InstanceDetails, SubnetUse},
 };
 
 /// Time after its freeze within which the freezer starts a request (docs/protocol.md#a3).
@@ -33,14 +33,14 @@ pub(crate) struct Group {
 }
 
 /// State shared by calls that are under way together.
-pub(crate) struct Common {
+pub(crate) struct SharedState {
     /// Free addresses that the calls leave.
     free: Mutex<FreeAddresses>,
     /// Why no other call is begun.
     pub(crate) postponed: OnceLock<Postponed>,
 }
 
-impl Common {
+impl SharedState {
     pub(crate) fn new(free: FreeAddresses) -> Self {
         Self {
             free: Mutex::new(free),
@@ -58,12 +58,12 @@ impl Executor<'_> {
     pub(crate) async fn launch_group(
         &self,
         group: Group,
-        facts: &LaunchFacts<'_>,
-        common: &Common,
-        outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+        inputs: &LaunchInputs<'_>,
+        shared: &SharedState,
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<(), ExecutorError> {
         let token = naming::launch_token(group.members.iter().map(Member::uid), group.attempt);
-        let (request, needed) = placed(&group, self.uid, token.clone(), facts, common);
+        let (request, needed) = placed(&group, self.uid, token.clone(), inputs, shared);
         match self.cloud.ready(&request).await {
             Ok(()) => {}
             Err(CloudError::Postponed { action, until }) => {
@@ -82,7 +82,7 @@ impl Executor<'_> {
                 | CloudError::Invalid { .. }
                 | CloudError::NotFound { .. }),
             ) => {
-                let refusal = facts.builder.refused(&error.to_string());
+                let refusal = inputs.builder.refused(&error.to_string());
                 for member in &group.members {
                     let refused = self.refuse(member, &refusal, outcome).await;
                     outcome.isolate(member.name(), refused)?;
@@ -117,9 +117,9 @@ impl Executor<'_> {
         };
         let members: Vec<Member> = group.members.into_iter().map(launching).collect();
         if let Some(existing) = &group.existing {
-            let instances = [Facts::from(existing)];
+            let instances = [InstanceDetails::from(existing)];
             let left = self
-                .hand_out(&call, members, &instances, facts, outcome)
+                .assign_and_show(&call, members, &instances, inputs, outcome)
                 .await?;
             for member in &left {
                 let why = "the instance that was left for it is another's";
@@ -131,20 +131,20 @@ impl Executor<'_> {
         }
         let not_after = call.frozen_at + FREEZER_WINDOW;
         let sent = self
-            .request(&call, members, not_after, facts, outcome)
+            .request(&call, members, not_after, inputs, outcome)
             .await?;
         match sent {
-            Sent::Answered(answered) => {
+            SendOutcome::Answered(answered) => {
                 let used: Vec<&str> = answered.subnets.iter().map(String::as_str).collect();
-                let mut free = common.free();
+                let mut free = shared.free();
                 free.give_back(&needed, &used);
                 answered.full.iter().for_each(|subnet| free.exhaust(subnet));
             }
             // The addresses may be taken.
-            Sent::Unanswered => {}
+            SendOutcome::Unanswered => {}
             // No other turn may have sent the request: the next attempt need not wait until that is certain.
-            Sent::Not(members, why) => {
-                common.free().give_back(&needed, &[]);
+            SendOutcome::NotSent(members, why) => {
+                shared.free().give_back(&needed, &[]);
                 for member in &members {
                     let ended = self.end_attempt(member, "LaunchFailed", &why, outcome);
                     let ended = ended.await;
@@ -162,9 +162,9 @@ impl Executor<'_> {
         call: &Call,
         members: Vec<Member>,
         not_after: jiff::Timestamp,
-        facts: &LaunchFacts<'_>,
-        outcome: &mut Outcome,
-    ) -> Result<Sent, Trouble> {
+        inputs: &LaunchInputs<'_>,
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<SendOutcome, ExecutorError> {
         let token = &call.request.token;
         tracing::info!(%token, claims = call.members.len(), attempt = call.attempt, "CreateFleet");
         match self
@@ -174,9 +174,9 @@ impl Executor<'_> {
         {
             Ok(answer) => {
                 let settled = self
-                    .settle_answer(call, members, answer, facts, outcome)
+                    .settle_answer(call, members, answer, inputs, outcome)
                     .await?;
-                Ok(Sent::Answered(settled))
+                Ok(SendOutcome::Answered(settled))
             }
             Err(CloudError::NoCapacity { code, message }) => {
                 let why = format!("{code}: {message}");
@@ -187,20 +187,20 @@ impl Executor<'_> {
                     outcome.isolate(member.name(), failed)?;
                 }
                 self.close(call).await?;
-                Ok(Sent::Answered(Answered::default()))
+                Ok(SendOutcome::Answered(SubnetUse::default()))
             }
             Err(
                 error @ (CloudError::Denied { .. }
                 | CloudError::Invalid { .. }
                 | CloudError::NotFound { .. }),
             ) => {
-                let refusal = facts.builder.refused(&error.to_string());
+                let refusal = inputs.builder.refused(&error.to_string());
                 for member in &members {
-                    let ended = self.end_with(member, &refusal, outcome).await;
+                    let ended = self.end_with_refusal(member, &refusal, outcome).await;
                     outcome.isolate(member.name(), ended)?;
                 }
                 self.close(call).await?;
-                Ok(Sent::Answered(Answered::default()))
+                Ok(SendOutcome::Answered(SubnetUse::default()))
             }
             Err(CloudError::Postponed { action, until }) => {
                 // The request may have been sent before it was to be repeated: the frozen call is resumed (docs/protocol.md#a3).
@@ -209,18 +209,20 @@ impl Executor<'_> {
                     outcome.left(member.name(), &postponed);
                 }
                 outcome.postponed = Some(postponed);
-                Ok(Sent::Unanswered)
+                Ok(SendOutcome::Unanswered)
             }
-            Err(error @ CloudError::NotSent { .. }) => Ok(Sent::Not(members, error.to_string())),
+            Err(error @ CloudError::NotSent { .. }) => {
+                Ok(SendOutcome::NotSent(members, error.to_string()))
+            }
             Err(error @ (CloudError::Throttled { .. } | CloudError::Unknown { .. })) => {
-                let trouble = Trouble::from(error);
-                leave_after(&members, &trouble, outcome);
-                Ok(Sent::Unanswered)
+                let error = ExecutorError::from(error);
+                leave_unfinished_after(&members, &error, outcome);
+                Ok(SendOutcome::Unanswered)
             }
         }
     }
 
-    pub(crate) async fn close(&self, call: &Call) -> Result<(), Trouble> {
+    pub(crate) async fn close(&self, call: &Call) -> Result<(), ExecutorError> {
         self.ledger
             .close_call(self.cluster, &call.request.token, self.turn)
             .await?;
@@ -228,13 +230,13 @@ impl Executor<'_> {
     }
 }
 
-/// Outcome of a frozen request.
-pub(crate) enum Sent {
-    Answered(Answered),
+/// ExecutionOutcome of a frozen request.
+pub(crate) enum SendOutcome {
+    Answered(SubnetUse),
     /// The call stays open for a resumer.
     Unanswered,
     /// The request was not sent, for this reason, so its members have no instances.
-    Not(Vec<Member>, String),
+    NotSent(Vec<Member>, String),
 }
 
 /// The request of a group for the addresses that the other calls leave, and the number that it takes itself. Addresses of a
@@ -243,19 +245,19 @@ fn placed(
     group: &Group,
     uid: Option<&Uid>,
     token: LaunchToken,
-    facts: &LaunchFacts<'_>,
-    common: &Common,
+    inputs: &LaunchInputs<'_>,
+    shared: &SharedState,
 ) -> (FleetRequest, FreeAddresses) {
-    let mut free = common.free();
+    let mut free = shared.free();
     let first = group.members.first();
-    let placed = first.and_then(|member| request(member, facts, &free).ok());
+    let placed = first.and_then(|member| request(member, inputs, &free).ok());
     let mut request = placed.unwrap_or_else(|| group.request.clone());
     let launch = (tag::LAUNCH.to_owned(), token.0.clone());
     let of_cluster = uid.map(|uid| (tag::CLUSTER_UID.to_owned(), uid.to_string()));
     request.tags.extend([launch].into_iter().chain(of_cluster));
     request.token = token;
     request.target_capacity = u32::try_from(group.members.len()).unwrap_or(u32::MAX);
-    let class = facts.classes.get(&request.node_class);
+    let class = inputs.classes.get(&request.node_class);
     let types = class.map_or(&[][..], |class| class.types.as_slice());
     let needed = match group.existing {
         Some(_) => FreeAddresses::default(),
@@ -267,17 +269,17 @@ fn placed(
 
 pub(crate) fn request(
     member: &Member,
-    facts: &LaunchFacts<'_>,
+    inputs: &LaunchInputs<'_>,
     free: &FreeAddresses,
 ) -> Result<FleetRequest, LaunchRefusal> {
     let launch = &member.intent.launch;
     let name = &launch.spec.node_class.name;
-    let Some(class) = facts.classes.get(name) else {
+    let Some(class) = inputs.classes.get(name) else {
         return Err(LaunchRefusal::InsufficientCapacity {
             message: format!("EC2NodeClass {name} does not exist"),
         });
     };
-    let overlaid = facts.overlaid.get(&launch.node_pool);
+    let overlaid = inputs.overlaid.get(&launch.node_pool);
     let types = overlaid.unwrap_or(&class.types);
-    facts.builder.request(launch, &class.object, types, free)
+    inputs.builder.request(launch, &class.object, types, free)
 }

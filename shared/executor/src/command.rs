@@ -9,28 +9,28 @@ use model::{
 };
 use ports::ledger::{Commit, Committed};
 
-use crate::{Executor, Stop, Trouble, naming, rebase};
+use crate::{Executor, ExecutorError, StopReason, naming, rebase};
 
 /// A disruption that was decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct DisruptionOrder {
     pub reason: String,
     pub choice: Choice,
 }
 
 /// Result of a proposal.
 #[derive(Debug)]
-pub enum Proposed {
-    Made(Box<Command>),
+pub enum ProposalOutcome {
+    Recorded(Box<Command>),
     /// Other turns won too many races.
     Lost,
-    Stopped(Stop),
+    Stopped(StopReason),
 }
 
 /// Upper bound on tries; each starts from the generation that others have reached.
 const TRIES_MAX: u32 = 5;
 
-impl Order {
+impl DisruptionOrder {
     /// Whether a part of the plan may be committed: empty nodes go one by one; everything else is planned together and goes as
     /// a whole or not at all.
     pub(crate) fn is_divisible(&self) -> bool {
@@ -38,15 +38,15 @@ impl Order {
     }
 }
 
-/// Size of a plan, by which the loss of a part is noticed.
+/// PlanSize of a plan, by which the loss of a part is noticed.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Size {
+pub(crate) struct PlanSize {
     actions: usize,
     nominations: usize,
     pods: usize,
 }
 
-impl Size {
+impl PlanSize {
     pub(crate) fn of(plan: &Plan) -> Self {
         Self {
             actions: plan.actions.len(),
@@ -61,12 +61,12 @@ impl Executor<'_> {
     /// generation as any commit does, so that of two turns that propose at once the second one sees the first.
     pub async fn propose(
         &self,
-        order: &Order,
+        order: &DisruptionOrder,
         delete: Vec<Target>,
         base: u64,
-    ) -> Result<Proposed, Trouble> {
+    ) -> Result<ProposalOutcome, ExecutorError> {
         if let Some(stop) = self.may_begin(PauseLevel::Voluntary, &[]).await? {
-            return Ok(Proposed::Stopped(stop));
+            return Ok(ProposalOutcome::Stopped(stop));
         }
         let now = self.clock.now();
         let due = order.choice.validate_at.unwrap_or(now);
@@ -76,30 +76,32 @@ impl Executor<'_> {
             match self.ledger.commit(self.cluster, &commit).await? {
                 Committed::At(_) => {
                     let command = commit.commands.into_iter().next();
-                    return Ok(
-                        command.map_or(Proposed::Lost, |command| Proposed::Made(Box::new(command)))
-                    );
+                    return Ok(command.map_or(ProposalOutcome::Lost, |command| {
+                        ProposalOutcome::Recorded(Box::new(command))
+                    }));
                 }
                 // Proposals launch nothing.
                 Committed::Overtaken { .. } => {}
                 Committed::NotActive => {
                     let stop = self.may_begin(commit.held_by, &[]).await?;
-                    return Ok(Proposed::Stopped(stop.unwrap_or_else(Stop::changed)));
+                    return Ok(ProposalOutcome::Stopped(
+                        stop.unwrap_or_else(StopReason::changed),
+                    ));
                 }
                 Committed::Raced { generation } => {
                     if self.is_proposed().await? {
-                        return Ok(Proposed::Lost);
+                        return Ok(ProposalOutcome::Lost);
                     }
                     base = generation;
                 }
             }
         }
-        Ok(Proposed::Lost)
+        Ok(ProposalOutcome::Lost)
     }
 
     fn empty_commit(
         &self,
-        order: &Order,
+        order: &DisruptionOrder,
         delete: &[Target],
         base: u64,
         now: Timestamp,
@@ -132,7 +134,7 @@ impl Executor<'_> {
     }
 
     /// Whether another turn has proposed something meanwhile: one proposal waits at a time.
-    async fn is_proposed(&self) -> Result<bool, Trouble> {
+    async fn is_proposed(&self) -> Result<bool, ExecutorError> {
         let commands = self.ledger.commands(self.cluster).await?;
         let mut states = commands.iter().map(|command| command.state);
         Ok(states.any(|state| state == CommandState::Proposed))
@@ -144,10 +146,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_nodes_alone_go_one_by_one() {
+    fn only_emptiness_is_divisible() {
         use Method::{Drift, Emptiness, MultiNode, SingleNode, StaticDrift};
         let divisible = [Emptiness, StaticDrift, Drift, MultiNode, SingleNode].map(|method| {
-            let order = Order {
+            let order = DisruptionOrder {
                 reason: "Empty".into(),
                 choice: Choice {
                     method,

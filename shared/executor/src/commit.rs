@@ -9,25 +9,25 @@ use model::{
 use ports::ledger::{Commit, Committed, Record};
 
 use crate::{
-    Executor, Stop, Trouble,
-    command::{Order, Size},
+    Executor, ExecutorError, StopReason,
+    command::{DisruptionOrder, PlanSize},
     naming, rebase,
 };
 
 /// Result of a commit.
 #[derive(Debug)]
-pub enum Commitment {
+pub enum CommitOutcome {
     /// Nothing was left to commit.
     Nothing,
-    Made(Box<Made>),
+    Committed(Box<CommittedPlan>),
     /// Other turns won too many races: another turn must plan afresh.
     Lost,
-    Stopped(Stop),
+    Stopped(StopReason),
 }
 
 /// A committed plan, which is part of every snapshot from now on.
 #[derive(Debug)]
-pub struct Made {
+pub struct CommittedPlan {
     pub generation: u64,
     pub plan: Plan,
     /// Leased to this turn.
@@ -47,34 +47,34 @@ impl Executor<'_> {
         &self,
         snapshot: &Snapshot,
         mut plan: Plan,
-        order: Option<&Order>,
+        order: Option<&DisruptionOrder>,
         recheck: &(dyn Fn(&Snapshot, Plan) -> Plan + Send + Sync),
-    ) -> Result<Commitment, Trouble> {
+    ) -> Result<CommitOutcome, ExecutorError> {
         let whole = order
             .filter(|order| !order.is_divisible())
-            .map(|_| Size::of(&plan));
+            .map(|_| PlanSize::of(&plan));
         self.drop_moved_pods(snapshot, &mut plan).await?;
         // Borrowed, because most commits meet no race.
         let mut snapshot = Cow::Borrowed(snapshot);
-        let pools = pools_held(&snapshot, &plan, order);
+        let pools = pools_whose_pauses_hold(&snapshot, &plan, order);
         let pools: Vec<_> = pools.iter().collect();
-        if let Some(stop) = self.may_begin(held_by(order), &pools).await? {
-            return Ok(Commitment::Stopped(stop));
+        if let Some(stop) = self.may_begin(pause_level(order), &pools).await? {
+            return Ok(CommitOutcome::Stopped(stop));
         }
         let mut tries = 0;
         for _ in 0..ROUNDS_MAX {
-            if !obliges(&plan)
+            if !needs_commit(&plan)
                 || whole
                     .as_ref()
-                    .is_some_and(|whole| *whole != Size::of(&plan))
+                    .is_some_and(|whole| *whole != PlanSize::of(&plan))
             {
-                return Ok(Commitment::Nothing);
+                return Ok(CommitOutcome::Nothing);
             }
             let commit = self.proposal(&snapshot, &mut plan, order);
             match self.ledger.commit(self.cluster, &commit).await? {
                 Committed::At(generation) => {
                     tracing::info!(generation, plan = %commit.id, launches = commit.intents.len(), "committed");
-                    return Ok(Commitment::Made(Box::new(Made {
+                    return Ok(CommitOutcome::Committed(Box::new(CommittedPlan {
                         generation,
                         plan,
                         intents: commit.intents,
@@ -83,7 +83,9 @@ impl Executor<'_> {
                 }
                 Committed::NotActive => {
                     let stop = self.may_begin(commit.held_by, &[]).await?;
-                    return Ok(Commitment::Stopped(stop.unwrap_or_else(Stop::changed)));
+                    return Ok(CommitOutcome::Stopped(
+                        stop.unwrap_or_else(StopReason::changed),
+                    ));
                 }
                 // The row shows what others launched; this cluster's own share was part of the plan's snapshot.
                 Committed::Overtaken { account } => {
@@ -101,7 +103,7 @@ impl Executor<'_> {
                             .any(|record| matches!(record, Record::Plan { .. })),
                     );
                     if tries >= TRIES_MAX {
-                        return Ok(Commitment::Lost);
+                        return Ok(CommitOutcome::Lost);
                     }
                     rebase::keep_what_holds(&mut plan, &records);
                     let raced = snapshot.to_mut();
@@ -111,10 +113,15 @@ impl Executor<'_> {
                 }
             }
         }
-        Ok(Commitment::Lost)
+        Ok(CommitOutcome::Lost)
     }
 
-    fn proposal(&self, snapshot: &Snapshot, plan: &mut Plan, order: Option<&Order>) -> Commit {
+    fn proposal(
+        &self,
+        snapshot: &Snapshot,
+        plan: &mut Plan,
+        order: Option<&DisruptionOrder>,
+    ) -> Commit {
         let base = snapshot.generation;
         let now = self.clock.now();
         naming::name_claims(plan, base + 1, self.turn);
@@ -159,8 +166,11 @@ impl Executor<'_> {
             intents,
             commands: command.into_iter().collect(),
             due,
-            spending: order.is_none().then(|| counted(snapshot, plan)).flatten(),
-            held_by: held_by(order),
+            spending: order
+                .is_none()
+                .then(|| account_with_launches(snapshot, plan))
+                .flatten(),
+            held_by: pause_level(order),
             now,
         }
     }
@@ -168,7 +178,7 @@ impl Executor<'_> {
 
 /// The account's next revision, where it has caps and this plan launches. Replacements do not count: they take the place of
 /// other nodes.
-fn counted(snapshot: &Snapshot, plan: &Plan) -> Option<AccountSpending> {
+fn account_with_launches(snapshot: &Snapshot, plan: &Plan) -> Option<AccountSpending> {
     let account = &snapshot.account;
     let mut launches = rebase::launches(plan).peekable();
     if account.caps.is_unlimited() || launches.peek().is_none() {
@@ -181,7 +191,11 @@ fn counted(snapshot: &Snapshot, plan: &Plan) -> Option<AccountSpending> {
 
 /// The NodePools whose pauses of that level hold a plan back: those that are disrupted, or else those that nodes are launched
 /// of. Replacements may be launched in a NodePool whose disruption is paused.
-fn pools_held(snapshot: &Snapshot, plan: &Plan, order: Option<&Order>) -> BTreeSet<NodePoolName> {
+fn pools_whose_pauses_hold(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    order: Option<&DisruptionOrder>,
+) -> BTreeSet<NodePoolName> {
     if order.is_none() {
         let launches = rebase::launches(plan);
         return launches.map(|launch| launch.node_pool.clone()).collect();
@@ -196,7 +210,7 @@ fn pools_held(snapshot: &Snapshot, plan: &Plan, order: Option<&Order>) -> BTreeS
 }
 
 /// Level of the pauses that hold a plan back: every disruption is voluntary, launches for waiting pods are not.
-fn held_by(order: Option<&Order>) -> PauseLevel {
+fn pause_level(order: Option<&DisruptionOrder>) -> PauseLevel {
     match order {
         Some(_) => PauseLevel::Voluntary,
         None => PauseLevel::All,
@@ -204,7 +218,7 @@ fn held_by(order: Option<&Order>) -> PauseLevel {
 }
 
 /// Whether a plan must be committed: other actions are done at once or not at all.
-fn obliges(plan: &Plan) -> bool {
+fn needs_commit(plan: &Plan) -> bool {
     plan.actions.iter().any(|planned| {
         matches!(
             planned.action,

@@ -10,7 +10,7 @@ use crate::Executor;
 
 /// Why a turn may not act now. Nothing is wrong: later turns may.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Stop {
+pub enum StopReason {
     #[error("the cluster is not active: its mode is {mode}")]
     NotActive { mode: String },
     /// Owner, end and reason of the pause.
@@ -24,8 +24,8 @@ pub enum Stop {
     OutOfTime,
 }
 
-impl Stop {
-    /// Stop for a refused commit whose cause cannot be read any more.
+impl StopReason {
+    /// The reason for a refused commit whose cause cannot be read any more.
     pub(crate) fn changed() -> Self {
         Self::NotActive {
             mode: "no longer active".into(),
@@ -35,7 +35,7 @@ impl Stop {
 
 /// Failure of a call.
 #[derive(Debug, Error)]
-pub enum Trouble {
+pub enum ExecutorError {
     #[error(transparent)]
     Cloud(#[from] CloudError),
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub enum Trouble {
     Ledger(#[from] LedgerError),
 }
 
-impl Trouble {
+impl ExecutorError {
     /// Whether the error is about one object or call, so that others may go on.
     pub(crate) fn is_about_one_object(&self) -> bool {
         match self {
@@ -61,7 +61,7 @@ const LEADER_MARGIN: SignedDuration = SignedDuration::from_secs(60);
 impl Executor<'_> {
     /// Whether acting is allowed now, read afresh: the mode (docs/protocol.md#c4), the leader Lease (docs/protocol.md#b1) and
     /// the clock. Pauses hold back voluntary actions only, for which [`may_begin`](Self::may_begin) checks them.
-    pub async fn may_act(&self) -> Result<Option<Stop>, Trouble> {
+    pub async fn may_act(&self) -> Result<Option<StopReason>, ExecutorError> {
         self.gate(None, &[]).await
     }
 
@@ -70,7 +70,7 @@ impl Executor<'_> {
         &self,
         level: PauseLevel,
         pools: &[&NodePoolName],
-    ) -> Result<Option<Stop>, Trouble> {
+    ) -> Result<Option<StopReason>, ExecutorError> {
         self.gate(Some(level), pools).await
     }
 
@@ -82,10 +82,10 @@ impl Executor<'_> {
         &self,
         level: Option<PauseLevel>,
         pools: &[&NodePoolName],
-    ) -> Result<Option<Stop>, Trouble> {
+    ) -> Result<Option<StopReason>, ExecutorError> {
         let now = self.clock.now();
         if now >= self.deadline {
-            return Ok(Some(Stop::OutOfTime));
+            return Ok(Some(StopReason::OutOfTime));
         }
         let meta = self.ledger.meta(self.cluster).await?;
         if let Some(stop) = held_back(meta.as_ref(), level, pools, now) {
@@ -101,14 +101,14 @@ impl Executor<'_> {
     }
 }
 
-/// Stop by the mode or by a pause (docs/protocol.md#c4).
+/// Returns whether the mode or a pause stops the turn (docs/protocol.md#c4).
 fn held_back(
     meta: Option<&Meta>,
     level: Option<PauseLevel>,
     pools: &[&NodePoolName],
     now: Timestamp,
-) -> Option<Stop> {
-    let not_active = |mode: &str| Some(Stop::NotActive { mode: mode.into() });
+) -> Option<StopReason> {
+    let not_active = |mode: &str| Some(StopReason::NotActive { mode: mode.into() });
     let Some(meta) = meta else {
         return not_active("not registered");
     };
@@ -119,7 +119,7 @@ fn held_back(
             let of_pool = |pool| Pause::of_pool(&meta.pauses, Some(pool), level, now);
             let mut of_pools = pools.iter().copied().filter_map(of_pool);
             let paused = meta.paused(level, now).or_else(|| of_pools.next())?;
-            Some(Stop::Paused {
+            Some(StopReason::Paused {
                 paused: paused.to_string(),
             })
         }
@@ -140,13 +140,13 @@ fn leads(
     stack: &str,
     identity: Option<(&ClusterName, &Uid)>,
     deadline: Timestamp,
-) -> Option<Stop> {
+) -> Option<StopReason> {
     let own = identity.map(|(cluster, uid)| holder_of(stack, cluster, uid));
     let is_ours =
         |lease: &&LeaderLease| lease.holder == stack || Some(&lease.holder) == own.as_ref();
     let Some(lease) = lease.filter(is_ours) else {
         let holder = lease.map_or("nobody", |lease| &lease.holder).to_owned();
-        return Some(Stop::NotLeader { holder });
+        return Some(StopReason::NotLeader { holder });
     };
     // The Lease may hold any values, times far away included.
     let duration = SignedDuration::from_secs(lease.duration_seconds);
@@ -155,7 +155,7 @@ fn leads(
     lease
         .renewed_at
         .is_none_or(lapses)
-        .then_some(Stop::LeaseLapses)
+        .then_some(StopReason::LeaseLapses)
 }
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn b1_the_leader_lease_must_be_ours_and_outlast_the_turn() {
+    fn b1_leader_lease_must_be_held_by_stack_and_outlast_turn() {
         let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
         let lease = |holder: &str, renewed: i64| LeaderLease {
             holder: holder.into(),
@@ -177,19 +177,19 @@ mod tests {
         assert_eq!(leads(Some(&lease("us", 900)), "us", None, deadline), None);
         assert_eq!(
             leads(None, "us", None, deadline),
-            Some(Stop::NotLeader {
+            Some(StopReason::NotLeader {
                 holder: "nobody".into()
             })
         );
         assert_eq!(
             leads(Some(&lease("karpenter", 900)), "us", None, deadline),
-            Some(Stop::NotLeader {
+            Some(StopReason::NotLeader {
                 holder: "karpenter".into()
             })
         );
         assert_eq!(
             leads(Some(&lease("us", 1000 + 60 - 3600)), "us", None, deadline),
-            Some(Stop::LeaseLapses)
+            Some(StopReason::LeaseLapses)
         );
         assert_eq!(
             leads(Some(&lease("us", 1001 + 60 - 3600)), "us", None, deadline),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn b1_lease_held_for_another_entry_or_api_server_is_not_ours() {
+    fn b1_lease_of_another_entry_or_api_server_is_refused() {
         let (deadline, renewed) = (Timestamp::UNIX_EPOCH, Some(Timestamp::UNIX_EPOCH));
         let (demo, uid) = (ClusterName::from("demo"), Uid::from("a"));
         let leads = |holder: &str| {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn b1_a_lease_with_absurd_times_is_judged_all_the_same() {
+    fn b1_lease_with_extreme_times_does_not_overflow() {
         let lease = |renewed, duration_seconds| LeaderLease {
             holder: "us".into(),
             renewed_at: Some(renewed),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn c4_only_an_active_cluster_is_acted_on_and_pauses_hold_back_what_they_are_for() {
+    fn c4_shadow_mode_and_pauses_of_the_level_stop_a_turn() {
         let now = Timestamp::UNIX_EPOCH;
         let meta = |mode, pauses| Meta {
             generation: 1,
@@ -244,7 +244,7 @@ mod tests {
             account: AccountSpending::default(),
             requests: Vec::new(),
         };
-        let not_active = |mode: &str| Some(Stop::NotActive { mode: mode.into() });
+        let not_active = |mode: &str| Some(StopReason::NotActive { mode: mode.into() });
         assert_eq!(
             held_back(None, None, &[], now),
             not_active("not registered")
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(held_back(Some(&paused), None, &[], now), None);
         let held = |meta, level, pools: &[&NodePoolName]| {
             let held = held_back(Some(meta), Some(level), pools, now);
-            matches!(held, Some(Stop::Paused { .. }))
+            matches!(held, Some(StopReason::Paused { .. }))
         };
         assert!(!held(&paused, PauseLevel::All, &[]));
         assert!(held(&paused, PauseLevel::Voluntary, &[]));

@@ -7,10 +7,10 @@ use model::{
 use ports::CloudError;
 
 use crate::{
-    Executor, LaunchError, LaunchFacts, Outcome, Postponed, Trouble,
-    call::{Common, Group, request},
+    ExecutionOutcome, Executor, ExecutorError, LaunchError, LaunchInputs, Postponed,
+    call::{Group, SharedState, request},
+    concurrent::{each_limited, each_with_outcome},
     members::Member,
-    together::{each_at_once, together},
 };
 
 /// Calls under way at a time: EC2 takes this many at once, and answers each after a second or more.
@@ -18,29 +18,33 @@ const AT_ONCE: usize = 5;
 
 impl Executor<'_> {
     /// Advances intents that this turn holds the lease of, from any state before a call to launched.
-    pub async fn launch(&self, intents: Vec<Intent>, facts: &LaunchFacts<'_>) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub async fn launch(
+        &self,
+        intents: Vec<Intent>,
+        inputs: &LaunchInputs<'_>,
+    ) -> ExecutionOutcome {
+        let mut outcome = ExecutionOutcome::default();
         let mut members = Vec::new();
-        let claimed = together(intents, &mut outcome, |intent| async move {
-            let (name, mut came) = (intent.name().clone(), Outcome::default());
-            let claimed = self.claimed(intent, &mut came).await;
-            ((name, claimed), came)
+        let claimed = each_with_outcome(intents, &mut outcome, |intent| async move {
+            let (name, mut own) = (intent.name().clone(), ExecutionOutcome::default());
+            let claimed = self.claimed(intent, &mut own).await;
+            ((name, claimed), own)
         });
         for (name, claimed) in claimed.await {
             match claimed {
                 Ok(member) => members.extend(member),
-                Err(trouble) => outcome.left(&name, trouble),
+                Err(error) => outcome.left(&name, error),
             }
         }
-        let groups = self.group(members, facts, &mut outcome).await;
-        let common = Common::new(facts.free_addresses.clone());
-        let begun = each_at_once(AT_ONCE, groups, |group| async {
-            let mut came = Outcome::default();
-            self.begin(group, facts, &common, &mut came).await;
-            came
+        let groups = self.group(members, inputs, &mut outcome).await;
+        let shared = SharedState::new(inputs.free_addresses.clone());
+        let begun = each_limited(AT_ONCE, groups, |group| async {
+            let mut own = ExecutionOutcome::default();
+            self.begin(group, inputs, &shared, &mut own).await;
+            own
         });
-        for came in begun.await {
-            outcome.absorb(came);
+        for own in begun.await {
+            outcome.absorb(own);
         }
         outcome
     }
@@ -49,30 +53,30 @@ impl Executor<'_> {
     async fn begin(
         &self,
         group: Group,
-        facts: &LaunchFacts<'_>,
-        common: &Common,
-        outcome: &mut Outcome,
+        inputs: &LaunchInputs<'_>,
+        shared: &SharedState,
+        outcome: &mut ExecutionOutcome,
     ) {
         let members = group.members.clone();
-        if let Some(postponed) = common.postponed.get() {
+        if let Some(postponed) = shared.postponed.get() {
             return self.postpone(&members, postponed.clone(), outcome).await;
         }
         let pools: Vec<_> = members.iter().map(Member::node_pool).collect();
         let begun = match self.may_begin(PauseLevel::All, &pools).await {
-            Ok(None) => self.launch_group(group, facts, common, outcome).await,
+            Ok(None) => self.launch_group(group, inputs, shared, outcome).await,
             Ok(Some(stop)) => {
                 let left = members.iter().map(|member| member.name().clone());
                 outcome.unfinished.extend(left);
                 outcome.stopped = Some(stop);
                 Ok(())
             }
-            Err(trouble) => Err(trouble),
+            Err(error) => Err(error),
         };
-        if let Err(trouble) = begun {
-            leave_after(&members, &trouble, outcome);
+        if let Err(error) = begun {
+            leave_unfinished_after(&members, &error, outcome);
         }
         if let Some(postponed) = &outcome.postponed {
-            common.postponed.get_or_init(|| postponed.clone());
+            shared.postponed.get_or_init(|| postponed.clone());
         }
     }
 
@@ -80,22 +84,22 @@ impl Executor<'_> {
     async fn group(
         &self,
         members: Vec<Member>,
-        facts: &LaunchFacts<'_>,
-        outcome: &mut Outcome,
+        inputs: &LaunchInputs<'_>,
+        outcome: &mut ExecutionOutcome,
     ) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for member in members {
-            let request = match request(&member, facts, &facts.free_addresses) {
+            let request = match request(&member, inputs, &inputs.free_addresses) {
                 Ok(request) => request,
                 Err(refusal) => {
-                    if let Err(trouble) = self.refuse(&member, &refusal, outcome).await {
-                        outcome.left(member.name(), trouble);
+                    if let Err(error) = self.refuse(&member, &refusal, outcome).await {
+                        outcome.left(member.name(), error);
                     }
                     continue;
                 }
             };
             let attempt = member.attempt();
-            let is_there = facts.existing.contains_key(member.name());
+            let is_there = inputs.existing.contains_key(member.name());
             let shares = |group: &&mut Group| {
                 !is_there
                     && group.existing.is_none()
@@ -108,7 +112,7 @@ impl Executor<'_> {
                 None => groups.push(Group {
                     request,
                     attempt,
-                    existing: facts.existing.get(member.name()).cloned(),
+                    existing: inputs.existing.get(member.name()).cloned(),
                     members: vec![member],
                 }),
             }
@@ -120,8 +124,8 @@ impl Executor<'_> {
         &self,
         member: &Member,
         refusal: &LaunchRefusal,
-        outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<(), ExecutorError> {
         match refusal {
             // Nothing was requested from EC2, so there is no attempt to end.
             LaunchRefusal::Create { reason, message } => {
@@ -131,7 +135,7 @@ impl Executor<'_> {
             }
             LaunchRefusal::InsufficientCapacity { .. }
             | LaunchRefusal::NodeClassNotReady { .. } => {
-                self.end_with(member, refusal, outcome).await
+                self.end_with_refusal(member, refusal, outcome).await
             }
         }
     }
@@ -141,7 +145,7 @@ impl Executor<'_> {
         &self,
         members: &[Member],
         postponed: Postponed,
-        outcome: &mut Outcome,
+        outcome: &mut ExecutionOutcome,
     ) {
         let now = self.clock.now();
         let ended = Lease {
@@ -164,17 +168,25 @@ impl Executor<'_> {
 }
 
 /// Leaves launches whose call failed, or could not be made.
-pub(crate) fn leave_after(members: &[Member], trouble: &Trouble, outcome: &mut Outcome) {
-    if let Trouble::Cloud(error) = trouble
+pub(crate) fn leave_unfinished_after(
+    members: &[Member],
+    error: &ExecutorError,
+    outcome: &mut ExecutionOutcome,
+) {
+    if let ExecutorError::Cloud(error) = error
         && !matches!(error, CloudError::NotSent { .. })
     {
         let errors = members.iter().map(|_| LaunchError::Unclassified);
         outcome.errors.extend(errors);
     }
-    leave(members, trouble, outcome);
+    leave_unfinished(members, error, outcome);
 }
 
-pub(crate) fn leave(members: &[Member], problem: &impl ToString, outcome: &mut Outcome) {
+pub(crate) fn leave_unfinished(
+    members: &[Member],
+    problem: &impl ToString,
+    outcome: &mut ExecutionOutcome,
+) {
     for member in members {
         outcome.left(member.name(), problem.to_string());
     }

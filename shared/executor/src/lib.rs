@@ -7,6 +7,7 @@
 mod call;
 mod command;
 mod commit;
+mod concurrent;
 mod gate;
 mod launch;
 mod members;
@@ -19,7 +20,6 @@ mod resume;
 mod settle;
 #[cfg(test)]
 mod test_plans;
-mod together;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -36,10 +36,10 @@ use model::{
 use ports::{Clock, Cloud, Cluster, LaunchBuilder, Ledger, cluster::Event};
 use thiserror::Error;
 
-pub use command::{Order, Proposed};
-pub use commit::{Commitment, Made};
-pub use gate::{Stop, Trouble, holder_of};
-pub use release::Released;
+pub use command::{DisruptionOrder, ProposalOutcome};
+pub use commit::{CommitOutcome, CommittedPlan};
+pub use gate::{ExecutorError, StopReason, holder_of};
+pub use release::ReleaseState;
 
 /// One turn's executor: its identity, the ports and the time limits.
 #[derive(Clone, Copy)]
@@ -63,9 +63,9 @@ pub struct Executor<'a> {
 }
 
 /// Inputs of launches besides their NodeClaims.
-pub struct LaunchFacts<'a> {
+pub struct LaunchInputs<'a> {
     pub builder: &'a dyn LaunchBuilder,
-    pub classes: &'a BTreeMap<NodeClassName, ClassFacts>,
+    pub classes: &'a BTreeMap<NodeClassName, ResolvedNodeClass>,
     /// Instance types of NodePools that NodeOverlays correct; those of the other NodePools are their NodeClass's.
     pub overlaid: BTreeMap<NodePoolName, Arc<Vec<InstanceType>>>,
     /// Free addresses of the NodeClasses' subnets, less those of calls under way.
@@ -76,22 +76,22 @@ pub struct LaunchFacts<'a> {
 
 /// A NodeClass and the instance types it allows, with offerings known to lack capacity marked.
 #[derive(Clone, Debug)]
-pub struct ClassFacts {
+pub struct ResolvedNodeClass {
     pub object: EC2NodeClass,
     pub types: Arc<Vec<InstanceType>>,
 }
 
 /// Result of acting.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct ExecutionOutcome {
     pub launched: Vec<(NodeClaimName, InstanceId)>,
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedLaunch>,
     /// Launches left as they are, for a later turn.
     pub unfinished: Vec<NodeClaimName>,
     /// Failures that did not stop the others, for the journal.
     pub problems: Vec<String>,
     /// Why nothing more was begun.
-    pub stopped: Option<Stop>,
+    pub stopped: Option<StopReason>,
     /// The call that waits for the account's budget of EC2 calls, and until when.
     pub postponed: Option<Postponed>,
     pub events: Vec<Event>,
@@ -131,7 +131,7 @@ pub struct Postponed {
 
 /// A launch that ended without an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedLaunch {
     pub claim: NodeClaimName,
     pub why: String,
     /// Pods that were to run on it and must be planned again.
@@ -148,18 +148,22 @@ impl From<&LaunchRefusal> for LaunchError {
     }
 }
 
-impl Outcome {
+impl ExecutionOutcome {
     fn left(&mut self, claim: &NodeClaimName, problem: impl ToString) {
         self.unfinished.push(claim.clone());
         self.problems
             .push(format!("NodeClaim {claim}: {}", problem.to_string()));
     }
 
-    /// Outcome of a step of one launch: a launch whose own NodeClaim refuses is left to a later turn, and others go on.
-    fn isolate(&mut self, claim: &NodeClaimName, step: Result<(), Trouble>) -> Result<(), Trouble> {
+    /// ExecutionOutcome of a step of one launch: a launch whose own NodeClaim refuses is left to a later turn, and others go on.
+    fn isolate(
+        &mut self,
+        claim: &NodeClaimName,
+        step: Result<(), ExecutorError>,
+    ) -> Result<(), ExecutorError> {
         match step {
-            Err(trouble) if trouble.is_about_one_object() => {
-                self.left(claim, trouble);
+            Err(error) if error.is_about_one_object() => {
+                self.left(claim, error);
                 Ok(())
             }
             step => step,

@@ -19,7 +19,7 @@ use ports::{
     ledger::Moved,
 };
 
-use crate::{Executor, Failed, Outcome, Trouble};
+use crate::{ExecutionOutcome, Executor, ExecutorError, FailedLaunch};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
@@ -89,8 +89,8 @@ impl Executor<'_> {
     pub(crate) async fn claimed(
         &self,
         intent: Intent,
-        outcome: &mut Outcome,
-    ) -> Result<Option<Member>, Trouble> {
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<Option<Member>, ExecutorError> {
         let (claim, intent) = match &intent.state {
             IntentState::Intended => {
                 let mut launch = intent.launch.clone();
@@ -111,7 +111,7 @@ impl Executor<'_> {
                         let why = error.to_string();
                         self.advance(&intent, IntentState::Failed { why: why.clone() })
                             .await?;
-                        outcome.failed.push(Failed {
+                        outcome.failed.push(FailedLaunch {
                             claim: intent.name().clone(),
                             why,
                             pods: Vec::new(),
@@ -156,7 +156,7 @@ impl Executor<'_> {
         &self,
         intent: &Intent,
         to: IntentState,
-    ) -> Result<Option<Intent>, Trouble> {
+    ) -> Result<Option<Intent>, ExecutorError> {
         match self
             .ledger
             .move_intent(self.cluster, self.turn, intent, &to)
@@ -175,14 +175,14 @@ impl Executor<'_> {
         &self,
         intent: &Intent,
         why: &str,
-        outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<(), ExecutorError> {
         let why = why.to_owned();
         let ended = self
             .advance(intent, IntentState::Void { why: why.clone() })
             .await?;
         if ended.is_some() {
-            outcome.failed.push(Failed {
+            outcome.failed.push(FailedLaunch {
                 claim: intent.name().clone(),
                 why,
                 pods: intent.launch.pods.clone(),
@@ -197,8 +197,8 @@ impl Executor<'_> {
         member: &Member,
         why: &str,
         event_reason: Option<&str>,
-        outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<(), ExecutorError> {
         if self
             .advance(
                 &member.intent,
@@ -213,7 +213,7 @@ impl Executor<'_> {
         }
         // An instance that is recorded for it is garbage from here on (docs/protocol.md#g1).
         self.ledger.close_claim(self.cluster, member.name()).await?;
-        outcome.failed.push(Failed {
+        outcome.failed.push(FailedLaunch {
             claim: member.name().clone(),
             why: why.to_owned(),
             pods: member.intent.launch.pods.clone(),
@@ -233,10 +233,10 @@ impl Executor<'_> {
             ));
             // Owners of pods seldom read NodeClaims' events (docs/spec/v1.15.md#capacity-events). Pods that run elsewhere, such
             // as those that a replacement is for, miss nothing.
-            let told = outcome.events.iter();
-            let told = told.filter(|event| matches!(event.about, EventTarget::Pod(..)));
+            let emitted = outcome.events.iter();
+            let emitted = emitted.filter(|event| matches!(event.about, EventTarget::Pod(..)));
             let pods = &member.intent.launch.pods;
-            let waiting = self.waiting(pods, told.count()).await;
+            let waiting = self.waiting_pods(pods, emitted.count()).await;
             let pods = waiting.into_iter().map(|pod| {
                 event(
                     EventTarget::Pod(pod.key.clone(), pod.uid.clone()),
@@ -249,7 +249,7 @@ impl Executor<'_> {
     }
 
     /// Deletes a NodeClaim without an instance, and removes its finalizer.
-    async fn remove_claim(&self, member: &Member) -> Result<(), Trouble> {
+    async fn remove_claim(&self, member: &Member) -> Result<(), ExecutorError> {
         let mut member = member.clone();
         for _ in 0..CONFLICTS_MAX {
             let deleted = match self.api.delete_node_claim(&member.target()).await {
@@ -286,8 +286,8 @@ impl Executor<'_> {
         member: &Member,
         reason: &str,
         message: &str,
-        outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<(), ExecutorError> {
         // By Whittle's own clock: the API server's may differ by minutes.
         let age = self.clock.now().duration_since(member.intent.committed_at);
         if age >= self.launch_timeout {
@@ -318,7 +318,7 @@ impl Executor<'_> {
         member: &Member,
         reason: &str,
         message: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ExecutorError> {
         let shown = cut(message);
         self.update(member, |claim, set| {
             if !claim.is_true(LAUNCHED) {
@@ -335,7 +335,7 @@ impl Executor<'_> {
         &self,
         member: &Member,
         mut change: impl FnMut(&NodeClaim, &mut ConditionSet<'_>) -> NodeClaimUpdate,
-    ) -> Result<Option<NodeClaim>, Trouble> {
+    ) -> Result<Option<NodeClaim>, ExecutorError> {
         let mut claim = member.claim.clone();
         let mut last = None;
         for _ in 0..CONFLICTS_MAX {
@@ -388,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_cut_to_what_fits_a_screen() {
+    fn condition_message_is_cut_to_300_characters() {
         let fits = "ü".repeat(300);
         assert_eq!(cut(&fits), fits);
         let cut = cut(&"ü".repeat(301));
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_of_the_version_that_was_read() {
+    fn update_names_the_version_that_was_read() {
         let claim = NodeClaim {
             name: "a".into(),
             uid: "a-uid".into(),

@@ -86,7 +86,7 @@ mod tests {
     };
 
     #[test]
-    fn a2_a_token_stands_for_its_members_and_its_attempt() {
+    fn a2_launch_token_depends_on_members_and_attempt_only() {
         let (a, b) = (Uid::from("a"), Uid::from("b"));
         assert_eq!(launch_token([&a, &b], 1), launch_token([&b, &a], 1));
         assert_ne!(launch_token([&a, &b], 1), launch_token([&a, &b], 2));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_fits_a_label_and_is_followed_by_nominations() {
+    fn node_claim_name_fits_a_label_and_nominations_follow_it() {
         let mut plan = Plan {
             actions: vec![launch(&"p".repeat(80), "a", &[]), launch("short", "b", &[])],
             nominations: vec![nomination("waiting", Expected::NodeClaim("b".into()))],

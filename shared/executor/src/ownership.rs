@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, VecDeque};
 use model::{InstanceId, NodeClaimName, ledger::Call, node_claim::NodeClaim};
 use ports::ledger::Moved;
 
-use crate::{Executor, Trouble, members::Member, settle::Facts, together::each};
+use crate::{Executor, ExecutorError, concurrent::each, members::Member, settle::InstanceDetails};
 
 impl Executor<'_> {
     /// Assigns instances to members, both sorted by id, one transaction per pair, then the remaining ones
@@ -12,9 +12,9 @@ impl Executor<'_> {
         &self,
         call: &Call,
         members: &[Member],
-        instances: &[Facts],
-    ) -> Result<BTreeMap<NodeClaimName, Owned>, Trouble> {
-        let mut owned: BTreeMap<NodeClaimName, Owned> = BTreeMap::new();
+        instances: &[InstanceDetails],
+    ) -> Result<BTreeMap<NodeClaimName, OwnedInstance>, ExecutorError> {
+        let mut owned: BTreeMap<NodeClaimName, OwnedInstance> = BTreeMap::new();
         let mut waiting: Vec<&Member> = Vec::new();
         let seen = each(members, |member| self.owned(member, instances)).await;
         for (member, seen) in members.iter().zip(seen) {
@@ -26,13 +26,13 @@ impl Executor<'_> {
             }
         }
         waiting.sort_by(|a, b| a.name().cmp(b.name()));
-        let mut free: Vec<&Facts> = instances
+        let mut free: Vec<&InstanceDetails> = instances
             .iter()
             .filter(|instance| owned.values().all(|taken| !taken.is(instance)))
             .collect();
         free.sort_by(|a, b| a.id.cmp(&b.id));
         // Without other turns at work, this completes the assignment.
-        let pairs: Vec<(&Member, &Facts)> =
+        let pairs: Vec<(&Member, &InstanceDetails)> =
             waiting.iter().copied().zip(free.iter().copied()).collect();
         let taken = each(&pairs, |(member, instance)| {
             self.ledger.own(
@@ -44,12 +44,15 @@ impl Executor<'_> {
         });
         for ((member, instance), taken) in pairs.iter().zip(taken.await) {
             if taken? == Moved::Yes {
-                owned.insert(member.name().clone(), Owned::Shown((*instance).clone()));
+                owned.insert(
+                    member.name().clone(),
+                    OwnedInstance::Known((*instance).clone()),
+                );
             }
         }
         waiting.retain(|member| !owned.contains_key(member.name()));
         free.retain(|instance| owned.values().all(|taken| !taken.is(instance)));
-        let mut free: VecDeque<&Facts> = free.into();
+        let mut free: VecDeque<&InstanceDetails> = free.into();
         for member in waiting {
             while let Some(instance) = free.pop_front() {
                 let token = &call.request.token;
@@ -59,7 +62,10 @@ impl Executor<'_> {
                     .await?
                     == Moved::Yes
                 {
-                    owned.insert(member.name().clone(), Owned::Shown(instance.clone()));
+                    owned.insert(
+                        member.name().clone(),
+                        OwnedInstance::Known(instance.clone()),
+                    );
                     break;
                 }
                 // Another turn was faster: with this member, or with this instance.
@@ -82,7 +88,11 @@ impl Executor<'_> {
     }
 
     /// The instance that a member owns already.
-    async fn owned(&self, member: &Member, instances: &[Facts]) -> Result<Option<Owned>, Trouble> {
+    async fn owned(
+        &self,
+        member: &Member,
+        instances: &[InstanceDetails],
+    ) -> Result<Option<OwnedInstance>, ExecutorError> {
         let Some(row) = self.ledger.claim(self.cluster, member.name()).await? else {
             return Ok(None);
         };
@@ -90,17 +100,17 @@ impl Executor<'_> {
             .iter()
             .find(|instance| instance.id == row.instance);
         if let Some(instance) = known {
-            return Ok(Some(Owned::Shown(instance.clone())));
+            return Ok(Some(OwnedInstance::Known(instance.clone())));
         }
         let asked = std::slice::from_ref(&row.instance);
         let described = self.cloud.describe_instances(asked).await?;
         Ok(Some(match described.first() {
-            Some(instance) if instance.state.is_alive() => Owned::Shown(instance.into()),
-            Some(_) => Owned::Dead,
+            Some(instance) if instance.state.is_alive() => OwnedInstance::Known(instance.into()),
+            Some(_) => OwnedInstance::Dead,
             None if instance_of(&member.claim) == Some(row.instance.as_str()) => {
-                Owned::Told(row.instance)
+                OwnedInstance::OnlyInNodeClaim(row.instance)
             }
-            None => Owned::Hidden,
+            None => OwnedInstance::Unlisted,
         }))
     }
 }
@@ -111,18 +121,18 @@ fn instance_of(claim: &NodeClaim) -> Option<&str> {
 }
 
 /// State of the instance that a member owns.
-pub(crate) enum Owned {
-    Shown(Facts),
+pub(crate) enum OwnedInstance {
+    Known(InstanceDetails),
     /// EC2 does not list the instance, but the NodeClaim names it: its node may have joined long since.
-    Told(InstanceId),
+    OnlyInNodeClaim(InstanceId),
     /// EC2 does not list the instance, which may be too new.
-    Hidden,
+    Unlisted,
     Dead,
 }
 
-impl Owned {
+impl OwnedInstance {
     /// Whether this is the owned instance; an unlisted instance is none of those to assign.
-    fn is(&self, instance: &Facts) -> bool {
-        matches!(self, Self::Shown(shown) if shown.id == instance.id)
+    fn is(&self, instance: &InstanceDetails) -> bool {
+        matches!(self, Self::Known(known) if known.id == instance.id)
     }
 }

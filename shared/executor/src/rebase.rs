@@ -44,7 +44,7 @@ pub(crate) fn apply(snapshot: &mut Snapshot, records: &[Record]) {
                 snapshot.generation = *generation;
                 commands
                     .iter()
-                    .for_each(|command| take_up(&mut snapshot.commands, command));
+                    .for_each(|command| add_command(&mut snapshot.commands, command));
                 snapshot.notices.extend(notices.iter().cloned());
             }
         }
@@ -53,7 +53,7 @@ pub(crate) fn apply(snapshot: &mut Snapshot, records: &[Record]) {
 
 /// Adds a recorded command. A command that was rolled back may be known under its own id, or by the plan that it was committed
 /// with.
-fn take_up(commands: &mut Vec<Command>, recorded: &Command) {
+fn add_command(commands: &mut Vec<Command>, recorded: &Command) {
     let is_over = recorded.state.is_over();
     let is_same = |known: &Command| known.targets().eq(recorded.targets());
     commands.retain(|known| known.id != recorded.id && !(is_over && is_same(known)));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_nodes_of_a_command_that_was_given_up_do_not_leave_any_more() {
+    fn d1_rolled_back_command_is_removed_from_snapshot() {
         use CommandState::{Deleting, Replacing, RolledBack};
         let mut commands = vec![
             command("seen", "a", Replacing),
@@ -168,16 +168,16 @@ mod tests {
             command("other", "c", Deleting),
         ];
         for (id, delete) in [("seen", "a"), ("committed-as-7", "b")] {
-            take_up(&mut commands, &command(id, delete, RolledBack));
+            add_command(&mut commands, &command(id, delete, RolledBack));
         }
         assert_eq!(commands, [command("other", "c", Deleting)]);
     }
 
     #[test]
-    fn c3_what_is_recorded_twice_is_one() {
+    fn c3_command_recorded_twice_is_added_once() {
         let mut commands = Vec::new();
         for _ in 0..2 {
-            take_up(
+            add_command(
                 &mut commands,
                 &command("ended-a", "a", CommandState::Deleting),
             );
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn c2_what_others_committed_is_part_of_what_was_seen() {
+    fn c2_records_of_others_are_applied_to_snapshot() {
         let mut snapshot = Snapshot::empty("demo".into(), jiff::Timestamp::UNIX_EPOCH, settings());
         apply(&mut snapshot, &committed());
         assert_eq!(snapshot.generation, 9);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn c2_what_others_have_seen_to_is_not_done_again() {
+    fn c2_plan_drops_what_others_committed() {
         let mut plan = Plan {
             actions: vec![
                 launch("default", "for-both", &["served", "waiting"]),

@@ -8,13 +8,13 @@ use model::{
 use ports::ledger::Moved;
 
 use crate::{
-    Executor, Trouble,
-    resume::{LEFT_ALONE, LOOK_AGAIN},
+    Executor, ExecutorError,
+    resume::{RECHECK_AFTER, UNANSWERED_WAIT},
 };
 
 /// Obstacle between a deleting NodeClaim and the end of its launch (docs/protocol.md#a5).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Released {
+pub enum ReleaseState {
     /// Nothing was launched, and nothing will be.
     Free,
     /// This instance belongs to the NodeClaim and must be gone first.
@@ -25,17 +25,17 @@ pub enum Released {
 
 impl Executor<'_> {
     /// Resolves the launch of a deleting NodeClaim whose status names no instance.
-    pub async fn release(&self, claim: &NodeClaim) -> Result<Released, Trouble> {
+    pub async fn release(&self, claim: &NodeClaim) -> Result<ReleaseState, ExecutorError> {
         let now = self.clock.now();
         if let Some(row) = self.ledger.claim(self.cluster, &claim.name).await? {
-            return Ok(Released::Instance(row.instance));
+            return Ok(ReleaseState::Instance(row.instance));
         }
         let Some(intent) = self.ledger.intent(self.cluster, &claim.name).await? else {
-            return Ok(Released::Free);
+            return Ok(ReleaseState::Free);
         };
         match &intent.state {
-            IntentState::Failed { .. } | IntentState::Void { .. } => Ok(Released::Free),
-            IntentState::Launched { instance } => Ok(Released::Instance(instance.clone())),
+            IntentState::Failed { .. } | IntentState::Void { .. } => Ok(ReleaseState::Free),
+            IntentState::Launched { instance } => Ok(ReleaseState::Instance(instance.clone())),
             IntentState::Launching { token, .. } => {
                 let token = token.clone();
                 self.resolve(claim, &token).await
@@ -50,20 +50,24 @@ impl Executor<'_> {
                 };
                 let why = "its NodeClaim is being deleted".to_owned();
                 let ended = self.advance(&leased, IntentState::Void { why }).await?;
-                Ok(ended.map_or(Released::Wait(now), |_| Released::Free))
+                Ok(ended.map_or(ReleaseState::Wait(now), |_| ReleaseState::Free))
             }
         }
     }
 
     /// Finds the instance that a launch under way has launched for this NodeClaim.
-    async fn resolve(&self, claim: &NodeClaim, token: &LaunchToken) -> Result<Released, Trouble> {
+    async fn resolve(
+        &self,
+        claim: &NodeClaim,
+        token: &LaunchToken,
+    ) -> Result<ReleaseState, ExecutorError> {
         let now = self.clock.now();
         let Some(intent) = self
             .ledger
             .lease_intent(self.cluster, &claim.name, &self.lease(), now)
             .await?
         else {
-            return Ok(Released::Wait(now + LOOK_AGAIN));
+            return Ok(ReleaseState::Wait(now + RECHECK_AFTER));
         };
         let mut found = self.cloud.instances_of_launch(self.cluster, token).await?;
         found.sort_by(|a, b| a.id.cmp(&b.id));
@@ -74,23 +78,23 @@ impl Executor<'_> {
                 .await?
                 == Moved::Yes
             {
-                return Ok(Released::Instance(instance.id.clone()));
+                return Ok(ReleaseState::Instance(instance.id.clone()));
             }
         }
         let Some(call) = self.ledger.call(self.cluster, token).await? else {
-            return Ok(Released::Wait(now + LOOK_AGAIN));
+            return Ok(ReleaseState::Wait(now + RECHECK_AFTER));
         };
-        let certain_at = call.frozen_at + LEFT_ALONE;
+        let certain_at = call.frozen_at + UNANSWERED_WAIT;
         if now < certain_at {
-            return Ok(Released::Wait(certain_at));
+            return Ok(ReleaseState::Wait(certain_at));
         }
         if !call.closed && self.others_launch(&call.members, claim, token).await? {
             // The turn that resumes the call for the others resolves it.
-            return Ok(Released::Wait(now + LOOK_AGAIN));
+            return Ok(ReleaseState::Wait(now + RECHECK_AFTER));
         }
         let why = "its NodeClaim was deleted before anything was launched".to_owned();
         let ended = self.advance(&intent, IntentState::Void { why }).await?;
-        Ok(ended.map_or(Released::Wait(now), |_| Released::Free))
+        Ok(ended.map_or(ReleaseState::Wait(now), |_| ReleaseState::Free))
     }
 
     /// Whether a call has other members that are launching, and whose NodeClaims are not being deleted.
@@ -99,7 +103,7 @@ impl Executor<'_> {
         members: &[model::NodeClaimName],
         claim: &NodeClaim,
         token: &LaunchToken,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ExecutorError> {
         for name in members.iter().filter(|name| **name != claim.name) {
             let intent = self.ledger.intent(self.cluster, name).await?;
             let launching = intent.is_some_and(|intent| {
@@ -119,7 +123,7 @@ impl Executor<'_> {
     }
 
     /// Ends launches of this turn for which nothing has been done yet.
-    pub async fn withdraw(&self, intents: &[Intent], why: &str) -> Result<(), Trouble> {
+    pub async fn withdraw(&self, intents: &[Intent], why: &str) -> Result<(), ExecutorError> {
         for intent in intents {
             let why = why.to_owned();
             self.advance(intent, IntentState::Void { why }).await?;
@@ -128,7 +132,7 @@ impl Executor<'_> {
     }
 
     /// Ends the records of a NodeClaim whose instance is gone: from here on no instance is owed to it.
-    pub async fn finish_claim(&self, claim: &NodeClaim) -> Result<(), Trouble> {
+    pub async fn finish_claim(&self, claim: &NodeClaim) -> Result<(), ExecutorError> {
         self.ledger.close_claim(self.cluster, &claim.name).await?;
         let now = self.clock.now();
         let leased = self
@@ -148,6 +152,6 @@ impl Executor<'_> {
     }
 }
 
-fn wait(lease: Option<&Lease>, now: Timestamp) -> Released {
-    Released::Wait(lease.map_or(now, |lease| lease.until.max(now)))
+fn wait(lease: Option<&Lease>, now: Timestamp) -> ReleaseState {
+    ReleaseState::Wait(lease.map_or(now, |lease| lease.until.max(now)))
 }

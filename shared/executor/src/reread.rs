@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Plan, PodKey, Snapshot, plan::PodRef, pod::Pod};
 
-use crate::{Executor, Trouble, rebase, together::each};
+use crate::{Executor, ExecutorError, concurrent::each, rebase};
 
 /// Number of pods up to which each is read by itself. Of more, the unbound ones are listed together: they are few, where all
 /// pods are many.
@@ -18,7 +18,7 @@ impl Executor<'_> {
         &self,
         snapshot: &Snapshot,
         plan: &mut Plan,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ExecutorError> {
         let wanted: BTreeSet<PodRef> = rebase::launches(plan)
             .flat_map(|launch| launch.pods.iter().cloned())
             .collect();
@@ -48,14 +48,18 @@ impl Executor<'_> {
             };
             present
                 .get(&pod.key)
-                .is_none_or(|now| !still_needs_it(before, now))
+                .is_none_or(|now| !still_needs_node(before, now))
         });
         Ok(())
     }
 
     /// The unbound pods of a launch that are not being deleted. Pods that cannot be read are left out, and those beyond the
     /// bound that `others` events leave.
-    pub(crate) async fn waiting<'a>(&self, pods: &'a [PodRef], others: usize) -> Vec<&'a PodRef> {
+    pub(crate) async fn waiting_pods<'a>(
+        &self,
+        pods: &'a [PodRef],
+        others: usize,
+    ) -> Vec<&'a PodRef> {
         let pods = pods.iter().take(REPORTED_MAX.saturating_sub(others));
         let now = each(pods.clone(), |pod| self.api.pod(&pod.key)).await;
         let waits = |pod: &PodRef, now: Option<Pod>| {
@@ -72,7 +76,7 @@ impl Executor<'_> {
 }
 
 /// Whether this is still the same unbound pod with the same constraints.
-fn still_needs_it(before: &Pod, now: &Pod) -> bool {
+fn still_needs_node(before: &Pod, now: &Pod) -> bool {
     let asks = |pod: &Pod| {
         (
             pod.uid.clone(),

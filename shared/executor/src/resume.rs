@@ -13,14 +13,14 @@ use model::{
 use ports::{CloudError, LedgerError};
 
 use crate::{
-    Executor, LaunchFacts, Outcome, Postponed, Trouble, call::Sent, launch::leave, members::Member,
-    settle::Facts,
+    ExecutionOutcome, Executor, ExecutorError, LaunchInputs, Postponed, call::SendOutcome,
+    launch::leave_unfinished, members::Member, settle::InstanceDetails,
 };
 
 /// Time for which an unanswered call is left alone: its request may still be on its way, or its instances not listed yet.
-pub(crate) const LEFT_ALONE: SignedDuration = SignedDuration::from_secs(60);
+pub(crate) const UNANSWERED_WAIT: SignedDuration = SignedDuration::from_secs(60);
 /// Delay before an unresolved call is read again.
-pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(15);
+pub(crate) const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 impl Executor<'_> {
     /// Resumes launches whose lease lapsed: open calls as they were frozen, then intents without a call. Launches for a
@@ -29,9 +29,9 @@ impl Executor<'_> {
         &self,
         intents: &[Intent],
         held: &BTreeSet<NodePoolName>,
-        facts: &LaunchFacts<'_>,
-    ) -> Result<Outcome, Trouble> {
-        let mut outcome = Outcome::default();
+        inputs: &LaunchInputs<'_>,
+    ) -> Result<ExecutionOutcome, ExecutorError> {
+        let mut outcome = ExecutionOutcome::default();
         let now = self.clock.now();
         let free = |lease: &Option<Lease>| lease.as_ref().is_none_or(|lease| !lease.is_live(now));
         let lapsed: Vec<&Intent> = intents
@@ -60,11 +60,11 @@ impl Executor<'_> {
             return Ok(outcome);
         }
         for token in tokens {
-            if let Err(trouble) = self.resume_call(token, facts, &mut outcome).await {
+            if let Err(error) = self.resume_call(token, inputs, &mut outcome).await {
                 outcome
                     .problems
-                    .push(format!("launch call {token}: {trouble}"));
-                if let Trouble::Cloud(CloudError::Postponed { action, until }) = trouble {
+                    .push(format!("launch call {token}: {error}"));
+                if let ExecutorError::Cloud(CloudError::Postponed { action, until }) = error {
                     outcome.postponed = Some(Postponed { action, until });
                 }
             }
@@ -73,7 +73,7 @@ impl Executor<'_> {
         for intent in lapsed.into_iter().filter(|intent| token(intent).is_none()) {
             waiting.extend(self.take_over(intent, &mut outcome).await?);
         }
-        outcome.absorb(self.launch(waiting, facts).await);
+        outcome.absorb(self.launch(waiting, inputs).await);
         Ok(outcome)
     }
 
@@ -81,8 +81,8 @@ impl Executor<'_> {
     async fn take_over(
         &self,
         intent: &Intent,
-        outcome: &mut Outcome,
-    ) -> Result<Option<Intent>, Trouble> {
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<Option<Intent>, ExecutorError> {
         let now = self.clock.now();
         let leased = self
             .ledger
@@ -104,9 +104,9 @@ impl Executor<'_> {
     async fn resume_call(
         &self,
         token: &LaunchToken,
-        facts: &LaunchFacts<'_>,
-        outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+        inputs: &LaunchInputs<'_>,
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<(), ExecutorError> {
         let now = self.clock.now();
         let Some(call) = self.ledger.call(self.cluster, token).await? else {
             return Ok(());
@@ -130,11 +130,11 @@ impl Executor<'_> {
         let found = self.cloud.instances_of_launch(self.cluster, token).await?;
         let (alive, dead): (Vec<&Instance>, Vec<&Instance>) =
             found.iter().partition(|instance| instance.state.is_alive());
-        let alive: Vec<Facts> = alive.into_iter().map(Into::into).collect();
+        let alive: Vec<InstanceDetails> = alive.into_iter().map(Into::into).collect();
         let (gone, present): (Vec<Member>, Vec<Member>) =
             members.into_iter().partition(Member::is_gone);
         let mut left = self
-            .hand_out(&call, present, &alive, facts, outcome)
+            .assign_and_show(&call, present, &alive, inputs, outcome)
             .await?;
         // A dead instance without an owner ends the attempt of the member it was for.
         for instance in &dead {
@@ -146,13 +146,13 @@ impl Executor<'_> {
             if owner.is_none()
                 && let Some(member) = left.pop()
             {
-                let why = death(&dead);
+                let why = end_reasons(&dead);
                 let ended = self.end_attempt(&member, "LaunchFailed", &why, outcome);
                 let ended = ended.await;
                 outcome.isolate(member.name(), ended)?;
             }
         }
-        if now.duration_since(call.frozen_at) < LEFT_ALONE {
+        if now.duration_since(call.frozen_at) < UNANSWERED_WAIT {
             outcome
                 .unfinished
                 .extend(left.iter().chain(&gone).map(|member| member.name().clone()));
@@ -176,16 +176,19 @@ impl Executor<'_> {
             return self.close(&call).await;
         }
         let not_after = self.lease().until;
-        match self.request(&call, left, not_after, facts, outcome).await? {
+        match self
+            .request(&call, left, not_after, inputs, outcome)
+            .await?
+        {
             // The turn that froze it may have sent it.
-            Sent::Not(members, why) => leave(&members, &why, outcome),
-            Sent::Answered(_) | Sent::Unanswered => {}
+            SendOutcome::NotSent(members, why) => leave_unfinished(&members, &why, outcome),
+            SendOutcome::Answered(_) | SendOutcome::Unanswered => {}
         }
         Ok(())
     }
 
     /// Closes a call that owes no member an instance any more; members leased by other turns are left to them.
-    async fn close_if_over(&self, call: &Call) -> Result<(), Trouble> {
+    async fn close_if_over(&self, call: &Call) -> Result<(), ExecutorError> {
         for name in &call.members {
             let intent = self.ledger.intent(self.cluster, name).await?;
             if intent.is_some_and(|intent| token(&intent) == Some(&call.request.token)) {
@@ -197,11 +200,14 @@ impl Executor<'_> {
 
     /// The members of a call that are still launching under it, leased. Members whose NodeClaim is gone have an empty one; a
     /// NodeClaim that is being deleted is left to the terminator, lease and all (docs/protocol.md#a5).
-    async fn members(&self, call: &Call) -> Result<Vec<Member>, Trouble> {
+    async fn members(&self, call: &Call) -> Result<Vec<Member>, ExecutorError> {
         let mut members = Vec::new();
         for name in &call.members {
             let claim = self.api.node_claim(name).await?;
-            if claim.as_ref().is_some_and(|one| one.deleted_at.is_some()) {
+            if claim
+                .as_ref()
+                .is_some_and(|claim| claim.deleted_at.is_some())
+            {
                 continue;
             }
             let now = self.clock.now();
@@ -243,7 +249,7 @@ fn token(intent: &Intent) -> Option<&LaunchToken> {
     }
 }
 
-fn death(dead: &[&Instance]) -> String {
+fn end_reasons(dead: &[&Instance]) -> String {
     let reasons: Vec<String> = dead
         .iter()
         .map(|instance| {

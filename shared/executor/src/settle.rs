@@ -13,22 +13,22 @@ use model::{
 use ports::cluster::{Event, EventKind, EventTarget};
 
 use crate::{
-    Executor, LackingOffering, LaunchFacts, Outcome, Trouble,
+    ExecutionOutcome, Executor, ExecutorError, LackingOffering, LaunchInputs,
+    concurrent::each_with_outcome,
     members::{Member, update_of},
-    ownership::Owned,
-    together::together,
+    ownership::OwnedInstance,
 };
 
 /// The details of an instance that its NodeClaim shows.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct InstanceDetails {
     pub id: InstanceId,
     launched: Launched,
     /// The capacity reservation that it runs in, where EC2 has shown it.
     reservation: Option<String>,
 }
 
-impl From<&Launched> for Facts {
+impl From<&Launched> for InstanceDetails {
     fn from(launched: &Launched) -> Self {
         Self {
             id: launched.instance.clone(),
@@ -38,7 +38,7 @@ impl From<&Launched> for Facts {
     }
 }
 
-impl From<&Instance> for Facts {
+impl From<&Instance> for InstanceDetails {
     fn from(instance: &Instance) -> Self {
         Self {
             id: instance.id.clone(),
@@ -57,7 +57,7 @@ impl From<&Instance> for Facts {
 
 /// Subnets in an answer.
 #[derive(Default)]
-pub(crate) struct Answered {
+pub(crate) struct SubnetUse {
     /// Subnets that instances were launched into.
     pub(crate) subnets: Vec<String>,
     /// Subnets without a free address.
@@ -71,11 +71,11 @@ impl Executor<'_> {
         call: &Call,
         members: Vec<Member>,
         answer: FleetAnswer,
-        facts: &LaunchFacts<'_>,
-        outcome: &mut Outcome,
-    ) -> Result<Answered, Trouble> {
-        let zone_ids = zone_ids(facts);
-        let reading = facts.builder.read(&call.request, &answer, &zone_ids);
+        inputs: &LaunchInputs<'_>,
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<SubnetUse, ExecutorError> {
+        let zone_ids = zone_ids(inputs);
+        let reading = inputs.builder.read(&call.request, &answer, &zone_ids);
         let failures = answer.failures.iter();
         outcome.lacking.extend(failures.map(|failure| {
             let zone_id = zone_ids.get(failure.zone.as_str()).copied();
@@ -94,9 +94,9 @@ impl Executor<'_> {
         for subnet in &reading.full_subnets {
             self.ledger.mark_full(subnet, self.clock.now()).await?;
         }
-        let instances: Vec<Facts> = answer.instances.iter().map(Into::into).collect();
+        let instances: Vec<InstanceDetails> = answer.instances.iter().map(Into::into).collect();
         let left = self
-            .hand_out(call, members, &instances, facts, outcome)
+            .assign_and_show(call, members, &instances, inputs, outcome)
             .await?;
         for member in &left {
             if let Some(warning) = &reading.warning {
@@ -108,24 +108,26 @@ impl Executor<'_> {
                     at: self.clock.now(),
                 });
             }
-            let ended = self.end_with(member, &reading.refusal, outcome).await;
+            let ended = self
+                .end_with_refusal(member, &reading.refusal, outcome)
+                .await;
             outcome.isolate(member.name(), ended)?;
         }
         self.close(call).await?;
         let launched = answer.instances.into_iter();
-        Ok(Answered {
+        Ok(SubnetUse {
             subnets: launched.filter_map(|launched| launched.subnet).collect(),
             full: reading.full_subnets,
         })
     }
 
     /// Ends an attempt for which EC2's answer has no instance for this member.
-    pub(crate) async fn end_with(
+    pub(crate) async fn end_with_refusal(
         &self,
         member: &Member,
         refusal: &LaunchRefusal,
-        outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<(), ExecutorError> {
         outcome.errors.push(refusal.into());
         match refusal {
             LaunchRefusal::InsufficientCapacity { message } => {
@@ -144,14 +146,14 @@ impl Executor<'_> {
     /// Assigns instances to members (docs/protocol.md#a4) and shows them on their NodeClaims; returns the members that got
     /// none. A member whose instance is not listed yet stays as it is, whatever happens to the call; the launch of a member
     /// whose instance died is over, because its records name that instance for good.
-    pub(crate) async fn hand_out(
+    pub(crate) async fn assign_and_show(
         &self,
         call: &Call,
         members: Vec<Member>,
-        instances: &[Facts],
-        facts: &LaunchFacts<'_>,
-        outcome: &mut Outcome,
-    ) -> Result<Vec<Member>, Trouble> {
+        instances: &[InstanceDetails],
+        inputs: &LaunchInputs<'_>,
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<Vec<Member>, ExecutorError> {
         let mut owned = self.assign(call, &members, instances).await?;
         let mut owners = Vec::new();
         let mut left = Vec::new();
@@ -161,12 +163,12 @@ impl Executor<'_> {
                 None => left.push(member),
             }
         }
-        let ended = together(&owners, outcome, |(member, owned)| async move {
-            let mut came = Outcome::default();
-            let ended = self.end(call, member, owned, facts, &mut came).await;
-            (ended, came)
+        let ended = each_with_outcome(&owners, outcome, |(member, owned)| async move {
+            let mut own = ExecutionOutcome::default();
+            let ended = self.end_launch(call, member, owned, inputs, &mut own).await;
+            (ended, own)
         });
-        let ended: Vec<Result<(), Trouble>> = ended.await;
+        let ended: Vec<Result<(), ExecutorError>> = ended.await;
         for ((member, _), ended) in owners.iter().zip(ended) {
             outcome.isolate(member.name(), ended)?;
         }
@@ -174,25 +176,27 @@ impl Executor<'_> {
     }
 
     /// Ends the launch of a member that owns an instance.
-    async fn end(
+    async fn end_launch(
         &self,
         call: &Call,
         member: &Member,
-        owned: &Owned,
-        facts: &LaunchFacts<'_>,
-        outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+        owned: &OwnedInstance,
+        inputs: &LaunchInputs<'_>,
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<(), ExecutorError> {
         let why = match owned {
-            Owned::Shown(instance) => {
-                return self.show(call, member, instance, facts, outcome).await;
+            OwnedInstance::Known(instance) => {
+                return self.show(call, member, instance, inputs, outcome).await;
             }
-            Owned::Told(instance) => return self.launched(member, instance, outcome).await,
-            Owned::Hidden if !self.is_overdue(call) => {
+            OwnedInstance::OnlyInNodeClaim(instance) => {
+                return self.launched(member, instance, outcome).await;
+            }
+            OwnedInstance::Unlisted if !self.is_overdue(call) => {
                 outcome.left(member.name(), "EC2 does not show its instance yet");
                 return Ok(());
             }
-            Owned::Hidden => "EC2 did not show its instance within the launch time-out",
-            Owned::Dead => "its instance ended while it was being launched",
+            OwnedInstance::Unlisted => "EC2 did not show its instance within the launch time-out",
+            OwnedInstance::Dead => "its instance ended while it was being launched",
         };
         self.fail(member, why, None, outcome).await
     }
@@ -207,23 +211,32 @@ impl Executor<'_> {
         &self,
         call: &Call,
         member: &Member,
-        instance: &Facts,
-        facts: &LaunchFacts<'_>,
-        outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
-        let class = facts
+        instance: &InstanceDetails,
+        inputs: &LaunchInputs<'_>,
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<(), ExecutorError> {
+        let class = inputs
             .classes
             .get(&member.intent.launch.spec.node_class.name);
         let name = &instance.launched.instance_type;
         let known = class.and_then(|class| {
-            let kind = class.types.iter().find(|kind| kind.name == *name)?;
-            Some((&class.object, kind))
+            let instance_type = class
+                .types
+                .iter()
+                .find(|instance_type| instance_type.name == *name)?;
+            Some((&class.object, instance_type))
         });
-        let shown = known.map(|(class, kind)| {
+        let shown = known.map(|(class, instance_type)| {
             let reservation = instance.reservation.as_deref();
             let launch = &member.intent.launch;
-            let builder = facts.builder;
-            builder.launched(launch, class, kind, &instance.launched, reservation)
+            let builder = inputs.builder;
+            builder.launched(
+                launch,
+                class,
+                instance_type,
+                &instance.launched,
+                reservation,
+            )
         });
         let updated = self
             .update(member, |claim, set| {
@@ -247,8 +260,8 @@ impl Executor<'_> {
         &self,
         member: &Member,
         instance: &InstanceId,
-        outcome: &mut Outcome,
-    ) -> Result<(), Trouble> {
+        outcome: &mut ExecutionOutcome,
+    ) -> Result<(), ExecutorError> {
         let launched = IntentState::Launched {
             instance: instance.clone(),
         };
@@ -271,7 +284,11 @@ impl Executor<'_> {
 }
 
 /// Details of a NodeClaim's instance (docs/spec/lifecycle.md#launch); the NodeClaim's own labels win.
-fn details(claim: &NodeClaim, instance: &Facts, shown: Option<LaunchedClaim>) -> NodeClaimUpdate {
+fn details(
+    claim: &NodeClaim,
+    instance: &InstanceDetails,
+    shown: Option<LaunchedClaim>,
+) -> NodeClaimUpdate {
     let known = shown.is_some();
     let LaunchedClaim {
         mut labels,
@@ -302,12 +319,12 @@ fn details(claim: &NodeClaim, instance: &Facts, shown: Option<LaunchedClaim>) ->
     }
 }
 
-fn zone_ids<'a>(facts: &'a LaunchFacts<'_>) -> BTreeMap<&'a str, &'a str> {
-    let offerings = facts
+fn zone_ids<'a>(inputs: &'a LaunchInputs<'_>) -> BTreeMap<&'a str, &'a str> {
+    let offerings = inputs
         .classes
         .values()
         .flat_map(|class| class.types.iter())
-        .flat_map(|kind| &kind.offerings);
+        .flat_map(|instance_type| &instance_type.offerings);
     offerings
         .map(|offering| (offering.zone.as_str(), offering.zone_id.as_str()))
         .collect()

@@ -1,10 +1,10 @@
-//! Outcome of a disruption when others move the generation meanwhile (docs/protocol.md#c1, docs/protocol.md#c2,
+//! ExecutionOutcome of a disruption when others move the generation meanwhile (docs/protocol.md#c1, docs/protocol.md#c2,
 //! docs/protocol.md#d1).
 #![expect(clippy::unwrap_used, reason = "the world is written down here")]
 
 use std::collections::BTreeMap;
 
-use executor::{Commitment, Executor, Order, Proposed};
+use executor::{CommitOutcome, DisruptionOrder, Executor, ProposalOutcome};
 use fakes::{Sim, World, launch, settings};
 use jiff::SignedDuration;
 use model::{
@@ -21,8 +21,8 @@ fn cluster() -> ClusterName {
     ClusterName::from("demo")
 }
 
-fn order(method: Method) -> Order {
-    Order {
+fn order(method: Method) -> DisruptionOrder {
+    DisruptionOrder {
         reason: "Underutilized".into(),
         choice: Choice {
             method,
@@ -104,7 +104,7 @@ fn executor<'a>(sim: &'a Sim, cluster: &'a ClusterName, turn: &'a TurnId) -> Exe
     }
 }
 
-async fn propose(sim: &Sim) -> Proposed {
+async fn propose(sim: &Sim) -> ProposalOutcome {
     let (cluster, turn) = (cluster(), TurnId::from("turn"));
     let order = order(Method::SingleNode);
     let base = sim.with(|world| world.ledger.of(&cluster).meta.as_ref().unwrap().generation);
@@ -115,9 +115,12 @@ async fn propose(sim: &Sim) -> Proposed {
 }
 
 #[tokio::test]
-async fn d1_a_proposal_is_made_unless_another_one_waits() {
+async fn d1_proposal_is_recorded_unless_another_waits() {
     let alone = world().await;
-    assert!(matches!(propose(&alone).await, Proposed::Made(_)));
+    assert!(matches!(
+        propose(&alone).await,
+        ProposalOutcome::Recorded(_)
+    ));
 
     // Another turn moves the generation between the snapshot and the commit.
     type Meanwhile = fn(&mut World);
@@ -125,13 +128,13 @@ async fn d1_a_proposal_is_made_unless_another_one_waits() {
         (|world| meanwhile(world, "b", CommandState::Proposed), false),
         (|world| meanwhile(world, "b", CommandState::Deleting), true),
     ];
-    for (happens, is_made) in others {
+    for (happens, expected) in others {
         let sim = world().await;
         sim.with(|world| world.on_call = Some(("commit", happens)));
         let proposed = propose(&sim).await;
         assert_eq!(
-            matches!(proposed, Proposed::Made(_)),
-            is_made,
+            matches!(proposed, ProposalOutcome::Recorded(_)),
+            expected,
             "{proposed:?}"
         );
     }
@@ -174,17 +177,17 @@ async fn committed(method: Method, happens: fn(&mut World)) -> (Vec<String>, u64
         .await
         .unwrap();
     match commitment {
-        Commitment::Made(made) => {
-            let command = made.command.unwrap();
+        CommitOutcome::Committed(plan) => {
+            let command = plan.command.unwrap();
             let names = command.delete.into_iter().map(|target| target.name.0);
-            (names.collect(), made.generation - seen.generation)
+            (names.collect(), plan.generation - seen.generation)
         }
-        Commitment::Nothing | Commitment::Lost | Commitment::Stopped(_) => (Vec::new(), 0),
+        CommitOutcome::Nothing | CommitOutcome::Lost | CommitOutcome::Stopped(_) => (Vec::new(), 0),
     }
 }
 
 #[tokio::test]
-async fn c2_what_loses_a_part_goes_on_only_if_it_may_be_divided() {
+async fn c2_only_emptiness_commits_after_losing_a_part() {
     let nothing: fn(&mut World) = |_| {};
     let both = vec!["a".to_owned(), "b".to_owned()];
     assert_eq!(committed(Method::MultiNode, nothing).await, (both, 1));
@@ -196,14 +199,14 @@ async fn c2_what_loses_a_part_goes_on_only_if_it_may_be_divided() {
 
 /// A NodePool is paused after the snapshot of a turn that replaces a node of `spot` by one of `steady`.
 #[tokio::test]
-async fn c4_a_pause_of_what_goes_holds_a_command_back_and_one_of_what_comes_does_not() {
+async fn c4_pause_of_disrupted_node_pool_holds_a_command_back_and_of_replacement_does_not() {
     let paused = [
         ("spot", PauseLevel::Voluntary, false),
         ("spot", PauseLevel::All, false),
         ("steady", PauseLevel::Voluntary, true),
         ("other", PauseLevel::All, true),
     ];
-    for (pool, level, is_made) in paused {
+    for (pool, level, expected) in paused {
         let sim = world().await;
         let mut seen = snapshot(&sim);
         seen.node_claims = vec![NodeClaim {
@@ -241,7 +244,7 @@ async fn c4_a_pause_of_what_goes_holds_a_command_back_and_one_of_what_comes_does
             })
             .await
             .unwrap();
-        let made = matches!(commitment, Commitment::Made(_));
-        assert_eq!(made, is_made, "{pool} {level}: {commitment:?}");
+        let is_committed = matches!(commitment, CommitOutcome::Committed(_));
+        assert_eq!(is_committed, expected, "{pool} {level}: {commitment:?}");
     }
 }

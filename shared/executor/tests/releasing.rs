@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use executor::{Executor, Released};
+use executor::{Executor, ReleaseState};
 use fakes::Sim;
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -111,7 +111,7 @@ fn launch(sim: &Sim, id: &str, state: InstanceState) {
 }
 
 /// Result this many seconds after the call was frozen.
-async fn released(sim: &Sim, seconds: i64) -> Released {
+async fn released(sim: &Sim, seconds: i64) -> ReleaseState {
     let now = sim.with(|world| {
         world.now += SignedDuration::from_secs(seconds);
         world.now
@@ -133,10 +133,10 @@ async fn released(sim: &Sim, seconds: i64) -> Released {
     executor.release(&claim("a")).await.unwrap()
 }
 
-/// [`Released::Wait`] until this many seconds after the call was frozen.
-fn wait(seconds: i64) -> Released {
+/// [`ReleaseState::Wait`] until this many seconds after the call was frozen.
+fn wait(seconds: i64) -> ReleaseState {
     let frozen = Timestamp::from_second(Sim::START).unwrap();
-    Released::Wait(frozen + SignedDuration::from_secs(seconds))
+    ReleaseState::Wait(frozen + SignedDuration::from_secs(seconds))
 }
 
 fn end_b(sim: &Sim) {
@@ -147,7 +147,7 @@ fn end_b(sim: &Sim) {
 }
 
 #[tokio::test]
-async fn a5_an_instance_of_the_call_that_nobody_has_is_its_own() {
+async fn a5_unowned_instance_of_the_call_is_assigned_to_the_node_claim() {
     let sim = world();
     launch(&sim, "i-1", InstanceState::Running);
     launch(&sim, "i-2", InstanceState::Terminated);
@@ -159,7 +159,10 @@ async fn a5_an_instance_of_the_call_that_nobody_has_is_its_own() {
         };
         world.ledger.owners.insert("i-1".into(), owner);
     });
-    assert_eq!(released(&sim, 10).await, Released::Instance("i-3".into()));
+    assert_eq!(
+        released(&sim, 10).await,
+        ReleaseState::Instance("i-3".into())
+    );
     sim.with(|world| {
         let row = ClaimRow {
             instance: "i-3".into(),
@@ -171,16 +174,19 @@ async fn a5_an_instance_of_the_call_that_nobody_has_is_its_own() {
         );
     });
     // The assignment is recorded from now on.
-    assert_eq!(released(&sim, 1).await, Released::Instance("i-3".into()));
+    assert_eq!(
+        released(&sim, 1).await,
+        ReleaseState::Instance("i-3".into())
+    );
 }
 
 #[tokio::test]
-async fn a5_nothing_is_certain_of_a_call_before_it_was_left_alone_for_a_minute() {
+async fn a5_call_is_unresolved_for_a_minute_after_its_freeze() {
     for (seconds, expected) in [
         (0, wait(60)),
         (59, wait(60)),
-        (60, Released::Free),
-        (61, Released::Free),
+        (60, ReleaseState::Free),
+        (61, ReleaseState::Free),
     ] {
         let sim = world();
         end_b(&sim);
@@ -191,12 +197,12 @@ async fn a5_nothing_is_certain_of_a_call_before_it_was_left_alone_for_a_minute()
                 .clone()
         });
         let is_over = matches!(state, IntentState::Void { .. });
-        assert_eq!(is_over, expected == Released::Free, "{seconds}");
+        assert_eq!(is_over, expected == ReleaseState::Free, "{seconds}");
     }
 }
 
 #[tokio::test]
-async fn a5_a_call_that_others_wait_for_is_ended_by_whoever_resumes_it() {
+async fn a5_call_with_other_members_is_left_to_its_resumer() {
     assert_eq!(released(&world(), 100).await, wait(115));
     type Change = fn(&mut fakes::World);
     let over: [Change; 5] = [
@@ -222,12 +228,12 @@ async fn a5_a_call_that_others_wait_for_is_ended_by_whoever_resumes_it() {
     for (at, change) in over.into_iter().enumerate() {
         let sim = world();
         sim.with(change);
-        assert_eq!(released(&sim, 100).await, Released::Free, "{at}");
+        assert_eq!(released(&sim, 100).await, ReleaseState::Free, "{at}");
     }
 }
 
 #[tokio::test]
-async fn a5_whoever_works_on_the_launch_is_waited_for() {
+async fn a5_live_lease_on_the_launch_is_awaited() {
     let sim = world();
     sim.with(|world| {
         let until = world.now + SignedDuration::from_secs(1_000);
@@ -247,14 +253,14 @@ async fn a5_whoever_works_on_the_launch_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a5_a_call_whose_record_is_missing_is_looked_for_again() {
+async fn a5_call_without_a_row_is_checked_again() {
     let sim = world();
     sim.with(|world| world.ledger.of(&cluster()).calls.clear());
     assert_eq!(released(&sim, 100).await, wait(115));
 }
 
 #[tokio::test]
-async fn a5_a_launch_that_is_over_or_never_began_holds_nothing_up() {
+async fn a5_finished_or_unbegun_launch_frees_the_node_claim() {
     let states = [
         IntentState::Void { why: "x".into() },
         IntentState::Intended,
@@ -269,9 +275,9 @@ async fn a5_a_launch_that_is_over_or_never_began_holds_nothing_up() {
             let rows = world.ledger.of(&cluster());
             rows.intents.get_mut(&"a".into()).unwrap().state = state.clone();
         });
-        assert_eq!(released(&sim, 0).await, Released::Free, "{state:?}");
+        assert_eq!(released(&sim, 0).await, ReleaseState::Free, "{state:?}");
     }
     let sim = world();
     sim.with(|world| world.ledger.of(&cluster()).intents.clear());
-    assert_eq!(released(&sim, 0).await, Released::Free);
+    assert_eq!(released(&sim, 0).await, ReleaseState::Free);
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::{annotation, finalizer, tag};
-use executor::{ClassFacts, Executor};
+use executor::{Executor, ResolvedNodeClass};
 use model::{
     Action, CapacityType, InstanceId, InstanceType, InstanceTypeName, Lane, NanosPerHour,
     NodeClaimName, NodeClassName, Offering, Plan, Snapshot,
@@ -31,7 +31,7 @@ pub(crate) async fn adopt(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     snapshot: &Snapshot,
-    classes: &BTreeMap<NodeClassName, ClassFacts>,
+    classes: &BTreeMap<NodeClassName, ResolvedNodeClass>,
     orphans: &[&NodeClaim],
 ) -> Result<Vec<Intent>, TurnError> {
     let mut adopted = Vec::new();
@@ -207,7 +207,7 @@ fn is_for(instance: &Instance, claim: &NodeClaim) -> bool {
 
 /// Launch for a NodeClaim, with every instance type that the NodeClaim admits. If it admits none, the launch itself reports
 /// that.
-fn launch(claim: &NodeClaim, class: &ClassFacts, surcharge: NanosPerHour) -> Launch {
+fn launch(claim: &NodeClaim, class: &ResolvedNodeClass, surcharge: NanosPerHour) -> Launch {
     let (instance_types, cheapest) = options(&claim.spec, class, surcharge);
     Launch {
         name: claim.name.clone(),
@@ -225,7 +225,7 @@ fn launch(claim: &NodeClaim, class: &ClassFacts, surcharge: NanosPerHour) -> Lau
 /// Instance types that a NodeClaim admits, cheapest first, and the offering expected from them.
 pub(crate) fn options(
     spec: &NodeClaimSpec,
-    class: &ClassFacts,
+    class: &ResolvedNodeClass,
     surcharge: NanosPerHour,
 ) -> (Vec<InstanceTypeName>, ExpectedOffering) {
     let wanted = Requirements::from_selector(&spec.requirements);

@@ -44,7 +44,10 @@ pub(crate) async fn launches(
     let is_asked = |launch: &Launch| launch.pods.is_empty() || !launch.pods.iter().all(leaves);
     let mut total = Spending::default();
     let mut pools: BTreeMap<NodePoolName, Spending> = BTreeMap::new();
-    let launches = plan.actions.iter().filter_map(|one| one.action.launch());
+    let launches = plan
+        .actions
+        .iter()
+        .filter_map(|planned| planned.action.launch());
     for launch in launches.filter(|launch| is_asked(launch)) {
         total.add(launch.cheapest.price);
         let of_pool = pools.entry(launch.node_pool.clone()).or_default();
@@ -113,7 +116,10 @@ pub(crate) async fn launches(
 /// Total price and number of the launches that `is_meant` selects.
 fn spending(plan: &Plan, is_meant: impl Fn(&Launch) -> bool) -> Spending {
     let mut total = Spending::default();
-    let launches = plan.actions.iter().filter_map(|one| one.action.launch());
+    let launches = plan
+        .actions
+        .iter()
+        .filter_map(|planned| planned.action.launch());
     for launch in launches.filter(|launch| is_meant(launch)) {
         total.add(launch.cheapest.price);
     }
@@ -217,7 +223,7 @@ async fn settle(
         let (after, answer) = match granted {
             Some(granted) if counts_once => {
                 let mut rest = requests.clone();
-                rest.retain(|one| *one != granted);
+                rest.retain(|request| *request != granted);
                 (rest, Answer::Approved(granted))
             }
             Some(granted) => return Ok(Answer::Approved(granted)),

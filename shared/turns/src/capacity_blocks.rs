@@ -62,8 +62,10 @@ pub(crate) async fn announced(
         .await?;
     // AWS announces the end this long before.
     let end = block.end.or_else(|| block.at.checked_add(DRAINED).ok());
-    let alive = instances.into_iter().filter(|one| one.state.is_alive());
-    let facts = alive.filter_map(|one| Some(fact(one.id, block.at, end?)));
+    let alive = instances
+        .into_iter()
+        .filter(|instance| instance.state.is_alive());
+    let facts = alive.filter_map(|instance| Some(fact(instance.id, block.at, end?)));
     Ok(facts.collect())
 }
 

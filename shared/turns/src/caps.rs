@@ -9,25 +9,29 @@ use crate::{Report, events, lane::Turn, observe::Observed};
 pub(crate) async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
     let snapshot = &observed.snapshot;
     let exceeded = planner::exceeded(snapshot);
-    let about = |one: &planner::Exceeded| one.node_pool.clone().map(Subject::NodePool);
+    let about = |exceeded: &planner::Exceeded| exceeded.node_pool.clone().map(Subject::NodePool);
     let lines = exceeded.iter();
-    let lines = lines.map(|one| Line::new(one.message.as_str(), about(one)));
+    let lines = lines.map(|exceeded| Line::new(exceeded.message.as_str(), about(exceeded)));
     report.over_caps.extend(lines);
     if !turn.may_act() {
         return;
     }
     let told = snapshot.node_pools.iter().flat_map(|pool| {
-        let concerns = |one: &&planner::Exceeded| {
-            let own = one.node_pool.as_ref();
+        let concerns = |exceeded: &&planner::Exceeded| {
+            let own = exceeded.node_pool.as_ref();
             own.is_none_or(|name| *name == pool.name)
         };
-        exceeded.iter().filter(concerns).take(1).map(|one| Event {
-            about: EventTarget::NodePool(pool.name.clone(), pool.uid.clone()),
-            kind: EventKind::Warning,
-            reason: events::CAP_EXCEEDED.to_owned(),
-            message: one.message.clone(),
-            at: turn.now,
-        })
+        exceeded
+            .iter()
+            .filter(concerns)
+            .take(1)
+            .map(|exceeded| Event {
+                about: EventTarget::NodePool(pool.name.clone(), pool.uid.clone()),
+                kind: EventKind::Warning,
+                reason: events::CAP_EXCEEDED.to_owned(),
+                message: exceeded.message.clone(),
+                at: turn.now,
+            })
     });
     let told: Vec<Event> = told.collect();
     events::post(turn, &told, report).await;

@@ -187,7 +187,10 @@ pub(crate) async fn collect(
         ..Collected::default()
     };
     let (mut doomed, mut unproven) = (Vec::new(), BTreeSet::new());
-    for found in instances.iter().filter(|one| suspects.contains(&one.id)) {
+    for found in instances
+        .iter()
+        .filter(|instance| suspects.contains(&instance.id))
+    {
         let pool = found
             .tags
             .get(tag::NODE_POOL)
@@ -255,7 +258,7 @@ pub(crate) async fn collect(
         let deleted = api.delete_node_claim(&target).await;
         if collected.failures.isolate(&about, now, deleted)?.is_some() {
             let claim = claims.iter().find(|claim| claim.name == target.name);
-            let counted = claim.map(|one| metrics::of_disruption(one, 0, COLLECTED, None));
+            let counted = claim.map(|claim| metrics::of_disruption(claim, 0, COLLECTED, None));
             collected.metrics.extend(counted.into_iter().flatten());
             collected.claims.push(target.name);
         }
@@ -417,7 +420,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g2_absence_counts_from_the_first_of_consecutive_looks() {
+    fn g2_absence_counts_from_the_first_of_consecutive_sweeps() {
         let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
         let first = seen_since(BTreeSet::from(["a", "b"]), &BTreeMap::new(), at(0));
         assert!(due(&first, at(60)).is_empty());

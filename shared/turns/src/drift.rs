@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_reservation_is_drift_with_its_feature_gate_on_alone() {
+    fn lost_reservation_is_drift_only_with_its_feature_gate_on() {
         let kept = |gates: &[(&str, bool)]| {
             let gates = gates.iter().map(|(gate, on)| ((*gate).to_owned(), *on));
             gated(Some("cr-12345678".to_owned()), &gates.collect()).is_some()

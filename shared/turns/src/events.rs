@@ -161,10 +161,14 @@ pub(crate) fn of_conditions(
     now: Timestamp,
 ) -> Vec<Event> {
     let changed = after.iter().filter_map(|after| {
-        let mut known = before.iter().filter(|one| one.r#type == after.r#type);
+        let mut known = before
+            .iter()
+            .filter(|condition| condition.r#type == after.r#type);
         let before = known
             .next()
-            .map_or(&api::ConditionStatus::Unknown, |one| &one.status);
+            .map_or(&api::ConditionStatus::Unknown, |condition| {
+                &condition.status
+            });
         if *before == after.status {
             return None;
         }

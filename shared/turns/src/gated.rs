@@ -57,10 +57,10 @@ impl Gated {
     /// The overlays and buffers that a snapshot holds: invalid overlays are left out.
     pub fn for_snapshot(&self) -> (Vec<NodeOverlay>, Vec<CapacityBuffer>) {
         let overlays = self.overlays.iter();
-        let overlays = overlays.filter(|one| api::validation::node_overlay(one).is_empty());
+        let overlays = overlays.filter(|overlay| api::validation::node_overlay(overlay).is_empty());
         let buffers = self.buffers.iter().map(|buffer| buffer.shape.clone());
         (
-            overlays.map(|one| one.clone().into()).collect(),
+            overlays.map(|overlay| overlay.clone().into()).collect(),
             buffers.collect(),
         )
     }
@@ -69,9 +69,10 @@ impl Gated {
     /// conflict with others.
     pub fn for_previews(&self) -> Vec<NodeOverlay> {
         let overlays = self.overlays.iter();
-        let usable = overlays
-            .filter(|one| api::validation::node_overlay(one).is_empty() && !is_in_conflict(one));
-        usable.map(|one| one.clone().into()).collect()
+        let usable = overlays.filter(|overlay| {
+            api::validation::node_overlay(overlay).is_empty() && !is_in_conflict(overlay)
+        });
+        usable.map(|overlay| overlay.clone().into()).collect()
     }
 }
 
@@ -144,7 +145,9 @@ async fn resolve(api: &dyn Cluster, object: api::CapacityBuffer) -> Result<Buffe
         Ok(Pattern::Workload(kind, key)) => workload = api.workload(kind, &key).await?,
         Err(_) => {}
     }
-    let template_generation = template.as_ref().and_then(|one| one.metadata.generation);
+    let template_generation = template
+        .as_ref()
+        .and_then(|template| template.metadata.generation);
     let templates: Vec<_> = template.into_iter().collect();
     let workloads: Vec<_> = workload.into_iter().collect();
     let (shape, resolved) = capacity_buffer(object.clone(), &templates, &workloads);
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn overlays_that_are_wrong_or_in_conflict_price_no_previews() {
+    fn invalid_or_conflicting_overlays_price_no_previews() {
         let gated = Gated {
             overlays: vec![
                 overlay("new", "example.com/a", None),

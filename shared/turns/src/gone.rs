@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_of_absence_is_told_hour_by_hour() {
+    fn absence_starts_again_after_more_than_an_hour_without_an_answer() {
         let at = |minutes: i64| Timestamp::from_second(minutes * 60).unwrap();
         let first = repeated(None, at(0));
         let second = repeated(Some(&first), at(60));

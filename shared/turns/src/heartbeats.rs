@@ -159,7 +159,7 @@ mod tests {
     use Heartbeat::{Fresh, Silent, Unproven};
 
     #[test]
-    fn l6_a_relay_is_heard_as_long_as_each_look_sees_its_row_changed() {
+    fn l6_relay_is_alive_while_each_read_finds_its_row_changed() {
         let process = Heartbeats::default();
         let seen = [(0, "a"), (60, "b"), (120, "c"), (180, "d")];
         let found = looks(&process, &SweepMemory::default(), &seen);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn l6_silence_is_counted_by_our_own_clock_since_the_row_changed() {
+    fn l6_silence_is_measured_by_the_readers_clock_since_the_row_changed() {
         let process = Heartbeats::default();
         let seen = [(0, "a"), (60, "b"), (149, "b"), (150, "b"), (210, "c")];
         let found = looks(&process, &SweepMemory::default(), &seen);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn l6_what_changed_while_nobody_looked_may_have_changed_long_ago() {
+    fn l6_change_between_distant_reads_proves_nothing() {
         let process = Heartbeats::default();
         let seen = [(0, "a"), (60, "b"), (600, "c"), (660, "c"), (690, "c")];
         let found = looks(&process, &SweepMemory::default(), &seen);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn l6_a_process_that_has_just_begun_believes_a_visit_only_for_so_long() {
+    fn l6_new_process_trusts_the_last_visit_for_a_limited_time() {
         let memory = left(0, "a");
         let of_another = |now| looks(&Heartbeats::default(), &memory, &[(now, "b")]);
         assert_eq!(of_another(149), [Fresh]);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn l6_two_processes_that_take_turns_know_what_the_other_wrote_down() {
+    fn l6_alternating_processes_share_their_reads_through_the_ledger() {
         let process = Heartbeats::default();
         assert_eq!(
             looks(&process, &SweepMemory::default(), &[(0, "a")]),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn l6_where_there_is_no_row_nobody_is_heard() {
+    fn l6_relay_without_a_row_is_silent() {
         let process = Heartbeats::default();
         let nothing = SweepMemory::default();
         let look = |now| process.look(&"demo".into(), None, &nothing, at(now));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn l6_a_look_that_is_still_to_come_proves_nothing() {
+    fn l6_read_in_the_future_proves_nothing() {
         let process = Heartbeats::default();
         assert_eq!(
             looks(&process, &left(1_000, "a"), &[(0, "b")]),

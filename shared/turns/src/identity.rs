@@ -155,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_entries_for_one_cluster_the_new_one_yields() {
+    fn new_entry_for_a_known_cluster_yields() {
         let known = ("b", Mode::Active, Some("u"));
         let new = ("a", Mode::Active, None);
         assert_eq!(yields(&[known, new]), [None, Some("b".to_owned())]);
     }
 
     #[test]
-    fn of_two_entries_for_one_cluster_the_one_that_watches_yields() {
+    fn entry_in_shadow_mode_yields_to_an_active_one() {
         let watches = ("a", Mode::Shadow, Some("u"));
         let acts = ("b", Mode::Active, Some("u"));
         assert_eq!(yields(&[watches, acts]), [Some("b".to_owned()), None]);

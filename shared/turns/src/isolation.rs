@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_of_one_object_is_reported_on_it() {
+    fn refusal_of_one_object_is_reported_on_the_object() {
         let mut failures = ObjectFailures::default();
         let denied = ClusterError::Denied {
             action: "changing it".into(),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn object_that_changed_is_looked_at_again_without_a_report() {
+    fn changed_object_is_retried_without_an_event() {
         let mut failures = ObjectFailures::default();
         let conflict = ClusterError::Conflict { what: "it".into() };
         let now = Timestamp::UNIX_EPOCH;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn error_of_the_whole_port_is_handed_back() {
+    fn error_of_the_whole_port_is_returned() {
         let mut failures = ObjectFailures::default();
         let down = ClusterError::Unavailable {
             action: "all".into(),

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn only_how_things_stand_can_be_the_same_as_before() {
+    fn only_reports_without_actions_have_a_state() {
         let waiting = |text: &str| Report {
             unplaced: vec![Line::from(text)],
             ..report()
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn planning_without_acting_is_how_things_stand() {
+    fn report_of_a_stopped_plan_has_a_state() {
         let planned = Report {
             planned: vec![Line::from("launch")],
             ..report()
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_newer_version_says_so() {
+    fn record_of_a_newer_version_is_refused() {
         let entry = |body: serde_json::Value| JournalEntry {
             turn: "turn-1".into(),
             at: Timestamp::UNIX_EPOCH,

@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_that_keeps_failing_rests_longer_each_time() {
+    fn failing_lane_backs_off_exponentially() {
         let waits: Vec<i64> = (0..8)
             .map(|failures| retry_after(failures).as_secs())
             .collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use executor::{Executor, LaunchFacts, Outcome};
+use executor::{ExecutionOutcome, Executor, LaunchInputs};
 use model::{NodeClaimName, launch::Instance, ledger::Intent};
 
 use crate::{Report, TurnError, addresses, lane::Turn, observe::Observed};
@@ -15,10 +15,10 @@ pub(crate) async fn launch(
     intents: Vec<Intent>,
     existing: BTreeMap<NodeClaimName, Instance>,
     report: &mut Report,
-) -> Result<Outcome, TurnError> {
+) -> Result<ExecutionOutcome, TurnError> {
     let launches = &turn.world.launches;
     let builder = launches.prepare(turn.cluster, &turn.meta.registry).await?;
-    let facts = LaunchFacts {
+    let facts = LaunchInputs {
         builder: &*builder,
         classes: &observed.classes,
         overlaid: planner::overlaid_types(&observed.snapshot),

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn b2_a_foreign_lease_is_taken_only_after_two_sweeps_past_its_duration() {
+    fn b2_lease_of_another_holder_is_taken_after_two_sweeps_past_its_duration() {
         let mut memory = SweepMemory::default();
         let karpenter = lease("karpenter-7d", "7");
         let mut see =
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_or_ours_is_held() {
+    fn free_or_own_lease_is_held() {
         let mut memory = SweepMemory::default();
         assert!(takes(&lead(None, &us(), &mut memory, at(0))));
         assert!(
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn lease_of_version_that_named_no_clusters_is_renamed_and_of_another_entry_is_foreign() {
+    fn former_name_of_own_lease_is_replaced_and_lease_of_another_entry_is_respected() {
         let mut memory = SweepMemory::default();
         let mut see = |holder: &str| {
             let lease = lease(holder, "3");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn b2_handing_back_waits_for_what_is_under_way() {
+    fn b2_lease_is_given_up_only_without_work_under_way() {
         assert_eq!(
             hand_back(Some(&lease("us/demo/u", "3")), us().or_before(true), true),
             Step::Nothing

@@ -144,12 +144,12 @@ pub enum TurnError {
     Registry(#[from] RegistryError),
 }
 
-impl From<executor::Trouble> for TurnError {
-    fn from(trouble: executor::Trouble) -> Self {
-        match trouble {
-            executor::Trouble::Cloud(error) => error.into(),
-            executor::Trouble::Cluster(error) => error.into(),
-            executor::Trouble::Ledger(error) => error.into(),
+impl From<executor::ExecutorError> for TurnError {
+    fn from(error: executor::ExecutorError) -> Self {
+        match error {
+            executor::ExecutorError::Cloud(error) => error.into(),
+            executor::ExecutorError::Cluster(error) => error.into(),
+            executor::ExecutorError::Ledger(error) => error.into(),
         }
     }
 }

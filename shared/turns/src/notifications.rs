@@ -111,12 +111,12 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_turn_is_no_news() {
+    fn quiet_turn_sends_no_notification() {
         assert_eq!(of_report(&report()), []);
     }
 
     #[test]
-    fn each_class_has_its_occasion() {
+    fn each_notification_class_has_its_trigger() {
         let lines = |count: usize| vec![Line::from("line"); count];
         let with = |change: fn(&mut Report, Vec<Line>), count: usize| {
             let mut report = report();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_has_one_id_an_hour_and_what_happens_one_a_turn() {
+    fn lasting_state_has_one_id_per_hour_and_event_one_per_turn() {
         let id = |turn: &str, minutes: i64, change: fn(&mut Report)| {
             let mut report = report();
             report.turn = TurnId(turn.into());

@@ -4,7 +4,7 @@ use std::{
 };
 
 use api::{EC2NodeClass, NodePool, names::group};
-use executor::ClassFacts;
+use executor::ResolvedNodeClass;
 use jiff::Timestamp;
 use model::{
     Experience, InstanceId, InstanceType, NodeClassName, NodePoolName, Snapshot, Warning,
@@ -36,7 +36,7 @@ pub(crate) struct Observed {
     pub(crate) unreadable_pools: Vec<Unreadable>,
     pub(crate) node_classes: Vec<EC2NodeClass>,
     /// NodeClasses whose instance types are known.
-    pub(crate) classes: BTreeMap<NodeClassName, ClassFacts>,
+    pub(crate) classes: BTreeMap<NodeClassName, ResolvedNodeClass>,
     pub(crate) experience: Experience,
     pub(crate) problems: Vec<String>,
     pub(crate) price_complaints: Vec<String>,
@@ -284,7 +284,7 @@ async fn class_facts(
     node_classes: &[EC2NodeClass],
     experience: &Experience,
     problems: &mut Vec<String>,
-) -> Result<BTreeMap<NodeClassName, ClassFacts>, TurnError> {
+) -> Result<BTreeMap<NodeClassName, ResolvedNodeClass>, TurnError> {
     let mut facts = BTreeMap::new();
     for class in node_classes {
         let name = NodeClassName::from(class.metadata.name.as_str());
@@ -305,7 +305,7 @@ async fn class_facts(
             Ok(types) => {
                 facts.insert(
                     name,
-                    ClassFacts {
+                    ResolvedNodeClass {
                         object: class.clone(),
                         types,
                     },
@@ -356,7 +356,7 @@ fn unless_paused(
 fn usable(
     mut pool: model::node_pool::NodePool,
     node_classes: &[EC2NodeClass],
-    facts: &BTreeMap<NodeClassName, ClassFacts>,
+    facts: &BTreeMap<NodeClassName, ResolvedNodeClass>,
 ) -> model::node_pool::NodePool {
     if pool.not_ready.is_some() {
         return pool;

@@ -27,14 +27,18 @@ pub(crate) async fn spare(
     snapshot: &Snapshot,
     actions: &mut Vec<Planned>,
 ) -> Result<Option<Timestamp>, LedgerError> {
-    let mut deletions = actions.iter().filter_map(|one| one.action.deletion());
+    let mut deletions = actions
+        .iter()
+        .filter_map(|planned| planned.action.deletion());
     // Only a deletion that was decided before can have been refused.
     if !deletions.any(|target| decided_at(snapshot, &target.uid).is_some()) {
         return Ok(None);
     }
     let said = turn.world.ledger.said(turn.cluster, REFUSED, turn.now);
     let resting = said.await?;
-    let deletions = actions.iter().filter_map(|one| one.action.deletion());
+    let deletions = actions
+        .iter()
+        .filter_map(|planned| planned.action.deletion());
     let held: Vec<Target> = deletions
         .filter(|target| resting.contains(&key(&target.uid)))
         .cloned()

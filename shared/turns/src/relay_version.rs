@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relays_of_two_minor_versions_back_are_listened_to() {
+    fn relays_up_to_two_minor_versions_behind_are_supported() {
         for relay in ["1.5.0", "1.4.9", "1.3.0", "1.5.7-rc.1"] {
             assert_eq!(fit(relay, "1.5.2"), Fit::Supported, "{relay}");
         }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn older_ones_are_not_and_the_remedy_is_named() {
+    fn older_relays_are_refused_with_a_remedy() {
         for relay in ["1.2.9", "0.9.0"] {
             let Fit::TooOld(text) = fit(relay, "1.5.0") else {
                 panic!("{relay}");
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_newer_or_cannot_be_read_works_and_is_told() {
+    fn newer_or_unreadable_relay_versions_work_with_a_warning() {
         for relay in ["1.6.0", "2.0.0", "", "dev"] {
             assert!(matches!(fit(relay, "1.5.0"), Fit::Unknown(_)), "{relay}");
         }

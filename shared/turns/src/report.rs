@@ -304,7 +304,7 @@ impl Report {
         }
     }
 
-    pub(crate) fn take(&mut self, outcome: &executor::Outcome) {
+    pub(crate) fn take(&mut self, outcome: &executor::ExecutionOutcome) {
         let events = outcome.events.iter();
         let lacking = events.filter(|event| event.reason == INSUFFICIENT_CAPACITY);
         self.troubles.insufficient_capacity += u64::try_from(lacking.count()).unwrap_or(u64::MAX);

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn l5_a_lane_is_quiet_only_if_nothing_speaks_against_it() {
+    fn l5_lane_is_quiet_only_without_any_reason_to_wake_it() {
         assert_eq!(why(&quiet(), 4, true, 1100), None);
         assert_eq!(
             why(
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn l2_a_lapsed_lease_counts_as_due() {
+    fn l2_lapsed_lease_counts_as_due() {
         let lease = Lease {
             owner: "t".into(),
             until: at(1100),

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_instance_is_asked_for_less_and_less_often() {
+    fn refused_termination_is_retried_at_growing_intervals() {
         let waits = [0, 4, 8, 40, 60, 6_000].map(|minutes| {
             let wait = retry_after(SignedDuration::from_mins(minutes));
             wait.as_mins()

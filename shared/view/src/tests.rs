@@ -86,14 +86,14 @@ impl Bench {
 }
 
 #[test]
-fn what_is_published_is_what_was_seen() {
+fn published_pods_are_those_of_the_watch() {
     let pods = [pod("a", "web"), pod("b", "web"), pod("c", "api")];
     let bench = Bench::listed(pods.clone());
     assert_eq!(bench.read().unwrap().pods(), pods);
 }
 
 #[test]
-fn a_version_tells_what_changed_since_the_one_before() {
+fn version_contains_changes_since_the_one_before() {
     let mut bench = Bench::listed((0..50).map(|index| pod(&format!("pod-{index:02}"), "web")));
     let full = bench.bucket[&1].len();
     let mut moved = pod("pod-07", "web");
@@ -111,7 +111,7 @@ fn a_version_tells_what_changed_since_the_one_before() {
 }
 
 #[test]
-fn a_function_that_is_warm_reads_only_what_is_new() {
+fn warm_function_reads_only_new_versions() {
     let mut bench = Bench::listed([pod("a", "web")]);
     let mut warm = bench.read().unwrap();
     bench.publisher.see(pod("b", "web"));
@@ -129,7 +129,7 @@ fn a_function_that_is_warm_reads_only_what_is_new() {
 }
 
 #[test]
-fn what_stays_the_same_is_not_told_again() {
+fn unchanged_pod_is_not_published_again() {
     let mut bench = Bench::listed([pod("a", "web")]);
     bench.publisher.see(pod("a", "web"));
     let mut noisy = pod("a", "web");
@@ -144,7 +144,7 @@ fn what_stays_the_same_is_not_told_again() {
 }
 
 #[test]
-fn a_list_after_a_gap_removes_what_it_does_not_show() {
+fn list_after_a_gap_removes_unlisted_pods() {
     let mut bench = Bench::listed([pod("a", "web"), pod("b", "web")]);
     bench.publisher.begin_list();
     bench.publisher.see(pod("b", "web"));
@@ -154,7 +154,7 @@ fn a_list_after_a_gap_removes_what_it_does_not_show() {
 }
 
 #[test]
-fn what_could_not_be_stored_is_told_by_the_next_version() {
+fn changes_of_a_lost_version_are_in_the_next_one() {
     let mut bench = Bench::listed([pod("a", "web")]);
     bench.publisher.see(pod("b", "web"));
     let lost = bench.publisher.issue().unwrap();
@@ -166,7 +166,7 @@ fn what_could_not_be_stored_is_told_by_the_next_version() {
 }
 
 #[test]
-fn a_full_state_that_was_lost_is_followed_by_another() {
+fn lost_full_state_is_followed_by_another() {
     let mut publisher = Publisher::new(cluster(), EPOCH.into());
     publisher.begin_list();
     publisher.see(pod("a", "web"));
@@ -180,7 +180,7 @@ fn a_full_state_that_was_lost_is_followed_by_another() {
 }
 
 #[test]
-fn a_chain_ends_in_a_full_state_before_it_is_too_long_to_read() {
+fn chain_ends_in_a_full_state_before_it_is_too_long_to_read() {
     let mut bench = Bench::listed([pod("a", "web")]);
     for version in 0..250_u64 {
         let mut changed = pod("a", "web");
@@ -196,7 +196,7 @@ fn a_chain_ends_in_a_full_state_before_it_is_too_long_to_read() {
 }
 
 #[test]
-fn nothing_is_told_before_all_pods_were_listed() {
+fn nothing_is_due_before_all_pods_were_listed() {
     let mut publisher = Publisher::new(cluster(), EPOCH.into());
     publisher.begin_list();
     publisher.see(pod("a", "web"));
@@ -210,7 +210,7 @@ fn nothing_is_told_before_all_pods_were_listed() {
 }
 
 #[test]
-fn whatever_is_wrong_with_a_version_is_found() {
+fn every_damage_of_a_version_is_found() {
     let mut bench = Bench::listed([pod("a", "web")]);
     for name in ["b", "c"] {
         bench.publisher.see(pod(name, "web"));
@@ -248,7 +248,7 @@ fn whatever_is_wrong_with_a_version_is_found() {
 }
 
 #[test]
-fn a_format_of_another_version_is_not_guessed_at() {
+fn other_format_version_is_refused() {
     let later = zstd::encode_all(
         &br#"{"format":3,"cluster":"demo","epoch":"e","version":1,"base":null,"pods":0,"lines":0}"#
             [..],
@@ -259,7 +259,7 @@ fn a_format_of_another_version_is_not_guessed_at() {
 }
 
 #[test]
-fn shapes_that_no_pod_has_any_more_are_forgotten() {
+fn unused_shapes_are_removed() {
     let mut pods = Pods::default();
     for version in 0..5_000 {
         let mut changed = pod("a", "web");

@@ -7,9 +7,9 @@ use model::{
     ledger::{ClaimPhase, ClaimRow, Holder, InstanceOwner, IntentState},
 };
 
-use crate::{Scene, failures};
+use crate::{TestCluster, failures};
 
-impl Scene {
+impl TestCluster {
     /// Another turn has assigned the instance to this NodeClaim.
     fn give(&self, instance: &InstanceId, claim: &str) {
         let owner = InstanceOwner {
@@ -38,12 +38,12 @@ impl Scene {
 }
 
 /// A launch under way that owns an instance which `becomes` changes.
-async fn owning(becomes: fn(&mut World, &InstanceId)) -> (Scene, InstanceId) {
-    let scene = Scene::unanswered(&["a"]).await;
-    let own = scene.instances().remove(0);
-    scene.give(&own, "a");
-    scene.sim.with(|world| becomes(world, &own));
-    (scene, own)
+async fn owning(becomes: fn(&mut World, &InstanceId)) -> (TestCluster, InstanceId) {
+    let test_cluster = TestCluster::unanswered(&["a"]).await;
+    let own = test_cluster.instances().remove(0);
+    test_cluster.give(&own, "a");
+    test_cluster.sim.with(|world| becomes(world, &own));
+    (test_cluster, own)
 }
 
 fn is_hidden(world: &mut World, own: &InstanceId) {
@@ -51,14 +51,14 @@ fn is_hidden(world: &mut World, own: &InstanceId) {
 }
 
 #[tokio::test]
-async fn a4_what_has_an_owner_is_offered_to_nobody_else() {
-    let scene = Scene::unanswered(&["a", "b"]).await;
-    let ids = scene.instances();
-    scene.give(&ids[0], "a");
-    scene.sim.with(|world| world.calls.clear());
+async fn a4_owned_instance_is_assigned_to_no_other_node_claim() {
+    let test_cluster = TestCluster::unanswered(&["a", "b"]).await;
+    let ids = test_cluster.instances();
+    test_cluster.give(&ids[0], "a");
+    test_cluster.sim.with(|world| world.calls.clear());
     let expected = [("a".into(), ids[0].clone()), ("b".into(), ids[1].clone())];
-    assert_eq!(scene.launched().await, expected);
-    let offers = scene.sim.with(|world| {
+    assert_eq!(test_cluster.launched().await, expected);
+    let offers = test_cluster.sim.with(|world| {
         let calls = world.calls.iter();
         calls.filter(|call| **call == "own").count()
     });
@@ -66,64 +66,67 @@ async fn a4_what_has_an_owner_is_offered_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn a4_who_loses_an_instance_gets_one_that_is_left() {
-    let scene = Scene::unanswered(&["a", "b", "c"]).await;
-    let ids = scene.instances();
-    scene.give(&ids[0], "elsewhere");
-    scene.sim.with(|world| {
-        let rows = world.ledger.of(&scene.cluster);
+async fn a4_node_claim_that_loses_an_instance_gets_another() {
+    let test_cluster = TestCluster::unanswered(&["a", "b", "c"]).await;
+    let ids = test_cluster.instances();
+    test_cluster.give(&ids[0], "elsewhere");
+    test_cluster.sim.with(|world| {
+        let rows = world.ledger.of(&test_cluster.cluster);
         rows.intents.remove(&"c".into());
     });
     let expected = [("a".into(), ids[2].clone()), ("b".into(), ids[1].clone())];
-    assert_eq!(scene.launched().await, expected);
+    assert_eq!(test_cluster.launched().await, expected);
 }
 
 #[tokio::test]
-async fn a4_only_living_instances_are_shown_by_their_node_claims() {
-    let (scene, _) = owning(|world, own| {
+async fn a4_node_claim_shows_only_a_living_instance() {
+    let (test_cluster, _) = owning(|world, own| {
         let instance = world.account.instances.get_mut(own).unwrap();
         instance.state = InstanceState::Terminated;
     })
     .await;
-    let outcome = scene.resumed_after(60).await;
+    let outcome = test_cluster.resumed_after(60).await;
     let why = "its instance ended while it was being launched";
     assert_eq!(failures(&outcome), [("a", why)]);
 
     // EC2 lists some instances by their ids before it finds them by their tags.
-    let (scene, own) = owning(|world, own| {
+    let (test_cluster, own) = owning(|world, own| {
         let instance = world.account.instances.get_mut(own).unwrap();
         instance.tags.clear();
     })
     .await;
-    assert_eq!(scene.launched().await, [("a".into(), own.clone())]);
-    let shown = scene.node_claim("a").status.provider_id;
+    assert_eq!(test_cluster.launched().await, [("a".into(), own.clone())]);
+    let shown = test_cluster.node_claim("a").status.provider_id;
     assert!(shown.ends_with(own.as_str()), "{shown}");
 }
 
 #[tokio::test]
-async fn a4_an_instance_that_only_its_node_claim_shows_takes_none_from_others() {
-    let scene = Scene::unanswered(&["a", "b"]).await;
-    let ids = scene.instances();
-    scene.give(&ids[0], "a");
-    scene.sim.with(|world| {
+async fn a4_instance_named_only_by_its_node_claim_takes_none_from_others() {
+    let test_cluster = TestCluster::unanswered(&["a", "b"]).await;
+    let ids = test_cluster.instances();
+    test_cluster.give(&ids[0], "a");
+    test_cluster.sim.with(|world| {
         is_hidden(world, &ids[0]);
         let claim = world.api.node_claims.get_mut(&"a".into()).unwrap();
         claim.status.provider_id = format!("aws:///us-east-1a/{}", ids[0]);
     });
     let expected = [("a".into(), ids[0].clone()), ("b".into(), ids[1].clone())];
-    assert_eq!(scene.launched().await, expected);
+    assert_eq!(test_cluster.launched().await, expected);
 }
 
 #[tokio::test]
-async fn a3_an_instance_that_nobody_shows_is_waited_for_until_the_launch_time_out() {
-    let (scene, _) = owning(is_hidden).await;
-    let outcome = scene.resumed_after(299).await;
+async fn a3_unlisted_instance_is_awaited_until_launch_timeout() {
+    let (test_cluster, _) = owning(is_hidden).await;
+    let outcome = test_cluster.resumed_after(299).await;
     assert_eq!(outcome.unfinished, ["a".into()], "{outcome:#?}");
     assert_eq!(failures(&outcome), []);
-    assert!(matches!(scene.state("a"), IntentState::Launching { .. }));
+    assert!(matches!(
+        test_cluster.state("a"),
+        IntentState::Launching { .. }
+    ));
 
-    let (scene, _) = owning(is_hidden).await;
-    let outcome = scene.resumed_after(300).await;
+    let (test_cluster, _) = owning(is_hidden).await;
+    let outcome = test_cluster.resumed_after(300).await;
     let why = "EC2 did not show its instance within the launch time-out";
     assert_eq!(failures(&outcome), [("a", why)]);
 }

@@ -1,7 +1,7 @@
-//! Commitment of launches, and the number of lost races after which it is given up (docs/protocol.md#c1, docs/protocol.md#c2,
+//! CommitOutcome of launches, and the number of lost races after which it is given up (docs/protocol.md#c1, docs/protocol.md#c2,
 //! docs/protocol.md#a6).
 
-use executor::Commitment;
+use executor::CommitOutcome;
 use fakes::{World, settings};
 use model::{
     Action, Plan, PodKey, Snapshot,
@@ -11,7 +11,7 @@ use model::{
 };
 use ports::ledger::Record;
 
-use crate::{Scene, launch};
+use crate::{TestCluster, launch};
 
 /// A plan that launches a node for these pods.
 fn plan(pods: Vec<PodRef>) -> Plan {
@@ -27,8 +27,8 @@ fn plan(pods: Vec<PodRef>) -> Plan {
     }
 }
 
-impl Scene {
-    async fn commit(&self, plan: Plan) -> Commitment {
+impl TestCluster {
+    async fn commit(&self, plan: Plan) -> CommitOutcome {
         let snapshot = self.sim.with(|world| {
             let pods = world.api.pods.values().cloned().collect();
             let meta = world.ledger.of(&self.cluster).meta.as_ref();
@@ -50,24 +50,28 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn c1_launches_are_of_the_generation_that_they_make() {
-    let scene = Scene::new().await;
+async fn c1_intents_carry_the_generation_of_their_commit() {
+    let test_cluster = TestCluster::new().await;
     for generation in [1, 2] {
-        let Commitment::Made(made) = scene.commit(plan(Vec::new())).await else {
+        let CommitOutcome::Committed(committed) = test_cluster.commit(plan(Vec::new())).await
+        else {
             panic!("nobody else is at work");
         };
-        let intents = made.intents.iter().map(|intent| intent.generation);
-        assert_eq!(made.generation, generation);
+        let intents = committed.intents.iter().map(|intent| intent.generation);
+        assert_eq!(committed.generation, generation);
         assert_eq!(intents.collect::<Vec<u64>>(), [generation]);
     }
 }
 
 #[tokio::test]
-async fn c1_nothing_is_counted_where_nothing_is_capped() {
-    let scene = Scene::new().await;
-    let commitment = scene.commit(plan(Vec::new())).await;
-    assert!(matches!(commitment, Commitment::Made(_)), "{commitment:?}");
-    scene
+async fn c1_spending_is_not_written_without_caps() {
+    let test_cluster = TestCluster::new().await;
+    let commitment = test_cluster.commit(plan(Vec::new())).await;
+    assert!(
+        matches!(commitment, CommitOutcome::Committed(_)),
+        "{commitment:?}"
+    );
+    test_cluster
         .sim
         .with(|world| assert_eq!(world.ledger.spending, AccountSpending::default()));
 }
@@ -85,26 +89,26 @@ fn another_plan(world: &mut World) {
 }
 
 #[tokio::test]
-async fn c2_who_lost_to_three_plans_must_plan_afresh() {
-    let scene = Scene::new().await;
-    scene
+async fn c2_commit_is_lost_after_three_races_with_plans() {
+    let test_cluster = TestCluster::new().await;
+    test_cluster
         .sim
         .with(|world| world.on_call = Some(("commit", another_plan)));
-    let commitment = scene.commit(plan(Vec::new())).await;
-    assert!(matches!(commitment, Commitment::Lost), "{commitment:?}");
-    assert_eq!(scene.calls("commit"), 3);
+    let commitment = test_cluster.commit(plan(Vec::new())).await;
+    assert!(matches!(commitment, CommitOutcome::Lost), "{commitment:?}");
+    assert_eq!(test_cluster.calls("commit"), 3);
 }
 
 #[tokio::test]
 async fn a6_few_pods_are_read_one_by_one_and_many_are_listed() {
     for (count, lists, reads) in [(20, 0, 20), (21, 1, 0)] {
-        let scene = Scene::new().await;
+        let test_cluster = TestCluster::new().await;
         let pods = (0..count).map(|number| PodRef {
             key: PodKey::new("default", format!("pod-{number}")),
             uid: format!("uid-{number}").into(),
         });
         let pods: Vec<PodRef> = pods.collect();
-        scene.sim.with(|world| {
+        test_cluster.sim.with(|world| {
             for PodRef { key, uid } in pods.iter().cloned() {
                 let pod = Pod {
                     key: key.clone(),
@@ -114,9 +118,15 @@ async fn a6_few_pods_are_read_one_by_one_and_many_are_listed() {
                 world.api.pods.insert(key, pod);
             }
         });
-        let commitment = scene.commit(plan(pods)).await;
-        assert!(matches!(commitment, Commitment::Made(_)), "{commitment:?}");
-        let calls = (scene.calls("unassigned_pods"), scene.calls("pod"));
+        let commitment = test_cluster.commit(plan(pods)).await;
+        assert!(
+            matches!(commitment, CommitOutcome::Committed(_)),
+            "{commitment:?}"
+        );
+        let calls = (
+            test_cluster.calls("unassigned_pods"),
+            test_cluster.calls("pod"),
+        );
         assert_eq!(calls, (lists, reads), "of {count} pods");
     }
 }

@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use executor::{ClassFacts, Executor, LaunchFacts, Outcome};
+use executor::{ExecutionOutcome, Executor, LaunchInputs, ResolvedNodeClass};
 use fakes::{Fault, Sim, World};
 use jiff::SignedDuration;
 use model::{
@@ -26,14 +26,14 @@ use model::{
 use ports::{Launches, Ledger, cluster::LeaderLease};
 
 /// An active cluster led by this stack, and one turn at work in it.
-struct Scene {
+struct TestCluster {
     sim: Sim,
     cluster: ClusterName,
     turn: TurnId,
-    classes: BTreeMap<NodeClassName, ClassFacts>,
+    classes: BTreeMap<NodeClassName, ResolvedNodeClass>,
 }
 
-impl Scene {
+impl TestCluster {
     async fn new() -> Self {
         let (sim, cluster) = (Sim::new("demo"), ClusterName::from("demo"));
         let registry = serde_json::json!({"mode": "active"});
@@ -49,7 +49,7 @@ impl Scene {
             });
             world.catalog.to_vec()
         });
-        let class = ClassFacts {
+        let class = ResolvedNodeClass {
             object: fakes::node_class("default"),
             types: Arc::new(types),
         };
@@ -63,13 +63,15 @@ impl Scene {
 
     /// Launches under way whose call got no answer, though it launched an instance for each.
     async fn unanswered(claims: &[&str]) -> Self {
-        let scene = Self::new().await;
-        let intents = claims.iter().map(|claim| scene.intend(launch(claim)));
+        let test_cluster = Self::new().await;
+        let intents = claims
+            .iter()
+            .map(|claim| test_cluster.intend(launch(claim)));
         let intents: Vec<Intent> = intents.collect();
-        scene.sim.fail_next("launch", Fault::LostAnswer);
-        let outcome = scene.launch(intents).await;
+        test_cluster.sim.fail_next("launch", Fault::LostAnswer);
+        let outcome = test_cluster.launch(intents).await;
         assert_eq!(outcome.unfinished.len(), claims.len(), "{outcome:#?}");
-        scene
+        test_cluster
     }
 
     fn executor(&self) -> Executor<'_> {
@@ -106,21 +108,21 @@ impl Scene {
         })
     }
 
-    async fn launch(&self, intents: Vec<Intent>) -> Outcome {
+    async fn launch(&self, intents: Vec<Intent>) -> ExecutionOutcome {
         let builder = self.builder().await;
-        let facts = self.facts(&*builder);
-        self.executor().launch(intents, &facts).await
+        let inputs = self.inputs(&*builder);
+        self.executor().launch(intents, &inputs).await
     }
 
-    /// Outcome of a turn that resumes this many seconds later.
-    async fn resumed_after(&self, seconds: i64) -> Outcome {
+    /// ExecutionOutcome of a turn that resumes this many seconds later.
+    async fn resumed_after(&self, seconds: i64) -> ExecutionOutcome {
         self.sim
             .with(|world| world.now += SignedDuration::from_secs(seconds));
         let intents = self.sim.intents(&self.cluster).await.unwrap();
         let builder = self.builder().await;
-        let facts = self.facts(&*builder);
+        let inputs = self.inputs(&*builder);
         self.executor()
-            .resume(&intents, &BTreeSet::new(), &facts)
+            .resume(&intents, &BTreeSet::new(), &inputs)
             .await
             .unwrap()
     }
@@ -130,8 +132,8 @@ impl Scene {
         self.sim.prepare(&self.cluster, &entry).await.unwrap()
     }
 
-    fn facts<'a>(&'a self, builder: &'a dyn ports::LaunchBuilder) -> LaunchFacts<'a> {
-        LaunchFacts {
+    fn inputs<'a>(&'a self, builder: &'a dyn ports::LaunchBuilder) -> LaunchInputs<'a> {
+        LaunchInputs {
             builder,
             classes: &self.classes,
             overlaid: BTreeMap::new(),
@@ -172,7 +174,7 @@ fn launch(claim: &str) -> Launch {
     }
 }
 
-fn failures(outcome: &Outcome) -> Vec<(&str, &str)> {
+fn failures(outcome: &ExecutionOutcome) -> Vec<(&str, &str)> {
     let failed = outcome.failed.iter();
     failed
         .map(|failed| (failed.claim.as_str(), failed.why.as_str()))

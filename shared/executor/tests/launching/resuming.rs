@@ -9,9 +9,9 @@ use model::{
     node_claim::Condition,
 };
 
-use crate::{Scene, failures, launch};
+use crate::{TestCluster, failures, launch};
 
-impl Scene {
+impl TestCluster {
     fn intents(&self) -> Vec<Intent> {
         self.sim.with(|world| {
             let rows = world.ledger.of(&self.cluster);
@@ -38,81 +38,81 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn withdrawn_launch_is_over_and_nobody_takes_it_up() {
-    let scene = Scene::new().await;
-    let intents = [scene.intend(launch("a"))];
-    let executor = scene.executor();
+async fn withdrawn_launch_is_void_and_not_resumed() {
+    let test_cluster = TestCluster::new().await;
+    let intents = [test_cluster.intend(launch("a"))];
+    let executor = test_cluster.executor();
     let withdrawn = executor.withdraw(&intents, "its node stays");
     withdrawn.await.unwrap();
-    let state = scene.state("a");
+    let state = test_cluster.state("a");
     assert!(
         matches!(&state, IntentState::Void { why } if why == "its node stays"),
         "{state:?}"
     );
-    let outcome = scene.resumed_after(60).await;
+    let outcome = test_cluster.resumed_after(60).await;
     assert!(outcome.launched.is_empty(), "{outcome:#?}");
-    scene.sim.with(|world| {
+    test_cluster.sim.with(|world| {
         assert!(world.account.requests.is_empty());
         assert!(world.api.node_claims.is_empty());
     });
 }
 
 #[tokio::test]
-async fn a3_what_is_over_or_in_other_hands_is_not_taken_up() {
-    let scene = Scene::new().await;
+async fn a3_finished_or_leased_launch_is_not_resumed() {
+    let test_cluster = TestCluster::new().await;
     for claim in ["held", "over"] {
-        scene.intend(launch(claim));
+        test_cluster.intend(launch(claim));
     }
-    scene.change("held", |intent| {
+    test_cluster.change("held", |intent| {
         intent.lease = Some(Lease {
             owner: "another".into(),
             until: jiff::Timestamp::MAX,
         });
     });
-    scene.change("over", |intent| {
+    test_cluster.change("over", |intent| {
         intent.state = IntentState::Failed { why: "x".into() };
         intent.lease = None;
     });
-    let before = scene.intents();
-    let outcome = scene.resumed_after(60).await;
+    let before = test_cluster.intents();
+    let outcome = test_cluster.resumed_after(60).await;
     assert!(outcome.launched.is_empty() && outcome.unfinished.is_empty());
-    assert_eq!(scene.intents(), before);
+    assert_eq!(test_cluster.intents(), before);
 }
 
 #[tokio::test]
-async fn a3_a_launch_is_not_begun_once_the_launch_time_out_is_over() {
+async fn a3_intent_older_than_launch_timeout_is_not_begun() {
     let why = "it was not begun within the launch time-out";
     for (seconds, ends) in [(299, vec![]), (300, vec![("a", why)])] {
-        let scene = Scene::new().await;
-        scene.intend(launch("a"));
-        let outcome = scene.resumed_after(seconds).await;
+        let test_cluster = TestCluster::new().await;
+        test_cluster.intend(launch("a"));
+        let outcome = test_cluster.resumed_after(seconds).await;
         assert_eq!(failures(&outcome), ends, "{seconds}");
         assert_eq!(outcome.launched.len(), 1 - ends.len(), "{seconds}");
     }
 }
 
 #[tokio::test]
-async fn a3_a_launch_that_was_begun_goes_on_after_the_launch_time_out() {
-    let scene = Scene::new().await;
-    scene.claim("a").await;
-    let outcome = scene.resumed_after(600).await;
+async fn a3_claimed_launch_is_resumed_after_launch_timeout() {
+    let test_cluster = TestCluster::new().await;
+    test_cluster.claim("a").await;
+    let outcome = test_cluster.resumed_after(600).await;
     assert_eq!(outcome.launched.len(), 1, "{outcome:#?}");
 }
 
 #[tokio::test]
-async fn a3_an_attempt_whose_instance_died_says_what_ec2_says_of_it() {
+async fn a3_attempt_of_dead_instance_reports_ec2_state_reason() {
     for (reason, said) in [
         (Some("Client.InternalError"), "Client.InternalError"),
         (None, "no reason given"),
     ] {
-        let scene = Scene::unanswered(&["a"]).await;
-        let id = scene.instances().remove(0);
-        scene.sim.with(|world| {
+        let test_cluster = TestCluster::unanswered(&["a"]).await;
+        let id = test_cluster.instances().remove(0);
+        test_cluster.sim.with(|world| {
             let instance = world.account.instances.get_mut(&id).unwrap();
             instance.state = InstanceState::Terminated;
             instance.state_reason = reason.map(str::to_owned);
         });
-        let outcome = scene.resumed_after(60).await;
+        let outcome = test_cluster.resumed_after(60).await;
         assert_eq!(outcome.unfinished, [NodeClaimName::from("a")]);
         let problem = format!("NodeClaim a: {id} ended: {said}");
         assert_eq!(outcome.problems, [problem]);
@@ -120,10 +120,10 @@ async fn a3_an_attempt_whose_instance_died_says_what_ec2_says_of_it() {
 }
 
 #[tokio::test]
-async fn a3_an_attempt_that_fails_takes_back_no_instance_that_another_turn_has_shown() {
-    let scene = Scene::new().await;
-    scene.claim("a").await;
-    scene.sim.with(|world| {
+async fn a3_failed_attempt_keeps_launched_condition_of_another_turn() {
+    let test_cluster = TestCluster::new().await;
+    test_cluster.claim("a").await;
+    test_cluster.sim.with(|world| {
         let now = world.now;
         let claim = world.api.node_claims.get_mut(&"a".into()).unwrap();
         claim.status.conditions.push(Condition {
@@ -135,7 +135,7 @@ async fn a3_an_attempt_that_fails_takes_back_no_instance_that_another_turn_has_s
             observed_generation: None,
         });
     });
-    scene.sim.fail_next("launch", Fault::Denied);
-    scene.resumed_after(60).await;
-    assert!(scene.node_claim("a").is_true("Launched"));
+    test_cluster.sim.fail_next("launch", Fault::Denied);
+    test_cluster.resumed_after(60).await;
+    assert!(test_cluster.node_claim("a").is_true("Launched"));
 }

@@ -17,16 +17,18 @@ use model::{
 };
 use ports::Ledger;
 
-use crate::{Scene, failures, launch};
+use crate::{TestCluster, failures, launch};
 
 #[tokio::test]
-async fn a2_a_call_has_no_more_members_than_one_transaction_can_freeze() {
-    let scene = Scene::new().await;
+async fn a2_call_has_no_more_members_than_one_transaction_can_freeze() {
+    let test_cluster = TestCluster::new().await;
     let claims = (0..=Call::MEMBERS_MAX).map(|number| format!("claim-{number:02}"));
-    let intents: Vec<Intent> = claims.map(|claim| scene.intend(launch(&claim))).collect();
-    let outcome = scene.launch(intents).await;
+    let intents: Vec<Intent> = claims
+        .map(|claim| test_cluster.intend(launch(&claim)))
+        .collect();
+    let outcome = test_cluster.launch(intents).await;
     assert_eq!(outcome.launched.len(), 91, "{:#?}", outcome.problems);
-    let sizes = scene.sim.with(|world| {
+    let sizes = test_cluster.sim.with(|world| {
         let requests = world.account.requests.iter();
         let sizes = requests.map(|request| request.target_capacity);
         sizes.collect::<Vec<u32>>()
@@ -35,7 +37,7 @@ async fn a2_a_call_has_no_more_members_than_one_transaction_can_freeze() {
 }
 
 #[tokio::test]
-async fn as_many_calls_as_ec2_takes_at_once_are_under_way_together() {
+async fn five_calls_run_concurrently_and_the_sixth_waits() {
     let one = takes(1).await;
     assert_eq!(takes(5).await, one);
     assert!(takes(6).await > one, "the sixth waits for one of them");
@@ -44,49 +46,52 @@ async fn as_many_calls_as_ec2_takes_at_once_are_under_way_together() {
 /// Duration of this many launches, each by a call of its own, where every call takes as long.
 async fn takes(launches: usize) -> SignedDuration {
     const TYPES: [&str; 3] = ["m5.large", "m5.xlarge", "m5.2xlarge"];
-    let scene = Scene::new().await;
+    let test_cluster = TestCluster::new().await;
     let intents = (1..=launches).map(|number| {
         let types = TYPES.iter().enumerate();
         let types = types.filter(|(at, _)| number >> at & 1 == 1);
-        scene.intend(Launch {
+        test_cluster.intend(Launch {
             instance_types: types.map(|(_, name)| (*name).into()).collect(),
             ..launch(&format!("claim-{number}"))
         })
     });
     let intents: Vec<Intent> = intents.collect();
-    let begun = scene.sim.with(|world| {
+    let begun = test_cluster.sim.with(|world| {
         (world.latency, world.overlapping) = (SignedDuration::from_millis(100), true);
         world.now
     });
-    let outcome = scene.launch(intents).await;
+    let outcome = test_cluster.launch(intents).await;
     assert_eq!(outcome.launched.len(), launches, "{outcome:#?}");
-    let calls = scene.sim.with(|world| world.account.requests.len());
+    let calls = test_cluster.sim.with(|world| world.account.requests.len());
     assert_eq!(calls, launches);
-    scene.sim.with(|world| world.now).duration_since(begun)
+    test_cluster
+        .sim
+        .with(|world| world.now)
+        .duration_since(begun)
 }
 
 #[tokio::test]
-async fn a2_launches_that_wait_for_the_budget_of_calls_are_free_for_whoever_comes_next() {
-    let scene = Scene::new().await;
+async fn a2_postponed_launches_have_no_live_lease() {
+    let test_cluster = TestCluster::new().await;
     let mut other = launch("b");
     other.instance_types = vec!["m5.xlarge".into()];
-    let intents = [launch("a"), other].map(|launch| scene.intend(launch));
-    let now = scene.sim.with(|world| {
+    let intents = [launch("a"), other].map(|launch| test_cluster.intend(launch));
+    let now = test_cluster.sim.with(|world| {
         world.budgeted = true;
         world.now
     });
-    scene
+    test_cluster
         .sim
         .draw(Api::CreateFleet, u32::MAX, Priority::Provisioning, now)
         .await
         .unwrap();
-    let outcome = scene.launch(intents.into()).await;
+    let outcome = test_cluster.launch(intents.into()).await;
     let until = outcome.postponed.as_ref().map(|postponed| postponed.until);
     assert!(until.is_some_and(|until| until > now), "{outcome:#?}");
     assert_eq!(outcome.unfinished, ["a".into(), "b".into()]);
-    scene.sim.with(|world| {
+    test_cluster.sim.with(|world| {
         assert!(world.account.requests.is_empty());
-        let rows = world.ledger.of(&scene.cluster);
+        let rows = world.ledger.of(&test_cluster.cluster);
         for intent in rows.intents.values() {
             let lease = intent.lease.as_ref();
             assert!(lease.is_none_or(|lease| !lease.is_live(now)), "{intent:#?}");
@@ -95,12 +100,12 @@ async fn a2_launches_that_wait_for_the_budget_of_calls_are_free_for_whoever_come
 }
 
 #[tokio::test]
-async fn a3_the_next_attempt_has_the_next_number() {
-    let scene = Scene::new().await;
-    let intent = scene.intend(launch("a"));
-    scene.sim.fail_next("launch", Fault::Denied);
-    scene.launch(vec![intent]).await;
-    let state = scene.state("a");
+async fn a3_next_attempt_increments_the_attempt_number() {
+    let test_cluster = TestCluster::new().await;
+    let intent = test_cluster.intend(launch("a"));
+    test_cluster.sim.fail_next("launch", Fault::Denied);
+    test_cluster.launch(vec![intent]).await;
+    let state = test_cluster.state("a");
     assert!(
         matches!(state, IntentState::Claimed { attempt: 2, .. }),
         "{state:?}"
@@ -108,53 +113,58 @@ async fn a3_the_next_attempt_has_the_next_number() {
 }
 
 #[tokio::test]
-async fn a5_a_launch_that_cannot_be_requested_ends_with_its_node_claim() {
-    let mut scene = Scene::new().await;
-    scene.classes.clear();
-    let intent = scene.intend(launch("a"));
-    let outcome = scene.launch(vec![intent]).await;
+async fn a5_launch_without_node_class_fails_and_removes_its_node_claim() {
+    let mut test_cluster = TestCluster::new().await;
+    test_cluster.classes.clear();
+    let intent = test_cluster.intend(launch("a"));
+    let outcome = test_cluster.launch(vec![intent]).await;
     let why = "EC2NodeClass default does not exist";
     assert_eq!(failures(&outcome), [("a", why)], "{outcome:#?}");
-    let claims = scene.sim.with(|world| world.api.node_claims.len());
+    let claims = test_cluster.sim.with(|world| world.api.node_claims.len());
     assert_eq!(claims, 0);
 }
 
 #[tokio::test]
-async fn launch_that_its_node_class_refuses_says_why_and_asks_ec2_for_nothing() {
+async fn launch_refused_by_node_class_is_explained_and_makes_no_call() {
     const ENCLAVES: &str = "eks.amazonaws.com/nitro-sandbox";
-    let mut scene = Scene::new().await;
-    let class = scene.classes.get_mut(&"default".into()).unwrap();
+    let mut test_cluster = TestCluster::new().await;
+    let class = test_cluster.classes.get_mut(&"default".into()).unwrap();
     class.object.spec.enclave_options = Some(EnclaveOptions { enabled: false });
     let mut wants_enclaves = launch("a");
     wants_enclaves.spec.requests.set(ENCLAVES, 1);
-    let intents = [wants_enclaves, launch("b")].map(|launch| scene.intend(launch));
-    let outcome = scene.launch(intents.into()).await;
-    let launched = scene.node_claim("a").condition(LAUNCHED).cloned().unwrap();
+    let intents = [wants_enclaves, launch("b")].map(|launch| test_cluster.intend(launch));
+    let outcome = test_cluster.launch(intents.into()).await;
+    let launched = test_cluster
+        .node_claim("a")
+        .condition(LAUNCHED)
+        .cloned()
+        .unwrap();
     assert_eq!(launched.status, ConditionStatus::Unknown);
     assert_eq!(launched.reason, "NitroEnclavesDisabled");
     assert!(launched.message.contains(ENCLAVES), "{launched:?}");
-    let requests = |scene: &Scene| scene.sim.with(|world| world.account.requests.len());
-    assert_eq!(requests(&scene), 1, "of the other");
-    assert!(scene.node_claim("b").is_true(LAUNCHED));
+    let requests =
+        |test_cluster: &TestCluster| test_cluster.sim.with(|world| world.account.requests.len());
+    assert_eq!(requests(&test_cluster), 1, "of the other");
+    assert!(test_cluster.node_claim("b").is_true(LAUNCHED));
     // There was no attempt, so none has ended.
     assert!(outcome.failed.is_empty(), "{outcome:#?}");
     assert_eq!(outcome.unfinished, ["a".into()]);
-    let state = scene.state("a");
+    let state = test_cluster.state("a");
     assert!(
         matches!(state, IntentState::Claimed { attempt: 1, .. }),
         "{state:?}"
     );
-    let class = scene.classes.get_mut(&"default".into()).unwrap();
+    let class = test_cluster.classes.get_mut(&"default".into()).unwrap();
     class.object.spec.enclave_options = Some(EnclaveOptions { enabled: true });
-    scene.resumed_after(60).await;
-    assert!(scene.node_claim("a").is_true(LAUNCHED));
-    assert_eq!(requests(&scene), 2);
+    test_cluster.resumed_after(60).await;
+    assert!(test_cluster.node_claim("a").is_true(LAUNCHED));
+    assert_eq!(requests(&test_cluster), 2);
 }
 
 #[tokio::test]
-async fn a_node_claim_is_labelled_with_what_its_type_has_one_of() {
-    let mut scene = Scene::new().await;
-    let class = scene.classes.get_mut(&"default".into()).unwrap();
+async fn node_claim_gets_labels_of_single_valued_requirements() {
+    let mut test_cluster = TestCluster::new().await;
+    let class = test_cluster.classes.get_mut(&"default".into()).unwrap();
     let of = |key: &str, values: &[&str]| {
         let values = values.iter().map(|value| (*value).to_owned());
         Requirement::new(key, Operator::In, values)
@@ -167,16 +177,16 @@ async fn a_node_claim_is_labelled_with_what_its_type_has_one_of() {
         let more = more.map(|requirement| (requirement.key.clone(), requirement));
         kind.requirements.0.extend(more);
     }
-    let intent = scene.intend(launch("a"));
-    scene.launch(vec![intent]).await;
-    let labels = scene.node_claim("a").labels;
+    let intent = test_cluster.intend(launch("a"));
+    test_cluster.launch(vec![intent]).await;
+    let labels = test_cluster.node_claim("a").labels;
     assert_eq!(labels.get("example.com/one").map(String::as_str), Some("a"));
     assert_eq!(labels.get("example.com/two"), None);
 }
 
 #[tokio::test]
-async fn only_pods_that_wait_for_a_node_hear_of_missing_capacity() {
-    let scene = Scene::new().await;
+async fn only_unbound_pods_get_insufficient_capacity_events() {
+    let test_cluster = TestCluster::new().await;
     let pods = [
         "first",
         "second",
@@ -190,7 +200,7 @@ async fn only_pods_that_wait_for_a_node_hear_of_missing_capacity() {
         key: PodKey::new("default", name),
         uid: name.into(),
     });
-    scene.sim.with(|world| {
+    test_cluster.sim.with(|world| {
         for reference in references.iter().filter(|pod| pod.key.name != "is-gone") {
             let mut pod = Pod {
                 key: reference.key.clone(),
@@ -211,25 +221,25 @@ async fn only_pods_that_wait_for_a_node_hear_of_missing_capacity() {
             world.api.pods.insert(pod.key.clone(), pod);
         }
     });
-    scene.sim.with(|world| {
+    test_cluster.sim.with(|world| {
         for zone in ["us-east-1a", "us-east-1b"] {
             let of_type = |capacity_type| (capacity_type, "m5.large".into(), zone.into());
             let offerings = [CapacityType::OnDemand, CapacityType::Spot].map(of_type);
             world.account.no_capacity.extend(offerings);
         }
     });
-    let intent = scene.intend(Launch {
+    let intent = test_cluster.intend(Launch {
         pods: references.to_vec(),
         ..launch("claim")
     });
-    let outcome = scene.launch(vec![intent]).await;
+    let outcome = test_cluster.launch(vec![intent]).await;
     assert_eq!(outcome.failed.len(), 1, "{outcome:#?}");
-    let told = outcome.events.iter().map(|event| {
+    let emitted = outcome.events.iter().map(|event| {
         assert_eq!(event.reason, "InsufficientCapacityError");
         event.about.to_string()
     });
-    let told: Vec<String> = told.collect();
+    let emitted: Vec<String> = emitted.collect();
     let pods = ["first", "second", "third"].map(|name| format!("Pod default/{name}"));
-    assert_eq!(told[0], "NodeClaim claim");
-    assert_eq!(told[1..], pods);
+    assert_eq!(emitted[0], "NodeClaim claim");
+    assert_eq!(emitted[1..], pods);
 }

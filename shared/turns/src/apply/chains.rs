@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_one_node_happens_in_the_order_of_the_plan() {
+    fn actions_on_one_node_keep_the_order_of_the_plan() {
         let entry = serde_json::json!({"type": "endpoint", "endpoint": "https://127.0.0.1"});
         let settings = crate::Entry::read(&entry).unwrap().settings;
         let mut snapshot = Snapshot::empty("demo".into(), Timestamp::UNIX_EPOCH, settings);

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g3_the_brake_holds_more_than_a_tenth_or_all() {
+    fn g3_brake_holds_back_more_than_a_tenth_or_all() {
         assert_eq!(brake(1, 1, 10), None);
         assert!(
             brake(2, 1, 10).is_some(),

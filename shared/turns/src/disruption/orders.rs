@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use executor::{Commitment, Executor, Made, Order, Proposed};
+use executor::{CommitOutcome, CommittedPlan, DisruptionOrder, Executor, ProposalOutcome};
 use jiff::SignedDuration;
 use model::{
     Action, Lane, Plan, Snapshot,
@@ -80,7 +80,7 @@ pub(super) async fn propose(
         .propose(&order, delete.collect(), generation)
         .await?
     {
-        Proposed::Made(proposal) => {
+        ProposalOutcome::Recorded(proposal) => {
             report.committed = Some(generation + 1);
             let names = told::names(&proposal.delete);
             let text = format!(
@@ -90,8 +90,8 @@ pub(super) async fn propose(
             report.proposed.push(told::line(text, &proposal.delete));
             report.look_again(validate_at);
         }
-        Proposed::Lost => report.look_again(now + AFTER_LOSING),
-        Proposed::Stopped(stop) => {
+        ProposalOutcome::Lost => report.look_again(now + AFTER_LOSING),
+        ProposalOutcome::Stopped(stop) => {
             report.stopped = Some(stop.to_string());
             report.look_again(now + AFTER_LOSING);
         }
@@ -120,36 +120,37 @@ pub(super) async fn place(
         .await?;
     let soon = turn.world.clock.now() + AFTER_LOSING;
     match commitment {
-        Commitment::Nothing => {
+        CommitOutcome::Nothing => {
             let problem = format!("{}: no longer what it was", command.because);
             report.proposed.push(told::line(problem, command.targets()));
             report.look_again(soon);
             Ok(false)
         }
-        Commitment::Stopped(stop) => {
+        CommitOutcome::Stopped(stop) => {
             report.stopped = Some(stop.to_string());
             report.look_again(soon);
             Ok(false)
         }
-        Commitment::Lost => {
+        CommitOutcome::Lost => {
             let problem = "every race for the generation was lost";
             report.problems.push(problem.into());
             report.look_again(soon);
             Ok(false)
         }
-        Commitment::Made(made) => {
-            report.committed = Some(made.generation);
+        CommitOutcome::Committed(committed) => {
+            report.committed = Some(committed.generation);
             let about = told::about(command);
-            let decided = made.command.iter();
-            let decided = decided.flat_map(|one| metrics::of_decision(&observed.snapshot, one));
+            let decided = committed.command.iter();
+            let decided =
+                decided.flat_map(|command| metrics::of_decision(&observed.snapshot, command));
             let decided: Vec<_> = decided.collect();
             let text = format!("{} is committed", command.because);
             report.proposed.push(Line::new(text, about.clone()));
             // Deletions are reported when they are done.
-            let launches = made.plan.actions.iter();
-            let launches = launches.filter(|one| matches!(one.action, Action::Launch(_)));
+            let launches = committed.plan.actions.iter();
+            let launches = launches.filter(|planned| matches!(planned.action, Action::Launch(_)));
             report.plan(&launches.cloned().collect::<Vec<_>>());
-            if act(turn, &executor, observed, *made, report).await? {
+            if act(turn, &executor, observed, *committed, report).await? {
                 let because = command.because.clone();
                 report.disrupted.push(Line::new(because, about));
                 report.metrics.extend(decided);
@@ -165,15 +166,15 @@ async fn act(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
-    made: Made,
+    committed: CommittedPlan,
     report: &mut Report,
 ) -> Result<bool, TurnError> {
     let now = turn.world.clock.now();
-    nominate(turn, &made.plan).await?;
+    nominate(turn, &committed.plan).await?;
     let snapshot = &mut observed.snapshot;
-    snapshot.intents.extend(made.intents.iter().cloned());
-    snapshot.commands.extend(made.command.iter().cloned());
-    let id = made.command.as_ref().map(|command| &command.id);
+    snapshot.intents.extend(committed.intents.iter().cloned());
+    snapshot.commands.extend(committed.command.iter().cloned());
+    let id = committed.command.as_ref().map(|command| &command.id);
     let steps = planner::advance(&observed.snapshot);
     for (command, step) in steps.iter().filter(|(command, _)| Some(&command.id) == id) {
         let taken = commands::advance(turn, executor, observed, command, step, report).await?;
@@ -182,24 +183,35 @@ async fn act(
         let only_marks = step.state == CommandState::Replacing && command.reboot.is_none();
         if only_marks && !refused.is_empty() {
             // Launches are withdrawn first: a turn that ends in between leaves a command whose replacements never come.
-            executor.withdraw(&made.intents, UNMARKED).await?;
+            executor.withdraw(&committed.intents, UNMARKED).await?;
             commands::take_back(turn, command, UNMARKED, report).await?;
             refusals::rest_from_disruption(turn, &observed.snapshot, command, &refused).await?;
             report.look_again(turn.world.clock.now());
             return Ok(false);
         }
     }
-    let reason = made.command.iter().map(|one| one.reason.to_lowercase());
+    let reason = committed
+        .command
+        .iter()
+        .map(|command| command.reason.to_lowercase());
     for reason in reason {
-        let created = metrics::of_launches(&made.plan, &reason);
+        let created = metrics::of_launches(&committed.plan, &reason);
         report.metrics.extend(created);
     }
-    let mut said = events::of_plan(&made.plan, &observed.snapshot.node_pools, turn.now);
-    if made.intents.is_empty() {
+    let mut said = events::of_plan(&committed.plan, &observed.snapshot.node_pools, turn.now);
+    if committed.intents.is_empty() {
         report.look_again(now);
     } else {
         let existing = BTreeMap::new();
-        let outcome = launch(turn, executor, observed, made.intents, existing, report).await?;
+        let outcome = launch(
+            turn,
+            executor,
+            observed,
+            committed.intents,
+            existing,
+            report,
+        )
+        .await?;
         said.extend(outcome.events.iter().cloned());
         if !outcome.failed.is_empty() {
             // Nodes that cannot be replaced stay.
@@ -216,10 +228,10 @@ async fn act(
     Ok(true)
 }
 
-fn order(command: &Command, validate_at: Option<jiff::Timestamp>) -> Order {
+fn order(command: &Command, validate_at: Option<jiff::Timestamp>) -> DisruptionOrder {
     let replacements = command.replacements.iter();
-    let mut types = replacements.map(|one| one.instance_types.clone());
-    Order {
+    let mut types = replacements.map(|replacement| replacement.instance_types.clone());
+    DisruptionOrder {
         reason: command.reason.as_str().to_owned(),
         choice: Choice {
             method: command.method,

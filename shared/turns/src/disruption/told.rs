@@ -39,7 +39,7 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
     let tell = |reason: &'static str, all: &[Blocked]| {
         let events = all.iter();
         events
-            .flat_map(|one| objects.tell(&one.node, reason, &one.message))
+            .flat_map(|blocked| objects.tell(&blocked.node, reason, &blocked.message))
             .collect::<Vec<_>>()
     };
     let protected = planner::do_not_disrupt_notes(snapshot);
@@ -133,18 +133,21 @@ pub(super) fn of_rejection(
 pub(super) fn line<'t>(text: String, targets: impl IntoIterator<Item = &'t Target>) -> Line {
     let about = targets
         .into_iter()
-        .map(|one| Subject::NodeClaim(one.name.clone()));
+        .map(|target| Subject::NodeClaim(target.name.clone()));
     Line::new(text, about)
 }
 
 /// Subjects of a command: the NodeClaims and nodes that it removes, and the pods that move.
 pub(crate) fn about(command: &planner::Command) -> Vec<Subject> {
     let claims = command.targets();
-    let claims = claims.map(|one| Subject::NodeClaim(one.name.clone()));
+    let claims = claims.map(|target| Subject::NodeClaim(target.name.clone()));
     let nodes = command.nodes.iter();
     let nodes = nodes.map(|name| Subject::Node(name.as_str().into()));
-    let nominated = command.nominations.iter().map(|one| &one.pod);
-    let launched = command.replacements.iter().flat_map(|one| &one.pods);
+    let nominated = command.nominations.iter().map(|nomination| &nomination.pod);
+    let launched = command
+        .replacements
+        .iter()
+        .flat_map(|replacement| &replacement.pods);
     let pods = nominated
         .chain(launched)
         .map(|pod| Subject::Pod(pod.key.clone()));
@@ -156,7 +159,7 @@ pub(super) fn names<'t>(targets: impl IntoIterator<Item = &'t Target>) -> String
     let named: Vec<&str> = targets
         .iter()
         .take(NAMED)
-        .map(|one| one.name.as_str())
+        .map(|target| target.name.as_str())
         .collect();
     match targets.len().saturating_sub(NAMED) {
         0 => named.join(", "),
@@ -185,7 +188,7 @@ impl<'a> Objects<'a> {
                 .map(|node| (node.name.as_str(), node))
                 .collect(),
             by_instance: launched
-                .map(|one| (one.status.provider_id.as_str(), one))
+                .map(|claim| (claim.status.provider_id.as_str(), claim))
                 .collect(),
             claims: claims.map(|claim| (claim.name.as_str(), claim)).collect(),
             now: snapshot.now,
@@ -219,7 +222,8 @@ impl<'a> Objects<'a> {
         message: &str,
     ) -> Vec<Event> {
         let node = node.map(|node| EventTarget::Node(node.name.clone(), node.uid.clone()));
-        let claim = claim.map(|one| EventTarget::NodeClaim(one.name.clone(), one.uid.clone()));
+        let claim =
+            claim.map(|claim| EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone()));
         let about = node.into_iter().chain(claim);
         about
             .map(|about| normal(about, reason, message.to_owned(), self.now))

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn a_cluster_is_in_shadow_until_its_entry_says_active() {
+fn cluster_is_in_shadow_mode_unless_its_entry_is_active() {
     let mode = |entry| Entry::read(&entry).unwrap().mode;
     assert_eq!(mode(json!({})), Mode::Shadow);
     assert_eq!(mode(json!({"mode": "active"})), Mode::Active);
@@ -14,7 +14,7 @@ fn refused(entry: &Value, told: &str) {
 }
 
 #[test]
-fn a_bad_value_is_named_with_what_is_allowed() {
+fn invalid_value_is_reported_with_the_expected_one() {
     for (entry, told) in [
         (
             json!({"mode": "on"}),

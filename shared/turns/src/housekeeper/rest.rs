@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn l5_a_cluster_is_at_rest_only_if_nothing_speaks_against_it() {
+    fn l5_cluster_is_at_rest_only_without_any_reason_to_visit() {
         assert_eq!(why(|_| {}), None);
         assert_eq!(why(|seen| seen.meta = Some(meta(8))), Some("changed"));
         assert_eq!(why(|seen| seen.memory.generation = None), Some("changed"));
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn l5_what_the_relay_counted_since_the_last_visit_ends_the_rest_for_whichever_lane() {
+    fn l5_any_new_count_of_the_relay_ends_the_rest() {
         assert_eq!(why(|seen| seen.beat = Some(beat("e", 5))), Some("changed"));
         assert_eq!(why(|seen| seen.beat = Some(beat("e", 3))), Some("changed"));
         assert_eq!(why(|seen| seen.beat = Some(beat("f", 4))), Some("changed"));
     }
 
     #[test]
-    fn l5_each_lane_counts_the_housekeepers_own_too() {
+    fn l5_every_due_lane_ends_the_rest() {
         for lane in [Lane::Housekeeper].into_iter().chain(Lane::WOKEN) {
             let due = why(|seen| {
                 for (other, row) in &mut seen.lanes {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn l2_a_visit_that_died_is_due_once_its_lease_has_lapsed() {
+    fn l2_dead_visit_is_due_once_its_lease_has_lapsed() {
         let visited = |until| {
             why(|seen| {
                 own(seen).due = None;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn visits_of_clusters_at_rest_come_every_few_minutes_each_at_its_own() {
+    fn visits_of_clusters_at_rest_are_spread_over_minutes() {
         let visits: BTreeSet<i64> = (0..200)
             .map(|number| {
                 let cluster = ClusterName(format!("cluster-{number}"));

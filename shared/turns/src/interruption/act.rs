@@ -158,7 +158,7 @@ impl Work<'_> {
             match self.world.cloud.describe_instances(&unseen).await {
                 Ok(found) => {
                     let spot = found.iter();
-                    let spot = spot.filter(|one| one.capacity_type == CapacityType::Spot);
+                    let spot = spot.filter(|instance| instance.capacity_type == CapacityType::Spot);
                     offerings.extend(spot.map(of_instance));
                 }
                 Err(error) => {

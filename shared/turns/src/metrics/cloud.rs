@@ -9,7 +9,7 @@ use super::{count, of};
 use crate::{lifecycle::instance_of, terminations::Ended};
 
 /// Failed launches of NodeClaims, and the offerings that EC2 had no capacity of.
-pub(crate) fn of_launching(lane: Lane, outcome: &executor::Outcome) -> Vec<Metric> {
+pub(crate) fn of_launching(lane: Lane, outcome: &executor::ExecutionOutcome) -> Vec<Metric> {
     let errors = outcome.errors.iter().map(|error| {
         let class = match error {
             LaunchError::InsufficientCapacity => "InsufficientCapacityError",

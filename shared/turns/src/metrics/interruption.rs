@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn message_is_timed_when_it_is_read_and_counted_as_deleted_once_it_is_dealt_with() {
+    fn message_is_timed_when_read_and_counted_as_deleted_once_handled() {
         let recorded = InterruptionReport::Recorded {
             cluster: "demo".into(),
         };

@@ -45,7 +45,7 @@ fn texts(metrics: &[Metric]) -> Vec<String> {
 }
 
 #[test]
-fn a_deletion_is_counted_with_its_reason_and_the_pods_that_move() {
+fn deletion_is_counted_with_its_reason_and_the_pods_that_move() {
     let mut claim = claim();
     let modes = [
         (None, "graceful"),
@@ -161,7 +161,7 @@ fn judged_moves_are_counted_and_scored_by_decision() {
 }
 
 #[test]
-fn decision_to_remove_a_node_before_its_replacement_has_a_word_of_its_own() {
+fn terminate_first_decision_has_its_own_label() {
     for (terminate_first, decision) in [(true, "terminate-first"), (false, "delete")] {
         let command = Command {
             choice: Some(Choice {
@@ -183,7 +183,7 @@ fn decision_to_remove_a_node_before_its_replacement_has_a_word_of_its_own() {
 }
 
 #[test]
-fn how_long_a_node_took_to_go_is_measured() {
+fn termination_duration_of_a_node_is_measured() {
     let now = Timestamp::from_second(190).unwrap();
     let finished = texts(&of_finished_claim(&claim(), now));
     assert_eq!(
@@ -210,7 +210,7 @@ fn how_long_a_node_took_to_go_is_measured() {
 }
 
 #[test]
-fn an_eviction_is_counted_by_the_answer() {
+fn eviction_is_counted_by_its_status_code() {
     let what = || "pod web".to_owned();
     let refused = ClusterError::Refused {
         what: what(),
@@ -231,7 +231,7 @@ fn an_eviction_is_counted_by_the_answer() {
 #[test]
 fn failed_launches_are_counted_by_class_and_by_offering() {
     use executor::{LackingOffering, LaunchError};
-    let outcome = executor::Outcome {
+    let outcome = executor::ExecutionOutcome {
         errors: vec![LaunchError::InsufficientCapacity, LaunchError::Unclassified],
         lacking: vec![LackingOffering {
             zone: "us-east-1a".to_owned(),
@@ -239,7 +239,7 @@ fn failed_launches_are_counted_by_class_and_by_offering() {
             capacity_type: model::CapacityType::Spot,
             code: "InsufficientInstanceCapacity".to_owned(),
         }],
-        ..executor::Outcome::default()
+        ..executor::ExecutionOutcome::default()
     };
     let counted = of_launching(model::Lane::Provisioner, &outcome);
     assert_eq!(
@@ -253,7 +253,7 @@ fn failed_launches_are_counted_by_class_and_by_offering() {
 }
 
 #[test]
-fn an_instance_that_ec2_refuses_to_end_is_an_error_and_one_that_is_gone_is_none() {
+fn refused_termination_is_an_error_and_unknown_instance_is_not() {
     let refusal = ports::TerminationRefusal {
         code: "OperationNotPermitted".to_owned(),
         message: "termination protection".to_owned(),

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_ones_own_is_filled_in_and_json_stays_json() {
+    fn custom_template_is_filled_in_and_json_stays_json() {
         let found = json_of(r#"{"text": "[{class}] {cluster}: {details}", "n": 1}"#);
         let text = "[interruption] demo: a \"quoted\" word";
         assert_eq!(found, json!({"text": text, "n": 1}));
@@ -214,13 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_means_nothing_is_refused() {
+    fn unknown_placeholder_is_refused() {
         assert_eq!(Template::read("{titel}"), None);
         assert_eq!(Template::read("no word at all"), None);
     }
 
     #[test]
-    fn long_lists_are_cut_short() {
+    fn long_lists_are_truncated() {
         let mut long = notification();
         long.details = (0..50).map(|line| line.to_string()).collect();
         let body: Value = serde_json::from_str(&Template::Json.body(&long)).unwrap();
@@ -230,7 +230,7 @@ mod tests {
 
     /// The expected value is the output of `printf 0.body | openssl dgst -sha256 -hmac Jefe`.
     #[test]
-    fn a_signature_covers_time_and_body() {
+    fn signature_covers_time_and_body() {
         let of = |key, seconds, body| {
             let at = Timestamp::from_second(seconds).unwrap();
             signature(key, at, body)[1].1.clone()

@@ -177,12 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_unless_asked_for() {
+    fn no_destination_by_default() {
         assert_eq!(destinations(&json!({})), Ok(Vec::new()));
     }
 
     #[test]
-    fn a_destination_is_a_webhook_a_topic_or_a_bus() {
+    fn destination_is_a_webhook_a_topic_or_a_bus() {
         let bus = "arn:aws:events:us-east-1:123456789012:event-bus/ops";
         let topic = "arn:aws:sns:us-east-1:123456789012:ops";
         for (to, address) in [
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_with_what_is_allowed() {
+    fn invalid_destination_is_reported_with_the_expected_value() {
         for (destination, part) in [
             (
                 json!({"name": "ops", "to": "http://example.com"}),

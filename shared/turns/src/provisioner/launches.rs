@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use executor::{Commitment, LaunchFacts, Stop};
+use executor::{CommitOutcome, LaunchInputs, StopReason};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     FreeAddresses, Lane, Plan, Snapshot,
@@ -31,21 +31,23 @@ pub(super) async fn commit(
     let executor = turn.executor();
     let planned = plan.clone();
     let commitment = executor.commit(snapshot, plan, None, &recheck).await?;
-    if !matches!(commitment, Commitment::Made(_))
+    if !matches!(commitment, CommitOutcome::Committed(_))
         && let Some(approval) = approval
     {
         approval::give_back(turn, approval).await?;
     }
     // Committing gives NodeClaims their names.
     report.plan(match &commitment {
-        Commitment::Made(made) => &made.plan.actions,
-        Commitment::Nothing | Commitment::Stopped(_) | Commitment::Lost => &planned.actions,
+        CommitOutcome::Committed(committed) => &committed.plan.actions,
+        CommitOutcome::Nothing | CommitOutcome::Stopped(_) | CommitOutcome::Lost => {
+            &planned.actions
+        }
     });
     let (plan, outcome) = match commitment {
-        Commitment::Nothing => (planned, executor::Outcome::default()),
-        Commitment::Stopped(stop) => {
+        CommitOutcome::Nothing => (planned, executor::ExecutionOutcome::default()),
+        CommitOutcome::Stopped(stop) => {
             report.stopped = Some(stop.to_string());
-            if let Stop::Paused { .. } = stop {
+            if let StopReason::Paused { .. } = stop {
                 // The pause began after this turn had read the cluster; the next turn reads its end.
                 report.look_again(turn.world.clock.now());
                 let waits = Plan {
@@ -57,32 +59,35 @@ pub(super) async fn commit(
             }
             return Ok(false);
         }
-        Commitment::Lost => {
+        CommitOutcome::Lost => {
             report
                 .problems
                 .push("every race for the generation was lost".into());
             report.look_again(turn.world.clock.now() + AFTER_LOSING);
             return Ok(false);
         }
-        Commitment::Made(made) => {
-            report.committed = Some(made.generation);
-            let counted = metrics::of_launches(&made.plan, metrics::PROVISIONED);
+        CommitOutcome::Committed(committed) => {
+            report.committed = Some(committed.generation);
+            let counted = metrics::of_launches(&committed.plan, metrics::PROVISIONED);
             report.metrics.extend(counted);
-            if !made.plan.postponed.is_empty() {
+            if !committed.plan.postponed.is_empty() {
                 report.look_again(turn.world.clock.now());
             }
-            let facts = LaunchFacts {
+            let facts = LaunchInputs {
                 builder,
                 classes: &observed.classes,
                 overlaid: planner::overlaid_types(snapshot),
-                free_addresses: if made.intents.is_empty() {
+                free_addresses: if committed.intents.is_empty() {
                     FreeAddresses::default()
                 } else {
                     addresses::free(turn, observed, report).await?
                 },
                 existing: BTreeMap::new(),
             };
-            (made.plan, executor.launch(made.intents, &facts).await)
+            (
+                committed.plan,
+                executor.launch(committed.intents, &facts).await,
+            )
         }
     };
     finish(turn, &outcome, report).await?;
@@ -103,7 +108,7 @@ pub(super) async fn take_over(
 ) -> Result<bool, TurnError> {
     let executor = turn.executor();
     let mut intents = observed.snapshot.intents.iter();
-    let facts = LaunchFacts {
+    let facts = LaunchInputs {
         builder,
         classes: &observed.classes,
         overlaid: planner::overlaid_types(&observed.snapshot),
@@ -135,7 +140,7 @@ pub(super) async fn take_over(
 /// Reports the outcome of launches, and schedules what is left of them.
 async fn finish(
     turn: &Turn<'_>,
-    outcome: &executor::Outcome,
+    outcome: &executor::ExecutionOutcome,
     report: &mut Report,
 ) -> Result<(), TurnError> {
     report.take(outcome);

@@ -6,7 +6,7 @@ use api::{
     conditions::types::{LAUNCHED, REGISTERED},
     names::tag,
 };
-use executor::{Executor, Released};
+use executor::{Executor, ReleaseState};
 use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, InstanceId, Snapshot,
@@ -42,9 +42,9 @@ pub(super) async fn resolve_launches(
     for claim in unlaunched(snapshot) {
         let released = executor.release(claim).await;
         match report.isolate(&target_of(claim), released)? {
-            None | Some(Released::Free) => {}
-            Some(Released::Wait(until)) => report.look_again(until),
-            Some(Released::Instance(instance)) => launched.push((claim, instance)),
+            None | Some(ReleaseState::Free) => {}
+            Some(ReleaseState::Wait(until)) => report.look_again(until),
+            Some(ReleaseState::Instance(instance)) => launched.push((claim, instance)),
         }
     }
     if launched.is_empty() {

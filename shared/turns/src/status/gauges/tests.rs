@@ -60,13 +60,13 @@ fn pod(name: &str, node: Option<&str>, phase: PodPhase) -> Pod {
 
 /// `{label=value} value` of each series of a metric.
 fn of_metric(gauges: &[Series], name: &str) -> Vec<String> {
-    let own = gauges.iter().filter(|one| one.name == name);
-    let own = own.map(|one| {
-        let labels = one
+    let own = gauges.iter().filter(|series| series.name == name);
+    let own = own.map(|series| {
+        let labels = series
             .labels
             .iter()
             .map(|(key, value)| format!("{key}={value}"));
-        format!("{} {}", labels.collect::<Vec<_>>().join(","), one.value)
+        format!("{} {}", labels.collect::<Vec<_>>().join(","), series.value)
     });
     own.collect()
 }
@@ -75,7 +75,7 @@ const ALIKE: &str =
     "arch=amd64,capacity_type=spot,instance_type=m5.xlarge,managed=true,nodepool=default";
 
 #[test]
-fn nodes_that_are_alike_are_summed_up_in_cores_bytes_and_pieces() {
+fn nodes_with_equal_labels_are_summed_in_base_units() {
     let mut snapshot = snapshot();
     snapshot.nodes = vec![node("a", "m5.xlarge"), node("b", "m5.xlarge")];
     snapshot.pods = vec![
@@ -113,7 +113,7 @@ fn nodes_that_are_alike_are_summed_up_in_cores_bytes_and_pieces() {
 }
 
 #[test]
-fn pods_are_counted_by_phase_and_by_the_nodes_they_are_on() {
+fn pods_are_counted_by_phase_and_node_labels() {
     let mut snapshot = snapshot();
     let other = Node {
         name: "other".into(),
@@ -137,7 +137,7 @@ fn pods_are_counted_by_phase_and_by_the_nodes_they_are_on() {
 }
 
 #[test]
-fn a_node_pool_has_its_usage_and_limits_even_without_nodes() {
+fn node_pool_without_nodes_has_usage_and_limits() {
     let gauges = of(&snapshot());
     assert_eq!(
         of_metric(&gauges, "karpenter_nodepools_limit"),
@@ -168,7 +168,7 @@ fn resources_are_named_in_snake_case() {
 }
 
 #[test]
-fn where_nodes_are_of_too_many_kinds_their_types_are_left_out() {
+fn too_many_groups_drop_the_instance_type_label() {
     let mut snapshot = snapshot();
     let kinds = 0..=GROUPS_MAX;
     snapshot.nodes = kinds
@@ -184,7 +184,7 @@ fn where_nodes_are_of_too_many_kinds_their_types_are_left_out() {
 }
 
 #[test]
-fn nodes_whose_deletion_costs_wait_for_a_later_pass_are_told_while_the_gate_is_on() {
+fn nodes_with_pending_deletion_costs_are_counted_while_the_gate_is_on() {
     let name = "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes";
     let written = |gate: bool, nodes: usize| {
         let mut snapshot = snapshot();
@@ -229,7 +229,7 @@ fn nodes_whose_deletion_costs_wait_for_a_later_pass_are_told_while_the_gate_is_o
 }
 
 #[test]
-fn nodes_that_may_be_disrupted_and_what_node_pools_cost_are_told() {
+fn eligible_nodes_and_node_pool_cost_are_published() {
     let gauges = of(&snapshot());
     assert_eq!(
         of_metric(&gauges, "karpenter_voluntary_disruption_eligible_nodes"),
@@ -247,7 +247,7 @@ fn nodes_that_may_be_disrupted_and_what_node_pools_cost_are_told() {
 }
 
 #[test]
-fn budgets_are_told_by_reason() {
+fn budgets_are_published_by_reason() {
     let mut snapshot = snapshot();
     let only_empty = Budget {
         nodes: "3".to_owned(),
@@ -277,7 +277,7 @@ fn budgets_are_told_by_reason() {
 }
 
 #[test]
-fn waiting_pods_are_counted_by_what_keeps_them_waiting_and_by_their_zone() {
+fn pending_pods_are_counted_by_cause_and_zone() {
     let by_zone = [
         (EffectiveZone::Only("us-east-1a".to_owned()), 2),
         (EffectiveZone::Flexible, 3),

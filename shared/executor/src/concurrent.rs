@@ -2,7 +2,7 @@ use std::future::Future;
 
 use futures::{StreamExt, stream};
 
-use crate::Outcome;
+use crate::ExecutionOutcome;
 
 /// Calls of one step under way at a time: enough to hide a call's latency, few enough for an API server that has other clients.
 const AT_ONCE: usize = 10;
@@ -15,11 +15,11 @@ pub(crate) fn each<T, R, F>(
 where
     F: Future<Output = R>,
 {
-    each_at_once(AT_ONCE, things, ask)
+    each_limited(AT_ONCE, things, ask)
 }
 
 /// [`each`], with `at_once` calls under way at a time.
-pub(crate) fn each_at_once<T, R, F>(
+pub(crate) fn each_limited<T, R, F>(
     at_once: usize,
     things: impl IntoIterator<Item = T>,
     ask: impl Fn(T) -> F,
@@ -34,18 +34,18 @@ where
 
 /// Takes a step for each of several things, some at a time. Results and outcomes keep the order of the things, so that equal
 /// turns have equal reports.
-pub(crate) fn together<T, R, F>(
+pub(crate) fn each_with_outcome<T, R, F>(
     things: impl IntoIterator<Item = T>,
-    outcome: &mut Outcome,
+    outcome: &mut ExecutionOutcome,
     step: impl Fn(T) -> F,
 ) -> impl Future<Output = Vec<R>>
 where
-    F: Future<Output = (R, Outcome)>,
+    F: Future<Output = (R, ExecutionOutcome)>,
 {
     let taken = each(things, step);
     async move {
-        let answers = taken.await.into_iter().map(|(answer, came)| {
-            outcome.absorb(came);
+        let answers = taken.await.into_iter().map(|(answer, own)| {
+            outcome.absorb(own);
             answer
         });
         answers.collect()
