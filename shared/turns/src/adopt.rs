@@ -20,7 +20,7 @@ use ports::ledger::Moved;
 
 use crate::{
     Report, TurnError,
-    identity::{self, Whose},
+    identity::{self, InstanceOwnership},
     lane::Turn,
     lifecycle::{instance_of, target_of},
     observe::is_our_class,
@@ -40,7 +40,7 @@ pub(crate) async fn adopt(
             continue;
         };
         let surcharge = snapshot.surcharge_of(claim.node_pool().as_ref());
-        let launch = launch(claim, class, surcharge);
+        let launch = launch_of(claim, class, surcharge);
         let intent = Intent {
             plan: PlanId::default(),
             generation: snapshot.generation,
@@ -84,7 +84,7 @@ pub(crate) async fn created_too_late(
         return Ok(Plan::default());
     }
     let names = committed.iter().map(|claim| &claim.name).collect();
-    let existing = existing(turn, snapshot, &names, report).await?;
+    let existing = existing_instances(turn, snapshot, &names, report).await?;
     let (launched, late): (Vec<&NodeClaim>, Vec<_>) = committed
         .into_iter()
         .partition(|claim| existing.contains_key(&claim.name));
@@ -140,7 +140,7 @@ pub(crate) async fn orphans<'a>(
 }
 
 /// Instances that were launched for these NodeClaims by a turn that died before it recorded them.
-pub(crate) async fn existing(
+pub(crate) async fn existing_instances(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
     claims: &BTreeSet<&NodeClaimName>,
@@ -153,10 +153,13 @@ pub(crate) async fn existing(
         .collect();
     let mut free: Vec<Instance> = Vec::new();
     for instance in turn.world.cloud.list_instances(turn.cluster).await? {
-        let whose = identity::whose(&instance, turn.meta.uid.as_ref(), &BTreeSet::new());
+        let ownership = identity::ownership_of(&instance, turn.meta.uid.as_ref(), &BTreeSet::new());
         let is_taken = named.contains(&instance.id)
             || !instance.state.is_alive()
-            || !matches!(whose, Whose::Ours | Whose::Unproven);
+            || !matches!(
+                ownership,
+                InstanceOwnership::Ours | InstanceOwnership::Unproven
+            );
         if is_taken {
             continue;
         }
@@ -176,7 +179,10 @@ pub(crate) async fn existing(
     claims.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
     let mut existing = BTreeMap::new();
     for claim in claims {
-        if let Some(found) = free.iter().position(|instance| is_for(instance, claim)) {
+        if let Some(found) = free
+            .iter()
+            .position(|instance| was_launched_for(instance, claim))
+        {
             existing.insert(claim.name.clone(), free.remove(found));
         }
     }
@@ -185,7 +191,7 @@ pub(crate) async fn existing(
 
 /// Whether an instance without an owner was launched for this NodeClaim, as far as its tags show: Karpenter tags an instance
 /// with the NodeClaim's name only once its node has joined. An instance that this stack launched carries the stack's own tag.
-fn is_for(instance: &Instance, claim: &NodeClaim) -> bool {
+fn was_launched_for(instance: &Instance, claim: &NodeClaim) -> bool {
     let tagged = |key: &str| instance.tags.get(key).map(String::as_str);
     if let Some(name) = tagged(tag::NODE_CLAIM) {
         return name == claim.name.as_str();
@@ -207,8 +213,8 @@ fn is_for(instance: &Instance, claim: &NodeClaim) -> bool {
 
 /// Launch for a NodeClaim, with every instance type that the NodeClaim admits. If it admits none, the launch itself reports
 /// that.
-fn launch(claim: &NodeClaim, class: &ResolvedNodeClass, surcharge: NanosPerHour) -> Launch {
-    let (instance_types, cheapest) = options(&claim.spec, class, surcharge);
+fn launch_of(claim: &NodeClaim, class: &ResolvedNodeClass, surcharge: NanosPerHour) -> Launch {
+    let (instance_types, cheapest) = instance_type_options(&claim.spec, class, surcharge);
     Launch {
         name: claim.name.clone(),
         node_pool: claim.node_pool().unwrap_or_default(),
@@ -223,7 +229,7 @@ fn launch(claim: &NodeClaim, class: &ResolvedNodeClass, surcharge: NanosPerHour)
 }
 
 /// Instance types that a NodeClaim admits, cheapest first, and the offering expected from them.
-pub(crate) fn options(
+pub(crate) fn instance_type_options(
     spec: &NodeClaimSpec,
     class: &ResolvedNodeClass,
     surcharge: NanosPerHour,
@@ -232,7 +238,12 @@ pub(crate) fn options(
     let mut options: Vec<(&InstanceType, &Offering)> = class
         .types
         .iter()
-        .filter_map(|kind| Some((kind, cheapest(kind, &wanted, spec)?)))
+        .filter_map(|instance_type| {
+            Some((
+                instance_type,
+                cheapest_offering(instance_type, &wanted, spec)?,
+            ))
+        })
         .collect();
     options.sort_by(|(a, x), (b, y)| (x.price, &a.name).cmp(&(y.price, &b.name)));
     let cheapest = options.first().map_or_else(
@@ -243,31 +254,34 @@ pub(crate) fn options(
             price: NanosPerHour(0),
             capacity: spec.requests.clone(),
         },
-        |(kind, offering)| ExpectedOffering {
-            instance_type: kind.name.clone(),
+        |(instance_type, offering)| ExpectedOffering {
+            instance_type: instance_type.name.clone(),
             capacity_type: offering.capacity_type,
             zone: offering.zone.clone(),
             price: offering.price.plus(surcharge),
-            capacity: kind.capacity.clone(),
+            capacity: instance_type.capacity.clone(),
         },
     );
-    let types = options.iter().map(|(kind, _)| kind.name.as_str().into());
+    let types = options
+        .iter()
+        .map(|(instance_type, _)| instance_type.name.as_str().into());
     let types = types.take(Launch::INSTANCE_TYPES_MAX).collect();
     (types, cheapest)
 }
 
 /// Cheapest available offering of an instance type that the NodeClaim admits, if the type is big enough.
-fn cheapest<'a>(
-    kind: &'a InstanceType,
+fn cheapest_offering<'a>(
+    instance_type: &'a InstanceType,
     wanted: &Requirements,
     spec: &NodeClaimSpec,
 ) -> Option<&'a Offering> {
     let compatible = wanted.0.values().all(|requirement| {
-        kind.requirements
+        instance_type
+            .requirements
             .get(&requirement.key)
             .is_none_or(|offered| offered.intersects(requirement))
     });
-    if !compatible || !spec.requests.fits(&kind.allocatable()) {
+    if !compatible || !spec.requests.fits(&instance_type.allocatable()) {
         return None;
     }
     let allows = |key: &str, value: &str| {
@@ -282,7 +296,8 @@ fn cheapest<'a>(
             && allows(labels::ZONE, &offering.zone)
             && allows(labels::CAPACITY_TYPE, capacity_type.as_str())
     };
-    kind.offerings
+    instance_type
+        .offerings
         .iter()
         .filter(admitted)
         .min_by_key(|offering| offering.price)

@@ -1,5 +1,5 @@
 mod chains;
-mod words;
+mod messages;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,16 +20,16 @@ use ports::{
 };
 
 use self::{
-    chains::NodesOf,
-    words::{forced, reason_of, refused},
+    chains::NodeIndex,
+    messages::{disruption_reason, drain_refused, forced_deletion_message},
 };
 use crate::{
     Report, TurnError, events, lane::Turn, lifecycle::instance_of, metrics, observe::Observed,
-    terminations::end_instances, terminator::end_unshown, transitions::transitions,
+    terminations::end_instances, terminator::terminate_missing_in_ec2, transitions::transitions,
 };
 
 /// Delay before an object is tried again that changed during the turn or that the API server refused for now.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+const RETRY_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// Nodes handled concurrently: enough to hide a call's latency, few enough for an API server that has other clients.
 const AT_ONCE: usize = 10;
@@ -67,10 +67,10 @@ pub(crate) async fn apply(
     }
     if let Some(stop) = executor.may_act().await? {
         report.stopped = Some(stop.to_string());
-        report.look_again(turn.now + LOOK_AGAIN);
+        report.run_again_at(turn.now + RETRY_AFTER);
         return Ok(applied);
     }
-    let nodes = NodesOf::new(&observed.snapshot);
+    let nodes = NodeIndex::new(&observed.snapshot);
     let throttled = AtomicBool::new(false);
     let chains = nodes.chains(actions).into_iter().map(|chain| {
         let throttled = &throttled;
@@ -78,18 +78,18 @@ pub(crate) async fn apply(
             let mut done = Vec::new();
             for index in chain {
                 if turn.world.clock.now() >= turn.deadline || throttled.load(Ordering::Relaxed) {
-                    done.push((index, Done::Left));
+                    done.push((index, ActionOutcome::Left));
                     break;
                 }
                 let Some(planned) = actions.get(index) else {
                     break;
                 };
-                let came = one(turn, executor, observed, planned).await;
-                if let Done::Throttled(_) = &came {
+                let outcome = apply_action(turn, executor, observed, planned).await;
+                if let ActionOutcome::Throttled(_) = &outcome {
                     throttled.store(true, Ordering::Relaxed);
                 }
-                let ends = came.ends_chain(&planned.action);
-                done.push((index, came));
+                let ends = outcome.ends_chain(&planned.action);
+                done.push((index, outcome));
                 if ends {
                     break;
                 }
@@ -99,36 +99,37 @@ pub(crate) async fn apply(
     });
     // Collected before the first await, so that the turn's future is `Send`.
     let chains: Vec<_> = chains.collect();
-    let done: Vec<Vec<(usize, Done)>> = stream::iter(chains).buffered(AT_ONCE).collect().await;
-    let mut done: Vec<(usize, Done)> = done.into_iter().flatten().collect();
+    let done: Vec<Vec<(usize, ActionOutcome)>> =
+        stream::iter(chains).buffered(AT_ONCE).collect().await;
+    let mut done: Vec<(usize, ActionOutcome)> = done.into_iter().flatten().collect();
     // Reported in the order of the plan, whichever node was faster.
     done.sort_by_key(|(index, _)| *index);
-    let mut dying: BTreeMap<InstanceId, Timestamp> = BTreeMap::new();
-    for (index, came) in done {
+    let mut terminations: BTreeMap<InstanceId, Timestamp> = BTreeMap::new();
+    for (index, outcome) in done {
         let because = actions
             .get(index)
             .map_or("", |planned| planned.because.as_str());
-        match came {
-            Done::Acted(own) => {
+        match outcome {
+            ActionOutcome::Acted(own) => {
                 applied.absorb(*own);
                 applied.acted = true;
                 applied.done.insert(index);
                 tracing::info!(because, "acted");
             }
-            Done::Dies(instance, since) => {
-                dying.insert(instance, since);
+            ActionOutcome::Terminates(instance, since) => {
+                terminations.insert(instance, since);
             }
-            Done::Gone => {}
-            Done::Later => report.look_again(turn.now + LOOK_AGAIN),
-            Done::Refused(own) => applied.absorb(*own),
-            Done::Throttled(error) => {
+            ActionOutcome::Gone => {}
+            ActionOutcome::Later => report.run_again_at(turn.now + RETRY_AFTER),
+            ActionOutcome::Refused(own) => applied.absorb(*own),
+            ActionOutcome::Throttled(error) => {
                 report.problems.push(format!("{because}: {error}"));
-                report.look_again(turn.now + LOOK_AGAIN);
+                report.run_again_at(turn.now + RETRY_AFTER);
             }
-            Done::Failed(error) => {
+            ActionOutcome::Failed(error) => {
                 let about = actions
                     .get(index)
-                    .map(|planned| words::about(observed, &planned.action));
+                    .map(|planned| messages::object_of(observed, &planned.action));
                 let isolated = match about {
                     Some(about) => report.isolate(&about, Err::<(), _>(error)).map(drop),
                     None => Err(error),
@@ -142,28 +143,29 @@ pub(crate) async fn apply(
                     }
                     Err(error) => {
                         report.problems.push(format!("{because}: {error}"));
-                        report.look_again(turn.now + LOOK_AGAIN);
+                        report.run_again_at(turn.now + RETRY_AFTER);
                     }
                 }
             }
-            Done::Left => report.look_again(turn.world.clock.now()),
+            ActionOutcome::Left => report.run_again_at(turn.world.clock.now()),
         }
     }
-    match end_instances(turn.world, turn.cluster, &dying).await {
-        Ok(came) => {
-            applied.acted |= !came.ended.is_empty();
-            let refused = came.refused.iter();
-            let said =
-                refused.flat_map(|(id, refusal)| words::not_ended(turn, observed, id, refusal));
-            applied.events.extend(said);
+    match end_instances(turn.world, turn.cluster, &terminations).await {
+        Ok(outcome) => {
+            applied.acted |= !outcome.ended.is_empty();
+            let refused = outcome.refused.iter();
+            let emitted = refused.flat_map(|(id, refusal)| {
+                messages::termination_refused(turn, observed, id, refusal)
+            });
+            applied.events.extend(emitted);
             let claims = &observed.snapshot.node_claims;
-            let failed = metrics::of_ending(turn.lane, &came, claims);
+            let failed = metrics::of_ending(turn.lane, &outcome, claims);
             applied.metrics.extend(failed);
-            report.take_unanswered(came.unanswered, turn.now + LOOK_AGAIN);
+            report.take_unanswered(outcome.unanswered, turn.now + RETRY_AFTER);
         }
         Err(error) => {
             report.problems.push(format!("ending instances: {error}"));
-            report.look_again(turn.now + LOOK_AGAIN);
+            report.run_again_at(turn.now + RETRY_AFTER);
         }
     }
     report.metrics.append(&mut applied.metrics);
@@ -171,10 +173,10 @@ pub(crate) async fn apply(
 }
 
 /// Outcome of one action.
-enum Done {
+enum ActionOutcome {
     Acted(Box<Applied>),
     /// The instance is terminated together with others; it has been due since this time.
-    Dies(InstanceId, Timestamp),
+    Terminates(InstanceId, Timestamp),
     /// The action's object does not exist any more.
     Gone,
     Later,
@@ -186,7 +188,7 @@ enum Done {
     Left,
 }
 
-impl Done {
+impl ActionOutcome {
     /// Whether later steps for the same node must be skipped because they were planned on the premise that this one succeeds.
     /// Pods leave a node independently of each other.
     fn ends_chain(&self, action: &Action) -> bool {
@@ -194,48 +196,50 @@ impl Done {
             Self::Later | Self::Refused(_) | Self::Throttled(_) | Self::Failed(_) | Self::Left => {
                 true
             }
-            Self::Acted(_) | Self::Dies(..) | Self::Gone => false,
+            Self::Acted(_) | Self::Terminates(..) | Self::Gone => false,
         };
         failed && !matches!(action, Action::Evict { .. } | Action::DeletePod { .. })
     }
 }
 
-async fn one(
+async fn apply_action(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &Observed,
     planned: &Planned,
-) -> Done {
+) -> ActionOutcome {
     if let Action::Terminate { claim, instance } = &planned.action {
         return match has_joined(turn, observed, claim).await {
-            Ok(false) => Done::Dies(instance.clone(), due_since(turn, observed, claim)),
+            Ok(false) => {
+                ActionOutcome::Terminates(instance.clone(), due_since(turn, observed, claim))
+            }
             // The instance's node may have pods by now, so that it must be drained first.
-            Ok(true) => Done::Later,
-            Err(error) => Done::Failed(error),
+            Ok(true) => ActionOutcome::Later,
+            Err(error) => ActionOutcome::Failed(error),
         };
     }
-    if let Some((claim, instance)) = ends_unshown(observed, &planned.action) {
-        match may_go(turn, observed, claim, instance).await {
+    if let Some((claim, instance)) = releases_missing_in_ec2(observed, &planned.action) {
+        match may_release(turn, observed, claim, instance).await {
             Ok(true) => {}
-            Ok(false) => return Done::Later,
-            Err(error) => return Done::Failed(error),
+            Ok(false) => return ActionOutcome::Later,
+            Err(error) => return ActionOutcome::Failed(error),
         }
     }
     let mut own = Applied::default();
     match act(turn, executor, observed, &planned.action, &mut own).await {
-        Ok(()) => Done::Acted(Box::new(own)),
-        Err(TurnError::Cluster(ClusterError::NotFound { .. })) => Done::Gone,
-        Err(TurnError::Cluster(ClusterError::Conflict { .. })) => Done::Later,
+        Ok(()) => ActionOutcome::Acted(Box::new(own)),
+        Err(TurnError::Cluster(ClusterError::NotFound { .. })) => ActionOutcome::Gone,
+        Err(TurnError::Cluster(ClusterError::Conflict { .. })) => ActionOutcome::Later,
         Err(TurnError::Cluster(error @ ClusterError::Throttled { .. })) => {
-            Done::Throttled(error.to_string())
+            ActionOutcome::Throttled(error.to_string())
         }
         // The terminator, which drains the node, decides when to try again.
         Err(TurnError::Cluster(error @ ClusterError::Refused { .. })) => {
             own.events
-                .extend(refused(turn, observed, &planned.action, &error));
-            Done::Refused(Box::new(own))
+                .extend(drain_refused(turn, observed, &planned.action, &error));
+            ActionOutcome::Refused(Box::new(own))
         }
-        Err(error) => Done::Failed(error),
+        Err(error) => ActionOutcome::Failed(error),
     }
 }
 
@@ -250,7 +254,7 @@ impl Applied {
 }
 
 /// Returns the NodeClaim that the action would release because EC2 does not list its instance.
-fn ends_unshown<'a>(
+fn releases_missing_in_ec2<'a>(
     observed: &'a Observed,
     action: &Action,
 ) -> Option<(&'a NodeClaimName, InstanceId)> {
@@ -263,19 +267,20 @@ fn ends_unshown<'a>(
     let mut claims = observed.snapshot.node_claims.iter();
     let claim = claims.find(|claim| claim.name == update.name)?;
     let instance = instance_of(claim)?;
-    let is_unshown = observed.unshown.contains(&instance);
-    is_unshown.then_some((&claim.name, instance))
+    let is_missing = observed.missing_in_ec2.contains(&instance);
+    is_missing.then_some((&claim.name, instance))
 }
 
 /// Whether a NodeClaim whose instance EC2 does not list may be released.
-async fn may_go(
+async fn may_release(
     turn: &Turn<'_>,
     observed: &Observed,
     claim: &NodeClaimName,
     instance: InstanceId,
 ) -> Result<bool, TurnError> {
     let since = due_since(turn, observed, claim);
-    Ok(!has_joined(turn, observed, claim).await? && end_unshown(turn, instance, since).await?)
+    Ok(!has_joined(turn, observed, claim).await?
+        && terminate_missing_in_ec2(turn, instance, since).await?)
 }
 
 /// Time since which the instance of a NodeClaim has been due to end.
@@ -327,8 +332,8 @@ async fn act(
             turn.api.update_node(update).await?;
             if releases(&update.remove_finalizers) {
                 let about = EventTarget::Node(update.name.clone(), update.uid.clone());
-                let said = events::of_end(about, update.name.as_str(), turn.now);
-                applied.events.push(said);
+                let emitted = events::of_end(about, update.name.as_str(), turn.now);
+                applied.events.push(emitted);
                 let mut nodes = observed.snapshot.nodes.iter();
                 let node = nodes.find(|node| node.name == update.name);
                 let counted = node.map(|node| metrics::of_finished_node(node, turn.now));
@@ -354,13 +359,13 @@ async fn act(
             applied.finished_claims |= ends;
             if ends {
                 let about = EventTarget::NodeClaim(update.name.clone(), update.uid.clone());
-                let said = events::of_end(about, update.name.as_str(), turn.now);
-                applied.events.push(said);
+                let emitted = events::of_end(about, update.name.as_str(), turn.now);
+                applied.events.push(emitted);
             }
             if let Some(claim) = claim {
                 let transitions = transitions(claim, update);
-                let said = events::of_transitions(claim, &transitions, turn.now);
-                applied.events.extend(said);
+                let emitted = events::of_transitions(claim, &transitions, turn.now);
+                applied.events.extend(emitted);
                 let counted = metrics::of_transitions(claim, &transitions);
                 applied.metrics.extend(counted);
             }
@@ -384,7 +389,7 @@ async fn act(
             let counted = metrics::of_eviction(evicted.as_ref().copied());
             applied.metrics.extend(counted);
             evicted?;
-            let reason = reason_of(observed, pod);
+            let reason = disruption_reason(observed, pod);
             applied.metrics.push(metrics::of_drained_pod(&reason));
             applied.events.push(Event {
                 about: EventTarget::Pod(pod.clone(), uid.clone()),
@@ -395,7 +400,7 @@ async fn act(
                     // A shortened grace period is explained on the pod, where its owner looks.
                     Some(grace) => format!(
                         "Evicted pod: {reason}, with {grace}s of grace-period because {}",
-                        match turn.entry.foreign.pod_grace_seconds == Some(*grace) {
+                        match turn.entry.unmanaged.pod_grace_seconds == Some(*grace) {
                             true => "its cluster's settings give no more",
                             false => "its node goes then",
                         }
@@ -414,7 +419,7 @@ async fn act(
                 about: EventTarget::Pod(pod.clone(), uid.clone()),
                 kind: EventKind::Normal,
                 reason: "Disrupted".into(),
-                message: forced(observed, pod, *grace_seconds, turn.now),
+                message: forced_deletion_message(observed, pod, *grace_seconds, turn.now),
                 at: turn.now,
             });
         }

@@ -18,20 +18,22 @@ use ports::{
     ledger::Moved,
 };
 
-use crate::{Report, TurnError, disruption::about, events, journal, lane::Turn, observe::Observed};
+use crate::{
+    Report, TurnError, disruption::subjects, events, journal, lane::Turn, observe::Observed,
+};
 
 /// Attempts to store requests: people approve while turns ask.
-const TRIES: usize = 5;
+const STORE_TRIES_MAX: usize = 5;
 
 /// Whether a plan above a limit may be carried out now.
-enum Answer {
+enum ApprovalStatus {
     Approved(Request),
     Waits(Request),
 }
 
 /// Takes launches that wait for approval out of a plan and reports them. Returns the approval that lets launches happen: it is
-/// used up before they are committed, so that it counts once, and [`give_back`] is for commits that came to nothing.
-pub(crate) async fn launches(
+/// used up before they are committed, so that it counts once, and [`return_approval`] is for commits that came to nothing.
+pub(crate) async fn hold_unapproved_launches(
     turn: &Turn<'_>,
     observed: &Observed,
     plan: &mut Plan,
@@ -41,14 +43,15 @@ pub(crate) async fn launches(
     let leaving = pods.filter(|pod| pod.node_name.is_some());
     let leaving: BTreeSet<PodKey> = leaving.map(|pod| pod.key.clone()).collect();
     let leaves = |pod: &PodRef| leaving.contains(&pod.key);
-    let is_asked = |launch: &Launch| launch.pods.is_empty() || !launch.pods.iter().all(leaves);
+    let needs_approval =
+        |launch: &Launch| launch.pods.is_empty() || !launch.pods.iter().all(leaves);
     let mut total = Spending::default();
     let mut pools: BTreeMap<NodePoolName, Spending> = BTreeMap::new();
     let launches = plan
         .actions
         .iter()
         .filter_map(|planned| planned.action.launch());
-    for launch in launches.filter(|launch| is_asked(launch)) {
+    for launch in launches.filter(|launch| needs_approval(launch)) {
         total.add(launch.cheapest.price);
         let of_pool = pools.entry(launch.node_pool.clone()).or_default();
         of_pool.add(launch.cheapest.price);
@@ -62,12 +65,12 @@ pub(crate) async fn launches(
         total.nodes, total.price
     );
     let names: Vec<NodePoolName> = pools.keys().cloned().collect();
-    let request = match settle(turn, Asks::Launches(pools), told, true).await? {
-        Answer::Approved(request) => return Ok(Some(request)),
-        Answer::Waits(request) => request,
+    let request = match request_approval(turn, Asks::Launches(pools), told, true).await? {
+        ApprovalStatus::Approved(request) => return Ok(Some(request)),
+        ApprovalStatus::Waits(request) => request,
     };
-    let text = waits(turn, &request);
-    let held = take_out(plan, is_asked);
+    let text = waiting_text(turn, &request);
+    let held = remove_launches(plan, needs_approval);
     let pods = held.iter().flat_map(|launch| &launch.pods);
     let (leaving, waiting): (Vec<&PodRef>, Vec<&PodRef>) = pods.partition(|pod| leaves(pod));
     let waiting: BTreeSet<PodKey> = waiting.iter().map(|pod| pod.key.clone()).collect();
@@ -86,9 +89,9 @@ pub(crate) async fn launches(
         }
         let again = planner::provision(&snapshot, turn.world.share);
         let mut again = plancheck::filter(&snapshot, again).plan;
-        let total = spending(&again, is_asked);
+        let total = launch_spending(&again, needs_approval);
         if !keep_instance || turn.entry.approve_above.exceeded(total).is_some() {
-            let taken = take_out(&mut again, is_asked);
+            let taken = remove_launches(&mut again, needs_approval);
             let pods = taken.into_iter().flat_map(|launch| launch.pods);
             again.postponed.extend(pods.filter(|_| keep_instance));
         }
@@ -109,28 +112,28 @@ pub(crate) async fn launches(
     let pods = pods.map(|pod| Subject::Pod(pod.key.clone()));
     let pools = names.iter().cloned().map(Subject::NodePool);
     let line = Line::new(text, pools.chain(pods));
-    tell(turn, observed, &names, &request, line, report).await;
+    report_waiting(turn, observed, &names, &request, line, report).await;
     Ok(None)
 }
 
-/// Total price and number of the launches that `is_meant` selects.
-fn spending(plan: &Plan, is_meant: impl Fn(&Launch) -> bool) -> Spending {
+/// Total price and number of the launches that `is_counted` selects.
+fn launch_spending(plan: &Plan, is_counted: impl Fn(&Launch) -> bool) -> Spending {
     let mut total = Spending::default();
     let launches = plan
         .actions
         .iter()
         .filter_map(|planned| planned.action.launch());
-    for launch in launches.filter(|launch| is_meant(launch)) {
+    for launch in launches.filter(|launch| is_counted(launch)) {
         total.add(launch.cheapest.price);
     }
     total
 }
 
-fn take_out(plan: &mut Plan, is_meant: impl Fn(&Launch) -> bool) -> Vec<Launch> {
+fn remove_launches(plan: &mut Plan, is_counted: impl Fn(&Launch) -> bool) -> Vec<Launch> {
     let mut taken = Vec::new();
     plan.actions
         .retain(|planned| match planned.action.launch() {
-            Some(launch) if is_meant(launch) => {
+            Some(launch) if is_counted(launch) => {
                 taken.push(launch.clone());
                 false
             }
@@ -166,19 +169,19 @@ pub(crate) async fn holds_disruption(
     let pods = if evicts == 1 { "pod" } else { "pods" };
     let told = format!("evicting {evicts} {pods} ({})", command.because);
     // The request names NodeClaims that go with the disruption, which makes it count only once.
-    let request = match settle(turn, asks, told, false).await? {
-        Answer::Approved(_) => return Ok(false),
-        Answer::Waits(request) => request,
+    let request = match request_approval(turn, asks, told, false).await? {
+        ApprovalStatus::Approved(_) => return Ok(false),
+        ApprovalStatus::Waits(request) => request,
     };
-    let line = Line::new(waits(turn, &request), about(command));
+    let line = Line::new(waiting_text(turn, &request), subjects(command));
     let pools: Vec<NodePoolName> = command.evicts.keys().cloned().collect();
-    tell(turn, observed, &pools, &request, line, report).await;
+    report_waiting(turn, observed, &pools, &request, line, report).await;
     Ok(true)
 }
 
 /// Returns an approval to the ledger because nothing was committed under it.
-pub(crate) async fn give_back(turn: &Turn<'_>, request: Request) -> Result<(), TurnError> {
-    for _ in 0..TRIES {
+pub(crate) async fn return_approval(turn: &Turn<'_>, request: Request) -> Result<(), TurnError> {
+    for _ in 0..STORE_TRIES_MAX {
         let requests = requests(turn).await?;
         let mut back = requests.clone();
         back.push(request.clone());
@@ -198,12 +201,12 @@ async fn requests(turn: &Turn<'_>) -> Result<Vec<Request>, TurnError> {
 }
 
 /// Looks for an approval, and requests it where there is none.
-async fn settle(
+async fn request_approval(
     turn: &Turn<'_>,
     asks: Asks,
     told: String,
     counts_once: bool,
-) -> Result<Answer, TurnError> {
+) -> Result<ApprovalStatus, TurnError> {
     let now = turn.world.clock.now();
     let until = now.saturating_add(Request::WAITS).unwrap_or(now);
     let seed = [turn.id.as_str(), &told];
@@ -217,19 +220,19 @@ async fn settle(
         approved: None,
     };
     let ledger = &turn.world.ledger;
-    for _ in 0..TRIES {
+    for _ in 0..STORE_TRIES_MAX {
         let requests = requests(turn).await?;
         let granted = Request::granted(&requests, &new.asks, now).cloned();
         let (after, answer) = match granted {
             Some(granted) if counts_once => {
                 let mut rest = requests.clone();
                 rest.retain(|request| *request != granted);
-                (rest, Answer::Approved(granted))
+                (rest, ApprovalStatus::Approved(granted))
             }
-            Some(granted) => return Ok(Answer::Approved(granted)),
+            Some(granted) => return Ok(ApprovalStatus::Approved(granted)),
             None => {
                 let (after, standing) = Request::ask(&requests, new.clone(), now);
-                (after, Answer::Waits(standing))
+                (after, ApprovalStatus::Waits(standing))
             }
         };
         if after == requests {
@@ -240,10 +243,10 @@ async fn settle(
             return Ok(answer);
         }
     }
-    Ok(Answer::Waits(new))
+    Ok(ApprovalStatus::Waits(new))
 }
 
-fn waits(turn: &Turn<'_>, request: &Request) -> String {
+fn waiting_text(turn: &Turn<'_>, request: &Request) -> String {
     let Request {
         id, told, until, ..
     } = request;
@@ -253,7 +256,7 @@ fn waits(turn: &Turn<'_>, request: &Request) -> String {
     )
 }
 
-async fn tell(
+async fn report_waiting(
     turn: &Turn<'_>,
     observed: &Observed,
     pools: &[NodePoolName],
@@ -263,7 +266,7 @@ async fn tell(
 ) {
     let own = observed.snapshot.node_pools.iter();
     let own = own.filter(|pool| pools.contains(&pool.name));
-    let told: Vec<Event> = own
+    let emitted: Vec<Event> = own
         .map(|pool| Event {
             about: EventTarget::NodePool(pool.name.clone(), pool.uid.clone()),
             kind: EventKind::Warning,
@@ -276,6 +279,6 @@ async fn tell(
         report.asked.push(request.id.clone());
         report.awaiting.push(line);
     }
-    report.look_again(request.until);
-    events::post(turn, &told, report).await;
+    report.run_again_at(request.until);
+    events::post(turn, &emitted, report).await;
 }

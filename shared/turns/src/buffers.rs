@@ -15,24 +15,24 @@ use ports::{ClusterError, cluster::EventTarget};
 
 use crate::{
     Report, TurnError, events,
-    gated::{Buffer, CAPACITY_BUFFER, LOOK_AGAIN, NODE_OVERLAY, is_on},
+    gated::{Buffer, CAPACITY_BUFFER, NODE_OVERLAY, POLL_INTERVAL, is_on},
     lane::Turn,
     observe::Observed,
 };
 
 /// Writes the resolved references of buffers into their status. Room for a changed buffer is the provisioner's concern.
-pub(crate) async fn keep(
+pub(crate) async fn write_resolved_status(
     turn: &Turn<'_>,
     observed: &Observed,
     report: &mut Report,
 ) -> Result<(), TurnError> {
     let settings = &turn.entry.settings;
     if is_on(CAPACITY_BUFFER, settings) || is_on(NODE_OVERLAY, settings) {
-        report.look_again(turn.now + LOOK_AGAIN);
+        report.run_again_at(turn.now + POLL_INTERVAL);
     }
     let mut changed = false;
     for buffer in &observed.gated.buffers {
-        let status = resolved(buffer, turn.now);
+        let status = resolved_status(buffer, turn.now);
         changed |= write(turn, buffer, status, report).await;
     }
     if changed {
@@ -42,7 +42,7 @@ pub(crate) async fn keep(
 }
 
 /// Writes whether the buffers' pods have room, as far as the plan shows.
-pub(crate) async fn tell(
+pub(crate) async fn write_room_status(
     turn: &Turn<'_>,
     observed: &Observed,
     rooms: &BTreeMap<PodKey, Room>,
@@ -50,9 +50,9 @@ pub(crate) async fn tell(
 ) {
     for buffer in &observed.gated.buffers {
         // Pods that take the room are bound by the scheduler without a wake.
-        report.look_again(turn.now + LOOK_AGAIN);
+        report.run_again_at(turn.now + POLL_INTERVAL);
         let room = rooms.get(&buffer.shape.key).copied();
-        let status = provisioned(buffer, room, turn.now);
+        let status = room_status(buffer, room, turn.now);
         write(turn, buffer, status, report).await;
     }
 }
@@ -77,13 +77,16 @@ async fn write(
         Ok(()) => {
             let uid = buffer.object.metadata.uid.clone();
             let about = EventTarget::CapacityBuffer(key.clone(), uid.into());
-            let (before, after) = (of(buffer.object.status.as_ref()), of(Some(&status)));
-            let said = events::of_conditions(&about, before, after, turn.now);
-            events::post(turn, &said, report).await;
+            let (before, after) = (
+                conditions_of(buffer.object.status.as_ref()),
+                conditions_of(Some(&status)),
+            );
+            let emitted = events::of_conditions(&about, before, after, turn.now);
+            events::post(turn, &emitted, report).await;
             true
         }
         Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {
-            report.look_again(turn.now + LOOK_AGAIN);
+            report.run_again_at(turn.now + POLL_INTERVAL);
             false
         }
         Err(error) => {
@@ -95,12 +98,12 @@ async fn write(
     }
 }
 
-fn of(status: Option<&CapacityBufferStatus>) -> &[api::Condition] {
+fn conditions_of(status: Option<&CapacityBufferStatus>) -> &[api::Condition] {
     let conditions = status.and_then(|status| status.conditions.as_deref());
     conditions.unwrap_or_default()
 }
 
-fn resolved(buffer: &Buffer, now: Timestamp) -> CapacityBufferStatus {
+fn resolved_status(buffer: &Buffer, now: Timestamp) -> CapacityBufferStatus {
     let spec = &buffer.object.spec;
     let pods = planner::buffer_pods(&buffer.shape);
     let is_resolved = buffer.resolved.is_ok();
@@ -111,7 +114,11 @@ fn resolved(buffer: &Buffer, now: Timestamp) -> CapacityBufferStatus {
             "Resolved",
             "",
         ),
-        Err(why) => set.set_false(READY_FOR_PROVISIONING, reason(why), &why.to_string()),
+        Err(error) => set.set_false(
+            READY_FOR_PROVISIONING,
+            resolution_reason(error),
+            &error.to_string(),
+        ),
     });
     status.pod_template_ref = spec.pod_template_ref.clone().filter(|_| is_resolved);
     status.pod_template_generation = buffer.template_generation;
@@ -120,10 +127,10 @@ fn resolved(buffer: &Buffer, now: Timestamp) -> CapacityBufferStatus {
     status
 }
 
-fn provisioned(buffer: &Buffer, room: Option<Room>, now: Timestamp) -> CapacityBufferStatus {
+fn room_status(buffer: &Buffer, room: Option<Room>, now: Timestamp) -> CapacityBufferStatus {
     conditions(buffer, now, |set| {
-        if let Err(why) = &buffer.resolved {
-            set.set_false(PROVISIONING, "NotReadyForProvisioning", &why.to_string());
+        if let Err(error) = &buffer.resolved {
+            set.set_false(PROVISIONING, "NotReadyForProvisioning", &error.to_string());
         } else if planner::buffer_pods(&buffer.shape) == 0 {
             set.set_false(PROVISIONING, "BufferEmpty", "the buffer is for no pod");
         } else {
@@ -153,10 +160,10 @@ fn conditions(
 ) -> CapacityBufferStatus {
     let mut status = buffer.object.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.take().unwrap_or_default();
-    let kinds = types::capacity_buffer();
+    let condition_types = types::capacity_buffer();
     let metadata = &buffer.object.metadata;
     change(&mut ConditionSet::new(
-        &kinds,
+        &condition_types,
         &mut conditions,
         metadata,
         now,
@@ -165,8 +172,8 @@ fn conditions(
     status
 }
 
-fn reason(why: &Unresolved) -> &'static str {
-    match why {
+fn resolution_reason(error: &Unresolved) -> &'static str {
+    match error {
         Unresolved::PodTemplateNotFound(_) => "PodTemplateNotFound",
         Unresolved::ScalableRefNotFound { .. } => "ScalableRefNotFound",
         Unresolved::NotScalable { .. } | Unresolved::NoReference | Unresolved::TwoReferences => {

@@ -19,8 +19,12 @@ const TAKEN_BACK: SignedDuration = SignedDuration::from_mins(30);
 
 /// Handles nodes of blocks that are about to end as if AWS had announced the end of each instance. The turn is scheduled again
 /// for the other blocks.
-pub(crate) async fn end(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
-    let ends = blocks(&observed.node_classes);
+pub(crate) async fn handle_ending_blocks(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    report: &mut Report,
+) {
+    let ends = block_ends(&observed.node_classes);
     let mut facts = Vec::new();
     let claims = observed.snapshot.node_claims.iter();
     for claim in claims.filter(|claim| claim.deleted_at.is_none()) {
@@ -30,9 +34,9 @@ pub(crate) async fn end(turn: &Turn<'_>, observed: &Observed, report: &mut Repor
         };
         let at = end.saturating_sub(DRAINED).unwrap_or(Timestamp::MIN);
         if turn.now < at {
-            report.look_again(at);
+            report.run_again_at(at);
         } else if let Some(instance) = instance_of(claim) {
-            facts.push(fact(instance, at, *end));
+            facts.push(expiring_fact(instance, at, *end));
         }
     }
     if facts.is_empty() {
@@ -52,7 +56,7 @@ pub(crate) async fn end(turn: &Turn<'_>, observed: &Observed, report: &mut Repor
 
 /// Interruptions that the announced end of a block means for all instances in it, also where no EC2NodeClass selects the block
 /// any more.
-pub(crate) async fn announced(
+pub(crate) async fn interruptions_of_block(
     world: &World,
     block: &BlockEnd,
 ) -> Result<Vec<Interruption>, TurnError> {
@@ -65,11 +69,11 @@ pub(crate) async fn announced(
     let alive = instances
         .into_iter()
         .filter(|instance| instance.state.is_alive());
-    let facts = alive.filter_map(|instance| Some(fact(instance.id, block.at, end?)));
+    let facts = alive.filter_map(|instance| Some(expiring_fact(instance.id, block.at, end?)));
     Ok(facts.collect())
 }
 
-fn fact(instance: InstanceId, at: Timestamp, end: Timestamp) -> Interruption {
+fn expiring_fact(instance: InstanceId, at: Timestamp, end: Timestamp) -> Interruption {
     Interruption {
         instance,
         kind: InterruptionKind::CapacityBlockExpiring,
@@ -82,7 +86,7 @@ fn fact(instance: InstanceId, at: Timestamp, end: Timestamp) -> Interruption {
 }
 
 /// End times of all blocks that NodeClasses select, by reservation id.
-fn blocks(classes: &[EC2NodeClass]) -> BTreeMap<&str, Timestamp> {
+fn block_ends(classes: &[EC2NodeClass]) -> BTreeMap<&str, Timestamp> {
     let reservations = classes
         .iter()
         .filter_map(|class| class.status.as_ref()?.capacity_reservations.as_ref());

@@ -6,7 +6,7 @@ use ports::cluster::{Event, EventKind, EventTarget};
 use crate::{Report, events, lane::Turn, observe::Observed};
 
 /// Reports exceeded caps in the journal, and on the NodePools that may launch nothing because of them.
-pub(crate) async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
+pub(crate) async fn report_exceeded(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
     let snapshot = &observed.snapshot;
     let exceeded = planner::exceeded(snapshot);
     let about = |exceeded: &planner::Exceeded| exceeded.node_pool.clone().map(Subject::NodePool);
@@ -16,7 +16,7 @@ pub(crate) async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Repo
     if !turn.may_act() {
         return;
     }
-    let told = snapshot.node_pools.iter().flat_map(|pool| {
+    let emitted = snapshot.node_pools.iter().flat_map(|pool| {
         let concerns = |exceeded: &&planner::Exceeded| {
             let own = exceeded.node_pool.as_ref();
             own.is_none_or(|name| *name == pool.name)
@@ -33,6 +33,6 @@ pub(crate) async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Repo
                 at: turn.now,
             })
     });
-    let told: Vec<Event> = told.collect();
-    events::post(turn, &told, report).await;
+    let emitted: Vec<Event> = emitted.collect();
+    events::post(turn, &emitted, report).await;
 }

@@ -29,29 +29,31 @@ use ports::{Cluster, Metric, cluster::EventTarget, ledger::Moved};
 
 use self::{
     brake::{brake, count, unexplained},
-    lost::Lost,
-    orphans::{Judged, Serving, Suspect, is_of, judge, order_deletion, orphans},
+    lost::LostLaunches,
+    orphans::{
+        OrphanVerdict, ServingNodes, SuspectInstance, delete_node, is_of, judge_orphan, orphans,
+    },
 };
 use crate::{
     TurnError, World,
     forget::forget,
-    identity::{self, Whose},
+    identity::{self, InstanceOwnership},
     isolation::ObjectFailures,
     lifecycle::instance_of,
     metrics, shadow,
-    terminations::{end_instances, resting},
+    terminations::{end_instances, refused_recently},
 };
 
 /// Interval of garbage collection, as Karpenter's collector (docs/spec/lifecycle.md#lost-instances).
 const EVERY: SignedDuration = SignedDuration::from_mins(2);
 /// Least time between the two sweeps that must both find an object missing (docs/protocol.md#g2).
-const APART: SignedDuration = SignedDuration::from_mins(2);
+const SWEEPS_APART: SignedDuration = SignedDuration::from_mins(2);
 /// Karpenter's metric reason (docs/spec/lifecycle.md#label-values).
-const COLLECTED: &str = "garbage_collected";
+const COLLECTED_REASON: &str = "garbage_collected";
 
 /// Result of one garbage collection.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Collected {
+pub(crate) struct CollectionResult {
     pub(crate) instances: Vec<InstanceId>,
     /// Nodes in service whose deletion was ordered; their instances are terminated once they are drained.
     pub(crate) nodes: Vec<NodeName>,
@@ -71,7 +73,7 @@ pub(crate) struct Collected {
     pub(crate) again: Option<Timestamp>,
 }
 
-impl Collected {
+impl CollectionResult {
     /// Names of everything that is collected.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
         let instances = self.instances.iter().map(ToString::to_string);
@@ -83,7 +85,7 @@ impl Collected {
 
 /// Permissions of garbage collection, by the registry entry and pauses.
 #[derive(Clone)]
-pub(crate) struct Allowed<'a> {
+pub(crate) struct CollectionPolicy<'a> {
     /// Whether a person approved what the brake held back.
     pub(crate) approved: bool,
     /// Pauses: no instance of a NodePool that is paused whole, or in shadow mode, is terminated. NodeClaims of instances that
@@ -96,17 +98,17 @@ pub(crate) struct Allowed<'a> {
     pub(crate) ends_formers: bool,
 }
 
-impl Allowed<'_> {
-    fn whose(&self, instance: &Instance) -> Whose {
-        identity::whose(instance, Some(self.uid), &self.formers)
+impl CollectionPolicy<'_> {
+    fn ownership_of(&self, instance: &Instance) -> InstanceOwnership {
+        identity::ownership_of(instance, Some(self.uid), &self.formers)
     }
 
     /// Whether an instance with the cluster's name is considered: others are neither touched nor counted.
     fn concerns(&self, instance: &Instance) -> bool {
-        match self.whose(instance) {
-            Whose::Ours | Whose::Unproven => true,
-            Whose::Formers => self.ends_formers,
-            Whose::Others => false,
+        match self.ownership_of(instance) {
+            InstanceOwnership::Ours | InstanceOwnership::Unproven => true,
+            InstanceOwnership::FormerCluster => self.ends_formers,
+            InstanceOwnership::OtherCluster => false,
         }
     }
 }
@@ -117,16 +119,16 @@ pub(crate) async fn collect(
     cluster: &ClusterName,
     api: &Arc<dyn Cluster>,
     memory: &mut SweepMemory,
-    allowed: Allowed<'_>,
-) -> Result<Collected, TurnError> {
+    allowed: CollectionPolicy<'_>,
+) -> Result<CollectionResult, TurnError> {
     let now = world.clock.now();
     if let Some(at) = memory.collected_at
         && now.duration_since(at) < EVERY
     {
         // A sweep this early shows too little of what has happened since.
-        return Ok(Collected {
+        return Ok(CollectionResult {
             again: Some(at + EVERY),
-            ..Collected::default()
+            ..CollectionResult::default()
         });
     }
     let intents = world.ledger.intents(cluster).await?;
@@ -135,7 +137,7 @@ pub(crate) async fn collect(
     let listed = world.cloud.list_instances(cluster).await?;
     let formers: BTreeSet<InstanceId> = listed
         .iter()
-        .filter(|instance| allowed.whose(instance) == Whose::Formers)
+        .filter(|instance| allowed.ownership_of(instance) == InstanceOwnership::FormerCluster)
         .map(|instance| instance.id.clone())
         .collect();
     let (instances, others): (Vec<Instance>, Vec<Instance>) = listed
@@ -145,8 +147,8 @@ pub(crate) async fn collect(
     let nodes = api.nodes().await?;
     let mut failures = ObjectFailures::default();
     forget(world, cluster, &**api, &launched, &claims, &mut failures).await?;
-    let known = due(&memory.instance_gone, now);
-    let lost = Lost {
+    let known = long_missing(&memory.instance_gone, now);
+    let lost = LostLaunches {
         world,
         cluster,
         api: &**api,
@@ -154,19 +156,19 @@ pub(crate) async fn collect(
         due: &known,
     };
     let lost = lost.forget(&launched, &claims, &mut failures).await?;
-    let is_quiet = intents.is_empty() && calls.is_empty() && all_serve(&claims, &launched);
+    let is_quiet = intents.is_empty() && calls.is_empty() && all_launches_serve(&claims, &launched);
     let open: BTreeSet<LaunchToken> = calls
         .into_iter()
         .map(|call| call.request.token)
-        .chain(attempts(&intents))
+        .chain(launch_tokens(&intents))
         .collect();
 
-    let serving = Serving::of(&nodes);
+    let serving = ServingNodes::of(&nodes);
     let orphans = orphans(&instances, &claims, &serving, &open);
-    memory.orphans = seen_since(orphans, &memory.orphans, now);
+    memory.orphans = missing_since(orphans, &memory.orphans, now);
     let mut gone = without_instance(&claims, &instances, &nodes);
     gone.extend(lost);
-    memory.instance_gone = seen_since(gone, &memory.instance_gone, now);
+    memory.instance_gone = missing_since(gone, &memory.instance_gone, now);
     memory
         .unexplained
         .retain(|at| now.duration_since(*at) < brake::HOUR);
@@ -174,55 +176,57 @@ pub(crate) async fn collect(
     let nothing_missing = memory.orphans.is_empty() && memory.instance_gone.is_empty();
     let again = (!is_quiet || !nothing_missing).then(|| now + EVERY);
 
-    let suspects = due(&memory.orphans, now);
+    let suspects = long_missing(&memory.orphans, now);
     let pauses = if suspects.is_empty() {
         Vec::new()
     } else {
         let watched = shadow::pauses(&api.node_pools().await?, now);
         [allowed.pauses, &watched].concat()
     };
-    let mut collected = Collected {
+    let mut collected = CollectionResult {
         again,
         failures,
-        ..Collected::default()
+        ..CollectionResult::default()
     };
-    let (mut doomed, mut unproven) = (Vec::new(), BTreeSet::new());
-    for found in instances
+    let (mut ownerless, mut unproven) = (Vec::new(), BTreeSet::new());
+    for instance in instances
         .iter()
         .filter(|instance| suspects.contains(&instance.id))
     {
-        let pool = found
+        let pool = instance
             .tags
             .get(tag::NODE_POOL)
             .map(|name| name.as_str().into());
         if Pause::of_pool(&pauses, pool.as_ref(), PauseLevel::All, now).is_none() {
-            let suspect = Suspect {
-                instance: found,
-                whose: allowed.whose(found),
-                node: serving.get(&found.id),
-                has_node: nodes.iter().any(|node| is_of(node, &found.id)),
+            let suspect = SuspectInstance {
+                instance,
+                ownership: allowed.ownership_of(instance),
+                node: serving.get(&instance.id),
+                has_node: nodes.iter().any(|node| is_of(node, &instance.id)),
             };
-            let judged = judge(world, cluster, api, &suspect).await;
-            let judged = collected.failures.isolate_unseen(&found.id, now, judged)?;
-            match judged {
-                None | Some(Judged::Kept) => {}
-                Some(Judged::Unproven) => drop(unproven.insert(found.id.clone())),
-                Some(Judged::Orphan(orphan)) => doomed.push(*orphan),
+            let verdict = judge_orphan(world, cluster, api, &suspect).await;
+            let verdict = collected
+                .failures
+                .isolate_unseen(&instance.id, now, verdict)?;
+            match verdict {
+                None | Some(OrphanVerdict::Kept) => {}
+                Some(OrphanVerdict::Unproven) => drop(unproven.insert(instance.id.clone())),
+                Some(OrphanVerdict::Orphan(orphan)) => ownerless.push(*orphan),
             }
         }
     }
-    let mut lost = lost_claims(world, &claims, due(&memory.instance_gone, now)).await?;
-    let unexplained = unexplained(&doomed, &lost);
+    let mut lost = lost_claims(world, &claims, long_missing(&memory.instance_gone, now)).await?;
+    let unexplained = unexplained(&ownerless, &lost);
     let new = unexplained.difference(&memory.counted).count();
     // A list that shows nothing must not make the cluster look small.
-    let size = instances.len().max(with_instance(&claims));
+    let size = instances.len().max(count_with_instance(&claims));
     let braked = brake(memory.unexplained.len() + new, new, size);
     collected.is_alone = others.is_empty() && unproven.is_empty();
     collected.unproven = unproven;
     collected.braked = braked.filter(|_| !allowed.approved);
     if collected.braked.is_some() {
         // An absence that the ledger or EC2 itself explains is not held back.
-        doomed.retain(|orphan| orphan.explained);
+        ownerless.retain(|orphan| orphan.explained);
         lost.retain(|(_, explained)| *explained);
     } else if new > 0 {
         memory.unexplained.extend(std::iter::repeat_n(now, new));
@@ -234,7 +238,7 @@ pub(crate) async fn collect(
     }
     let mut drained = Vec::new();
     let mut due = BTreeMap::new();
-    for orphan in doomed {
+    for orphan in ownerless {
         if let Some(claim) = &orphan.claim {
             world.ledger.close_claim(cluster, claim).await?;
         }
@@ -252,20 +256,21 @@ pub(crate) async fn collect(
             Some(node) => drained.push(node),
         }
     }
-    end(world, cluster, due, &mut collected).await?;
+    end_instances_of(world, cluster, due, &mut collected).await?;
     for (target, _) in lost {
         let about = EventTarget::NodeClaim(target.name.clone(), target.uid.clone());
         let deleted = api.delete_node_claim(&target).await;
         if collected.failures.isolate(&about, now, deleted)?.is_some() {
             let claim = claims.iter().find(|claim| claim.name == target.name);
-            let counted = claim.map(|claim| metrics::of_disruption(claim, 0, COLLECTED, None));
+            let counted =
+                claim.map(|claim| metrics::of_disruption(claim, 0, COLLECTED_REASON, None));
             collected.metrics.extend(counted.into_iter().flatten());
             collected.claims.push(target.name);
         }
     }
     for node in drained {
         let about = EventTarget::Node(node.name.clone(), node.uid.clone());
-        let ordered = order_deletion(&**api, &node).await;
+        let ordered = delete_node(&**api, &node).await;
         if collected.failures.isolate(&about, now, ordered)?.is_some() {
             collected.nodes.push(node.name);
         }
@@ -277,27 +282,28 @@ pub(crate) async fn collect(
 }
 
 /// Terminates instances without an owner, each with the time since which its owner has been missing.
-async fn end(
+async fn end_instances_of(
     world: &World,
     cluster: &ClusterName,
     mut due: BTreeMap<InstanceId, Timestamp>,
-    collected: &mut Collected,
+    collected: &mut CollectionResult,
 ) -> Result<(), TurnError> {
     if due.is_empty() {
         return Ok(());
     }
-    let resting = resting(world, cluster).await?;
-    due.retain(|instance, _| !resting.contains(instance));
-    let came = end_instances(world, cluster, &due).await?;
-    let failed = metrics::of_ending(Lane::Housekeeper, &came, &[]);
+    let recently_refused = refused_recently(world, cluster).await?;
+    due.retain(|instance, _| !recently_refused.contains(instance));
+    let results = end_instances(world, cluster, &due).await?;
+    let failed = metrics::of_ending(Lane::Housekeeper, &results, &[]);
     collected.metrics.extend(failed);
-    collected.instances.extend(came.ended);
+    collected.instances.extend(results.ended);
     let problems = &mut collected.failures.problems;
-    problems.extend(came.refused.iter().map(|(instance, refusal)| {
+    problems.extend(results.refused.iter().map(|(instance, refusal)| {
         format!("EC2 refuses to end instance {instance}, which nothing owns: {refusal}")
     }));
     problems.extend(
-        came.unanswered
+        results
+            .unanswered
             .iter()
             .map(|(count, error)| format!("ending {count} instances that nothing owns: {error}")),
     );
@@ -306,20 +312,20 @@ async fn end(
 
 /// Whether every launch led to an initialized node that is not being deleted. Until then an instance may end without a
 /// notification.
-fn all_serve(claims: &[NodeClaim], launched: &[NodeClaimName]) -> bool {
+fn all_launches_serve(claims: &[NodeClaim], launched: &[NodeClaimName]) -> bool {
     let names: BTreeSet<&NodeClaimName> = claims.iter().map(|claim| &claim.name).collect();
     let serves = |claim: &NodeClaim| claim.deleted_at.is_none() && claim.is_true(INITIALIZED);
     claims.iter().all(serves) && launched.iter().all(|name| names.contains(name))
 }
 
 /// Number of NodeClaims that have an instance.
-fn with_instance(claims: &[NodeClaim]) -> usize {
+fn count_with_instance(claims: &[NodeClaim]) -> usize {
     let ids: BTreeSet<InstanceId> = claims.iter().filter_map(instance_of).collect();
     ids.len()
 }
 
 /// Launch tokens under which instances may still appear (docs/protocol.md#g1).
-fn attempts(intents: &[Intent]) -> impl Iterator<Item = LaunchToken> {
+fn launch_tokens(intents: &[Intent]) -> impl Iterator<Item = LaunchToken> {
     intents.iter().filter_map(|intent| match &intent.state {
         IntentState::Launching { token, .. } => Some(token.clone()),
         IntentState::Intended
@@ -352,7 +358,7 @@ fn without_instance(
 }
 
 /// Time since which each of these has been missing (docs/protocol.md#g2).
-fn seen_since<K: Ord>(
+fn missing_since<K: Ord>(
     missing: BTreeSet<K>,
     before: &BTreeMap<K, Timestamp>,
     now: Timestamp,
@@ -366,10 +372,10 @@ fn seen_since<K: Ord>(
         .collect()
 }
 
-fn due<K: Ord + Clone>(missing: &BTreeMap<K, Timestamp>, now: Timestamp) -> Vec<K> {
+fn long_missing<K: Ord + Clone>(missing: &BTreeMap<K, Timestamp>, now: Timestamp) -> Vec<K> {
     missing
         .iter()
-        .filter(|(_, since)| now.duration_since(**since) >= APART)
+        .filter(|(_, since)| now.duration_since(**since) >= SWEEPS_APART)
         .map(|(key, _)| key.clone())
         .collect()
 }
@@ -422,11 +428,15 @@ mod tests {
     #[test]
     fn g2_absence_counts_from_the_first_of_consecutive_sweeps() {
         let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
-        let first = seen_since(BTreeSet::from(["a", "b"]), &BTreeMap::new(), at(0));
-        assert!(due(&first, at(60)).is_empty());
-        let second = seen_since(BTreeSet::from(["a"]), &first, at(120));
-        assert_eq!(due(&second, at(120)), ["a"]);
-        let third = seen_since(BTreeSet::from(["a", "b"]), &second, at(240));
-        assert_eq!(due(&third, at(240)), ["a"], "b was there in between");
+        let first = missing_since(BTreeSet::from(["a", "b"]), &BTreeMap::new(), at(0));
+        assert!(long_missing(&first, at(60)).is_empty());
+        let second = missing_since(BTreeSet::from(["a"]), &first, at(120));
+        assert_eq!(long_missing(&second, at(120)), ["a"]);
+        let third = missing_since(BTreeSet::from(["a", "b"]), &second, at(240));
+        assert_eq!(
+            long_missing(&third, at(240)),
+            ["a"],
+            "b was there in between"
+        );
     }
 }

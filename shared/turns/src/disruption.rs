@@ -7,7 +7,7 @@ mod deletion_costs;
 mod orders;
 mod told;
 
-pub(crate) use self::told::about;
+pub(crate) use self::told::subjects;
 
 use std::collections::BTreeSet;
 
@@ -22,23 +22,26 @@ use planner::Pass;
 
 use crate::{
     Report, TurnError, approval, events, evidence,
-    lane::{Done, Turn},
+    lane::{Turn, TurnResult},
     metrics,
-    observe::{Observed, Pods, observe},
-    provisioner::seen,
+    observe::{Observed, PodScope, observe},
+    provisioner::record_snapshot,
     refusals, shadow,
 };
 
 /// Delay after which a turn that lost every race for the generation tries again.
-const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
+const RETRY_AFTER_LOST_RACE: SignedDuration = SignedDuration::from_secs(5);
 /// Delay after a rejected validation before the next evaluation, as in Karpenter's loop.
-const AFTER_REJECTING: SignedDuration = SignedDuration::from_secs(10);
+const RETRY_AFTER_REJECTION: SignedDuration = SignedDuration::from_secs(10);
 /// Upper bound on evaluations in one turn, where the check refuses commands.
-const SEARCHES_MAX: usize = 4;
+const EVALUATIONS_MAX: usize = 4;
 
-pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
+pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     let mut report = turn.report();
-    let Look { mut observed, pass } = look(turn, &mut report).await?;
+    let Evaluation {
+        mut observed,
+        result,
+    } = observe_and_evaluate(turn, &mut report).await?;
     // An evaluation that continues from a cursor does not revisit the nodes evaluated before it: what has changed since is left
     // to the evaluation that starts afresh.
     let began = !turn.cursor.as_ref().is_some_and(Cursor::goes_on);
@@ -48,31 +51,31 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
         observed.snapshot.intents.len(),
         observed.snapshot.commands.len(),
     );
-    seen(&observed, &mut report);
-    let executor = orders::hands(turn);
+    record_snapshot(&observed, &mut report);
+    let executor = orders::bounded_executor(turn);
     let stop = match turn.may_act() {
         true => executor.may_act().await?.map(|stop| stop.to_string()),
         false => Some("the cluster is not active: nothing was done".to_owned()),
     };
     if let Some(stop) = stop {
-        let pass = pass.unwrap_or_else(|| found(turn, &observed, &BTreeSet::new()));
-        for command in &pass.commands {
+        let result = result.unwrap_or_else(|| evaluate(turn, &observed, &BTreeSet::new()));
+        for command in &result.commands {
             report.plan(&command.plan().actions);
         }
         report.stopped = Some(stop);
         if turn.may_act() {
-            report.look_again(turn.world.clock.now() + AFTER_LOSING);
+            report.run_again_at(turn.world.clock.now() + RETRY_AFTER_LOST_RACE);
         }
-        cursor = go_on(turn, &pass, &mut report);
+        cursor = schedule_continuation(turn, &result, &mut report);
     } else if commands::drive(turn, &executor, &observed, &mut report).await? {
         // The evaluated snapshot is outdated: the next turn observes afresh.
-        report.look_again(turn.world.clock.now());
+        report.run_again_at(turn.world.clock.now());
     } else {
-        decide(
+        validate_or_search(
             turn,
             &executor,
             &mut observed,
-            pass,
+            result,
             &mut cursor,
             &mut report,
         )
@@ -83,48 +86,55 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let mut snapshot = observed.snapshot;
     snapshot.intents.truncate(intents);
     snapshot.commands.truncate(commands);
-    Ok(Done {
+    Ok(TurnResult {
         report,
         full_look: began.then_some(counter),
-        seen: Some(snapshot),
+        snapshot: Some(snapshot),
         cursor,
     })
 }
 
 /// An observed cluster, and the result of its evaluation where that was computed already.
-struct Look {
+struct Evaluation {
     observed: Observed,
-    pass: Option<Pass>,
+    result: Option<Pass>,
 }
 
 /// Observes the cluster. The relay's view suffices to find that there is nothing to do; commands are begun and continued only
 /// on what the API server itself returns.
-async fn look(turn: &Turn<'_>, report: &mut Report) -> Result<Look, TurnError> {
-    let observed = see(turn, Pods::AsPublished, report).await?;
+async fn observe_and_evaluate(
+    turn: &Turn<'_>,
+    report: &mut Report,
+) -> Result<Evaluation, TurnError> {
+    let observed = observe_with_cursor(turn, PodScope::AsPublished, report).await?;
     if observed.view.is_none() {
-        return Ok(Look {
+        return Ok(Evaluation {
             observed,
-            pass: None,
+            result: None,
         });
     }
     if observed.snapshot.commands.is_empty() {
-        let pass = found(turn, &observed, &BTreeSet::new());
-        if pass.commands.is_empty() {
-            return Ok(Look {
+        let result = evaluate(turn, &observed, &BTreeSet::new());
+        if result.commands.is_empty() {
+            return Ok(Evaluation {
                 observed,
-                pass: Some(pass),
+                result: Some(result),
             });
         }
     }
-    let observed = see(turn, Pods::All, report).await?;
-    Ok(Look {
+    let observed = observe_with_cursor(turn, PodScope::All, report).await?;
+    Ok(Evaluation {
         observed,
-        pass: None,
+        result: None,
     })
 }
 
 /// Observes the cluster and adds the cursor of the lane's last evaluation.
-async fn see(turn: &Turn<'_>, pods: Pods, report: &mut Report) -> Result<Observed, TurnError> {
+async fn observe_with_cursor(
+    turn: &Turn<'_>,
+    pods: PodScope,
+    report: &mut Report,
+) -> Result<Observed, TurnError> {
     let mut observed = observe(turn, pods).await?;
     evidence::exchange(turn, &mut observed, report).await?;
     observed.snapshot.cursor.clone_from(&turn.cursor);
@@ -132,17 +142,17 @@ async fn see(turn: &Turn<'_>, pods: Pods, report: &mut Report) -> Result<Observe
 }
 
 /// Evaluates which nodes to disrupt, except these NodeClaims.
-fn found(turn: &Turn<'_>, observed: &Observed, spared: &BTreeSet<NodeClaimName>) -> Pass {
-    planner::disrupt_within(&observed.snapshot, turn.world.share, spared)
+fn evaluate(turn: &Turn<'_>, observed: &Observed, excluded: &BTreeSet<NodeClaimName>) -> Pass {
+    planner::disrupt_within(&observed.snapshot, turn.world.share, excluded)
 }
 
 /// Validates the proposal that waits, or searches for a new command. One proposal waits at a time, and nothing else is begun
 /// meanwhile.
-async fn decide(
+async fn validate_or_search(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
-    pass: Option<Pass>,
+    result: Option<Pass>,
     cursor: &mut Option<Cursor>,
     report: &mut Report,
 ) -> Result<(), TurnError> {
@@ -150,7 +160,7 @@ async fn decide(
     let proposals = proposals.filter(|command| command.state == CommandState::Proposed);
     let first = proposals.min_by_key(|command| (command.committed_at, &command.id));
     let Some(proposal) = first.cloned() else {
-        *cursor = search(turn, executor, observed, pass, report).await?;
+        *cursor = search(turn, executor, observed, result, report).await?;
         return Ok(());
     };
     let due = proposal
@@ -159,15 +169,15 @@ async fn decide(
         .and_then(|choice| choice.validate_at);
     match due.filter(|due| *due > observed.snapshot.now) {
         Some(due) => {
-            report.look_again(due);
+            report.run_again_at(due);
             Ok(())
         }
-        None => judge(turn, executor, observed, &proposal, report).await,
+        None => validate(turn, executor, observed, &proposal, report).await,
     }
 }
 
 /// Validates a proposal: commits what is left of it, or drops it.
-async fn judge(
+async fn validate(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
@@ -175,10 +185,10 @@ async fn judge(
     report: &mut Report,
 ) -> Result<(), TurnError> {
     let begun_at = turn.world.clock.now();
-    let judged = planner::validate(&observed.snapshot, proposal);
+    let validated = planner::validate(&observed.snapshot, proposal);
     let took = turn.world.clock.now().duration_since(begun_at);
     report.metrics.push(metrics::of_planning(turn.lane, took));
-    let (state, said) = match judged {
+    let (state, emitted) = match validated {
         Ok(command) => match orders::checked(observed, &command, report) {
             Some(plan) => {
                 let placed = orders::place(turn, executor, observed, &command, plan, report);
@@ -193,24 +203,26 @@ async fn judge(
             let text = format!(
                 "{} of {} is dropped: {} ({})",
                 proposal.reason,
-                told::names(&proposal.delete),
+                told::names_of(&proposal.delete),
                 rejection.message,
                 rejection.class
             );
-            report.proposed.push(told::line(text, &proposal.delete));
+            report
+                .proposed
+                .push(told::journal_line(text, &proposal.delete));
             let method = proposal.choice.as_ref().map(|choice| choice.method);
             let counted = method.map(metrics::of_failed_validation);
             report.metrics.extend(counted);
-            let said = told::of_rejection(&observed.snapshot, proposal, &rejection);
-            (CommandState::RolledBack, said)
+            let emitted = told::rejection_events(&observed.snapshot, proposal, &rejection);
+            (CommandState::RolledBack, emitted)
         }
     };
     let ledger = &turn.world.ledger;
     ledger.move_command(turn.cluster, proposal, state).await?;
     if state == CommandState::RolledBack {
-        report.look_again(turn.world.clock.now() + AFTER_REJECTING);
+        report.run_again_at(turn.world.clock.now() + RETRY_AFTER_REJECTION);
     }
-    events::post(turn, &said, report).await;
+    events::post(turn, &emitted, report).await;
     Ok(())
 }
 
@@ -219,50 +231,50 @@ async fn search(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
-    mut pass: Option<Pass>,
+    mut result: Option<Pass>,
     report: &mut Report,
 ) -> Result<Option<Cursor>, TurnError> {
-    let resting = refusals::resting(turn, &observed.snapshot).await?;
-    if let Some(until) = resting.until {
-        report.look_again(until);
+    let refusing = refusals::refusing_node_claims(turn, &observed.snapshot).await?;
+    if let Some(until) = refusing.until {
+        report.run_again_at(until);
     }
-    let mut spared = resting.claims;
+    let mut excluded = refusing.claims;
     let mut cursor = None;
-    for round in 0..SEARCHES_MAX {
+    for round in 0..EVALUATIONS_MAX {
         let begun_at = turn.world.clock.now();
-        let pass = match pass.take() {
-            Some(pass) => pass,
-            None => found(turn, observed, &spared),
+        let result = match result.take() {
+            Some(result) => result,
+            None => evaluate(turn, observed, &excluded),
         };
         let took = turn.world.clock.now().duration_since(begun_at);
         // A cluster in which nothing happens publishes no series, because each costs.
-        if let Some(found) = pass.commands.first() {
-            report.metrics.push(metrics::of_search(took, found));
+        if let Some(first) = result.commands.first() {
+            report.metrics.push(metrics::of_search(took, first));
             report.metrics.push(metrics::of_planning(turn.lane, took));
         }
         if round == 0 {
-            if !pass.commands.is_empty() {
-                report.metrics.extend(metrics::of_judged(&pass.judged));
+            if !result.commands.is_empty() {
+                report.metrics.extend(metrics::of_judged(&result.judged));
             }
-            let held = pass.exhausted.iter();
+            let held = result.exhausted.iter();
             let held = held.map(|(pool, why)| {
                 let about = Subject::NodePool(pool.clone());
                 Line::new(format!("NodePool {pool}: {why}"), [about])
             });
             report.held_back.extend(held);
             report.shadowed = shadow::disruptions(&observed.snapshot, turn.world.share);
-            let said = told::of_pass(&observed.snapshot, &pass);
-            events::post(turn, &said, report).await;
-            if let Some(due) = pass.due {
-                report.look_again(due);
+            let emitted = told::evaluation_events(&observed.snapshot, &result);
+            events::post(turn, &emitted, report).await;
+            if let Some(due) = result.due {
+                report.run_again_at(due);
             }
         }
-        cursor = go_on(turn, &pass, report);
+        cursor = schedule_continuation(turn, &result, report);
         let (mut begun, mut refused) = (false, false);
-        for command in &pass.commands {
+        for command in &result.commands {
             if approval::holds_disruption(turn, observed, command, report).await? {
                 refused = true;
-                spared.extend(command.targets().map(|target| target.name.clone()));
+                excluded.extend(command.targets().map(|target| target.name.clone()));
                 continue;
             }
             match orders::checked(observed, command, report) {
@@ -272,7 +284,7 @@ async fn search(
                 }
                 None => {
                     refused = true;
-                    spared.extend(command.targets().map(|target| target.name.clone()));
+                    excluded.extend(command.targets().map(|target| target.name.clone()));
                 }
             }
         }
@@ -284,12 +296,12 @@ async fn search(
 }
 
 /// Continues with nodes that did not fit this evaluation in another turn at once.
-fn go_on(turn: &Turn<'_>, pass: &Pass, report: &mut Report) -> Option<Cursor> {
-    report.unconsidered = pass.left;
-    if pass.commands.is_empty() && pass.cursor.as_ref().is_some_and(Cursor::goes_on) {
-        report.look_again(turn.world.clock.now());
+fn schedule_continuation(turn: &Turn<'_>, result: &Pass, report: &mut Report) -> Option<Cursor> {
+    report.unconsidered = result.left;
+    if result.commands.is_empty() && result.cursor.as_ref().is_some_and(Cursor::goes_on) {
+        report.run_again_at(turn.world.clock.now());
     }
-    pass.cursor.clone()
+    result.cursor.clone()
 }
 
 /// Begins a command: consolidations are proposed and validated after a delay; repair and drift start at once.

@@ -15,7 +15,7 @@ use crate::{
 const EVERY: SignedDuration = SignedDuration::from_mins(5);
 
 /// Compares launched NodeClaims with their NodeClasses. NodeClaims that cannot be judged now are left out.
-pub(crate) async fn judge(
+pub(crate) async fn evaluate(
     turn: &Turn<'_>,
     observed: &mut Observed,
     report: &mut Report,
@@ -30,11 +30,11 @@ pub(crate) async fn judge(
     let now = turn.world.clock.now();
     let ledger = &turn.world.ledger;
     let instances = if ledger.once(turn.cluster, "drift", now, now + EVERY).await? {
-        report.look_again(now + EVERY);
-        let mut instances = described(turn, &mut observed.problems).await;
+        report.run_again_at(now + EVERY);
+        let mut instances = instances_by_id(turn, &mut observed.problems).await;
         let gates = &observed.snapshot.settings.feature_gates;
         for instance in instances.values_mut() {
-            instance.reservation = gated(instance.reservation.take(), gates);
+            instance.reservation = counted_reservation(instance.reservation.take(), gates);
         }
         instances
     } else {
@@ -51,7 +51,7 @@ pub(crate) async fn judge(
         let instance = instance_of(claim).and_then(|id| instances.get(&id));
         let resolver = &turn.world.node_classes;
         match resolver.drift(class, &facts.types, claim, instance) {
-            Ok(found) => drop(drift.insert(claim.name.clone(), found)),
+            Ok(drifted) => drop(drift.insert(claim.name.clone(), drifted)),
             // A NodeClass that is not ready reports that itself.
             Err(why) if instance.is_some() && readiness(class).is_ok() => {
                 let problem = format!("drift of NodeClaim {}: {why}", claim.name);
@@ -65,7 +65,10 @@ pub(crate) async fn judge(
 }
 
 /// Instances by id. Without an answer from EC2, drift that only instances show is not judged.
-async fn described(turn: &Turn<'_>, problems: &mut Vec<String>) -> BTreeMap<InstanceId, Instance> {
+async fn instances_by_id(
+    turn: &Turn<'_>,
+    problems: &mut Vec<String>,
+) -> BTreeMap<InstanceId, Instance> {
     match turn.world.cloud.list_instances(turn.cluster).await {
         Ok(instances) => instances
             .into_iter()
@@ -79,7 +82,10 @@ async fn described(turn: &Turn<'_>, problems: &mut Vec<String>) -> BTreeMap<Inst
 }
 
 /// Drops the reservation while its feature gate is off, so that losing it is no drift.
-fn gated(reservation: Option<String>, gates: &BTreeMap<String, bool>) -> Option<String> {
+fn counted_reservation(
+    reservation: Option<String>,
+    gates: &BTreeMap<String, bool>,
+) -> Option<String> {
     reservation.filter(|_| gates.get("ReservedCapacity") != Some(&false))
 }
 
@@ -91,7 +97,7 @@ mod tests {
     fn lost_reservation_is_drift_only_with_its_feature_gate_on() {
         let kept = |gates: &[(&str, bool)]| {
             let gates = gates.iter().map(|(gate, on)| ((*gate).to_owned(), *on));
-            gated(Some("cr-12345678".to_owned()), &gates.collect()).is_some()
+            counted_reservation(Some("cr-12345678".to_owned()), &gates.collect()).is_some()
         };
         assert!(kept(&[]));
         assert!(kept(&[("ReservedCapacity", true)]));

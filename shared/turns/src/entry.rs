@@ -1,5 +1,5 @@
-mod foreign;
 mod guards;
+mod unmanaged;
 
 use api::{DeviceSettings, duration::parse_go_duration, names::label};
 use jiff::{SignedDuration, Timestamp};
@@ -13,7 +13,7 @@ use planner::{Foreign, Timeouts};
 use serde_json::Value;
 use thiserror::Error;
 
-use self::{foreign::foreign, guards::guards};
+use self::{guards::guards, unmanaged::unmanaged_settings};
 use crate::{
     notifications::{self, Destination},
     reach,
@@ -36,7 +36,7 @@ pub struct Entry {
     /// `settings.launchTimeout` and `settings.registrationTimeout`.
     pub timeouts: Timeouts,
     /// `settings.nodeTerminationHandler`: nodes that no NodePool made.
-    pub foreign: Foreign,
+    pub unmanaged: Foreign,
     /// `settings.notifications`: destinations outside the cluster that are notified of decisions; none by default.
     pub(crate) destinations: Vec<Destination>,
     /// `settings.guards`: caps on the price and number of the cluster's nodes.
@@ -77,7 +77,7 @@ impl Entry {
             zonal_shift: switch(&raw_settings, "enableZonalShift")?,
             isolated_vpc: switch(&raw_settings, "isolatedVPC")?,
             timeouts: timeouts(&raw_settings)?,
-            foreign: foreign(&raw_settings)?,
+            unmanaged: unmanaged_settings(&raw_settings)?,
             destinations: notifications::destinations(&raw_settings)?,
             collect_until: collect_until(entry)?,
             caps,

@@ -88,9 +88,9 @@ pub(crate) fn of_node_class(class: &EC2NodeClass, warning: Warning, now: Timesta
 
 /// Events about invalid values of a NodePool's annotations, in place of which the defaults hold.
 pub(crate) fn of_annotations(pool: &api::NodePool, now: Timestamp) -> Vec<Event> {
-    let mut complaints = interruption::complaints(pool);
-    complaints.extend(shadow::complaint(pool));
-    if complaints.is_empty() {
+    let mut warnings = interruption::annotation_warnings(pool);
+    warnings.extend(shadow::mode_warning(pool));
+    if warnings.is_empty() {
         return Vec::new();
     }
     let name = pool.metadata.name.as_str().into();
@@ -98,7 +98,7 @@ pub(crate) fn of_annotations(pool: &api::NodePool, now: Timestamp) -> Vec<Event>
         about: EventTarget::NodePool(name, pool.metadata.uid.as_str().into()),
         kind: EventKind::Warning,
         reason: INVALID_ANNOTATION.into(),
-        message: complaints.join("; "),
+        message: warnings.join("; "),
         at: now,
     }]
 }

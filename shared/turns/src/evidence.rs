@@ -16,15 +16,15 @@ pub(crate) async fn exchange(
         return Ok(());
     };
     if let Some(next) = own.next {
-        report.look_again(next);
+        report.run_again_at(next);
     }
     let ledger = &turn.world.ledger;
-    let (told, others): (Vec<_>, Vec<_>) = ledger
+    let (own_rows, others): (Vec<_>, Vec<_>) = ledger
         .evidence()
         .await?
         .into_iter()
         .partition(|evidence| evidence.cluster == *turn.cluster);
-    if let Some(own) = Evidence::after(told.first(), turn.cluster, own.shared, snapshot.now) {
+    if let Some(own) = Evidence::after(own_rows.first(), turn.cluster, own.shared, snapshot.now) {
         ledger.store_evidence(&own).await?;
     }
     snapshot.evidence = others;

@@ -22,7 +22,7 @@ pub const NODE_OVERLAY: &str = "NodeOverlay";
 pub const CAPACITY_BUFFER: &str = "CapacityBuffer";
 
 /// Interval at which lanes that depend on these kinds read them: the relay does not watch them.
-pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
+pub(crate) const POLL_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 
 /// Upper bound on CapacityBuffers: each needs another read, of the object it refers to.
 const BUFFERS_MAX: usize = 100;

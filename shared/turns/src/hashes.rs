@@ -11,14 +11,14 @@ use ports::{ClusterError, StaticHash};
 use crate::{TurnError, lane::Turn};
 
 /// A hash and its version, with the annotations that hold them.
-struct Shown<'a> {
+struct HashAnnotations<'a> {
     hash_key: &'static str,
     hash: &'a str,
     version_key: &'static str,
     version: &'static str,
 }
 
-impl Shown<'_> {
+impl HashAnnotations<'_> {
     fn annotations(&self) -> BTreeMap<String, String> {
         BTreeMap::from([
             (self.hash_key.to_owned(), self.hash.to_owned()),
@@ -37,7 +37,7 @@ impl Shown<'_> {
 }
 
 /// Keeps the hash of every NodePool up to date; a NodePool that fails does not stop the others.
-pub(crate) async fn keep_node_pools(
+pub(crate) async fn update_node_pools(
     turn: &Turn<'_>,
     snapshot: &mut Snapshot,
     problems: &mut Vec<String>,
@@ -47,7 +47,7 @@ pub(crate) async fn keep_node_pools(
             continue;
         }
         let hash = node_pool_hash(&pool.template);
-        let shown = Shown {
+        let hash_annotations = HashAnnotations {
             hash_key: annotation::NODE_POOL_HASH,
             hash: &hash,
             version_key: annotation::NODE_POOL_HASH_VERSION,
@@ -55,56 +55,63 @@ pub(crate) async fn keep_node_pools(
         };
         let name = pool.name.clone();
         let claims = &mut snapshot.node_claims;
-        if let Err(error) = keep_node_pool(turn, &name, &mut pool.annotations, claims, &shown).await
+        if let Err(error) = update_node_pool(
+            turn,
+            &name,
+            &mut pool.annotations,
+            claims,
+            &hash_annotations,
+        )
+        .await
         {
             problems.push(format!("hash of NodePool {name}: {error}"));
         }
     }
 }
 
-async fn keep_node_pool(
+async fn update_node_pool(
     turn: &Turn<'_>,
     name: &NodePoolName,
     annotations: &mut BTreeMap<String, String>,
     claims: &mut [NodeClaim],
-    shown: &Shown<'_>,
+    hash_annotations: &HashAnnotations<'_>,
 ) -> Result<(), TurnError> {
-    if shown.is_on(annotations) {
+    if hash_annotations.is_on(annotations) {
         return Ok(());
     }
-    if !shown.is_of_this_version(annotations) {
+    if !hash_annotations.is_of_this_version(annotations) {
         let own = |claim: &NodeClaim| claim.node_pool().as_ref() == Some(name);
-        migrate(turn, claims, own, shown).await?;
+        migrate_node_claims(turn, claims, own, hash_annotations).await?;
     }
-    let written = shown.annotations();
+    let written = hash_annotations.annotations();
     turn.api.annotate_node_pool(name, &written).await?;
     annotations.extend(written);
     Ok(())
 }
 
 /// Keeps the hash of one EC2NodeClass up to date.
-pub(crate) async fn keep_node_class(
+pub(crate) async fn update_node_class(
     turn: &Turn<'_>,
     class: &mut api::EC2NodeClass,
     hash: &StaticHash,
     claims: &mut [NodeClaim],
 ) -> Result<(), TurnError> {
-    let shown = Shown {
+    let hash_annotations = HashAnnotations {
         hash_key: annotation::EC2_NODE_CLASS_HASH,
         hash: &hash.hash,
         version_key: annotation::EC2_NODE_CLASS_HASH_VERSION,
         version: hash.version,
     };
     let metadata = &mut class.metadata;
-    if shown.is_on(&metadata.annotations) {
+    if hash_annotations.is_on(&metadata.annotations) {
         return Ok(());
     }
-    if !shown.is_of_this_version(&metadata.annotations) {
+    if !hash_annotations.is_of_this_version(&metadata.annotations) {
         let name = metadata.name.as_str();
         let own = |claim: &NodeClaim| claim.spec.node_class.name.as_str() == name;
-        migrate(turn, claims, own, &shown).await?;
+        migrate_node_claims(turn, claims, own, &hash_annotations).await?;
     }
-    let written = shown.annotations();
+    let written = hash_annotations.annotations();
     turn.api
         .annotate_node_class(&metadata.name, &written)
         .await?;
@@ -114,19 +121,21 @@ pub(crate) async fn keep_node_class(
 
 /// Writes this version's hash to NodeClaims with a hash of another version, as far as it is known: NodeClaims that have drifted
 /// stay drifted.
-async fn migrate(
+async fn migrate_node_claims(
     turn: &Turn<'_>,
     claims: &mut [NodeClaim],
     is_own: impl Fn(&NodeClaim) -> bool,
-    shown: &Shown<'_>,
+    hash_annotations: &HashAnnotations<'_>,
 ) -> Result<(), TurnError> {
     let old = claims.iter_mut().filter(|claim| {
-        is_own(claim) && claim.deleted_at.is_none() && !shown.is_of_this_version(&claim.annotations)
+        is_own(claim)
+            && claim.deleted_at.is_none()
+            && !hash_annotations.is_of_this_version(&claim.annotations)
     });
     for claim in old {
-        let mut annotations = shown.annotations();
+        let mut annotations = hash_annotations.annotations();
         if claim.condition(DRIFTED).is_some() {
-            annotations.remove(shown.hash_key);
+            annotations.remove(hash_annotations.hash_key);
         }
         let update = NodeClaimUpdate {
             name: claim.name.clone(),

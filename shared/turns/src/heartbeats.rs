@@ -33,7 +33,7 @@ pub(crate) enum Heartbeat {
 
 /// Reads of a relay's row so far, by the reader's own clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sighting {
+pub(crate) struct BeatObservation {
     row: Option<RelayBeat>,
     /// First read that returned the current row.
     since: Timestamp,
@@ -43,7 +43,7 @@ pub(crate) struct Sighting {
     other_seen_at: Option<Timestamp>,
 }
 
-impl Sighting {
+impl BeatObservation {
     /// Adds a read of the row to earlier ones, which may have returned the same row or another.
     fn after(others: &[&Self], row: Option<&RelayBeat>, now: Timestamp) -> Self {
         let is_same = |other: &&&Self| other.row.as_ref() == row;
@@ -74,7 +74,7 @@ impl Sighting {
         })
     }
 
-    pub(crate) fn note(self, memory: &mut SweepMemory) {
+    pub(crate) fn store_in(self, memory: &mut SweepMemory) {
         memory.beat = self.row;
         memory.beat_since = Some(self.since);
         memory.beat_seen_at = Some(self.seen_at);
@@ -98,27 +98,27 @@ impl Sighting {
 
 /// This process's reads of relays' rows.
 #[derive(Debug, Default)]
-pub struct Heartbeats(Mutex<BTreeMap<ClusterName, Sighting>>);
+pub struct Heartbeats(Mutex<BTreeMap<ClusterName, BeatObservation>>);
 
 impl Heartbeats {
     /// Remembers a read of a relay's row. `now` is taken before the read.
-    pub(crate) fn look(
+    pub(crate) fn observe(
         &self,
         cluster: &ClusterName,
         row: Option<&RelayBeat>,
         memory: &SweepMemory,
         now: Timestamp,
-    ) -> Sighting {
+    ) -> BeatObservation {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (own, noted) = (seen.get(cluster), Sighting::of(memory));
-        let others: Vec<&Sighting> = own.into_iter().chain(&noted).collect();
-        let sighting = Sighting::after(&others, row, now);
-        seen.insert(cluster.clone(), sighting.clone());
-        sighting
+        let (own, noted) = (seen.get(cluster), BeatObservation::of(memory));
+        let others: Vec<&BeatObservation> = own.into_iter().chain(&noted).collect();
+        let observation = BeatObservation::after(&others, row, now);
+        seen.insert(cluster.clone(), observation.clone());
+        observation
     }
 
     /// Forgets all other clusters.
-    pub(crate) fn keep(&self, clusters: &BTreeSet<ClusterName>) {
+    pub(crate) fn retain(&self, clusters: &BTreeSet<ClusterName>) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.retain(|cluster, _| clusters.contains(cluster));
     }
@@ -133,26 +133,30 @@ mod tests {
     }
 
     /// Reads of one process: the second of each, and the beat that it returns.
-    fn looks(process: &Heartbeats, memory: &SweepMemory, looks: &[(i64, &str)]) -> Vec<Heartbeat> {
-        let look = |(now, beat): &(i64, &str)| {
+    fn heartbeats_of(
+        process: &Heartbeats,
+        memory: &SweepMemory,
+        reads: &[(i64, &str)],
+    ) -> Vec<Heartbeat> {
+        let read = |(now, beat): &(i64, &str)| {
             let row = RelayBeat {
                 beat_at: (*beat).to_owned(),
                 ..RelayBeat::default()
             };
-            let sighting = process.look(&"demo".into(), Some(&row), memory, at(*now));
-            sighting.heartbeat(at(*now))
+            let observation = process.observe(&"demo".into(), Some(&row), memory, at(*now));
+            observation.heartbeat(at(*now))
         };
-        looks.iter().map(look).collect()
+        reads.iter().map(read).collect()
     }
 
     /// Memory that a visit records which reads this beat.
-    fn left(now: i64, beat: &str) -> SweepMemory {
+    fn left_by_visit(now: i64, beat: &str) -> SweepMemory {
         let mut memory = SweepMemory::default();
         let row = RelayBeat {
             beat_at: beat.to_owned(),
             ..RelayBeat::default()
         };
-        Sighting::after(&[], Some(&row), at(now)).note(&mut memory);
+        BeatObservation::after(&[], Some(&row), at(now)).store_in(&mut memory);
         memory
     }
 
@@ -162,7 +166,7 @@ mod tests {
     fn l6_relay_is_alive_while_each_read_finds_its_row_changed() {
         let process = Heartbeats::default();
         let seen = [(0, "a"), (60, "b"), (120, "c"), (180, "d")];
-        let found = looks(&process, &SweepMemory::default(), &seen);
+        let found = heartbeats_of(&process, &SweepMemory::default(), &seen);
         assert_eq!(found, [Unproven, Fresh, Fresh, Fresh]);
     }
 
@@ -170,7 +174,7 @@ mod tests {
     fn l6_silence_is_measured_by_the_readers_clock_since_the_row_changed() {
         let process = Heartbeats::default();
         let seen = [(0, "a"), (60, "b"), (149, "b"), (150, "b"), (210, "c")];
-        let found = looks(&process, &SweepMemory::default(), &seen);
+        let found = heartbeats_of(&process, &SweepMemory::default(), &seen);
         assert_eq!(found, [Unproven, Fresh, Fresh, Silent, Fresh]);
     }
 
@@ -178,17 +182,17 @@ mod tests {
     fn l6_change_between_distant_reads_proves_nothing() {
         let process = Heartbeats::default();
         let seen = [(0, "a"), (60, "b"), (600, "c"), (660, "c"), (690, "c")];
-        let found = looks(&process, &SweepMemory::default(), &seen);
+        let found = heartbeats_of(&process, &SweepMemory::default(), &seen);
         assert_eq!(found, [Unproven, Fresh, Unproven, Unproven, Silent]);
     }
 
     #[test]
     fn l6_new_process_trusts_the_last_visit_for_a_limited_time() {
-        let memory = left(0, "a");
-        let of_another = |now| looks(&Heartbeats::default(), &memory, &[(now, "b")]);
+        let memory = left_by_visit(0, "a");
+        let of_another = |now| heartbeats_of(&Heartbeats::default(), &memory, &[(now, "b")]);
         assert_eq!(of_another(149), [Fresh]);
         assert_eq!(of_another(150), [Unproven]);
-        let same = looks(&Heartbeats::default(), &memory, &[(90, "a")]);
+        let same = heartbeats_of(&Heartbeats::default(), &memory, &[(90, "a")]);
         assert_eq!(same, [Silent], "for longer than it may be");
     }
 
@@ -196,16 +200,16 @@ mod tests {
     fn l6_alternating_processes_share_their_reads_through_the_ledger() {
         let process = Heartbeats::default();
         assert_eq!(
-            looks(&process, &SweepMemory::default(), &[(0, "a")]),
+            heartbeats_of(&process, &SweepMemory::default(), &[(0, "a")]),
             [Unproven]
         );
         assert_eq!(
-            looks(&process, &left(60, "b"), &[(120, "c")]),
+            heartbeats_of(&process, &left_by_visit(60, "b"), &[(120, "c")]),
             [Fresh],
             "it changed after the other looked"
         );
         assert_eq!(
-            looks(&process, &left(180, "c"), &[(300, "c")]),
+            heartbeats_of(&process, &left_by_visit(180, "c"), &[(300, "c")]),
             [Silent],
             "both saw the same row, three minutes apart"
         );
@@ -215,10 +219,10 @@ mod tests {
     fn l6_relay_without_a_row_is_silent() {
         let process = Heartbeats::default();
         let nothing = SweepMemory::default();
-        let look = |now| process.look(&"demo".into(), None, &nothing, at(now));
-        assert_eq!(look(0).heartbeat(at(0)), Silent);
+        let read = |now| process.observe(&"demo".into(), None, &nothing, at(now));
+        assert_eq!(read(0).heartbeat(at(0)), Silent);
         assert_eq!(
-            looks(&process, &nothing, &[(60, "a")]),
+            heartbeats_of(&process, &nothing, &[(60, "a")]),
             [Fresh],
             "its first beat is no older than the look before"
         );
@@ -228,7 +232,7 @@ mod tests {
     fn l6_read_in_the_future_proves_nothing() {
         let process = Heartbeats::default();
         assert_eq!(
-            looks(&process, &left(1_000, "a"), &[(0, "b")]),
+            heartbeats_of(&process, &left_by_visit(1_000, "a"), &[(0, "b")]),
             [Unproven],
             "somebody's clock is wrong"
         );

@@ -18,12 +18,12 @@ use ports::{LedgerError, ledger::Glance};
 use serde::Serialize;
 
 use self::{
-    mirror::{Mirrored, Seen, mirror},
-    visit::{fit, unserved, visit},
+    mirror::{ClusterSummaries, MirrorResult, mirror},
+    visit::{alarm_if_unserved, compatibility_of, visit},
 };
 use crate::{
-    TurnError, World, budget, entry, heartbeats::Heartbeat, identity::Identified, interruption,
-    leader, metrics, reach, relay_version::Fit, time_limit::within,
+    TurnError, World, budget, entry, heartbeats::Heartbeat, identity::EntriesByCluster,
+    interruption, leader, metrics, reach, relay_version::RelayCompatibility, time_limit::within,
 };
 
 /// Totals of one sweep, for its log line.
@@ -50,11 +50,11 @@ pub struct SweepReport {
 const SPREAD: SignedDuration = SignedDuration::from_secs(45);
 
 /// Upper bound on clusters that are visited at the same time: connections and lists of that many fit the function's memory.
-const VISITED_AT_ONCE: usize = 32;
+const CONCURRENT_VISITS: usize = 32;
 
 /// Latest start of a visit, from the sweep's start: a visit that starts then and uses all of its time ends before the sweep's
 /// time does.
-const BEGUN_WITHIN: SignedDuration = SignedDuration::from_secs(28);
+const LATEST_START: SignedDuration = SignedDuration::from_secs(28);
 
 impl SweepReport {
     fn absorb(&mut self, other: Self) {
@@ -89,23 +89,23 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     let registered = entries.iter().flatten();
     let registered = registered.map(|entry| entry.cluster.clone());
     let clusters: BTreeSet<ClusterName> = clusters.chain(registered).collect();
-    world.heartbeats.keep(&clusters);
+    world.heartbeats.retain(&clusters);
     let asked = world.clock.now();
-    let seen = world.ledger.glances(&clusters).await;
+    let summaries = world.ledger.glances(&clusters).await;
     // Duties towards the account go on.
-    let seen = seen.unwrap_or_else(|error| {
+    let summaries = summaries.unwrap_or_else(|error| {
         let all = clusters.iter();
         all.map(|cluster| (cluster.clone(), Err(error.clone())))
             .collect()
     });
-    let mirrored = mirror(world, entries, &seen, &mut report).await;
-    let count = seen.len();
+    let mirrored = mirror(world, entries, &summaries, &mut report).await;
+    let count = summaries.len();
     report.clusters = count;
-    let account = Box::pin(see_to_account(world, turn, &mirrored, count, begun));
-    let visits = visit_restless(world, turn, &mirrored.changed, seen, asked, begun);
-    let (of_account, of_clusters) = join(account, visits).await;
-    report.absorb(of_account);
-    report.absorb(of_clusters);
+    let account = Box::pin(perform_account_duties(world, turn, &mirrored, count, begun));
+    let visits = visit_clusters(world, turn, &mirrored.changed, summaries, asked, begun);
+    let (account_report, cluster_report) = join(account, visits).await;
+    report.absorb(account_report);
+    report.absorb(cluster_report);
     metrics::publish_alarms(world, report.alarms.len());
     metrics::publish_silent(world, report.silent);
     tracing::info!(
@@ -123,10 +123,10 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
 }
 
 /// Duties of the account rather than of one cluster: impaired instances, prices, and spending.
-async fn see_to_account(
+async fn perform_account_duties(
     world: &World,
     turn: &TurnId,
-    mirrored: &Mirrored,
+    mirrored: &MirrorResult,
     clusters: usize,
     begun: Timestamp,
 ) -> SweepReport {
@@ -161,34 +161,36 @@ async fn see_to_account(
 
 /// Visits the clusters that are not at rest, in this minute's order, as long as the sweep's time lasts. `asked` is the time
 /// before anything was read of them.
-async fn visit_restless(
+async fn visit_clusters(
     world: &World,
     turn: &TurnId,
     changed: &BTreeSet<ClusterName>,
-    seen: Seen,
+    summaries: ClusterSummaries,
     asked: Timestamp,
     begun: Timestamp,
 ) -> SweepReport {
     let mut report = SweepReport::default();
-    let identified = &Identified::of(&seen);
-    let count = seen.len();
-    let mut clusters: Vec<_> = seen.into_iter().enumerate().collect();
-    clusters.rotate_left(first_of(begun, count));
-    let restless = clusters.into_iter().filter_map(|(index, (cluster, seen))| {
-        let is_changed = changed.contains(&cluster);
-        let must = is_changed || is_restless(world, &cluster, seen, asked, &mut report);
-        must.then(|| (place(index, count), cluster))
-    });
-    let restless: Vec<(SignedDuration, ClusterName)> = restless.collect();
-    let mut left: BTreeSet<ClusterName> = restless
+    let identified = &EntriesByCluster::of(&summaries);
+    let count = summaries.len();
+    let mut clusters: Vec<_> = summaries.into_iter().enumerate().collect();
+    clusters.rotate_left(first_index(begun, count));
+    let to_visit = clusters
+        .into_iter()
+        .filter_map(|(index, (cluster, summary))| {
+            let is_changed = changed.contains(&cluster);
+            let must = is_changed || needs_visit(world, &cluster, summary, asked, &mut report);
+            must.then(|| (visit_delay(index, count), cluster))
+        });
+    let to_visit: Vec<(SignedDuration, ClusterName)> = to_visit.collect();
+    let mut left: BTreeSet<ClusterName> = to_visit
         .iter()
         .map(|(_, cluster)| cluster.clone())
         .collect();
-    let each = restless.into_iter().map(|(place, cluster)| {
+    let each = to_visit.into_iter().map(|(place, cluster)| {
         Box::pin(async move {
             let mut report = SweepReport::default();
             let waited = world.clock.now().duration_since(begun);
-            if waited > BEGUN_WITHIN {
+            if waited > LATEST_START {
                 return None;
             }
             // A visit that had to wait is not delayed once more.
@@ -199,7 +201,7 @@ async fn visit_restless(
             Some((cluster, report))
         })
     });
-    let mut visits = stream::iter(each).buffer_unordered(VISITED_AT_ONCE);
+    let mut visits = stream::iter(each).buffer_unordered(CONCURRENT_VISITS);
     let all = async {
         while let Some(visited) = visits.next().await {
             if let Some((cluster, visited)) = visited {
@@ -223,7 +225,7 @@ async fn visit_restless(
 }
 
 /// Whether a leader Lease that could not be given up has lapsed since the registry lost a cluster's entry.
-fn is_lapsed(meta: &Meta, now: Timestamp) -> bool {
+fn lease_has_lapsed(meta: &Meta, now: Timestamp) -> bool {
     let since = entry::unlisted_since(&meta.registry);
     since.is_some_and(|since| now.duration_since(since) > leader::DURATION * 2)
 }
@@ -234,15 +236,15 @@ fn time_left(world: &World, begun: Timestamp) -> SignedDuration {
     (budget(Lane::Housekeeper) - spent).max(SignedDuration::ZERO)
 }
 
-/// Index in the order of clusters at which a minute's sweep begins. The next minute begins [`VISITED_AT_ONCE`] places later:
+/// Index in the order of clusters at which a minute's sweep begins. The next minute begins [`CONCURRENT_VISITS`] places later:
 /// even if all of them are slow a sweep gets further than that, so that every cluster is visited.
-fn first_of(begun: Timestamp, clusters: usize) -> usize {
+fn first_index(begun: Timestamp, clusters: usize) -> usize {
     let minute = usize::try_from(begun.as_second() / 60).unwrap_or(0);
-    minute.wrapping_mul(VISITED_AT_ONCE) % clusters.max(1)
+    minute.wrapping_mul(CONCURRENT_VISITS) % clusters.max(1)
 }
 
 /// Delay of a cluster's visit, which spreads visits over the minute.
-fn place(index: usize, clusters: usize) -> SignedDuration {
+fn visit_delay(index: usize, clusters: usize) -> SignedDuration {
     let (index, clusters) = (
         i64::try_from(index).unwrap_or(0),
         i64::try_from(clusters).unwrap_or(1).max(1),
@@ -252,15 +254,15 @@ fn place(index: usize, clusters: usize) -> SignedDuration {
 
 /// Whether a cluster must be visited, by the rows that were read for all clusters together. `asked` is the time before they
 /// were read.
-fn is_restless(
+fn needs_visit(
     world: &World,
     cluster: &ClusterName,
-    seen: Result<Glance, LedgerError>,
+    summary: Result<Glance, LedgerError>,
     asked: Timestamp,
     report: &mut SweepReport,
 ) -> bool {
-    let seen = match seen {
-        Ok(seen) => seen,
+    let summary = match summary {
+        Ok(summary) => summary,
         Err(error) => {
             report.problems.push(format!("{cluster}: {error}"));
             return false;
@@ -268,22 +270,25 @@ fn is_restless(
     };
     let now = world.clock.now();
     // The cluster is not registered, or its entry cannot be read.
-    let Some(meta) = &seen.meta else {
+    let Some(meta) = &summary.meta else {
         return false;
     };
     if reach::of(meta) != world.reach {
-        unserved(world, cluster, meta, &seen.lanes, report);
+        alarm_if_unserved(world, cluster, meta, &summary.lanes, report);
         return false;
     }
-    if entry::is_unregistered(meta) && (seen.memory.released || is_lapsed(meta, now)) {
+    if entry::is_unregistered(meta) && (summary.memory.released || lease_has_lapsed(meta, now)) {
         report.at_rest += 1;
         return false;
     }
-    let beat = seen.beat.as_ref();
-    let sighting = world.heartbeats.look(cluster, beat, &seen.memory, asked);
-    let is_too_old = beat.is_some_and(|beat| matches!(fit(beat), Fit::TooOld(_)));
-    let heard = sighting.heartbeat(now) == Heartbeat::Fresh && !is_too_old;
-    let why = rest::unrest(&seen, meta, heard, now);
+    let beat = summary.beat.as_ref();
+    let observation = world
+        .heartbeats
+        .observe(cluster, beat, &summary.memory, asked);
+    let is_too_old =
+        beat.is_some_and(|beat| matches!(compatibility_of(beat), RelayCompatibility::TooOld(_)));
+    let heard = observation.heartbeat(now) == Heartbeat::Fresh && !is_too_old;
+    let why = rest::visit_reason(&summary, meta, heard, now);
     report.at_rest += usize::from(why.is_none());
     why.is_some()
 }

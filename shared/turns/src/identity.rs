@@ -16,7 +16,7 @@ use crate::{SweepReport, TurnError, World, entry::unlisted_since};
 /// Rank of an entry among several for one cluster; the first is served. An active entry precedes one in shadow mode, and the
 /// recorded entry precedes a new one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Standing {
+struct EntryRank {
     watches: bool,
     is_new: bool,
     name: ClusterName,
@@ -24,22 +24,25 @@ struct Standing {
 
 /// Registered entries by the cluster that they were found to lead to.
 #[derive(Debug, Default)]
-pub(crate) struct Identified(BTreeMap<Uid, BTreeSet<Standing>>);
+pub(crate) struct EntriesByCluster(BTreeMap<Uid, BTreeSet<EntryRank>>);
 
-impl Identified {
-    pub(crate) fn of(seen: &BTreeMap<ClusterName, Result<Glance, LedgerError>>) -> Self {
-        let mut identified = Self::default();
-        for (name, seen) in seen {
-            let meta = seen.as_ref().ok().and_then(|seen| seen.meta.as_ref());
+impl EntriesByCluster {
+    pub(crate) fn of(summaries: &BTreeMap<ClusterName, Result<Glance, LedgerError>>) -> Self {
+        let mut entries = Self::default();
+        for (name, summary) in summaries {
+            let meta = summary
+                .as_ref()
+                .ok()
+                .and_then(|summary| summary.meta.as_ref());
             let registered = meta.filter(|meta| unlisted_since(&meta.registry).is_none());
             let Some((meta, uid)) = registered.and_then(|meta| Some((meta, meta.uid.as_ref()?)))
             else {
                 continue;
             };
-            let standings = identified.0.entry(uid.clone()).or_default();
-            standings.insert(standing(name, meta, uid));
+            let ranks = entries.0.entry(uid.clone()).or_default();
+            ranks.insert(rank_of(name, meta, uid));
         }
-        identified
+        entries
     }
 
     /// The entry under which a cluster is served.
@@ -49,16 +52,21 @@ impl Identified {
     }
 
     /// Another entry for the same cluster that precedes this one.
-    pub(crate) fn twin(&self, name: &ClusterName, meta: &Meta, uid: &Uid) -> Option<ClusterName> {
-        let own = standing(name, meta, uid);
+    pub(crate) fn preceding_entry(
+        &self,
+        name: &ClusterName,
+        meta: &Meta,
+        uid: &Uid,
+    ) -> Option<ClusterName> {
+        let own = rank_of(name, meta, uid);
         let mut others = self.0.get(uid)?.iter();
         let first = others.find(|other| other.name != *name)?;
         (*first < own).then(|| first.name.clone())
     }
 }
 
-fn standing(name: &ClusterName, meta: &Meta, uid: &Uid) -> Standing {
-    Standing {
+fn rank_of(name: &ClusterName, meta: &Meta, uid: &Uid) -> EntryRank {
+    EntryRank {
         watches: meta.mode == Mode::Shadow,
         is_new: meta.uid.as_ref() != Some(uid),
         name: name.clone(),
@@ -94,28 +102,32 @@ pub(crate) async fn record(
 
 /// Owner of an instance that carries a cluster's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum InstanceOwnership {
     Ours,
     /// A cluster that the entry led to before.
-    Formers,
+    FormerCluster,
     /// Unknown: the instance was launched by a version that did not tag instances with uids, by Karpenter, or by another stack
     /// of such a version.
     Unproven,
     /// Another cluster of this name.
-    Others,
+    OtherCluster,
 }
 
-pub(crate) fn whose(instance: &Instance, uid: Option<&Uid>, formers: &BTreeSet<Uid>) -> Whose {
+pub(crate) fn ownership_of(
+    instance: &Instance,
+    uid: Option<&Uid>,
+    formers: &BTreeSet<Uid>,
+) -> InstanceOwnership {
     let Some(tagged) = instance.tags.get(tag::CLUSTER_UID) else {
-        return Whose::Unproven;
+        return InstanceOwnership::Unproven;
     };
     let tagged = Uid::from(tagged.as_str());
     if uid == Some(&tagged) {
-        Whose::Ours
+        InstanceOwnership::Ours
     } else if formers.contains(&tagged) {
-        Whose::Formers
+        InstanceOwnership::FormerCluster
     } else {
-        Whose::Others
+        InstanceOwnership::OtherCluster
     }
 }
 
@@ -143,12 +155,12 @@ mod tests {
             meta: Some(meta(mode, uid)),
             ..Glance::default()
         };
-        let seen = entries
+        let summaries = entries
             .iter()
             .map(|(name, mode, uid)| (ClusterName::from(*name), Ok(glance(*mode, *uid))));
-        let identified = Identified::of(&seen.collect());
+        let by_cluster = EntriesByCluster::of(&summaries.collect());
         let twin = |(name, mode, uid): &(&str, Mode, Option<&str>)| {
-            let twin = identified.twin(&(*name).into(), &meta(*mode, *uid), &"u".into());
+            let twin = by_cluster.preceding_entry(&(*name).into(), &meta(*mode, *uid), &"u".into());
             twin.map(|twin| twin.0)
         };
         entries.iter().map(twin).collect()
@@ -176,8 +188,8 @@ mod tests {
             ("a", Mode::Active, Some("u")),
             ("b", Mode::Active, Some("v")),
         );
-        let identified = yields(&[one]);
-        assert_eq!(identified, [None]);
+        let entries = yields(&[one]);
+        assert_eq!(entries, [None]);
         assert_eq!(yields(&[other]), [None]);
     }
 }

@@ -4,10 +4,10 @@
 
 mod act;
 mod delivery;
-mod foreign;
 mod owners;
 mod policy;
-mod told;
+mod reports;
+mod unmanaged;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,15 +27,15 @@ use serde::Serialize;
 
 pub use self::delivery::{Delivery, Message, deliver};
 pub(crate) use self::{
-    act::forced,
-    foreign::node_of_instance,
-    policy::{complaints, course, refute},
+    act::forced_termination_update,
+    policy::{annotation_warnings, course, split_refuted},
+    unmanaged::node_of_instance,
 };
 use self::{
     act::{Ending, claims},
-    owners::Whose,
+    owners::FactOwner,
 };
-use crate::{TurnError, World, entry, identity::Identified, reach, time_limit::within};
+use crate::{TurnError, World, entry, identity::EntriesByCluster, reach, time_limit::within};
 
 /// Outcome of one interruption, for the log line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -88,46 +88,46 @@ pub async fn interrupt(
     let owners = owners::find(world, facts).await;
     let mut outcomes: Vec<Option<InterruptionOutcome>> = Vec::new();
     // Grouped by cluster and by whether a NodePool made the node; unmanaged nodes are handled separately.
-    let mut clusters: BTreeMap<(ClusterName, bool), Vec<Found<'_>>> = BTreeMap::new();
-    for (at, (fact, whose)) in facts.iter().zip(owners).enumerate() {
-        outcomes.push(match whose {
+    let mut clusters: BTreeMap<(ClusterName, bool), Vec<LocatedFact<'_>>> = BTreeMap::new();
+    for (at, (fact, owner)) in facts.iter().zip(owners).enumerate() {
+        outcomes.push(match owner {
             Err(error) => Some(Err(error)),
-            Ok(Whose::Stranger) => Some(Ok(InterruptionReport::NotOurs)),
-            Ok(Whose::Ours { cluster, instance }) => {
-                let found = Found { at, fact, instance };
-                clusters.entry((cluster, false)).or_default().push(found);
+            Ok(FactOwner::NotOurs) => Some(Ok(InterruptionReport::NotOurs)),
+            Ok(FactOwner::Ours { cluster, instance }) => {
+                let located = LocatedFact { at, fact, instance };
+                clusters.entry((cluster, false)).or_default().push(located);
                 None
             }
-            Ok(Whose::Foreign { cluster, instance }) => {
+            Ok(FactOwner::Unmanaged { cluster, instance }) => {
                 let instance = Some(instance);
-                let found = Found { at, fact, instance };
-                clusters.entry((cluster, true)).or_default().push(found);
+                let located = LocatedFact { at, fact, instance };
+                clusters.entry((cluster, true)).or_default().push(located);
                 None
             }
         });
     }
     let each = clusters
         .iter()
-        .map(|((cluster, foreign), found)| async move {
-            let handled = one_cluster(world, cluster, *foreign, found, turn);
-            let handled = within(world, ACTING, handled).await;
-            handled.unwrap_or_else(|late| vec![Err(Arc::new(late)); found.len()])
+        .map(|((cluster, unmanaged), located)| async move {
+            let handled = handle_cluster(world, cluster, *unmanaged, located, turn);
+            let handled = within(world, CLUSTER_TIME_MAX, handled).await;
+            handled.unwrap_or_else(|late| vec![Err(Arc::new(late)); located.len()])
         });
-    for (found, answers) in clusters.values().zip(join_all(each).await) {
-        for (found, answer) in found.iter().zip(answers) {
-            if let Some(outcome) = outcomes.get_mut(found.at) {
+    for (located, answers) in clusters.values().zip(join_all(each).await) {
+        for (located, answer) in located.iter().zip(answers) {
+            if let Some(outcome) = outcomes.get_mut(located.at) {
                 *outcome = Some(answer);
             }
         }
     }
     outcomes
         .into_iter()
-        .map(|outcome| outcome.unwrap_or_else(|| Err(Arc::new(unanswered()))))
+        .map(|outcome| outcome.unwrap_or_else(|| Err(Arc::new(missing_outcome()))))
         .collect()
 }
 
 /// Error for a fact without an outcome: it may not be recorded, so its message must stay.
-fn unanswered() -> TurnError {
+fn missing_outcome() -> TurnError {
     TurnError::Cloud(CloudError::Unknown {
         action: "handling an interruption".to_owned(),
         message: "nothing says what became of it".to_owned(),
@@ -135,7 +135,7 @@ fn unanswered() -> TurnError {
 }
 
 /// A fact whose cluster is known.
-struct Found<'a> {
+struct LocatedFact<'a> {
     /// Index in the delivery.
     at: usize,
     fact: &'a Interruption,
@@ -143,16 +143,16 @@ struct Found<'a> {
     instance: Option<Box<Instance>>,
 }
 
-async fn one_cluster(
+async fn handle_cluster(
     world: &World,
     cluster: &ClusterName,
-    foreign: bool,
-    found: &[Found<'_>],
+    unmanaged: bool,
+    located: &[LocatedFact<'_>],
     turn: &TurnId,
 ) -> Vec<InterruptionOutcome> {
-    let all = |outcome: InterruptionOutcome| vec![outcome; found.len()];
-    let (cluster, meta) = match served(world, cluster).await {
-        Ok(Some(served)) => served,
+    let all = |outcome: InterruptionOutcome| vec![outcome; located.len()];
+    let (cluster, meta) = match served_entry(world, cluster).await {
+        Ok(Some(entry)) => entry,
         Ok(None) => {
             let cluster = cluster.clone();
             tracing::warn!(%cluster, "an instance of a cluster that is not registered is interrupted");
@@ -165,7 +165,7 @@ async fn one_cluster(
         let cluster = cluster.clone();
         return all(Ok(InterruptionReport::Shadow { cluster }));
     }
-    let work = Work {
+    let delivery = ClusterDelivery {
         world,
         cluster,
         meta: &meta,
@@ -175,25 +175,25 @@ async fn one_cluster(
         let cluster = cluster.clone();
         // Nodes of groups are handled only by the functions of their cluster's reach: no recorded notice would oblige another
         // lane.
-        let recorded = match foreign {
+        let recorded = match unmanaged {
             true => Ok(()),
-            false => work.record(&urgent(found), false).await,
+            false => delivery.record(&urgent(located), false).await,
         };
         return all(match recorded {
             Ok(()) => Ok(InterruptionReport::Elsewhere { cluster }),
             Err(error) => Err(Arc::new(error)),
         });
     }
-    let outcomes = match foreign {
-        true => work.on_foreign(found).await,
-        false => work.on(found).await,
+    let outcomes = match unmanaged {
+        true => delivery.handle_unmanaged(located).await,
+        false => delivery.handle(located).await,
     };
-    work.notify(found, &outcomes).await;
+    delivery.notify(located, &outcomes).await;
     outcomes
 }
 
 /// The entry under which a cluster is served: its own, or one under another name that it got after its instances were launched.
-async fn served(
+async fn served_entry(
     world: &World,
     cluster: &ClusterName,
 ) -> Result<Option<(ClusterName, Meta)>, TurnError> {
@@ -206,8 +206,8 @@ async fn served(
         return Ok(None);
     };
     let clusters = ledger.clusters().await?.into_iter().collect();
-    let seen = ledger.glances(&clusters).await?;
-    let Some(name) = Identified::of(&seen).first(uid) else {
+    let summaries = ledger.glances(&clusters).await?;
+    let Some(name) = EntriesByCluster::of(&summaries).first(uid) else {
         return Ok(None);
     };
     let meta = ledger.meta(&name).await?;
@@ -215,38 +215,39 @@ async fn served(
 }
 
 /// One cluster's part of a delivery.
-struct Work<'a> {
+struct ClusterDelivery<'a> {
     world: &'a World,
     cluster: &'a ClusterName,
     meta: &'a Meta,
     turn: &'a TurnId,
 }
 
-impl Work<'_> {
-    async fn on(&self, found: &[Found<'_>]) -> Vec<InterruptionOutcome> {
+impl ClusterDelivery<'_> {
+    async fn handle(&self, located: &[LocatedFact<'_>]) -> Vec<InterruptionOutcome> {
         // Urgent facts are recorded before the API server is called.
-        if let Err(error) = self.record(&urgent(found), false).await {
-            return vec![Err(Arc::new(error)); found.len()];
+        if let Err(error) = self.record(&urgent(located), false).await {
+            return vec![Err(Arc::new(error)); located.len()];
         }
         let api = self.connect().await;
-        let (pools, seen) = claims(self, api.as_deref(), found).await;
-        let decided = policy::decide(&pools, found, &seen);
-        let late: Vec<(&Interruption, Course)> = found
+        let (pools, claims) = claims(self, api.as_deref(), located).await;
+        let decided = policy::decide_all(&pools, located, &claims);
+        let late: Vec<(&Interruption, Course)> = located
             .iter()
             .zip(&decided)
-            .filter(|(found, _)| !is_urgent(found.fact))
-            .filter_map(|(found, decision)| {
-                let course = decision.as_ref().ok()?.obeyed()?;
-                Some((found.fact, course))
+            .filter(|(located, _)| !is_urgent(located.fact))
+            .filter_map(|(located, decision)| {
+                let course = decision.as_ref().ok()?.required_action()?;
+                Some((located.fact, course))
             })
             .collect();
         let recorded = self.record(&late, false).await.map_err(Arc::new);
-        let is_late = |found: &Found<'_>| late.iter().any(|(fact, _)| *fact == found.fact);
-        let outcomes = found.iter().zip(&decided).map(|(found, decision)| {
+        let is_late =
+            |located: &LocatedFact<'_>| late.iter().any(|(fact, _)| *fact == located.fact);
+        let outcomes = located.iter().zip(&decided).map(|(located, decision)| {
             let cluster = self.cluster.clone();
             match (decision, &recorded) {
                 (Err(error), _) => Err(Arc::clone(error)),
-                (Ok(policy::Decision::Obey(_)), Err(error)) if is_late(found) => {
+                (Ok(policy::Decision::Obey(_)), Err(error)) if is_late(located) => {
                     Err(Arc::clone(error))
                 }
                 (Ok(policy::Decision::Obey(_)), _) => Ok(InterruptionReport::Recorded { cluster }),
@@ -258,35 +259,35 @@ impl Work<'_> {
             }
         });
         let outcomes: Vec<InterruptionOutcome> = outcomes.collect();
-        let endings: Vec<Ending<'_>> = found
+        let endings: Vec<Ending<'_>> = located
             .iter()
-            .zip(seen)
+            .zip(claims)
             .zip(decided)
             .zip(&outcomes)
             .filter(|(_, outcome)| outcome.is_ok())
-            .filter_map(|(((found, claim), decision), _)| {
+            .filter_map(|(((located, claim), decision), _)| {
                 Some(Ending {
-                    fact: found.fact,
-                    instance: found.instance.as_deref(),
+                    fact: located.fact,
+                    instance: located.instance.as_deref(),
                     claim: claim.ok().flatten(),
-                    course: decision.ok()?.obeyed()?,
+                    course: decision.ok()?.required_action()?,
                 })
             })
             .collect();
-        let measured = self.measure(found, &outcomes, &endings);
+        let measured = self.measure(located, &outcomes, &endings);
         // From here on the ledger obliges the terminator; the rest only makes it faster.
         let expected = |outcome: &InterruptionOutcome| {
             matches!(outcome, Ok(InterruptionReport::Expected { .. }))
         };
         if !endings.is_empty() {
-            self.hasten(api.as_deref(), &endings).await;
-            self.remember(&endings).await;
+            self.fast_path(api.as_deref(), &endings).await;
+            self.record_in_journal(&endings).await;
         } else if outcomes.iter().any(expected) {
             // The terminator sees the end sooner: finalizers wait for it.
             self.wake(&[Lane::Terminator], "instance-ends").await;
         }
         if let Ok(api) = &api {
-            self.show(&**api, &measured).await;
+            self.publish_to_relay(&**api, &measured).await;
         }
         outcomes
     }
@@ -295,17 +296,17 @@ impl Work<'_> {
     async fn record(
         &self,
         facts: &[(&Interruption, Course)],
-        foreign: bool,
+        unmanaged: bool,
     ) -> Result<(), TurnError> {
         let now = self.world.clock.now();
-        for some in facts.chunks(Unfenced::TOGETHER) {
-            let notices = some.iter().map(|(fact, course)| Notice {
+        for chunk in facts.chunks(Unfenced::TOGETHER) {
+            let notices = chunk.iter().map(|(fact, course)| Notice {
                 instance: fact.instance.clone(),
                 kind: fact.kind.as_str().to_owned(),
                 deadline: fact.deadline,
                 at: Some(now),
                 course: *course,
-                foreign,
+                foreign: unmanaged,
                 hook: fact.hook.clone(),
                 event: fact.event.clone(),
                 reboots: fact.reboots,
@@ -347,7 +348,7 @@ impl Work<'_> {
             api,
             ledger: &*world.ledger,
             clock: &*world.clock,
-            deadline: now.saturating_add(ACTING).unwrap_or(now),
+            deadline: now.saturating_add(CLUSTER_TIME_MAX).unwrap_or(now),
             launch_timeout: SignedDuration::ZERO,
         };
         let stop = executor.may_act().await?;
@@ -369,12 +370,12 @@ impl Work<'_> {
 
 /// Upper bound on one cluster's part of a delivery, half of the function's time: only the messages of a cluster that answers
 /// slowly are redelivered.
-const ACTING: SignedDuration = SignedDuration::from_secs(30);
+const CLUSTER_TIME_MAX: SignedDuration = SignedDuration::from_secs(30);
 
-fn urgent<'a>(found: &[Found<'a>]) -> Vec<(&'a Interruption, Course)> {
-    let urgent = found.iter().filter(|found| is_urgent(found.fact));
+fn urgent<'a>(located: &[LocatedFact<'a>]) -> Vec<(&'a Interruption, Course)> {
+    let urgent = located.iter().filter(|located| is_urgent(located.fact));
     urgent
-        .filter_map(|found| Some((found.fact, found.fact.kind.course()?)))
+        .filter_map(|located| Some((located.fact, located.fact.kind.course()?)))
         .collect()
 }
 

@@ -100,15 +100,15 @@ impl ObjectFailures {
             Err(error) => return Err(error),
         };
         if error.is_overtaken() {
-            self.look_again(now + AFTER_CHANGE);
+            self.retry_at(now + AFTER_CHANGE);
         } else {
-            self.look_again(now + AFTER_REFUSAL);
+            self.retry_at(now + AFTER_REFUSAL);
             self.problems.push(format!("{about}: {error}"));
         }
         Ok(None)
     }
 
-    fn look_again(&mut self, at: Timestamp) {
+    fn retry_at(&mut self, at: Timestamp) {
         self.again = Some(self.again.map_or(at, |again| again.min(at)));
     }
 }

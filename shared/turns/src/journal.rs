@@ -18,13 +18,13 @@ use thiserror::Error;
 use crate::{Report, World};
 
 /// Interval at which an unchanged state is recorded again.
-const REPEATED: SignedDuration = SignedDuration::from_mins(10);
+const REPEAT_AFTER: SignedDuration = SignedDuration::from_mins(10);
 /// Least time between snapshots of a lane that decided something: a busy cluster's would cost more than its turns.
 const KEPT_EVERY: SignedDuration = SignedDuration::from_secs(10);
 /// Interval between snapshots of a quiet cluster, kept for comparison and review.
 const QUIET_EVERY: SignedDuration = SignedDuration::from_hours(1);
 /// The interval where the quiet cluster's set of nodes has changed.
-const OTHERWISE_EVERY: SignedDuration = SignedDuration::from_mins(5);
+const CHANGED_QUIET_EVERY: SignedDuration = SignedDuration::from_mins(5);
 /// Upper bound on an unpacked snapshot, in bytes: ten times that of the largest clusters.
 const UNPACKED_MAX: u64 = 2 << 30;
 
@@ -35,42 +35,42 @@ const BUFFER: usize = 64 << 10;
 const VERSION: u32 = 1;
 
 /// Records a turn's report, if it is notable, and its snapshot.
-pub(crate) async fn keep(world: &World, report: &mut Report, seen: Option<Snapshot>) {
+pub(crate) async fn record_turn(world: &World, report: &mut Report, snapshot: Option<Snapshot>) {
     let now = world.clock.now();
-    let notable = match is_news(world, report, now).await {
+    let notable = match has_news(world, report, now).await {
         Ok(news) => news,
-        Err(error) => return complain(report, &error),
+        Err(error) => return add_problem(report, &error),
     };
-    if let Some(snapshot) = seen {
-        match is_kept(world, report, &snapshot, notable, now).await {
+    if let Some(snapshot) = snapshot {
+        match is_snapshot_kept(world, report, &snapshot, notable, now).await {
             Ok(true) => match archive(world, report, snapshot).await {
                 Ok(name) => report.snapshot = Some(name),
-                Err(error) => complain(report, &error),
+                Err(error) => add_problem(report, &error),
             },
             Ok(false) => {}
-            Err(error) => complain(report, &error),
+            Err(error) => add_problem(report, &error),
         }
     }
     if (notable || report.snapshot.is_some())
-        && let Err(error) = record(world, report).await
+        && let Err(error) = write_record(world, report).await
     {
-        complain(report, &error);
+        add_problem(report, &error);
     }
 }
 
 /// Records a report of work done outside a lane's turn.
-pub(crate) async fn note(world: &World, report: &Report) {
-    if let Err(error) = record(world, report).await {
+pub(crate) async fn record_report(world: &World, report: &Report) {
+    if let Err(error) = write_record(world, report).await {
         tracing::warn!(cluster = %report.cluster, %error, "no journal record");
     }
 }
 
-fn complain(report: &mut Report, error: &dyn std::error::Error) {
+fn add_problem(report: &mut Report, error: &dyn std::error::Error) {
     report.problems.push(format!("journal: {error}"));
 }
 
 /// Whether a record would contain anything that the records of the last minutes do not.
-async fn is_news(world: &World, report: &Report, now: Timestamp) -> Result<bool, LedgerError> {
+async fn has_news(world: &World, report: &Report, now: Timestamp) -> Result<bool, LedgerError> {
     if !report.is_notable() {
         return Ok(false);
     }
@@ -80,12 +80,12 @@ async fn is_news(world: &World, report: &Report, now: Timestamp) -> Result<bool,
     let key = format!("journal/{}/{state}", report.lane);
     let ledger = &world.ledger;
     ledger
-        .once(&report.cluster, &key, now, now + REPEATED)
+        .once(&report.cluster, &key, now, now + REPEAT_AFTER)
         .await
 }
 
 /// Whether the snapshot is kept, too.
-async fn is_kept(
+async fn is_snapshot_kept(
     world: &World,
     report: &Report,
     snapshot: &Snapshot,
@@ -101,7 +101,7 @@ async fn is_kept(
     if notable {
         return once("decided", KEPT_EVERY).await;
     }
-    if lane != Lane::Disruption || !once("quiet", OTHERWISE_EVERY).await? {
+    if lane != Lane::Disruption || !once("quiet", CHANGED_QUIET_EVERY).await? {
         return Ok(false);
     }
     let claims = snapshot.node_claims.iter();
@@ -121,7 +121,7 @@ async fn archive(
     Ok(name)
 }
 
-async fn record(world: &World, report: &Report) -> Result<(), JournalError> {
+async fn write_record(world: &World, report: &Report) -> Result<(), JournalError> {
     let entry = JournalEntry {
         turn: report.turn.clone(),
         at: report.at,

@@ -42,12 +42,12 @@ pub(crate) struct Turn<'a> {
 }
 
 /// Result of a turn, for its frame.
-pub(crate) struct Done {
+pub(crate) struct TurnResult {
     pub(crate) report: Report,
     /// The relay's counter as read before the lists, if the turn was a full look (docs/protocol.md#l6).
     pub(crate) full_look: Option<RelayCounter>,
     /// The snapshot that was planned from, where it can be planned from again.
-    pub(crate) seen: Option<Snapshot>,
+    pub(crate) snapshot: Option<Snapshot>,
     /// Position at which the next evaluation continues.
     pub(crate) cursor: Option<Cursor>,
 }
@@ -56,9 +56,9 @@ pub(crate) struct Done {
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(5);
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(5);
 /// Time before a notice's deadline within which a failed lane is retried without backoff.
-const SOON: SignedDuration = SignedDuration::from_mins(5);
+const URGENT_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 /// Interval of sweeps. Later due times are left to the sweep; earlier ones need a timer.
-const SWEEP: SignedDuration = SignedDuration::from_secs(60);
+const SWEEP_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 
 /// Runs one turn of a lane, unless one is under way, which is followed by another then. After `deadline` it begins nothing;
 /// [`crate::budget`] returns how long a turn should have. An error means that not even the failure could be recorded.
@@ -146,10 +146,10 @@ pub async fn woken(
     // A turn is a large state machine; boxed, it does not enlarge its callers.
     let cursor = row.cursor.clone();
     let turn = Box::pin(turn(world, wake, id, (meta, entry), cursor, now, deadline));
-    let unseen = |report, cursor| Done {
+    let without_snapshot = |report, cursor| TurnResult {
         report,
         full_look: None,
-        seen: None,
+        snapshot: None,
         cursor,
     };
     let (done, api) = match turn.await {
@@ -157,8 +157,8 @@ pub async fn woken(
         Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
             let mut report = Report::new(cluster, lane, id, now);
             report.outcome = Outcome::Postponed(error.to_string());
-            report.look_again(until);
-            (unseen(report, row.cursor), None)
+            report.run_again_at(until);
+            (without_snapshot(report, row.cursor), None)
         }
         Err(error) => {
             let mut report = Report::new(cluster, lane, id, now);
@@ -167,19 +167,19 @@ pub async fn woken(
                 true => FIRST_RETRY,
                 false => retry_after(row.failures),
             };
-            report.look_again(world.clock.now() + wait);
-            (unseen(report, row.cursor), None)
+            report.run_again_at(world.clock.now() + wait);
+            (without_snapshot(report, row.cursor), None)
         }
     };
-    let Done {
+    let TurnResult {
         mut report,
         full_look,
-        seen,
+        snapshot,
         cursor,
     } = done;
     if let Some(due) = row.due.filter(|_| wake.batch == Batch::Open) {
         // The full look that was due is not done.
-        report.look_again(due);
+        report.run_again_at(due);
     }
     let error = match &report.outcome {
         Outcome::Failed(error) => Some(error.clone()),
@@ -210,18 +210,18 @@ pub async fn woken(
         // The due time is in the ledger, where the sweep finds it.
         report.problems.push(format!("no timer: {error}"));
     }
-    let gauges = status::gauges(&report, seen.as_ref().filter(|_| api.is_some()));
-    journal::keep(world, &mut report, seen).await;
-    let news = notifications::of_report(&report);
-    if let Err(error) = notifications::put(world, cluster, &destinations, news).await {
+    let gauges = status::gauges(&report, snapshot.as_ref().filter(|_| api.is_some()));
+    journal::record_turn(world, &mut report, snapshot).await;
+    let drafts = notifications::of_report(&report);
+    if let Err(error) = notifications::enqueue(world, cluster, &destinations, drafts).await {
         report.problems.push(format!("no notification: {error}"));
     }
     metrics::publish_troubles(world, &report);
     let measured = std::mem::take(&mut report.metrics);
     metrics::publish(world, cluster, measured.clone());
     if let Some(api) = api.filter(|_| world.clock.now() < deadline) {
-        let told = status::tell(&*api, lane, &measured, gauges).await;
-        report.complaints.extend(told);
+        let warning = status::publish(&*api, lane, &measured, gauges).await;
+        report.complaints.extend(warning);
     }
     report.log();
     Ok(report)
@@ -236,7 +236,7 @@ async fn turn(
     cursor: Option<Cursor>,
     now: Timestamp,
     deadline: Timestamp,
-) -> Result<(Done, Option<Arc<dyn Cluster>>), TurnError> {
+) -> Result<(TurnResult, Option<Arc<dyn Cluster>>), TurnError> {
     let (cluster, lane) = (&wake.cluster, wake.lane);
     let entry = entry.map_err(|source| TurnError::Entry {
         cluster: cluster.clone(),
@@ -265,10 +265,10 @@ async fn turn(
         Lane::Disruption => Box::pin(disruption::turn(&turn)).await,
         Lane::Terminator => terminator::turn(&turn).await,
         // These two handle events and all clusters; as lanes they have nothing to do.
-        Lane::Interruption | Lane::Housekeeper => Ok(Done {
+        Lane::Interruption | Lane::Housekeeper => Ok(TurnResult {
             report: turn.report(),
             full_look: None,
-            seen: None,
+            snapshot: None,
             cursor: None,
         }),
     }?;
@@ -331,7 +331,7 @@ async fn set_timer(
     due: Option<Timestamp>,
     now: Timestamp,
 ) -> Result<(), TurnError> {
-    let Some(due) = due.filter(|due| *due < now + SWEEP) else {
+    let Some(due) = due.filter(|due| *due < now + SWEEP_INTERVAL) else {
         return Ok(());
     };
     let due = due.max(now);
@@ -361,7 +361,7 @@ async fn is_urgent(world: &World, cluster: &ClusterName, lane: Lane) -> bool {
         return false;
     }
     let now = world.clock.now();
-    let soon = |at: Timestamp| at > now && at < now + SOON;
+    let soon = |at: Timestamp| at > now && at < now + URGENT_WITHIN;
     match world.ledger.notices(cluster).await {
         Ok(notices) => notices
             .iter()

@@ -14,30 +14,30 @@ const SWEEPS_MIN: u32 = 2;
 
 /// Action on the Lease in this sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum LeaseStep {
     /// The Lease needs no change.
     Nothing,
     Write(LeaderLease),
     /// Another holder leads: this stack must not act.
-    Foreign {
+    HeldByOther {
         holder: String,
     },
 }
 
 /// Names under which a stack holds leader Leases.
-pub(crate) struct Holder {
+pub(crate) struct LeaseHolder {
     /// Name of the stack, the registry entry and the API server.
     own: String,
     /// Name from versions that named no clusters, and prefix of this entry's names for other API servers, from where a Lease
     /// may have been restored.
-    before: (String, String),
+    former: (String, String),
 }
 
-impl Holder {
+impl LeaseHolder {
     pub(crate) fn new(stack: &str, cluster: &ClusterName, uid: &Uid) -> Self {
         Self {
             own: holder_of(stack, cluster, uid),
-            before: (stack.to_owned(), format!("{stack}/{cluster}/")),
+            former: (stack.to_owned(), format!("{stack}/{cluster}/")),
         }
     }
 
@@ -45,25 +45,25 @@ impl Holder {
         self.own == name
     }
 
-    fn was(&self, name: &str) -> bool {
-        self.before.0 == name || name.starts_with(&self.before.1)
+    fn held_as(&self, name: &str) -> bool {
+        self.former.0 == name || name.starts_with(&self.former.1)
     }
 
     /// Predicate for names to give up: the own one, and the former ones if this is the cluster's only entry.
-    pub(crate) fn or_before(&self, is_only: bool) -> impl Fn(&str) -> bool {
-        move |name| self.is(name) || (is_only && self.was(name))
+    pub(crate) fn or_former(&self, is_only: bool) -> impl Fn(&str) -> bool {
+        move |name| self.is(name) || (is_only && self.held_as(name))
     }
 }
 
 /// For an active cluster: takes a free or abandoned Lease, renews the own one.
-pub(crate) fn lead(
+pub(crate) fn take_or_renew(
     lease: Option<&LeaderLease>,
-    holder: &Holder,
+    holder: &LeaseHolder,
     memory: &mut SweepMemory,
     now: Timestamp,
-) -> Step {
+) -> LeaseStep {
     let ours = |version: Option<String>| {
-        Step::Write(LeaderLease {
+        LeaseStep::Write(LeaderLease {
             holder: holder.own.clone(),
             renewed_at: Some(now),
             duration_seconds: DURATION.as_secs(),
@@ -83,10 +83,10 @@ pub(crate) fn lead(
         return if age.is_none_or(|age| age >= RENEW_AFTER) {
             ours(lease.resource_version.clone())
         } else {
-            Step::Nothing
+            LeaseStep::Nothing
         };
     }
-    if lease.holder.is_empty() || holder.was(&lease.holder) {
+    if lease.holder.is_empty() || holder.held_as(&lease.holder) {
         return ours(lease.resource_version.clone());
     }
     if memory.lease_version != lease.resource_version || memory.lease_since.is_none() {
@@ -104,25 +104,25 @@ pub(crate) fn lead(
     {
         return ours(lease.resource_version.clone());
     }
-    Step::Foreign {
+    LeaseStep::HeldByOther {
         holder: lease.holder.clone(),
     }
 }
 
 /// For a cluster in shadow mode: gives up the own Lease, once nothing of this stack is under way any more.
-pub(crate) fn hand_back(
+pub(crate) fn give_up(
     lease: Option<&LeaderLease>,
     is_ours: impl Fn(&str) -> bool,
     busy: bool,
-) -> Step {
+) -> LeaseStep {
     match lease {
-        Some(lease) if is_ours(&lease.holder) && !busy => Step::Write(LeaderLease {
+        Some(lease) if is_ours(&lease.holder) && !busy => LeaseStep::Write(LeaderLease {
             holder: String::new(),
             renewed_at: lease.renewed_at,
             duration_seconds: 1,
             resource_version: lease.resource_version.clone(),
         }),
-        Some(_) | None => Step::Nothing,
+        Some(_) | None => LeaseStep::Nothing,
     }
 }
 
@@ -143,45 +143,69 @@ mod tests {
         }
     }
 
-    fn us() -> Holder {
-        Holder::new("us", &"demo".into(), &"u".into())
+    fn own_holder() -> LeaseHolder {
+        LeaseHolder::new("us", &"demo".into(), &"u".into())
     }
 
-    fn takes(step: &Step) -> bool {
-        matches!(step, Step::Write(lease) if lease.holder == "us/demo/u")
+    fn takes(step: &LeaseStep) -> bool {
+        matches!(step, LeaseStep::Write(lease) if lease.holder == "us/demo/u")
     }
 
     #[test]
     fn b2_lease_of_another_holder_is_taken_after_two_sweeps_past_its_duration() {
         let mut memory = SweepMemory::default();
         let karpenter = lease("karpenter-7d", "7");
-        let mut see =
-            |lease: &LeaderLease, now| takes(&lead(Some(lease), &us(), &mut memory, at(now)));
+        let mut is_taken = |lease: &LeaderLease, now| {
+            takes(&take_or_renew(
+                Some(lease),
+                &own_holder(),
+                &mut memory,
+                at(now),
+            ))
+        };
         assert!(
-            !see(&karpenter, 100),
+            !is_taken(&karpenter, 100),
             "seen for the first time, however old it claims to be"
         );
-        assert!(!see(&karpenter, 115), "not past its own duration");
-        assert!(!see(&lease("karpenter-7d", "8"), 160), "it was renewed");
-        assert!(!see(&lease("karpenter-7d", "8"), 170));
-        assert!(see(&lease("karpenter-7d", "8"), 220));
+        assert!(!is_taken(&karpenter, 115), "not past its own duration");
+        assert!(
+            !is_taken(&lease("karpenter-7d", "8"), 160),
+            "it was renewed"
+        );
+        assert!(!is_taken(&lease("karpenter-7d", "8"), 170));
+        assert!(is_taken(&lease("karpenter-7d", "8"), 220));
     }
 
     #[test]
     fn free_or_own_lease_is_held() {
         let mut memory = SweepMemory::default();
-        assert!(takes(&lead(None, &us(), &mut memory, at(0))));
+        assert!(takes(&take_or_renew(
+            None,
+            &own_holder(),
+            &mut memory,
+            at(0)
+        )));
         assert!(
-            takes(&lead(Some(&lease("", "3")), &us(), &mut memory, at(0))),
+            takes(&take_or_renew(
+                Some(&lease("", "3")),
+                &own_holder(),
+                &mut memory,
+                at(0)
+            )),
             "released"
         );
         assert_eq!(
-            lead(Some(&lease("us/demo/u", "3")), &us(), &mut memory, at(599)),
-            Step::Nothing
+            take_or_renew(
+                Some(&lease("us/demo/u", "3")),
+                &own_holder(),
+                &mut memory,
+                at(599)
+            ),
+            LeaseStep::Nothing
         );
-        assert!(takes(&lead(
+        assert!(takes(&take_or_renew(
             Some(&lease("us/demo/u", "3")),
-            &us(),
+            &own_holder(),
             &mut memory,
             at(600)
         )));
@@ -190,31 +214,44 @@ mod tests {
     #[test]
     fn former_name_of_own_lease_is_replaced_and_lease_of_another_entry_is_respected() {
         let mut memory = SweepMemory::default();
-        let mut see = |holder: &str| {
+        let mut step = |holder: &str| {
             let lease = lease(holder, "3");
-            lead(Some(&lease), &us(), &mut memory, at(0))
+            take_or_renew(Some(&lease), &own_holder(), &mut memory, at(0))
         };
-        assert!(takes(&see("us")));
-        assert!(takes(&see("us/demo/of-the-former-cluster")));
-        assert!(matches!(see("us/demo2/u"), Step::Foreign { .. }));
-        assert!(matches!(see("other/demo/u"), Step::Foreign { .. }));
+        assert!(takes(&step("us")));
+        assert!(takes(&step("us/demo/of-the-former-cluster")));
+        assert!(matches!(step("us/demo2/u"), LeaseStep::HeldByOther { .. }));
+        assert!(matches!(
+            step("other/demo/u"),
+            LeaseStep::HeldByOther { .. }
+        ));
     }
 
     #[test]
     fn b2_lease_is_given_up_only_without_work_under_way() {
         assert_eq!(
-            hand_back(Some(&lease("us/demo/u", "3")), us().or_before(true), true),
-            Step::Nothing
+            give_up(
+                Some(&lease("us/demo/u", "3")),
+                own_holder().or_former(true),
+                true
+            ),
+            LeaseStep::Nothing
         );
-        let Step::Write(released) =
-            hand_back(Some(&lease("us/demo/u", "3")), us().or_before(true), false)
-        else {
+        let LeaseStep::Write(released) = give_up(
+            Some(&lease("us/demo/u", "3")),
+            own_holder().or_former(true),
+            false,
+        ) else {
             panic!("it is released")
         };
         assert_eq!(released.holder, "");
         assert_eq!(
-            hand_back(Some(&lease("karpenter", "3")), us().or_before(true), false),
-            Step::Nothing
+            give_up(
+                Some(&lease("karpenter", "3")),
+                own_holder().or_former(true),
+                false
+            ),
+            LeaseStep::Nothing
         );
     }
 }

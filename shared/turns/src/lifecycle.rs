@@ -21,64 +21,65 @@ use crate::{
     Report, TurnError, adopt,
     apply::{Applied, apply},
     buffers, capacity_blocks, caps, drift, events, forget,
-    lane::{Done, Turn},
+    lane::{Turn, TurnResult},
     launching::launch,
     metrics, node_classes, node_pools,
-    observe::{Observed, Pods, observe},
+    observe::{Observed, PodScope, observe},
     overlays,
-    provisioner::seen,
+    provisioner::record_snapshot,
     refusals, registrations, spending,
 };
 
 /// Delay before deletions that could not be recorded are tried again.
 const RECORD_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
-pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
+pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     let mut report = turn.report();
-    let mut observed = observe(turn, Pods::AsPublished).await?;
+    let mut observed = observe(turn, PodScope::AsPublished).await?;
     spending::publish(turn, &mut observed).await?;
     let counter = observed.counter.clone();
     let executor = turn.executor();
     if turn.may_act() {
         match executor.may_act().await? {
             None => {
-                node_classes::keep(turn, &mut observed, &mut report).await?;
-                node_pools::keep(turn, &mut observed, &mut report).await?;
-                overlays::keep(turn, &observed, &mut report).await?;
-                buffers::keep(turn, &observed, &mut report).await?;
+                node_classes::update_status(turn, &mut observed, &mut report).await?;
+                node_pools::update_status(turn, &mut observed, &mut report).await?;
+                overlays::update_status(turn, &observed, &mut report).await?;
+                buffers::write_resolved_status(turn, &observed, &mut report).await?;
             }
             Some(stop) => report.stopped = Some(stop.to_string()),
         }
     }
-    caps::tell(turn, &observed, &mut report).await;
-    capacity_blocks::end(turn, &observed, &mut report).await;
-    drift::judge(turn, &mut observed, &mut report).await?;
-    learn(turn, &observed).await?;
+    caps::report_exceeded(turn, &observed, &mut report).await;
+    capacity_blocks::handle_ending_blocks(turn, &observed, &mut report).await;
+    drift::evaluate(turn, &mut observed, &mut report).await?;
+    record_measured_memory(turn, &observed).await?;
     let mut decision = planner::lifecycle_with(&observed.snapshot, turn.entry.timeouts);
     let mut fixed = planner::static_capacity(&observed.snapshot);
     let rebooted = planner::rebooted(&observed.snapshot);
     let mut orphans = adopt::orphans(turn, &observed.snapshot, &mut report).await?;
     let late = adopt::created_too_late(turn, &observed.snapshot, &mut orphans, &mut report).await?;
     let again = [
-        refusals::spare(turn, &observed.snapshot, &mut decision.plan.actions).await?,
-        refusals::spare(turn, &observed.snapshot, &mut fixed.plan.actions).await?,
+        refusals::drop_refused_deletions(turn, &observed.snapshot, &mut decision.plan.actions)
+            .await?,
+        refusals::drop_refused_deletions(turn, &observed.snapshot, &mut fixed.plan.actions).await?,
     ];
     if let Some(again) = again.into_iter().flatten().min() {
-        report.look_again(again);
+        report.run_again_at(again);
     }
-    seen(&observed, &mut report);
+    record_snapshot(&observed, &mut report);
     for decision in [&decision, &fixed, &rebooted] {
         report.plan(&decision.plan.actions);
         if let Some(due) = decision.due {
-            report.look_again(due);
+            report.run_again_at(due);
         }
     }
     if !turn.may_act() {
         report.stopped = Some("the cluster is not active: nothing was done".into());
-        return Ok(Done {
+        return Ok(TurnResult {
             report,
             full_look: Some(counter),
-            seen: None,
+            snapshot: None,
             cursor: None,
         });
     }
@@ -96,7 +97,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     let judged = kept[0].len();
     let actions = kept.concat();
     let applied = apply(turn, &executor, &observed, &actions, &mut report).await?;
-    refusals::rest(turn, &observed.snapshot, &actions, &applied).await?;
+    refusals::record_refused_deletions(turn, &observed.snapshot, &actions, &applied).await?;
     let ended = applied.done.iter().filter_map(|index| {
         let name = &actions.get(*index)?.action.deletion()?.name;
         let reason = decision.endings.get(name)?;
@@ -111,32 +112,32 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     report.metrics.extend(ended.flatten());
     // A deletion because a NodePool has too many nodes is no sign of failed registrations.
     let judged = actions.get(..judged).unwrap_or_default();
-    registrations::remember(turn, &observed, judged, &applied, &mut report).await;
-    create(turn, &executor, &actions, &mut report).await?;
+    registrations::record(turn, &observed, judged, &applied, &mut report).await;
+    create_static_node_claims(turn, &executor, &actions, &mut report).await?;
     launch_by_hand(turn, &executor, &observed, &orphans, &mut report).await?;
     tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
     forget_failed(turn, &observed, &mut report).await?;
-    follow_up(turn, &observed, &applied, &actions).await?;
+    wake_concerned_lanes(turn, &observed, &applied, &actions).await?;
     let mut notes = events::of_notes(&decision.notes, turn.now);
     notes.extend(events::of_notes(&rebooted.notes, turn.now));
-    let said: Vec<_> = notes.into_iter().chain(applied.events).collect();
-    events::post(turn, &said, &mut report).await;
-    Ok(Done {
+    let emitted: Vec<_> = notes.into_iter().chain(applied.events).collect();
+    events::post(turn, &emitted, &mut report).await;
+    Ok(TurnResult {
         report,
         full_look: Some(counter),
-        seen: None,
+        snapshot: None,
         cursor: None,
     })
 }
 
 /// Records the memory that nodes of a type were measured to have, for every cluster of the account
 /// (docs/spec/aws.md#measured-memory).
-async fn learn(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
+async fn record_measured_memory(turn: &Turn<'_>, observed: &Observed) -> Result<(), TurnError> {
     for measured in planner::measurements(&observed.snapshot, &observed.experience) {
-        let (kind, image) = (&measured.instance_type, &measured.image);
+        let (instance_type, image) = (&measured.instance_type, &measured.image);
         let ledger = &turn.world.ledger;
         ledger
-            .measure_memory(kind, image, measured.bytes, turn.now)
+            .measure_memory(instance_type, image, measured.bytes, turn.now)
             .await?;
     }
     Ok(())
@@ -182,7 +183,7 @@ async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) 
             report
                 .problems
                 .push(format!("{count} deletions are not on record: {error}"));
-            report.look_again(turn.now + RECORD_AGAIN);
+            report.run_again_at(turn.now + RECORD_AGAIN);
         }
     }
     unrecorded
@@ -190,7 +191,7 @@ async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) 
 
 /// Creates the NodeClaims that static NodePools lack. They are launched like any other that no plan has committed, from the API
 /// server's objects.
-async fn create(
+async fn create_static_node_claims(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     actions: &[Planned],
@@ -210,7 +211,7 @@ async fn create(
                 report
                     .metrics
                     .push(metrics::of_launch(launch, metrics::PROVISIONED));
-                report.look_again(turn.world.clock.now());
+                report.run_again_at(turn.world.clock.now());
             }
             Err(error) => report
                 .problems
@@ -233,7 +234,7 @@ async fn launch_by_hand(
         return Ok(());
     }
     let names = adopted.iter().map(Intent::name).collect();
-    let existing = adopt::existing(turn, snapshot, &names, report).await?;
+    let existing = adopt::existing_instances(turn, snapshot, &names, report).await?;
     let outcome = launch(turn, executor, observed, adopted, existing, report).await?;
     events::post(turn, &outcome.events, report).await;
     Ok(())
@@ -336,7 +337,7 @@ fn always_consolidatable(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
 }
 
 /// Wakes the lanes that the turn's changes concern.
-async fn follow_up(
+async fn wake_concerned_lanes(
     turn: &Turn<'_>,
     observed: &Observed,
     applied: &Applied,
@@ -350,12 +351,12 @@ async fn follow_up(
     let always_consolidatable = always_consolidatable(&observed.snapshot);
     let may_be_disrupted = |planned: &Planned| match &planned.action {
         Action::UpdateNodeClaim(update) => {
-            let tells = [CONSOLIDATABLE, DRIFTED, INITIALIZED];
+            let relevant = [CONSOLIDATABLE, DRIFTED, INITIALIZED];
             let mut changed = update.conditions.iter();
-            let is_told = changed.any(|condition| tells.contains(&condition.kind.as_str()));
+            let has_changed = changed.any(|condition| relevant.contains(&condition.kind.as_str()));
             let lost_pods =
                 || update.last_pod_event.is_some() && always_consolidatable.contains(&update.name);
-            is_told || lost_pods()
+            has_changed || lost_pods()
         }
         Action::Launch(_)
         | Action::DeleteNodeClaim(_)

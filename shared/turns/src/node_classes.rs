@@ -32,14 +32,14 @@ pub fn readiness(class: &EC2NodeClass) -> Result<(), String> {
 }
 
 /// Resolves every NodeClass and writes changed statuses. A NodeClass that cannot be resolved does not stop the others.
-pub(crate) async fn keep(
+pub(crate) async fn update_status(
     turn: &Turn<'_>,
     observed: &mut Observed,
     report: &mut Report,
 ) -> Result<(), TurnError> {
     for class in &mut observed.node_classes {
         let name = class.metadata.name.clone();
-        match keep_one(turn, class, &mut observed.snapshot, report).await {
+        match update_one(turn, class, &mut observed.snapshot, report).await {
             Ok(()) => {}
             Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
                 report.postpone(&format!("EC2NodeClass {name}: {error}"), until);
@@ -49,12 +49,12 @@ pub(crate) async fn keep(
                 .push(format!("EC2NodeClass {name}: {error}")),
         }
     }
-    tell(turn, observed, report).await;
+    emit_warnings(turn, observed, report).await;
     Ok(())
 }
 
 /// Emits events about old API versions, for each class, and about prices, which concern every NodeClass.
-async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
+async fn emit_warnings(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
     let old = observed.node_classes.iter().filter_map(|class| {
         let metadata = &class.metadata;
         let about = EventTarget::NodeClass(metadata.name.clone(), metadata.uid.as_str().into());
@@ -70,13 +70,13 @@ async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
         message: observed.price_complaints.join("; "),
     };
     let classes = observed.node_classes.iter();
-    let told: Vec<Event> = classes
+    let emitted: Vec<Event> = classes
         .map(|class| events::of_node_class(class, warning.clone(), turn.now))
         .collect();
-    events::post(turn, &told, report).await;
+    events::post(turn, &emitted, report).await;
 }
 
-async fn keep_one(
+async fn update_one(
     turn: &Turn<'_>,
     class: &mut EC2NodeClass,
     snapshot: &mut Snapshot,
@@ -115,11 +115,11 @@ async fn keep_one(
         .node_classes
         .resolve(turn.cluster, class, &snapshot.node_pools, turn.now)
         .await?;
-    let told: Vec<Event> = warnings
+    let emitted: Vec<Event> = warnings
         .into_iter()
         .map(|warning| events::of_node_class(class, warning, turn.now))
         .collect();
-    events::post(turn, &told, report).await;
+    events::post(turn, &emitted, report).await;
     if class.status.as_ref() != Some(&status) {
         turn.api.update_node_class_status(&name, &status).await?;
         let was_ready = readiness(class).is_ok();
@@ -130,7 +130,7 @@ async fn keep_one(
         }
     }
     if let Some(hash) = hash {
-        hashes::keep_node_class(turn, class, &hash, &mut snapshot.node_claims).await?;
+        hashes::update_node_class(turn, class, &hash, &mut snapshot.node_claims).await?;
     }
     Ok(())
 }

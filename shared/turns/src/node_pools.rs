@@ -15,26 +15,26 @@ use ports::cluster::{Event, EventTarget};
 use crate::{Report, TurnError, events, hashes, lane::Turn, observe::Observed, registrations};
 
 /// Writes hash and status of every NodePool where they are out of date.
-pub(crate) async fn keep(
+pub(crate) async fn update_status(
     turn: &Turn<'_>,
     observed: &mut Observed,
     report: &mut Report,
 ) -> Result<(), TurnError> {
-    hashes::keep_node_pools(turn, &mut observed.snapshot, &mut observed.problems).await;
-    tell(turn, observed, report).await;
+    hashes::update_node_pools(turn, &mut observed.snapshot, &mut observed.problems).await;
+    emit_warnings(turn, observed, report).await;
     let inventory = Inventory::new(&observed.snapshot);
     for pool in &mut observed.node_pools {
         let name = NodePoolName::from(pool.metadata.name.as_str());
         let usage = inventory.usage(&name);
-        let kept = keep_one(turn, pool, &observed.node_classes, &usage, report).await;
-        if let Err(error) = kept {
+        let updated = update_one(turn, pool, &observed.node_classes, &usage, report).await;
+        if let Err(error) = updated {
             observed.problems.push(format!("NodePool {name}: {error}"));
         }
     }
     Ok(())
 }
 
-async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
+async fn emit_warnings(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
     let unreadable = observed.unreadable_pools.iter();
     let unreadable = unreadable.map(|pool| events::of_unreadable_pool(pool, turn.now));
     let old = observed.node_pools.iter().filter_map(|pool| {
@@ -43,11 +43,11 @@ async fn tell(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
             EventTarget::NodePool(metadata.name.as_str().into(), metadata.uid.clone().into());
         events::of_old_version(about, metadata, turn.now)
     });
-    let said: Vec<Event> = unreadable.chain(old).collect();
-    events::post(turn, &said, report).await;
+    let emitted: Vec<Event> = unreadable.chain(old).collect();
+    events::post(turn, &emitted, report).await;
 }
 
-async fn keep_one(
+async fn update_one(
     turn: &Turn<'_>,
     pool: &mut NodePool,
     classes: &[EC2NodeClass],
@@ -55,8 +55,8 @@ async fn keep_one(
     report: &mut Report,
 ) -> Result<(), TurnError> {
     let name = NodePoolName::from(pool.metadata.name.as_str());
-    let said = events::of_annotations(pool, turn.now);
-    events::post(turn, &said, report).await;
+    let emitted = events::of_annotations(pool, turn.now);
+    events::post(turn, &emitted, report).await;
     let status = status(pool, classes, usage, turn.now);
     if pool.status.as_ref() == Some(&status) {
         return Ok(());
@@ -64,22 +64,22 @@ async fn keep_one(
     if registrations::is_outdated(pool, class_of(pool, classes))
         && pool.metadata.annotations.contains_key(REGISTRATIONS)
     {
-        let forgotten = registrations::forgotten(pool);
-        turn.api.annotate_node_pool(&name, &forgotten).await?;
-        pool.metadata.annotations.extend(forgotten);
+        let reset = registrations::reset_annotation(pool);
+        turn.api.annotate_node_pool(&name, &reset).await?;
+        pool.metadata.annotations.extend(reset);
     }
     turn.api.update_node_pool_status(&name, &status).await?;
     let about = EventTarget::NodePool(name, pool.metadata.uid.clone().into());
     let before = conditions(pool.status.as_ref());
     let after = conditions(Some(&status));
-    let said = events::of_conditions(&about, before, after, turn.now);
+    let emitted = events::of_conditions(&about, before, after, turn.now);
     let becomes_ready = is_ready(after) && !is_ready(before);
     pool.status = Some(status);
     if becomes_ready {
         // A turn that was woken when the NodeClass became ready may have read the NodePool as it was before.
         turn.wake(Lane::Provisioner, "nodepool-ready").await?;
     }
-    events::post(turn, &said, report).await;
+    events::post(turn, &emitted, report).await;
     Ok(())
 }
 
@@ -107,8 +107,8 @@ fn status(
 ) -> NodePoolStatus {
     let mut status = pool.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.take().unwrap_or_default();
-    let kinds = types::node_pool();
-    let mut set = ConditionSet::new(&kinds, &mut conditions, &pool.metadata, now);
+    let condition_types = types::node_pool();
+    let mut set = ConditionSet::new(&condition_types, &mut conditions, &pool.metadata, now);
     let problems: Vec<String> = api::validation::node_pool(pool)
         .iter()
         .map(ToString::to_string)
@@ -123,7 +123,7 @@ fn status(
         );
     }
     let class = class_of(pool, classes);
-    judge_class(class, &mut set);
+    set_class_condition(class, &mut set);
     if registrations::is_outdated(pool, class) {
         let awaited = (
             "AwaitingReconciliation",
@@ -152,7 +152,7 @@ fn status(
     status
 }
 
-fn judge_class(class: Option<&EC2NodeClass>, set: &mut ConditionSet<'_>) {
+fn set_class_condition(class: Option<&EC2NodeClass>, set: &mut ConditionSet<'_>) {
     let kind = types::NODE_CLASS_READY;
     let Some(class) = class else {
         set.set_false(kind, "NodeClassNotFound", "NodeClass not found on cluster");

@@ -7,14 +7,14 @@ mod settings;
 use model::{NotificationClass as Class, journal::Line};
 
 pub(crate) use self::{
-    outbox::{put, send},
+    outbox::{enqueue, send},
     settings::{Destination, destinations},
 };
 use crate::{Outcome, Report};
 
 /// A notification for the destinations that subscribe to its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct News {
+pub(crate) struct NotificationDraft {
     /// Key of deduplication: news with the same id are notified once.
     pub(crate) id: String,
     pub(crate) class: Class,
@@ -23,13 +23,13 @@ pub(crate) struct News {
 }
 
 /// Failed launches of one turn from which a notification is sent: one or two are common.
-const FAILED: usize = 5;
+const FAILED_LAUNCHES_MIN: usize = 5;
 
 /// News in a turn's report.
-pub(crate) fn of_report(report: &Report) -> Vec<News> {
-    let mut news = Vec::new();
+pub(crate) fn of_report(report: &Report) -> Vec<NotificationDraft> {
+    let mut drafts = Vec::new();
     let mut add = |class: Class, id: String, title: String, details: Vec<String>| {
-        news.push(News {
+        drafts.push(NotificationDraft {
             id: format!("{}/{id}", class.as_str()),
             class,
             title,
@@ -61,7 +61,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
         let id = format!("caps/{hour}");
         add(Class::Limit, id, title, texts(&report.over_caps));
     }
-    if report.failed.len() >= FAILED {
+    if report.failed.len() >= FAILED_LAUNCHES_MIN {
         let title = format!("{} launches failed in one turn", report.failed.len());
         add(
             Class::InsufficientCapacity,
@@ -82,7 +82,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<News> {
         let title = format!("the {} waits for EC2 calls", report.lane);
         add(Class::Limit, id, title, vec![why.clone()]);
     }
-    news
+    drafts
 }
 
 fn texts(lines: &[Line]) -> Vec<String> {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn classes(report: &Report) -> Vec<Class> {
-        of_report(report).iter().map(|news| news.class).collect()
+        of_report(report).iter().map(|draft| draft.class).collect()
     }
 
     #[test]
@@ -143,15 +143,18 @@ mod tests {
         };
         assert_eq!(with(asked, 1), [Class::Approval]);
         // A pod may have no place for other reasons, whatever their text.
-        let told = vec![Line::from("web: its limit")];
+        let lines = vec![Line::from("web: its limit")];
         let unplaced = Report {
-            unplaced: told,
+            unplaced: lines,
             ..report()
         };
         assert_eq!(classes(&unplaced), []);
         let failed: fn(&mut Report, Vec<Line>) = |report, lines| report.failed = lines;
-        assert_eq!(with(failed, FAILED), [Class::InsufficientCapacity]);
-        assert_eq!(with(failed, FAILED - 1), []);
+        assert_eq!(
+            with(failed, FAILED_LAUNCHES_MIN),
+            [Class::InsufficientCapacity]
+        );
+        assert_eq!(with(failed, FAILED_LAUNCHES_MIN - 1), []);
         let postponed = Outcome::Postponed("the account's budget is spent".into());
         let postponed = Report {
             outcome: postponed,

@@ -41,11 +41,11 @@ pub(crate) struct Observed {
     pub(crate) problems: Vec<String>,
     pub(crate) price_complaints: Vec<String>,
     /// Why the relay's view was not used although there is one.
-    pub(crate) doubt: Option<String>,
+    pub(crate) view_problem: Option<String>,
     pub(crate) gated: Gated,
     /// Instances that seem to have ended because EC2 does not list them: their termination is requested before they are
     /// believed gone.
-    pub(crate) unshown: BTreeSet<InstanceId>,
+    pub(crate) missing_in_ec2: BTreeSet<InstanceId>,
     /// Recorded notices that cannot be about the instances that they name.
     pub(crate) refuted: Vec<Notice>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Observed {
 /// Pods that a lane reads. The list of all pods is by far a turn's most expensive read, so it is left out where it cannot
 /// matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pods {
+pub(crate) enum PodScope {
     All,
     /// All pods, possibly from the relay's view: for decisions that are validated against the API server before anything ends.
     AsPublished,
@@ -66,7 +66,7 @@ pub(crate) enum Pods {
 
 /// Reads the cluster, in the order that makes it safe to act on (docs/protocol.md#o1): generation, relay counters, ledger,
 /// lists.
-pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, TurnError> {
+pub(crate) async fn observe(turn: &Turn<'_>, pods: PodScope) -> Result<Observed, TurnError> {
     let ledger = &turn.world.ledger;
     let cluster = turn.cluster;
     let now = turn.world.clock.now();
@@ -94,24 +94,24 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         .collect();
 
     let api = &turn.api;
-    let (viewed, doubt) = match pods {
-        Pods::AsPublished | Pods::IfAnyMoves => match views::read(turn, &beat).await {
+    let (viewed, view_problem) = match pods {
+        PodScope::AsPublished | PodScope::IfAnyMoves => match views::read(turn, &beat).await {
             Ok(viewed) => (viewed, None),
-            Err(doubt) => (None, Some(doubt)),
+            Err(problem) => (None, Some(problem)),
         },
-        Pods::All | Pods::IfAnyLeaves => (None, None),
+        PodScope::All | PodScope::IfAnyLeaves => (None, None),
     };
-    let at_once = match pods {
+    let reads_all_pods = match pods {
         _ if viewed.is_some() => true,
-        Pods::All | Pods::AsPublished => true,
-        Pods::IfAnyMoves => api
+        PodScope::All | PodScope::AsPublished => true,
+        PodScope::IfAnyMoves => api
             .unassigned_pods()
             .await?
             .iter()
             .any(planner::is_provisionable),
-        Pods::IfAnyLeaves => false,
+        PodScope::IfAnyLeaves => false,
     };
-    let places = pods == Pods::IfAnyMoves;
+    let places_pods = pods == PodScope::IfAnyMoves;
     let (counter, version) = match &viewed {
         Some(viewed) => (viewed.counter.clone(), Some(viewed.version)),
         None => (beat.counter(turn.lane), None),
@@ -119,7 +119,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     let all_pods = async {
         match viewed {
             Some(viewed) => Ok(viewed.pods),
-            None if at_once => api.pods().await,
+            None if reads_all_pods => api.pods().await,
             None => Ok(Vec::new()),
         }
     };
@@ -174,7 +174,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
     }
     let pools: Vec<model::node_pool::NodePool> = node_pools
         .iter()
-        .map(|pool| usable(pool.clone().into(), &node_classes, &classes))
+        .map(|pool| with_readiness(pool.clone().into(), &node_classes, &classes))
         .map(|pool| {
             let class = classes.get(&pool.template.node_class.name);
             let price = class.map(|class| turn.world.catalog.volume_price(&class.object));
@@ -187,7 +187,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
                 ..pool
             }
         })
-        .map(|pool| unless_paused(pool, &pauses, now))
+        .map(|pool| with_pauses(pool, &pauses, now))
         .collect();
     let instance_types: BTreeMap<NodePoolName, Arc<Vec<InstanceType>>> = pools
         .iter()
@@ -198,7 +198,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
             ))
         })
         .collect();
-    let (notices, refuted) = interruption::refute(notices, &node_claims);
+    let (notices, refuted) = interruption::split_refuted(notices, &node_claims);
     let mut snapshot = Snapshot {
         now,
         cluster: cluster.clone(),
@@ -231,8 +231,8 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         evidence: Vec::new(),
         cursor: None,
     };
-    let keeps_room = !snapshot.capacity_buffers.is_empty();
-    if !at_once && (places && keeps_room || planner::any_leaves(&snapshot)) {
+    let has_buffers = !snapshot.capacity_buffers.is_empty();
+    if !reads_all_pods && (places_pods && has_buffers || planner::any_leaves(&snapshot)) {
         snapshot.pods = api.pods().await?;
     }
     share_shapes(&mut snapshot.pods);
@@ -248,9 +248,9 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: Pods) -> Result<Observed, Tur
         experience,
         problems,
         price_complaints,
-        doubt,
+        view_problem,
         gated,
-        unshown: BTreeSet::new(),
+        missing_in_ec2: BTreeSet::new(),
         refuted,
     })
 }
@@ -318,7 +318,7 @@ async fn class_facts(
                 | CloudError::Postponed { .. }),
             ) => {
                 if let CloudError::Unknown { .. } = error {
-                    say_unknown(turn, class, &error).await;
+                    emit_types_unknown(turn, class, &error).await;
                 }
                 return Err(error.into());
             }
@@ -329,19 +329,19 @@ async fn class_facts(
 }
 
 /// Emits an event about the error, which ends the turn and would otherwise be only in its log.
-async fn say_unknown(turn: &Turn<'_>, class: &EC2NodeClass, error: &CloudError) {
+async fn emit_types_unknown(turn: &Turn<'_>, class: &EC2NodeClass, error: &CloudError) {
     let warning = Warning {
         reason: "InstanceTypesUnknown",
         message: format!("nothing is launched until instance types are known: {error}"),
     };
     let event = events::of_node_class(class, warning, turn.now);
     // If posting fails too, the error that ends the turn is more useful.
-    let mut unheard = turn.report();
-    events::post(turn, &[event], &mut unheard).await;
+    let mut discarded = turn.report();
+    events::post(turn, &[event], &mut discarded).await;
 }
 
 /// Marks a NodePool as not ready while everything is paused for it, so that nothing is launched.
-fn unless_paused(
+fn with_pauses(
     mut pool: model::node_pool::NodePool,
     pauses: &[Pause],
     now: Timestamp,
@@ -353,7 +353,7 @@ fn unless_paused(
 }
 
 /// Marks a NodePool as not ready because of its own problems or its NodeClass's.
-fn usable(
+fn with_readiness(
     mut pool: model::node_pool::NodePool,
     node_classes: &[EC2NodeClass],
     facts: &BTreeMap<NodeClassName, ResolvedNodeClass>,

@@ -12,7 +12,7 @@ use crate::{Report, TurnError, lane::Turn, observe::Observed};
 pub(crate) const CONFLICT: &str = "Conflict";
 
 /// Writes the status of overlays where it is out of date, and wakes the lanes that plan by prices.
-pub(crate) async fn keep(
+pub(crate) async fn update_status(
     turn: &Turn<'_>,
     observed: &Observed,
     report: &mut Report,
@@ -40,8 +40,8 @@ pub(crate) async fn keep(
 fn status(overlay: &NodeOverlay, conflicts: bool, now: Timestamp) -> NodeOverlayStatus {
     let mut status = overlay.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.take().unwrap_or_default();
-    let kinds = types::node_overlay();
-    let mut set = ConditionSet::new(&kinds, &mut conditions, &overlay.metadata, now);
+    let condition_types = types::node_overlay();
+    let mut set = ConditionSet::new(&condition_types, &mut conditions, &overlay.metadata, now);
     let problems = api::validation::node_overlay(overlay);
     let kind = types::VALIDATION_SUCCEEDED;
     if !problems.is_empty() {

@@ -13,9 +13,9 @@ use ports::LaunchBuilder;
 
 use crate::{
     Report, TurnError, buffers,
-    lane::{Done, Turn},
+    lane::{Turn, TurnResult},
     metrics,
-    observe::{Observed, Pods, observe},
+    observe::{Observed, PodScope, observe},
     shadow, spending,
 };
 
@@ -23,31 +23,31 @@ mod described;
 mod launches;
 mod open_batch;
 
-pub(crate) use described::seen;
+pub(crate) use described::record_snapshot;
 
 /// Upper bound on plans in one turn: further ones only follow missing capacity.
 const ROUNDS_MAX: u32 = 3;
 /// Period for which a nominated node may not be removed (docs/spec/scheduling.md#nomination).
 const NOMINATED_FOR: SignedDuration = SignedDuration::from_secs(20);
 /// Longest interval between checks on pods that were nominated to a node and are still unbound.
-const NOMINATED_AGAIN: SignedDuration = SignedDuration::from_mins(5);
+const NOMINATED_CHECK_MAX: SignedDuration = SignedDuration::from_mins(5);
 /// Delay before postponed pods are planned in a turn that changed nothing, as Karpenter tries again
 /// (docs/spec/scheduling.md#batching); after a change they are planned at once.
-const AFTER_NOTHING: SignedDuration = SignedDuration::from_secs(10);
+const RETRY_UNCHANGED_AFTER: SignedDuration = SignedDuration::from_secs(10);
 /// Interval between checks on pods that wait for the account's cap: other clusters may have made room.
-const ROOM_ELSEWHERE: SignedDuration = SignedDuration::from_mins(2);
+const ACCOUNT_CAP_RECHECK: SignedDuration = SignedDuration::from_mins(2);
 /// Delay before decisions that the check refused are planned again: their cause may have been about to change.
-const AFTER_REFUSAL: SignedDuration = SignedDuration::from_mins(1);
+const RETRY_REFUSED_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// Longest time for a NodeClaim that should have registered to be deleted and the deletion to wake a lane, unless the deletion
 /// is refused.
-const ENDED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
+const DELETION_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
-pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
+pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     if turn.batch == Batch::Open {
         return open_batch::turn(turn).await;
     }
     let mut report = turn.report();
-    let mut observed = look(turn).await?;
+    let mut observed = observe_with_spending(turn).await?;
     let builder = turn
         .world
         .launches
@@ -56,38 +56,38 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     // Launches that were left, and pods that wait, are handled when a pause is over (docs/protocol.md#c4).
     let paused = turn.meta.paused(PauseLevel::All, turn.now);
     if let Some(end) = Pause::next_end(&observed.snapshot.pauses, turn.now) {
-        report.look_again(end);
+        report.run_again_at(end);
     }
     if turn.may_act()
         && paused.is_none()
         && launches::take_over(turn, &observed, &*builder, &mut report).await?
     {
-        observed = look(turn).await?;
+        observed = observe_with_spending(turn).await?;
     }
     let counter = observed.counter.clone();
     for round in 1..=ROUNDS_MAX {
-        let again = round_of(turn, &observed, &*builder, &mut report).await?;
+        let again = run_round(turn, &observed, &*builder, &mut report).await?;
         if !again || round == ROUNDS_MAX || turn.world.clock.now() >= turn.deadline {
             break;
         }
-        observed = look(turn).await?;
+        observed = observe_with_spending(turn).await?;
     }
-    Ok(Done {
+    Ok(TurnResult {
         report,
         full_look: Some(counter),
-        seen: Some(observed.snapshot),
+        snapshot: Some(observed.snapshot),
         cursor: None,
     })
 }
 
-async fn look(turn: &Turn<'_>) -> Result<Observed, TurnError> {
-    let mut observed = observe(turn, Pods::IfAnyMoves).await?;
+async fn observe_with_spending(turn: &Turn<'_>) -> Result<Observed, TurnError> {
+    let mut observed = observe(turn, PodScope::IfAnyMoves).await?;
     spending::publish(turn, &mut observed).await?;
     Ok(observed)
 }
 
 /// Makes, commits and carries out one plan. Returns whether planning again is worth it.
-async fn round_of(
+async fn run_round(
     turn: &Turn<'_>,
     observed: &Observed,
     builder: &dyn LaunchBuilder,
@@ -104,34 +104,34 @@ async fn round_of(
     }
     report.shadowed = shadow::launches(snapshot, turn.world.share);
     if !checked.refused.is_empty() {
-        report.look_again(turn.now + AFTER_REFUSAL);
+        report.run_again_at(turn.now + RETRY_REFUSED_AFTER);
     }
     let plan = checked.plan;
     if !plan.unplaced.is_empty()
         && let Some(until) = observed.experience.next_lapse()
     {
-        report.look_again(until);
+        report.run_again_at(until);
     }
     let is_capped = !snapshot.account.caps.is_unlimited() && !report.limited.is_empty();
     if is_capped {
         // No wake reports other clusters' nodes.
-        report.look_again(turn.now + ROOM_ELSEWHERE);
+        report.run_again_at(turn.now + ACCOUNT_CAP_RECHECK);
     }
     if !plan.postponed.is_empty() {
-        report.look_again(turn.now + AFTER_NOTHING);
+        report.run_again_at(turn.now + RETRY_UNCHANGED_AFTER);
     }
     if !turn.may_act() {
         report.plan(&plan.actions);
         report.stopped = Some("the cluster is not active: nothing was done".into());
         return Ok(false);
     }
-    buffers::tell(turn, observed, &plan.buffers, report).await;
+    buffers::write_room_status(turn, observed, &plan.buffers, report).await;
     nominate(turn, &plan).await?;
-    if let Some(patience) = patience(snapshot, &plan) {
-        report.look_again(turn.now + patience);
+    if let Some(wait) = binding_wait(snapshot, &plan) {
+        report.run_again_at(turn.now + wait);
     }
-    if let Some(at) = awaited_until(snapshot, &plan) {
-        report.look_again(at + ENDED_WITHIN);
+    if let Some(at) = registration_due(snapshot, &plan) {
+        report.run_again_at(at + DELETION_WITHIN);
     }
     launches::commit(turn, observed, plan, builder, report).await
 }
@@ -155,7 +155,7 @@ pub(crate) async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnErr
 
 /// Time until waiting pods should have been bound to the ready nodes they are nominated to: the time since the younger of pod
 /// and node appeared, within bounds. No wake reports that the scheduler has bound other pods there.
-fn patience(snapshot: &Snapshot, plan: &Plan) -> Option<SignedDuration> {
+fn binding_wait(snapshot: &Snapshot, plan: &Plan) -> Option<SignedDuration> {
     let waits = snapshot.pods.iter().filter(|pod| pod.node_name.is_none());
     let waits: BTreeMap<&PodKey, _> = waits.map(|pod| (&pod.key, pod.created_at)).collect();
     let nodes = snapshot.nodes.iter();
@@ -167,13 +167,13 @@ fn patience(snapshot: &Snapshot, plan: &Plan) -> Option<SignedDuration> {
         let pod = waits.get(&nomination.pod.key)?;
         (*ready.get(name)?).max(*pod)
     });
-    let stands = snapshot.now.duration_since(since.max()?);
-    Some(stands.clamp(NOMINATED_FOR, NOMINATED_AGAIN))
+    let waited = snapshot.now.duration_since(since.max()?);
+    Some(waited.clamp(NOMINATED_FOR, NOMINATED_CHECK_MAX))
 }
 
 /// Time by which the first nominated NodeClaim should have registered. It may pass without any change, where its Node refuses
 /// to be changed.
-fn awaited_until(snapshot: &Snapshot, plan: &Plan) -> Option<Timestamp> {
+fn registration_due(snapshot: &Snapshot, plan: &Plan) -> Option<Timestamp> {
     let awaited = plan
         .nominations
         .iter()

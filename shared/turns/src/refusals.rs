@@ -15,14 +15,14 @@ use ports::LedgerError;
 use crate::{apply::Applied, lane::Turn, terminations::retry_after};
 
 /// Prefix of ledger keys of NodeClaims whose deletion was refused a short while ago.
-const REFUSED: &str = "deletion-refused/";
+const DELETION_REFUSED: &str = "deletion-refused/";
 
 /// Prefix of ledger keys of NodeClaims that refused the marks of a disruption a short while ago, or whose Nodes did.
-const UNMARKED: &str = "mark-refused/";
+const MARK_REFUSED: &str = "mark-refused/";
 
 /// Takes actions on NodeClaims whose deletion was refused too recently out of the list. Returns when the first of them is tried
 /// again.
-pub(crate) async fn spare(
+pub(crate) async fn drop_refused_deletions(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
     actions: &mut Vec<Planned>,
@@ -34,16 +34,21 @@ pub(crate) async fn spare(
     if !deletions.any(|target| decided_at(snapshot, &target.uid).is_some()) {
         return Ok(None);
     }
-    let said = turn.world.ledger.said(turn.cluster, REFUSED, turn.now);
-    let resting = said.await?;
+    let keys = turn
+        .world
+        .ledger
+        .said(turn.cluster, DELETION_REFUSED, turn.now);
+    let refusing = keys.await?;
     let deletions = actions
         .iter()
         .filter_map(|planned| planned.action.deletion());
     let held: Vec<Target> = deletions
-        .filter(|target| resting.contains(&key(&target.uid)))
+        .filter(|target| refusing.contains(&deletion_key(&target.uid)))
         .cloned()
         .collect();
-    let again = held.iter().map(|target| again(turn, snapshot, &target.uid));
+    let again = held
+        .iter()
+        .map(|target| retry_at(turn, snapshot, &target.uid));
     let again = again.min();
     let names: BTreeSet<NodeClaimName> = held.into_iter().map(|target| target.name).collect();
     // Actions that go with a deletion wait with it.
@@ -52,7 +57,7 @@ pub(crate) async fn spare(
 }
 
 /// Records which deletions were refused.
-pub(crate) async fn rest(
+pub(crate) async fn record_refused_deletions(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
     actions: &[Planned],
@@ -61,9 +66,9 @@ pub(crate) async fn rest(
     for index in &applied.refused {
         let planned = actions.get(*index);
         if let Some(target) = planned.and_then(|planned| planned.action.deletion()) {
-            let until = again(turn, snapshot, &target.uid);
+            let until = retry_at(turn, snapshot, &target.uid);
             let ledger = &turn.world.ledger;
-            let key = key(&target.uid);
+            let key = deletion_key(&target.uid);
             ledger.once(turn.cluster, &key, turn.now, until).await?;
         }
     }
@@ -72,35 +77,38 @@ pub(crate) async fn rest(
 
 /// NodeClaims that refused the marks of a disruption so recently that they are no candidates yet.
 #[derive(Default)]
-pub(crate) struct Resting {
+pub(crate) struct RefusingNodeClaims {
     pub(crate) claims: BTreeSet<NodeClaimName>,
     /// Time at which the first of them is a candidate again.
     pub(crate) until: Option<Timestamp>,
 }
 
 /// Finds the NodeClaims that are no candidates because they refused marks.
-pub(crate) async fn resting(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Resting, LedgerError> {
-    let taken_back = snapshot.commands.iter();
-    let taken_back = taken_back.filter(|command| command.state == CommandState::RolledBack);
-    let targets: Vec<&Target> = taken_back.flat_map(|command| &command.delete).collect();
+pub(crate) async fn refusing_node_claims(
+    turn: &Turn<'_>,
+    snapshot: &Snapshot,
+) -> Result<RefusingNodeClaims, LedgerError> {
+    let rolled_back = snapshot.commands.iter();
+    let rolled_back = rolled_back.filter(|command| command.state == CommandState::RolledBack);
+    let targets: Vec<&Target> = rolled_back.flat_map(|command| &command.delete).collect();
     if targets.is_empty() {
-        return Ok(Resting::default());
+        return Ok(RefusingNodeClaims::default());
     }
-    let said = turn.world.ledger.said(turn.cluster, UNMARKED, turn.now);
-    let said = said.await?;
-    let mut resting = Resting::default();
+    let keys = turn.world.ledger.said(turn.cluster, MARK_REFUSED, turn.now);
+    let keys = keys.await?;
+    let mut refusing = RefusingNodeClaims::default();
     for target in targets {
-        if said.contains(&unmarked(&target.uid)) {
-            let until = again(turn, snapshot, &target.uid);
-            resting.until = Some(resting.until.map_or(until, |first| first.min(until)));
-            resting.claims.insert(target.name.clone());
+        if keys.contains(&mark_key(&target.uid)) {
+            let until = retry_at(turn, snapshot, &target.uid);
+            refusing.until = Some(refusing.until.map_or(until, |first| first.min(until)));
+            refusing.claims.insert(target.name.clone());
         }
     }
-    Ok(resting)
+    Ok(refusing)
 }
 
 /// Records which NodeClaims of a command refused its marks, themselves or by their Nodes.
-pub(crate) async fn rest_from_disruption(
+pub(crate) async fn record_refused_marks(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
     command: &Command,
@@ -109,25 +117,29 @@ pub(crate) async fn rest_from_disruption(
     let is_refused = |target: &&Target| {
         let mut claims = snapshot.node_claims.iter();
         let claim = claims.find(|claim| claim.uid == target.uid);
-        claim.is_some_and(|claim| refused.iter().any(|planned| marks(planned, claim)))
+        claim.is_some_and(|claim| {
+            refused
+                .iter()
+                .any(|planned| changes_claim_or_node(planned, claim))
+        })
     };
     let refusing: Vec<&Target> = command.delete.iter().filter(is_refused).collect();
     // If it is unclear whose marks were refused, none of the NodeClaims is tried again at once.
-    let resting = match refusing.is_empty() {
+    let refusing = match refusing.is_empty() {
         true => command.delete.iter().collect(),
         false => refusing,
     };
-    for target in resting {
-        let until = again(turn, snapshot, &target.uid);
+    for target in refusing {
+        let until = retry_at(turn, snapshot, &target.uid);
         let ledger = &turn.world.ledger;
-        let key = unmarked(&target.uid);
+        let key = mark_key(&target.uid);
         ledger.once(turn.cluster, &key, turn.now, until).await?;
     }
     Ok(())
 }
 
 /// Whether an action changes this NodeClaim, or its Node.
-fn marks(planned: &Planned, claim: &NodeClaim) -> bool {
+fn changes_claim_or_node(planned: &Planned, claim: &NodeClaim) -> bool {
     if let Action::UpdateNode(update) = &planned.action {
         return claim.status.node_name.as_ref() == Some(&update.name);
     }
@@ -135,22 +147,22 @@ fn marks(planned: &Planned, claim: &NodeClaim) -> bool {
 }
 
 /// Time at which a change that is refused now is tried again.
-fn again(turn: &Turn<'_>, snapshot: &Snapshot, claim: &Uid) -> Timestamp {
+fn retry_at(turn: &Turn<'_>, snapshot: &Snapshot, claim: &Uid) -> Timestamp {
     let since = decided_at(snapshot, claim).unwrap_or(turn.now);
     let wait = retry_after(turn.now.duration_since(since));
     turn.now.saturating_add(wait).unwrap_or(turn.now)
 }
 
 /// Age beyond which finished commands do not count for how long a change has been refused.
-const LATELY: SignedDuration = SignedDuration::from_hours(1);
+const DECIDED_WITHIN: SignedDuration = SignedDuration::from_hours(1);
 
 /// Time at which the first recent deletion, or reboot, of a NodeClaim was recorded.
 fn decided_at(snapshot: &Snapshot, claim: &Uid) -> Option<Timestamp> {
     let commands = snapshot.commands.iter();
     let about = commands.filter(|command| {
         let mut targets = command.targets();
-        let is_late = snapshot.now.duration_since(command.committed_at) < LATELY;
-        let counts = is_late || command.state.is_open();
+        let is_recent = snapshot.now.duration_since(command.committed_at) < DECIDED_WITHIN;
+        let counts = is_recent || command.state.is_open();
         counts && targets.any(|target| target.uid == *claim)
     });
     about.map(|command| command.committed_at).min()
@@ -163,10 +175,10 @@ fn claim_of(planned: &Planned) -> Option<&NodeClaimName> {
     planned.action.deletion().map(|target| &target.name)
 }
 
-fn key(claim: &Uid) -> String {
-    format!("{REFUSED}{claim}")
+fn deletion_key(claim: &Uid) -> String {
+    format!("{DELETION_REFUSED}{claim}")
 }
 
-fn unmarked(claim: &Uid) -> String {
-    format!("{UNMARKED}{claim}")
+fn mark_key(claim: &Uid) -> String {
+    format!("{MARK_REFUSED}{claim}")
 }

@@ -24,7 +24,7 @@ struct Sample<'a> {
 }
 
 /// Records the registrations of this turn. Failures are reported and have no other effect.
-pub(crate) async fn remember(
+pub(crate) async fn record(
     turn: &Turn<'_>,
     observed: &Observed,
     actions: &[Planned],
@@ -44,7 +44,7 @@ pub(crate) async fn remember(
         let Some(samples) = pools.get(&name) else {
             continue;
         };
-        if let Err(error) = add(turn, pool, samples).await {
+        if let Err(error) = add_samples(turn, pool, samples).await {
             let problem = format!("registrations of NodePool {name}: {error}");
             report.problems.push(problem);
         }
@@ -64,7 +64,7 @@ fn sample<'a>(observed: &'a Observed, action: &Action) -> Option<Sample<'a>> {
         intents.any(|intent| intent.name() == name && !intent.is_in_flight())
     };
     match action {
-        Action::UpdateNodeClaim(update) if registers(update) => of(&update.name, true),
+        Action::UpdateNodeClaim(update) if sets_registered(update) => of(&update.name, true),
         Action::DeleteNodeClaim(target) if !refused(&target.name) => of(&target.name, false),
         Action::DeleteNodeClaim(_)
         | Action::Reboot(_)
@@ -77,24 +77,28 @@ fn sample<'a>(observed: &'a Observed, action: &Action) -> Option<Sample<'a>> {
     }
 }
 
-fn registers(update: &NodeClaimUpdate) -> bool {
+fn sets_registered(update: &NodeClaimUpdate) -> bool {
     let mut conditions = update.conditions.iter();
     conditions.any(|condition| {
         condition.kind == REGISTERED && condition.status == model::node::ConditionStatus::True
     })
 }
 
-async fn add(turn: &Turn<'_>, pool: &NodePool, samples: &[Sample<'_>]) -> Result<(), TurnError> {
+async fn add_samples(
+    turn: &Turn<'_>,
+    pool: &NodePool,
+    samples: &[Sample<'_>],
+) -> Result<(), TurnError> {
     let name = NodePoolName::from(pool.metadata.name.as_str());
-    let mut health = of(pool);
+    let mut health = recorded_health(pool);
     let mut status = pool.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.take().unwrap_or_default();
     let before = conditions.clone();
-    let kinds = types::node_pool();
-    let mut set = ConditionSet::new(&kinds, &mut conditions, &pool.metadata, turn.now);
+    let condition_types = types::node_pool();
+    let mut set = ConditionSet::new(&condition_types, &mut conditions, &pool.metadata, turn.now);
     for sample in samples {
         health.add(sample.joined);
-        show(&health, sample, &mut set);
+        update_condition(&health, sample, &mut set);
     }
     turn.api
         .annotate_node_pool(&name, &annotation(pool, &health))
@@ -107,7 +111,7 @@ async fn add(turn: &Turn<'_>, pool: &NodePool, samples: &[Sample<'_>]) -> Result
 }
 
 /// Updates the condition: only a success makes it healthy, and only a failure unhealthy.
-fn show(health: &RegistrationHealth, sample: &Sample<'_>, set: &mut ConditionSet<'_>) {
+fn update_condition(health: &RegistrationHealth, sample: &Sample<'_>, set: &mut ConditionSet<'_>) {
     use model::node::ConditionStatus::{False, True};
     match (sample.joined, health.status()) {
         (true, True) => set.set_true(NODE_REGISTRATION_HEALTHY),
@@ -130,15 +134,15 @@ pub(crate) fn is_outdated(pool: &NodePool, class: Option<&EC2NodeClass>) -> bool
     let status = pool.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_deref());
     let mut conditions = conditions.unwrap_or_default().iter();
-    let shown = conditions.find(|condition| condition.r#type == NODE_REGISTRATION_HEALTHY);
+    let condition = conditions.find(|condition| condition.r#type == NODE_REGISTRATION_HEALTHY);
     let about = status.and_then(|status| status.node_class_observed_generation);
     let of_class = class.and_then(|class| class.metadata.generation);
-    shown.is_none_or(|shown| shown.observed_generation != pool.metadata.generation)
+    condition.is_none_or(|condition| condition.observed_generation != pool.metadata.generation)
         || class.is_some() && about != of_class
 }
 
 /// Annotation that resets a NodePool's recorded registrations.
-pub(crate) fn forgotten(pool: &NodePool) -> BTreeMap<String, String> {
+pub(crate) fn reset_annotation(pool: &NodePool) -> BTreeMap<String, String> {
     annotation(pool, &RegistrationHealth::default())
 }
 
@@ -148,17 +152,17 @@ fn annotation(pool: &NodePool, health: &RegistrationHealth) -> BTreeMap<String, 
 }
 
 /// Recorded registrations of a NodePool.
-fn of(pool: &NodePool) -> RegistrationHealth {
+fn recorded_health(pool: &NodePool) -> RegistrationHealth {
     let annotation = pool.metadata.annotations.get(REGISTRATIONS);
     let uid = Uid(pool.metadata.uid.clone());
     let status = pool.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_deref());
-    let shown = conditions
+    let condition = conditions
         .unwrap_or_default()
         .iter()
         .find(|condition| condition.r#type == NODE_REGISTRATION_HEALTHY)
         .map_or(ConditionStatus::Unknown, |condition| {
             condition.status.clone()
         });
-    RegistrationHealth::read(annotation.map(String::as_str), &uid).or_as_shown(shown.into())
+    RegistrationHealth::read(annotation.map(String::as_str), &uid).or_as_shown(condition.into())
 }

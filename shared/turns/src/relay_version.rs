@@ -4,7 +4,7 @@
 const MINORS_BEHIND: u64 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub(crate) enum RelayCompatibility {
     Supported,
     /// The relay's reports are used, and users are warned.
     Unknown(String),
@@ -13,10 +13,10 @@ pub(crate) enum Fit {
 }
 
 /// Compares the relay's version with the stack's, both as Cargo writes versions.
-pub(crate) fn fit(relay: &str, stack: &str) -> Fit {
+pub(crate) fn compatibility(relay: &str, stack: &str) -> RelayCompatibility {
     let upgrade = "upgrade the chart with `helm upgrade`";
     let (Some((major, minor)), Some((own_major, own_minor))) = (parts(relay), parts(stack)) else {
-        return Fit::Unknown(format!(
+        return RelayCompatibility::Unknown(format!(
             "the relay's version {relay:?} is not known to the stack of version {stack}: {upgrade}"
         ));
     };
@@ -24,11 +24,11 @@ pub(crate) fn fit(relay: &str, stack: &str) -> Fit {
         let text = format!(
             "the relay's version {relay} is newer than the stack's, {stack}: deploy the stack again"
         );
-        Fit::Unknown(text)
+        RelayCompatibility::Unknown(text)
     } else if major == own_major && minor + MINORS_BEHIND >= own_minor {
-        Fit::Supported
+        RelayCompatibility::Supported
     } else {
-        Fit::TooOld(format!(
+        RelayCompatibility::TooOld(format!(
             "the relay's version {relay} is more than {MINORS_BEHIND} minor versions older than the stack's, {stack}, and is not listened \
              to: {upgrade}"
         ))
@@ -47,15 +47,22 @@ mod tests {
     #[test]
     fn relays_up_to_two_minor_versions_behind_are_supported() {
         for relay in ["1.5.0", "1.4.9", "1.3.0", "1.5.7-rc.1"] {
-            assert_eq!(fit(relay, "1.5.2"), Fit::Supported, "{relay}");
+            assert_eq!(
+                compatibility(relay, "1.5.2"),
+                RelayCompatibility::Supported,
+                "{relay}"
+            );
         }
-        assert_eq!(fit("0.1.0", "0.1.0"), Fit::Supported);
+        assert_eq!(
+            compatibility("0.1.0", "0.1.0"),
+            RelayCompatibility::Supported
+        );
     }
 
     #[test]
     fn older_relays_are_refused_with_a_remedy() {
         for relay in ["1.2.9", "0.9.0"] {
-            let Fit::TooOld(text) = fit(relay, "1.5.0") else {
+            let RelayCompatibility::TooOld(text) = compatibility(relay, "1.5.0") else {
                 panic!("{relay}");
             };
             assert!(
@@ -68,7 +75,13 @@ mod tests {
     #[test]
     fn newer_or_unreadable_relay_versions_work_with_a_warning() {
         for relay in ["1.6.0", "2.0.0", "", "dev"] {
-            assert!(matches!(fit(relay, "1.5.0"), Fit::Unknown(_)), "{relay}");
+            assert!(
+                matches!(
+                    compatibility(relay, "1.5.0"),
+                    RelayCompatibility::Unknown(_)
+                ),
+                "{relay}"
+            );
         }
     }
 }

@@ -200,7 +200,7 @@ impl Report {
         }
     }
 
-    pub(crate) fn look_again(&mut self, at: Timestamp) {
+    pub(crate) fn run_again_at(&mut self, at: Timestamp) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
@@ -227,7 +227,7 @@ impl Report {
         let failures = std::mem::take(&mut self.objects);
         self.problems.extend(failures.problems);
         if let Some(again) = failures.again {
-            self.look_again(again);
+            self.run_again_at(again);
         }
         failures.events
     }
@@ -236,7 +236,7 @@ impl Report {
     pub(crate) fn postpone(&mut self, what: &str, until: Timestamp) {
         self.stopped = Some(what.to_owned());
         self.troubles.throttled += 1;
-        self.look_again(until);
+        self.run_again_at(until);
     }
 
     /// Records instances for whose termination EC2 gave no answer.
@@ -253,7 +253,7 @@ impl Report {
             Some((instances, error)) => {
                 self.problems
                     .push(format!("ending {instances} instances: {error}"));
-                self.look_again(again);
+                self.run_again_at(again);
             }
         }
     }

@@ -11,7 +11,7 @@ use model::{
 };
 use ports::cluster::Listed;
 
-use crate::disruption::about;
+use crate::disruption::subjects;
 
 const SHADOW: &str = "shadow";
 const ACTIVE: &str = "active";
@@ -19,16 +19,16 @@ const ACTIVE: &str = "active";
 /// Pauses for NodePools in shadow mode. A NodePool that cannot be read, or whose mode cannot be, is paused, too.
 pub(crate) fn pauses(pools: &Listed<NodePool>, now: Timestamp) -> Vec<Pause> {
     let unreadable = pools.unreadable.iter();
-    let unreadable = unreadable.map(|pool| watched(&pool.name, "it cannot be read", now));
+    let unreadable = unreadable.map(|pool| shadow_pause(&pool.name, "it cannot be read", now));
     let readable = pools.items.iter().filter_map(|pool| {
         let mode = pool.metadata.annotations.get(MODE)?;
         let because = "what would be done is in the journal";
-        (mode != ACTIVE).then(|| watched(&pool.metadata.name, because, now))
+        (mode != ACTIVE).then(|| shadow_pause(&pool.metadata.name, because, now))
     });
     readable.chain(unreadable).collect()
 }
 
-fn watched(pool: &str, because: &str, now: Timestamp) -> Pause {
+fn shadow_pause(pool: &str, because: &str, now: Timestamp) -> Pause {
     Pause {
         scope: PauseScope::NodePool(pool.into()),
         owner: format!("annotation {MODE}"),
@@ -40,7 +40,7 @@ fn watched(pool: &str, because: &str, now: Timestamp) -> Pause {
 }
 
 /// Warning about a NodePool with an invalid mode.
-pub(crate) fn complaint(pool: &NodePool) -> Option<String> {
+pub(crate) fn mode_warning(pool: &NodePool) -> Option<String> {
     let mode = pool.metadata.annotations.get(MODE)?;
     let known = mode == SHADOW || mode == ACTIVE;
     (!known).then(|| {
@@ -51,7 +51,7 @@ pub(crate) fn complaint(pool: &NodePool) -> Option<String> {
 }
 
 /// The NodePools in shadow mode, and the snapshot without their pauses; `None` where there are none.
-fn lifted(snapshot: &Snapshot) -> Option<(BTreeSet<NodePoolName>, Snapshot)> {
+fn without_shadow_pauses(snapshot: &Snapshot) -> Option<(BTreeSet<NodePoolName>, Snapshot)> {
     let for_good = |pause: &&Pause| pause.until == Pause::FOR_GOOD;
     let standing = snapshot.pauses.iter().filter(for_good);
     let pools: BTreeSet<NodePoolName> = standing
@@ -80,7 +80,7 @@ fn lifted(snapshot: &Snapshot) -> Option<(BTreeSet<NodePoolName>, Snapshot)> {
 
 /// Launches that would be made for NodePools in shadow mode.
 pub(crate) fn launches(snapshot: &Snapshot, share: planner::Share) -> Vec<Line> {
-    let Some((pools, lifted)) = lifted(snapshot) else {
+    let Some((pools, lifted)) = without_shadow_pauses(snapshot) else {
         return Vec::new();
     };
     let plan = planner::provision(&lifted, share);
@@ -93,7 +93,7 @@ pub(crate) fn launches(snapshot: &Snapshot, share: planner::Share) -> Vec<Line> 
 
 /// Disruptions that would be made for NodePools in shadow mode.
 pub(crate) fn disruptions(snapshot: &Snapshot, share: planner::Share) -> Vec<Line> {
-    let Some((pools, lifted)) = lifted(snapshot) else {
+    let Some((pools, lifted)) = without_shadow_pauses(snapshot) else {
         return Vec::new();
     };
     let concerned = |command: &planner::Command| {
@@ -108,6 +108,6 @@ pub(crate) fn disruptions(snapshot: &Snapshot, share: planner::Share) -> Vec<Lin
     let commands = planner::disrupt_within(&lifted, share, &BTreeSet::new()).commands;
     let would = commands.iter().filter(|command| concerned(command));
     would
-        .map(|command| Line::new(command.because.as_str(), about(command)))
+        .map(|command| Line::new(command.because.as_str(), subjects(command)))
         .collect()
 }

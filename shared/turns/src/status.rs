@@ -15,7 +15,7 @@ use ports::{
 use crate::Report;
 
 /// Attempts: other functions write the same ConfigMap, seldom at the same moment.
-const TRIES: usize = 3;
+const STORE_TRIES_MAX: usize = 3;
 
 /// Gauges of the cluster, from the one lane that always reads all nodes and pods, and gauges of waiting pods, from the
 /// provisioner while there are any.
@@ -29,26 +29,26 @@ pub(crate) fn gauges(report: &Report, seen: Option<&Snapshot>) -> Option<Vec<Ser
 
 /// Adds counts to the function's document and replaces its gauges, where they are known. Reads nothing where there is nothing
 /// to publish, and writes nothing where nothing has changed. Returns a warning about failures.
-pub(crate) async fn tell(
+pub(crate) async fn publish(
     api: &dyn Cluster,
     lane: Lane,
     metrics: &[Metric],
     mut gauges: Option<Vec<Series>>,
 ) -> Option<String> {
-    if gauges.is_none() && !metrics.iter().any(is_told) {
+    if gauges.is_none() && !metrics.iter().any(is_published) {
         return None;
     }
-    for _ in 1..TRIES {
-        match replace(api, lane, metrics, &mut gauges).await {
+    for _ in 1..STORE_TRIES_MAX {
+        match update_document(api, lane, metrics, &mut gauges).await {
             Err(ClusterError::Conflict { .. }) => {}
-            told => return complaint(told),
+            result => return warning_of(result),
         }
     }
-    complaint(replace(api, lane, metrics, &mut gauges).await)
+    warning_of(update_document(api, lane, metrics, &mut gauges).await)
 }
 
 /// Replaces the document once. Returns whether all of it fitted.
-async fn replace(
+async fn update_document(
     api: &dyn Cluster,
     lane: Lane,
     metrics: &[Metric],
@@ -83,8 +83,8 @@ async fn replace(
     Ok(kept.is_whole)
 }
 
-fn complaint(told: Result<bool, ClusterError>) -> Option<String> {
-    match told {
+fn warning_of(result: Result<bool, ClusterError>) -> Option<String> {
+    match result {
         // The ConfigMap was deleted meanwhile: no relay needs it.
         Ok(true) | Err(ClusterError::NotFound { .. }) => None,
         Ok(false) => Some(format!(
@@ -100,7 +100,7 @@ fn complaint(told: Result<bool, ClusterError>) -> Option<String> {
 }
 
 /// Whether a metric belongs into the document: costs are published as gauges.
-fn is_told(metric: &Metric) -> bool {
+fn is_published(metric: &Metric) -> bool {
     !matches!(metric.value, Measured::Costs(_))
 }
 

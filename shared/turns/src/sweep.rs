@@ -10,7 +10,7 @@ use model::{
 const FULL_LOOK: SignedDuration = SignedDuration::from_mins(10);
 
 /// Reason why a lane must be woken; `None` if it is quiet.
-pub(crate) fn restless(
+pub(crate) fn wake_reason(
     lane: Lane,
     row: &LaneRow,
     beat: Option<&RelayBeat>,
@@ -66,7 +66,7 @@ mod tests {
     }
 
     fn why(row: &LaneRow, seq: u64, heard: bool, now: i64) -> Option<&'static str> {
-        restless(Lane::Lifecycle, row, Some(&beat(seq)), heard, at(now))
+        wake_reason(Lane::Lifecycle, row, Some(&beat(seq)), heard, at(now))
     }
 
     #[test]

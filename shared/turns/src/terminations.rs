@@ -16,18 +16,18 @@ use crate::World;
 pub(crate) const TERMINATION_REFUSED: &str = "TerminationRefused";
 
 /// Prefix of ledger keys of instances that EC2 refused to terminate a short while ago.
-const REFUSED: &str = "termination-refused/";
+const REFUSED_PREFIX: &str = "termination-refused/";
 
 /// Shortest time before a refused termination is requested again: its cause may be about to be removed.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_mins(1);
 /// Longest such time, which bounds how long an instance runs on after the cause has been removed.
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(15);
 /// Divisor of the time for which the instance has been due to end, which gives the time in between.
-const GROWTH: i32 = 4;
+const AGE_PER_RETRY: i32 = 4;
 
 /// Results of one round of terminations.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
+pub(crate) struct TerminationResults {
     /// Instances that EC2 terminates, has terminated, or does not know.
     pub(crate) ended: BTreeSet<InstanceId>,
     pub(crate) refused: BTreeMap<InstanceId, TerminationRefusal>,
@@ -36,13 +36,15 @@ pub(crate) struct Ended {
 }
 
 /// Instances that EC2 refused too recently to be requested again.
-pub(crate) async fn resting(
+pub(crate) async fn refused_recently(
     world: &World,
     cluster: &ClusterName,
 ) -> Result<BTreeSet<InstanceId>, LedgerError> {
     let now = world.clock.now();
-    let keys = world.ledger.said(cluster, REFUSED, now).await?;
-    let ids = keys.iter().filter_map(|key| key.strip_prefix(REFUSED));
+    let keys = world.ledger.said(cluster, REFUSED_PREFIX, now).await?;
+    let ids = keys
+        .iter()
+        .filter_map(|key| key.strip_prefix(REFUSED_PREFIX));
     Ok(ids.map(InstanceId::from).collect())
 }
 
@@ -51,39 +53,39 @@ pub(crate) async fn end_instances(
     world: &World,
     cluster: &ClusterName,
     due: &BTreeMap<InstanceId, Timestamp>,
-) -> Result<Ended, LedgerError> {
-    let mut came = Ended::default();
+) -> Result<TerminationResults, LedgerError> {
+    let mut results = TerminationResults::default();
     if due.is_empty() {
-        return Ok(came);
+        return Ok(results);
     }
     let ids: Vec<InstanceId> = due.keys().cloned().collect();
     let mut unanswered = 0;
     for (id, verdict) in world.cloud.terminate(cluster, &ids).await {
         match verdict {
             Termination::Ended | Termination::Gone => {
-                came.ended.insert(id);
+                results.ended.insert(id);
             }
             Termination::Refused(refusal) => {
                 let now = world.clock.now();
                 let since = due.get(&id).copied().unwrap_or(now);
                 let until = now + retry_after(now.duration_since(since));
-                let key = format!("{REFUSED}{id}");
+                let key = format!("{REFUSED_PREFIX}{id}");
                 world.ledger.once(cluster, &key, now, until).await?;
                 tracing::warn!(%cluster, instance = %id, %refusal, %until, "EC2 refuses to end an instance");
-                came.refused.insert(id, refusal);
+                results.refused.insert(id, refusal);
             }
             Termination::Unanswered(error) => {
                 unanswered += 1;
-                came.unanswered = Some((unanswered, error));
+                results.unanswered = Some((unanswered, error));
             }
         }
     }
-    Ok(came)
+    Ok(results)
 }
 
 /// Time before the termination of an instance that has been due for `age` is requested again.
 pub(crate) fn retry_after(age: SignedDuration) -> SignedDuration {
-    (age / GROWTH).clamp(FIRST_RETRY, LONGEST_RETRY)
+    (age / AGE_PER_RETRY).clamp(FIRST_RETRY, LONGEST_RETRY)
 }
 
 /// Event that names the instance, EC2's reason and the remedy.

@@ -19,17 +19,17 @@ use model::{
 use planner::Leave;
 use ports::{CloudError, ClusterError, cluster::EventTarget};
 
-pub(crate) use self::ends::end_unshown;
-use self::ends::{Ends, ends, resolve_launches, unlaunched};
+pub(crate) use self::ends::terminate_missing_in_ec2;
+use self::ends::{InstanceEnds, read_instance_ends, resolve_launches, unlaunched};
 use crate::{
     Report, TurnError,
     apply::apply,
     events,
-    interruption::{self, forced, node_of_instance},
-    lane::{Done, Turn},
+    interruption::{self, forced_termination_update, node_of_instance},
+    lane::{Turn, TurnResult},
     lifecycle::{instance_of, target_of},
-    observe::{Pods, observe},
-    provisioner::seen,
+    observe::{PodScope, observe},
+    provisioner::record_snapshot,
 };
 
 /// Period after which a node that still has no replacement is left as it is.
@@ -37,46 +37,49 @@ const REPLACED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 /// Time past its deadline after which an instance that still runs is assumed to stay.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 /// Interval at which instances that EC2 is terminating are read again.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(5);
 /// Upper bound on the difference between AWS' clock and Whittle's.
-const SKEW: SignedDuration = SignedDuration::from_mins(1);
+const CLOCK_SKEW_MAX: SignedDuration = SignedDuration::from_mins(1);
 
-pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
+pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     let mut report = turn.report();
-    let mut observed = observe(turn, Pods::IfAnyLeaves).await?;
+    let mut observed = observe(turn, PodScope::IfAnyLeaves).await?;
     let counter = observed.counter.clone();
     let executor = turn.executor();
-    let stop = match turn.may_act() && is_obliged(&observed.snapshot) {
+    let stop = match turn.may_act() && has_obligations(&observed.snapshot) {
         true => executor.may_act().await?,
         false => None,
     };
     if turn.may_act() && stop.is_none() {
-        obey_notices(turn, &observed.snapshot, &mut report).await?;
+        handle_notices(turn, &observed.snapshot, &mut report).await?;
         for notice in &observed.refuted {
-            finish(turn, notice, &mut report).await?;
+            finish_notice(turn, notice, &mut report).await?;
         }
         resolve_launches(turn, &executor, &observed.snapshot, &mut report).await?;
         // Launches that ended just now hold no NodeClaim back.
         observed.snapshot.intents = turn.world.ledger.intents(turn.cluster).await?;
     }
-    let Ends { gone, unshown } = ends(turn, &observed.snapshot).await?;
-    observed.unshown = unshown;
+    let InstanceEnds {
+        gone,
+        missing_in_ec2,
+    } = read_instance_ends(turn, &observed.snapshot).await?;
+    observed.missing_in_ec2 = missing_in_ec2;
     let mut decision = planner::terminate(&observed.snapshot, &gone);
-    let (foreign, leave) = planner::terminate_foreign(&observed.snapshot, &turn.entry.foreign);
-    decision.extend(foreign);
+    let (unmanaged, leave) = planner::terminate_foreign(&observed.snapshot, &turn.entry.unmanaged);
+    decision.extend(unmanaged);
     let reboots = planner::reboot(&observed.snapshot);
     decision.extend(reboots.decision);
-    seen(&observed, &mut report);
+    record_snapshot(&observed, &mut report);
     report.plan(&decision.plan.actions);
     if let Some(due) = decision.due {
-        report.look_again(due);
+        report.run_again_at(due);
     }
     if !turn.may_act() {
         report.stopped = Some("the cluster is not active: nothing was done".into());
-        return Ok(Done {
+        return Ok(TurnResult {
             report,
             full_look: Some(counter),
-            seen: None,
+            snapshot: None,
             cursor: None,
         });
     }
@@ -90,19 +93,20 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     .await?;
     match stop {
         None => {
-            release_foreign(turn, &observed.snapshot, &leave, &mut report).await?;
-            reboots::call(turn, &executor, &observed, &reboots.calls, &mut report).await?;
+            finish_unmanaged_notices(turn, &observed.snapshot, &leave, &mut report).await?;
+            reboots::request_reboots(turn, &executor, &observed, &reboots.calls, &mut report)
+                .await?;
         }
         Some(stop) => {
             report.stopped = Some(stop.to_string());
-            report.look_again(turn.now + LOOK_AGAIN * 2);
+            report.run_again_at(turn.now + RECHECK_AFTER * 2);
         }
     }
     if applied.acted {
         // The actions changed objects that the next step depends on.
-        report.look_again(turn.world.clock.now() + LOOK_AGAIN);
+        report.run_again_at(turn.world.clock.now() + RECHECK_AFTER);
     }
-    if decision.plan.actions.iter().any(begins) {
+    if decision.plan.actions.iter().any(begins_drain) {
         // Pods of the node need other places, best before they are evicted.
         turn.wake(Lane::Provisioner, "node-leaves").await?;
     } else if applied.finished_without_node {
@@ -119,19 +123,19 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
     }
     let notes = events::of_notes(&decision.notes, turn.now);
     // Events about single pods come first: they are more specific than counts.
-    let said: Vec<_> = applied.events.into_iter().chain(notes).collect();
-    events::post(turn, &said, &mut report).await;
-    Ok(Done {
+    let emitted: Vec<_> = applied.events.into_iter().chain(notes).collect();
+    events::post(turn, &emitted, &mut report).await;
+    Ok(TurnResult {
         report,
         full_look: Some(counter),
-        seen: None,
+        snapshot: None,
         cursor: None,
     })
 }
 
 /// Whether something is to be done that no plan contains: recorded notices, launches of deleted NodeClaims
 /// (docs/protocol.md#b1), and reboot calls.
-fn is_obliged(snapshot: &Snapshot) -> bool {
+fn has_obligations(snapshot: &Snapshot) -> bool {
     let reboots = |claim: &NodeClaim| claim.is_true(REBOOTING);
     !snapshot.notices.is_empty()
         || unlaunched(snapshot).next().is_some()
@@ -139,7 +143,7 @@ fn is_obliged(snapshot: &Snapshot) -> bool {
 }
 
 /// Whether this is the first step of a drain.
-fn begins(planned: &Planned) -> bool {
+fn begins_drain(planned: &Planned) -> bool {
     matches!(&planned.action, Action::UpdateNode(update) if update.taints.is_some())
 }
 
@@ -153,7 +157,7 @@ fn ends_reboot(planned: &Planned) -> bool {
 
 /// Handles recorded interruptions: their NodeClaims are deleted, unless another lane did that already. A notice stays until its
 /// NodeClaim is gone: the drain is planned by its deadline.
-async fn obey_notices(
+async fn handle_notices(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
     report: &mut Report,
@@ -172,7 +176,7 @@ async fn obey_notices(
         let claim = match own.get(&notice.instance) {
             Some(claim) => Some(*claim),
             None => {
-                let owned = unshown(turn, snapshot, &notice.instance).await;
+                let owned = owner_without_provider_id(turn, snapshot, &notice.instance).await;
                 let about = format!("owner of instance {}", notice.instance);
                 match report.isolate_unseen(about, owned)? {
                     Some(claim) => claim,
@@ -182,24 +186,24 @@ async fn obey_notices(
             }
         };
         let Some(claim) = claim else {
-            if may_come(turn, notice).await? {
-                report.look_again(turn.now + LOOK_AGAIN * 2);
+            if may_still_launch(turn, notice).await? {
+                report.run_again_at(turn.now + RECHECK_AFTER * 2);
             } else {
-                finish(turn, notice, report).await?;
+                finish_notice(turn, notice, report).await?;
             }
             continue;
         };
         let course = interruption::course(notice, claim, &snapshot.node_pools);
         if claim.deleted_at.is_some() {
-            let hurried = hurry(turn, course, claim).await;
-            report.isolate(&target_of(claim), hurried)?;
+            let drain_forced = force_drain(turn, course, claim).await;
+            report.isolate(&target_of(claim), drain_forced)?;
             continue;
         }
         if course == Course::Cordon {
-            let is_cordoned = cordon(turn, snapshot, claim, report).await?;
+            let is_cordoned = cordon_node(turn, snapshot, claim, report).await?;
             let overdue = |at| turn.now.duration_since(at) > OVERDUE;
             if is_cordoned && notice.deadline.is_none_or(overdue) {
-                finish(turn, notice, report).await?;
+                finish_notice(turn, notice, report).await?;
             }
             continue;
         }
@@ -207,9 +211,9 @@ async fn obey_notices(
             let age = notice.at.map(|at| turn.now.duration_since(at));
             if age.is_none_or(|age| age >= REPLACED_WITHIN) {
                 // The node stays; if its instance is taken back, that is announced separately.
-                finish(turn, notice, report).await?;
+                finish_notice(turn, notice, report).await?;
             } else {
-                report.look_again(turn.now + LOOK_AGAIN * 2);
+                report.run_again_at(turn.now + RECHECK_AFTER * 2);
             }
             continue;
         }
@@ -217,14 +221,14 @@ async fn obey_notices(
         let has_changed = matches!(deleted, Err(ClusterError::Conflict { .. }));
         let is_deleted = report.isolate(&target_of(claim), deleted)?.is_some();
         if is_deleted || has_changed {
-            report.look_again(turn.now);
+            report.run_again_at(turn.now);
         }
     }
     Ok(())
 }
 
 /// Cordons the node of a NodeClaim whose NodePool asks for no more; its owner drains it. Returns whether nothing is left to do.
-async fn cordon(
+async fn cordon_node(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
     claim: &NodeClaim,
@@ -242,7 +246,7 @@ async fn cordon(
 
 /// Finishes notices of nodes that no NodePool made: drained instances may go, and their lifecycle hooks hold the others for
 /// longer.
-async fn release_foreign(
+async fn finish_unmanaged_notices(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
     leave: &Leave,
@@ -252,20 +256,21 @@ async fn release_foreign(
         let id = &notice.instance;
         let is_done = leave.drained.contains(id)
             || leave.unlisted.contains(id) && {
-                let absent = is_absent(turn, id).await;
-                let absent = report.isolate_unseen(format!("Node of instance {id}"), absent);
-                absent?.unwrap_or(false)
+                let has_no_node = has_no_node(turn, id).await;
+                let has_no_node =
+                    report.isolate_unseen(format!("Node of instance {id}"), has_no_node);
+                has_no_node?.unwrap_or(false)
             };
         match (&notice.hook, is_done) {
-            (_, true) => finish(turn, notice, report).await?,
+            (_, true) => finish_notice(turn, notice, report).await?,
             (Some(hook), false) => {
                 let extended = turn.world.cloud.extend_hook(&notice.instance, hook).await;
-                reach_hook(turn, notice, extended, report);
+                record_hook_call(turn, notice, extended, report);
             }
             (None, false) => {}
         }
         if leave.unlisted.contains(id) && !is_done {
-            report.look_again(turn.now + LOOK_AGAIN * 2);
+            report.run_again_at(turn.now + RECHECK_AFTER * 2);
         }
     }
     Ok(())
@@ -273,7 +278,7 @@ async fn release_foreign(
 
 /// Whether an instance certainly has no Node whose pods would end with it: EC2 reports that it has ended or never existed, or
 /// none of the names that its Node can have exists. A list without the Node is no proof.
-async fn is_absent(turn: &Turn<'_>, id: &InstanceId) -> Result<bool, TurnError> {
+async fn has_no_node(turn: &Turn<'_>, id: &InstanceId) -> Result<bool, TurnError> {
     let cloud = &turn.world.cloud;
     let shown = cloud.describe_instances(std::slice::from_ref(id)).await?;
     let Some(instance) = shown.first() else {
@@ -287,10 +292,14 @@ async fn is_absent(turn: &Turn<'_>, id: &InstanceId) -> Result<bool, TurnError> 
 }
 
 /// Finishes a notice: its lifecycle hook is completed, and the notice removed.
-async fn finish(turn: &Turn<'_>, notice: &Notice, report: &mut Report) -> Result<(), TurnError> {
+async fn finish_notice(
+    turn: &Turn<'_>,
+    notice: &Notice,
+    report: &mut Report,
+) -> Result<(), TurnError> {
     if let Some(hook) = &notice.hook {
         let completed = turn.world.cloud.complete_hook(&notice.instance, hook).await;
-        if !reach_hook(turn, notice, completed, report) {
+        if !record_hook_call(turn, notice, completed, report) {
             return Ok(());
         }
     }
@@ -303,7 +312,7 @@ async fn finish(turn: &Turn<'_>, notice: &Notice, report: &mut Report) -> Result
 
 /// Records whether a call for an instance's lifecycle hook succeeded. A failed call keeps no other node waiting, whatever the
 /// reason: Auto Scaling is called for nothing else.
-fn reach_hook(
+fn record_hook_call(
     turn: &Turn<'_>,
     notice: &Notice,
     reached: Result<(), CloudError>,
@@ -314,12 +323,12 @@ fn reach_hook(
     };
     let instance = &notice.instance;
     report.problems.push(format!("hook of {instance}: {error}"));
-    report.look_again(turn.now + LOOK_AGAIN * 2);
+    report.run_again_at(turn.now + RECHECK_AFTER * 2);
     false
 }
 
 /// The NodeClaim that owns an instance and has no provider id yet.
-async fn unshown<'a>(
+async fn owner_without_provider_id<'a>(
     turn: &Turn<'_>,
     snapshot: &'a Snapshot,
     instance: &InstanceId,
@@ -328,14 +337,18 @@ async fn unshown<'a>(
     let Some(Holder::Claim(name)) = owner.map(|owner| owner.holder) else {
         return Ok(None);
     };
-    let unshown = |claim: &&NodeClaim| claim.name == name && claim.status.provider_id.is_empty();
-    Ok(snapshot.node_claims.iter().find(unshown))
+    let is_owner = |claim: &&NodeClaim| claim.name == name && claim.status.provider_id.is_empty();
+    Ok(snapshot.node_claims.iter().find(is_owner))
 }
 
 /// Whether an open call may have launched the instance: its NodeClaim obeys the notice when it is known.
-async fn may_come(turn: &Turn<'_>, notice: &Notice) -> Result<bool, TurnError> {
+async fn may_still_launch(turn: &Turn<'_>, notice: &Notice) -> Result<bool, TurnError> {
     let calls = turn.world.ledger.open_calls(turn.cluster).await?;
-    let before = |call: &Call| notice.at.is_none_or(|at| call.frozen_at < at + SKEW);
+    let before = |call: &Call| {
+        notice
+            .at
+            .is_none_or(|at| call.frozen_at < at + CLOCK_SKEW_MAX)
+    };
     Ok(calls.iter().any(before))
 }
 
@@ -350,12 +363,16 @@ async fn delete_interrupted(
         resource_version: claim.resource_version.clone(),
     };
     turn.api.delete_node_claim(&target).await?;
-    hurry(turn, notice.course, claim).await
+    force_drain(turn, notice.course, claim).await
 }
 
 /// Ends the drain's time where there is no time to wait.
-async fn hurry(turn: &Turn<'_>, course: Course, claim: &NodeClaim) -> Result<(), ClusterError> {
-    match forced(course, claim, turn.now) {
+async fn force_drain(
+    turn: &Turn<'_>,
+    course: Course,
+    claim: &NodeClaim,
+) -> Result<(), ClusterError> {
+    match forced_termination_update(course, claim, turn.now) {
         Some(update) => turn.api.update_node_claim(&update).await.map(drop),
         None => Ok(()),
     }

@@ -29,33 +29,33 @@ use crate::lane::Turn;
 
 /// Longest age of a view: heartbeats come every half a minute; an older one, or one by a clock that is off by as much, proves
 /// nothing.
-const FRESH: SignedDuration = SignedDuration::from_secs(90);
+const AGE_MAX: SignedDuration = SignedDuration::from_secs(90);
 /// Concurrent reads of versions.
 const AT_ONCE: usize = 16;
 /// Upper bound on pods that a warm function caches, of all its clusters.
-const REMEMBERED_MAX: usize = 120_000;
+const CACHED_PODS_MAX: usize = 120_000;
 
 /// A warm function's cache of views, to be extended by later changes, and of views that it could not use.
 #[derive(Debug, Default)]
 pub struct Views {
-    known: Mutex<BTreeMap<ClusterName, View>>,
+    cached: Mutex<BTreeMap<ClusterName, View>>,
     /// Epoch and full state of a cluster's last view that was refused.
     refused: Mutex<BTreeMap<ClusterName, (String, u64)>>,
 }
 
 /// Reason why there is no view.
-enum Failure {
+enum ViewFailure {
     /// The bucket may answer the next time.
     NotRead(String),
     /// The view is wrong, and stays so.
     Refused(String),
 }
 
-impl From<Doubt> for Failure {
-    fn from(doubt: Doubt) -> Self {
-        let text = ports::with_causes(&doubt);
+impl From<Doubt> for ViewFailure {
+    fn from(error: Doubt) -> Self {
+        let text = ports::with_causes(&error);
         // A missing view may still come.
-        match matches!(doubt, Doubt::Missing { .. }) {
+        match matches!(error, Doubt::Missing { .. }) {
             true => Self::NotRead(text),
             false => Self::Refused(text),
         }
@@ -63,7 +63,7 @@ impl From<Doubt> for Failure {
 }
 
 /// Pods as of a version, and the changes that it covers.
-pub(crate) struct Viewed {
+pub(crate) struct ViewedPods {
     pub(crate) pods: Vec<Pod>,
     pub(crate) counter: RelayCounter,
     pub(crate) version: u64,
@@ -71,12 +71,12 @@ pub(crate) struct Viewed {
 
 /// Reads the pods of the newest version; `None` where there is no view to rely on for a harmless reason, an error for one to
 /// report.
-pub(crate) async fn read(turn: &Turn<'_>, beat: &RelayBeat) -> Result<Option<Viewed>, String> {
+pub(crate) async fn read(turn: &Turn<'_>, beat: &RelayBeat) -> Result<Option<ViewedPods>, String> {
     let Some(pointer) = newest(turn.view.as_ref(), beat) else {
         return Ok(None);
     };
     let off = pointer.at.duration_since(turn.now).abs();
-    if off > FRESH {
+    if off > AGE_MAX {
         return Err(format!(
             "the relay's view is {off:#} away by its clock: it has stopped, or its clock is wrong"
         ));
@@ -91,17 +91,17 @@ pub(crate) async fn read(turn: &Turn<'_>, beat: &RelayBeat) -> Result<Option<Vie
     if lock(&views.refused).get(turn.cluster) == Some(&origin) {
         return Err("the relay's view is not used: it was refused before".to_owned());
     }
-    let pods = views.lead_on(turn, pointer).await.map_err(|failure| {
+    let pods = views.update_to(turn, pointer).await.map_err(|failure| {
         let why = match failure {
-            Failure::NotRead(why) => why,
-            Failure::Refused(why) => {
+            ViewFailure::NotRead(why) => why,
+            ViewFailure::Refused(why) => {
                 lock(&views.refused).insert(turn.cluster.clone(), origin);
                 why
             }
         };
         format!("the relay's view is not used: {why}")
     })?;
-    Ok(Some(Viewed {
+    Ok(Some(ViewedPods {
         pods,
         counter,
         version: pointer.version,
@@ -116,39 +116,43 @@ fn newest<'a>(woken: Option<&'a ViewPointer>, beat: &'a RelayBeat) -> Option<&'a
 }
 
 impl Views {
-    async fn lead_on(&self, turn: &Turn<'_>, pointer: &ViewPointer) -> Result<Vec<Pod>, Failure> {
+    async fn update_to(
+        &self,
+        turn: &Turn<'_>,
+        pointer: &ViewPointer,
+    ) -> Result<Vec<Pod>, ViewFailure> {
         // A view that turns out wrong does not return to the cache.
-        let known = lock(&self.known).remove(turn.cluster);
-        let known = known.and_then(|view| Some((view.until(pointer)?, view)));
-        let (versions, mut view) = match known {
-            Some(known) => known,
+        let cached = lock(&self.cached).remove(turn.cluster);
+        let cached = cached.and_then(|view| Some((view.until(pointer)?, view)));
+        let (versions, mut view) = match cached {
+            Some(cached) => cached,
             None => (
                 pointer.full.saturating_add(1)..=pointer.version,
-                opened(turn, pointer).await?,
+                open_full_state(turn, pointer).await?,
             ),
         };
         if versions.end().saturating_sub(*versions.start()) > CHAIN_MAX {
             let why = format!("it is more than {CHAIN_MAX} versions long");
-            return Err(Failure::Refused(why));
+            return Err(ViewFailure::Refused(why));
         }
-        let mut changes = pin!(changes(turn, pointer, versions));
+        let mut changes = pin!(read_changes(turn, pointer, versions));
         while let Some(object) = changes.try_next().await? {
             view.follow(turn.cluster, &object)?;
         }
         view.is(pointer)?;
         let pods = view.pods();
-        self.remember(turn.cluster, view);
+        self.cache(turn.cluster, view);
         Ok(pods)
     }
 
-    fn remember(&self, cluster: &ClusterName, view: View) {
-        let mut known = lock(&self.known);
-        let others: usize = known.values().map(View::len).sum();
-        if others + view.len() > REMEMBERED_MAX {
-            known.clear();
+    fn cache(&self, cluster: &ClusterName, view: View) {
+        let mut cached = lock(&self.cached);
+        let others: usize = cached.values().map(View::len).sum();
+        if others + view.len() > CACHED_PODS_MAX {
+            cached.clear();
         }
-        if view.len() <= REMEMBERED_MAX {
-            known.insert(cluster.clone(), view);
+        if view.len() <= CACHED_PODS_MAX {
+            cached.insert(cluster.clone(), view);
         }
     }
 }
@@ -157,8 +161,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn opened(turn: &Turn<'_>, pointer: &ViewPointer) -> Result<View, Failure> {
-    let full = object(turn, pointer, pointer.full, FULL_BYTES_MAX).await?;
+async fn open_full_state(turn: &Turn<'_>, pointer: &ViewPointer) -> Result<View, ViewFailure> {
+    let full = read_object(turn, pointer, pointer.full, FULL_BYTES_MAX).await?;
     Ok(View::open(
         turn.cluster,
         &pointer.epoch,
@@ -168,28 +172,28 @@ async fn opened(turn: &Turn<'_>, pointer: &ViewPointer) -> Result<View, Failure>
 }
 
 /// Changes of these versions, in their order.
-fn changes<'a>(
+fn read_changes<'a>(
     turn: &'a Turn<'_>,
     pointer: &'a ViewPointer,
     versions: std::ops::RangeInclusive<u64>,
-) -> impl Stream<Item = Result<Vec<u8>, Failure>> + 'a {
-    let each = versions.map(move |version| object(turn, pointer, version, CHANGES_BYTES_MAX));
+) -> impl Stream<Item = Result<Vec<u8>, ViewFailure>> + 'a {
+    let each = versions.map(move |version| read_object(turn, pointer, version, CHANGES_BYTES_MAX));
     let each: Vec<_> = each.collect();
     stream::iter(each).buffered(AT_ONCE)
 }
 
 /// Reads one version from the bucket. The relay writes it, so it is not read beyond the largest size of a view.
-async fn object(
+async fn read_object(
     turn: &Turn<'_>,
     pointer: &ViewPointer,
     version: u64,
     most: usize,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>, ViewFailure> {
     let name = object_name(turn.cluster, &pointer.epoch, version);
     match turn.world.archive.get_at_most(&name, most).await {
         Ok(Some(object)) => Ok(object),
         Ok(None) => Err(Doubt::Missing { version }.into()),
-        Err(error) if error.is_too_large() => Err(Failure::Refused(error.to_string())),
-        Err(error) => Err(Failure::NotRead(error.to_string())),
+        Err(error) if error.is_too_large() => Err(ViewFailure::Refused(error.to_string())),
+        Err(error) => Err(ViewFailure::NotRead(error.to_string())),
     }
 }

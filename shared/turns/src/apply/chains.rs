@@ -4,13 +4,13 @@ use model::{Action, NodeClaimName, NodeName, PodKey, Snapshot, plan::Planned};
 
 /// Index from actions to the node they concern: actions on one node happen in the order of the plan, nodes do not wait for each
 /// other.
-pub(super) struct NodesOf<'a> {
+pub(super) struct NodeIndex<'a> {
     of_claims: BTreeMap<&'a NodeClaimName, &'a str>,
     of_nodes: BTreeMap<&'a NodeName, &'a str>,
     of_pods: BTreeMap<&'a PodKey, &'a NodeName>,
 }
 
-impl<'a> NodesOf<'a> {
+impl<'a> NodeIndex<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let claims = snapshot.node_claims.iter();
         let nodes = snapshot.nodes.iter();
@@ -34,7 +34,7 @@ impl<'a> NodesOf<'a> {
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
         for (index, planned) in actions.iter().enumerate() {
             let next = chains.len();
-            let chain = *known.entry(self.of(&planned.action)).or_insert(next);
+            let chain = *known.entry(self.chain_key(&planned.action)).or_insert(next);
             match chains.get_mut(chain) {
                 Some(chain) => chain.push(index),
                 None => chains.push(vec![index]),
@@ -44,7 +44,7 @@ impl<'a> NodesOf<'a> {
     }
 
     /// Key of the action's node: the instance's id, or the object itself where there is no instance.
-    fn of(&self, action: &Action) -> String {
+    fn chain_key(&self, action: &Action) -> String {
         let of_node = |name: &NodeName| match self.of_nodes.get(name).filter(|id| !id.is_empty()) {
             Some(id) => (*id).to_owned(),
             None => format!("node/{name}"),
@@ -145,7 +145,7 @@ mod tests {
             eviction("unknown"),
             node_update("stranger"),
         ];
-        let chains = NodesOf::new(&snapshot).chains(&actions);
+        let chains = NodeIndex::new(&snapshot).chains(&actions);
         assert_eq!(chains, [vec![0, 2, 3], vec![1, 4], vec![5, 7], vec![6]]);
     }
 }

@@ -27,10 +27,10 @@ pub(super) fn brake(within_hour: usize, new: usize, instances: usize) -> Option<
 }
 
 /// Names of instances and NodeClaims whose absence the ledger does not explain.
-pub(super) fn unexplained(doomed: &[Orphan], lost: &[(Target, bool)]) -> BTreeSet<String> {
-    let doomed = doomed.iter().filter(|orphan| !orphan.explained);
+pub(super) fn unexplained(ownerless: &[Orphan], lost: &[(Target, bool)]) -> BTreeSet<String> {
+    let ownerless = ownerless.iter().filter(|orphan| !orphan.explained);
     let lost = lost.iter().filter(|(_, explained)| !explained);
-    doomed
+    ownerless
         .map(|orphan| orphan.instance.to_string())
         .chain(lost.map(|(target, _)| target.name.to_string()))
         .collect()

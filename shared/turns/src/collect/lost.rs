@@ -9,10 +9,10 @@ use ports::Cluster;
 use crate::{TurnError, World, isolation::ObjectFailures};
 
 /// Upper bound on launches read per sweep: each costs a few calls. The others are read once these are forgotten.
-const AT_ONCE: usize = 100;
+const READ_PER_SWEEP: usize = 100;
 
 /// Search for launches without a NodeClaim.
-pub(super) struct Lost<'a> {
+pub(super) struct LostLaunches<'a> {
     pub(super) world: &'a World,
     pub(super) cluster: &'a ClusterName,
     pub(super) api: &'a dyn Cluster,
@@ -21,7 +21,7 @@ pub(super) struct Lost<'a> {
     pub(super) due: &'a [NodeClaimName],
 }
 
-impl Lost<'_> {
+impl LostLaunches<'_> {
     /// Forgets the launches that are due and returns the other lost ones (docs/protocol.md#g2). A row that cannot be read keeps
     /// back its own NodeClaim alone.
     pub(super) async fn forget(
@@ -33,11 +33,11 @@ impl Lost<'_> {
         let names: BTreeSet<&NodeClaimName> = claims.iter().map(|claim| &claim.name).collect();
         let unlisted = launched.iter().filter(|name| !names.contains(name));
         let mut lost = BTreeSet::new();
-        for name in unlisted.take(AT_ONCE) {
-            let looked = self.look(name).await;
+        for name in unlisted.take(READ_PER_SWEEP) {
+            let is_lost = self.is_lost(name).await;
             let about = format!("rows of NodeClaim {name}");
-            let looked = failures.isolate_unseen(about, self.world.clock.now(), looked)?;
-            if looked == Some(true) {
+            let is_lost = failures.isolate_unseen(about, self.world.clock.now(), is_lost)?;
+            if is_lost == Some(true) {
                 lost.insert(name.clone());
             }
         }
@@ -45,13 +45,13 @@ impl Lost<'_> {
     }
 
     /// Whether a launch is lost and not forgotten yet.
-    async fn look(&self, name: &NodeClaimName) -> Result<bool, TurnError> {
+    async fn is_lost(&self, name: &NodeClaimName) -> Result<bool, TurnError> {
         let ledger = &self.world.ledger;
         let Some(row) = ledger.claim(self.cluster, name).await? else {
             return Ok(false);
         };
-        let is_owed = row.phase == ClaimPhase::Open && !self.alive.contains(&row.instance);
-        if !is_owed || self.api.node_claim(name).await?.is_some() {
+        let is_open_and_gone = row.phase == ClaimPhase::Open && !self.alive.contains(&row.instance);
+        if !is_open_and_gone || self.api.node_claim(name).await?.is_some() {
             return Ok(false);
         }
         if !self.due.contains(name) {

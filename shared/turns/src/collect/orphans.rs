@@ -17,7 +17,7 @@ use model::{
 };
 use ports::{Cluster, ClusterError};
 
-use crate::{TurnError, World, identity::Whose, lifecycle::instance_of};
+use crate::{TurnError, World, identity::InstanceOwnership, lifecycle::instance_of};
 
 /// An instance without an owner that is to go.
 pub(super) struct Orphan {
@@ -31,9 +31,9 @@ pub(super) struct Orphan {
 
 /// Nodes that are ready and open to pods, by instance. A node that still carries the taint it booted with has never been in
 /// service.
-pub(super) struct Serving<'a>(BTreeMap<&'a str, &'a Node>);
+pub(super) struct ServingNodes<'a>(BTreeMap<&'a str, &'a Node>);
 
-impl<'a> Serving<'a> {
+impl<'a> ServingNodes<'a> {
     pub(super) fn of(nodes: &'a [Node]) -> Self {
         let serves = |node: &&Node| {
             let mut taints = node.taints.iter();
@@ -55,7 +55,7 @@ impl<'a> Serving<'a> {
 pub(super) fn orphans(
     instances: &[Instance],
     claims: &[NodeClaim],
-    serving: &Serving<'_>,
+    serving: &ServingNodes<'_>,
     open: &BTreeSet<LaunchToken>,
 ) -> BTreeSet<InstanceId> {
     let named: BTreeSet<InstanceId> = claims.iter().filter_map(instance_of).collect();
@@ -81,16 +81,16 @@ fn launch_of(instance: &Instance) -> Option<LaunchToken> {
 }
 
 /// An instance that seems to have no owner.
-pub(super) struct Suspect<'a> {
+pub(super) struct SuspectInstance<'a> {
     pub(super) instance: &'a Instance,
-    pub(super) whose: Whose,
+    pub(super) ownership: InstanceOwnership,
     /// The instance's Node, if that serves pods.
     pub(super) node: Option<&'a Node>,
     /// Whether the cluster has a Node for it, in whichever state.
     pub(super) has_node: bool,
 }
 
-pub(super) enum Judged {
+pub(super) enum OrphanVerdict {
     /// An owner was found after all.
     Kept,
     /// No owner, and no proof that the instance was ever this cluster's: another stack may serve a cluster of the same name.
@@ -104,15 +104,15 @@ pub(super) fn is_of(node: &Node, instance: &InstanceId) -> bool {
 
 /// Reads whether an instance really has no owner, and whether the ledger explains why. A finished launch does not explain why a
 /// node in service should go: the launch may have been given up while EC2 did not list the instance.
-pub(super) async fn judge(
+pub(super) async fn judge_orphan(
     world: &World,
     cluster: &ClusterName,
     api: &Arc<dyn Cluster>,
-    suspect: &Suspect<'_>,
-) -> Result<Judged, TurnError> {
-    let Suspect {
+    suspect: &SuspectInstance<'_>,
+) -> Result<OrphanVerdict, TurnError> {
+    let SuspectInstance {
         instance,
-        whose,
+        ownership,
         node,
         has_node,
     } = *suspect;
@@ -122,13 +122,13 @@ pub(super) async fn judge(
         .as_ref()
         .is_some_and(|owner| owner.cluster != *cluster)
     {
-        return Ok(Judged::Kept);
+        return Ok(OrphanVerdict::Kept);
     }
     let (claim, explained) = match owner.map(|owner| owner.holder) {
         Some(Holder::Collector) => (None, true),
         Some(Holder::Claim(claim)) => {
             if api.node_claim(&claim).await?.is_some() {
-                return Ok(Judged::Kept);
+                return Ok(OrphanVerdict::Kept);
             }
             let row = world.ledger.claim(cluster, &claim).await?;
             let closed = row.is_none_or(|row| row.phase == ClaimPhase::Closed);
@@ -140,24 +140,24 @@ pub(super) async fn judge(
                 Some(token) => world.ledger.call(cluster, &token).await?,
                 None => None,
             };
-            if whose == Whose::Unproven && call.is_none() && !has_node {
-                return Ok(Judged::Unproven);
+            if ownership == InstanceOwnership::Unproven && call.is_none() && !has_node {
+                return Ok(OrphanVerdict::Unproven);
             }
             let closed = call.is_some_and(|call| call.closed);
             (None, closed && node.is_none())
         }
     };
-    Ok(Judged::Orphan(Box::new(Orphan {
+    Ok(OrphanVerdict::Orphan(Box::new(Orphan {
         instance: instance.id.clone(),
         claim,
         node: node.cloned(),
         // The former cluster is gone, which explains the absence.
-        explained: explained || whose == Whose::Formers,
+        explained: explained || ownership == InstanceOwnership::FormerCluster,
     })))
 }
 
 /// Deletes a Node, so that it is drained as if a person had deleted it.
-pub(super) async fn order_deletion(api: &dyn Cluster, node: &Node) -> Result<(), ClusterError> {
+pub(super) async fn delete_node(api: &dyn Cluster, node: &Node) -> Result<(), ClusterError> {
     let update = NodeUpdate {
         name: node.name.clone(),
         uid: node.uid.clone(),

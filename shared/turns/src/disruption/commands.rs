@@ -10,7 +10,7 @@ use model::{
 use planner::Advance;
 use ports::ledger::Moved;
 
-use super::{AFTER_LOSING, told};
+use super::{RETRY_AFTER_LOST_RACE, told};
 use crate::{
     Report, TurnError, apply::apply, events, lane::Turn, metrics, observe::Observed, refusals,
 };
@@ -33,14 +33,15 @@ pub(super) async fn drive(
     let mut changed = applied.acted;
     let mut steps = planner::advance(&observed.snapshot);
     for (_, step) in &mut steps {
-        let spared = refusals::spare(turn, &observed.snapshot, &mut step.actions);
-        if let Some(again) = spared.await? {
-            step.due = Some(again);
+        let retry_at =
+            refusals::drop_refused_deletions(turn, &observed.snapshot, &mut step.actions);
+        if let Some(retry_at) = retry_at.await? {
+            step.due = Some(retry_at);
         }
     }
     for (command, step) in steps {
-        let taken = advance(turn, executor, observed, command, &step, report).await?;
-        changed |= taken.changed;
+        let result = advance(turn, executor, observed, command, &step, report).await?;
+        changed |= result.changed;
     }
     for command in planner::spent(&observed.snapshot).take(FORGOTTEN_MAX) {
         let ledger = &turn.world.ledger;
@@ -50,7 +51,7 @@ pub(super) async fn drive(
 }
 
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct StepResult {
     pub(super) changed: bool,
     /// Indexes of the step's actions that an object refused.
     pub(super) refused: BTreeSet<usize>,
@@ -65,7 +66,7 @@ pub(super) async fn advance(
     command: &Command,
     step: &Advance,
     report: &mut Report,
-) -> Result<Taken, TurnError> {
+) -> Result<StepResult, TurnError> {
     let mut changed = false;
     if step.state != command.state {
         let ledger = &turn.world.ledger;
@@ -74,8 +75,8 @@ pub(super) async fn advance(
             .await?;
         if moved == Moved::No {
             // Another turn advances the command.
-            report.look_again(turn.world.clock.now() + AFTER_LOSING);
-            return Ok(Taken::default());
+            report.run_again_at(turn.world.clock.now() + RETRY_AFTER_LOST_RACE);
+            return Ok(StepResult::default());
         }
         changed = true;
         if step.state == CommandState::RolledBack {
@@ -88,11 +89,11 @@ pub(super) async fn advance(
             .note_initialized(turn.cluster, command, &step.initialized)
             .await?;
     }
-    let about = told::names(command.targets());
+    let about = told::names_of(command.targets());
     let problems = step.problems.iter();
     let problems = problems.map(|problem| {
         let text = format!("{} of {about}: {problem}", command.reason);
-        told::line(text, command.targets())
+        told::journal_line(text, command.targets())
     });
     if step.state == CommandState::RolledBack {
         report.failed.extend(problems);
@@ -101,7 +102,7 @@ pub(super) async fn advance(
     }
     report.plan(&step.actions);
     let applied = apply(turn, executor, observed, &step.actions, report).await?;
-    refusals::rest(turn, &observed.snapshot, &step.actions, &applied).await?;
+    refusals::record_refused_deletions(turn, &observed.snapshot, &step.actions, &applied).await?;
     let deleted = applied.done.iter().filter_map(|index| {
         let name = &step.actions.get(*index)?.action.deletion()?.name;
         let mut claims = observed.snapshot.node_claims.iter();
@@ -114,19 +115,19 @@ pub(super) async fn advance(
     }
     // An object that refuses is tried again when its own backoff ends.
     if let Some(due) = step.due.filter(|_| applied.refused.is_empty()) {
-        report.look_again(due);
+        report.run_again_at(due);
     }
-    let said = events::of_notes(&step.notes, turn.now);
-    let said: Vec<_> = said.into_iter().chain(applied.events).collect();
-    events::post(turn, &said, report).await;
-    Ok(Taken {
+    let emitted = events::of_notes(&step.notes, turn.now);
+    let emitted: Vec<_> = emitted.into_iter().chain(applied.events).collect();
+    events::post(turn, &emitted, report).await;
+    Ok(StepResult {
         changed: changed || applied.acted,
         refused: applied.refused,
     })
 }
 
 /// Rolls back a command that has begun nothing yet. The next turn removes the marks that it left.
-pub(super) async fn take_back(
+pub(super) async fn roll_back(
     turn: &Turn<'_>,
     command: &Command,
     why: &str,
@@ -137,9 +138,11 @@ pub(super) async fn take_back(
     let moved = ledger.move_command(turn.cluster, command, state).await?;
     if moved == Moved::Yes {
         report.metrics.extend(metrics::of_rollback(command));
-        let about = told::names(command.targets());
+        let about = told::names_of(command.targets());
         let text = format!("{} of {about}: {why}", command.reason);
-        report.failed.push(told::line(text, command.targets()));
+        report
+            .failed
+            .push(told::journal_line(text, command.targets()));
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) async fn write(
     report: &mut Report,
 ) -> Result<(), TurnError> {
     if snapshot.settings.feature_gates.get(POD_DELETION_COST_GATE) == Some(&true) {
-        report.look_again(turn.now + AGAIN);
+        report.run_again_at(turn.now + AGAIN);
     }
     let (nodes, left) = planner::deletion_costs(snapshot);
     if nodes.is_empty() {
@@ -35,7 +35,7 @@ pub(super) async fn write(
     let now = turn.world.clock.now();
     let ledger = &turn.world.ledger;
     if !ledger.once(turn.cluster, KEY, now, now + EVERY).await? {
-        report.look_again(now + EVERY);
+        report.run_again_at(now + EVERY);
         return Ok(());
     }
     let pods: Vec<&DeletionCost> = nodes.iter().flat_map(|node| &node.pods).collect();
@@ -70,13 +70,13 @@ pub(super) async fn write(
             Err(error) => {
                 let problem = format!("deletion costs of pods: {error}");
                 report.problems.push(problem);
-                report.look_again(now + EVERY);
+                report.run_again_at(now + EVERY);
                 return Ok(());
             }
         }
     }
     if pods.len() > PODS_MAX || !left.is_empty() {
-        report.look_again(now + EVERY);
+        report.run_again_at(now + EVERY);
     }
     Ok(())
 }

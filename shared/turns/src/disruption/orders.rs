@@ -12,7 +12,7 @@ use model::{
 };
 use planner::Command;
 
-use super::{AFTER_LOSING, commands, told};
+use super::{RETRY_AFTER_LOST_RACE, commands, told};
 use crate::{
     Report, TurnError, adopt, events, lane::Turn, launching::launch, metrics, observe::Observed,
     provisioner::nominate, refusals,
@@ -20,17 +20,17 @@ use crate::{
 
 /// Reason for rolling back a command whose nodes cannot be tainted: pods would be scheduled to them until they go, and their
 /// replacements would run beside them until then.
-const UNMARKED: &str = "the API server refuses the marks of a node that is to go";
+const MARKS_REFUSED: &str = "the API server refuses the marks of a node that is to go";
 
 /// Upper bound on the time an executor acts. An evaluation may take minutes; whatever it begins is released to other turns as
 /// soon as if the provisioner had begun it.
-const ACTS_FOR: SignedDuration = SignedDuration::from_secs(50);
+const ACTING_TIME_MAX: SignedDuration = SignedDuration::from_secs(50);
 
-pub(super) fn hands<'a>(turn: &'a Turn<'_>) -> Executor<'a> {
+pub(super) fn bounded_executor<'a>(turn: &'a Turn<'_>) -> Executor<'a> {
     let executor = turn.executor();
-    let soon = turn.world.clock.now() + ACTS_FOR;
+    let latest = turn.world.clock.now() + ACTING_TIME_MAX;
     Executor {
-        deadline: executor.deadline.min(soon),
+        deadline: executor.deadline.min(latest),
         ..executor
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn checked(observed: &Observed, command: &Command, report: &mut Repor
             if let Some(class) = class.filter(|_| launch.instance_types.is_empty()) {
                 let surcharge = observed.snapshot.surcharge_of(Some(&launch.node_pool));
                 (launch.instance_types, launch.cheapest) =
-                    adopt::options(&launch.spec, class, surcharge);
+                    adopt::instance_type_options(&launch.spec, class, surcharge);
             }
         }
     }
@@ -67,7 +67,7 @@ pub(super) async fn propose(
     report: &mut Report,
 ) -> Result<(), TurnError> {
     let executor = Executor {
-        deadline: hands(turn).deadline,
+        deadline: bounded_executor(turn).deadline,
         ..*executor
     };
     let now = turn.world.clock.now();
@@ -82,18 +82,20 @@ pub(super) async fn propose(
     {
         ProposalOutcome::Recorded(proposal) => {
             report.committed = Some(generation + 1);
-            let names = told::names(&proposal.delete);
+            let names = told::names_of(&proposal.delete);
             let text = format!(
                 "{} of {names}, to be judged again at {validate_at:.0}: {}",
                 proposal.reason, command.because
             );
-            report.proposed.push(told::line(text, &proposal.delete));
-            report.look_again(validate_at);
+            report
+                .proposed
+                .push(told::journal_line(text, &proposal.delete));
+            report.run_again_at(validate_at);
         }
-        ProposalOutcome::Lost => report.look_again(now + AFTER_LOSING),
+        ProposalOutcome::Lost => report.run_again_at(now + RETRY_AFTER_LOST_RACE),
         ProposalOutcome::Stopped(stop) => {
             report.stopped = Some(stop.to_string());
-            report.look_again(now + AFTER_LOSING);
+            report.run_again_at(now + RETRY_AFTER_LOST_RACE);
         }
     }
     Ok(())
@@ -110,7 +112,7 @@ pub(super) async fn place(
 ) -> Result<bool, TurnError> {
     // The time limit counts from now, because the evaluation may have taken long.
     let executor = Executor {
-        deadline: hands(turn).deadline,
+        deadline: bounded_executor(turn).deadline,
         ..*executor
     };
     let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
@@ -118,28 +120,30 @@ pub(super) async fn place(
     let commitment = executor
         .commit(&observed.snapshot, plan, Some(&order), &recheck)
         .await?;
-    let soon = turn.world.clock.now() + AFTER_LOSING;
+    let retry_at = turn.world.clock.now() + RETRY_AFTER_LOST_RACE;
     match commitment {
         CommitOutcome::Nothing => {
             let problem = format!("{}: no longer what it was", command.because);
-            report.proposed.push(told::line(problem, command.targets()));
-            report.look_again(soon);
+            report
+                .proposed
+                .push(told::journal_line(problem, command.targets()));
+            report.run_again_at(retry_at);
             Ok(false)
         }
         CommitOutcome::Stopped(stop) => {
             report.stopped = Some(stop.to_string());
-            report.look_again(soon);
+            report.run_again_at(retry_at);
             Ok(false)
         }
         CommitOutcome::Lost => {
             let problem = "every race for the generation was lost";
             report.problems.push(problem.into());
-            report.look_again(soon);
+            report.run_again_at(retry_at);
             Ok(false)
         }
         CommitOutcome::Committed(committed) => {
             report.committed = Some(committed.generation);
-            let about = told::about(command);
+            let about = told::subjects(command);
             let decided = committed.command.iter();
             let decided =
                 decided.flat_map(|command| metrics::of_decision(&observed.snapshot, command));
@@ -177,16 +181,16 @@ async fn act(
     let id = committed.command.as_ref().map(|command| &command.id);
     let steps = planner::advance(&observed.snapshot);
     for (command, step) in steps.iter().filter(|(command, _)| Some(&command.id) == id) {
-        let taken = commands::advance(turn, executor, observed, command, step, report).await?;
-        let refused = taken.refused.iter();
+        let result = commands::advance(turn, executor, observed, command, step, report).await?;
+        let refused = result.refused.iter();
         let refused: Vec<&Planned> = refused.filter_map(|at| step.actions.get(*at)).collect();
         let only_marks = step.state == CommandState::Replacing && command.reboot.is_none();
         if only_marks && !refused.is_empty() {
             // Launches are withdrawn first: a turn that ends in between leaves a command whose replacements never come.
-            executor.withdraw(&committed.intents, UNMARKED).await?;
-            commands::take_back(turn, command, UNMARKED, report).await?;
-            refusals::rest_from_disruption(turn, &observed.snapshot, command, &refused).await?;
-            report.look_again(turn.world.clock.now());
+            executor.withdraw(&committed.intents, MARKS_REFUSED).await?;
+            commands::roll_back(turn, command, MARKS_REFUSED, report).await?;
+            refusals::record_refused_marks(turn, &observed.snapshot, command, &refused).await?;
+            report.run_again_at(turn.world.clock.now());
             return Ok(false);
         }
     }
@@ -198,9 +202,9 @@ async fn act(
         let created = metrics::of_launches(&committed.plan, &reason);
         report.metrics.extend(created);
     }
-    let mut said = events::of_plan(&committed.plan, &observed.snapshot.node_pools, turn.now);
+    let mut emitted = events::of_plan(&committed.plan, &observed.snapshot.node_pools, turn.now);
     if committed.intents.is_empty() {
-        report.look_again(now);
+        report.run_again_at(now);
     } else {
         let existing = BTreeMap::new();
         let outcome = launch(
@@ -212,19 +216,19 @@ async fn act(
             report,
         )
         .await?;
-        said.extend(outcome.events.iter().cloned());
+        emitted.extend(outcome.events.iter().cloned());
         if !outcome.failed.is_empty() {
             // Nodes that cannot be replaced stay.
-            report.look_again(turn.world.clock.now());
+            report.run_again_at(turn.world.clock.now());
         }
         if !outcome.unfinished.is_empty() {
-            report.look_again(executor.lease().until);
+            report.run_again_at(executor.lease().until);
         }
         if !outcome.launched.is_empty() {
             turn.wake(Lane::Lifecycle, "launched").await?;
         }
     }
-    events::post(turn, &said, report).await;
+    events::post(turn, &emitted, report).await;
     Ok(true)
 }
 

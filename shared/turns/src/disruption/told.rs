@@ -18,12 +18,12 @@ use ports::cluster::{Event, EventKind, EventTarget};
 use crate::events;
 
 /// Upper bound on nodes of a command that are named in a text.
-const NAMED: usize = 5;
+const NAMES_MAX: usize = 5;
 
 /// Events about nodes that may not be disrupted, and about those that will be.
-pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
-    let objects = Objects::of(snapshot);
-    let candidates = pass.commands.iter().filter(|command| {
+pub(super) fn evaluation_events(snapshot: &Snapshot, result: &Pass) -> Vec<Event> {
+    let objects = DisruptionObjects::of(snapshot);
+    let candidates = result.commands.iter().filter(|command| {
         command.reason == Reason::Underutilized && !command.replacements.is_empty()
     });
     let candidates = candidates.flat_map(|command| {
@@ -33,13 +33,13 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
         let message = format!("SavingsPerHour: {sign}${amount}, {}", command.because);
         let nodes = command.nodes.iter();
         nodes
-            .flat_map(|node| objects.tell(node, "ConsolidationCandidate", &message))
+            .flat_map(|node| objects.events_on_node(node, "ConsolidationCandidate", &message))
             .collect::<Vec<_>>()
     });
-    let tell = |reason: &'static str, all: &[Blocked]| {
+    let blocked_events = |reason: &'static str, all: &[Blocked]| {
         let events = all.iter();
         events
-            .flat_map(|blocked| objects.tell(&blocked.node, reason, &blocked.message))
+            .flat_map(|blocked| objects.events_on_node(&blocked.node, reason, &blocked.message))
             .collect::<Vec<_>>()
     };
     let protected = planner::do_not_disrupt_notes(snapshot);
@@ -48,15 +48,20 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
         let pool = pools.find(|pool| pool.name == *name)?;
         Some(EventTarget::NodePool(pool.name.clone(), pool.uid.clone()))
     };
-    let exhausted = pass.exhausted.iter().filter_map(|(name, message)| {
+    let exhausted = result.exhausted.iter().filter_map(|(name, message)| {
         let about = of_pool(name)?;
         let message = message.clone();
-        Some(normal(about, "DisruptionBlocked", message, snapshot.now))
+        Some(normal_event(
+            about,
+            "DisruptionBlocked",
+            message,
+            snapshot.now,
+        ))
     });
-    let misread = pass.misread.iter().filter_map(|(name, message)| {
+    let misread = result.misread.iter().filter_map(|(name, message)| {
         Some(Event {
             kind: EventKind::Warning,
-            ..normal(
+            ..normal_event(
                 of_pool(name)?,
                 "InvalidAnnotation",
                 message.clone(),
@@ -64,22 +69,26 @@ pub(super) fn of_pass(snapshot: &Snapshot, pass: &Pass) -> Vec<Event> {
             )
         })
     });
-    let approved = pass.commands.iter();
-    let approved = approved.flat_map(|command| of_approval(snapshot, &objects, command));
+    let approved = result.commands.iter();
+    let approved = approved.flat_map(|command| approval_events(snapshot, &objects, command));
     candidates
         .chain(approved)
         .chain(misread)
         .chain(exhausted)
-        .chain(tell("DisruptionBlocked", &pass.blocked))
-        .chain(tell("Unconsolidatable", &pass.unconsolidatable))
+        .chain(blocked_events("DisruptionBlocked", &result.blocked))
+        .chain(blocked_events("Unconsolidatable", &result.unconsolidatable))
         .chain(events::of_notes(&protected, snapshot.now))
-        .chain(events::of_notes(&pass.notes, snapshot.now))
+        .chain(events::of_notes(&result.notes, snapshot.now))
         .collect()
 }
 
 /// Events about commands that policy Balanced approved: of single nodes on the nodes, of several on their NodePools, as in
 /// Karpenter.
-fn of_approval(snapshot: &Snapshot, objects: &Objects<'_>, command: &Command) -> Vec<Event> {
+fn approval_events(
+    snapshot: &Snapshot,
+    objects: &DisruptionObjects<'_>,
+    command: &Command,
+) -> Vec<Event> {
     let claims = command.delete.iter();
     let claims = claims.filter_map(|target| objects.claims.get(target.name.as_str()));
     let pools: BTreeSet<_> = claims.filter_map(|claim| claim.node_pool()).collect();
@@ -93,13 +102,13 @@ fn of_approval(snapshot: &Snapshot, objects: &Objects<'_>, command: &Command) ->
         ledger::Method::SingleNode if balanced.peek().is_some() => {
             let nodes = command.nodes.iter();
             nodes
-                .flat_map(|node| objects.tell(node, reason, &message))
+                .flat_map(|node| objects.events_on_node(node, reason, &message))
                 .collect()
         }
         ledger::Method::MultiNode => balanced
             .map(|pool| {
                 let about = EventTarget::NodePool(pool.name.clone(), pool.uid.clone());
-                normal(about, reason, message.clone(), snapshot.now)
+                normal_event(about, reason, message.clone(), snapshot.now)
             })
             .collect(),
         ledger::Method::SingleNode
@@ -111,7 +120,7 @@ fn of_approval(snapshot: &Snapshot, objects: &Objects<'_>, command: &Command) ->
 }
 
 /// Events about a proposal that its validation rejected. Karpenter emits them for single nodes only.
-pub(super) fn of_rejection(
+pub(super) fn rejection_events(
     snapshot: &Snapshot,
     proposal: &ledger::Command,
     rejection: &Rejection,
@@ -121,16 +130,19 @@ pub(super) fn of_rejection(
     if !single {
         return Vec::new();
     }
-    let objects = Objects::of(snapshot);
+    let objects = DisruptionObjects::of(snapshot);
     let message = format!("{}: {}", rejection.class, rejection.message);
     let targets = proposal.delete.iter();
     targets
-        .flat_map(|target| objects.tell_of(target, "ConsolidationRejected", &message))
+        .flat_map(|target| objects.events_on_target(target, "ConsolidationRejected", &message))
         .collect()
 }
 
 /// Journal line about these NodeClaims.
-pub(super) fn line<'t>(text: String, targets: impl IntoIterator<Item = &'t Target>) -> Line {
+pub(super) fn journal_line<'t>(
+    text: String,
+    targets: impl IntoIterator<Item = &'t Target>,
+) -> Line {
     let about = targets
         .into_iter()
         .map(|target| Subject::NodeClaim(target.name.clone()));
@@ -138,7 +150,7 @@ pub(super) fn line<'t>(text: String, targets: impl IntoIterator<Item = &'t Targe
 }
 
 /// Subjects of a command: the NodeClaims and nodes that it removes, and the pods that move.
-pub(crate) fn about(command: &planner::Command) -> Vec<Subject> {
+pub(crate) fn subjects(command: &planner::Command) -> Vec<Subject> {
     let claims = command.targets();
     let claims = claims.map(|target| Subject::NodeClaim(target.name.clone()));
     let nodes = command.nodes.iter();
@@ -154,28 +166,28 @@ pub(crate) fn about(command: &planner::Command) -> Vec<Subject> {
     claims.chain(nodes).chain(pods).collect()
 }
 
-pub(super) fn names<'t>(targets: impl IntoIterator<Item = &'t Target>) -> String {
+pub(super) fn names_of<'t>(targets: impl IntoIterator<Item = &'t Target>) -> String {
     let targets: Vec<&Target> = targets.into_iter().collect();
     let named: Vec<&str> = targets
         .iter()
-        .take(NAMED)
+        .take(NAMES_MAX)
         .map(|target| target.name.as_str())
         .collect();
-    match targets.len().saturating_sub(NAMED) {
+    match targets.len().saturating_sub(NAMES_MAX) {
         0 => named.join(", "),
         more => format!("{} and {more} more", named.join(", ")),
     }
 }
 
 /// Nodes and NodeClaims on which events about disruption are emitted.
-struct Objects<'a> {
+struct DisruptionObjects<'a> {
     nodes: BTreeMap<&'a str, &'a Node>,
     by_instance: BTreeMap<&'a str, &'a NodeClaim>,
     claims: BTreeMap<&'a str, &'a NodeClaim>,
     now: Timestamp,
 }
 
-impl<'a> Objects<'a> {
+impl<'a> DisruptionObjects<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
         let claims = snapshot.node_claims.iter();
         let launched = claims
@@ -196,7 +208,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Events on the Node of this name and its NodeClaim, or on the NodeClaim of this name.
-    fn tell(&self, name: &str, reason: &str, message: &str) -> Vec<Event> {
+    fn events_on_node(&self, name: &str, reason: &str, message: &str) -> Vec<Event> {
         let node = self.nodes.get(name).copied();
         let claim = match node {
             Some(node) => self.by_instance.get(node.provider_id.as_str()),
@@ -205,7 +217,7 @@ impl<'a> Objects<'a> {
         self.events(node, claim.copied(), reason, message)
     }
 
-    fn tell_of(&self, target: &Target, reason: &str, message: &str) -> Vec<Event> {
+    fn events_on_target(&self, target: &Target, reason: &str, message: &str) -> Vec<Event> {
         let claim = self.claims.get(target.name.as_str()).copied();
         let claim = claim.filter(|claim| claim.uid == target.uid);
         let id = claim.map(|claim| claim.status.provider_id.as_str());
@@ -226,12 +238,12 @@ impl<'a> Objects<'a> {
             claim.map(|claim| EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone()));
         let about = node.into_iter().chain(claim);
         about
-            .map(|about| normal(about, reason, message.to_owned(), self.now))
+            .map(|about| normal_event(about, reason, message.to_owned(), self.now))
             .collect()
     }
 }
 
-fn normal(about: EventTarget, reason: &str, message: String, at: Timestamp) -> Event {
+fn normal_event(about: EventTarget, reason: &str, message: String, at: Timestamp) -> Event {
     Event {
         about,
         kind: EventKind::Normal,

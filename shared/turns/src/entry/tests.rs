@@ -9,13 +9,13 @@ fn cluster_is_in_shadow_mode_unless_its_entry_is_active() {
     assert_eq!(mode(json!({"mode": "active"})), Mode::Active);
 }
 
-fn refused(entry: &Value, told: &str) {
-    assert_eq!(Entry::read(entry).unwrap_err().to_string(), told);
+fn refused(entry: &Value, expected: &str) {
+    assert_eq!(Entry::read(entry).unwrap_err().to_string(), expected);
 }
 
 #[test]
 fn invalid_value_is_reported_with_the_expected_one() {
-    for (entry, told) in [
+    for (entry, expected) in [
         (
             json!({"mode": "on"}),
             "mode is \"on\": expected \"active\" or \"shadow\"",
@@ -29,9 +29,9 @@ fn invalid_value_is_reported_with_the_expected_one() {
             "approvals.collectUntil is \"tomorrow\": expected a time such as \"2026-01-31T12:00:00Z\"",
         ),
     ] {
-        refused(&entry, told);
+        refused(&entry, expected);
     }
-    for (settings, told) in [
+    for (settings, expected) in [
         (
             json!({"optimize": 7}),
             "optimize is 7: expected \"cost\" or \"upstream\"",
@@ -99,7 +99,7 @@ fn invalid_value_is_reported_with_the_expected_one() {
     ] {
         refused(
             &json!({ "settings": settings }),
-            &format!("settings.{told}"),
+            &format!("settings.{expected}"),
         );
     }
 }

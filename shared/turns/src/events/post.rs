@@ -21,7 +21,7 @@ const EVENTS_MAX: usize = 50;
 /// Delay after which a turn posts the events that were left.
 const REST_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// Events per reason above which recently posted events are read with one query instead of one read each, which costs less.
-const ASKED_ONE_BY_ONE: usize = 8;
+const READ_ONE_BY_ONE_MAX: usize = 8;
 
 /// Events that may be refused one by one, as in a namespace that is being deleted; after this many, the API server is assumed
 /// to take none.
@@ -29,14 +29,14 @@ const REFUSED_MAX: usize = 5;
 
 /// Posts events that have not been posted recently. Failures are reported and have no other effect.
 pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report) {
-    let said = match said_lately(turn, events).await {
-        Ok(said) => said,
+    let recent = match posted_recently(turn, events).await {
+        Ok(recent) => recent,
         Err(error) => {
             report.problems.push(format!("events: {error}"));
             return;
         }
     };
-    let fresh = events.iter().filter(|event| !said.contains(&key(event)));
+    let fresh = events.iter().filter(|event| !recent.contains(&key(event)));
     let mut fresh: Vec<&Event> = fresh.collect();
     if fresh.len() > EVENTS_MAX {
         // Rotates the order, so that repeats of the first events do not keep the last ones from ever being posted.
@@ -51,7 +51,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
             report.complaints.push(format!(
                 "{left} events are left to later turns: one posts {EVENTS_MAX} at most"
             ));
-            report.look_again(turn.now + REST_AFTER);
+            report.run_again_at(turn.now + REST_AFTER);
             return;
         }
         match post_once(turn.world, turn.cluster, &*turn.api, event).await {
@@ -70,19 +70,22 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
     }
 }
 
-async fn said_lately(turn: &Turn<'_>, events: &[Event]) -> Result<BTreeSet<String>, LedgerError> {
+async fn posted_recently(
+    turn: &Turn<'_>,
+    events: &[Event],
+) -> Result<BTreeSet<String>, LedgerError> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for event in events {
-        *counts.entry(of_reason(event)).or_default() += 1;
+        *counts.entry(reason_prefix(event)).or_default() += 1;
     }
     let now = turn.world.clock.now();
-    let mut said = BTreeSet::new();
+    let mut recent = BTreeSet::new();
     for (reason, count) in counts {
-        if count > ASKED_ONE_BY_ONE {
-            said.append(&mut turn.world.ledger.said(turn.cluster, &reason, now).await?);
+        if count > READ_ONE_BY_ONE_MAX {
+            recent.append(&mut turn.world.ledger.said(turn.cluster, &reason, now).await?);
         }
     }
-    Ok(said)
+    Ok(recent)
 }
 
 /// Posts an event unless it was posted recently. Returns whether it was posted.
@@ -93,7 +96,7 @@ pub(crate) async fn post_once(
     event: &Event,
 ) -> Result<bool, TurnError> {
     let now = world.clock.now();
-    let until = now + said_for(event);
+    let until = now + repeat_after(event);
     let first = world.ledger.once(cluster, &key(event), now, until).await?;
     if first {
         api.post_event(event).await?;
@@ -101,16 +104,16 @@ pub(crate) async fn post_once(
     Ok(first)
 }
 
-fn of_reason(event: &Event) -> String {
+fn reason_prefix(event: &Event) -> String {
     format!("event/{}/", event.reason.to_lowercase())
 }
 
 fn key(event: &Event) -> String {
-    of_reason(event) + uid(&event.about)
+    reason_prefix(event) + uid(&event.about)
 }
 
 /// Period during which an equal event is not posted again (docs/spec/scheduling.md#events, docs/spec/lifecycle.md#events).
-fn said_for(event: &Event) -> SignedDuration {
+fn repeat_after(event: &Event) -> SignedDuration {
     match event.reason.as_str() {
         NO_TYPES => SignedDuration::from_mins(1),
         "FailedScheduling" => SignedDuration::from_mins(5),

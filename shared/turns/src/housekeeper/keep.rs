@@ -13,45 +13,45 @@ use model::{
 use ports::{Cluster, ClusterError, Needs, cluster::LeaderLease};
 use serde_json::Value;
 
-use super::{SweepReport, mirror::look_afresh};
+use super::{SweepReport, mirror::make_lanes_due};
 use crate::{
     Entry, Report, TurnError, World,
-    collect::{self, Collected},
-    entry, events, gone,
-    identity::{self, Identified},
+    collect::{self, CollectionResult},
+    deleted_cluster, entry, events,
+    identity::{self, EntriesByCluster},
     journal,
-    leader::{self, Holder, Step},
+    leader::{self, LeaseHolder, LeaseStep},
     metrics,
-    notifications::{self, News},
+    notifications::{self, NotificationDraft},
     shifts, status,
 };
 
 /// Interval of their collection: launch templates and instance profiles cost nothing; only their number is limited.
-const UPKEEP_EVERY: SignedDuration = SignedDuration::from_hours(1);
+const TEMPLATES_EVERY: SignedDuration = SignedDuration::from_hours(1);
 
 /// A visited cluster, as its rows in the ledger show it.
-pub(super) struct Visited<'a> {
+pub(super) struct VisitContext<'a> {
     pub(super) cluster: &'a ClusterName,
     pub(super) turn: &'a TurnId,
     pub(super) meta: &'a Meta,
     pub(super) lanes: &'a [(Lane, LaneRow)],
-    pub(super) identified: &'a Identified,
+    pub(super) entries: &'a EntriesByCluster,
 }
 
 /// Duties that need the cluster's API server: its identity, its leader Lease, and garbage collection. Returns when they are due
 /// again, where that is sooner than the rest of a cluster may last.
-pub(super) async fn keep(
+pub(super) async fn perform_duties(
     world: &World,
-    visited: &Visited<'_>,
+    visited: &VisitContext<'_>,
     memory: &mut SweepMemory,
     report: &mut SweepReport,
 ) -> Result<Option<Timestamp>, TurnError> {
-    let Visited {
+    let VisitContext {
         cluster,
         turn,
         meta,
         lanes,
-        identified,
+        entries,
     } = *visited;
     let now = world.clock.now();
     let is_unregistered = entry::is_unregistered(meta);
@@ -63,48 +63,48 @@ pub(super) async fn keep(
             return Ok(None);
         }
         Err(ClusterError::NoCluster { .. }) => {
-            gone::bury(world, cluster, meta, memory, report).await?;
+            deleted_cluster::collect(world, cluster, meta, memory, report).await?;
             return Ok(Some(now));
         }
         connected => connected?,
     };
     memory.cluster_gone = None;
     let uid = api.identity().await?;
-    memory.twin = identified.twin(cluster, meta, &uid);
+    memory.twin = entries.preceding_entry(cluster, meta, &uid);
     let is_new = match memory.twin {
         Some(_) => false,
         None => identity::record(world, cluster, meta, &uid, memory, report).await?,
     };
     if is_new {
-        look_afresh(world, cluster).await?;
+        make_lanes_due(world, cluster).await?;
     }
     let mode = match memory.twin {
         Some(_) => Mode::Shadow,
         None => meta.mode,
     };
-    let holder = Holder::new(&world.holder, cluster, &uid);
+    let holder = LeaseHolder::new(&world.holder, cluster, &uid);
     let lease = api.leader_lease().await?;
     let is_ours = |lease: &LeaderLease| holder.is(&lease.holder);
-    let led = lease.as_ref().is_some_and(is_ours);
+    let was_leading = lease.as_ref().is_some_and(is_ours);
     let step = if mode == Mode::Shadow {
         let working = lanes.iter().any(|(lane, row)| {
             *lane != Lane::Housekeeper && row.lease.as_ref().is_some_and(|lease| lease.is_live(now))
         });
         let busy = working || !world.ledger.open_calls(cluster).await?.is_empty();
-        let holder = holder.or_before(memory.twin.is_none());
-        leader::hand_back(lease.as_ref(), holder, busy)
+        let holder = holder.or_former(memory.twin.is_none());
+        leader::give_up(lease.as_ref(), holder, busy)
     } else {
-        leader::lead(lease.as_ref(), &holder, memory, now)
+        leader::take_or_renew(lease.as_ref(), &holder, memory, now)
     };
     let leads = match step {
-        Step::Nothing => led,
-        Step::Write(write) => {
-            if !led && is_ours(&write) {
-                look_afresh(world, cluster).await?;
+        LeaseStep::Nothing => was_leading,
+        LeaseStep::Write(write) => {
+            if !was_leading && is_ours(&write) {
+                make_lanes_due(world, cluster).await?;
             }
             is_ours(&api.hold_leader_lease(&write).await?)
         }
-        Step::Foreign { holder } => {
+        LeaseStep::HeldByOther { holder } => {
             report.alarms.push(format!(
                 "{cluster}: Karpenter's leader Lease is held by {holder}"
             ));
@@ -114,7 +114,8 @@ pub(super) async fn keep(
     memory.released = is_unregistered && !leads;
     // Taking over and handing back take several sweeps (docs/protocol.md#b2), and so does resolving a second entry for the same
     // cluster.
-    let is_settled = led == leads && leads == (mode == Mode::Active) && memory.twin.is_none();
+    let is_settled =
+        was_leading == leads && leads == (mode == Mode::Active) && memory.twin.is_none();
     let mut again = (!is_settled).then_some(now);
     if leads && mode == Mode::Active {
         shifts::announce(world, cluster, &api, memory).await?;
@@ -124,7 +125,7 @@ pub(super) async fn keep(
             .ok()
             .and_then(|entry| entry.collect_until)
             .is_some_and(|until| now < until);
-        let may = collect::Allowed {
+        let may = collect::CollectionPolicy {
             approved,
             pauses: &meta.pauses,
             uid: &uid,
@@ -133,7 +134,7 @@ pub(super) async fn keep(
         };
         let collected = collect::collect(world, cluster, &api, memory, may).await?;
         again = again.or(collected.again);
-        tell_unowned(cluster, &memory.formers(), &collected, report);
+        report_unowned(cluster, &memory.formers(), &collected, report);
         let problems = collected.failures.problems.iter();
         report
             .problems
@@ -148,11 +149,11 @@ pub(super) async fn keep(
         report
             .collected
             .extend(names.map(|name| format!("{cluster}/{name}")));
-        remember(world, cluster, turn, &collected).await;
+        record_in_journal(world, cluster, turn, &collected).await;
         metrics::publish(world, cluster, collected.metrics.clone());
-        let told = status::tell(&*api, Lane::Housekeeper, &collected.metrics, None).await;
-        let told = told.map(|complaint| format!("{cluster}: {complaint}"));
-        report.complaints.extend(told);
+        let warnings = status::publish(&*api, Lane::Housekeeper, &collected.metrics, None).await;
+        let warnings = warnings.map(|complaint| format!("{cluster}: {complaint}"));
+        report.complaints.extend(warnings);
         if !collected.claims.is_empty() || !collected.nodes.is_empty() {
             world
                 .ledger
@@ -161,15 +162,15 @@ pub(super) async fn keep(
         }
         // Launch templates and instance profiles name their cluster, without its uid.
         if collected.is_alone {
-            let spent = upkeep(world, cluster, &*api, memory, report).await;
+            let removed = collect_unused_templates(world, cluster, &*api, memory, report).await;
             report
                 .collected
-                .extend(spent.iter().map(|name| format!("{cluster}/{name}")));
+                .extend(removed.iter().map(|name| format!("{cluster}/{name}")));
         }
         if let Some(braked) = collected.braked {
             tracing::error!(%cluster, "{braked}");
             let class = NotificationClass::Approval;
-            let news = News {
+            let draft = NotificationDraft {
                 // Notified again every hour, as long as it lasts.
                 id: format!("{}/{}", class.as_str(), now.as_second() / 3600),
                 class,
@@ -178,7 +179,7 @@ pub(super) async fn keep(
             };
             let entry = Entry::read(&meta.registry).ok();
             let destinations = entry.map(|entry| entry.destinations).unwrap_or_default();
-            notifications::put(world, cluster, &destinations, vec![news]).await?;
+            notifications::enqueue(world, cluster, &destinations, vec![draft]).await?;
             report.alarms.push(format!("{cluster}: {braked}"));
         }
     }
@@ -187,7 +188,7 @@ pub(super) async fn keep(
 
 /// Collects unused launch templates and instance profiles at intervals. Nothing depends on it, so failures are retried the next
 /// time.
-async fn upkeep(
+async fn collect_unused_templates(
     world: &World,
     cluster: &ClusterName,
     api: &dyn Cluster,
@@ -195,12 +196,12 @@ async fn upkeep(
     report: &mut SweepReport,
 ) -> BTreeSet<String> {
     let now = world.clock.now();
-    let is_fresh = |at: Timestamp| now.duration_since(at) < UPKEEP_EVERY;
+    let is_fresh = |at: Timestamp| now.duration_since(at) < TEMPLATES_EVERY;
     if memory.upkept_at.is_some_and(is_fresh) {
         return BTreeSet::new();
     }
     memory.upkept_at = Some(now);
-    let spent = async {
+    let removed = async {
         let (node_classes, node_claims) = tokio::try_join!(api.node_classes(), api.node_claims())?;
         // An EC2NodeClass that cannot be read may need objects that no other needs.
         let node_classes = node_classes.complete("EC2NodeClass")?;
@@ -210,7 +211,7 @@ async fn upkeep(
         };
         Ok::<_, TurnError>(world.upkeep.collect(cluster, &needs, now).await?)
     };
-    spent.await.unwrap_or_else(|error| {
+    removed.await.unwrap_or_else(|error| {
         report.problems.push(format!(
             "{cluster}: launch templates and instance profiles: {error}"
         ));
@@ -219,10 +220,10 @@ async fn upkeep(
 }
 
 /// Reports instances that carry the cluster's name and are left alone, because nothing proves that they are its own.
-fn tell_unowned(
+fn report_unowned(
     cluster: &ClusterName,
     formers: &BTreeSet<Uid>,
-    collected: &Collected,
+    collected: &CollectionResult,
     report: &mut SweepReport,
 ) {
     let listed = |instances: &BTreeSet<InstanceId>| {
@@ -249,7 +250,12 @@ fn tell_unowned(
 }
 
 /// Records in the journal what was collected, so that people can look up what became of an instance.
-async fn remember(world: &World, cluster: &ClusterName, turn: &TurnId, collected: &Collected) {
+async fn record_in_journal(
+    world: &World,
+    cluster: &ClusterName,
+    turn: &TurnId,
+    collected: &CollectionResult,
+) {
     let mut report = Report::new(cluster, Lane::Housekeeper, turn, world.clock.now());
     let instances = collected.instances.iter();
     let instances = instances.map(|id| Line::new(format!("terminate {id}: nothing owns it"), []));
@@ -266,5 +272,5 @@ async fn remember(world: &World, cluster: &ClusterName, turn: &TurnId, collected
         return;
     }
     report.stopped.clone_from(&collected.braked);
-    journal::note(world, &report).await;
+    journal::record_report(world, &report).await;
 }

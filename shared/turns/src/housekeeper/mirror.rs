@@ -14,7 +14,7 @@ use crate::{Entry, TurnError, World, entry};
 
 /// Result of mirroring, for duties that concern all clusters together.
 #[derive(Default)]
-pub(super) struct Mirrored {
+pub(super) struct MirrorResult {
     /// Whether any cluster permits queries of the Price List.
     pub(super) look_up: bool,
     /// Price of the nodes of all clusters, per hour.
@@ -23,26 +23,26 @@ pub(super) struct Mirrored {
     pub(super) changed: BTreeSet<ClusterName>,
 }
 
-/// Rows of each cluster, as read before.
-pub(super) type Seen = BTreeMap<ClusterName, Result<Glance, LedgerError>>;
+/// Summaries of clusters by name, as read before.
+pub(super) type ClusterSummaries = BTreeMap<ClusterName, Result<Glance, LedgerError>>;
 
 /// Copies registry entries to META. Without a complete list of entries, nothing changes.
 pub(super) async fn mirror(
     world: &World,
     entries: Option<Vec<RegistryEntry>>,
-    seen: &Seen,
+    summaries: &ClusterSummaries,
     report: &mut SweepReport,
-) -> Mirrored {
-    let mut mirrored = Mirrored::default();
+) -> MirrorResult {
+    let mut mirrored = MirrorResult::default();
     let Some(entries) = entries else {
         return mirrored;
     };
     let listed: BTreeSet<&ClusterName> = entries.iter().map(|entry| &entry.cluster).collect();
-    rest_unlisted(world, &listed, seen, report, &mut mirrored).await;
+    rest_unlisted_clusters(world, &listed, summaries, report, &mut mirrored).await;
     // A cluster whose row cannot be read may be active.
-    let may_act = |cluster: &ClusterName| match seen.get(cluster) {
-        Some(Ok(seen)) => {
-            let meta = seen.meta.as_ref();
+    let may_act = |cluster: &ClusterName| match summaries.get(cluster) {
+        Some(Ok(summary)) => {
+            let meta = summary.meta.as_ref();
             meta.is_some_and(|meta| meta.mode != Mode::Shadow)
         }
         Some(Err(_)) => true,
@@ -89,16 +89,18 @@ pub(super) async fn mirror(
                 None => drop(taken.insert(endpoint, cluster.clone())),
             }
         }
-        let visited = seen.get(cluster).and_then(|seen| seen.as_ref().ok());
-        let twin = visited.and_then(|seen| seen.memory.twin.as_ref());
+        let summary = summaries
+            .get(cluster)
+            .and_then(|summary| summary.as_ref().ok());
+        let twin = summary.and_then(|summary| summary.memory.twin.as_ref());
         if let Some(twin) = twin.filter(|_| !is_taken) {
             mode = Mode::Shadow;
             report.alarms.push(format!(
                 "registry entry of {cluster}: its API server is that of {twin}, too, by the uid of the namespace kube-system: unregister one of them"
             ));
         }
-        let known = match seen.get(cluster) {
-            Some(Ok(seen)) => seen.meta.as_ref(),
+        let known = match summaries.get(cluster) {
+            Some(Ok(summary)) => summary.meta.as_ref(),
             // The unreadable row is reported elsewhere and left as it is.
             Some(Err(_)) => continue,
             None => None,
@@ -108,7 +110,7 @@ pub(super) async fn mirror(
         if known.is_some_and(current) {
             continue;
         }
-        match write(world, cluster, &body, mode).await {
+        match write_meta(world, cluster, &body, mode).await {
             Ok(()) => drop(mirrored.changed.insert(cluster.clone())),
             Err(error) => report
                 .problems
@@ -119,20 +121,20 @@ pub(super) async fn mirror(
 }
 
 /// Least time between two lists that must both lack an entry: two sweeps at once count as one.
-const APART: SignedDuration = SignedDuration::from_secs(30);
+const LISTS_APART: SignedDuration = SignedDuration::from_secs(30);
 
 /// Puts clusters into shadow mode that are missing in two consecutive lists: their nodes keep running, and another controller
 /// may lead. An empty list while several clusters are known points to a broken registry and changes nothing.
-async fn rest_unlisted(
+async fn rest_unlisted_clusters(
     world: &World,
     listed: &BTreeSet<&ClusterName>,
-    seen: &Seen,
+    summaries: &ClusterSummaries,
     report: &mut SweepReport,
-    mirrored: &mut Mirrored,
+    mirrored: &mut MirrorResult,
 ) {
-    let known: Vec<(&ClusterName, &Meta)> = seen
+    let known: Vec<(&ClusterName, &Meta)> = summaries
         .iter()
-        .filter_map(|(cluster, seen)| Some((cluster, seen.as_ref().ok()?.meta.as_ref()?)))
+        .filter_map(|(cluster, summary)| Some((cluster, summary.as_ref().ok()?.meta.as_ref()?)))
         .filter(|(_, meta)| !entry::is_unregistered(meta))
         .collect();
     let unlisted: Vec<_> = known
@@ -150,7 +152,7 @@ async fn rest_unlisted(
     let now = world.clock.now();
     for (cluster, meta) in unlisted {
         let since = entry::unlisted_since(&meta.registry);
-        let is_gone = since.is_some_and(|since| now.duration_since(since) >= APART);
+        let is_gone = since.is_some_and(|since| now.duration_since(since) >= LISTS_APART);
         let (since, mode) = match (since, is_gone) {
             (Some(since), true) => (since, Mode::Shadow),
             (Some(_), false) => continue,
@@ -174,14 +176,14 @@ async fn rest_unlisted(
     }
 }
 
-async fn write(
+async fn write_meta(
     world: &World,
     cluster: &ClusterName,
     body: &serde_json::Value,
     mode: Mode,
 ) -> Result<(), TurnError> {
     if mode == Mode::Active {
-        look_afresh(world, cluster).await?;
+        make_lanes_due(world, cluster).await?;
     }
     // The housekeeper is due whether or not this sweep survives, for approvals and for clusters to hand back
     // (docs/protocol.md#l4).
@@ -194,7 +196,7 @@ async fn write(
 
 /// Makes all lanes due: a lane that may act from now on evaluated the cluster while it might not, and no new wake announces
 /// what it left undone (docs/protocol.md#l4).
-pub(super) async fn look_afresh(world: &World, cluster: &ClusterName) -> Result<(), TurnError> {
+pub(super) async fn make_lanes_due(world: &World, cluster: &ClusterName) -> Result<(), TurnError> {
     let now = world.clock.now();
     for lane in Lane::WOKEN {
         world.ledger.make_due(cluster, lane, now).await?;

@@ -10,35 +10,35 @@ use model::{
 };
 use ports::ledger::Glance;
 
-use crate::sweep::restless;
+use crate::sweep::wake_reason;
 
 /// Longest interval between visits of a cluster at rest: neither the relay nor the ledger reports, for example, another leader
 /// or an instance without an owner.
 const AT_LEAST_EVERY: SignedDuration = SignedDuration::from_mins(5);
 /// Period in seconds over which later visits of clusters that came to rest together are spread.
-const SPREAD: u64 = 4 * 60;
+const SPREAD_SECONDS: u64 = 4 * 60;
 
 /// Reason why a cluster must be visited; `None` if all of its lanes are quiet, the housekeeper's own among them
 /// (docs/protocol.md#l5), and nothing was committed or counted by its relay since the last visit.
-pub(super) fn unrest(
-    seen: &Glance,
+pub(super) fn visit_reason(
+    summary: &Glance,
     meta: &Meta,
     heard: bool,
     now: Timestamp,
 ) -> Option<&'static str> {
-    let beat = seen.beat.as_ref();
-    if seen.memory.generation != Some(meta.generation)
-        || beat.map(counted) != seen.memory.beat.as_ref().map(counted)
+    let beat = summary.beat.as_ref();
+    if summary.memory.generation != Some(meta.generation)
+        || beat.map(counters) != summary.memory.beat.as_ref().map(counters)
     {
         return Some("changed");
     }
     let mut lanes = [Lane::Housekeeper].into_iter().chain(Lane::WOKEN);
-    let why = |lane| restless(lane, &row(&seen.lanes, lane), beat, heard, now);
+    let why = |lane| wake_reason(lane, &row(&summary.lanes, lane), beat, heard, now);
     lanes.find_map(why)
 }
 
 /// A relay's counters of all lanes: an event may concern garbage collection, whichever lane it is counted for.
-fn counted(beat: &RelayBeat) -> (&str, &BTreeMap<String, u64>) {
+fn counters(beat: &RelayBeat) -> (&str, &BTreeMap<String, u64>) {
     (&beat.epoch, &beat.counters)
 }
 
@@ -58,7 +58,8 @@ pub(super) fn full_look(beat: Option<&RelayBeat>) -> RelayCounter {
 /// Time of the next visit to a cluster at rest.
 pub(super) fn next_visit(cluster: &ClusterName, now: Timestamp) -> Timestamp {
     let bytes = cluster.0.bytes().map(u64::from);
-    let place = bytes.fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)) % SPREAD;
+    let place =
+        bytes.fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)) % SPREAD_SECONDS;
     let place = SignedDuration::from_secs(i64::try_from(place).unwrap_or(0));
     now.saturating_add(AT_LEAST_EVERY + place).unwrap_or(now)
 }
@@ -117,14 +118,14 @@ mod tests {
     }
 
     fn why(change: impl FnOnce(&mut Glance)) -> Option<&'static str> {
-        let mut seen = resting();
-        change(&mut seen);
-        let meta = seen.meta.clone().unwrap();
-        unrest(&seen, &meta, true, at(1100))
+        let mut summary = resting();
+        change(&mut summary);
+        let meta = summary.meta.clone().unwrap();
+        visit_reason(&summary, &meta, true, at(1100))
     }
 
-    fn own(seen: &mut Glance) -> &mut LaneRow {
-        let mut lanes = seen.lanes.iter_mut();
+    fn own(summary: &mut Glance) -> &mut LaneRow {
+        let mut lanes = summary.lanes.iter_mut();
         let own = lanes.find(|(lane, _)| *lane == Lane::Housekeeper);
         own.map(|(_, row)| row).unwrap()
     }
@@ -132,26 +133,42 @@ mod tests {
     #[test]
     fn l5_cluster_is_at_rest_only_without_any_reason_to_visit() {
         assert_eq!(why(|_| {}), None);
-        assert_eq!(why(|seen| seen.meta = Some(meta(8))), Some("changed"));
-        assert_eq!(why(|seen| seen.memory.generation = None), Some("changed"));
-        assert_eq!(why(|seen| seen.lanes.clear()), Some("unseen"), "it is new");
-        let (seen, meta) = (resting(), meta(7));
-        let unheard = unrest(&seen, &meta, false, at(1100));
+        assert_eq!(why(|summary| summary.meta = Some(meta(8))), Some("changed"));
+        assert_eq!(
+            why(|summary| summary.memory.generation = None),
+            Some("changed")
+        );
+        assert_eq!(
+            why(|summary| summary.lanes.clear()),
+            Some("unseen"),
+            "it is new"
+        );
+        let (summary, meta) = (resting(), meta(7));
+        let unheard = visit_reason(&summary, &meta, false, at(1100));
         assert_eq!(unheard, Some("relay-silent"));
     }
 
     #[test]
     fn l5_any_new_count_of_the_relay_ends_the_rest() {
-        assert_eq!(why(|seen| seen.beat = Some(beat("e", 5))), Some("changed"));
-        assert_eq!(why(|seen| seen.beat = Some(beat("e", 3))), Some("changed"));
-        assert_eq!(why(|seen| seen.beat = Some(beat("f", 4))), Some("changed"));
+        assert_eq!(
+            why(|summary| summary.beat = Some(beat("e", 5))),
+            Some("changed")
+        );
+        assert_eq!(
+            why(|summary| summary.beat = Some(beat("e", 3))),
+            Some("changed")
+        );
+        assert_eq!(
+            why(|summary| summary.beat = Some(beat("f", 4))),
+            Some("changed")
+        );
     }
 
     #[test]
     fn l5_every_due_lane_ends_the_rest() {
         for lane in [Lane::Housekeeper].into_iter().chain(Lane::WOKEN) {
-            let due = why(|seen| {
-                for (other, row) in &mut seen.lanes {
+            let due = why(|summary| {
+                for (other, row) in &mut summary.lanes {
                     if *other == lane {
                         row.due = Some(at(1100));
                     }
@@ -159,15 +176,15 @@ mod tests {
             });
             assert_eq!(due, Some("due"), "{lane}");
         }
-        assert_eq!(why(|seen| own(seen).failures = 1), Some("failed"));
+        assert_eq!(why(|summary| own(summary).failures = 1), Some("failed"));
     }
 
     #[test]
     fn l2_dead_visit_is_due_once_its_lease_has_lapsed() {
         let visited = |until| {
-            why(|seen| {
-                own(seen).due = None;
-                own(seen).lease = Some(Lease {
+            why(|summary| {
+                own(summary).due = None;
+                own(summary).lease = Some(Lease {
                     owner: "t".into(),
                     until: at(until),
                 });

@@ -11,33 +11,33 @@ use ports::ledger::{LaneEnd, Taken};
 
 use super::{
     SweepReport,
-    keep::{Visited, keep},
+    keep::{VisitContext, perform_duties},
     rest,
 };
 use crate::{
     Entry, TurnError, World, entry,
     heartbeats::Heartbeat,
-    identity::Identified,
+    identity::EntriesByCluster,
     notifications, reach,
-    relay_version::{self, Fit},
+    relay_version::{self, RelayCompatibility},
     shifts, sweep,
     time_limit::within,
 };
 
 /// Upper bound on a visit's calls to a cluster and to its account: a healthy API server answers all of them within two seconds,
 /// and a sweep gets through more than a hundred that hang.
-pub(super) const VISIT: SignedDuration = SignedDuration::from_secs(12);
+pub(super) const VISIT_TIME_MAX: SignedDuration = SignedDuration::from_secs(12);
 /// Upper bound on sending one cluster's notifications: webhooks answer within a second or two.
-const SENDING: SignedDuration = SignedDuration::from_secs(5);
+const SENDING_TIME_MAX: SignedDuration = SignedDuration::from_secs(5);
 /// Upper bound on the ledger's part of a visit.
-const RECORDING: SignedDuration = SignedDuration::from_secs(5);
+const RECORDING_TIME_MAX: SignedDuration = SignedDuration::from_secs(5);
 
 /// Visits a cluster. Wakes are delayed by `delay`.
 pub(super) async fn visit(
     world: &World,
     cluster: &ClusterName,
     turn: &TurnId,
-    identified: &Identified,
+    entries: &EntriesByCluster,
     delay: SignedDuration,
     report: &mut SweepReport,
 ) -> Result<(), TurnError> {
@@ -48,7 +48,7 @@ pub(super) async fn visit(
     };
     let lease = Lease {
         owner: turn.clone(),
-        until: now + VISIT + SENDING + RECORDING,
+        until: now + VISIT_TIME_MAX + SENDING_TIME_MAX + RECORDING_TIME_MAX,
     };
     if world
         .ledger
@@ -67,9 +67,9 @@ pub(super) async fn visit(
     // Duties without the API server come first, because they work while it is down.
     let woken = match memory.cluster_gone.is_some() || entry::is_unregistered(&meta) {
         true => Ok(None),
-        false => wake_restless(world, cluster, &lanes, &mut memory, delay, report).await,
+        false => wake_lanes(world, cluster, &lanes, &mut memory, delay, report).await,
     };
-    if let Err(error) = stuck_notices(world, cluster, &lanes, report).await {
+    if let Err(error) = alarm_about_stuck_notices(world, cluster, &lanes, report).await {
         report.problems.push(format!("{cluster}: notices: {error}"));
     }
     let kept = async {
@@ -78,21 +78,23 @@ pub(super) async fn visit(
                 .problems
                 .push(format!("{cluster}: zonal shifts: {error}"));
         }
-        let visited = Visited {
+        let visited = VisitContext {
             cluster,
             turn,
             meta: &meta,
             lanes: &lanes,
-            identified,
+            entries,
         };
-        keep(world, &visited, &mut memory, report).await
+        perform_duties(world, &visited, &mut memory, report).await
     };
-    let kept = within(world, VISIT, Box::pin(kept)).await.flatten();
+    let kept = within(world, VISIT_TIME_MAX, Box::pin(kept))
+        .await
+        .flatten();
     let entry = Entry::read(&meta.registry).ok();
     let is_shifted = entry.as_ref().is_some_and(|entry| entry.zonal_shift);
     let destinations = entry.map(|entry| entry.destinations).unwrap_or_default();
     let send = notifications::send(world, cluster, &destinations, &mut memory, report);
-    let sent = within(world, SENDING, send).await;
+    let sent = within(world, SENDING_TIME_MAX, send).await;
     let now = world.clock.now();
     match sent.and_then(|sent| sent.map_err(TurnError::from)) {
         Ok(waits) => again.extend(waits.then_some(now)),
@@ -114,8 +116,9 @@ pub(super) async fn visit(
         .problems
         .extend(error.iter().map(|error| format!("{cluster}: {error}")));
     // Every sweep repeats alarms and problems as long as they last. ARC announces zonal shifts by no event, so they are polled.
-    let is_loud = !report.alarms.is_empty() || !report.problems.is_empty();
-    again.extend((is_loud || is_shifted || !memory.announced_shifts.is_empty()).then_some(now));
+    let has_messages = !report.alarms.is_empty() || !report.problems.is_empty();
+    again
+        .extend((has_messages || is_shifted || !memory.announced_shifts.is_empty()).then_some(now));
     again.extend(kept);
     again.push(rest::next_visit(cluster, now));
     let end = LaneEnd {
@@ -133,10 +136,10 @@ pub(super) async fn visit(
 }
 
 /// Longest time without a full look before a cluster counts as unserved: every lane has a full look each ten minutes.
-const SERVED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
+const UNSERVED_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 /// Raises an alarm for a cluster of another reach that no function serves.
-pub(super) fn unserved(
+pub(super) fn alarm_if_unserved(
     world: &World,
     cluster: &ClusterName,
     meta: &Meta,
@@ -148,7 +151,7 @@ pub(super) fn unserved(
     }
     let now = world.clock.now();
     let is_served = lanes.iter().any(|(_, row)| {
-        let is_fresh = |at: Timestamp| now.duration_since(at) < SERVED_WITHIN;
+        let is_fresh = |at: Timestamp| now.duration_since(at) < UNSERVED_AFTER;
         // A turn that fails makes its lane due again soon.
         row.last_full_look.is_some_and(is_fresh)
             || row.due.is_some_and(is_fresh)
@@ -163,7 +166,7 @@ pub(super) fn unserved(
 }
 
 /// Raises an alarm for interrupted nodes whose lane fails: their pods end with them unless a person intervenes.
-async fn stuck_notices(
+async fn alarm_about_stuck_notices(
     world: &World,
     cluster: &ClusterName,
     lanes: &[(Lane, LaneRow)],
@@ -187,7 +190,7 @@ async fn stuck_notices(
 }
 
 /// Wakes lanes that are not provably quiet. Returns the relay's row that this was decided by.
-async fn wake_restless(
+async fn wake_lanes(
     world: &World,
     cluster: &ClusterName,
     lanes: &[(Lane, LaneRow)],
@@ -199,16 +202,18 @@ async fn wake_restless(
     let beat = world.ledger.relay_beat(cluster).await?;
     let now = world.clock.now();
     let heartbeats = &world.heartbeats;
-    let sighting = heartbeats.look(cluster, beat.as_ref(), memory, asked);
-    let mut heartbeat = sighting.heartbeat(now);
-    sighting.note(memory);
-    match beat.as_ref().map(fit) {
-        Some(Fit::TooOld(why)) => {
+    let observation = heartbeats.observe(cluster, beat.as_ref(), memory, asked);
+    let mut heartbeat = observation.heartbeat(now);
+    observation.store_in(memory);
+    match beat.as_ref().map(compatibility_of) {
+        Some(RelayCompatibility::TooOld(why)) => {
             report.alarms.push(format!("{cluster}: {why}"));
             heartbeat = Heartbeat::Silent;
         }
-        Some(Fit::Unknown(why)) => report.complaints.push(format!("{cluster}: {why}")),
-        Some(Fit::Supported) | None => {}
+        Some(RelayCompatibility::Unknown(why)) => {
+            report.complaints.push(format!("{cluster}: {why}"))
+        }
+        Some(RelayCompatibility::Supported) | None => {}
     }
     if heartbeat == Heartbeat::Silent && beat.is_some() && has_nodes(world, cluster).await? {
         report.silent += 1;
@@ -216,7 +221,7 @@ async fn wake_restless(
     let heard = heartbeat == Heartbeat::Fresh;
     for lane in Lane::WOKEN {
         let row = rest::row(lanes, lane);
-        if let Some(reason) = sweep::restless(lane, &row, beat.as_ref(), heard, now) {
+        if let Some(reason) = sweep::wake_reason(lane, &row, beat.as_ref(), heard, now) {
             world
                 .wakes
                 .send(&Wake::new(cluster.clone(), lane, reason), delay)
@@ -227,8 +232,8 @@ async fn wake_restless(
     Ok(beat)
 }
 
-pub(super) fn fit(beat: &RelayBeat) -> Fit {
-    relay_version::fit(&beat.version, env!("CARGO_PKG_VERSION"))
+pub(super) fn compatibility_of(beat: &RelayBeat) -> RelayCompatibility {
+    relay_version::compatibility(&beat.version, env!("CARGO_PKG_VERSION"))
 }
 
 /// Whether the cluster has nodes, on which a relay could run: rows of launches last as long as their NodeClaims

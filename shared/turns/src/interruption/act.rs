@@ -22,7 +22,7 @@ use ports::{
     cluster::{Event, EventKind, EventTarget},
 };
 
-use super::{Found, Work, is_fresh};
+use super::{ClusterDelivery, LocatedFact, is_fresh};
 use crate::TurnError;
 
 /// A NodeClaim of a NodePool that an interruption ends.
@@ -47,24 +47,24 @@ impl Ending<'_> {
 /// Reads the NodeClaims that own the instances of facts, and the NodePools that decide how their nodes are handled: without
 /// these, no NodeClaim is returned.
 pub(super) async fn claims(
-    work: &Work<'_>,
+    delivery: &ClusterDelivery<'_>,
     api: Result<&dyn Cluster, &Arc<TurnError>>,
-    found: &[Found<'_>],
+    located: &[LocatedFact<'_>],
 ) -> (
     Vec<NodePool>,
     Vec<Result<Option<NodeClaim>, Arc<TurnError>>>,
 ) {
     let none = |error: &Arc<TurnError>| {
-        let each = found.iter().map(|_| Err(Arc::clone(error)));
+        let each = located.iter().map(|_| Err(Arc::clone(error)));
         (Vec::new(), each.collect())
     };
     let api = match api {
         Ok(api) => api,
         Err(error) => return none(error),
     };
-    let each = found.iter().map(|found| async {
-        let ledger = &work.world.ledger;
-        let owner = ledger.owner(&found.fact.instance).await;
+    let each = located.iter().map(|located| async {
+        let ledger = &delivery.world.ledger;
+        let owner = ledger.owner(&located.fact.instance).await;
         let Some(owner) = owner.map_err(|error| Arc::new(error.into()))? else {
             return Ok(None);
         };
@@ -80,9 +80,9 @@ pub(super) async fn claims(
     }
 }
 
-impl Work<'_> {
+impl ClusterDelivery<'_> {
     /// Performs ahead of the terminator's turn what it would do as well. Failures are left to the terminator.
-    pub(super) async fn hasten(
+    pub(super) async fn fast_path(
         &self,
         api: Result<&dyn Cluster, &Arc<TurnError>>,
         endings: &[Ending<'_>],
@@ -98,7 +98,7 @@ impl Work<'_> {
                 .iter()
                 .filter(|ending| ending.course != Course::Replace)
                 .filter_map(|ending| Some((ending, ending.claim.as_ref()?)))
-                .map(|(ending, claim)| self.end(api, ending, claim));
+                .map(|(ending, claim)| self.end_node(api, ending, claim));
             Ok::<_, Arc<TurnError>>(join_all(each).await)
         };
         let lanes = [Lane::Provisioner, Lane::Terminator];
@@ -106,26 +106,31 @@ impl Work<'_> {
             .first()
             .map_or("interruption", |ending| ending.fact.kind.as_str());
         let (acted, ()) = tokio::join!(act, self.wake(&lanes, reason));
-        let told = match acted {
-            Ok(told) => told,
+        let nodes = match acted {
+            Ok(nodes) => nodes,
             Err(error) => {
                 tracing::warn!(cluster = %self.cluster, %error, "left to the terminator");
                 return;
             }
         };
         if let Ok(api) = api {
-            self.tell(api, endings, told.into_iter().flatten().collect())
+            self.emit_events(api, endings, nodes.into_iter().flatten().collect())
                 .await;
         }
     }
 
     /// Taints the node and, unless it is only cordoned, deletes the NodeClaim. Returns the node.
-    async fn end(&self, api: &dyn Cluster, ending: &Ending<'_>, claim: &NodeClaim) -> Option<Node> {
+    async fn end_node(
+        &self,
+        api: &dyn Cluster,
+        ending: &Ending<'_>,
+        claim: &NodeClaim,
+    ) -> Option<Node> {
         let (node, deleted) = match ending.course {
-            Course::Cordon => (mark(api, claim, planner::cordon).await, Ok(())),
+            Course::Cordon => (mark_node(api, claim, planner::cordon).await, Ok(())),
             Course::Drain | Course::Replace | Course::Force => tokio::join!(
-                mark(api, claim, planner::mark),
-                delete(self, api, ending, claim)
+                mark_node(api, claim, planner::mark),
+                delete_claim(self, api, ending, claim)
             ),
         };
         for error in [node.as_ref().err(), deleted.as_ref().err()]
@@ -144,22 +149,22 @@ impl Work<'_> {
             .iter()
             .filter(|ending| is_fresh(ending.fact.at, now));
         let mut offerings = BTreeSet::new();
-        let mut unseen: Vec<InstanceId> = Vec::new();
+        let mut unknown: Vec<InstanceId> = Vec::new();
         for ending in fresh {
-            match (ending.fact.kind, offering(ending)) {
+            match (ending.fact.kind, offering_of(ending)) {
                 (_, Some(offering)) => drop(offerings.insert(offering)),
                 (InterruptionKind::SpotInterrupted, None) => {
-                    unseen.push(ending.fact.instance.clone());
+                    unknown.push(ending.fact.instance.clone());
                 }
                 (_, None) => {}
             }
         }
-        if !unseen.is_empty() {
-            match self.world.cloud.describe_instances(&unseen).await {
-                Ok(found) => {
-                    let spot = found.iter();
+        if !unknown.is_empty() {
+            match self.world.cloud.describe_instances(&unknown).await {
+                Ok(instances) => {
+                    let spot = instances.iter();
                     let spot = spot.filter(|instance| instance.capacity_type == CapacityType::Spot);
-                    offerings.extend(spot.map(of_instance));
+                    offerings.extend(spot.map(spot_offering_of));
                 }
                 Err(error) => {
                     tracing::warn!(cluster = %self.cluster, %error, "offerings are not marked");
@@ -173,7 +178,7 @@ impl Work<'_> {
         }
     }
 
-    async fn tell(&self, api: &dyn Cluster, endings: &[Ending<'_>], nodes: Vec<Node>) {
+    async fn emit_events(&self, api: &dyn Cluster, endings: &[Ending<'_>], nodes: Vec<Node>) {
         for ending in endings {
             let Some(claim) = &ending.claim else { continue };
             let node = nodes
@@ -194,7 +199,7 @@ impl Work<'_> {
     /// Events on the NodeClaim and on its Node (docs/spec/aws.md#interruption-actions).
     fn events(&self, ending: &Ending<'_>, claim: &NodeClaim, node: Option<&Node>) -> Vec<Event> {
         let at = self.world.clock.now();
-        let abouts = [
+        let objects = [
             Some(EventTarget::NodeClaim(
                 claim.name.clone(),
                 claim.uid.clone(),
@@ -209,7 +214,7 @@ impl Work<'_> {
         let message = ending.fact.announcement();
         let ends = claim.deleted_at.is_none() && ending.ends();
         let mut events = Vec::new();
-        for about in abouts.into_iter().flatten() {
+        for about in objects.into_iter().flatten() {
             events.push(Event {
                 about: about.clone(),
                 kind,
@@ -264,7 +269,7 @@ const CANNOT_START: &str = "Client.InternalError";
 
 /// Offering that was interrupted and must not be launched again at once: spot offerings, also of nodes that a rebalance
 /// recommendation ends, and reservations.
-fn offering(ending: &Ending<'_>) -> Option<OfferingKey> {
+fn offering_of(ending: &Ending<'_>) -> Option<OfferingKey> {
     let labels = ending.claim.as_ref().map(|claim| &claim.labels);
     let label = |key: &str| {
         let value = labels?.get(key)?;
@@ -291,7 +296,7 @@ fn offering(ending: &Ending<'_>) -> Option<OfferingKey> {
         return Some(OfferingKey {
             scope,
             capacity_type,
-            ..of_instance(instance)
+            ..spot_offering_of(instance)
         });
     }
     Some(OfferingKey {
@@ -302,7 +307,7 @@ fn offering(ending: &Ending<'_>) -> Option<OfferingKey> {
     })
 }
 
-fn of_instance(instance: &Instance) -> OfferingKey {
+fn spot_offering_of(instance: &Instance) -> OfferingKey {
     OfferingKey {
         capacity_type: CapacityType::Spot,
         instance_type: instance.instance_type.clone(),
@@ -312,7 +317,7 @@ fn of_instance(instance: &Instance) -> OfferingKey {
 }
 
 /// Keeps new pods and traffic away from a node before anything else happens to it.
-async fn mark(
+async fn mark_node(
     api: &dyn Cluster,
     claim: &NodeClaim,
     how: fn(&Node) -> Option<NodeUpdate>,
@@ -320,7 +325,7 @@ async fn mark(
     let Some(name) = &claim.status.node_name else {
         return Ok(None);
     };
-    for _ in 0..TRIES {
+    for _ in 0..TRIES_MAX {
         let Some(node) = api.node(name).await? else {
             return Ok(None);
         };
@@ -342,20 +347,20 @@ async fn mark(
 }
 
 /// Attempts: an object that changes meanwhile is read again, once.
-const TRIES: usize = 2;
+const TRIES_MAX: usize = 2;
 
-async fn delete(
-    work: &Work<'_>,
+async fn delete_claim(
+    delivery: &ClusterDelivery<'_>,
     api: &dyn Cluster,
     ending: &Ending<'_>,
     claim: &NodeClaim,
 ) -> Result<(), TurnError> {
     let mut claim = claim.clone();
-    for _ in 0..TRIES {
+    for _ in 0..TRIES_MAX {
         if claim.deleted_at.is_some() {
             return Ok(());
         }
-        match delete_once(work, api, ending, &claim).await {
+        match delete_once(delivery, api, ending, &claim).await {
             Err(ClusterError::Conflict { .. }) => {}
             Ok(()) | Err(ClusterError::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -371,7 +376,7 @@ async fn delete(
 }
 
 async fn delete_once(
-    work: &Work<'_>,
+    delivery: &ClusterDelivery<'_>,
     api: &dyn Cluster,
     ending: &Ending<'_>,
     claim: &NodeClaim,
@@ -383,7 +388,9 @@ async fn delete_once(
     };
     api.delete_node_claim(&target).await?;
     // Only a NodeClaim that is being deleted gets a deadline, so that no deadline outlives a failed deletion.
-    if let Some(update) = forced(ending.course, claim, work.world.clock.now()) {
+    if let Some(update) =
+        forced_termination_update(ending.course, claim, delivery.world.clock.now())
+    {
         api.update_node_claim(&update).await?;
     }
     Ok(())
@@ -391,7 +398,7 @@ async fn delete_once(
 
 /// Termination timestamp for a drain without time to wait: it is over when it begins (docs/spec/aws.md#interruption-actions).
 /// The update names no version of the NodeClaim, because its deletion changes the version.
-pub(crate) fn forced(
+pub(crate) fn forced_termination_update(
     course: Course,
     claim: &NodeClaim,
     now: jiff::Timestamp,

@@ -64,7 +64,7 @@ pub async fn deliver<E: Error + 'static>(
     // The instances in a block are known only to EC2: urgent facts do not wait for its answer.
     let mut batch = Batch::default();
     for (message, block) in blocks {
-        match capacity_blocks::announced(world, &block).await {
+        match capacity_blocks::interruptions_of_block(world, &block).await {
             Ok(announced) if announced.is_empty() => delivery.count("block-without-nodes"),
             Ok(announced) => batch.add(message, announced),
             Err(error) => delivery.keep(message, "kept", with_causes(&error)),

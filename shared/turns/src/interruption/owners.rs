@@ -14,22 +14,22 @@ use model::{ClusterName, InstanceId, Interruption, launch::Instance};
 use super::cluster_of;
 use crate::{TurnError, World};
 
-pub(super) enum Whose {
-    Stranger,
+pub(super) enum FactOwner {
+    NotOurs,
     Ours {
         cluster: ClusterName,
         /// The instance as EC2 describes it, where EC2 was queried.
         instance: Option<Box<Instance>>,
     },
     /// The instance runs in a registered cluster, but none of its NodePools made it.
-    Foreign {
+    Unmanaged {
         cluster: ClusterName,
         instance: Box<Instance>,
     },
 }
 
 /// Period for which an instance of no registered cluster is not looked up again (docs/protocol.md#g4).
-const STRANGER_FOR: SignedDuration = SignedDuration::from_hours(1);
+const NOT_OURS_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 /// Concurrent reads of the ledger.
 const AT_ONCE: usize = 32;
@@ -39,10 +39,10 @@ const AT_ONCE: usize = 32;
 pub(super) async fn find(
     world: &World,
     facts: &[Interruption],
-) -> Vec<Result<Whose, Arc<TurnError>>> {
+) -> Vec<Result<FactOwner, Arc<TurnError>>> {
     let mut known = Vec::new();
-    for some in facts.chunks(AT_ONCE) {
-        known.extend(join_all(some.iter().map(|fact| of_ledger(world, fact))).await);
+    for chunk in facts.chunks(AT_ONCE) {
+        known.extend(join_all(chunk.iter().map(|fact| owner_by_ledger(world, fact))).await);
     }
     let mut unknown: Vec<InstanceId> = facts
         .iter()
@@ -56,11 +56,11 @@ pub(super) async fn find(
     let mut answers = Vec::new();
     for (fact, known) in facts.iter().zip(known) {
         answers.push(match known {
-            Ok(Some(whose)) => Ok(whose),
+            Ok(Some(owner)) => Ok(owner),
             Err(error) => Err(Arc::new(error)),
             Ok(None) => match &described {
                 Err(error) => Err(Arc::clone(error)),
-                Ok(found) => of_tags(world, fact, found).await.map_err(Arc::new),
+                Ok(found) => owner_by_tags(world, fact, found).await.map_err(Arc::new),
             },
         });
     }
@@ -68,16 +68,19 @@ pub(super) async fn find(
 }
 
 /// Owner by the ledger; `None` where EC2 must be queried.
-async fn of_ledger(world: &World, fact: &Interruption) -> Result<Option<Whose>, TurnError> {
+async fn owner_by_ledger(
+    world: &World,
+    fact: &Interruption,
+) -> Result<Option<FactOwner>, TurnError> {
     let id = &fact.instance;
     if let Some(owner) = world.ledger.owner(id).await? {
-        return Ok(Some(Whose::Ours {
+        return Ok(Some(FactOwner::Ours {
             cluster: owner.cluster,
             instance: None,
         }));
     }
     if fact.kind.comes_for_all() || world.ledger.is_not_ours(id, world.clock.now()).await? {
-        return Ok(Some(Whose::Stranger));
+        return Ok(Some(FactOwner::NotOurs));
     }
     Ok(None)
 }
@@ -95,11 +98,11 @@ async fn describe(
         .collect())
 }
 
-async fn of_tags(
+async fn owner_by_tags(
     world: &World,
     fact: &Interruption,
     found: &BTreeMap<InstanceId, Instance>,
-) -> Result<Whose, TurnError> {
+) -> Result<FactOwner, TurnError> {
     let id = &fact.instance;
     let Some(instance) = found.get(id) else {
         // Absence proves nothing, so the message stays until EC2 lists the instance or the queue gives up
@@ -111,7 +114,7 @@ async fn of_tags(
     if let Some(cluster) = cluster_of(instance)
         && world.ledger.meta(&cluster).await?.is_some()
     {
-        return Ok(Whose::Ours {
+        return Ok(FactOwner::Ours {
             cluster,
             instance: Some(Box::new(instance.clone())),
         });
@@ -119,19 +122,19 @@ async fn of_tags(
     for cluster in clusters_of_groups(instance) {
         // EC2 was queried anyway, and its answer is newer than the event.
         if !fact.kind.can_happen_to(instance.capacity_type) {
-            return Ok(Whose::Stranger);
+            return Ok(FactOwner::NotOurs);
         }
         if world.ledger.meta(&cluster).await?.is_some() {
             let instance = Box::new(instance.clone());
-            return Ok(Whose::Foreign { cluster, instance });
+            return Ok(FactOwner::Unmanaged { cluster, instance });
         }
     }
-    remember_stranger(world, id).await?;
-    Ok(Whose::Stranger)
+    remember_not_ours(world, id).await?;
+    Ok(FactOwner::NotOurs)
 }
 
-pub(super) async fn remember_stranger(world: &World, id: &InstanceId) -> Result<(), TurnError> {
-    let until = world.clock.now() + STRANGER_FOR;
+pub(super) async fn remember_not_ours(world: &World, id: &InstanceId) -> Result<(), TurnError> {
+    let until = world.clock.now() + NOT_OURS_FOR;
     Ok(world.ledger.remember_not_ours(id, until).await?)
 }
 

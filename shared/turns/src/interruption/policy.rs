@@ -15,7 +15,7 @@ use model::{
     node_claim::NodeClaim,
 };
 
-use super::Found;
+use super::LocatedFact;
 use crate::{TurnError, lifecycle::instance_of};
 
 pub(super) enum Decision {
@@ -29,7 +29,7 @@ pub(super) enum Decision {
 
 impl Decision {
     /// The action that the fact requires.
-    pub(super) fn obeyed(&self) -> Option<Course> {
+    pub(super) fn required_action(&self) -> Option<Course> {
         match self {
             Self::Obey(course) => Some(*course),
             Self::Expected | Self::Tolerate | Self::Refute => None,
@@ -38,50 +38,56 @@ impl Decision {
 }
 
 /// Decides about each fact. Facts that require an action whatever the cluster says are obeyed although it does not answer.
-pub(super) fn decide(
+pub(super) fn decide_all(
     pools: &[NodePool],
-    found: &[Found<'_>],
-    seen: &[Result<Option<NodeClaim>, Arc<TurnError>>],
+    located: &[LocatedFact<'_>],
+    claims: &[Result<Option<NodeClaim>, Arc<TurnError>>],
 ) -> Vec<Result<Decision, Arc<TurnError>>> {
-    let decide = |(found, claim): (&Found<'_>, &Result<Option<NodeClaim>, Arc<TurnError>>)| {
-        let kind = found.fact.kind;
-        let claim = match (claim, kind.course()) {
-            (Ok(claim), _) => claim.as_ref(),
-            (Err(_), Some(course)) => return Ok(Decision::Obey(course)),
-            // Such a fact is not urgent: its message may wait for the API server.
-            (Err(error), None) => return Err(Arc::clone(error)),
+    let decide =
+        |(located, claim): (&LocatedFact<'_>, &Result<Option<NodeClaim>, Arc<TurnError>>)| {
+            let kind = located.fact.kind;
+            let claim = match (claim, kind.course()) {
+                (Ok(claim), _) => claim.as_ref(),
+                (Err(_), Some(course)) => return Ok(Decision::Obey(course)),
+                // Such a fact is not urgent: its message may wait for the API server.
+                (Err(error), None) => return Err(Arc::clone(error)),
+            };
+            if claim.is_some_and(|claim| !can_happen(kind, claim)) {
+                return Ok(Decision::Refute);
+            }
+            let alive = claim.filter(|claim| claim.deleted_at.is_none());
+            let name = alive.and_then(NodeClaim::node_pool);
+            let named = |pool: &&NodePool| {
+                Some(pool.metadata.name.as_str()) == name.as_ref().map(|name| name.as_str())
+            };
+            let annotations = InterruptionAnnotations(
+                pools
+                    .iter()
+                    .find(named)
+                    .map(|pool| &pool.metadata.annotations),
+            );
+            Ok(match (kind.course(), alive) {
+                (Some(course), Some(_)) => {
+                    Decision::Obey(annotations.announced_action(kind, course))
+                }
+                (Some(_), None) if kind.is_state_change() || kind.is_polled() => Decision::Expected,
+                (Some(course), None) => Decision::Obey(course),
+                (None, None) => Decision::Expected,
+                (None, Some(_)) => match annotations.rebalance() {
+                    Some(course) => Decision::Obey(course),
+                    None => Decision::Tolerate,
+                },
+            })
         };
-        if claim.is_some_and(|claim| !can_happen(kind, claim)) {
-            return Ok(Decision::Refute);
-        }
-        let alive = claim.filter(|claim| claim.deleted_at.is_none());
-        let name = alive.and_then(NodeClaim::node_pool);
-        let named = |pool: &&NodePool| {
-            Some(pool.metadata.name.as_str()) == name.as_ref().map(|name| name.as_str())
-        };
-        let word = Word(
-            pools
-                .iter()
-                .find(named)
-                .map(|pool| &pool.metadata.annotations),
-        );
-        Ok(match (kind.course(), alive) {
-            (Some(course), Some(_)) => Decision::Obey(word.announced(kind, course)),
-            (Some(_), None) if kind.is_state_change() || kind.is_polled() => Decision::Expected,
-            (Some(course), None) => Decision::Obey(course),
-            (None, None) => Decision::Expected,
-            (None, Some(_)) => match word.rebalance() {
-                Some(course) => Decision::Obey(course),
-                None => Decision::Tolerate,
-            },
-        })
-    };
-    found.iter().zip(seen).map(decide).collect()
+    located.iter().zip(claims).map(decide).collect()
 }
 
 /// Separates notices from those that cannot be about the instance that they name, by its NodeClaim. Without a NodeClaim a
 /// notice is believed.
-pub(crate) fn refute(notices: Vec<Notice>, claims: &[NodeClaim]) -> (Vec<Notice>, Vec<Notice>) {
+pub(crate) fn split_refuted(
+    notices: Vec<Notice>,
+    claims: &[NodeClaim],
+) -> (Vec<Notice>, Vec<Notice>) {
     let of: BTreeMap<InstanceId, &NodeClaim> = claims
         .iter()
         .filter_map(|claim| Some((instance_of(claim)?, claim)))
@@ -114,11 +120,12 @@ pub(crate) fn course(
     let name = claim.node_pool();
     let mut pools = pools.iter();
     let pool = pools.find(|pool| Some(&pool.name) == name.as_ref());
-    Word(pool.map(|pool| &pool.annotations)).announced(kind, notice.course)
+    InterruptionAnnotations(pool.map(|pool| &pool.annotations))
+        .announced_action(kind, notice.course)
 }
 
 /// Warnings about a NodePool's annotations on interruptions with unknown values. The defaults hold in their place.
-pub(crate) fn complaints(pool: &NodePool) -> Vec<String> {
+pub(crate) fn annotation_warnings(pool: &NodePool) -> Vec<String> {
     [(REBALANCE, REBALANCES), (INTERRUPTION, INTERRUPTIONS)]
         .into_iter()
         .filter_map(|(key, allowed)| {
@@ -127,7 +134,7 @@ pub(crate) fn complaints(pool: &NodePool) -> Vec<String> {
             let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
             let default = names.first().copied().unwrap_or_default();
             (!known).then(|| {
-                let shown: String = value.chars().take(SHOWN).collect();
+                let shown: String = value.chars().take(SHOWN_CHARACTERS).collect();
                 let names = names.join(", ");
                 format!(
                     "annotation {key} is \"{shown}\": expected one of {names}; {default} holds in its place"
@@ -138,7 +145,7 @@ pub(crate) fn complaints(pool: &NodePool) -> Vec<String> {
 }
 
 /// Characters of a value that an event shows.
-const SHOWN: usize = 40;
+const SHOWN_CHARACTERS: usize = 40;
 
 /// Allowed values of the annotations, the default first.
 const REBALANCES: &[(&str, Option<Course>)] = &[
@@ -153,23 +160,23 @@ const INTERRUPTIONS: &[(&str, Option<Course>)] = &[
 ];
 
 /// The annotations of a NodePool. Where it is gone, and where a value cannot be read, the defaults hold.
-struct Word<'a>(Option<&'a BTreeMap<String, String>>);
+struct InterruptionAnnotations<'a>(Option<&'a BTreeMap<String, String>>);
 
-impl Word<'_> {
+impl InterruptionAnnotations<'_> {
     fn rebalance(&self) -> Option<Course> {
-        self.says(REBALANCE, REBALANCES)
+        self.value_of(REBALANCE, REBALANCES)
     }
 
     /// Action for an announced interruption. Events that have happened already, and machines that cannot be waited for, leave
     /// no choice.
-    fn announced(&self, kind: InterruptionKind, course: Course) -> Course {
+    fn announced_action(&self, kind: InterruptionKind, course: Course) -> Course {
         if course != Course::Drain || kind.is_state_change() || kind.course().is_none() {
             return course;
         }
-        self.says(INTERRUPTION, INTERRUPTIONS).unwrap_or(course)
+        self.value_of(INTERRUPTION, INTERRUPTIONS).unwrap_or(course)
     }
 
-    fn says(&self, key: &str, allowed: &[(&str, Option<Course>)]) -> Option<Course> {
+    fn value_of(&self, key: &str, allowed: &[(&str, Option<Course>)]) -> Option<Course> {
         let value = self.0?.get(key)?;
         let (_, course) = allowed.iter().find(|(name, _)| name == value)?;
         *course

@@ -6,7 +6,7 @@ use model::{Lane, node_claim::NodeClaim};
 use ports::{CloudError, metrics::Metric};
 
 use super::{count, of};
-use crate::{lifecycle::instance_of, terminations::Ended};
+use crate::{lifecycle::instance_of, terminations::TerminationResults};
 
 /// Failed launches of NodeClaims, and the offerings that EC2 had no capacity of.
 pub(crate) fn of_launching(lane: Lane, outcome: &executor::ExecutionOutcome) -> Vec<Metric> {
@@ -40,15 +40,19 @@ pub(crate) fn of_launching(lane: Lane, outcome: &executor::ExecutionOutcome) -> 
 
 /// Instances that EC2 failed to terminate; those that it refused are also counted by their NodeClaim's zone. An instance that
 /// EC2 does not know is no failure.
-pub(crate) fn of_ending(lane: Lane, came: &Ended, claims: &[NodeClaim]) -> Vec<Metric> {
-    let unanswered = match &came.unanswered {
+pub(crate) fn of_ending(
+    lane: Lane,
+    results: &TerminationResults,
+    claims: &[NodeClaim],
+) -> Vec<Metric> {
+    let unanswered = match &results.unanswered {
         Some((_, CloudError::Postponed { .. })) | None => 0,
         Some((instances, _)) => *instances,
     };
-    let failed = came.refused.len() + unanswered;
+    let failed = results.refused.len() + unanswered;
     let errors = (0..failed).map(|_| of_error(lane, "Delete", UNKNOWN));
     let is_refused = |claim: &&NodeClaim| {
-        instance_of(claim).is_some_and(|instance| came.refused.contains_key(&instance))
+        instance_of(claim).is_some_and(|instance| results.refused.contains_key(&instance))
     };
     let refused = claims.iter().filter(is_refused).map(|claim| {
         count(

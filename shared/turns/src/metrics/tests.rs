@@ -260,12 +260,12 @@ fn refused_termination_is_an_error_and_unknown_instance_is_not() {
     };
     let mut refused = claim();
     refused.status.provider_id = "aws:///us-east-1a/i-1".to_owned();
-    let came = crate::terminations::Ended {
+    let results = crate::terminations::TerminationResults {
         ended: ["i-2".into()].into(),
         refused: [("i-1".into(), refusal)].into(),
         unanswered: None,
     };
-    let counted = of_ending(model::Lane::Terminator, &came, &[refused]);
+    let counted = of_ending(model::Lane::Terminator, &results, &[refused]);
     assert_eq!(
         texts(&counted),
         [

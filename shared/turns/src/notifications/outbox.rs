@@ -7,37 +7,37 @@ use model::{ClusterName, Lane, Notification, ledger::SweepMemory};
 use ports::{LedgerError, Notifier, NotifyError, limits::sns::SUBJECT_CHARACTERS};
 
 use super::{
-    Destination, News,
+    Destination, NotificationDraft,
     render::signature,
     settings::{Address, HeaderValue},
 };
 use crate::{SweepReport, World};
 
 /// Age after which a notification that could not be sent is dropped.
-const KEPT: SignedDuration = SignedDuration::from_hours(1);
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 /// Upper bound on notifications per sweep and cluster: a sweep has other work, and a slow webhook takes seconds.
 const SENT_MAX: usize = 20;
 
 /// Puts news into the outbox, once for every destination that subscribes to their class.
-pub(crate) async fn put(
+pub(crate) async fn enqueue(
     world: &World,
     cluster: &ClusterName,
     destinations: &[Destination],
-    news: Vec<News>,
+    drafts: Vec<NotificationDraft>,
 ) -> Result<(), LedgerError> {
     let at = world.clock.now();
     let mut notifications = Vec::new();
-    for one in &news {
-        let wants = |to: &&Destination| to.classes.contains(&one.class);
+    for draft in &drafts {
+        let wants = |to: &&Destination| to.classes.contains(&draft.class);
         for to in destinations.iter().filter(wants) {
             notifications.push(Notification {
-                id: format!("{}/{}", one.id, to.name),
+                id: format!("{}/{}", draft.id, to.name),
                 to: to.name.clone(),
-                class: one.class,
+                class: draft.class,
                 cluster: cluster.clone(),
                 at,
-                title: one.title.clone(),
-                details: one.details.clone(),
+                title: draft.title.clone(),
+                details: draft.details.clone(),
             });
         }
     }
@@ -67,7 +67,7 @@ pub(crate) async fn send(
     }
     let mut waiting = world.ledger.notifications(cluster).await?;
     waiting.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
-    let (mut closed, mut sent, mut lost, mut delivered) = (BTreeSet::new(), 0, 0, 0);
+    let (mut skipped, mut sent, mut lost, mut delivered) = (BTreeSet::new(), 0, 0, 0);
     let others = match waiting.is_empty() {
         true => BTreeSet::new(),
         false => world.ledger.clusters().await?.into_iter().collect(),
@@ -80,7 +80,7 @@ pub(crate) async fn send(
     for notification in &waiting {
         let now = world.clock.now();
         let to = destinations.iter().find(|to| to.name == notification.to);
-        let Some(to) = to.filter(|_| now.duration_since(notification.at) < KEPT) else {
+        let Some(to) = to.filter(|_| now.duration_since(notification.at) < KEPT_FOR) else {
             lost += 1;
             world
                 .ledger
@@ -88,11 +88,11 @@ pub(crate) async fn send(
                 .await?;
             continue;
         };
-        if sent == SENT_MAX || closed.contains(&to.name) {
+        if sent == SENT_MAX || skipped.contains(&to.name) {
             continue;
         }
-        if !admits(&mut memory.notified, to, now) {
-            closed.insert(to.name.clone());
+        if !count_within_limit(&mut memory.notified, to, now) {
+            skipped.insert(to.name.clone());
             continue;
         }
         sent += 1;
@@ -105,7 +105,7 @@ pub(crate) async fn send(
                     .await?
             }
             Err(error) => {
-                closed.insert(to.name.clone());
+                skipped.insert(to.name.clone());
                 let name = &to.name;
                 report
                     .problems
@@ -122,7 +122,7 @@ pub(crate) async fn send(
 }
 
 /// Counts a notification against the destination's hourly limit. Returns whether the limit admits it.
-fn admits(
+fn count_within_limit(
     notified: &mut BTreeMap<String, (Timestamp, u32)>,
     to: &Destination,
     now: Timestamp,

@@ -17,7 +17,7 @@ pub(crate) enum Template {
     Text(String),
 }
 
-const WORDS: [&str; 6] = ["id", "class", "cluster", "time", "title", "details"];
+const PLACEHOLDERS: [&str; 6] = ["id", "class", "cluster", "time", "title", "details"];
 /// Upper bounds on lines and on their characters: chat services refuse long messages.
 const DETAILS_MAX: usize = 20;
 const DETAIL_MAX: usize = 300;
@@ -30,8 +30,8 @@ impl Template {
             "slack" => Self::Slack,
             "teams" => Self::Teams,
             text => {
-                let known = |word: &str| WORDS.contains(&word);
-                if !words(text).all(known) || words(text).next().is_none() {
+                let known = |placeholder: &str| PLACEHOLDERS.contains(&placeholder);
+                if !placeholders(text).all(known) || placeholders(text).next().is_none() {
                     return None;
                 }
                 Self::Text(text.to_owned())
@@ -97,10 +97,12 @@ fn escaped(text: &str) -> String {
 }
 
 /// Names in braces that may be placeholders: braces of JSON contain more than letters.
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split('{').skip(1);
     let inner = parts.filter_map(|part| Some(part.split_once('}')?.0));
-    inner.filter(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic()))
+    inner.filter(|placeholder| {
+        !placeholder.is_empty() && placeholder.bytes().all(|byte| byte.is_ascii_alphabetic())
+    })
 }
 
 fn fill_all(value: &mut Value, notification: &Notification) {
@@ -125,10 +127,10 @@ fn fill(text: &str, notification: &Notification) -> String {
         filled.push_str(before);
         match after
             .split_once('}')
-            .filter(|(word, _)| WORDS.contains(word))
+            .filter(|(placeholder, _)| PLACEHOLDERS.contains(placeholder))
         {
-            Some((word, after)) => {
-                filled.push_str(&meaning(word, notification));
+            Some((placeholder, after)) => {
+                filled.push_str(&placeholder_value(placeholder, notification));
                 rest = after;
             }
             None => {
@@ -141,8 +143,8 @@ fn fill(text: &str, notification: &Notification) -> String {
     filled
 }
 
-fn meaning(word: &str, notification: &Notification) -> String {
-    match word {
+fn placeholder_value(placeholder: &str, notification: &Notification) -> String {
+    match placeholder {
         "id" => notification.id.clone(),
         "class" => notification.class.as_str().to_owned(),
         "cluster" => notification.cluster.0.clone(),
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn unknown_placeholder_is_refused() {
         assert_eq!(Template::read("{titel}"), None);
-        assert_eq!(Template::read("no word at all"), None);
+        assert_eq!(Template::read("no placeholder at all"), None);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) enum HeaderValue {
 /// A destination as written in the entry.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Raw {
+struct RawDestination {
     name: String,
     to: String,
     #[serde(default)]
@@ -75,7 +75,7 @@ pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryEr
     let mut destinations = Vec::new();
     for (at, value) in list.iter().enumerate() {
         let field = |key: &str| format!("{FIELD}[{at}]{key}");
-        let raw: Raw = serde_json::from_value(value.clone()).map_err(|_| {
+        let raw: RawDestination = serde_json::from_value(value.clone()).map_err(|_| {
             let expected = "name and to, and at most classes, template, headers, secret and perHour, as docs/notifications.md says";
             error(&field(""), value, expected)
         })?;
@@ -243,8 +243,8 @@ mod tests {
                 "[0].template is",
             ),
         ] {
-            let told = read(destination).unwrap_err();
-            assert!(told.contains(part), "{told}");
+            let message = read(destination).unwrap_err();
+            assert!(message.contains(part), "{message}");
         }
     }
 }

@@ -16,13 +16,13 @@ use crate::{
 };
 
 /// Age from which a waiting pod is counted for an alarm; a node takes a minute or two.
-const WAITS_LONG: SignedDuration = SignedDuration::from_mins(10);
+const LONG_WAIT: SignedDuration = SignedDuration::from_mins(10);
 
 pub(super) fn describe(observed: &Observed, checked: &plancheck::Checked, report: &mut Report) {
-    seen(observed, report);
+    record_snapshot(observed, report);
     report.refuse(&checked.refused);
     report.postponed = checked.plan.postponed.len();
-    report.troubles.waiting = waiting_long(observed);
+    report.troubles.waiting = count_waiting_long(observed);
     // Only the last round's pods are kept.
     report.limited.clear();
     for unplaced in &checked.plan.unplaced {
@@ -48,12 +48,12 @@ pub(super) fn describe(observed: &Observed, checked: &plancheck::Checked, report
 
 /// Pods without a place, one line for those with the same reasons.
 fn unplaced(plan: &Plan) -> impl Iterator<Item = Line> {
-    let mut alike: BTreeMap<String, Vec<&PodKey>> = BTreeMap::new();
+    let mut by_reasons: BTreeMap<String, Vec<&PodKey>> = BTreeMap::new();
     for unplaced in &plan.unplaced {
         let why = events::reasons(unplaced);
-        alike.entry(why).or_default().push(&unplaced.pod.key);
+        by_reasons.entry(why).or_default().push(&unplaced.pod.key);
     }
-    alike.into_iter().map(|(why, pods)| {
+    by_reasons.into_iter().map(|(why, pods)| {
         let text = format!("{}: {why}", names(pods.iter()));
         Line::new(text, pods.into_iter().cloned().map(Subject::Pod))
     })
@@ -74,18 +74,18 @@ fn expected(plan: &Plan) -> impl Iterator<Item = Line> {
 }
 
 /// Number of pods that have waited for a node for so long that a person should know.
-fn waiting_long(observed: &Observed) -> u64 {
+fn count_waiting_long(observed: &Observed) -> u64 {
     let now = observed.snapshot.now;
     let pods = observed.snapshot.pods.iter();
     let long = pods.filter(|pod| {
         let since = pod.created_at.map(|at| now.duration_since(at));
-        planner::is_provisionable(pod) && since.is_some_and(|since| since >= WAITS_LONG)
+        planner::is_provisionable(pod) && since.is_some_and(|since| since >= LONG_WAIT)
     });
     u64::try_from(long.count()).unwrap_or(u64::MAX)
 }
 
 /// Records the sizes and problems of the snapshot.
-pub(crate) fn seen(observed: &Observed, report: &mut Report) {
+pub(crate) fn record_snapshot(observed: &Observed, report: &mut Report) {
     report.generation = observed.snapshot.generation;
     report.pods = observed.snapshot.pods.len();
     report.nodes = observed.snapshot.nodes.len();
@@ -96,7 +96,7 @@ pub(crate) fn seen(observed: &Observed, report: &mut Report) {
     report.complaints = observed
         .price_complaints
         .iter()
-        .chain(&observed.doubt)
+        .chain(&observed.view_problem)
         .chain(of_gates)
         .cloned()
         .collect();

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Delay after which a turn that lost every race for the generation tries again.
-const AFTER_LOSING: SignedDuration = SignedDuration::from_secs(5);
+const RETRY_AFTER_LOST_RACE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Commits a plan, unless it waits for approval, and carries it out. Returns whether planning again is worth it.
 pub(super) async fn commit(
@@ -26,7 +26,7 @@ pub(super) async fn commit(
     report: &mut Report,
 ) -> Result<bool, TurnError> {
     let snapshot = &observed.snapshot;
-    let approval = approval::launches(turn, observed, &mut plan, report).await?;
+    let approval = approval::hold_unapproved_launches(turn, observed, &mut plan, report).await?;
     let recheck = |snapshot: &Snapshot, plan: Plan| plancheck::filter(snapshot, plan).plan;
     let executor = turn.executor();
     let planned = plan.clone();
@@ -34,7 +34,7 @@ pub(super) async fn commit(
     if !matches!(commitment, CommitOutcome::Committed(_))
         && let Some(approval) = approval
     {
-        approval::give_back(turn, approval).await?;
+        approval::return_approval(turn, approval).await?;
     }
     // Committing gives NodeClaims their names.
     report.plan(match &commitment {
@@ -49,13 +49,13 @@ pub(super) async fn commit(
             report.stopped = Some(stop.to_string());
             if let StopReason::Paused { .. } = stop {
                 // The pause began after this turn had read the cluster; the next turn reads its end.
-                report.look_again(turn.world.clock.now());
+                report.run_again_at(turn.world.clock.now());
                 let waits = Plan {
                     unplaced: planned.unplaced,
                     ..Plan::default()
                 };
-                let said = events::of_plan(&waits, &snapshot.node_pools, turn.now);
-                events::post(turn, &said, report).await;
+                let emitted = events::of_plan(&waits, &snapshot.node_pools, turn.now);
+                events::post(turn, &emitted, report).await;
             }
             return Ok(false);
         }
@@ -63,7 +63,7 @@ pub(super) async fn commit(
             report
                 .problems
                 .push("every race for the generation was lost".into());
-            report.look_again(turn.world.clock.now() + AFTER_LOSING);
+            report.run_again_at(turn.world.clock.now() + RETRY_AFTER_LOST_RACE);
             return Ok(false);
         }
         CommitOutcome::Committed(committed) => {
@@ -71,7 +71,7 @@ pub(super) async fn commit(
             let counted = metrics::of_launches(&committed.plan, metrics::PROVISIONED);
             report.metrics.extend(counted);
             if !committed.plan.postponed.is_empty() {
-                report.look_again(turn.world.clock.now());
+                report.run_again_at(turn.world.clock.now());
             }
             let facts = LaunchInputs {
                 builder,
@@ -91,11 +91,11 @@ pub(super) async fn commit(
         }
     };
     finish(turn, &outcome, report).await?;
-    let said: Vec<_> = events::of_plan(&plan, &snapshot.node_pools, turn.now)
+    let emitted: Vec<_> = events::of_plan(&plan, &snapshot.node_pools, turn.now)
         .into_iter()
         .chain(outcome.events.clone())
         .collect();
-    events::post(turn, &said, report).await;
+    events::post(turn, &emitted, report).await;
     Ok(outcome.failed.iter().any(|failed| !failed.pods.is_empty()))
 }
 
@@ -127,12 +127,12 @@ pub(super) async fn take_over(
         && outcome.unfinished.is_empty());
     finish(turn, &outcome, report).await?;
     events::post(turn, &outcome.events, report).await;
-    if let Some(lease) = next_lapse(&observed.snapshot, turn) {
-        report.look_again(lease);
+    if let Some(lease) = next_lease_lapse(&observed.snapshot, turn) {
+        report.run_again_at(lease);
     }
     if !outcome.problems.is_empty() {
         // This turn holds unfinished launches until then.
-        report.look_again(executor.lease().until);
+        report.run_again_at(executor.lease().until);
     }
     Ok(any)
 }
@@ -145,7 +145,7 @@ async fn finish(
 ) -> Result<(), TurnError> {
     report.take(outcome);
     if !outcome.unfinished.is_empty() {
-        report.look_again(turn.executor().lease().until);
+        report.run_again_at(turn.executor().lease().until);
     }
     if !outcome.launched.is_empty() {
         turn.wake(Lane::Lifecycle, "launched").await?;
@@ -154,7 +154,7 @@ async fn finish(
 }
 
 /// Time at which the next lease on a launch under way lapses.
-fn next_lapse(snapshot: &Snapshot, turn: &Turn<'_>) -> Option<Timestamp> {
+fn next_lease_lapse(snapshot: &Snapshot, turn: &Turn<'_>) -> Option<Timestamp> {
     let leases = snapshot
         .intents
         .iter()

@@ -3,17 +3,17 @@
 
 use model::ledger::PauseLevel;
 
-use super::{described, launches, look};
+use super::{described, launches, observe_with_spending};
 use crate::{
     TurnError,
-    lane::{Done, Turn},
+    lane::{Turn, TurnResult},
 };
 
 /// Launches full nodes. The snapshot is not archived: that of the whole batch follows within seconds.
-pub(super) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
+pub(super) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     let mut report = turn.report();
-    let observed = look(turn).await?;
-    described::seen(&observed, &mut report);
+    let observed = observe_with_spending(turn).await?;
+    described::record_snapshot(&observed, &mut report);
     let is_paused = turn.meta.paused(PauseLevel::All, turn.now).is_some();
     // People approve whole batches.
     let is_approved = turn.entry.approve_above.is_unlimited();
@@ -28,10 +28,10 @@ pub(super) async fn turn(turn: &Turn<'_>) -> Result<Done, TurnError> {
             launches::commit(turn, &observed, checked.plan, &*builder, &mut report).await?;
         }
     }
-    Ok(Done {
+    Ok(TurnResult {
         report,
         full_look: None,
-        seen: None,
+        snapshot: None,
         cursor: turn.cursor.clone(),
     })
 }

@@ -21,7 +21,7 @@ type Labels = BTreeMap<String, String>;
 
 /// Labels by which nodes are grouped, with their names in metrics. The last one is left out where it would make too many
 /// groups.
-const OF_NODE: [(&str, &str); 5] = [
+const NODE_LABELS: [(&str, &str); 5] = [
     ("nodepool", NODE_POOL),
     ("capacity_type", CAPACITY_TYPE),
     ("zone", ZONE),
@@ -31,7 +31,7 @@ const OF_NODE: [(&str, &str); 5] = [
 /// Upper bound on groups: each has about eight series of two hundred bytes.
 const GROUPS_MAX: usize = 80;
 /// Resources that have a series even at zero.
-const ALWAYS: [&str; 3] = [CPU, MEMORY, PODS];
+const ALWAYS_PUBLISHED: [&str; 3] = [CPU, MEMORY, PODS];
 
 /// Value of the gauge where no budget limits disruptions, as in Karpenter.
 const UNLIMITED: usize = i32::MAX as usize;
@@ -39,9 +39,9 @@ const UNLIMITED: usize = i32::MAX as usize;
 pub(super) fn of(snapshot: &Snapshot) -> Vec<Series> {
     let mut gauges = Gauges::default();
     of_pools(snapshot, &mut gauges);
-    let alike = alike(&snapshot.nodes);
-    of_nodes(snapshot, &alike, &mut gauges);
-    of_pods(snapshot, &alike, &mut gauges);
+    let labels_by_node = labels_by_node(&snapshot.nodes);
+    of_nodes(snapshot, &labels_by_node, &mut gauges);
+    of_pods(snapshot, &labels_by_node, &mut gauges);
     gauges.0
 }
 
@@ -73,7 +73,7 @@ fn of_pools(snapshot: &Snapshot, gauges: &mut Gauges) {
     let inventory = Inventory::new(snapshot);
     for pool in &snapshot.node_pools {
         let labels = Labels::from([("nodepool".to_owned(), pool.name.to_string())]);
-        let usage = with_always(inventory.usage(&pool.name));
+        let usage = with_always_published(inventory.usage(&pool.name));
         gauges.amounts("karpenter_nodepools_usage", &labels, &usage);
         gauges.amounts("karpenter_nodepools_limit", &labels, &pool.limits);
     }
@@ -122,7 +122,7 @@ fn of_budgets(snapshot: &Snapshot, gauges: &mut Gauges) {
 }
 
 /// Labels of each node's group.
-fn alike(nodes: &[Node]) -> BTreeMap<&NodeName, Labels> {
+fn labels_by_node(nodes: &[Node]) -> BTreeMap<&NodeName, Labels> {
     let by = |keys: &[(&str, &str)]| -> BTreeMap<&NodeName, Labels> {
         let labels = |node: &Node| {
             let of_node = keys.iter().filter_map(|(name, key)| {
@@ -136,14 +136,14 @@ fn alike(nodes: &[Node]) -> BTreeMap<&NodeName, Labels> {
             .map(|node| (&node.name, labels(node)))
             .collect()
     };
-    let alike = by(&OF_NODE);
-    let mut groups: Vec<&Labels> = alike.values().collect();
+    let labels_by_node = by(&NODE_LABELS);
+    let mut groups: Vec<&Labels> = labels_by_node.values().collect();
     groups.sort();
     groups.dedup();
     if groups.len() <= GROUPS_MAX {
-        return alike;
+        return labels_by_node;
     }
-    let (_, fewer) = OF_NODE.split_last().unwrap_or((&("", ""), &[]));
+    let (_, fewer) = NODE_LABELS.split_last().unwrap_or((&("", ""), &[]));
     by(fewer)
 }
 
@@ -159,7 +159,11 @@ fn is_managed(node: &Node) -> bool {
         || (has_label(NODE_POOL) && !has_label("eks.amazonaws.com/nodeclass"))
 }
 
-fn of_nodes(snapshot: &Snapshot, alike: &BTreeMap<&NodeName, Labels>, gauges: &mut Gauges) {
+fn of_nodes(
+    snapshot: &Snapshot,
+    labels_by_node: &BTreeMap<&NodeName, Labels>,
+    gauges: &mut Gauges,
+) {
     let mut requested: BTreeMap<&NodeName, Resources> = BTreeMap::new();
     for pod in snapshot.pods.iter().filter(|pod| !is_over(pod)) {
         if let Some(node) = &pod.node_name {
@@ -169,7 +173,7 @@ fn of_nodes(snapshot: &Snapshot, alike: &BTreeMap<&NodeName, Labels>, gauges: &m
     let mut groups: BTreeMap<&Labels, (Resources, Resources)> = BTreeMap::new();
     let (mut allocatable, mut requests) = (Resources::default(), Resources::default());
     for node in &snapshot.nodes {
-        let Some(labels) = alike.get(&node.name) else {
+        let Some(labels) = labels_by_node.get(&node.name) else {
             continue;
         };
         let group = groups.entry(labels).or_default();
@@ -181,7 +185,10 @@ fn of_nodes(snapshot: &Snapshot, alike: &BTreeMap<&NodeName, Labels>, gauges: &m
         }
     }
     for (labels, (allocatable, requests)) in groups {
-        let (allocatable, requests) = (with_always(allocatable), with_always(requests));
+        let (allocatable, requests) = (
+            with_always_published(allocatable),
+            with_always_published(requests),
+        );
         gauges.amounts("karpenter_nodes_allocatable", labels, &allocatable);
         gauges.amounts("karpenter_nodes_total_pod_requests", labels, &requests);
     }
@@ -195,10 +202,13 @@ fn of_nodes(snapshot: &Snapshot, alike: &BTreeMap<&NodeName, Labels>, gauges: &m
     gauges.push(name, Labels::new(), number(nodes));
 }
 
-fn of_pods(snapshot: &Snapshot, alike: &BTreeMap<&NodeName, Labels>, gauges: &mut Gauges) {
+fn of_pods(snapshot: &Snapshot, labels_by_node: &BTreeMap<&NodeName, Labels>, gauges: &mut Gauges) {
     let mut groups: BTreeMap<(Option<&Labels>, PodPhase, bool), usize> = BTreeMap::new();
     for pod in &snapshot.pods {
-        let node = pod.node_name.as_ref().and_then(|node| alike.get(node));
+        let node = pod
+            .node_name
+            .as_ref()
+            .and_then(|node| labels_by_node.get(node));
         let group = (node, pod.phase, pod.node_name.is_some());
         *groups.entry(group).or_default() += 1;
     }
@@ -239,8 +249,8 @@ fn of_resource(labels: &Labels, resource: &str) -> Labels {
     labels
 }
 
-fn with_always(mut amounts: Resources) -> Resources {
-    for resource in ALWAYS {
+fn with_always_published(mut amounts: Resources) -> Resources {
+    for resource in ALWAYS_PUBLISHED {
         amounts.set(resource, amounts.get(resource));
     }
     amounts

@@ -17,18 +17,18 @@ use model::{
 use planner::Gone;
 use ports::CloudError;
 
-use super::LOOK_AGAIN;
+use super::RECHECK_AFTER;
 use crate::{
     Report, TurnError,
     lane::Turn,
     lifecycle::{instance_of, target_of},
     metrics,
     observe::is_our_class,
-    terminations::{end_instances, refusal_event, resting, retry_after},
+    terminations::{end_instances, refusal_event, refused_recently, retry_after},
 };
 
 /// Age up to which an instance that EC2 does not list may be too new to be listed.
-const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(60);
+const LISTED_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
 /// Keeps a deleting NodeClaim without an instance until its launch is resolved and the launched instance is terminated
 /// (docs/protocol.md#a5).
@@ -43,31 +43,31 @@ pub(super) async fn resolve_launches(
         let released = executor.release(claim).await;
         match report.isolate(&target_of(claim), released)? {
             None | Some(ReleaseState::Free) => {}
-            Some(ReleaseState::Wait(until)) => report.look_again(until),
+            Some(ReleaseState::Wait(until)) => report.run_again_at(until),
             Some(ReleaseState::Instance(instance)) => launched.push((claim, instance)),
         }
     }
     if launched.is_empty() {
         return Ok(());
     }
-    let found = described(turn, &launched).await?;
-    let resting = resting(turn.world, turn.cluster).await?;
-    let mut dying = BTreeMap::new();
+    let found = describe_instances_of(turn, &launched).await?;
+    let recently_refused = refused_recently(turn.world, turn.cluster).await?;
+    let mut terminations = BTreeMap::new();
     for (claim, instance) in &launched {
         let since = claim.deleted_at.unwrap_or(turn.now);
         let has_ended = match end_of(found.get(instance), snapshot, claim, instance) {
-            End::Seen => true,
-            End::Unshown => {
-                let ended = end_unshown(turn, instance.clone(), since).await;
+            InstanceEnd::Terminated => true,
+            InstanceEnd::MissingInEc2 => {
+                let ended = terminate_missing_in_ec2(turn, instance.clone(), since).await;
                 report.isolate(&target_of(claim), ended)?.unwrap_or(false)
             }
-            End::Begun => false,
-            End::NotYet if resting.contains(instance) => {
-                report.look_again(turn.now + retry_after(turn.now.duration_since(since)));
+            InstanceEnd::ShuttingDown => false,
+            InstanceEnd::NotYet if recently_refused.contains(instance) => {
+                report.run_again_at(turn.now + retry_after(turn.now.duration_since(since)));
                 continue;
             }
-            End::NotYet => {
-                dying.insert(instance.clone(), since);
+            InstanceEnd::NotYet => {
+                terminations.insert(instance.clone(), since);
                 false
             }
         };
@@ -75,39 +75,42 @@ pub(super) async fn resolve_launches(
             let finished = executor.finish_claim(claim).await;
             report.isolate(&target_of(claim), finished)?;
         } else {
-            report.look_again(turn.world.clock.now() + LOOK_AGAIN);
+            report.run_again_at(turn.world.clock.now() + RECHECK_AFTER);
         }
     }
-    let came = end_instances(turn.world, turn.cluster, &dying).await?;
+    let results = end_instances(turn.world, turn.cluster, &terminations).await?;
     for (claim, instance) in &launched {
-        if let Some(refusal) = came.refused.get(instance) {
+        if let Some(refusal) = results.refused.get(instance) {
             let event = refusal_event(target_of(claim), instance, refusal, turn.now);
             report.objects.events.push(event);
         }
     }
-    let failed = metrics::of_ending(turn.lane, &came, &[]);
+    let failed = metrics::of_ending(turn.lane, &results, &[]);
     report.metrics.extend(failed);
-    report.take_unanswered(came.unanswered, turn.now + LOOK_AGAIN);
+    report.take_unanswered(results.unanswered, turn.now + RECHECK_AFTER);
     Ok(())
 }
 
 /// Terminates an instance that EC2 does not list. Returns whether its NodeClaim may go. Descriptions lag behind: an unlisted
 /// instance may live, and does not once its termination was accepted. A refusal is no proof of absence, since EC2 also denies
 /// what exists; an answer that the instance is unknown is.
-pub(crate) async fn end_unshown(
+pub(crate) async fn terminate_missing_in_ec2(
     turn: &Turn<'_>,
     instance: InstanceId,
     since: Timestamp,
 ) -> Result<bool, TurnError> {
-    if resting(turn.world, turn.cluster).await?.contains(&instance) {
+    if refused_recently(turn.world, turn.cluster)
+        .await?
+        .contains(&instance)
+    {
         return Ok(false);
     }
     let due = BTreeMap::from([(instance.clone(), since)]);
-    let came = end_instances(turn.world, turn.cluster, &due).await?;
-    if came.ended.contains(&instance) {
+    let results = end_instances(turn.world, turn.cluster, &due).await?;
+    if results.ended.contains(&instance) {
         return Ok(true);
     }
-    if let Some(refusal) = came.refused.get(&instance) {
+    if let Some(refusal) = results.refused.get(&instance) {
         if !turn.world.cloud.knows_instance(&instance).await? {
             return Ok(true);
         }
@@ -117,7 +120,7 @@ pub(crate) async fn end_unshown(
             message: format!("{}; {}", refusal.message, refusal.remedy()),
         }));
     }
-    match came.unanswered {
+    match results.unanswered {
         Some((_, CloudError::Postponed { .. })) | None => Ok(false),
         Some((_, error)) => Err(error.into()),
     }
@@ -132,7 +135,7 @@ pub(super) fn unlaunched(snapshot: &Snapshot) -> impl Iterator<Item = &NodeClaim
 }
 
 /// Instances of NodeClaims, read from EC2 by one call.
-async fn described(
+async fn describe_instances_of(
     turn: &Turn<'_>,
     wanted: &[(&NodeClaim, InstanceId)],
 ) -> Result<BTreeMap<InstanceId, Instance>, TurnError> {
@@ -148,7 +151,7 @@ async fn described(
 }
 
 /// Whether the kubelet of an instance reports it ready.
-fn speaks(snapshot: &Snapshot, instance: &InstanceId) -> bool {
+fn kubelet_is_ready(snapshot: &Snapshot, instance: &InstanceId) -> bool {
     let mut nodes = snapshot.nodes.iter();
     nodes.any(|node| {
         node.ready.status == ConditionStatus::True
@@ -158,14 +161,14 @@ fn speaks(snapshot: &Snapshot, instance: &InstanceId) -> bool {
 
 /// Whether an instance has ended, by EC2's descriptions, which lag behind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum InstanceEnd {
     NotYet,
     /// EC2 shows the instance as shutting down, which nothing stops.
-    Begun,
+    ShuttingDown,
     /// EC2 shows the instance as terminated.
-    Seen,
+    Terminated,
     /// EC2 does not list the instance although it is old enough to be listed, and no kubelet reports it ready.
-    Unshown,
+    MissingInEc2,
 }
 
 fn end_of(
@@ -173,37 +176,44 @@ fn end_of(
     snapshot: &Snapshot,
     claim: &NodeClaim,
     id: &InstanceId,
-) -> End {
-    let is_new = |at: Timestamp| snapshot.now.duration_since(at) < SHOWN_AFTER;
+) -> InstanceEnd {
+    let is_new = |at: Timestamp| snapshot.now.duration_since(at) < LISTED_AFTER;
     let launched = claim.condition(LAUNCHED);
     let launched = launched.map(|launched| launched.last_transition);
     match shown {
-        Some(instance) if instance.state == InstanceState::Terminated => End::Seen,
-        Some(instance) if instance.state == InstanceState::ShuttingDown => End::Begun,
-        Some(_) => End::NotYet,
-        None if claim.created_at.is_some_and(is_new) || launched.is_some_and(is_new) => End::NotYet,
-        None if speaks(snapshot, id) => End::NotYet,
-        None => End::Unshown,
+        Some(instance) if instance.state == InstanceState::Terminated => InstanceEnd::Terminated,
+        Some(instance) if instance.state == InstanceState::ShuttingDown => {
+            InstanceEnd::ShuttingDown
+        }
+        Some(_) => InstanceEnd::NotYet,
+        None if claim.created_at.is_some_and(is_new) || launched.is_some_and(is_new) => {
+            InstanceEnd::NotYet
+        }
+        None if kubelet_is_ready(snapshot, id) => InstanceEnd::NotYet,
+        None => InstanceEnd::MissingInEc2,
     }
 }
 
 /// Ends of the instances of deleting NodeClaims and Nodes.
 #[derive(Default)]
-pub(super) struct Ends {
+pub(super) struct InstanceEnds {
     pub(super) gone: Gone,
     /// Instances that EC2 does not list: their termination is requested before they are believed gone.
-    pub(super) unshown: BTreeSet<InstanceId>,
+    pub(super) missing_in_ec2: BTreeSet<InstanceId>,
 }
 
 /// Reads the ends of all these instances by one call.
-pub(super) async fn ends(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Ends, TurnError> {
+pub(super) async fn read_instance_ends(
+    turn: &Turn<'_>,
+    snapshot: &Snapshot,
+) -> Result<InstanceEnds, TurnError> {
     let deleted_nodes: BTreeSet<&str> = snapshot
         .nodes
         .iter()
         .filter(|node| node.deleted_at.is_some())
         .map(|node| node.provider_id.as_str())
         .collect();
-    let dying: Vec<(&NodeClaim, InstanceId)> = snapshot
+    let terminations: Vec<(&NodeClaim, InstanceId)> = snapshot
         .node_claims
         .iter()
         .filter(|claim| {
@@ -211,16 +221,16 @@ pub(super) async fn ends(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Ends, T
         })
         .filter_map(|claim| Some((claim, instance_of(claim)?)))
         .collect();
-    let found = described(turn, &dying).await?;
-    let resting = match dying.is_empty() {
+    let found = describe_instances_of(turn, &terminations).await?;
+    let recently_refused = match terminations.is_empty() {
         true => BTreeSet::new(),
-        false => resting(turn.world, turn.cluster).await?,
+        false => refused_recently(turn.world, turn.cluster).await?,
     };
-    let mut ends = Ends::default();
-    for (claim, id) in dying {
+    let mut ends = InstanceEnds::default();
+    for (claim, id) in terminations {
         let instance = found.get(&id);
         let end = end_of(instance, snapshot, claim, &id);
-        if resting.contains(&id) {
+        if recently_refused.contains(&id) {
             let again = turn.now
                 + retry_after(
                     turn.now
@@ -231,20 +241,20 @@ pub(super) async fn ends(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Ends, T
                 .insert(claim.status.provider_id.clone(), again);
         }
         match end {
-            End::NotYet => {}
-            End::Begun => {
+            InstanceEnd::NotYet => {}
+            InstanceEnd::ShuttingDown => {
                 ends.gone.ending.insert(claim.status.provider_id.clone());
             }
-            End::Seen | End::Unshown => {
+            InstanceEnd::Terminated | InstanceEnd::MissingInEc2 => {
                 ends.gone.instances.insert(claim.status.provider_id.clone());
-                if end == End::Unshown {
-                    ends.unshown.insert(id);
+                if end == InstanceEnd::MissingInEc2 {
+                    ends.missing_in_ec2.insert(id);
                 }
                 continue;
             }
         }
         if let Some(instance) = instance {
-            if let Some(other) = renamed(instance, claim, turn.cluster) {
+            if let Some(other) = other_cluster_name(instance, claim, turn.cluster) {
                 let clause = format!("carries the name of cluster {other}, not {}", turn.cluster);
                 ends.gone.misnamed.insert(claim.name.clone(), clause);
             } else if !belongs(instance, claim, turn.cluster) {
@@ -257,7 +267,7 @@ pub(super) async fn ends(turn: &Turn<'_>, snapshot: &Snapshot) -> Result<Ends, T
 
 /// The cluster whose name an instance carries, where it differs from this one's although the NodeClaim's node joined here: the
 /// cluster was registered under that name before.
-fn renamed<'a>(
+fn other_cluster_name<'a>(
     instance: &'a Instance,
     claim: &NodeClaim,
     cluster: &ClusterName,

@@ -5,13 +5,13 @@ use model::journal::{Line, Subject};
 use planner::RebootCall;
 use ports::CloudError;
 
-use super::LOOK_AGAIN;
+use super::RECHECK_AFTER;
 use crate::{
     Report, TurnError, apply::apply, events, lane::Turn, lifecycle::target_of, observe::Observed,
 };
 
 /// Requests reboots of these instances from EC2. A refusal holds up no other.
-pub(super) async fn call(
+pub(super) async fn request_reboots(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &Observed,
@@ -24,9 +24,9 @@ pub(super) async fn call(
         let Some(claim) = report.isolate(&about, noted)? else {
             continue;
         };
-        let asked = turn.world.cloud.reboot(turn.cluster, &call.instance).await;
-        report.look_again(turn.world.clock.now() + LOOK_AGAIN);
-        match asked {
+        let requested = turn.world.cloud.reboot(turn.cluster, &call.instance).await;
+        report.run_again_at(turn.world.clock.now() + RECHECK_AFTER);
+        match requested {
             Ok(()) => {
                 let text = format!("reboot {} of nodeclaim/{}", call.instance, claim.name);
                 let about_claim = [Subject::NodeClaim(claim.name.clone())];
@@ -42,8 +42,8 @@ pub(super) async fn call(
                 let actions = &refused.plan.actions;
                 report.plan(actions);
                 apply(turn, executor, observed, actions, report).await?;
-                let said = events::of_notes(&refused.notes, turn.now);
-                events::post(turn, &said, report).await;
+                let emitted = events::of_notes(&refused.notes, turn.now);
+                events::post(turn, &emitted, report).await;
             }
             Err(error) => report
                 .problems

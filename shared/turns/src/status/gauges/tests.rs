@@ -71,7 +71,7 @@ fn of_metric(gauges: &[Series], name: &str) -> Vec<String> {
     own.collect()
 }
 
-const ALIKE: &str =
+const GROUP_LABELS: &str =
     "arch=amd64,capacity_type=spot,instance_type=m5.xlarge,managed=true,nodepool=default";
 
 #[test]
@@ -88,17 +88,17 @@ fn nodes_with_equal_labels_are_summed_in_base_units() {
     assert_eq!(
         of_metric(&gauges, "karpenter_nodes_allocatable"),
         [
-            format!("{ALIKE},resource_type=cpu,{zone} 7.84"),
-            format!("{ALIKE},resource_type=memory,{zone} 30064771072"),
-            format!("{ALIKE},resource_type=pods,{zone} 116"),
+            format!("{GROUP_LABELS},resource_type=cpu,{zone} 7.84"),
+            format!("{GROUP_LABELS},resource_type=memory,{zone} 30064771072"),
+            format!("{GROUP_LABELS},resource_type=pods,{zone} 116"),
         ]
     );
     assert_eq!(
         of_metric(&gauges, "karpenter_nodes_total_pod_requests"),
         [
-            format!("{ALIKE},resource_type=cpu,{zone} 1.96"),
-            format!("{ALIKE},resource_type=memory,{zone} 2147483648"),
-            format!("{ALIKE},resource_type=pods,{zone} 2"),
+            format!("{GROUP_LABELS},resource_type=cpu,{zone} 1.96"),
+            format!("{GROUP_LABELS},resource_type=memory,{zone} 2147483648"),
+            format!("{GROUP_LABELS},resource_type=pods,{zone} 2"),
         ],
         "a pod that is over requests nothing"
     );
@@ -130,7 +130,7 @@ fn pods_are_counted_by_phase_and_node_labels() {
         of_metric(&of(&snapshot), "karpenter_pods_state"),
         [
             "managed=false,phase=Pending,scheduled=false 1".to_owned(),
-            format!("{ALIKE},phase=Running,scheduled=true,zone=us-east-1a 2"),
+            format!("{GROUP_LABELS},phase=Running,scheduled=true,zone=us-east-1a 2"),
             "managed=false,phase=Running,scheduled=true 1".to_owned(),
         ]
     );
@@ -170,9 +170,9 @@ fn resources_are_named_in_snake_case() {
 #[test]
 fn too_many_groups_drop_the_instance_type_label() {
     let mut snapshot = snapshot();
-    let kinds = 0..=GROUPS_MAX;
-    snapshot.nodes = kinds
-        .map(|kind| node(&format!("n{kind}"), &format!("t{kind}")))
+    let numbers = 0..=GROUPS_MAX;
+    snapshot.nodes = numbers
+        .map(|number| node(&format!("n{number}"), &format!("t{number}")))
         .collect();
     let allocatable = of_metric(&of(&snapshot), "karpenter_nodes_allocatable");
     let all = 58 * snapshot.nodes.len();

@@ -11,10 +11,10 @@ use ports::{
 use crate::{lane::Turn, observe::Observed, terminations::refusal_event};
 
 /// Karpenter's reason for a disruption that no controller chose.
-const FORCEFUL: &str = "Forceful Termination";
+const FORCEFUL_REASON: &str = "Forceful Termination";
 
 /// Reason for which the pod's node is disrupted.
-pub(super) fn reason_of(observed: &Observed, pod: &PodKey) -> String {
+pub(super) fn disruption_reason(observed: &Observed, pod: &PodKey) -> String {
     let reason = || {
         let node = node_of(observed, pod)?;
         let claims = observed.snapshot.node_claims.iter();
@@ -26,7 +26,7 @@ pub(super) fn reason_of(observed: &Observed, pod: &PodKey) -> String {
             .is_true(DISRUPTION_REASON)
             .then(|| reason.reason.clone())
     };
-    reason().unwrap_or_else(|| FORCEFUL.to_owned())
+    reason().unwrap_or_else(|| FORCEFUL_REASON.to_owned())
 }
 
 fn node_of<'a>(observed: &'a Observed, pod: &PodKey) -> Option<&'a Node> {
@@ -36,7 +36,7 @@ fn node_of<'a>(observed: &'a Observed, pod: &PodKey) -> Option<&'a Node> {
     nodes.find(|node| Some(&node.name) == pod.node_name.as_ref())
 }
 
-pub(super) fn forced(
+pub(super) fn forced_deletion_message(
     observed: &Observed,
     pod: &PodKey,
     grace: Option<i64>,
@@ -45,16 +45,17 @@ pub(super) fn forced(
     let grace = grace.unwrap_or_default();
     let at = now + SignedDuration::from_secs(grace);
     let pods = &observed.snapshot.pods;
-    let wanted = pods.iter().find(|other| other.key == *pod);
-    let wanted = wanted.and_then(|pod| pod.termination_grace_seconds);
-    let wanted = wanted.map_or_else(|| "default".to_owned(), |wanted| format!("{wanted}s"));
+    let requested = pods.iter().find(|other| other.key == *pod);
+    let requested = requested.and_then(|pod| pod.termination_grace_seconds);
+    let requested =
+        requested.map_or_else(|| "default".to_owned(), |requested| format!("{requested}s"));
     format!(
         "Deleting the pod to accommodate the terminationTime {at:.0} of the node. The pod was granted {grace}s of grace-period \
-         of its {wanted} terminationGracePeriod. This bypasses the PDB of the pod and the do-not-disrupt annotation."
+         of its {requested} terminationGracePeriod. This bypasses the PDB of the pod and the do-not-disrupt annotation."
     )
 }
 
-pub(super) fn about(observed: &Observed, action: &Action) -> EventTarget {
+pub(super) fn object_of(observed: &Observed, action: &Action) -> EventTarget {
     match action {
         Action::Launch(launch) => {
             EventTarget::NodePool(launch.node_pool.clone(), launch.node_pool_uid.clone())
@@ -79,7 +80,7 @@ pub(super) fn about(observed: &Observed, action: &Action) -> EventTarget {
 }
 
 /// Events on the NodeClaim and the Node of an instance that EC2 refuses to terminate.
-pub(super) fn not_ended(
+pub(super) fn termination_refused(
     turn: &Turn<'_>,
     observed: &Observed,
     id: &InstanceId,
@@ -93,14 +94,14 @@ pub(super) fn not_ended(
     let nodes = snapshot.nodes.iter();
     let nodes = nodes.filter(|node| is_its(&node.provider_id));
     let nodes = nodes.map(|node| EventTarget::Node(node.name.clone(), node.uid.clone()));
-    let abouts = claims.chain(nodes);
-    abouts
+    let objects = claims.chain(nodes);
+    objects
         .map(|about| refusal_event(about, id, refusal, turn.now))
         .collect()
 }
 
 /// Event on a node whose drain waits because a PodDisruptionBudget refuses an eviction.
-pub(super) fn refused(
+pub(super) fn drain_refused(
     turn: &Turn<'_>,
     observed: &Observed,
     action: &Action,

@@ -14,10 +14,10 @@ use ports::{Needs, ledger::Moved};
 
 use crate::{
     SweepReport, TurnError, World,
-    identity::{Whose, whose},
+    identity::{InstanceOwnership, ownership_of},
     isolation::ObjectFailures,
     spending,
-    terminations::{end_instances, resting},
+    terminations::{end_instances, refused_recently},
 };
 
 /// Period during which EKS must report that it has no such cluster.
@@ -25,12 +25,12 @@ const BELIEVED_AFTER: SignedDuration = SignedDuration::from_hours(24);
 /// Longest gap between two such answers; after a longer one the period starts again.
 const REPEATED_WITHIN: SignedDuration = SignedDuration::from_hours(1);
 /// Instances terminated per sweep: few enough that a mistake can be stopped half way.
-const AT_ONCE: usize = 20;
+const TERMINATED_PER_SWEEP: usize = 20;
 const TEMPLATES_EVERY: SignedDuration = SignedDuration::from_hours(1);
 
 /// Handles EKS's answer that it has no such cluster: announces the collection, and collects everything once the answer has held
 /// for a day.
-pub(crate) async fn bury(
+pub(crate) async fn collect(
     world: &World,
     cluster: &ClusterName,
     meta: &Meta,
@@ -38,13 +38,14 @@ pub(crate) async fn bury(
     report: &mut SweepReport,
 ) -> Result<(), TurnError> {
     let now = world.clock.now();
-    let absence = repeated(memory.cluster_gone.as_ref(), now);
+    let absence = continued_absence(memory.cluster_gone.as_ref(), now);
     let since = absence.since;
     memory.cluster_gone = Some(absence);
     let believed = since.saturating_add(BELIEVED_AFTER).unwrap_or(now);
     let mut failures = ObjectFailures::default();
     let formers = memory.formers();
-    let (instances, is_alone) = left(world, cluster, meta, &formers, &mut failures).await?;
+    let (instances, is_alone) =
+        remaining_instances(world, cluster, meta, &formers, &mut failures).await?;
     let what_is_left = format!(
         "{cluster}: EKS has had no cluster of this name since {since}, and {} of its instances are left",
         instances.len()
@@ -66,43 +67,43 @@ pub(crate) async fn bury(
         ));
         return Ok(());
     }
-    let resting = match instances.is_empty() {
+    let recently_refused = match instances.is_empty() {
         true => BTreeSet::new(),
-        false => resting(world, cluster).await?,
+        false => refused_recently(world, cluster).await?,
     };
     let mut due = BTreeMap::new();
-    let askable = instances
+    let to_terminate = instances
         .iter()
-        .filter(|instance| !resting.contains(instance));
-    for instance in askable.take(AT_ONCE) {
-        let taken = take(world, cluster, instance).await;
+        .filter(|instance| !recently_refused.contains(instance));
+    for instance in to_terminate.take(TERMINATED_PER_SWEEP) {
+        let taken = take_row(world, cluster, instance).await;
         let about = format!("owner of instance {instance}");
         if failures.isolate_unseen(about, now, taken)? == Some(true) {
             due.insert(instance.clone(), believed);
         }
     }
-    let came = end_instances(world, cluster, &due).await?;
+    let results = end_instances(world, cluster, &due).await?;
     let unreadable = failures.problems.into_iter();
     report
         .problems
         .extend(unreadable.map(|problem| format!("{cluster}: {problem}")));
     report
         .problems
-        .extend(came.refused.iter().map(|(instance, refusal)| {
+        .extend(results.refused.iter().map(|(instance, refusal)| {
             format!("{cluster}: EC2 refuses to end instance {instance}: {refusal}")
         }));
-    if let Some((count, error)) = &came.unanswered {
+    if let Some((count, error)) = &results.unanswered {
         let problem = format!("{cluster}: ending {count} instances: {error}");
         report.problems.push(problem);
     }
-    let mut collected: BTreeSet<String> = came.ended.iter().map(ToString::to_string).collect();
+    let mut collected: BTreeSet<String> = results.ended.iter().map(ToString::to_string).collect();
     if instances.is_empty() && is_alone && !is_fresh(memory.upkept_at, now) {
         memory.upkept_at = Some(now);
-        let nothing = Needs {
+        let no_needs = Needs {
             node_classes: &[],
             node_claims: &[],
         };
-        collected.append(&mut world.upkeep.collect(cluster, &nothing, now).await?);
+        collected.append(&mut world.upkeep.collect(cluster, &no_needs, now).await?);
     }
     if instances.is_empty() {
         spending::forget(world, cluster, meta).await?;
@@ -119,7 +120,7 @@ fn is_fresh(at: Option<Timestamp>, now: Timestamp) -> bool {
     at.is_some_and(|at| now.duration_since(at) < TEMPLATES_EVERY)
 }
 
-fn repeated(before: Option<&Absence>, now: Timestamp) -> Absence {
+fn continued_absence(before: Option<&Absence>, now: Timestamp) -> Absence {
     let since = before
         .filter(|before| now.duration_since(before.last) <= REPEATED_WITHIN)
         .map_or(now, |before| before.since);
@@ -130,7 +131,7 @@ fn repeated(before: Option<&Absence>, now: Timestamp) -> Absence {
 /// without a uid that are its own by the ledger. A cluster that was deleted before its uid was recorded is known by its name
 /// alone. The second value says whether no other cluster of that name exists: launch templates and instance profiles carry the
 /// name only.
-async fn left(
+async fn remaining_instances(
     world: &World,
     cluster: &ClusterName,
     meta: &Meta,
@@ -144,11 +145,11 @@ async fn left(
         .filter(|instance| instance.state != InstanceState::ShuttingDown);
     let (mut left, mut is_alone) = (Vec::new(), true);
     for instance in of_pools {
-        let is_left = match whose(&instance, meta.uid.as_ref(), formers) {
-            Whose::Ours | Whose::Formers => true,
-            Whose::Others => false,
-            Whose::Unproven if meta.uid.is_none() => true,
-            Whose::Unproven => {
+        let is_left = match ownership_of(&instance, meta.uid.as_ref(), formers) {
+            InstanceOwnership::Ours | InstanceOwnership::FormerCluster => true,
+            InstanceOwnership::OtherCluster => false,
+            InstanceOwnership::Unproven if meta.uid.is_none() => true,
+            InstanceOwnership::Unproven => {
                 let owner = world.ledger.owner(&instance.id).await;
                 let about = format!("owner of instance {}", instance.id);
                 let owner = failures.isolate_unseen(about, world.clock.now(), owner)?;
@@ -166,7 +167,7 @@ async fn left(
 
 /// Takes the instance's row; the turn that takes it wins (docs/protocol.md#g1). The NodeClaim that may hold the instance went
 /// with its cluster.
-async fn take(
+async fn take_row(
     world: &World,
     cluster: &ClusterName,
     instance: &InstanceId,
@@ -186,10 +187,10 @@ mod tests {
     #[test]
     fn absence_starts_again_after_more_than_an_hour_without_an_answer() {
         let at = |minutes: i64| Timestamp::from_second(minutes * 60).unwrap();
-        let first = repeated(None, at(0));
-        let second = repeated(Some(&first), at(60));
+        let first = continued_absence(None, at(0));
+        let second = continued_absence(Some(&first), at(60));
         assert_eq!((second.since, second.last), (at(0), at(60)));
-        let late = repeated(Some(&second), at(121));
+        let late = continued_absence(Some(&second), at(121));
         assert_eq!(late.since, at(121), "nobody knows what was meanwhile");
     }
 }

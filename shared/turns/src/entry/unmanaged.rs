@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::{EntryError, error};
 
 /// Upper bound on a pod's grace period, in seconds: a day.
-const MOST_GRACE: i64 = 86_400;
+const GRACE_SECONDS_MAX: i64 = 86_400;
 
 /// Reads the options of NTH that concern nodes of Auto Scaling groups (docs/spec/migrate.md#nth-options). An unknown option may
 /// be meant to hold something back, so it is refused.
-pub(super) fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
+pub(super) fn unmanaged_settings(raw: &Value) -> Result<Foreign, EntryError> {
     const FIELD: &str = "nodeTerminationHandler";
     let Some(options) = raw.get(FIELD) else {
         return Ok(Foreign::default());
@@ -26,7 +26,7 @@ pub(super) fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
             "a JSON object",
         ));
     };
-    let mut foreign = Foreign::default();
+    let mut unmanaged = Foreign::default();
     let (mut taints, mut effect) = (false, TaintEffect::NoSchedule);
     for (key, value) in options {
         let switch = || {
@@ -35,16 +35,16 @@ pub(super) fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
         };
         match key.as_str() {
             "managedTag" => match value.as_str() {
-                Some(tag) if !tag.is_empty() => foreign.managed_tag = tag.to_owned(),
+                Some(tag) if !tag.is_empty() => unmanaged.managed_tag = tag.to_owned(),
                 _ => return Err(refused(key, value, "the key of a tag")),
             },
-            "dryRun" => foreign.dry_run = switch()?,
-            "cordonOnly" => foreign.cordon_only = switch()?,
-            "enableOutOfServiceTaint" => foreign.out_of_service_taint = switch()?,
+            "dryRun" => unmanaged.dry_run = switch()?,
+            "cordonOnly" => unmanaged.cordon_only = switch()?,
+            "enableOutOfServiceTaint" => unmanaged.out_of_service_taint = switch()?,
             "podTerminationGracePeriod" => {
-                foreign.pod_grace_seconds = match value.as_i64() {
+                unmanaged.pod_grace_seconds = match value.as_i64() {
                     Some(-1) => None,
-                    Some(seconds @ 0..=MOST_GRACE) => Some(seconds),
+                    Some(seconds @ 0..=GRACE_SECONDS_MAX) => Some(seconds),
                     _ => return Err(refused(key, value, "seconds, at most 86400, or -1")),
                 }
             }
@@ -64,7 +64,7 @@ pub(super) fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
                 }
             }
             "rebalance" => {
-                foreign.rebalance = match value.as_str() {
+                unmanaged.rebalance = match value.as_str() {
                     Some("ignore") => None,
                     Some("cordon") => Some(Course::Cordon),
                     Some("drain") => Some(Course::Drain),
@@ -88,6 +88,6 @@ pub(super) fn foreign(raw: &Value) -> Result<Foreign, EntryError> {
             }
         }
     }
-    foreign.taint = taints.then_some(effect);
-    Ok(foreign)
+    unmanaged.taint = taints.then_some(effect);
+    Ok(unmanaged)
 }

@@ -14,40 +14,46 @@ use ports::{
     cluster::{Event, EventKind, EventTarget},
 };
 
-use super::{Found, InterruptionOutcome, InterruptionReport, Work, owners::remember_stranger};
+use super::{
+    ClusterDelivery, InterruptionOutcome, InterruptionReport, LocatedFact,
+    owners::remember_not_ours,
+};
 use crate::{Entry, TurnError};
 
-impl Work<'_> {
-    pub(super) async fn on_foreign(&self, found: &[Found<'_>]) -> Vec<InterruptionOutcome> {
+impl ClusterDelivery<'_> {
+    pub(super) async fn handle_unmanaged(
+        &self,
+        located: &[LocatedFact<'_>],
+    ) -> Vec<InterruptionOutcome> {
         let entry = Entry::read(&self.meta.registry).map_err(|source| TurnError::Entry {
             cluster: self.cluster.clone(),
             source,
         });
-        let foreign = match entry {
-            Ok(entry) => entry.foreign,
-            Err(error) => return vec![Err(Arc::new(error)); found.len()],
+        let unmanaged = match entry {
+            Ok(entry) => entry.unmanaged,
+            Err(error) => return vec![Err(Arc::new(error)); located.len()],
         };
-        let tagged: Vec<(&Interruption, Course)> = found
+        let tagged: Vec<(&Interruption, Course)> = located
             .iter()
-            .filter(|found| is_tagged(found, &foreign))
-            .filter_map(|found| Some((found.fact, foreign.course(found.fact.kind)?)))
-            .filter(|_| !foreign.dry_run)
+            .filter(|located| is_tagged(located, &unmanaged))
+            .filter_map(|located| Some((located.fact, unmanaged.course(located.fact.kind)?)))
+            .filter(|_| !unmanaged.dry_run)
             .collect();
         // Facts are recorded first: the tag suffices.
         if let Err(error) = self.record(&tagged, true).await {
-            return vec![Err(Arc::new(error)); found.len()];
+            return vec![Err(Arc::new(error)); located.len()];
         }
         let api = self.connect().await;
-        let each = found.iter().map(|found| async {
+        let each = located.iter().map(|located| async {
             let api = api.as_deref().map_err(Arc::clone)?;
-            let node = node_of(api, found).await;
+            let node = node_of(api, located).await;
             node.map_err(|error| Arc::new(TurnError::from(error)))
         });
         let nodes: Vec<Result<Option<Node>, Arc<TurnError>>> = join_all(each).await;
-        let each = found
+        let each = located
             .iter()
             .zip(&nodes)
-            .map(|(found, node)| self.take(&foreign, found, node));
+            .map(|(located, node)| self.handle_fact(&unmanaged, located, node));
         let outcomes = join_all(each).await;
         let recorded = |outcome: &InterruptionOutcome| {
             matches!(outcome, Ok(InterruptionReport::Recorded { .. }))
@@ -61,11 +67,14 @@ impl Work<'_> {
             if !self.may_act(api).await.map_err(Arc::new)? {
                 return Ok(());
             }
-            let each = found.iter().zip(&nodes).zip(&outcomes);
+            let each = located.iter().zip(&nodes).zip(&outcomes);
             let each = each.filter(|(_, outcome)| recorded(outcome));
-            let each =
-                each.filter_map(|((found, node), _)| Some((found, node.as_ref().ok()?.as_ref()?)));
-            join_all(each.map(|(found, node)| self.mark(api, &foreign, found.fact, node))).await;
+            let each = each
+                .filter_map(|((located, node), _)| Some((located, node.as_ref().ok()?.as_ref()?)));
+            join_all(
+                each.map(|(located, node)| self.mark_node(api, &unmanaged, located.fact, node)),
+            )
+            .await;
             Ok::<_, Arc<TurnError>>(())
         };
         let lanes = [Lane::Provisioner, Lane::Terminator];
@@ -77,38 +86,44 @@ impl Work<'_> {
     }
 
     /// Makes sure that the fact is recorded, if its node is opted in.
-    async fn take(
+    async fn handle_fact(
         &self,
-        foreign: &Foreign,
-        found: &Found<'_>,
+        unmanaged: &Foreign,
+        located: &LocatedFact<'_>,
         node: &Result<Option<Node>, Arc<TurnError>>,
     ) -> InterruptionOutcome {
         let cluster = self.cluster.clone();
-        let tagged = is_tagged(found, foreign);
+        let tagged = is_tagged(located, unmanaged);
         if !tagged {
             let node = node.as_ref().map_err(Arc::clone)?;
-            let labelled = |node: &Node| node.labels.contains_key(&foreign.managed_tag);
+            let labelled = |node: &Node| node.labels.contains_key(&unmanaged.managed_tag);
             if !node.as_ref().is_some_and(labelled) {
-                let id = &found.fact.instance;
-                remember_stranger(self.world, id).await.map_err(Arc::new)?;
+                let id = &located.fact.instance;
+                remember_not_ours(self.world, id).await.map_err(Arc::new)?;
                 return Ok(InterruptionReport::NotOurs);
             }
         }
-        let Some(course) = foreign.course(found.fact.kind) else {
+        let Some(course) = unmanaged.course(located.fact.kind) else {
             return Ok(InterruptionReport::Tolerated { cluster });
         };
-        if foreign.dry_run {
+        if unmanaged.dry_run {
             return Ok(InterruptionReport::Shadow { cluster });
         }
         if !tagged {
-            let fact = [(found.fact, course)];
+            let fact = [(located.fact, course)];
             self.record(&fact, true).await.map_err(Arc::new)?;
         }
         Ok(InterruptionReport::Recorded { cluster })
     }
 
     /// Taints the node and emits events with the reason. Failures are left to the terminator.
-    async fn mark(&self, api: &dyn Cluster, foreign: &Foreign, fact: &Interruption, node: &Node) {
+    async fn mark_node(
+        &self,
+        api: &dyn Cluster,
+        unmanaged: &Foreign,
+        fact: &Interruption,
+        node: &Node,
+    ) {
         let kind = fact.kind.as_str();
         let event = |kind, reason: &str| Event {
             about: EventTarget::Node(node.name.clone(), node.uid.clone()),
@@ -118,9 +133,9 @@ impl Work<'_> {
             at: self.world.clock.now(),
         };
         let mut events = vec![event(EventKind::Warning, nth::reason(kind))];
-        if let Some(update) = foreign.mark(node, &[fact.into()], self.world.clock.now()) {
+        if let Some(update) = unmanaged.mark(node, &[fact.into()], self.world.clock.now()) {
             match api.update_node(&update).await {
-                Ok(()) if foreign.course(fact.kind) == Some(Course::Cordon) => {
+                Ok(()) if unmanaged.course(fact.kind) == Some(Course::Cordon) => {
                     events.push(event(EventKind::Normal, "Cordon"));
                 }
                 Ok(()) => events.push(event(EventKind::Normal, "CordonAndDrain")),
@@ -137,15 +152,18 @@ impl Work<'_> {
     }
 }
 
-fn is_tagged(found: &Found<'_>, foreign: &Foreign) -> bool {
-    let has = |instance: &Instance| instance.tags.contains_key(&foreign.managed_tag);
-    found.instance.as_deref().is_some_and(has)
+fn is_tagged(located: &LocatedFact<'_>, unmanaged: &Foreign) -> bool {
+    let has = |instance: &Instance| instance.tags.contains_key(&unmanaged.managed_tag);
+    located.instance.as_deref().is_some_and(has)
 }
 
-async fn node_of(api: &dyn Cluster, found: &Found<'_>) -> Result<Option<Node>, ClusterError> {
-    let dns = found.instance.as_ref();
+async fn node_of(
+    api: &dyn Cluster,
+    located: &LocatedFact<'_>,
+) -> Result<Option<Node>, ClusterError> {
+    let dns = located.instance.as_ref();
     let dns = dns.and_then(|instance| instance.private_dns.as_deref());
-    node_of_instance(api, &found.fact.instance, dns).await
+    node_of_instance(api, &located.fact.instance, dns).await
 }
 
 /// The Node of an instance, read by the names that it can have: its private DNS name or, with newer cloud controllers, its

@@ -6,16 +6,16 @@ use model::{
 };
 use ports::{Cluster, Metric};
 
-use super::{Found, InterruptionOutcome, InterruptionReport, Work, act::Ending};
+use super::{ClusterDelivery, InterruptionOutcome, InterruptionReport, LocatedFact, act::Ending};
 use crate::{
     Entry, Report, journal, metrics,
-    notifications::{self, News},
+    notifications::{self, NotificationDraft},
     status,
 };
 
-impl Work<'_> {
+impl ClusterDelivery<'_> {
     /// Records in the journal what was decided about nodes, so that people can look it up.
-    pub(super) async fn remember(&self, endings: &[Ending<'_>]) {
+    pub(super) async fn record_in_journal(&self, endings: &[Ending<'_>]) {
         let now = self.world.clock.now();
         let mut report = Report::new(self.cluster, Lane::Interruption, self.turn, now);
         let lines = endings.iter().map(|ending| {
@@ -30,18 +30,18 @@ impl Work<'_> {
             Line::new(format!("{}: {course}", ending.fact.announcement()), about)
         });
         report.planned = lines.collect();
-        journal::note(self.world, &report).await;
+        journal::record_report(self.world, &report).await;
     }
 
     pub(super) fn measure(
         &self,
-        found: &[Found<'_>],
+        located: &[LocatedFact<'_>],
         outcomes: &[InterruptionOutcome],
         endings: &[Ending<'_>],
     ) -> Vec<Metric> {
         let now = self.world.clock.now();
-        let received = found.iter().zip(outcomes).flat_map(|(found, outcome)| {
-            metrics::of_interruption(found.fact, outcome.as_ref().ok(), now)
+        let received = located.iter().zip(outcomes).flat_map(|(located, outcome)| {
+            metrics::of_interruption(located.fact, outcome.as_ref().ok(), now)
         });
         let ended = endings.iter().filter_map(|ending| {
             let claim = ending.claim.as_ref()?;
@@ -54,29 +54,33 @@ impl Work<'_> {
     }
 
     /// Publishes the counters to the cluster's relay.
-    pub(super) async fn show(&self, api: &dyn Cluster, measured: &[Metric]) {
-        if let Some(complaint) = status::tell(api, Lane::Interruption, measured, None).await {
+    pub(super) async fn publish_to_relay(&self, api: &dyn Cluster, measured: &[Metric]) {
+        if let Some(complaint) = status::publish(api, Lane::Interruption, measured, None).await {
             tracing::warn!(cluster = %self.cluster, "{complaint}");
         }
     }
 
     /// Sends notifications to the cluster's destinations.
-    pub(super) async fn notify(&self, found: &[Found<'_>], outcomes: &[InterruptionOutcome]) {
+    pub(super) async fn notify(
+        &self,
+        located: &[LocatedFact<'_>],
+        outcomes: &[InterruptionOutcome],
+    ) {
         let entry = Entry::read(&self.meta.registry).ok();
         let destinations = entry.map(|entry| entry.destinations).unwrap_or_default();
-        let recorded = found.iter().zip(outcomes);
+        let recorded = located.iter().zip(outcomes);
         let recorded = recorded
             .filter(|(_, outcome)| matches!(outcome, Ok(InterruptionReport::Recorded { .. })));
         let details: Vec<String> = recorded
-            .map(|(found, _)| found.fact.announcement())
+            .map(|(located, _)| located.fact.announcement())
             .collect();
-        let first = found.first().map(|found| &found.fact.instance);
+        let first = located.first().map(|located| &located.fact.instance);
         let (Some(first), false, false) = (first, destinations.is_empty(), details.is_empty())
         else {
             return;
         };
         let class = NotificationClass::Interruption;
-        let news = News {
+        let draft = NotificationDraft {
             id: format!("{}/{}/{first}", class.as_str(), self.turn),
             class,
             title: match details.len() {
@@ -85,8 +89,8 @@ impl Work<'_> {
             },
             details,
         };
-        let put = notifications::put(self.world, self.cluster, &destinations, vec![news]);
-        if let Err(error) = put.await {
+        let queued = notifications::enqueue(self.world, self.cluster, &destinations, vec![draft]);
+        if let Err(error) = queued.await {
             tracing::warn!(cluster = %self.cluster, %error, "no notification");
         }
     }
