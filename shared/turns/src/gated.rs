@@ -108,7 +108,7 @@ pub async fn read(api: &dyn Cluster, settings: &Settings) -> Result<Gated, Clust
         let mut buffers = served(api.capacity_buffers(), &mut gated.complaints).await?;
         if buffers.len() > BUFFERS_MAX {
             gated.complaints.push(format!(
-                "there are {} CapacityBuffers: only the first {BUFFERS_MAX} by name are looked at",
+                "there are {} CapacityBuffers: only the first {BUFFERS_MAX} by name are used",
                 buffers.len()
             ));
             buffers.sort_by(|a, b| name(a).cmp(&name(b)));

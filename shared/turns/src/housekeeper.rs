@@ -143,7 +143,7 @@ async fn perform_account_duties(
     match poll.await.flatten() {
         Ok(outcomes) => {
             let failed = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
-            let failed = failed.map(|error| format!("an instance in trouble: {error}"));
+            let failed = failed.map(|error| format!("impaired instance: {error}"));
             report.problems.extend(failed);
         }
         Err(error) => report.problems.push(format!("instance status: {error}")),

@@ -130,7 +130,7 @@ pub async fn interrupt(
 fn missing_outcome() -> TurnError {
     TurnError::Cloud(CloudError::Unknown {
         action: "handling an interruption".to_owned(),
-        message: "nothing says what became of it".to_owned(),
+        message: "no outcome was returned".to_owned(),
     })
 }
 
@@ -155,7 +155,7 @@ async fn handle_cluster(
         Ok(Some(entry)) => entry,
         Ok(None) => {
             let cluster = cluster.clone();
-            tracing::warn!(%cluster, "an instance of a cluster that is not registered is interrupted");
+            tracing::warn!(%cluster, "interruption of an unregistered cluster's instance");
             return all(Ok(InterruptionReport::Unregistered { cluster }));
         }
         Err(error) => return all(Err(Arc::new(error))),
@@ -353,7 +353,7 @@ impl ClusterDelivery<'_> {
         };
         let stop = executor.may_act().await?;
         if let Some(stop) = &stop {
-            tracing::warn!(cluster = %self.cluster, %stop, "interruptions are on record only");
+            tracing::warn!(cluster = %self.cluster, %stop, "interruptions recorded only");
         }
         Ok(stop.is_none())
     }
@@ -362,7 +362,7 @@ impl ClusterDelivery<'_> {
         for lane in lanes {
             let wake = Wake::new(self.cluster.clone(), *lane, reason);
             if let Err(error) = self.world.wakes.send(&wake, SignedDuration::ZERO).await {
-                tracing::warn!(cluster = %self.cluster, %lane, %error, "left to the sweep");
+                tracing::warn!(cluster = %self.cluster, %lane, %error, "wake not sent");
             }
         }
     }
@@ -398,7 +398,7 @@ pub(crate) async fn poll(
     let outcomes = interrupt(world, &troubles, turn).await;
     for (fact, outcome) in troubles.iter().zip(&outcomes) {
         let (instance, kind) = (&fact.instance, fact.kind.as_str());
-        tracing::info!(%instance, kind, ?outcome, "instance in trouble");
+        tracing::info!(%instance, kind, ?outcome, "instance impaired");
     }
     Ok(outcomes)
 }

@@ -61,7 +61,7 @@ pub(crate) async fn record_turn(world: &World, report: &mut Report, snapshot: Op
 /// Records a report of work done outside a lane's turn.
 pub(crate) async fn record_report(world: &World, report: &Report) {
     if let Err(error) = write_record(world, report).await {
-        tracing::warn!(cluster = %report.cluster, %error, "no journal record");
+        tracing::warn!(cluster = %report.cluster, %error, "journal record not written");
     }
 }
 
@@ -139,7 +139,7 @@ pub enum JournalError {
     Ledger(#[from] LedgerError),
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    #[error("what a turn saw cannot be written or read")]
+    #[error("the snapshot cannot be written or read")]
     Pack(#[from] io::Error),
     #[error("the record of turn {turn} cannot be read")]
     Record {
@@ -152,7 +152,7 @@ pub enum JournalError {
     )]
     NewerRecord { turn: TurnId },
     #[error(
-        "what this turn saw was kept by a newer version (its format is {version}, known here is {VERSION}): use that version's `whittle`"
+        "the snapshot was written by a newer version (its format is {version}, known here is {VERSION}): use that version's `whittle`"
     )]
     Newer { version: u32 },
 }

@@ -182,7 +182,7 @@ async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) 
             let count = piece.commands.len();
             report
                 .problems
-                .push(format!("{count} deletions are not on record: {error}"));
+                .push(format!("{count} deletions could not be recorded: {error}"));
             report.run_again_at(turn.now + RECORD_AGAIN);
         }
     }

@@ -57,7 +57,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<NotificationDraft> {
         add(Class::Approval, id.clone(), title, vec![line.text.clone()]);
     }
     if !report.over_caps.is_empty() {
-        let title = "nodes come to more than caps allow".to_owned();
+        let title = "nodes exceed caps".to_owned();
         let id = format!("caps/{hour}");
         add(Class::Limit, id, title, texts(&report.over_caps));
     }

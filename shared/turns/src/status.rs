@@ -68,7 +68,7 @@ async fn update_document(
         status.gauges = gauges;
     }
     let kept = status.keep().map_err(|error| ClusterError::Invalid {
-        what: "what is told of the turn".to_owned(),
+        what: "the status document".to_owned(),
         message: error.to_string(),
     })?;
     // After a conflict the gauges are published once more.
@@ -88,7 +88,7 @@ fn warning_of(result: Result<bool, ClusterError>) -> Option<String> {
         // The ConfigMap was deleted meanwhile: no relay needs it.
         Ok(true) | Err(ClusterError::NotFound { .. }) => None,
         Ok(false) => Some(format!(
-            "metrics of the relay: how things stand takes more than {} KiB and is left out; CloudWatch has what is counted",
+            "metrics of the relay: gauges take more than {} KiB and are left out; CloudWatch has the counters",
             Status::BYTES_MAX >> 10
         )),
         Err(error @ ClusterError::Denied { .. }) => Some(format!(

@@ -125,7 +125,7 @@ fn warm_function_reads_only_new_versions() {
         epoch: "another".into(),
         ..pointer
     };
-    assert_eq!(warm.until(&restarted), None, "another relay counts anew");
+    assert_eq!(warm.until(&restarted), None, "another relay numbers its versions itself");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn unchanged_pod_is_not_published_again() {
     bench.publisher.see(noisy);
     assert!(
         !bench.publisher.is_due(),
-        "annotations of others decide nothing"
+        "annotations of others influence no decision"
     );
 }
 
@@ -161,7 +161,7 @@ fn changes_of_a_lost_version_are_in_the_next_one() {
     bench.publisher.give_up();
     bench.publisher.see(pod("c", "api"));
     bench.publish();
-    assert_eq!(bench.pointer().version, lost.version, "nobody heard of it");
+    assert_eq!(bench.pointer().version, lost.version, "it was never published");
     assert_eq!(bench.read().unwrap().len(), 3);
 }
 
@@ -206,7 +206,7 @@ fn nothing_is_due_before_all_pods_were_listed() {
     let mut empty = Publisher::new(cluster(), EPOCH.into());
     empty.begin_list();
     empty.end_list();
-    assert!(empty.is_due(), "that there are no pods is told, too");
+    assert!(empty.is_due(), "an empty list is published, too");
 }
 
 #[test]
@@ -230,21 +230,21 @@ fn every_damage_of_a_version_is_found() {
         });
         read.unwrap_err().to_string()
     };
-    let told = wrong(&|bench| bench.bucket.get_mut(&2).unwrap().truncate(20));
-    assert!(told.starts_with("version 2: "), "{told}");
-    let told = wrong(&|bench| drop(bench.bucket.insert(2, b"garbage".to_vec())));
-    assert!(told.starts_with("version 2: "), "{told}");
-    let told = wrong(&|bench| drop(bench.bucket.insert(2, bench.bucket[&3].clone())));
-    assert!(told.contains("not what its name says"), "{told}");
+    let message = wrong(&|bench| bench.bucket.get_mut(&2).unwrap().truncate(20));
+    assert!(message.starts_with("version 2: "), "{message}");
+    let message = wrong(&|bench| drop(bench.bucket.insert(2, b"garbage".to_vec())));
+    assert!(message.starts_with("version 2: "), "{message}");
+    let message = wrong(&|bench| drop(bench.bucket.insert(2, bench.bucket[&3].clone())));
+    assert!(message.contains("not what its name says"), "{message}");
     // Another relay of the same epoch, as if two ran: its versions do not continue these.
     let mut other = Bench::listed([pod("x", "web")]);
     other.publisher.see(pod("y", "web"));
     other.publish();
     let object = other.bucket[&2].clone();
-    let told = wrong(&|bench| drop(bench.bucket.insert(2, object.clone())));
-    assert_eq!(told, "version 2 does not go on from the one before it");
-    let told = View::open(&"another".into(), EPOCH, 1, &bench.bucket[&1]).unwrap_err();
-    assert!(told.to_string().contains("of cluster demo"), "{told}");
+    let message = wrong(&|bench| drop(bench.bucket.insert(2, object.clone())));
+    assert_eq!(message, "version 2 does not go on from the one before it");
+    let message = View::open(&"another".into(), EPOCH, 1, &bench.bucket[&1]).unwrap_err();
+    assert!(message.to_string().contains("of cluster demo"), "{message}");
 }
 
 #[test]
@@ -254,8 +254,8 @@ fn other_format_version_is_refused() {
             [..],
         0,
     );
-    let told = document::read(&later.unwrap()).unwrap_err();
-    assert_eq!(told.to_string(), "its format is 3, known here is 2");
+    let message = document::read(&later.unwrap()).unwrap_err();
+    assert_eq!(message.to_string(), "its format is 3, known here is 2");
 }
 
 #[test]

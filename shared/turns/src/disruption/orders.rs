@@ -20,7 +20,7 @@ use crate::{
 
 /// Reason for rolling back a command whose nodes cannot be tainted: pods would be scheduled to them until they go, and their
 /// replacements would run beside them until then.
-const MARKS_REFUSED: &str = "the API server refuses the marks of a node that is to go";
+const MARKS_REFUSED: &str = "the API server refuses the marks of a node to be disrupted";
 
 /// Upper bound on the time an executor acts. An evaluation may take minutes; whatever it begins is released to other turns as
 /// soon as if the provisioner had begun it.
@@ -84,7 +84,7 @@ pub(super) async fn propose(
             report.committed = Some(generation + 1);
             let names = told::names_of(&proposal.delete);
             let text = format!(
-                "{} of {names}, to be judged again at {validate_at:.0}: {}",
+                "{} of {names}, to be validated at {validate_at:.0}: {}",
                 proposal.reason, command.because
             );
             report
@@ -123,7 +123,7 @@ pub(super) async fn place(
     let retry_at = turn.world.clock.now() + RETRY_AFTER_LOST_RACE;
     match commitment {
         CommitOutcome::Nothing => {
-            let problem = format!("{}: no longer what it was", command.because);
+            let problem = format!("{}: no longer valid", command.because);
             report
                 .proposed
                 .push(told::journal_line(problem, command.targets()));

@@ -109,7 +109,7 @@ impl ClusterDelivery<'_> {
         let nodes = match acted {
             Ok(nodes) => nodes,
             Err(error) => {
-                tracing::warn!(cluster = %self.cluster, %error, "left to the terminator");
+                tracing::warn!(cluster = %self.cluster, %error, "fast path failed");
                 return;
             }
         };
@@ -138,7 +138,7 @@ impl ClusterDelivery<'_> {
             .flatten()
         {
             let instance = &ending.fact.instance;
-            tracing::warn!(cluster = %self.cluster, %instance, %error, "left to the terminator");
+            tracing::warn!(cluster = %self.cluster, %instance, %error, "fast path failed");
         }
         node.ok().flatten()
     }
@@ -167,13 +167,13 @@ impl ClusterDelivery<'_> {
                     offerings.extend(spot.map(spot_offering_of));
                 }
                 Err(error) => {
-                    tracing::warn!(cluster = %self.cluster, %error, "offerings are not marked");
+                    tracing::warn!(cluster = %self.cluster, %error, "offerings not marked unavailable");
                 }
             }
         }
         for offering in &offerings {
             if let Err(error) = self.world.ledger.mark_unavailable(offering, now).await {
-                tracing::warn!(cluster = %self.cluster, ?offering, %error, "the offering is not marked");
+                tracing::warn!(cluster = %self.cluster, ?offering, %error, "offering not marked unavailable");
             }
         }
     }
@@ -190,7 +190,7 @@ impl ClusterDelivery<'_> {
             }
             for event in events {
                 if let Err(error) = api.post_event(&event).await {
-                    tracing::warn!(cluster = %self.cluster, reason = event.reason, %error, "not told");
+                    tracing::warn!(cluster = %self.cluster, reason = event.reason, %error, "event not posted");
                 }
             }
         }
@@ -244,7 +244,7 @@ impl ClusterDelivery<'_> {
         let described = match described.await {
             Ok(described) => described,
             Err(error) => {
-                tracing::warn!(cluster = %self.cluster, instance = %id, %error, "its end is not explained");
+                tracing::warn!(cluster = %self.cluster, instance = %id, %error, "termination reason not read");
                 return None;
             }
         };

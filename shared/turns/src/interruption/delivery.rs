@@ -52,7 +52,7 @@ pub async fn deliver<E: Error + 'static>(
             Ok(Reading::Announced(announced)) => batch.add(message, announced),
             Ok(Reading::BlockEnds(block)) => blocks.push((message, block)),
             Ok(Reading::Ignored(why)) => {
-                tracing::info!(message_id = message.id, ?why, "the event ends no node");
+                tracing::info!(message_id = message.id, ?why, "event ignored");
                 delivery.count(why.as_str());
                 delivery.ignore(why.as_str());
             }

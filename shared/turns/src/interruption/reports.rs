@@ -91,7 +91,7 @@ impl ClusterDelivery<'_> {
         };
         let queued = notifications::enqueue(self.world, self.cluster, &destinations, vec![draft]);
         if let Err(error) = queued.await {
-            tracing::warn!(cluster = %self.cluster, %error, "no notification");
+            tracing::warn!(cluster = %self.cluster, %error, "notification not queued");
         }
     }
 }

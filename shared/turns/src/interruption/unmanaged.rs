@@ -80,7 +80,7 @@ impl ClusterDelivery<'_> {
         let lanes = [Lane::Provisioner, Lane::Terminator];
         let (marked, ()) = tokio::join!(mark, self.wake(&lanes, "foreign-node-leaves"));
         if let Err(error) = marked {
-            tracing::warn!(cluster = %self.cluster, %error, "left to the terminator");
+            tracing::warn!(cluster = %self.cluster, %error, "fast path failed");
         }
         outcomes
     }
@@ -140,13 +140,13 @@ impl ClusterDelivery<'_> {
                 }
                 Ok(()) => events.push(event(EventKind::Normal, "CordonAndDrain")),
                 Err(error) => {
-                    tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "left to the terminator");
+                    tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "fast path failed");
                 }
             }
         }
         for event in events {
             if let Err(error) = api.post_event(&event).await {
-                tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "not told");
+                tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "event not posted");
             }
         }
     }
