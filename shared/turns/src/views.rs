@@ -21,7 +21,7 @@ use model::{
     view::{ViewPointer, object_name},
 };
 use view::{
-    CHAIN_MAX, Doubt, View,
+    CHAIN_MAX, View, ViewError,
     document::{CHANGES_BYTES_MAX, FULL_BYTES_MAX},
 };
 
@@ -51,11 +51,11 @@ enum ViewFailure {
     Refused(String),
 }
 
-impl From<Doubt> for ViewFailure {
-    fn from(error: Doubt) -> Self {
+impl From<ViewError> for ViewFailure {
+    fn from(error: ViewError) -> Self {
         let text = ports::with_causes(&error);
         // A missing view may still come.
-        match matches!(error, Doubt::Missing { .. }) {
+        match matches!(error, ViewError::Missing { .. }) {
             true => Self::NotRead(text),
             false => Self::Refused(text),
         }
@@ -192,7 +192,7 @@ async fn read_object(
     let name = object_name(turn.cluster, &pointer.epoch, version);
     match turn.world.archive.get_at_most(&name, most).await {
         Ok(Some(object)) => Ok(object),
-        Ok(None) => Err(Doubt::Missing { version }.into()),
+        Ok(None) => Err(ViewError::Missing { version }.into()),
         Err(error) if error.is_too_large() => Err(ViewFailure::Refused(error.to_string())),
         Err(error) => Err(ViewFailure::NotRead(error.to_string())),
     }

@@ -21,7 +21,7 @@ const DOCUMENT_MAX: u64 = 64 << 20;
 /// than pods.
 const LINES_MAX: usize = 300_000;
 /// zstd's fastest level: it halves the time for a tenth more bytes.
-const LEVEL: i32 = 1;
+const ZSTD_LEVEL: i32 = 1;
 
 /// Header of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub enum Line {
 /// [`Line`] as it is written, by reference.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Written<'a> {
+pub(crate) enum LineRef<'a> {
     Shape(&'a SharedShape),
     Pod(&'a PodKey, u32, &'a Own),
     Gone(&'a PodKey),
@@ -68,7 +68,7 @@ pub(crate) enum Written<'a> {
 
 /// Why an object is no version of a view.
 #[derive(Debug, Error)]
-pub enum Unreadable {
+pub enum DocumentError {
     #[error("it cannot be decompressed: {0}")]
     Compression(#[from] io::Error),
     #[error("line {line} cannot be read: {source}")]
@@ -87,9 +87,9 @@ pub enum Unreadable {
 
 pub(crate) fn write<'a>(
     header: &Header,
-    lines: impl Iterator<Item = Written<'a>>,
+    lines: impl Iterator<Item = LineRef<'a>>,
 ) -> io::Result<Vec<u8>> {
-    let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;
+    let mut encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
     encoder.include_checksum(true)?;
     put(&mut encoder, header)?;
     for line in lines {
@@ -104,18 +104,18 @@ fn put(to: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
 }
 
 /// Reads a version: its header and its lines.
-pub fn read(object: &[u8]) -> Result<(Header, Vec<Line>), Unreadable> {
+pub fn read(object: &[u8]) -> Result<(Header, Vec<Line>), DocumentError> {
     let mut text = String::new();
     let decoder = zstd::Decoder::new(object)?;
     let read = decoder.take(DOCUMENT_MAX).read_to_string(&mut text)?;
     if u64::try_from(read).is_ok_and(|read| read >= DOCUMENT_MAX) {
-        return Err(Unreadable::TooLarge);
+        return Err(DocumentError::TooLarge);
     }
-    let at = |line: usize| move |source| Unreadable::Line { line, source };
+    let at = |line: usize| move |source| DocumentError::Line { line, source };
     let mut lines = text.lines();
     let header: Header = serde_json::from_str(lines.next().unwrap_or_default()).map_err(at(1))?;
     if header.format != FORMAT {
-        return Err(Unreadable::Format(header.format));
+        return Err(DocumentError::Format(header.format));
     }
     // One line more than promised is enough to detect a wrong header.
     let most = header.lines.min(LINES_MAX);
@@ -124,7 +124,7 @@ pub fn read(object: &[u8]) -> Result<(Header, Vec<Line>), Unreadable> {
     let lines: Vec<Line> = lines.collect::<Result<_, _>>()?;
     match lines.len() == header.lines {
         true => Ok((header, lines)),
-        false => Err(Unreadable::Cut {
+        false => Err(DocumentError::Cut {
             found: lines.len(),
             promised: header.lines,
         }),

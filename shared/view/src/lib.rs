@@ -18,5 +18,5 @@ pub mod shape;
 mod tests;
 
 pub use pods::Pods;
-pub use publisher::{CHAIN_MAX, Issue, Publisher};
-pub use reader::{Doubt, View};
+pub use publisher::{CHAIN_MAX, Publisher, ViewVersion};
+pub use reader::{View, ViewError};

@@ -5,7 +5,7 @@ use model::{Memo, PodKey, SharedShape, pod::Pod};
 use crate::shape::{Own, join, split};
 
 /// Number of shapes below which unused ones are not looked for.
-const SHAPES_MIN: usize = 1_000;
+const COMPACTION_MIN: usize = 1_000;
 
 /// Pods in little memory: the fields that pods of one owner share are stored once.
 #[derive(Clone, Debug, Default)]
@@ -19,18 +19,18 @@ pub struct Pods {
 
 impl Pods {
     /// Adds or updates a pod. Returns whether that changes anything.
-    pub fn see(&mut self, pod: Pod) -> bool {
+    pub fn upsert(&mut self, pod: Pod) -> bool {
         let (key, shape, own) = split(pod);
-        let seen = (self.number(shape), own);
-        let is_new = self.pods.get(&key) != Some(&seen);
+        let row = (self.number(shape), own);
+        let is_new = self.pods.get(&key) != Some(&row);
         if is_new {
-            self.pods.insert(key, seen);
+            self.pods.insert(key, row);
         }
         is_new
     }
 
     /// Removes a pod. Returns whether it was there.
-    pub fn lose(&mut self, key: &PodKey) -> bool {
+    pub fn remove(&mut self, key: &PodKey) -> bool {
         self.pods.remove(key).is_some()
     }
 
@@ -86,7 +86,7 @@ impl Pods {
 
     /// Removes unused shapes as soon as they may be half of all. Numbers of shapes change.
     pub fn tidy(&mut self) {
-        if self.shapes.len() > SHAPES_MIN.max(2 * self.compacted) {
+        if self.shapes.len() > COMPACTION_MIN.max(2 * self.compacted) {
             self.compact();
         }
     }
@@ -134,7 +134,7 @@ impl Pods {
 impl Extend<Pod> for Pods {
     fn extend<T: IntoIterator<Item = Pod>>(&mut self, pods: T) {
         for pod in pods {
-            self.see(pod);
+            self.upsert(pod);
         }
     }
 }

@@ -4,7 +4,7 @@ use model::{ClusterName, PodKey, pod::Pod};
 
 use crate::{
     Pods,
-    document::{self, Base, FORMAT, Header, Written, digest},
+    document::{self, Base, FORMAT, Header, LineRef, digest},
 };
 
 /// Upper bound on versions after a full state: a function without a cached view reads them all.
@@ -23,7 +23,7 @@ pub struct Publisher {
     epoch: String,
     pods: Pods,
     /// Number of shapes in stored versions; `None` while no stored full state has these numbers.
-    shapes_told: Option<usize>,
+    shapes_stored: Option<usize>,
     /// Pods that the list under way has not shown yet; an abandoned list leaves nothing behind.
     unseen: Option<BTreeSet<PodKey>>,
     is_listed: bool,
@@ -32,13 +32,13 @@ pub struct Publisher {
     last: Option<Base>,
     full: u64,
     /// Number of pods in the versions since the full state.
-    told: usize,
-    drafted: Option<Drafted>,
+    changes_in_chain: usize,
+    unconfirmed: Option<UnconfirmedVersion>,
 }
 
 /// A version to be stored in the bucket.
 #[derive(Debug)]
-pub struct Issue {
+pub struct ViewVersion {
     pub version: u64,
     /// Name of the object, by [`model::view::object_name`].
     pub name: String,
@@ -46,7 +46,7 @@ pub struct Issue {
 }
 
 #[derive(Debug)]
-struct Drafted {
+struct UnconfirmedVersion {
     base: Base,
     is_full: bool,
     changed: BTreeSet<PodKey>,
@@ -59,14 +59,14 @@ impl Publisher {
             cluster,
             epoch,
             pods: Pods::default(),
-            shapes_told: None,
+            shapes_stored: None,
             unseen: None,
             is_listed: false,
             changed: BTreeSet::new(),
             last: None,
             full: 0,
-            told: 0,
-            drafted: None,
+            changes_in_chain: 0,
+            unconfirmed: None,
         }
     }
 
@@ -76,19 +76,19 @@ impl Publisher {
     }
 
     /// Adds or updates a pod.
-    pub fn see(&mut self, pod: Pod) {
+    pub fn upsert(&mut self, pod: Pod) {
         let key = pod.key.clone();
         if let Some(unseen) = &mut self.unseen {
             unseen.remove(&key);
         }
-        if self.pods.see(pod) {
+        if self.pods.upsert(pod) {
             self.changed.insert(key);
         }
     }
 
     /// Removes a deleted pod.
-    pub fn lose(&mut self, key: &PodKey) {
-        if self.pods.lose(key) {
+    pub fn remove(&mut self, key: &PodKey) {
+        if self.pods.remove(key) {
             self.changed.insert(key.clone());
         }
     }
@@ -97,22 +97,22 @@ impl Publisher {
     pub fn end_list(&mut self) {
         self.is_listed = true;
         for key in self.unseen.take().unwrap_or_default() {
-            self.lose(&key);
+            self.remove(&key);
         }
     }
 
     /// Whether there is something to publish: never before all pods were listed.
     pub fn is_due(&self) -> bool {
-        self.is_listed && (self.shapes_told.is_none() || !self.changed.is_empty())
+        self.is_listed && (self.shapes_stored.is_none() || !self.changed.is_empty())
     }
 
     /// Makes the next version a full state, also if nothing changes: old objects expire in the bucket.
     pub fn renew(&mut self) {
-        self.shapes_told = None;
+        self.shapes_stored = None;
     }
 
     /// The newest stored version, and the full state that it goes back to.
-    pub fn standing(&self) -> Option<(&Base, u64)> {
+    pub fn latest(&self) -> Option<(&Base, u64)> {
         self.last.as_ref().map(|last| (last, self.full))
     }
 
@@ -121,13 +121,13 @@ impl Publisher {
     }
 
     /// Makes the next version. A version that is still unconfirmed is given up.
-    pub fn issue(&mut self) -> io::Result<Issue> {
+    pub fn issue(&mut self) -> io::Result<ViewVersion> {
         self.give_up();
         let version = self.last.as_ref().map_or(1, |last| last.version + 1);
-        let told = self.told + self.changed.len();
-        let is_full = self.shapes_told.is_none()
+        let changes = self.changes_in_chain + self.changed.len();
+        let is_full = self.shapes_stored.is_none()
             || version - self.full >= CHAIN_MAX
-            || told > self.pods.len().max(CHANGES_MIN);
+            || changes > self.pods.len().max(CHANGES_MIN);
         let object = match is_full {
             true => self.full_state(version)?,
             false => self.changes(version)?,
@@ -136,13 +136,13 @@ impl Publisher {
             version,
             digest: digest(&object),
         };
-        self.drafted = Some(Drafted {
+        self.unconfirmed = Some(UnconfirmedVersion {
             base,
             is_full,
             changed: std::mem::take(&mut self.changed),
             shapes: self.pods.shapes().len(),
         });
-        Ok(Issue {
+        Ok(ViewVersion {
             version,
             name: model::view::object_name(&self.cluster, &self.epoch, version),
             object,
@@ -151,22 +151,22 @@ impl Publisher {
 
     /// Confirms that the version made last is in the bucket.
     pub fn stored(&mut self) {
-        let Some(drafted) = self.drafted.take() else {
+        let Some(unconfirmed) = self.unconfirmed.take() else {
             return;
         };
-        self.told += drafted.changed.len();
-        if drafted.is_full {
-            self.full = drafted.base.version;
-            self.told = 0;
+        self.changes_in_chain += unconfirmed.changed.len();
+        if unconfirmed.is_full {
+            self.full = unconfirmed.base.version;
+            self.changes_in_chain = 0;
         }
-        self.shapes_told = Some(drafted.shapes);
-        self.last = Some(drafted.base);
+        self.shapes_stored = Some(unconfirmed.shapes);
+        self.last = Some(unconfirmed.base);
     }
 
     /// Gives up the version made last, which may not be in the bucket.
     pub fn give_up(&mut self) {
-        if let Some(drafted) = self.drafted.take() {
-            self.changed.extend(drafted.changed);
+        if let Some(unconfirmed) = self.unconfirmed.take() {
+            self.changed.extend(unconfirmed.changed);
         }
     }
 
@@ -175,19 +175,19 @@ impl Publisher {
         let shapes = self.pods.shapes();
         let header = self.header(version, None, shapes.len() + self.pods.len());
         let pods = self.pods.rows();
-        let pods = pods.map(|(key, shape, own)| Written::Pod(key, shape, own));
-        document::write(&header, shapes.iter().map(Written::Shape).chain(pods))
+        let pods = pods.map(|(key, shape, own)| LineRef::Pod(key, shape, own));
+        document::write(&header, shapes.iter().map(LineRef::Shape).chain(pods))
     }
 
     fn changes(&self, version: u64) -> io::Result<Vec<u8>> {
-        let told = self.shapes_told.unwrap_or_default();
-        let new = self.pods.shapes().get(told..).unwrap_or_default();
+        let stored = self.shapes_stored.unwrap_or_default();
+        let new = self.pods.shapes().get(stored..).unwrap_or_default();
         let header = self.header(version, self.last.clone(), new.len() + self.changed.len());
         let changed = self.changed.iter().map(|key| match self.pods.row(key) {
-            Some((shape, own)) => Written::Pod(key, shape, own),
-            None => Written::Gone(key),
+            Some((shape, own)) => LineRef::Pod(key, shape, own),
+            None => LineRef::Gone(key),
         });
-        document::write(&header, new.iter().map(Written::Shape).chain(changed))
+        document::write(&header, new.iter().map(LineRef::Shape).chain(changed))
     }
 
     fn header(&self, version: u64, base: Option<Base>, lines: usize) -> Header {

@@ -3,7 +3,7 @@ use thiserror::Error;
 
 use crate::{
     Pods,
-    document::{self, Base, Line, Unreadable, digest},
+    document::{self, Base, DocumentError, Line, digest},
 };
 
 /// A function's side of a view: the pods of one version, updated by the versions after it.
@@ -16,12 +16,12 @@ pub struct View {
 
 /// Why a view cannot be relied on; the caller lists the pods instead.
 #[derive(Debug, Error)]
-pub enum Doubt {
+pub enum ViewError {
     #[error("version {version}: {source}")]
     Unreadable {
         version: u64,
         #[source]
-        source: Unreadable,
+        source: DocumentError,
     },
     #[error("version {version} is missing")]
     Missing { version: u64 },
@@ -48,7 +48,7 @@ impl View {
         epoch: &str,
         version: u64,
         object: &[u8],
-    ) -> Result<Self, Doubt> {
+    ) -> Result<Self, ViewError> {
         let mut view = Self {
             epoch: epoch.to_owned(),
             last: Base {
@@ -62,7 +62,7 @@ impl View {
     }
 
     /// Applies the next version.
-    pub fn follow(&mut self, cluster: &ClusterName, object: &[u8]) -> Result<(), Doubt> {
+    pub fn follow(&mut self, cluster: &ClusterName, object: &[u8]) -> Result<(), ViewError> {
         self.read(
             cluster,
             self.last.version + 1,
@@ -80,11 +80,11 @@ impl View {
     }
 
     /// Checks that this is the pointer's version.
-    pub fn is(&self, pointer: &ViewPointer) -> Result<(), Doubt> {
+    pub fn is(&self, pointer: &ViewPointer) -> Result<(), ViewError> {
         let version = pointer.version;
         match self.last.version == version && self.last.digest == pointer.digest {
             true => Ok(()),
-            false => Err(Doubt::Digest { version }),
+            false => Err(ViewError::Digest { version }),
         }
     }
 
@@ -109,32 +109,32 @@ impl View {
         version: u64,
         base: Option<Base>,
         object: &[u8],
-    ) -> Result<(), Doubt> {
+    ) -> Result<(), ViewError> {
         let (header, lines) =
-            document::read(object).map_err(|source| Doubt::Unreadable { version, source })?;
+            document::read(object).map_err(|source| ViewError::Unreadable { version, source })?;
         if header.cluster != *cluster || header.epoch != self.epoch || header.version != version {
             let what = format!(
                 "it is version {} of {} of cluster {}",
                 header.version, header.epoch, header.cluster
             );
-            return Err(Doubt::Other { version, what });
+            return Err(ViewError::Other { version, what });
         }
         if header.base != base {
-            return Err(Doubt::Gap { version });
+            return Err(ViewError::Gap { version });
         }
         for line in lines {
             match line {
                 Line::Shape(shape) => self.pods.add_shape(shape),
                 Line::Pod(key, shape, own) => {
                     if !self.pods.put(key, shape, own) {
-                        return Err(Doubt::Shape { version });
+                        return Err(ViewError::Shape { version });
                     }
                 }
-                Line::Gone(key) => drop(self.pods.lose(&key)),
+                Line::Gone(key) => drop(self.pods.remove(&key)),
             }
         }
         if self.pods.len() != header.pods {
-            return Err(Doubt::Count {
+            return Err(ViewError::Count {
                 version,
                 found: self.pods.len(),
                 promised: header.pods,

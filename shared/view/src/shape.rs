@@ -41,7 +41,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// Whether an annotation influences decisions; others, such as a network plugin's, differ for each pod and influence none.
-fn decides(annotation: &str) -> bool {
+fn influences_decisions(annotation: &str) -> bool {
     const GROUPS: [&str; 3] = ["karpenter.sh/", "karpenter.k8s.aws/", "whittle.sh/"];
     annotation == POD_DELETION_COST || GROUPS.iter().any(|group| annotation.starts_with(group))
 }
@@ -50,8 +50,8 @@ const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Splits a pod into its key, shape and own fields.
 pub fn split(mut pod: Pod) -> (PodKey, SharedShape, Own) {
-    if !pod.annotations.keys().all(|key| decides(key)) {
-        pod.annotations.retain(|key, _| decides(key));
+    if !pod.annotations.keys().all(|key| influences_decisions(key)) {
+        pod.annotations.retain(|key, _| influences_decisions(key));
     }
     let own = Own {
         uid: pod.uid.0.into(),

@@ -6,7 +6,7 @@ use model::{
     view::ViewPointer,
 };
 
-use crate::{Doubt, Pods, Publisher, View, document};
+use crate::{Pods, Publisher, View, ViewError, document};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z/relay-0";
 
@@ -36,16 +36,16 @@ fn pod(name: &str, app: &str) -> Pod {
 }
 
 /// A publisher with the objects that it has stored in its bucket.
-struct Bench {
+struct PublisherBench {
     publisher: Publisher,
     bucket: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Bench {
+impl PublisherBench {
     fn listed(pods: impl IntoIterator<Item = Pod>) -> Self {
         let mut publisher = Publisher::new(cluster(), EPOCH.into());
         publisher.begin_list();
-        pods.into_iter().for_each(|pod| publisher.see(pod));
+        pods.into_iter().for_each(|pod| publisher.upsert(pod));
         publisher.end_list();
         let mut bench = Self {
             publisher,
@@ -62,7 +62,7 @@ impl Bench {
     }
 
     fn pointer(&self) -> ViewPointer {
-        let (last, full) = self.publisher.standing().unwrap();
+        let (last, full) = self.publisher.latest().unwrap();
         ViewPointer {
             epoch: EPOCH.into(),
             version: last.version,
@@ -74,7 +74,7 @@ impl Bench {
     }
 
     /// Reads the view like a function without a cache.
-    fn read(&self) -> Result<View, Doubt> {
+    fn read(&self) -> Result<View, ViewError> {
         let pointer = self.pointer();
         let mut view = View::open(&cluster(), EPOCH, pointer.full, &self.bucket[&pointer.full])?;
         for version in pointer.full + 1..=pointer.version {
@@ -88,19 +88,20 @@ impl Bench {
 #[test]
 fn published_pods_are_those_of_the_watch() {
     let pods = [pod("a", "web"), pod("b", "web"), pod("c", "api")];
-    let bench = Bench::listed(pods.clone());
+    let bench = PublisherBench::listed(pods.clone());
     assert_eq!(bench.read().unwrap().pods(), pods);
 }
 
 #[test]
 fn version_contains_changes_since_the_one_before() {
-    let mut bench = Bench::listed((0..50).map(|index| pod(&format!("pod-{index:02}"), "web")));
+    let mut bench =
+        PublisherBench::listed((0..50).map(|index| pod(&format!("pod-{index:02}"), "web")));
     let full = bench.bucket[&1].len();
     let mut moved = pod("pod-07", "web");
     moved.node_name = Some("node-b".into());
-    bench.publisher.see(moved.clone());
-    bench.publisher.see(pod("young", "batch"));
-    bench.publisher.lose(&PodKey::new("default", "pod-00"));
+    bench.publisher.upsert(moved.clone());
+    bench.publisher.upsert(pod("young", "batch"));
+    bench.publisher.remove(&PodKey::new("default", "pod-00"));
     bench.publish();
     assert_eq!(bench.pointer().full, 1, "no full state for three pods");
     assert!(bench.bucket[&2].len() < full);
@@ -112,9 +113,9 @@ fn version_contains_changes_since_the_one_before() {
 
 #[test]
 fn warm_function_reads_only_new_versions() {
-    let mut bench = Bench::listed([pod("a", "web")]);
+    let mut bench = PublisherBench::listed([pod("a", "web")]);
     let mut warm = bench.read().unwrap();
-    bench.publisher.see(pod("b", "web"));
+    bench.publisher.upsert(pod("b", "web"));
     bench.publish();
     let pointer = bench.pointer();
     assert_eq!(warm.until(&pointer), Some(2..=2));
@@ -125,18 +126,22 @@ fn warm_function_reads_only_new_versions() {
         epoch: "another".into(),
         ..pointer
     };
-    assert_eq!(warm.until(&restarted), None, "another relay numbers its versions itself");
+    assert_eq!(
+        warm.until(&restarted),
+        None,
+        "another relay numbers its versions itself"
+    );
 }
 
 #[test]
 fn unchanged_pod_is_not_published_again() {
-    let mut bench = Bench::listed([pod("a", "web")]);
-    bench.publisher.see(pod("a", "web"));
+    let mut bench = PublisherBench::listed([pod("a", "web")]);
+    bench.publisher.upsert(pod("a", "web"));
     let mut noisy = pod("a", "web");
     noisy
         .annotations
         .insert("cni.example/address".into(), "10.0.0.1".into());
-    bench.publisher.see(noisy);
+    bench.publisher.upsert(noisy);
     assert!(
         !bench.publisher.is_due(),
         "annotations of others influence no decision"
@@ -145,9 +150,9 @@ fn unchanged_pod_is_not_published_again() {
 
 #[test]
 fn list_after_a_gap_removes_unlisted_pods() {
-    let mut bench = Bench::listed([pod("a", "web"), pod("b", "web")]);
+    let mut bench = PublisherBench::listed([pod("a", "web"), pod("b", "web")]);
     bench.publisher.begin_list();
-    bench.publisher.see(pod("b", "web"));
+    bench.publisher.upsert(pod("b", "web"));
     bench.publisher.end_list();
     bench.publish();
     assert_eq!(bench.read().unwrap().pods(), [pod("b", "web")]);
@@ -155,13 +160,17 @@ fn list_after_a_gap_removes_unlisted_pods() {
 
 #[test]
 fn changes_of_a_lost_version_are_in_the_next_one() {
-    let mut bench = Bench::listed([pod("a", "web")]);
-    bench.publisher.see(pod("b", "web"));
+    let mut bench = PublisherBench::listed([pod("a", "web")]);
+    bench.publisher.upsert(pod("b", "web"));
     let lost = bench.publisher.issue().unwrap();
     bench.publisher.give_up();
-    bench.publisher.see(pod("c", "api"));
+    bench.publisher.upsert(pod("c", "api"));
     bench.publish();
-    assert_eq!(bench.pointer().version, lost.version, "it was never published");
+    assert_eq!(
+        bench.pointer().version,
+        lost.version,
+        "it was never published"
+    );
     assert_eq!(bench.read().unwrap().len(), 3);
 }
 
@@ -169,11 +178,11 @@ fn changes_of_a_lost_version_are_in_the_next_one() {
 fn lost_full_state_is_followed_by_another() {
     let mut publisher = Publisher::new(cluster(), EPOCH.into());
     publisher.begin_list();
-    publisher.see(pod("a", "web"));
+    publisher.upsert(pod("a", "web"));
     publisher.end_list();
     publisher.issue().unwrap();
     publisher.give_up();
-    publisher.see(pod("b", "api"));
+    publisher.upsert(pod("b", "api"));
     let issue = publisher.issue().unwrap();
     let (header, _) = document::read(&issue.object).unwrap();
     assert_eq!((header.base, header.pods), (None, 2));
@@ -181,13 +190,13 @@ fn lost_full_state_is_followed_by_another() {
 
 #[test]
 fn chain_ends_in_a_full_state_before_it_is_too_long_to_read() {
-    let mut bench = Bench::listed([pod("a", "web")]);
+    let mut bench = PublisherBench::listed([pod("a", "web")]);
     for version in 0..250_u64 {
         let mut changed = pod("a", "web");
         changed.resource_version = version.to_string();
         // Unused shapes are removed with each full state.
         changed.labels = BTreeMap::from([("version".to_owned(), version.to_string())]);
-        bench.publisher.see(changed);
+        bench.publisher.upsert(changed);
         bench.publish();
         let pointer = bench.pointer();
         assert!(pointer.version - pointer.full <= 100);
@@ -199,7 +208,7 @@ fn chain_ends_in_a_full_state_before_it_is_too_long_to_read() {
 fn nothing_is_due_before_all_pods_were_listed() {
     let mut publisher = Publisher::new(cluster(), EPOCH.into());
     publisher.begin_list();
-    publisher.see(pod("a", "web"));
+    publisher.upsert(pod("a", "web"));
     assert!(!publisher.is_due());
     publisher.end_list();
     assert!(publisher.is_due());
@@ -211,13 +220,13 @@ fn nothing_is_due_before_all_pods_were_listed() {
 
 #[test]
 fn every_damage_of_a_version_is_found() {
-    let mut bench = Bench::listed([pod("a", "web")]);
+    let mut bench = PublisherBench::listed([pod("a", "web")]);
     for name in ["b", "c"] {
-        bench.publisher.see(pod(name, "web"));
+        bench.publisher.upsert(pod(name, "web"));
         bench.publish();
     }
-    let wrong = |damage: &dyn Fn(&mut Bench)| {
-        let mut damaged = Bench {
+    let wrong = |damage: &dyn Fn(&mut PublisherBench)| {
+        let mut damaged = PublisherBench {
             publisher: Publisher::new(cluster(), EPOCH.into()),
             bucket: bench.bucket.clone(),
         };
@@ -237,8 +246,8 @@ fn every_damage_of_a_version_is_found() {
     let message = wrong(&|bench| drop(bench.bucket.insert(2, bench.bucket[&3].clone())));
     assert!(message.contains("not what its name says"), "{message}");
     // Another relay of the same epoch, as if two ran: its versions do not continue these.
-    let mut other = Bench::listed([pod("x", "web")]);
-    other.publisher.see(pod("y", "web"));
+    let mut other = PublisherBench::listed([pod("x", "web")]);
+    other.publisher.upsert(pod("y", "web"));
     other.publish();
     let object = other.bucket[&2].clone();
     let message = wrong(&|bench| drop(bench.bucket.insert(2, object.clone())));
@@ -266,7 +275,7 @@ fn unused_shapes_are_removed() {
         changed
             .labels
             .insert("version".to_owned(), version.to_string());
-        pods.see(changed);
+        pods.upsert(changed);
         pods.tidy();
         assert!(pods.shapes().len() <= 1_001);
     }
