@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Calls under way at a time: EC2 takes this many at once, and answers each after a second or more.
-const AT_ONCE: usize = 5;
+const CONCURRENT_CALLS: usize = 5;
 
 impl Executor<'_> {
     /// Advances intents that this turn holds the lease of, from any state before a call to launched.
@@ -38,7 +38,7 @@ impl Executor<'_> {
         }
         let groups = self.group(members, inputs, &mut outcome).await;
         let shared = SharedState::new(inputs.free_addresses.clone());
-        let begun = each_limited(AT_ONCE, groups, |group| async {
+        let begun = each_limited(CONCURRENT_CALLS, groups, |group| async {
             let mut own = ExecutionOutcome::default();
             self.begin(group, inputs, &shared, &mut own).await;
             own

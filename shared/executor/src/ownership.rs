@@ -16,9 +16,9 @@ impl Executor<'_> {
     ) -> Result<BTreeMap<NodeClaimName, OwnedInstance>, ExecutorError> {
         let mut owned: BTreeMap<NodeClaimName, OwnedInstance> = BTreeMap::new();
         let mut waiting: Vec<&Member> = Vec::new();
-        let seen = each(members, |member| self.owned(member, instances)).await;
-        for (member, seen) in members.iter().zip(seen) {
-            match seen? {
+        let owned_already = each(members, |member| self.owned(member, instances)).await;
+        for (member, owned_already) in members.iter().zip(owned_already) {
+            match owned_already? {
                 None => waiting.push(member),
                 Some(instance) => {
                     owned.insert(member.name().clone(), instance);
@@ -102,8 +102,8 @@ impl Executor<'_> {
         if let Some(instance) = known {
             return Ok(Some(OwnedInstance::Known(instance.clone())));
         }
-        let asked = std::slice::from_ref(&row.instance);
-        let described = self.cloud.describe_instances(asked).await?;
+        let ids = std::slice::from_ref(&row.instance);
+        let described = self.cloud.describe_instances(ids).await?;
         Ok(Some(match described.first() {
             Some(instance) if instance.state.is_alive() => OwnedInstance::Known(instance.into()),
             Some(_) => OwnedInstance::Dead,

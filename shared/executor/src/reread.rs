@@ -35,7 +35,7 @@ impl Executor<'_> {
         for found in each(others.collect::<Vec<_>>(), |pod| self.api.pod(&pod.key)).await {
             present.extend(found?.map(|pod| (pod.key.clone(), pod)));
         }
-        let seen: BTreeMap<&PodKey, &Pod> =
+        let snapshot_pods: BTreeMap<&PodKey, &Pod> =
             snapshot.pods.iter().map(|pod| (&pod.key, pod)).collect();
         rebase::drop_pods(plan, |pod| {
             // Pods that go to existing nodes cause no launch, and were not read.
@@ -43,7 +43,7 @@ impl Executor<'_> {
                 return false;
             }
             // Pods that the snapshot lacks are virtual: room kept free (docs/spec/scheduling.md#capacity-buffer).
-            let Some(before) = seen.get(&pod.key) else {
+            let Some(before) = snapshot_pods.get(&pod.key) else {
                 return false;
             };
             present

@@ -160,7 +160,7 @@ fn snapshot(sim: &Sim) -> Snapshot {
 /// Committed part of a plan that deletes two NodeClaims, one of which another turn takes meanwhile.
 async fn committed(method: Method, happens: fn(&mut World)) -> (Vec<String>, u64) {
     let sim = world().await;
-    let seen = snapshot(&sim);
+    let base = snapshot(&sim);
     sim.with(|world| world.on_call = Some(("commit", happens)));
     let actions = ["a", "b"].map(|claim| Planned {
         action: Action::DeleteNodeClaim(target(claim)),
@@ -173,14 +173,14 @@ async fn committed(method: Method, happens: fn(&mut World)) -> (Vec<String>, u64
     let (cluster, turn) = (cluster(), TurnId::from("turn"));
     let executor = executor(&sim, &cluster, &turn);
     let commitment = executor
-        .commit(&seen, plan, Some(&order(method)), &|_, plan| plan)
+        .commit(&base, plan, Some(&order(method)), &|_, plan| plan)
         .await
         .unwrap();
     match commitment {
         CommitOutcome::Committed(plan) => {
             let command = plan.command.unwrap();
             let names = command.delete.into_iter().map(|target| target.name.0);
-            (names.collect(), plan.generation - seen.generation)
+            (names.collect(), plan.generation - base.generation)
         }
         CommitOutcome::Nothing | CommitOutcome::Lost | CommitOutcome::Stopped(_) => (Vec::new(), 0),
     }
@@ -208,8 +208,8 @@ async fn c4_pause_of_disrupted_node_pool_holds_a_command_back_and_of_replacement
     ];
     for (pool, level, expected) in paused {
         let sim = world().await;
-        let mut seen = snapshot(&sim);
-        seen.node_claims = vec![NodeClaim {
+        let mut base = snapshot(&sim);
+        base.node_claims = vec![NodeClaim {
             name: "a".into(),
             labels: [(NODE_POOL.to_owned(), "spot".to_owned())].into(),
             ..NodeClaim::default()
@@ -239,7 +239,7 @@ async fn c4_pause_of_disrupted_node_pool_holds_a_command_back_and_of_replacement
         };
         let (cluster, turn) = (cluster(), TurnId::from("turn"));
         let commitment = executor(&sim, &cluster, &turn)
-            .commit(&seen, plan, Some(&order(Method::SingleNode)), &|_, plan| {
+            .commit(&base, plan, Some(&order(Method::SingleNode)), &|_, plan| {
                 plan
             })
             .await

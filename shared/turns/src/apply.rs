@@ -32,7 +32,7 @@ use crate::{
 const RETRY_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// Nodes handled concurrently: enough to hide a call's latency, few enough for an API server that has other clients.
-const AT_ONCE: usize = 10;
+const CONCURRENT_NODES: usize = 10;
 
 /// Result of acting on a decision that binds only the objects it names.
 #[derive(Default)]
@@ -99,8 +99,10 @@ pub(crate) async fn apply(
     });
     // Collected before the first await, so that the turn's future is `Send`.
     let chains: Vec<_> = chains.collect();
-    let done: Vec<Vec<(usize, ActionOutcome)>> =
-        stream::iter(chains).buffered(AT_ONCE).collect().await;
+    let done: Vec<Vec<(usize, ActionOutcome)>> = stream::iter(chains)
+        .buffered(CONCURRENT_NODES)
+        .collect()
+        .await;
     let mut done: Vec<(usize, ActionOutcome)> = done.into_iter().flatten().collect();
     // Reported in the order of the plan, whichever node was faster.
     done.sort_by_key(|(index, _)| *index);

@@ -60,12 +60,12 @@ pub(crate) async fn hold_unapproved_launches(
         return Ok(None);
     }
     let nodes = if total.nodes == 1 { "node" } else { "nodes" };
-    let told = format!(
+    let summary = format!(
         "launching {} {nodes} for ${} an hour",
         total.nodes, total.price
     );
     let names: Vec<NodePoolName> = pools.keys().cloned().collect();
-    let request = match request_approval(turn, Asks::Launches(pools), told, true).await? {
+    let request = match request_approval(turn, Asks::Launches(pools), summary, true).await? {
         ApprovalStatus::Approved(request) => return Ok(Some(request)),
         ApprovalStatus::Waits(request) => request,
     };
@@ -167,9 +167,9 @@ pub(crate) async fn holds_disruption(
         evicts,
     };
     let pods = if evicts == 1 { "pod" } else { "pods" };
-    let told = format!("evicting {evicts} {pods} ({})", command.because);
+    let summary = format!("evicting {evicts} {pods} ({})", command.because);
     // The request names NodeClaims that go with the disruption, which makes it count only once.
-    let request = match request_approval(turn, asks, told, false).await? {
+    let request = match request_approval(turn, asks, summary, false).await? {
         ApprovalStatus::Approved(_) => return Ok(false),
         ApprovalStatus::Waits(request) => request,
     };
@@ -204,18 +204,18 @@ async fn requests(turn: &Turn<'_>) -> Result<Vec<Request>, TurnError> {
 async fn request_approval(
     turn: &Turn<'_>,
     asks: Asks,
-    told: String,
+    summary: String,
     counts_once: bool,
 ) -> Result<ApprovalStatus, TurnError> {
     let now = turn.world.clock.now();
     let until = now.saturating_add(Request::WAITS).unwrap_or(now);
-    let seed = [turn.id.as_str(), &told];
+    let seed = [turn.id.as_str(), &summary];
     let mut id = journal::digest(seed.into_iter());
     id.truncate(8);
     let new = Request {
         id,
         asks,
-        told,
+        told: summary,
         until,
         approved: None,
     };
@@ -231,8 +231,8 @@ async fn request_approval(
             }
             Some(granted) => return Ok(ApprovalStatus::Approved(granted)),
             None => {
-                let (after, standing) = Request::ask(&requests, new.clone(), now);
-                (after, ApprovalStatus::Waits(standing))
+                let (after, request) = Request::ask(&requests, new.clone(), now);
+                (after, ApprovalStatus::Waits(request))
             }
         };
         if after == requests {
@@ -275,8 +275,8 @@ async fn report_waiting(
             at: turn.now,
         })
         .collect();
-    if !report.asked.contains(&request.id) {
-        report.asked.push(request.id.clone());
+    if !report.approval_requests.contains(&request.id) {
+        report.approval_requests.push(request.id.clone());
         report.awaiting.push(line);
     }
     report.run_again_at(request.until);

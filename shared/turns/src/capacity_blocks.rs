@@ -13,9 +13,9 @@ use crate::{
 };
 
 /// Time before the block's end at which its nodes are drained.
-const DRAINED: SignedDuration = SignedDuration::from_mins(40);
+const DRAINED_BEFORE_END: SignedDuration = SignedDuration::from_mins(40);
 /// Time before the block's end at which EC2 begins to take its instances back.
-const TAKEN_BACK: SignedDuration = SignedDuration::from_mins(30);
+const RECLAIMED_BEFORE_END: SignedDuration = SignedDuration::from_mins(30);
 
 /// Handles nodes of blocks that are about to end as if AWS had announced the end of each instance. The turn is scheduled again
 /// for the other blocks.
@@ -32,7 +32,9 @@ pub(crate) async fn handle_ending_blocks(
         let Some(end) = reservation.and_then(|id| ends.get(id.as_str())) else {
             continue;
         };
-        let at = end.saturating_sub(DRAINED).unwrap_or(Timestamp::MIN);
+        let at = end
+            .saturating_sub(DRAINED_BEFORE_END)
+            .unwrap_or(Timestamp::MIN);
         if turn.now < at {
             report.run_again_at(at);
         } else if let Some(instance) = instance_of(claim) {
@@ -65,7 +67,9 @@ pub(crate) async fn interruptions_of_block(
         .instances_of_reservation(&block.reservation)
         .await?;
     // AWS announces the end this long before.
-    let end = block.end.or_else(|| block.at.checked_add(DRAINED).ok());
+    let end = block
+        .end
+        .or_else(|| block.at.checked_add(DRAINED_BEFORE_END).ok());
     let alive = instances
         .into_iter()
         .filter(|instance| instance.state.is_alive());
@@ -78,7 +82,7 @@ fn expiring_fact(instance: InstanceId, at: Timestamp, end: Timestamp) -> Interru
         instance,
         kind: InterruptionKind::CapacityBlockExpiring,
         at: Some(at),
-        deadline: end.checked_sub(TAKEN_BACK).ok(),
+        deadline: end.checked_sub(RECLAIMED_BEFORE_END).ok(),
         hook: None,
         event: String::new(),
         reboots: false,

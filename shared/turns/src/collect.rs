@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// Interval of garbage collection, as Karpenter's collector (docs/spec/lifecycle.md#lost-instances).
-const EVERY: SignedDuration = SignedDuration::from_mins(2);
+const COLLECTION_INTERVAL: SignedDuration = SignedDuration::from_mins(2);
 /// Least time between the two sweeps that must both find an object missing (docs/protocol.md#g2).
 const SWEEPS_APART: SignedDuration = SignedDuration::from_mins(2);
 /// Karpenter's metric reason (docs/spec/lifecycle.md#label-values).
@@ -123,11 +123,11 @@ pub(crate) async fn collect(
 ) -> Result<CollectionResult, TurnError> {
     let now = world.clock.now();
     if let Some(at) = memory.collected_at
-        && now.duration_since(at) < EVERY
+        && now.duration_since(at) < COLLECTION_INTERVAL
     {
         // A sweep this early shows too little of what has happened since.
         return Ok(CollectionResult {
-            again: Some(at + EVERY),
+            again: Some(at + COLLECTION_INTERVAL),
             ..CollectionResult::default()
         });
     }
@@ -174,7 +174,7 @@ pub(crate) async fn collect(
         .retain(|at| now.duration_since(*at) < brake::HOUR);
     memory.collected_at = Some(now);
     let nothing_missing = memory.orphans.is_empty() && memory.instance_gone.is_empty();
-    let again = (!is_quiet || !nothing_missing).then(|| now + EVERY);
+    let again = (!is_quiet || !nothing_missing).then(|| now + COLLECTION_INTERVAL);
 
     let suspects = long_missing(&memory.orphans, now);
     let pauses = if suspects.is_empty() {

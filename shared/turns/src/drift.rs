@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Interval between reads of instances from EC2; objects in the API server are compared in every turn.
-const EVERY: SignedDuration = SignedDuration::from_mins(5);
+const INSTANCE_READ_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 
 /// Compares launched NodeClaims with their NodeClasses. NodeClaims that cannot be judged now are left out.
 pub(crate) async fn evaluate(
@@ -29,8 +29,11 @@ pub(crate) async fn evaluate(
     }
     let now = turn.world.clock.now();
     let ledger = &turn.world.ledger;
-    let instances = if ledger.once(turn.cluster, "drift", now, now + EVERY).await? {
-        report.run_again_at(now + EVERY);
+    let instances = if ledger
+        .once(turn.cluster, "drift", now, now + INSTANCE_READ_INTERVAL)
+        .await?
+    {
+        report.run_again_at(now + INSTANCE_READ_INTERVAL);
         let mut instances = instances_by_id(turn, &mut observed.problems).await;
         let gates = &observed.snapshot.settings.feature_gates;
         for instance in instances.values_mut() {
@@ -95,12 +98,12 @@ mod tests {
 
     #[test]
     fn lost_reservation_is_drift_only_with_its_feature_gate_on() {
-        let kept = |gates: &[(&str, bool)]| {
+        let is_counted = |gates: &[(&str, bool)]| {
             let gates = gates.iter().map(|(gate, on)| ((*gate).to_owned(), *on));
             counted_reservation(Some("cr-12345678".to_owned()), &gates.collect()).is_some()
         };
-        assert!(kept(&[]));
-        assert!(kept(&[("ReservedCapacity", true)]));
-        assert!(!kept(&[("ReservedCapacity", false)]));
+        assert!(is_counted(&[]));
+        assert!(is_counted(&[("ReservedCapacity", true)]));
+        assert!(!is_counted(&[("ReservedCapacity", false)]));
     }
 }

@@ -26,7 +26,7 @@ pub(crate) const POLL_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 
 /// Upper bound on CapacityBuffers: each needs another read, of the object it refers to.
 const BUFFERS_MAX: usize = 100;
-const AT_ONCE: usize = 8;
+const CONCURRENT_READS: usize = 8;
 
 /// Objects behind feature gates, as read.
 #[derive(Default)]
@@ -115,7 +115,7 @@ pub async fn read(api: &dyn Cluster, settings: &Settings) -> Result<Gated, Clust
             buffers.truncate(BUFFERS_MAX);
         }
         let resolved = buffers.into_iter().map(|buffer| resolve(api, buffer));
-        let resolved = stream::iter(resolved).buffered(AT_ONCE);
+        let resolved = stream::iter(resolved).buffered(CONCURRENT_READS);
         gated.buffers = resolved.try_collect().await?;
     }
     Ok(gated)

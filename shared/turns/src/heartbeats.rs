@@ -109,18 +109,18 @@ impl Heartbeats {
         memory: &SweepMemory,
         now: Timestamp,
     ) -> BeatObservation {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (own, noted) = (seen.get(cluster), BeatObservation::of(memory));
+        let mut observations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (own, noted) = (observations.get(cluster), BeatObservation::of(memory));
         let others: Vec<&BeatObservation> = own.into_iter().chain(&noted).collect();
         let observation = BeatObservation::after(&others, row, now);
-        seen.insert(cluster.clone(), observation.clone());
+        observations.insert(cluster.clone(), observation.clone());
         observation
     }
 
     /// Forgets all other clusters.
     pub(crate) fn retain(&self, clusters: &BTreeSet<ClusterName>) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|cluster, _| clusters.contains(cluster));
+        let mut observations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        observations.retain(|cluster, _| clusters.contains(cluster));
     }
 }
 
@@ -165,25 +165,25 @@ mod tests {
     #[test]
     fn l6_relay_is_alive_while_each_read_finds_its_row_changed() {
         let process = Heartbeats::default();
-        let seen = [(0, "a"), (60, "b"), (120, "c"), (180, "d")];
-        let found = heartbeats_of(&process, &SweepMemory::default(), &seen);
-        assert_eq!(found, [Unproven, Fresh, Fresh, Fresh]);
+        let reads = [(0, "a"), (60, "b"), (120, "c"), (180, "d")];
+        let heartbeats = heartbeats_of(&process, &SweepMemory::default(), &reads);
+        assert_eq!(heartbeats, [Unproven, Fresh, Fresh, Fresh]);
     }
 
     #[test]
     fn l6_silence_is_measured_by_the_readers_clock_since_the_row_changed() {
         let process = Heartbeats::default();
-        let seen = [(0, "a"), (60, "b"), (149, "b"), (150, "b"), (210, "c")];
-        let found = heartbeats_of(&process, &SweepMemory::default(), &seen);
-        assert_eq!(found, [Unproven, Fresh, Fresh, Silent, Fresh]);
+        let reads = [(0, "a"), (60, "b"), (149, "b"), (150, "b"), (210, "c")];
+        let heartbeats = heartbeats_of(&process, &SweepMemory::default(), &reads);
+        assert_eq!(heartbeats, [Unproven, Fresh, Fresh, Silent, Fresh]);
     }
 
     #[test]
     fn l6_change_between_distant_reads_proves_nothing() {
         let process = Heartbeats::default();
-        let seen = [(0, "a"), (60, "b"), (600, "c"), (660, "c"), (690, "c")];
-        let found = heartbeats_of(&process, &SweepMemory::default(), &seen);
-        assert_eq!(found, [Unproven, Fresh, Unproven, Unproven, Silent]);
+        let reads = [(0, "a"), (60, "b"), (600, "c"), (660, "c"), (690, "c")];
+        let heartbeats = heartbeats_of(&process, &SweepMemory::default(), &reads);
+        assert_eq!(heartbeats, [Unproven, Fresh, Unproven, Unproven, Silent]);
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     let registered = registered.map(|entry| entry.cluster.clone());
     let clusters: BTreeSet<ClusterName> = clusters.chain(registered).collect();
     world.heartbeats.retain(&clusters);
-    let asked = world.clock.now();
+    let read_at = world.clock.now();
     let summaries = world.ledger.glances(&clusters).await;
     // Duties towards the account go on.
     let summaries = summaries.unwrap_or_else(|error| {
@@ -102,7 +102,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     let count = summaries.len();
     report.clusters = count;
     let account = Box::pin(perform_account_duties(world, turn, &mirrored, count, begun));
-    let visits = visit_clusters(world, turn, &mirrored.changed, summaries, asked, begun);
+    let visits = visit_clusters(world, turn, &mirrored.changed, summaries, read_at, begun);
     let (account_report, cluster_report) = join(account, visits).await;
     report.absorb(account_report);
     report.absorb(cluster_report);
@@ -159,14 +159,14 @@ async fn perform_account_duties(
     report
 }
 
-/// Visits the clusters that are not at rest, in this minute's order, as long as the sweep's time lasts. `asked` is the time
+/// Visits the clusters that are not at rest, in this minute's order, as long as the sweep's time lasts. `read_at` is the time
 /// before anything was read of them.
 async fn visit_clusters(
     world: &World,
     turn: &TurnId,
     changed: &BTreeSet<ClusterName>,
     summaries: ClusterSummaries,
-    asked: Timestamp,
+    read_at: Timestamp,
     begun: Timestamp,
 ) -> SweepReport {
     let mut report = SweepReport::default();
@@ -178,7 +178,7 @@ async fn visit_clusters(
         .into_iter()
         .filter_map(|(index, (cluster, summary))| {
             let is_changed = changed.contains(&cluster);
-            let must = is_changed || needs_visit(world, &cluster, summary, asked, &mut report);
+            let must = is_changed || needs_visit(world, &cluster, summary, read_at, &mut report);
             must.then(|| (visit_delay(index, count), cluster))
         });
     let to_visit: Vec<(SignedDuration, ClusterName)> = to_visit.collect();
@@ -252,13 +252,13 @@ fn visit_delay(index: usize, clusters: usize) -> SignedDuration {
     SignedDuration::from_secs(SPREAD.as_secs() * index / clusters)
 }
 
-/// Whether a cluster must be visited, by the rows that were read for all clusters together. `asked` is the time before they
+/// Whether a cluster must be visited, by the rows that were read for all clusters together. `read_at` is the time before they
 /// were read.
 fn needs_visit(
     world: &World,
     cluster: &ClusterName,
     summary: Result<Glance, LedgerError>,
-    asked: Timestamp,
+    read_at: Timestamp,
     report: &mut SweepReport,
 ) -> bool {
     let summary = match summary {
@@ -284,11 +284,11 @@ fn needs_visit(
     let beat = summary.beat.as_ref();
     let observation = world
         .heartbeats
-        .observe(cluster, beat, &summary.memory, asked);
+        .observe(cluster, beat, &summary.memory, read_at);
     let is_too_old =
         beat.is_some_and(|beat| matches!(compatibility_of(beat), RelayCompatibility::TooOld(_)));
-    let heard = observation.heartbeat(now) == Heartbeat::Fresh && !is_too_old;
-    let why = rest::visit_reason(&summary, meta, heard, now);
+    let relay_is_alive = observation.heartbeat(now) == Heartbeat::Fresh && !is_too_old;
+    let why = rest::visit_reason(&summary, meta, relay_is_alive, now);
     report.at_rest += usize::from(why.is_none());
     why.is_some()
 }

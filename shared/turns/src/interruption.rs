@@ -411,6 +411,6 @@ fn cluster_of(instance: &Instance) -> Option<ClusterName> {
 
 /// Whether an event at `at` is recent enough to count for the present.
 fn is_fresh(at: Option<Timestamp>, now: Timestamp) -> bool {
-    const FRESH: SignedDuration = SignedDuration::from_mins(10);
-    at.is_none_or(|at| now.duration_since(at) < FRESH)
+    const FRESH_FOR: SignedDuration = SignedDuration::from_mins(10);
+    at.is_none_or(|at| now.duration_since(at) < FRESH_FOR)
 }

@@ -216,7 +216,7 @@ pub async fn woken(
     if let Err(error) = notifications::enqueue(world, cluster, &destinations, drafts).await {
         report.problems.push(format!("no notification: {error}"));
     }
-    metrics::publish_troubles(world, &report);
+    metrics::publish_alarm_counts(world, &report);
     let measured = std::mem::take(&mut report.metrics);
     metrics::publish(world, cluster, measured.clone());
     if let Some(api) = api.filter(|_| world.clock.now() < deadline) {

@@ -90,12 +90,12 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
         let deletion = planned.action.deletion();
         deletion.is_none_or(|target| !unrecorded.contains(&target.uid))
     };
-    let kept = plans.map(|plan| {
+    let recorded = plans.map(|plan| {
         let actions = plan.actions.into_iter();
         actions.filter(may_act).collect::<Vec<_>>()
     });
-    let judged = kept[0].len();
-    let actions = kept.concat();
+    let judged = recorded[0].len();
+    let actions = recorded.concat();
     let applied = apply(turn, &executor, &observed, &actions, &mut report).await?;
     refusals::record_refused_deletions(turn, &observed.snapshot, &actions, &applied).await?;
     let ended = applied.done.iter().filter_map(|index| {

@@ -24,7 +24,7 @@ pub(crate) use self::{
     },
     interruption::of_interruption,
     lifecycle::{of_finished_claim, of_finished_node, of_transitions},
-    troubles::{INSUFFICIENT_CAPACITY, Troubles, publish_silent, publish_troubles},
+    troubles::{AlarmCounts, INSUFFICIENT_CAPACITY, publish_alarm_counts, publish_silent},
 };
 use crate::World;
 

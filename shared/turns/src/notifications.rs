@@ -52,7 +52,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<NotificationDraft> {
         let id = format!("budgets/{hour}");
         add(Class::Limit, id, title, texts(&report.held_back));
     }
-    for (id, line) in report.asked.iter().zip(&report.awaiting) {
+    for (id, line) in report.approval_requests.iter().zip(&report.awaiting) {
         let title = format!("request {id} waits for approval");
         add(Class::Approval, id.clone(), title, vec![line.text.clone()]);
     }
@@ -137,11 +137,11 @@ mod tests {
             with(|report, lines| report.over_caps = lines, 1),
             [Class::Limit]
         );
-        let asked: fn(&mut Report, Vec<Line>) = |report, lines| {
-            report.asked = vec!["1a2b".into()];
+        let awaiting: fn(&mut Report, Vec<Line>) = |report, lines| {
+            report.approval_requests = vec!["1a2b".into()];
             report.awaiting = lines;
         };
-        assert_eq!(with(asked, 1), [Class::Approval]);
+        assert_eq!(with(awaiting, 1), [Class::Approval]);
         // A pod may have no place for other reasons, whatever their text.
         let lines = vec![Line::from("web: its limit")];
         let unplaced = Report {

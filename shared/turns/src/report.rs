@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     TurnError,
     isolation::ObjectFailures,
-    metrics::{self, INSUFFICIENT_CAPACITY, Troubles},
+    metrics::{self, AlarmCounts, INSUFFICIENT_CAPACITY},
 };
 
 /// Report of one turn: its journal record, and its log line.
@@ -59,7 +59,7 @@ pub struct Report {
     pub awaiting: Vec<Line>,
     /// Ids of the requests for approval.
     #[serde(skip)]
-    pub(crate) asked: Vec<String>,
+    pub(crate) approval_requests: Vec<String>,
     /// Caps that existing nodes exceed.
     #[serde(default)]
     pub over_caps: Vec<Line>,
@@ -98,7 +98,7 @@ pub struct Report {
     pub(crate) objects: ObjectFailures,
     /// Counts that the stack has alarms on.
     #[serde(skip)]
-    pub(crate) troubles: Troubles,
+    pub(crate) alarm_counts: AlarmCounts,
     /// The turn's metrics, which its record leaves out.
     #[serde(skip)]
     pub metrics: Vec<Metric>,
@@ -178,7 +178,7 @@ impl Report {
             disrupted: Vec::new(),
             held_back: Vec::new(),
             awaiting: Vec::new(),
-            asked: Vec::new(),
+            approval_requests: Vec::new(),
             over_caps: Vec::new(),
             refused: Vec::new(),
             unplaced: Vec::new(),
@@ -195,7 +195,7 @@ impl Report {
             waiting: None,
             snapshot: None,
             objects: ObjectFailures::default(),
-            troubles: Troubles::default(),
+            alarm_counts: AlarmCounts::default(),
             metrics: Vec::new(),
         }
     }
@@ -235,7 +235,7 @@ impl Report {
     /// Records work that is postponed for lack of EC2 calls, and makes the lane due when there are some.
     pub(crate) fn postpone(&mut self, what: &str, until: Timestamp) {
         self.stopped = Some(what.to_owned());
-        self.troubles.throttled += 1;
+        self.alarm_counts.throttled += 1;
         self.run_again_at(until);
     }
 
@@ -307,7 +307,8 @@ impl Report {
     pub(crate) fn take(&mut self, outcome: &executor::ExecutionOutcome) {
         let events = outcome.events.iter();
         let lacking = events.filter(|event| event.reason == INSUFFICIENT_CAPACITY);
-        self.troubles.insufficient_capacity += u64::try_from(lacking.count()).unwrap_or(u64::MAX);
+        self.alarm_counts.insufficient_capacity +=
+            u64::try_from(lacking.count()).unwrap_or(u64::MAX);
         self.metrics
             .extend(metrics::of_launching(self.lane, outcome));
         self.launched

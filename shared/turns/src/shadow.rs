@@ -53,8 +53,8 @@ pub(crate) fn mode_warning(pool: &NodePool) -> Option<String> {
 /// The NodePools in shadow mode, and the snapshot without their pauses; `None` where there are none.
 fn without_shadow_pauses(snapshot: &Snapshot) -> Option<(BTreeSet<NodePoolName>, Snapshot)> {
     let for_good = |pause: &&Pause| pause.until == Pause::FOR_GOOD;
-    let standing = snapshot.pauses.iter().filter(for_good);
-    let pools: BTreeSet<NodePoolName> = standing
+    let permanent = snapshot.pauses.iter().filter(for_good);
+    let pools: BTreeSet<NodePoolName> = permanent
         .filter_map(|pause| match &pause.scope {
             PauseScope::NodePool(name) => Some(name.clone()),
             PauseScope::Account | PauseScope::Cluster => None,

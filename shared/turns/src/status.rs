@@ -19,9 +19,9 @@ const STORE_TRIES_MAX: usize = 3;
 
 /// Gauges of the cluster, from the one lane that always reads all nodes and pods, and gauges of waiting pods, from the
 /// provisioner while there are any.
-pub(crate) fn gauges(report: &Report, seen: Option<&Snapshot>) -> Option<Vec<Series>> {
+pub(crate) fn gauges(report: &Report, snapshot: Option<&Snapshot>) -> Option<Vec<Series>> {
     match report.lane {
-        Lane::Disruption => seen.map(gauges::of),
+        Lane::Disruption => snapshot.map(gauges::of),
         Lane::Provisioner => report.waiting.as_ref().map(gauges::of_waiting),
         Lane::Lifecycle | Lane::Terminator | Lane::Interruption | Lane::Housekeeper => None,
     }
@@ -67,20 +67,20 @@ async fn update_document(
     if let Some(gauges) = gauges.take() {
         status.gauges = gauges;
     }
-    let kept = status.keep().map_err(|error| ClusterError::Invalid {
+    let encoded = status.keep().map_err(|error| ClusterError::Invalid {
         what: "the status document".to_owned(),
         message: error.to_string(),
     })?;
     // After a conflict the gauges are published once more.
     *gauges = is_seen.then_some(status.gauges);
-    if kept.text != before.text {
+    if encoded.text != before.text {
         let document = StatusDocument {
-            text: kept.text,
+            text: encoded.text,
             ..before
         };
         api.store_status_document(lane, &document).await?;
     }
-    Ok(kept.is_whole)
+    Ok(encoded.is_whole)
 }
 
 fn warning_of(result: Result<bool, ClusterError>) -> Option<String> {

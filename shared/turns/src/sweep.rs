@@ -14,7 +14,7 @@ pub(crate) fn wake_reason(
     lane: Lane,
     row: &LaneRow,
     beat: Option<&RelayBeat>,
-    heard: bool,
+    relay_is_alive: bool,
     now: Timestamp,
 ) -> Option<&'static str> {
     let lapsed = row.lease.as_ref().is_some_and(|lease| !lease.is_live(now));
@@ -28,7 +28,7 @@ pub(crate) fn wake_reason(
         Some("failed")
     } else if !looked {
         Some("unseen")
-    } else if !heard {
+    } else if !relay_is_alive {
         Some("relay-silent")
     } else if counters != row.seen {
         Some("changed")
@@ -65,8 +65,14 @@ mod tests {
         }
     }
 
-    fn why(row: &LaneRow, seq: u64, heard: bool, now: i64) -> Option<&'static str> {
-        wake_reason(Lane::Lifecycle, row, Some(&beat(seq)), heard, at(now))
+    fn why(row: &LaneRow, seq: u64, relay_is_alive: bool, now: i64) -> Option<&'static str> {
+        wake_reason(
+            Lane::Lifecycle,
+            row,
+            Some(&beat(seq)),
+            relay_is_alive,
+            at(now),
+        )
     }
 
     #[test]

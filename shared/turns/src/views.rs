@@ -31,7 +31,7 @@ use crate::lane::Turn;
 /// nothing.
 const AGE_MAX: SignedDuration = SignedDuration::from_secs(90);
 /// Concurrent reads of versions.
-const AT_ONCE: usize = 16;
+const CONCURRENT_READS: usize = 16;
 /// Upper bound on pods that a warm function caches, of all its clusters.
 const CACHED_PODS_MAX: usize = 120_000;
 
@@ -179,7 +179,7 @@ fn read_changes<'a>(
 ) -> impl Stream<Item = Result<Vec<u8>, ViewFailure>> + 'a {
     let each = versions.map(move |version| read_object(turn, pointer, version, CHANGES_BYTES_MAX));
     let each: Vec<_> = each.collect();
-    stream::iter(each).buffered(AT_ONCE)
+    stream::iter(each).buffered(CONCURRENT_READS)
 }
 
 /// Reads one version from the bucket. The relay writes it, so it is not read beyond the largest size of a view.

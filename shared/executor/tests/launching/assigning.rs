@@ -37,16 +37,16 @@ impl TestCluster {
     }
 }
 
-/// A launch under way that owns an instance which `becomes` changes.
-async fn owning(becomes: fn(&mut World, &InstanceId)) -> (TestCluster, InstanceId) {
+/// A launch under way that owns an instance which `change` changes.
+async fn launch_owning_instance(change: fn(&mut World, &InstanceId)) -> (TestCluster, InstanceId) {
     let test_cluster = TestCluster::unanswered(&["a"]).await;
     let own = test_cluster.instances().remove(0);
     test_cluster.give(&own, "a");
-    test_cluster.sim.with(|world| becomes(world, &own));
+    test_cluster.sim.with(|world| change(world, &own));
     (test_cluster, own)
 }
 
-fn is_hidden(world: &mut World, own: &InstanceId) {
+fn remove_from_ec2(world: &mut World, own: &InstanceId) {
     world.account.instances.remove(own);
 }
 
@@ -80,7 +80,7 @@ async fn a4_node_claim_that_loses_an_instance_gets_another() {
 
 #[tokio::test]
 async fn a4_node_claim_shows_only_a_living_instance() {
-    let (test_cluster, _) = owning(|world, own| {
+    let (test_cluster, _) = launch_owning_instance(|world, own| {
         let instance = world.account.instances.get_mut(own).unwrap();
         instance.state = InstanceState::Terminated;
     })
@@ -90,7 +90,7 @@ async fn a4_node_claim_shows_only_a_living_instance() {
     assert_eq!(failures(&outcome), [("a", why)]);
 
     // EC2 lists some instances by their ids before it finds them by their tags.
-    let (test_cluster, own) = owning(|world, own| {
+    let (test_cluster, own) = launch_owning_instance(|world, own| {
         let instance = world.account.instances.get_mut(own).unwrap();
         instance.tags.clear();
     })
@@ -106,7 +106,7 @@ async fn a4_instance_named_only_by_its_node_claim_takes_none_from_others() {
     let ids = test_cluster.instances();
     test_cluster.give(&ids[0], "a");
     test_cluster.sim.with(|world| {
-        is_hidden(world, &ids[0]);
+        remove_from_ec2(world, &ids[0]);
         let claim = world.api.node_claims.get_mut(&"a".into()).unwrap();
         claim.status.provider_id = format!("aws:///us-east-1a/{}", ids[0]);
     });
@@ -116,7 +116,7 @@ async fn a4_instance_named_only_by_its_node_claim_takes_none_from_others() {
 
 #[tokio::test]
 async fn a3_unlisted_instance_is_awaited_until_launch_timeout() {
-    let (test_cluster, _) = owning(is_hidden).await;
+    let (test_cluster, _) = launch_owning_instance(remove_from_ec2).await;
     let outcome = test_cluster.resumed_after(299).await;
     assert_eq!(outcome.unfinished, ["a".into()], "{outcome:#?}");
     assert_eq!(failures(&outcome), []);
@@ -125,7 +125,7 @@ async fn a3_unlisted_instance_is_awaited_until_launch_timeout() {
         IntentState::Launching { .. }
     ));
 
-    let (test_cluster, _) = owning(is_hidden).await;
+    let (test_cluster, _) = launch_owning_instance(remove_from_ec2).await;
     let outcome = test_cluster.resumed_after(300).await;
     let why = "EC2 did not show its instance within the launch time-out";
     assert_eq!(failures(&outcome), [("a", why)]);

@@ -101,7 +101,7 @@ async fn a3_claimed_launch_is_resumed_after_launch_timeout() {
 
 #[tokio::test]
 async fn a3_attempt_of_dead_instance_reports_ec2_state_reason() {
-    for (reason, said) in [
+    for (reason, expected) in [
         (Some("Client.InternalError"), "Client.InternalError"),
         (None, "no reason given"),
     ] {
@@ -114,7 +114,7 @@ async fn a3_attempt_of_dead_instance_reports_ec2_state_reason() {
         });
         let outcome = test_cluster.resumed_after(60).await;
         assert_eq!(outcome.unfinished, [NodeClaimName::from("a")]);
-        let problem = format!("NodeClaim a: {id} ended: {said}");
+        let problem = format!("NodeClaim a: {id} ended: {expected}");
         assert_eq!(outcome.problems, [problem]);
     }
 }

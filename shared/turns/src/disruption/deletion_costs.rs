@@ -12,9 +12,9 @@ use ports::ClusterError;
 use crate::{Report, TurnError, lane::Turn, metrics};
 
 /// Least time between two passes, as in Karpenter.
-const EVERY: SignedDuration = SignedDuration::from_secs(60);
+const PASS_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 /// Time after which costs are evaluated again although nothing else wakes the lane, as in Karpenter.
-const AGAIN: SignedDuration = SignedDuration::from_mins(5);
+const REEVALUATE_AFTER: SignedDuration = SignedDuration::from_mins(5);
 /// Upper bound on pods written per pass: each write is a call of some ten milliseconds in a turn that has other work.
 const PODS_MAX: usize = 200;
 const KEY: &str = "pod-deletion-costs";
@@ -26,7 +26,7 @@ pub(super) async fn write(
     report: &mut Report,
 ) -> Result<(), TurnError> {
     if snapshot.settings.feature_gates.get(POD_DELETION_COST_GATE) == Some(&true) {
-        report.run_again_at(turn.now + AGAIN);
+        report.run_again_at(turn.now + REEVALUATE_AFTER);
     }
     let (nodes, left) = planner::deletion_costs(snapshot);
     if nodes.is_empty() {
@@ -34,8 +34,11 @@ pub(super) async fn write(
     }
     let now = turn.world.clock.now();
     let ledger = &turn.world.ledger;
-    if !ledger.once(turn.cluster, KEY, now, now + EVERY).await? {
-        report.run_again_at(now + EVERY);
+    if !ledger
+        .once(turn.cluster, KEY, now, now + PASS_INTERVAL)
+        .await?
+    {
+        report.run_again_at(now + PASS_INTERVAL);
         return Ok(());
     }
     let pods: Vec<&DeletionCost> = nodes.iter().flat_map(|node| &node.pods).collect();
@@ -43,7 +46,10 @@ pub(super) async fn write(
         if turn.world.clock.now() >= turn.deadline {
             break;
         }
-        let written = turn.api.annotate_pod(&pod.pod, &pod.uid, &of(pod)).await;
+        let written = turn
+            .api
+            .annotate_pod(&pod.pod, &pod.uid, &annotations_of(pod))
+            .await;
         let result = match &written {
             Ok(()) => "updated",
             Err(ClusterError::NotFound { .. }) => "skipped_notfound",
@@ -70,19 +76,19 @@ pub(super) async fn write(
             Err(error) => {
                 let problem = format!("deletion costs of pods: {error}");
                 report.problems.push(problem);
-                report.run_again_at(now + EVERY);
+                report.run_again_at(now + PASS_INTERVAL);
                 return Ok(());
             }
         }
     }
     if pods.len() > PODS_MAX || !left.is_empty() {
-        report.run_again_at(now + EVERY);
+        report.run_again_at(now + PASS_INTERVAL);
     }
     Ok(())
 }
 
 /// The annotation that ReplicaSets read, and the annotation that distinguishes Whittle's value from an owner's.
-fn of(pod: &DeletionCost) -> BTreeMap<String, Option<String>> {
+fn annotations_of(pod: &DeletionCost) -> BTreeMap<String, Option<String>> {
     let value = pod.cost.map(|cost| cost.to_string());
     let names = [POD_DELETION_COST, DELETION_COST_WRITTEN];
     let both = names.map(|name| (name.to_owned(), value.clone()));

@@ -23,7 +23,7 @@ const SPREAD_SECONDS: u64 = 4 * 60;
 pub(super) fn visit_reason(
     summary: &Glance,
     meta: &Meta,
-    heard: bool,
+    relay_is_alive: bool,
     now: Timestamp,
 ) -> Option<&'static str> {
     let beat = summary.beat.as_ref();
@@ -33,7 +33,7 @@ pub(super) fn visit_reason(
         return Some("changed");
     }
     let mut lanes = [Lane::Housekeeper].into_iter().chain(Lane::WOKEN);
-    let why = |lane| wake_reason(lane, &row(&summary.lanes, lane), beat, heard, now);
+    let why = |lane| wake_reason(lane, &row(&summary.lanes, lane), beat, relay_is_alive, now);
     lanes.find_map(why)
 }
 

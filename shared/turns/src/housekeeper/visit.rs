@@ -72,7 +72,7 @@ pub(super) async fn visit(
     if let Err(error) = alarm_about_stuck_notices(world, cluster, &lanes, report).await {
         report.problems.push(format!("{cluster}: notices: {error}"));
     }
-    let kept = async {
+    let duties = async {
         if let Err(error) = shifts::poll(world, cluster, &meta).await {
             report
                 .problems
@@ -87,7 +87,7 @@ pub(super) async fn visit(
         };
         perform_duties(world, &visited, &mut memory, report).await
     };
-    let kept = within(world, VISIT_TIME_MAX, Box::pin(kept))
+    let duties = within(world, VISIT_TIME_MAX, Box::pin(duties))
         .await
         .flatten();
     let entry = Entry::read(&meta.registry).ok();
@@ -108,8 +108,8 @@ pub(super) async fn visit(
     if memory != before {
         world.ledger.store_sweep_memory(cluster, &memory).await?;
     }
-    let (beat, kept, error) = match (woken, kept) {
-        (Ok(beat), Ok(kept)) => (beat, kept, None),
+    let (beat, duties, error) = match (woken, duties) {
+        (Ok(beat), Ok(duties)) => (beat, duties, None),
         (Err(error), _) | (_, Err(error)) => (None, None, Some(error.to_string())),
     };
     report
@@ -119,7 +119,7 @@ pub(super) async fn visit(
     let has_messages = !report.alarms.is_empty() || !report.problems.is_empty();
     again
         .extend((has_messages || is_shifted || !memory.announced_shifts.is_empty()).then_some(now));
-    again.extend(kept);
+    again.extend(duties);
     again.push(rest::next_visit(cluster, now));
     let end = LaneEnd {
         now,
@@ -198,11 +198,11 @@ async fn wake_lanes(
     delay: SignedDuration,
     report: &mut SweepReport,
 ) -> Result<Option<RelayBeat>, TurnError> {
-    let asked = world.clock.now();
+    let read_at = world.clock.now();
     let beat = world.ledger.relay_beat(cluster).await?;
     let now = world.clock.now();
     let heartbeats = &world.heartbeats;
-    let observation = heartbeats.observe(cluster, beat.as_ref(), memory, asked);
+    let observation = heartbeats.observe(cluster, beat.as_ref(), memory, read_at);
     let mut heartbeat = observation.heartbeat(now);
     observation.store_in(memory);
     match beat.as_ref().map(compatibility_of) {
@@ -218,10 +218,10 @@ async fn wake_lanes(
     if heartbeat == Heartbeat::Silent && beat.is_some() && has_nodes(world, cluster).await? {
         report.silent += 1;
     }
-    let heard = heartbeat == Heartbeat::Fresh;
+    let relay_is_alive = heartbeat == Heartbeat::Fresh;
     for lane in Lane::WOKEN {
         let row = rest::row(lanes, lane);
-        if let Some(reason) = sweep::wake_reason(lane, &row, beat.as_ref(), heard, now) {
+        if let Some(reason) = sweep::wake_reason(lane, &row, beat.as_ref(), relay_is_alive, now) {
             world
                 .wakes
                 .send(&Wake::new(cluster.clone(), lane, reason), delay)

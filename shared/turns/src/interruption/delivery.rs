@@ -60,7 +60,7 @@ pub async fn deliver<E: Error + 'static>(
         }
     }
     let mut facts = batch.facts.len();
-    delivery.settle(world, &batch, turn).await;
+    delivery.handle_batch(world, &batch, turn).await;
     // The instances in a block are known only to EC2: urgent facts do not wait for its answer.
     let mut batch = Batch::default();
     for (message, block) in blocks {
@@ -71,7 +71,7 @@ pub async fn deliver<E: Error + 'static>(
         }
     }
     facts += batch.facts.len();
-    delivery.settle(world, &batch, turn).await;
+    delivery.handle_batch(world, &batch, turn).await;
     metrics::publish_ignored(world, &delivery.ignored);
     tracing::info!(
         messages = messages.len(),
@@ -88,19 +88,19 @@ pub async fn deliver<E: Error + 'static>(
 struct Batch<'a> {
     facts: Vec<Interruption>,
     /// Each message with the indexes of its facts.
-    asked: Vec<(&'a Message, BTreeSet<usize>)>,
+    messages: Vec<(&'a Message, BTreeSet<usize>)>,
 }
 
 impl<'a> Batch<'a> {
     fn add(&mut self, message: &'a Message, announced: Vec<Interruption>) {
         let facts = &mut self.facts;
-        let places = announced.into_iter().map(|fact| place(facts, fact));
-        self.asked.push((message, places.collect()));
+        let indexes = announced.into_iter().map(|fact| index_of(facts, fact));
+        self.messages.push((message, indexes.collect()));
     }
 }
 
 /// Index of the fact in the list, where it is added if it is new. Of two deadlines the earlier counts.
-fn place(facts: &mut Vec<Interruption>, fact: Interruption) -> usize {
+fn index_of(facts: &mut Vec<Interruption>, fact: Interruption) -> usize {
     let same = |other: &Interruption| (&other.instance, other.kind) == (&fact.instance, fact.kind);
     match facts.iter().position(same) {
         None => {
@@ -118,7 +118,7 @@ fn place(facts: &mut Vec<Interruption>, fact: Interruption) -> usize {
 }
 
 impl Delivery {
-    async fn settle(&mut self, world: &World, batch: &Batch<'_>, turn: &TurnId) {
+    async fn handle_batch(&mut self, world: &World, batch: &Batch<'_>, turn: &TurnId) {
         if batch.facts.is_empty() {
             return;
         }
@@ -140,9 +140,9 @@ impl Delivery {
             tracing::info!(%instance, kind, became, ?outcome, "interruption");
             self.count(&format!("{kind}/{became}"));
         }
-        for (message, places) in &batch.asked {
-            let mut places = places.iter();
-            let failed = places.find_map(|place| outcomes.get(*place)?.as_ref().err());
+        for (message, indexes) in &batch.messages {
+            let mut indexes = indexes.iter();
+            let failed = indexes.find_map(|index| outcomes.get(*index)?.as_ref().err());
             if let Some(error) = failed {
                 self.keep(message, "kept", with_causes(&**error));
             }

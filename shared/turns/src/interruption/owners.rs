@@ -32,7 +32,7 @@ pub(super) enum FactOwner {
 const NOT_OURS_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 /// Concurrent reads of the ledger.
-const AT_ONCE: usize = 32;
+const CONCURRENT_READS: usize = 32;
 
 /// Finds the owner of each fact's instance. EC2 is queried once for all instances that the ledger does not know; never for
 /// state changes, which come for every instance of the account, nor for statuses that EC2 itself just returned.
@@ -41,7 +41,7 @@ pub(super) async fn find(
     facts: &[Interruption],
 ) -> Vec<Result<FactOwner, Arc<TurnError>>> {
     let mut known = Vec::new();
-    for chunk in facts.chunks(AT_ONCE) {
+    for chunk in facts.chunks(CONCURRENT_READS) {
         known.extend(join_all(chunk.iter().map(|fact| owner_by_ledger(world, fact))).await);
     }
     let mut unknown: Vec<InstanceId> = facts

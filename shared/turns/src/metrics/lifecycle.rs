@@ -120,11 +120,13 @@ pub(crate) fn of_finished_node(node: &Node, now: Timestamp) -> Vec<Metric> {
         let took = now.duration_since(at?);
         Some(timed(name, [pool.clone()], took))
     };
-    let went = since(
+    let termination = since(
         "karpenter_nodes_termination_duration_seconds",
         node.deleted_at,
     );
-    let lived = since("karpenter_nodes_lifetime_duration_seconds", node.created_at);
-    let all = std::iter::once(terminated).chain(went).chain(lived);
+    let lifetime = since("karpenter_nodes_lifetime_duration_seconds", node.created_at);
+    let all = std::iter::once(terminated)
+        .chain(termination)
+        .chain(lifetime);
     all.collect()
 }

@@ -6,7 +6,7 @@ use crate::{Outcome, Report, World};
 
 /// A turn's counts of what the stack has alarms on: one series each for all clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Troubles {
+pub(crate) struct AlarmCounts {
     /// Number of waits because of throttling by EC2 or by Whittle's own budget of calls to it.
     pub(crate) throttled: u64,
     /// Launches that failed for lack of capacity.
@@ -19,12 +19,12 @@ pub(crate) struct Troubles {
 pub(crate) const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
 
 /// Counts what went wrong in a turn. A turn without failures writes nothing: every series costs.
-pub(crate) fn publish_troubles(world: &World, report: &Report) {
-    let Troubles {
+pub(crate) fn publish_alarm_counts(world: &World, report: &Report) {
+    let AlarmCounts {
         throttled,
         insufficient_capacity,
         waiting,
-    } = report.troubles;
+    } = report.alarm_counts;
     let (failed, postponed) = match report.outcome {
         Outcome::Failed(_) => (1, 0),
         Outcome::Postponed(_) => (0, 1),

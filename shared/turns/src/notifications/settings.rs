@@ -131,10 +131,11 @@ pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryEr
 
 /// Parses a header; `None` for names that are no token (RFC 9110 §5.6.2) or reserved, and for values that would end the line.
 fn header(name: &str, value: &str) -> Option<HeaderValue> {
-    const OURS: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
+    const RESERVED_HEADERS: [&str; 4] =
+        ["host", "content-length", "transfer-encoding", "connection"];
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let key = name.to_ascii_lowercase();
-    let taken = OURS.contains(&key.as_str()) || key.starts_with("x-whittle-");
+    let taken = RESERVED_HEADERS.contains(&key.as_str()) || key.starts_with("x-whittle-");
     let printable = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     if key.is_empty() || !key.bytes().all(is_token) || taken || !printable {
         return None;

@@ -22,7 +22,7 @@ pub(super) fn describe(observed: &Observed, checked: &plancheck::Checked, report
     record_snapshot(observed, report);
     report.refuse(&checked.refused);
     report.postponed = checked.plan.postponed.len();
-    report.troubles.waiting = count_waiting_long(observed);
+    report.alarm_counts.waiting = count_waiting_long(observed);
     // Only the last round's pods are kept.
     report.limited.clear();
     for unplaced in &checked.plan.unplaced {
