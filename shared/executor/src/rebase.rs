@@ -238,7 +238,7 @@ mod tests {
         let mut plan = Plan {
             actions: vec![
                 launch("default", "for-both", &["served", "waiting"]),
-                launch("default", "for-nobody-now", &["nominated"]),
+                launch("default", "no-longer-needed", &["nominated"]),
                 launch("default", "of-a-static-pool", &[]),
                 deletion("leaving"),
                 deletion("under-command"),

@@ -1,6 +1,6 @@
 //! ExecutionOutcome of a disruption when others move the generation meanwhile (docs/protocol.md#c1, docs/protocol.md#c2,
 //! docs/protocol.md#d1).
-#![expect(clippy::unwrap_used, reason = "the world is written down here")]
+#![expect(clippy::unwrap_used, reason = "fixtures are known to be valid")]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! Obstacles between a NodeClaim that is being deleted and the end of its launch (docs/protocol.md#a5).
-#![expect(clippy::unwrap_used, reason = "the world is written down here")]
+#![expect(clippy::unwrap_used, reason = "fixtures are known to be valid")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

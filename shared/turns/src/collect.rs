@@ -125,7 +125,7 @@ pub(crate) async fn collect(
     if let Some(at) = memory.collected_at
         && now.duration_since(at) < COLLECTION_INTERVAL
     {
-        // A sweep this early shows too little of what has happened since.
+        // The next collection covers what has happened since.
         return Ok(CollectionResult {
             again: Some(at + COLLECTION_INTERVAL),
             ..CollectionResult::default()

@@ -191,6 +191,6 @@ mod tests {
         let second = continued_absence(Some(&first), at(60));
         assert_eq!((second.since, second.last), (at(0), at(60)));
         let late = continued_absence(Some(&second), at(121));
-        assert_eq!(late.since, at(121), "nobody knows what was meanwhile");
+        assert_eq!(late.since, at(121), "the time between is unknown");
     }
 }

@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(
             heartbeats_of(&process, &left_by_visit(60, "b"), &[(120, "c")]),
             [Fresh],
-            "it changed after the other looked"
+            "it changed after the other process read it"
         );
         assert_eq!(
             heartbeats_of(&process, &left_by_visit(180, "c"), &[(300, "c")]),
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(
             heartbeats_of(&process, &left_by_visit(1_000, "a"), &[(0, "b")]),
             [Unproven],
-            "somebody's clock is wrong"
+            "a clock is wrong"
         );
     }
 }

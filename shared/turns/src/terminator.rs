@@ -310,8 +310,8 @@ async fn finish_notice(
     Ok(())
 }
 
-/// Records whether a call for an instance's lifecycle hook succeeded. A failed call keeps no other node waiting, whatever the
-/// reason: Auto Scaling is called for nothing else.
+/// Returns whether a call for an instance's lifecycle hook succeeded, and reports its failure, which keeps no other node
+/// waiting, whatever the reason: Auto Scaling is called for nothing else.
 fn record_hook_call(
     turn: &Turn<'_>,
     notice: &Notice,

@@ -55,7 +55,7 @@ async fn c1_intents_carry_the_generation_of_their_commit() {
     for generation in [1, 2] {
         let CommitOutcome::Committed(committed) = test_cluster.commit(plan(Vec::new())).await
         else {
-            panic!("nobody else is at work");
+            panic!("no other turn is at work");
         };
         let intents = committed.intents.iter().map(|intent| intent.generation);
         assert_eq!(committed.generation, generation);

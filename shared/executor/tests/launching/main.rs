@@ -1,6 +1,6 @@
 //! The rules of launching and committing (docs/protocol.md#launching, docs/protocol.md#committing) with an executor alone:
 //! launches from their commit to their instances.
-#![expect(clippy::unwrap_used, reason = "the world is written down here")]
+#![expect(clippy::unwrap_used, reason = "fixtures are known to be valid")]
 
 mod assigning;
 mod committing;
