@@ -36,7 +36,7 @@ pub(crate) struct Group {
 pub(crate) struct SharedState {
     /// Free addresses that the calls leave.
     free: Mutex<FreeAddresses>,
-    /// Why no other call is begun.
+    /// Reason why no other call is begun.
     pub(crate) postponed: OnceLock<Postponed>,
 }
 

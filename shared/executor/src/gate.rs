@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::Executor;
 
-/// Why a turn may not act now. Nothing is wrong: later turns may.
+/// Reason why a turn may not act now. Nothing is wrong: later turns may.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StopReason {
     #[error("the cluster is not active: its mode is {mode}")]

@@ -40,7 +40,7 @@ pub(crate) struct Observed {
     pub(crate) experience: Experience,
     pub(crate) problems: Vec<String>,
     pub(crate) price_complaints: Vec<String>,
-    /// Why the relay's view was not used although there is one.
+    /// Reason why the relay's view was not used although there is one.
     pub(crate) view_problem: Option<String>,
     pub(crate) gated: Gated,
     /// Instances that seem to have ended because EC2 does not list them: their termination is requested before they are

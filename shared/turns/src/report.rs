@@ -83,7 +83,7 @@ pub struct Report {
     /// Pauses: owner, end and reason.
     #[serde(default)]
     pub paused: Vec<String>,
-    /// Why nothing was done although something was planned.
+    /// Reason why nothing was done although something was planned.
     pub stopped: Option<String>,
     /// Time of the lane's next turn.
     pub due: Option<Timestamp>,

@@ -265,7 +265,7 @@ async fn finish_unmanaged_notices(
             (_, true) => finish_notice(turn, notice, report).await?,
             (Some(hook), false) => {
                 let extended = turn.world.cloud.extend_hook(&notice.instance, hook).await;
-                record_hook_call(turn, notice, extended, report);
+                hook_call_succeeded(turn, notice, extended, report);
             }
             (None, false) => {}
         }
@@ -299,7 +299,7 @@ async fn finish_notice(
 ) -> Result<(), TurnError> {
     if let Some(hook) = &notice.hook {
         let completed = turn.world.cloud.complete_hook(&notice.instance, hook).await;
-        if !record_hook_call(turn, notice, completed, report) {
+        if !hook_call_succeeded(turn, notice, completed, report) {
             return Ok(());
         }
     }
@@ -312,7 +312,7 @@ async fn finish_notice(
 
 /// Returns whether a call for an instance's lifecycle hook succeeded, and reports its failure, which keeps no other node
 /// waiting, whatever the reason: Auto Scaling is called for nothing else.
-fn record_hook_call(
+fn hook_call_succeeded(
     turn: &Turn<'_>,
     notice: &Notice,
     reached: Result<(), CloudError>,

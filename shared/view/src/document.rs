@@ -66,7 +66,7 @@ pub(crate) enum LineRef<'a> {
     Gone(&'a PodKey),
 }
 
-/// Why an object is no version of a view.
+/// Reason why an object is no version of a view.
 #[derive(Debug, Error)]
 pub enum DocumentError {
     #[error("it cannot be decompressed: {0}")]

@@ -14,7 +14,7 @@ pub struct View {
     pods: Pods,
 }
 
-/// Why a view cannot be relied on; the caller lists the pods instead.
+/// Reason why a view cannot be relied on; the caller lists the pods instead.
 #[derive(Debug, Error)]
 pub enum ViewError {
     #[error("version {version}: {source}")]
