@@ -40,7 +40,7 @@ impl Executor<'_> {
         let shared = SharedState::new(inputs.free_addresses.clone());
         let begun = each_limited(CONCURRENT_CALLS, groups, |group| async {
             let mut own = ExecutionOutcome::default();
-            self.begin(group, inputs, &shared, &mut own).await;
+            self.begin_call(group, inputs, &shared, &mut own).await;
             own
         });
         for own in begun.await {
@@ -50,7 +50,7 @@ impl Executor<'_> {
     }
 
     /// Makes one call, unless that is postponed.
-    async fn begin(
+    async fn begin_call(
         &self,
         group: Group,
         inputs: &LaunchInputs<'_>,

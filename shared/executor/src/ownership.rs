@@ -28,7 +28,7 @@ impl Executor<'_> {
         waiting.sort_by(|a, b| a.name().cmp(b.name()));
         let mut free: Vec<&InstanceDetails> = instances
             .iter()
-            .filter(|instance| owned.values().all(|taken| !taken.is(instance)))
+            .filter(|instance| owned.values().all(|taken| !taken.is_instance(instance)))
             .collect();
         free.sort_by(|a, b| a.id.cmp(&b.id));
         // Without other turns at work, this completes the assignment.
@@ -51,7 +51,7 @@ impl Executor<'_> {
             }
         }
         waiting.retain(|member| !owned.contains_key(member.name()));
-        free.retain(|instance| owned.values().all(|taken| !taken.is(instance)));
+        free.retain(|instance| owned.values().all(|taken| !taken.is_instance(instance)));
         let mut free: VecDeque<&InstanceDetails> = free.into();
         for member in waiting {
             while let Some(instance) = free.pop_front() {
@@ -132,7 +132,7 @@ pub(crate) enum OwnedInstance {
 
 impl OwnedInstance {
     /// Whether this is the owned instance; an unlisted instance is none of those to assign.
-    fn is(&self, instance: &InstanceDetails) -> bool {
+    fn is_instance(&self, instance: &InstanceDetails) -> bool {
         matches!(self, Self::Known(known) if known.id == instance.id)
     }
 }

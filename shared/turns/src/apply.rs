@@ -228,7 +228,7 @@ async fn apply_action(
         }
     }
     let mut own = Applied::default();
-    match act(turn, executor, observed, &planned.action, &mut own).await {
+    match execute(turn, executor, observed, &planned.action, &mut own).await {
         Ok(()) => ActionOutcome::Acted(Box::new(own)),
         Err(TurnError::Cluster(ClusterError::NotFound { .. })) => ActionOutcome::Gone,
         Err(TurnError::Cluster(ClusterError::Conflict { .. })) => ActionOutcome::Later,
@@ -322,7 +322,7 @@ async fn has_joined(
     Ok(!judged && turn.api.nodes().await?.iter().any(is_open))
 }
 
-async fn act(
+async fn execute(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &Observed,

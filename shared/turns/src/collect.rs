@@ -36,7 +36,7 @@ use self::{
 };
 use crate::{
     TurnError, World,
-    forget::forget,
+    forget::forget_finished_launches,
     identity::{self, InstanceOwnership},
     isolation::ObjectFailures,
     lifecycle::instance_of,
@@ -146,7 +146,7 @@ pub(crate) async fn collect(
     let claims = api.node_claims().await?;
     let nodes = api.nodes().await?;
     let mut failures = ObjectFailures::default();
-    forget(world, cluster, &**api, &launched, &claims, &mut failures).await?;
+    forget_finished_launches(world, cluster, &**api, &launched, &claims, &mut failures).await?;
     let known = long_missing(&memory.instance_gone, now);
     let lost = LostLaunches {
         world,

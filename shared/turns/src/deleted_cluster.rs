@@ -106,7 +106,7 @@ pub(crate) async fn collect(
         collected.append(&mut world.upkeep.collect(cluster, &no_needs, now).await?);
     }
     if instances.is_empty() {
-        spending::forget(world, cluster, meta).await?;
+        spending::remove_cluster(world, cluster, meta).await?;
     }
     let collected = collected.iter().map(|name| format!("{cluster}/{name}"));
     report.collected.extend(collected);

@@ -136,7 +136,7 @@ async fn observe_with_cursor(
     report: &mut Report,
 ) -> Result<Observed, TurnError> {
     let mut observed = observe(turn, pods).await?;
-    evidence::exchange(turn, &mut observed, report).await?;
+    evidence::exchange_failures(turn, &mut observed, report).await?;
     observed.snapshot.cursor.clone_from(&turn.cursor);
     Ok(observed)
 }
@@ -160,7 +160,7 @@ async fn validate_or_search(
     let proposals = proposals.filter(|command| command.state == CommandState::Proposed);
     let first = proposals.min_by_key(|command| (command.committed_at, &command.id));
     let Some(proposal) = first.cloned() else {
-        *cursor = search(turn, executor, observed, result, report).await?;
+        *cursor = search_commands(turn, executor, observed, result, report).await?;
         return Ok(());
     };
     let due = proposal
@@ -191,8 +191,9 @@ async fn validate(
     let (state, emitted) = match validated {
         Ok(command) => match orders::checked(observed, &command, report) {
             Some(plan) => {
-                let placed = orders::place(turn, executor, observed, &command, plan, report);
-                match placed.await? {
+                let started =
+                    orders::commit_and_start(turn, executor, observed, &command, plan, report);
+                match started.await? {
                     true => (CommandState::Done, Vec::new()),
                     false => (CommandState::RolledBack, Vec::new()),
                 }
@@ -227,7 +228,7 @@ async fn validate(
 }
 
 /// Searches for commands and begins them. Returns the cursor of the next evaluation.
-async fn search(
+async fn search_commands(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
@@ -280,7 +281,7 @@ async fn search(
             match orders::checked(observed, command, report) {
                 Some(plan) => {
                     begun = true;
-                    begin(turn, executor, observed, command, plan, report).await?;
+                    begin_command(turn, executor, observed, command, plan, report).await?;
                 }
                 None => {
                     refused = true;
@@ -305,7 +306,7 @@ fn schedule_continuation(turn: &Turn<'_>, result: &Pass, report: &mut Report) ->
 }
 
 /// Begins a command: consolidations are proposed and validated after a delay; repair and drift start at once.
-async fn begin(
+async fn begin_command(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
@@ -318,8 +319,8 @@ async fn begin(
             orders::propose(turn, executor, observed, command, &plan, report).await
         }
         Method::Repair | Method::StaticDrift | Method::Drift => {
-            let placed = orders::place(turn, executor, observed, command, plan, report);
-            placed.await.map(drop)
+            let started = orders::commit_and_start(turn, executor, observed, command, plan, report);
+            started.await.map(drop)
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{Report, TurnError, lane::Turn, observe::Observed};
 
 /// Publishes this cluster's failures if they changed since the last publication, and reads those of others. A cluster with node
 /// repair disabled reads and writes nothing.
-pub(crate) async fn exchange(
+pub(crate) async fn exchange_failures(
     turn: &Turn<'_>,
     observed: &mut Observed,
     report: &mut Report,

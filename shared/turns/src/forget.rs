@@ -11,7 +11,7 @@ const FORGOTTEN_MAX: usize = 100;
 /// Forgets launches that are over and whose NodeClaims are gone (docs/protocol.md#a1). A list that lacks a NodeClaim proves
 /// nothing; a read that finds nothing does. A row that cannot be read keeps its own NodeClaim from being forgotten, and no
 /// other.
-pub(crate) async fn forget(
+pub(crate) async fn forget_finished_launches(
     world: &World,
     cluster: &ClusterName,
     api: &dyn Cluster,

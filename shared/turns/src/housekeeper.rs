@@ -273,7 +273,7 @@ fn needs_visit(
     let Some(meta) = &summary.meta else {
         return false;
     };
-    if reach::of(meta) != world.reach {
+    if reach::of_cluster(meta) != world.reach {
         alarm_if_unserved(world, cluster, meta, &summary.lanes, report);
         return false;
     }

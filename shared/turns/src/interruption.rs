@@ -171,7 +171,7 @@ async fn handle_cluster(
         meta: &meta,
         turn,
     };
-    if reach::of(&meta) != world.reach {
+    if reach::of_cluster(&meta) != world.reach {
         let cluster = cluster.clone();
         // Nodes of groups are handled only by the functions of their cluster's reach: no recorded notice would oblige another
         // lane.

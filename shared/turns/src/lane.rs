@@ -92,7 +92,7 @@ pub async fn woken(
         report.log();
         return Ok(report);
     };
-    let reach = reach::of(&meta);
+    let reach = reach::of_cluster(&meta);
     if reach != world.reach {
         // The functions of the cluster's reach are woken by their own sweep: a redelivered wake would end here again.
         let elsewhere = format!(

@@ -26,6 +26,6 @@ pub(crate) async fn launch(
         existing,
     };
     let outcome = executor.launch(intents, &facts).await;
-    report.take(&outcome);
+    report.take_outcome(&outcome);
     Ok(outcome)
 }

@@ -41,7 +41,7 @@ impl LeaseHolder {
         }
     }
 
-    pub(crate) fn is(&self, name: &str) -> bool {
+    pub(crate) fn is_named(&self, name: &str) -> bool {
         self.own == name
     }
 
@@ -51,7 +51,7 @@ impl LeaseHolder {
 
     /// Predicate for names to give up: the own one, and the former ones if this is the cluster's only entry.
     pub(crate) fn or_former(&self, is_only: bool) -> impl Fn(&str) -> bool {
-        move |name| self.is(name) || (is_only && self.held_as(name))
+        move |name| self.is_named(name) || (is_only && self.held_as(name))
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn take_or_renew(
     let Some(lease) = lease else {
         return ours(None);
     };
-    if holder.is(&lease.holder) {
+    if holder.is_named(&lease.holder) {
         (
             memory.lease_version,
             memory.lease_since,

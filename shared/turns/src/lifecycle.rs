@@ -311,7 +311,7 @@ async fn forget_failed(
     let over: Vec<NodeClaimName> = over.map(|intent| intent.name().clone()).collect();
     let listed = &observed.snapshot.node_claims;
     let failures = &mut report.objects;
-    forget::forget(
+    forget::forget_finished_launches(
         turn.world,
         turn.cluster,
         &*turn.api,

@@ -169,7 +169,7 @@ pub(crate) fn of_planning(lane: Lane, took: SignedDuration) -> Metric {
     )
 }
 
-fn of(labels: &BTreeMap<String, String>, key: &str) -> String {
+fn label_value(labels: &BTreeMap<String, String>, key: &str) -> String {
     labels.get(key).cloned().unwrap_or_default()
 }
 

@@ -26,6 +26,6 @@ pub(crate) fn read(entry: &Value) -> Option<&str> {
 }
 
 /// The reach of a cluster. An unreadable entry belongs to the public functions, which report it.
-pub(crate) fn of(meta: &Meta) -> &str {
+pub(crate) fn of_cluster(meta: &Meta) -> &str {
     read(&meta.registry).unwrap_or(PUBLIC)
 }

@@ -304,7 +304,7 @@ impl Report {
         }
     }
 
-    pub(crate) fn take(&mut self, outcome: &executor::ExecutionOutcome) {
+    pub(crate) fn take_outcome(&mut self, outcome: &executor::ExecutionOutcome) {
         let events = outcome.events.iter();
         let lacking = events.filter(|event| event.reason == INSUFFICIENT_CAPACITY);
         self.alarm_counts.insufficient_capacity +=

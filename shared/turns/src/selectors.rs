@@ -7,15 +7,15 @@ use ports::{Cluster, ClusterError, cluster::PodSelectors};
 use crate::lane::Turn;
 
 /// The selectors, and why there are none where they may not be read.
-pub type Seen = (PodSelectors, Option<String>);
+pub type ReadSelectors = (PodSelectors, Option<String>);
 
 /// Reads the selectors that a turn needs.
-pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Seen, ClusterError> {
+pub(crate) async fn observe(turn: &Turn<'_>) -> Result<ReadSelectors, ClusterError> {
     match turn.lane {
         Lane::Provisioner | Lane::Disruption => read(&*turn.api, &turn.entry.settings).await,
         // These lanes schedule no pods.
         Lane::Lifecycle | Lane::Terminator | Lane::Interruption | Lane::Housekeeper => {
-            Ok(Seen::default())
+            Ok(ReadSelectors::default())
         }
     }
 }
@@ -26,9 +26,9 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Seen, ClusterError> {
 /// # Errors
 ///
 /// Errors of the API server other than refusals.
-pub async fn read(api: &dyn Cluster, settings: &Settings) -> Result<Seen, ClusterError> {
+pub async fn read(api: &dyn Cluster, settings: &Settings) -> Result<ReadSelectors, ClusterError> {
     if settings.default_topology_spread.is_empty() {
-        return Ok(Seen::default());
+        return Ok(ReadSelectors::default());
     }
     match api.pod_selectors().await {
         Ok(selectors) => Ok((selectors, None)),

@@ -23,7 +23,7 @@ pub(crate) async fn publish(turn: &Turn<'_>, observed: &mut Observed) -> Result<
 }
 
 /// Removes the spending of a cluster of which nothing is left.
-pub(crate) async fn forget(
+pub(crate) async fn remove_cluster(
     world: &World,
     cluster: &ClusterName,
     meta: &Meta,

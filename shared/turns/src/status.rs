@@ -21,8 +21,8 @@ const STORE_TRIES_MAX: usize = 3;
 /// provisioner while there are any.
 pub(crate) fn gauges(report: &Report, snapshot: Option<&Snapshot>) -> Option<Vec<Series>> {
     match report.lane {
-        Lane::Disruption => snapshot.map(gauges::of),
-        Lane::Provisioner => report.waiting.as_ref().map(gauges::of_waiting),
+        Lane::Disruption => snapshot.map(gauges::cluster_gauges),
+        Lane::Provisioner => report.waiting.as_ref().map(gauges::waiting_gauges),
         Lane::Lifecycle | Lane::Terminator | Lane::Interruption | Lane::Housekeeper => None,
     }
 }
@@ -111,11 +111,19 @@ fn add(metric: &Metric, status: &mut Status) {
     match metric.value {
         Measured::Count(count) => status.count(metric.name, labels.collect(), count as f64),
         Measured::Took(took) => {
-            let new = Durations::new(metric.name, labels.collect(), bounds::of(metric.name));
+            let new = Durations::new(
+                metric.name,
+                labels.collect(),
+                bounds::bucket_bounds(metric.name),
+            );
             status.observe(new, took.as_secs_f64());
         }
         Measured::Scored(thousandths) => {
-            let new = Durations::new(metric.name, labels.collect(), bounds::of(metric.name));
+            let new = Durations::new(
+                metric.name,
+                labels.collect(),
+                bounds::bucket_bounds(metric.name),
+            );
             status.observe(new, thousandths as f64 / 1e3);
         }
         Measured::Costs(_) => {}

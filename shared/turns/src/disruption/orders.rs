@@ -102,7 +102,7 @@ pub(super) async fn propose(
 }
 
 /// Commits a command, marks its nodes and launches their replacements. Returns whether it was committed.
-pub(super) async fn place(
+pub(super) async fn commit_and_start(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
@@ -154,7 +154,7 @@ pub(super) async fn place(
             let launches = committed.plan.actions.iter();
             let launches = launches.filter(|planned| matches!(planned.action, Action::Launch(_)));
             report.plan(&launches.cloned().collect::<Vec<_>>());
-            if act(turn, &executor, observed, *committed, report).await? {
+            if start_command(turn, &executor, observed, *committed, report).await? {
                 let because = command.because.clone();
                 report.disrupted.push(Line::new(because, about));
                 report.metrics.extend(decided);
@@ -166,7 +166,7 @@ pub(super) async fn place(
 
 /// Carries out the first steps of a command that was just committed: its nodes are marked before anything is launched. Returns
 /// whether it goes on; a command whose nodes refuse their marks is rolled back.
-async fn act(
+async fn start_command(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,

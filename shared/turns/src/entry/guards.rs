@@ -13,13 +13,15 @@ pub(super) fn guards(raw: &Value) -> Result<(Caps, Caps), EntryError> {
     for (key, value) in object(FIELD, raw.get("guards"))? {
         let field = format!("{FIELD}.{key}");
         match key.as_str() {
-            "evictionsPerHour" => caps.evictions = Some(whole(&field, value, PODS)?),
-            "terminationsPerHour" => caps.terminations = Some(whole(&field, value, NODES)?),
+            "evictionsPerHour" => caps.evictions = Some(whole_number(&field, value, PODS)?),
+            "terminationsPerHour" => caps.terminations = Some(whole_number(&field, value, NODES)?),
             "approveAbove" => {
                 for (key, value) in object(&field, Some(value))? {
                     let field = format!("{field}.{key}");
                     match key.as_str() {
-                        "evictions" => approve_above.evictions = Some(whole(&field, value, PODS)?),
+                        "evictions" => {
+                            approve_above.evictions = Some(whole_number(&field, value, PODS)?)
+                        }
                         _ => of_launches(&field, key, value, &mut approve_above)?,
                     }
                 }
@@ -53,7 +55,7 @@ fn of_launches(field: &str, key: &str, value: &Value, caps: &mut Caps) -> Result
             let expected = "dollars as text, such as \"12.50\"";
             caps.price = Some(price.ok_or_else(|| error(field, value, expected))?);
         }
-        "nodes" => caps.nodes = Some(whole(field, value, NODES)?),
+        "nodes" => caps.nodes = Some(whole_number(field, value, NODES)?),
         _ => {
             let expected = "no such guard: docs/operations.md has them all";
             return Err(error(field, value, expected));
@@ -62,7 +64,7 @@ fn of_launches(field: &str, key: &str, value: &Value, caps: &mut Caps) -> Result
     Ok(())
 }
 
-fn whole(field: &str, value: &Value, expected: &'static str) -> Result<u32, EntryError> {
+fn whole_number(field: &str, value: &Value, expected: &'static str) -> Result<u32, EntryError> {
     let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
     number.ok_or_else(|| error(field, value, expected))
 }

@@ -84,7 +84,7 @@ pub(super) async fn perform_duties(
     };
     let holder = LeaseHolder::new(&world.holder, cluster, &uid);
     let lease = api.leader_lease().await?;
-    let is_ours = |lease: &LeaderLease| holder.is(&lease.holder);
+    let is_ours = |lease: &LeaderLease| holder.is_named(&lease.holder);
     let was_leading = lease.as_ref().is_some_and(is_ours);
     let step = if mode == Mode::Shadow {
         let working = lanes.iter().any(|(lane, row)| {

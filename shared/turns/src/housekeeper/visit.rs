@@ -43,7 +43,7 @@ pub(super) async fn visit(
 ) -> Result<(), TurnError> {
     let now = world.clock.now();
     let meta = world.ledger.meta(cluster).await?;
-    let Some(meta) = meta.filter(|meta| reach::of(meta) == world.reach) else {
+    let Some(meta) = meta.filter(|meta| reach::of_cluster(meta) == world.reach) else {
         return Ok(());
     };
     let lease = Lease {
@@ -160,7 +160,7 @@ pub(super) fn alarm_if_unserved(
     if !is_served {
         report.alarms.push(format!(
             "{cluster}: no function serves its reach, {}: deploy with VpcLaneId, or infra/vpc-lane.yaml for a further VPC",
-            reach::of(meta)
+            reach::of_cluster(meta)
         ));
     }
 }

@@ -56,7 +56,7 @@ pub async fn deliver<E: Error + 'static>(
                 delivery.count(why.as_str());
                 delivery.ignore(why.as_str());
             }
-            Err(error) => delivery.keep(message, "unreadable", with_causes(&error)),
+            Err(error) => delivery.keep_message(message, "unreadable", with_causes(&error)),
         }
     }
     let mut facts = batch.facts.len();
@@ -67,7 +67,7 @@ pub async fn deliver<E: Error + 'static>(
         match capacity_blocks::interruptions_of_block(world, &block).await {
             Ok(announced) if announced.is_empty() => delivery.count("block-without-nodes"),
             Ok(announced) => batch.add(message, announced),
-            Err(error) => delivery.keep(message, "kept", with_causes(&error)),
+            Err(error) => delivery.keep_message(message, "kept", with_causes(&error)),
         }
     }
     facts += batch.facts.len();
@@ -144,7 +144,7 @@ impl Delivery {
             let mut indexes = indexes.iter();
             let failed = indexes.find_map(|index| outcomes.get(*index)?.as_ref().err());
             if let Some(error) = failed {
-                self.keep(message, "kept", with_causes(&**error));
+                self.keep_message(message, "kept", with_causes(&**error));
             }
         }
     }
@@ -158,7 +158,7 @@ impl Delivery {
         *self.counts.entry(what.to_owned()).or_default() += 1;
     }
 
-    fn keep(&mut self, message: &Message, what: &str, why: String) {
+    fn keep_message(&mut self, message: &Message, what: &str, why: String) {
         tracing::error!(
             message_id = message.id,
             why,

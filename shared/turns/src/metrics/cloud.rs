@@ -5,7 +5,7 @@ use executor::{LackingOffering, LaunchError};
 use model::{Lane, node_claim::NodeClaim};
 use ports::{CloudError, metrics::Metric};
 
-use super::{count, of};
+use super::{count, label_value};
 use crate::{lifecycle::instance_of, terminations::TerminationResults};
 
 /// Failed launches of NodeClaims, and the offerings that EC2 had no capacity of.
@@ -58,8 +58,8 @@ pub(crate) fn of_ending(
         count(
             "karpenter_cloudprovider_instance_termination_failures_total",
             [
-                ("zone", of(&claim.labels, label::ZONE)),
-                ("zone_id", of(&claim.labels, label::ZONE_ID)),
+                ("zone", label_value(&claim.labels, label::ZONE)),
+                ("zone_id", label_value(&claim.labels, label::ZONE_ID)),
             ],
         )
     });

@@ -13,7 +13,7 @@ use model::{
 use planner::Judged;
 use ports::metrics::{Measured, Metric};
 
-use super::{count, of, timed};
+use super::{count, label_value, timed};
 
 /// A NodeClaim that was deleted for this reason, and the number of pods that must move. `policy` is that of a consolidation.
 pub(crate) fn of_disruption(
@@ -48,8 +48,11 @@ fn disrupted(
 ) -> Vec<Metric> {
     let labels = [
         ("reason", reason.to_owned()),
-        ("nodepool", of(&claim.labels, label::NODE_POOL)),
-        ("capacity_type", of(&claim.labels, label::CAPACITY_TYPE)),
+        ("nodepool", label_value(&claim.labels, label::NODE_POOL)),
+        (
+            "capacity_type",
+            label_value(&claim.labels, label::CAPACITY_TYPE),
+        ),
         (
             "consolidation_policy",
             policy.map_or_else(String::new, snake),
@@ -97,8 +100,11 @@ fn of_repair(claim: &NodeClaim, condition: &str, mode: &'static str) -> Metric {
         "karpenter_nodeclaims_unhealthy_disrupted_total",
         [
             ("condition", snake_case(condition)),
-            ("nodepool", of(&claim.labels, label::NODE_POOL)),
-            ("capacity_type", of(&claim.labels, label::CAPACITY_TYPE)),
+            ("nodepool", label_value(&claim.labels, label::NODE_POOL)),
+            (
+                "capacity_type",
+                label_value(&claim.labels, label::CAPACITY_TYPE),
+            ),
             ("image_id", image),
             ("termination_mode", mode.to_owned()),
         ],
@@ -128,7 +134,7 @@ pub(crate) fn of_decision(snapshot: &Snapshot, command: &Command) -> Vec<Metric>
         .filter_map(|target| {
             let claims = snapshot.node_claims.iter();
             let claim = claims.into_iter().find(|claim| claim.name == target.name)?;
-            Some(of(&claim.labels, label::NODE_POOL))
+            Some(label_value(&claim.labels, label::NODE_POOL))
         })
         .collect();
     let by_pool = pools.into_iter().map(|pool| {
@@ -222,7 +228,7 @@ fn decision_labels(command: &Command, method: Method) -> [(&'static str, String)
 }
 
 fn policy_of(snapshot: &Snapshot, claim: &NodeClaim) -> Option<ConsolidationPolicy> {
-    let name = NodePoolName(of(&claim.labels, label::NODE_POOL));
+    let name = NodePoolName(label_value(&claim.labels, label::NODE_POOL));
     let pool = snapshot.node_pools.iter().find(|pool| pool.name == name)?;
     Some(pool.disruption.policy)
 }

@@ -13,18 +13,18 @@ use model::{
 };
 use ports::metrics::Metric;
 
-use super::{count, of, timed};
+use super::{count, label_value, timed};
 use crate::transitions::Transition;
 
 /// Steps of a NodeClaim's lifecycle, by its conditions' transitions.
 pub(crate) fn of_transitions(claim: &NodeClaim, transitions: &[Transition<'_>]) -> Vec<Metric> {
-    let pool = || ("nodepool", of(&claim.labels, label::NODE_POOL));
+    let pool = || ("nodepool", label_value(&claim.labels, label::NODE_POOL));
     let steps = transitions.iter().flat_map(|transition| {
         let condition = transition.after;
         let happened = condition.status == ConditionStatus::True;
         let step = match condition.kind.as_str() {
             REGISTERED if happened => {
-                let zone = ("zone", of(&claim.labels, label::ZONE));
+                let zone = ("zone", label_value(&claim.labels, label::ZONE));
                 Some(count("karpenter_nodes_created_total", [pool(), zone]))
             }
             DRAINED if happened => Some(count("karpenter_nodes_drained_total", [pool()])),
@@ -87,13 +87,16 @@ fn of_reboot(claim: &NodeClaim, transition: &Transition<'_>) -> Vec<Metric> {
 
 /// A NodeClaim whose finalizer was removed.
 pub(crate) fn of_finished_claim(claim: &NodeClaim, now: Timestamp) -> Vec<Metric> {
-    let pool = ("nodepool", of(&claim.labels, label::NODE_POOL));
+    let pool = ("nodepool", label_value(&claim.labels, label::NODE_POOL));
     let terminated = count(
         "karpenter_nodeclaims_terminated_total",
         [
             pool.clone(),
-            ("capacity_type", of(&claim.labels, label::CAPACITY_TYPE)),
-            ("zone", of(&claim.labels, label::ZONE)),
+            (
+                "capacity_type",
+                label_value(&claim.labels, label::CAPACITY_TYPE),
+            ),
+            ("zone", label_value(&claim.labels, label::ZONE)),
         ],
     );
     let deleted = claim.deleted_at.map(|at| {
@@ -113,8 +116,8 @@ pub(crate) fn of_finished_claim(claim: &NodeClaim, now: Timestamp) -> Vec<Metric
 
 /// A Node whose finalizer was removed.
 pub(crate) fn of_finished_node(node: &Node, now: Timestamp) -> Vec<Metric> {
-    let pool = ("nodepool", of(&node.labels, label::NODE_POOL));
-    let zone = ("zone", of(&node.labels, label::ZONE));
+    let pool = ("nodepool", label_value(&node.labels, label::NODE_POOL));
+    let zone = ("zone", label_value(&node.labels, label::ZONE));
     let terminated = count("karpenter_nodes_terminated_total", [pool.clone(), zone]);
     let since = |name, at: Option<Timestamp>| {
         let took = now.duration_since(at?);

@@ -90,7 +90,7 @@ pub(super) async fn commit(
             )
         }
     };
-    finish(turn, &outcome, report).await?;
+    report_outcome(turn, &outcome, report).await?;
     let emitted: Vec<_> = events::of_plan(&plan, &snapshot.node_pools, turn.now)
         .into_iter()
         .chain(outcome.events.clone())
@@ -125,7 +125,7 @@ pub(super) async fn take_over(
     let any = !(outcome.launched.is_empty()
         && outcome.failed.is_empty()
         && outcome.unfinished.is_empty());
-    finish(turn, &outcome, report).await?;
+    report_outcome(turn, &outcome, report).await?;
     events::post(turn, &outcome.events, report).await;
     if let Some(lease) = next_lease_lapse(&observed.snapshot, turn) {
         report.run_again_at(lease);
@@ -138,12 +138,12 @@ pub(super) async fn take_over(
 }
 
 /// Reports the outcome of launches, and schedules what is left of them.
-async fn finish(
+async fn report_outcome(
     turn: &Turn<'_>,
     outcome: &executor::ExecutionOutcome,
     report: &mut Report,
 ) -> Result<(), TurnError> {
-    report.take(outcome);
+    report.take_outcome(outcome);
     if !outcome.unfinished.is_empty() {
         report.run_again_at(turn.executor().lease().until);
     }

@@ -3,7 +3,7 @@ const DAY: f64 = 24.0 * HOUR;
 
 /// Bucket bounds, in seconds where the metric has that unit, that dashboards for Karpenter expect of a histogram
 /// (docs/spec/lifecycle.md#metrics).
-pub(super) fn of(name: &str) -> &'static [f64] {
+pub(super) fn bucket_bounds(name: &str) -> &'static [f64] {
     match name {
         "karpenter_nodes_lifetime_duration_seconds" => &LIFETIMES,
         "karpenter_voluntary_disruption_decision_evaluation_duration_seconds"

@@ -36,7 +36,7 @@ const ALWAYS_PUBLISHED: [&str; 3] = [CPU, MEMORY, PODS];
 /// Value of the gauge where no budget limits disruptions, as in Karpenter.
 const UNLIMITED: usize = i32::MAX as usize;
 
-pub(super) fn of(snapshot: &Snapshot) -> Vec<Series> {
+pub(super) fn cluster_gauges(snapshot: &Snapshot) -> Vec<Series> {
     let mut gauges = Gauges::default();
     of_pools(snapshot, &mut gauges);
     let labels_by_node = labels_by_node(&snapshot.nodes);
@@ -47,7 +47,7 @@ pub(super) fn of(snapshot: &Snapshot) -> Vec<Series> {
 
 /// Waiting pods: those without a place whatever the provisioner might launch, those that it ignores, and the zones of the
 /// others.
-pub(super) fn of_waiting(waiting: &Waiting) -> Vec<Series> {
+pub(super) fn waiting_gauges(waiting: &Waiting) -> Vec<Series> {
     let mut gauges = Gauges::default();
     let labels = Labels::from([("controller".to_owned(), "provisioner".to_owned())]);
     let name = "karpenter_scheduler_unschedulable_pods_count";

@@ -83,7 +83,7 @@ fn nodes_with_equal_labels_are_summed_in_base_units() {
         pod("web-1", Some("b"), PodPhase::Running),
         pod("done", Some("b"), PodPhase::Succeeded),
     ];
-    let gauges = of(&snapshot);
+    let gauges = cluster_gauges(&snapshot);
     let zone = "zone=us-east-1a";
     assert_eq!(
         of_metric(&gauges, "karpenter_nodes_allocatable"),
@@ -127,7 +127,7 @@ fn pods_are_counted_by_phase_and_node_labels() {
         pod("web-2", None, PodPhase::Pending),
     ];
     assert_eq!(
-        of_metric(&of(&snapshot), "karpenter_pods_state"),
+        of_metric(&cluster_gauges(&snapshot), "karpenter_pods_state"),
         [
             "managed=false,phase=Pending,scheduled=false 1".to_owned(),
             format!("{GROUP_LABELS},phase=Running,scheduled=true,zone=us-east-1a 2"),
@@ -138,7 +138,7 @@ fn pods_are_counted_by_phase_and_node_labels() {
 
 #[test]
 fn node_pool_without_nodes_has_usage_and_limits() {
-    let gauges = of(&snapshot());
+    let gauges = cluster_gauges(&snapshot());
     assert_eq!(
         of_metric(&gauges, "karpenter_nodepools_limit"),
         ["nodepool=default,resource_type=cpu 100"]
@@ -162,7 +162,7 @@ fn resources_are_named_in_snake_case() {
     let mut snapshot = snapshot();
     snapshot.node_pools[0].limits = Resources::from([("ephemeral-storage", 5)]);
     assert_eq!(
-        of_metric(&of(&snapshot), "karpenter_nodepools_limit"),
+        of_metric(&cluster_gauges(&snapshot), "karpenter_nodepools_limit"),
         ["nodepool=default,resource_type=ephemeral_storage 5"]
     );
 }
@@ -174,7 +174,7 @@ fn too_many_groups_drop_the_instance_type_label() {
     snapshot.nodes = numbers
         .map(|number| node(&format!("n{number}"), &format!("t{number}")))
         .collect();
-    let allocatable = of_metric(&of(&snapshot), "karpenter_nodes_allocatable");
+    let allocatable = of_metric(&cluster_gauges(&snapshot), "karpenter_nodes_allocatable");
     let all = 58 * snapshot.nodes.len();
     let pods = format!(
         "arch=amd64,capacity_type=spot,managed=true,nodepool=default,resource_type=pods,zone=us-east-1a {all}"
@@ -220,7 +220,7 @@ fn nodes_with_pending_deletion_costs_are_counted_while_the_gate_is_on() {
             snapshot.nodes.push(own);
             snapshot.pods.push(web);
         }
-        of_metric(&of(&snapshot), name)
+        of_metric(&cluster_gauges(&snapshot), name)
     };
     // None of the nodes may be emptied, so the written costs are to be removed.
     assert_eq!(written(true, 60), ["nodepool=default 10"]);
@@ -230,7 +230,7 @@ fn nodes_with_pending_deletion_costs_are_counted_while_the_gate_is_on() {
 
 #[test]
 fn eligible_nodes_and_node_pool_cost_are_published() {
-    let gauges = of(&snapshot());
+    let gauges = cluster_gauges(&snapshot());
     assert_eq!(
         of_metric(&gauges, "karpenter_voluntary_disruption_eligible_nodes"),
         [
@@ -255,7 +255,7 @@ fn budgets_are_published_by_reason() {
         ..Budget::default()
     };
     snapshot.node_pools[0].disruption.budgets = vec![only_empty];
-    let gauges = of(&snapshot);
+    let gauges = cluster_gauges(&snapshot);
     assert_eq!(
         of_metric(&gauges, "karpenter_nodepools_allowed_disruptions"),
         [
@@ -283,7 +283,7 @@ fn pending_pods_are_counted_by_cause_and_zone() {
         (EffectiveZone::Flexible, 3),
         (EffectiveZone::Conflicting, 1),
     ];
-    let gauges = of_waiting(&Waiting {
+    let gauges = waiting_gauges(&Waiting {
         unplaced: 4,
         pending: PendingPods {
             ignored: 1,
