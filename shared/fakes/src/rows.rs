@@ -180,7 +180,7 @@ impl Rows {
     /// Stores a relay's heartbeat, which concerns no other row.
     pub(crate) fn beat(&mut self, cluster: &ClusterName, beat: RelayBeat) {
         self.settle();
-        let row = write_cluster(cluster, &ClusterRecord::Beat(beat));
+        let row = write_cluster(cluster, &ClusterRecord::RelayBeat(beat));
         let (key, row) = row.unwrap_or_else(|error| panic!("{error}"));
         self.table.store(&key, Some(row));
     }
@@ -316,13 +316,13 @@ impl AccountRows {
         let subnets = self.full_subnets.values().cloned();
         let memory = self.memory.values().cloned();
         let buckets = self.buckets.iter();
-        let buckets = buckets.map(|(api, bucket)| AccountRecord::Bucket(*api, bucket.clone()));
+        let buckets = buckets.map(|(api, bucket)| AccountRecord::TokenBucket(*api, bucket.clone()));
         let pauses = AccountRecord::Pauses(self.pauses.clone(), self.spending.clone());
         owners
             .chain(not_ours)
             .chain(offerings.map(AccountRecord::Unavailable))
             .chain(subnets.map(AccountRecord::FullSubnet))
-            .chain(memory.map(AccountRecord::Memory))
+            .chain(memory.map(AccountRecord::MeasuredMemory))
             .chain(buckets)
             .chain([pauses])
             .collect()
@@ -342,11 +342,11 @@ impl AccountRows {
             AccountRecord::FullSubnet(entry) => {
                 self.full_subnets.insert(entry.subnet.clone(), entry);
             }
-            AccountRecord::Memory(entry) => {
+            AccountRecord::MeasuredMemory(entry) => {
                 let key = (entry.instance_type.clone(), entry.image.clone());
                 self.memory.insert(key, entry);
             }
-            AccountRecord::Bucket(api, bucket) => {
+            AccountRecord::TokenBucket(api, bucket) => {
                 self.buckets.insert(api, bucket);
             }
             AccountRecord::Pauses(pauses, spending) => {
@@ -369,9 +369,9 @@ impl AccountRows {
         self.full_subnets
             .retain(|_, entry| !gone(&AccountRecord::FullSubnet(entry.clone())));
         self.memory
-            .retain(|_, entry| !gone(&AccountRecord::Memory(entry.clone())));
+            .retain(|_, entry| !gone(&AccountRecord::MeasuredMemory(entry.clone())));
         self.buckets
-            .retain(|api, bucket| !gone(&AccountRecord::Bucket(*api, bucket.clone())));
+            .retain(|api, bucket| !gone(&AccountRecord::TokenBucket(*api, bucket.clone())));
     }
 }
 
@@ -399,12 +399,12 @@ impl ClusterRows {
         let notifications = notifications.map(|(one, told)| ClusterRecord::Notification(one, told));
         let nominated = self.nominated.iter();
         let nominated =
-            nominated.map(|(node, until)| ClusterRecord::Nominated(node.clone(), *until));
+            nominated.map(|(node, until)| ClusterRecord::Nomination(node.clone(), *until));
         let said = self.said.iter();
-        let said = said.map(|(what, until)| ClusterRecord::Said(what.clone(), *until));
+        let said = said.map(|(what, until)| ClusterRecord::OnceMarker(what.clone(), *until));
         let sweep = (self.sweep != SweepMemory::default())
             .then(|| ClusterRecord::Sweep(self.sweep.clone()));
-        let shifts = (!self.shifts.is_empty()).then(|| ClusterRecord::Shifts(self.shifts.clone()));
+        let shifts = (!self.shifts.is_empty()).then(|| ClusterRecord::ZonalShifts(self.shifts.clone()));
         meta.chain(lanes)
             .chain(self.intents.values().cloned().map(ClusterRecord::Intent))
             .chain(self.calls.values().cloned().map(ClusterRecord::Call))
@@ -416,7 +416,7 @@ impl ClusterRows {
             .chain(said)
             .chain(sweep)
             .chain(shifts)
-            .chain(self.beat.iter().cloned().map(ClusterRecord::Beat))
+            .chain(self.beat.iter().cloned().map(ClusterRecord::RelayBeat))
             .collect()
     }
 
@@ -449,15 +449,15 @@ impl ClusterRows {
             ClusterRecord::Notification(one, told) => {
                 self.notifications.insert(one.id.clone(), (one, told));
             }
-            ClusterRecord::Nominated(node, until) => {
+            ClusterRecord::Nomination(node, until) => {
                 self.nominated.insert(node, until);
             }
-            ClusterRecord::Said(what, until) => {
+            ClusterRecord::OnceMarker(what, until) => {
                 self.said.insert(what, until);
             }
             ClusterRecord::Sweep(memory) => self.sweep = memory,
-            ClusterRecord::Shifts(shifts) => self.shifts = shifts,
-            ClusterRecord::Beat(beat) => self.beat = Some(beat),
+            ClusterRecord::ZonalShifts(shifts) => self.shifts = shifts,
+            ClusterRecord::RelayBeat(beat) => self.beat = Some(beat),
         }
     }
 

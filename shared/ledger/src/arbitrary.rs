@@ -1,6 +1,6 @@
-//! Arbitrary values of whatever can be deserialized, made from a list of random words: each word decides one choice.
+//! Arbitrary values of any deserializable type, made from a list of random words: each word decides one choice.
 //!
-//! A type is described by its own `Deserialize`, so that fields and variants that are added later are covered without a line here.
+//! The type's own `Deserialize` describes it, so fields and variants that are added later are covered without a change here.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use serde::de::{
     SeqAccess, VariantAccess, Visitor, value::StringDeserializer,
 };
 
-/// Upper bound on the elements of a list; recursive types end by running out of words.
+/// Upper bound on the elements of a list. Recursive types end when the words run out.
 const ELEMENTS_MAX: u64 = 3;
 
-/// The value that these words stand for.
+/// The value that these words encode.
 pub(crate) fn arbitrary<T: DeserializeOwned>(words: &[u64]) -> T {
     let mut source = Source { words, at: 0 };
     T::deserialize(&mut source)
@@ -25,32 +25,32 @@ pub(crate) struct Source<'w> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Unmakable(String);
+pub(crate) struct GenerationError(String);
 
-impl fmt::Display for Unmakable {
+impl fmt::Display for GenerationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Unmakable {}
+impl std::error::Error for GenerationError {}
 
-impl serde::de::Error for Unmakable {
+impl serde::de::Error for GenerationError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self(message.to_string())
     }
 }
 
-struct Shown<'a>(&'a dyn Expected);
+struct DisplayExpected<'a>(&'a dyn Expected);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for DisplayExpected<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
 impl Source<'_> {
-    /// The next word; zero, the smallest choice, once there is none left.
+    /// Returns the next word; zero, the smallest choice, when none is left.
     fn word(&mut self) -> u64 {
         let word = self.words.get(self.at).copied().unwrap_or(0);
         self.at += 1;
@@ -76,13 +76,13 @@ impl Source<'_> {
             "\u{10ffff}",
             "m5.large",
         ];
-        let wanted = Shown(expected).to_string();
+        let wanted = DisplayExpected(expected).to_string();
         if wanted.contains("duration") {
             let seconds = i64::try_from(self.below(1_000_000)).unwrap();
             return jiff::SignedDuration::from_secs(seconds).to_string();
         }
         if wanted.contains("timestamp") {
-            // Milliseconds, as functions' clocks count.
+            // Timestamps are in milliseconds, the resolution of functions' clocks.
             let at = i64::try_from(self.below(4_000_000_000_000)).unwrap();
             return jiff::Timestamp::from_millisecond(at).unwrap().to_string();
         }
@@ -96,9 +96,9 @@ impl Source<'_> {
 
 macro_rules! numbers {
     ($($method:ident $visit:ident $number:ty;)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
             let word = self.word();
-            // Small ones, and the ends of the range.
+            // Small values, and both ends of the range.
             visitor.$visit(match word % 4 {
                 0 => <$number>::MAX,
                 1 => <$number>::MIN,
@@ -109,7 +109,7 @@ macro_rules! numbers {
 }
 
 impl<'de> Deserializer<'de> for &mut Source<'_> {
-    type Error = Unmakable;
+    type Error = GenerationError;
 
     numbers! {
         deserialize_u8 visit_u8 u8;
@@ -122,11 +122,13 @@ impl<'de> Deserializer<'de> for &mut Source<'_> {
         deserialize_i64 visit_i64 i64;
     }
 
-    /// Only what names no type of its own: JSON values.
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
-        let expected = Shown(&visitor as &dyn Expected).to_string();
+    /// Called only for JSON values, which name no type of their own.
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
+        let expected = DisplayExpected(&visitor as &dyn Expected).to_string();
         if !expected.contains("any valid JSON value") {
-            return Err(Unmakable::custom(format!("{expected}: make it by hand")));
+            return Err(GenerationError::custom(format!(
+                "{expected}: make it by hand"
+            )));
         }
         match self.below(7) {
             0 => visitor.visit_unit(),
@@ -138,47 +140,50 @@ impl<'de> Deserializer<'de> for &mut Source<'_> {
         }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
         visitor.visit_bool(self.below(2) == 1)
     }
 
-    fn deserialize_f32<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Unmakable> {
-        Err(Unmakable::custom("no record holds a fraction"))
+    fn deserialize_f32<V: Visitor<'de>>(self, _: V) -> Result<V::Value, GenerationError> {
+        Err(GenerationError::custom("no record holds a fraction"))
     }
 
-    fn deserialize_f64<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Unmakable> {
-        Err(Unmakable::custom("no record holds a fraction"))
+    fn deserialize_f64<V: Visitor<'de>>(self, _: V) -> Result<V::Value, GenerationError> {
+        Err(GenerationError::custom("no record holds a fraction"))
     }
 
-    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
         visitor.visit_char('x')
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
         self.deserialize_string(visitor)
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
         let text = self.text(&visitor);
         visitor.visit_string(text)
     }
 
-    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
         self.deserialize_string(visitor)
     }
 
-    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_byte_buf<V: Visitor<'de>>(
+        self,
+        visitor: V,
+    ) -> Result<V::Value, GenerationError> {
         self.deserialize_string(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
         match self.below(3) {
             0 => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
         visitor.visit_unit()
     }
 
@@ -186,7 +191,7 @@ impl<'de> Deserializer<'de> for &mut Source<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Unmakable> {
+    ) -> Result<V::Value, GenerationError> {
         visitor.visit_unit()
     }
 
@@ -194,11 +199,11 @@ impl<'de> Deserializer<'de> for &mut Source<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Unmakable> {
+    ) -> Result<V::Value, GenerationError> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
         let left = self.below(ELEMENTS_MAX + 1);
         visitor.visit_seq(Elements { source: self, left })
     }
@@ -207,7 +212,7 @@ impl<'de> Deserializer<'de> for &mut Source<'_> {
         self,
         len: usize,
         visitor: V,
-    ) -> Result<V::Value, Unmakable> {
+    ) -> Result<V::Value, GenerationError> {
         let left = len as u64;
         visitor.visit_seq(Elements { source: self, left })
     }
@@ -217,11 +222,11 @@ impl<'de> Deserializer<'de> for &mut Source<'_> {
         _: &'static str,
         len: usize,
         visitor: V,
-    ) -> Result<V::Value, Unmakable> {
+    ) -> Result<V::Value, GenerationError> {
         self.deserialize_tuple(len, visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
         let left = self.below(ELEMENTS_MAX + 1);
         visitor.visit_map(Elements { source: self, left })
     }
@@ -231,7 +236,7 @@ impl<'de> Deserializer<'de> for &mut Source<'_> {
         _: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Unmakable> {
+    ) -> Result<V::Value, GenerationError> {
         visitor.visit_map(Fields {
             source: self,
             left: fields.iter(),
@@ -243,7 +248,7 @@ impl<'de> Deserializer<'de> for &mut Source<'_> {
         _: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Unmakable> {
+    ) -> Result<V::Value, GenerationError> {
         let chosen = usize::try_from(self.below(variants.len() as u64)).unwrap();
         let variant = variants.get(chosen).copied().unwrap_or_default();
         visitor.visit_enum(Variant {
@@ -252,11 +257,17 @@ impl<'de> Deserializer<'de> for &mut Source<'_> {
         })
     }
 
-    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_identifier<V: Visitor<'de>>(
+        self,
+        visitor: V,
+    ) -> Result<V::Value, GenerationError> {
         self.deserialize_string(visitor)
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unmakable> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(
+        self,
+        visitor: V,
+    ) -> Result<V::Value, GenerationError> {
         visitor.visit_unit()
     }
 }
@@ -268,12 +279,12 @@ struct Elements<'a, 'w> {
 }
 
 impl<'de> SeqAccess<'de> for Elements<'_, '_> {
-    type Error = Unmakable;
+    type Error = GenerationError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Unmakable> {
+    ) -> Result<Option<T::Value>, GenerationError> {
         if self.left == 0 {
             return Ok(None);
         }
@@ -283,16 +294,19 @@ impl<'de> SeqAccess<'de> for Elements<'_, '_> {
 }
 
 impl<'de> MapAccess<'de> for Elements<'_, '_> {
-    type Error = Unmakable;
+    type Error = GenerationError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Unmakable> {
+    ) -> Result<Option<K::Value>, GenerationError> {
         self.next_element_seed(seed)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Unmakable> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, GenerationError> {
         seed.deserialize(&mut *self.source)
     }
 }
@@ -303,12 +317,12 @@ struct Fields<'a, 'w> {
 }
 
 impl<'de> MapAccess<'de> for Fields<'_, '_> {
-    type Error = Unmakable;
+    type Error = GenerationError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Unmakable> {
+    ) -> Result<Option<K::Value>, GenerationError> {
         let Some(name) = self.left.next() else {
             return Ok(None);
         };
@@ -316,7 +330,10 @@ impl<'de> MapAccess<'de> for Fields<'_, '_> {
         seed.deserialize(name).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Unmakable> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, GenerationError> {
         seed.deserialize(&mut *self.source)
     }
 }
@@ -327,30 +344,37 @@ struct Variant<'a, 'w> {
 }
 
 impl<'de, 'a, 'w> EnumAccess<'de> for Variant<'a, 'w> {
-    type Error = Unmakable;
+    type Error = GenerationError;
     type Variant = &'a mut Source<'w>;
 
     fn variant_seed<V: DeserializeSeed<'de>>(
         self,
         seed: V,
-    ) -> Result<(V::Value, Self::Variant), Unmakable> {
+    ) -> Result<(V::Value, Self::Variant), GenerationError> {
         let name = StringDeserializer::new(self.variant.to_owned());
         Ok((seed.deserialize(name)?, self.source))
     }
 }
 
 impl<'de> VariantAccess<'de> for &mut Source<'_> {
-    type Error = Unmakable;
+    type Error = GenerationError;
 
-    fn unit_variant(self) -> Result<(), Unmakable> {
+    fn unit_variant(self) -> Result<(), GenerationError> {
         Ok(())
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Unmakable> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(
+        self,
+        seed: T,
+    ) -> Result<T::Value, GenerationError> {
         seed.deserialize(self)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Unmakable> {
+    fn tuple_variant<V: Visitor<'de>>(
+        self,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, GenerationError> {
         self.deserialize_tuple(len, visitor)
     }
 
@@ -358,7 +382,7 @@ impl<'de> VariantAccess<'de> for &mut Source<'_> {
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Unmakable> {
+    ) -> Result<V::Value, GenerationError> {
         self.deserialize_struct("", fields, visitor)
     }
 }

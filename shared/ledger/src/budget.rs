@@ -1,4 +1,4 @@
-//! The account's budget of EC2 calls: a bucket for each API, drawn from by every turn of every cluster.
+//! The account's budget of EC2 calls: one token bucket per API, shared by the turns of all clusters.
 
 use jiff::{SignedDuration, Timestamp};
 use model::budget::{Api, Draw, Priority, TokenBucket};
@@ -11,7 +11,8 @@ use crate::{
     table::{Key, Write},
 };
 
-/// Others draw at the same moment; whoever loses so often looks again a little later.
+/// Conditional writes tried per draw; other turns draw concurrently. A draw that loses all of them is granted nothing and retries
+/// after [`BUSY`].
 const TRIES: u32 = 5;
 const BUSY: SignedDuration = SignedDuration::from_millis(200);
 
@@ -51,11 +52,11 @@ pub(crate) async fn throttled(
         }
         table.pause(tries).await;
     }
-    // Others were refused too, and one of them has slowed the bucket down.
+    // Other turns were throttled as well, and one of them has already slowed the bucket down.
     Ok(())
 }
 
-/// The row's bucket, if there is one, and what it stands for.
+/// Returns the row's bucket if the row exists, and the bucket in effect: a full one without a row.
 async fn read(
     table: &Store,
     account: &Account,
@@ -73,7 +74,7 @@ async fn read(
     Ok((before, bucket))
 }
 
-/// Whether nobody wrote in between.
+/// Writes the bucket if the row is still as it was read; returns whether it was.
 async fn write(
     table: &Store,
     account: &Account,

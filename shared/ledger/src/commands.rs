@@ -1,4 +1,4 @@
-//! Commands and notices: facts that oblige someone to act (docs/protocol.md#c3, docs/protocol.md#d1).
+//! Commands and notices: facts that require a turn to act (docs/protocol.md#c3, docs/protocol.md#d1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +21,10 @@ use crate::{
     table::{Key, Write},
 };
 
-/// A finished notice is kept for its late doubles.
+/// A finished notice is kept this long, so that late duplicates of its event are recognized.
 const NOTICES_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
-/// A command that is over, where no turn of disruptions comes to forget it.
+/// A finished command expires after this time, in case no disruption turn deletes it.
 const COMMANDS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 pub(crate) fn command_row(cluster: &ClusterName, command: &Command) -> Result<NewRow, LedgerError> {
@@ -48,12 +48,13 @@ pub(crate) async fn commands(
     Ok(rows.iter().map(command_of).collect())
 }
 
-/// The command of a row; one that cannot be read whole is left alone, and so are its nodes.
+/// Decodes the command of a row. A command that cannot be decoded completely is returned with [`CommandState::Newer`], so that
+/// turns leave it and its nodes alone.
 pub(crate) fn command_of(row: &Row) -> Command {
-    whole(row).unwrap_or_else(|error| {
+    complete_command(row).unwrap_or_else(|error| {
         tracing::warn!(%error, "command left alone");
-        let outline = row.json::<Outline>("body");
-        let outline = outline.unwrap_or_else(|_| Outline::of_key(row));
+        let outline = row.json::<CommandOutline>("body");
+        let outline = outline.unwrap_or_else(|_| CommandOutline::of_key(row));
         Command {
             id: outline.id,
             reason: outline.reason,
@@ -65,8 +66,8 @@ pub(crate) fn command_of(row: &Row) -> Command {
     })
 }
 
-/// A command whose attributes can all be read.
-fn whole(row: &Row) -> Result<Command, LedgerError> {
+/// Decodes a command; fails unless every attribute can be read.
+fn complete_command(row: &Row) -> Result<Command, LedgerError> {
     let body: Command = row.json("body")?;
     Ok(Command {
         state: row.json("state")?,
@@ -78,9 +79,9 @@ fn whole(row: &Row) -> Result<Command, LedgerError> {
     })
 }
 
-/// What must be known of a command to leave its nodes alone, whatever a newer version says of it besides.
+/// The fields of a command that identify its nodes. They are enough to leave the nodes alone, whatever a newer version adds.
 #[derive(Deserialize)]
-struct Outline {
+struct CommandOutline {
     id: String,
     #[serde(default)]
     reason: String,
@@ -89,8 +90,8 @@ struct Outline {
     replacements: Vec<NodeClaimName>,
 }
 
-impl Outline {
-    /// All that is known of one that cannot be read at all: that it is there.
+impl CommandOutline {
+    /// CommandOutline of a command whose body cannot be read: only its id is known, from the sort key.
     fn of_key(row: &Row) -> Self {
         let id = row.sort_key().strip_prefix(key::COMMAND);
         Self {
@@ -111,7 +112,7 @@ pub(crate) async fn move_command(
     if from.state == CommandState::Replacing && to == CommandState::RolledBack {
         return commit::roll_back(table, cluster, from).await;
     }
-    let written = table.write(moving(cluster, from, to)?).await?;
+    let written = table.write(state_change(cluster, from, to)?).await?;
     let to = json(&to)?;
     Ok(match written {
         Written::Refused(Some(row)) if row.text("state") == Some(to.as_str()) => Moved::Yes,
@@ -119,8 +120,8 @@ pub(crate) async fn move_command(
     })
 }
 
-/// On condition that the command is still where it was.
-pub(crate) fn moving(
+/// Changes a command's state on condition that it is still in `from`'s state.
+pub(crate) fn state_change(
     cluster: &ClusterName,
     from: &Command,
     to: CommandState,
@@ -150,7 +151,7 @@ pub(crate) async fn forget(
     Ok(())
 }
 
-/// Where a command stands; `None` if there is none of this id.
+/// Returns a command's state; `None` if no command has this id.
 pub(crate) async fn state(
     table: &Store,
     cluster: &ClusterName,
@@ -186,7 +187,7 @@ pub(crate) async fn notices(
 ) -> Result<Vec<Notice>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::NOTICE).await?;
     let open = rows.iter().filter(|row| !row.flag("done"));
-    // Functions that can read the others handle them; the instances end in either case.
+    // Notices that cannot be read are left to functions of a newer version; the instances are terminated in either case.
     Ok(readable(open, |row| row.json("body")).collect())
 }
 
@@ -208,7 +209,7 @@ pub(crate) async fn finish_notice(
     let write = Write::update(&key, "SET #done = :yes")
         .when("attribute_exists(#pk)")
         .value("yes", true);
-    // Without a deadline it had happened when it was told.
+    // A notice without a deadline announces something that had already happened at `at`.
     let over = notice.deadline.or(notice.at);
     let write = match over.and_then(|over| over.saturating_add(NOTICES_KEPT).ok()) {
         None => write,
@@ -220,35 +221,35 @@ pub(crate) async fn finish_notice(
     table.write(write).await.map(drop)
 }
 
-/// Acts that no row stands for yet, with the writes that make rows of them.
+/// Commands and notices that have no row yet, with the writes that create the rows.
 #[derive(Default)]
-pub(crate) struct NotRecorded {
+pub(crate) struct UnrecordedActs {
     pub(crate) commands: Vec<Command>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) writes: Vec<Write>,
 }
 
-impl NotRecorded {
+impl UnrecordedActs {
     pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 }
 
-pub(crate) async fn not_recorded(
+pub(crate) async fn unrecorded_acts(
     table: &Store,
     cluster: &ClusterName,
     acts: &Unfenced,
-) -> Result<NotRecorded, LedgerError> {
+) -> Result<UnrecordedActs, LedgerError> {
     let commands = acts.commands.iter();
     let commands = commands.map(|command| Key::command(cluster, &command.id));
     let notices = acts.notices.iter();
     let notices = notices.map(|notice| Key::notice(cluster, &notice.instance, &notice.kind));
-    // A request that names a row twice is refused.
+    // DynamoDB rejects a batch that names a row twice.
     let keys: BTreeSet<Key> = commands.chain(notices).collect();
     let keys: Vec<Key> = keys.into_iter().collect();
     let rows = table.get_together(&keys).await?;
     let rows: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.sort_key(), row)).collect();
-    let mut new = NotRecorded::default();
+    let mut new = UnrecordedActs::default();
     let mut seen = BTreeSet::new();
     for command in &acts.commands {
         let key = Key::command(cluster, &command.id);
@@ -263,7 +264,7 @@ pub(crate) async fn not_recorded(
         let put = Write::put(&key, notice_row(cluster, notice)?);
         let put = match rows.get(key.sk.as_str()) {
             None => put.when("attribute_not_exists(#pk)"),
-            Some(row) if is_news(row, notice) => put
+            Some(row) if is_newer_event(row, notice) => put
                 .when("#done = :yes AND #body = :body")
                 .value("yes", true)
                 .value("body", row.text("body").unwrap_or_default()),
@@ -277,8 +278,8 @@ pub(crate) async fn not_recorded(
     Ok(new)
 }
 
-/// Whether the notice that stands is done, and this one is of another event, later than it: AWS delivers an event more than once.
-fn is_news(row: &Row, notice: &Notice) -> bool {
+/// Returns whether the recorded notice is done and `notice` is of a different, later event. AWS delivers an event more than once.
+fn is_newer_event(row: &Row, notice: &Notice) -> bool {
     let Ok(before) = row.json::<Notice>("body") else {
         return false;
     };

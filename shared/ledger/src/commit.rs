@@ -25,20 +25,22 @@ use crate::{
     table::{Key, Write},
 };
 
-/// Plans are read back by turns that lost a race, and by people for a while.
+/// Retention of plans: turns that lost a race read them back, and people look at them for a few days.
 const PLANS_KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// DynamoDB's items end at 400 KB, keys and attributes included.
+/// Size of a plan's chunk. A DynamoDB item holds at most 400 KB, keys and attributes included.
 const CHUNK_BYTES: usize = 350_000;
-/// A transaction holds 100 items; the generation, the plan's row, the account's and the lanes take up to nine.
+/// Rows of intents and commands in one transaction. A transaction holds 100 items; the generation, the plan's row, the account's
+/// and the lanes take up to nine.
 const ROWS_IN_TRANSACTION: usize = 90;
-/// Upper bound on the bytes of the intents in a transaction, which holds 4 MB: commands, the plan's row and the lanes take the rest.
-const BYTES_IN_TRANSACTION: usize = TRANSACTION_BYTES * 3 / 4;
+/// Upper bound on the bytes of the intents in a transaction, which holds 4 MB; commands, the plan's row and the lanes take the
+/// rest.
+const INTENT_BYTES_IN_TRANSACTION: usize = TRANSACTION_BYTES * 3 / 4;
 /// Upper bound on the bytes of an unfenced record, which is one item of 400 KB with its key and attributes.
 const RECORD_BYTES: usize = ITEM_BYTES * 3 / 4;
-/// Unfenced records and lanes move all the time; each round starts from what is there now.
+/// Tries of a transaction. Unfenced records and due times of lanes change at any time, so each try starts from a fresh read.
 const TRIES: u32 = 10;
 
-/// What one generation stands for, as its row says.
+/// Content of one generation, as stored in its row.
 #[derive(Debug, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Header {
@@ -60,7 +62,7 @@ pub(crate) async fn meta(
     row.as_ref().map(meta_of).transpose()
 }
 
-/// Without what is in the account's row.
+/// Decodes META; the account's pauses and spending are not in this row.
 pub(crate) fn meta_of(row: &Row) -> Result<Meta, LedgerError> {
     Ok(Meta {
         generation: row.unsigned("generation").unwrap_or(0),
@@ -128,7 +130,7 @@ pub(crate) async fn commit(
     for intent in commit.intents.iter().take(room) {
         let row = launches::intent_row(cluster, intent)?;
         bytes += row.size();
-        if bytes > BYTES_IN_TRANSACTION {
+        if bytes > INTENT_BYTES_IN_TRANSACTION {
             break;
         }
         rows.push((Key::intent(cluster, intent.name()), row));
@@ -138,10 +140,10 @@ pub(crate) async fn commit(
     let committed = transact(table, account, cluster, commit, chunks, &rows).await;
     match &committed {
         Ok(Committed::At(_)) if !staged.is_empty() => staging::materialize(table, cluster).await?,
-        // Whether it was committed is not known after an error.
+        // After an error it is not known whether the plan was committed.
         Ok(Committed::At(_)) | Err(_) => {}
         Ok(Committed::Raced { .. } | Committed::Overtaken { .. } | Committed::NotActive) => {
-            // The next reader of these rows does the same.
+            // The next turn that reads these rows deletes them as well.
             if let Err(error) = staged.discard(table).await {
                 tracing::warn!(%cluster, %error, "staged rows of a lost plan not deleted");
             }
@@ -150,7 +152,7 @@ pub(crate) async fn commit(
     committed
 }
 
-/// The transaction that makes a plan everybody's, with these intents.
+/// Commits the plan and these intents in one transaction.
 async fn transact(
     table: &Store,
     account: &Account,
@@ -183,7 +185,7 @@ async fn transact(
         let mut writes = fixed.clone();
         writes.extend(lanes::due_in_transaction(table, cluster, &commit.due).await?);
         if table.transact(writes).await? == Moved::Yes
-            || fate(table, cluster, generation, &commit.id).await? == Fate::Committed
+            || plan_outcome(table, cluster, generation, &commit.id).await? == PlanOutcome::Committed
         {
             return Ok(Committed::At(generation));
         }
@@ -210,7 +212,7 @@ async fn transact(
                 return Ok(Committed::Overtaken { account });
             }
         }
-        // Only a lane's due time moved: once more.
+        // Only the due time of a lane has changed: the transaction is tried again.
         table.pause(tries).await;
     }
     Err(LedgerError::Throttled {
@@ -239,27 +241,27 @@ fn next_generation(cluster: &ClusterName, commit: &Commit) -> Write {
         .value("now", commit.now)
 }
 
-/// Fate of a plan that was to be committed at a generation.
+/// Outcome of a plan that was to be committed at a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum PlanOutcome {
     Committed,
-    /// The generation stands for something else: it never will be.
+    /// The generation holds another record, so the plan can never be committed.
     Lost,
     Open,
 }
 
-pub(crate) async fn fate(
+pub(crate) async fn plan_outcome(
     table: &Store,
     cluster: &ClusterName,
     generation: u64,
     id: &PlanId,
-) -> Result<Fate, LedgerError> {
+) -> Result<PlanOutcome, LedgerError> {
     let Some(row) = table.get(&Key::plan(cluster, generation)).await? else {
-        return Ok(Fate::Open);
+        return Ok(PlanOutcome::Open);
     };
     Ok(match row.json("header")? {
-        Header::Plan { id: found, .. } if found == *id => Fate::Committed,
-        Header::Plan { .. } | Header::Unfenced { .. } => Fate::Lost,
+        Header::Plan { id: found, .. } if found == *id => PlanOutcome::Committed,
+        Header::Plan { .. } | Header::Unfenced { .. } => PlanOutcome::Lost,
     })
 }
 
@@ -320,7 +322,7 @@ async fn body(
     unpack(&packed).map_err(unreadable)
 }
 
-/// The rows that a generation's record is read back from.
+/// The rows from which a generation's record is read.
 pub(crate) fn record_rows(
     cluster: &ClusterName,
     record: &Record,
@@ -379,18 +381,18 @@ pub(crate) async fn since(
     Ok(records)
 }
 
-/// In pieces: one that is refused takes no other with it.
+/// Records the acts in several transactions: a rejected one does not affect the others.
 pub(crate) async fn record_unfenced(
     table: &Store,
     cluster: &ClusterName,
     acts: &Unfenced,
 ) -> Result<u64, LedgerError> {
     if acts.commands.is_empty() && acts.notices.is_empty() {
-        return record_piece(table, cluster, acts).await;
+        return record_part(table, cluster, acts).await;
     }
     let mut recorded = Ok(0);
-    for piece in acts.pieces().flat_map(within_a_header) {
-        let piece = record_piece(table, cluster, &piece).await;
+    for piece in acts.pieces().flat_map(split_to_record_size) {
+        let piece = record_part(table, cluster, &piece).await;
         recorded = match (recorded, piece) {
             (Err(error), _) | (Ok(_), Err(error)) => Err(error),
             (Ok(_), Ok(generation)) => Ok(generation),
@@ -399,8 +401,8 @@ pub(crate) async fn record_unfenced(
     recorded
 }
 
-/// Halves of the acts, and halves of those, until one item holds the record of each. What is too large alone stays alone.
-fn within_a_header(acts: Unfenced) -> Vec<Unfenced> {
+/// Splits the acts until the record of each part fits into one item. An act that is too large by itself stays alone.
+fn split_to_record_size(acts: Unfenced) -> Vec<Unfenced> {
     let count = acts.commands.len() + acts.notices.len();
     let record = Header::Unfenced {
         commands: acts.commands.clone(),
@@ -432,26 +434,26 @@ fn within_a_header(acts: Unfenced) -> Vec<Unfenced> {
     };
     [first, second]
         .into_iter()
-        .flat_map(within_a_header)
+        .flat_map(split_to_record_size)
         .collect()
 }
 
-async fn record_piece(
+async fn record_part(
     table: &Store,
     cluster: &ClusterName,
     acts: &Unfenced,
 ) -> Result<u64, LedgerError> {
-    // The turn's own time; without a lane to wake the record is kept for good.
+    // The turn's own time; a record without a lane to wake never expires.
     let now = acts.due.iter().map(|(_, due)| *due).max();
     for tries in 1..=TRIES {
         let base = generation(table, cluster).await?;
-        let new = commands::not_recorded(table, cluster, acts).await?;
+        let new = commands::unrecorded_acts(table, cluster, acts).await?;
         let mut writes = lanes::due_in_transaction(table, cluster, &acts.due).await?;
         let generation = if new.is_empty() {
             base
         } else {
             let generation = base + 1;
-            writes.push(bump(cluster, base));
+            writes.push(advance_generation(cluster, base));
             writes.extend(new.writes);
             let record = Header::Unfenced {
                 commands: new.commands,
@@ -471,8 +473,8 @@ async fn record_piece(
     })
 }
 
-/// A command that was replacing is given up (docs/protocol.md#d1). Plans made until now count on its nodes to leave, so they lose
-/// a race for it.
+/// Rolls back a command that was replacing nodes (docs/protocol.md#d1). Plans made before count on its nodes leaving, so the
+/// rollback moves the generation and they lose the race.
 pub(crate) async fn roll_back(
     table: &Store,
     cluster: &ClusterName,
@@ -491,8 +493,8 @@ pub(crate) async fn roll_back(
         let at = base + 1;
         let record = header(cluster, at, &record, Some(command.committed_at))?;
         let writes = vec![
-            bump(cluster, base),
-            commands::moving(cluster, command, to)?,
+            advance_generation(cluster, base),
+            commands::state_change(cluster, command, to)?,
             put_once(&Key::plan(cluster, at), record),
         ];
         if table.transact(writes).await? == Moved::Yes {
@@ -518,8 +520,8 @@ async fn generation(table: &Store, cluster: &ClusterName) -> Result<u64, LedgerE
     Ok(generation.unwrap_or(0))
 }
 
-/// Whatever the mode: unfenced acts are not choices.
-fn bump(cluster: &ClusterName, base: u64) -> Write {
+/// Moves the generation whatever the mode is: unfenced acts are not choices.
+fn advance_generation(cluster: &ClusterName, base: u64) -> Write {
     Write::update(&Key::meta(cluster), "SET #generation = :next")
         .when("attribute_not_exists(#generation) OR #generation = :base")
         .value("next", base + 1)

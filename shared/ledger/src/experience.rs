@@ -1,4 +1,4 @@
-//! What clusters learn about EC2: rows of the account, but for zonal shifts, which are a cluster's own.
+//! Observations of EC2's behaviour: rows of the account, except for zonal shifts, which belong to one cluster.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -16,7 +16,8 @@ use crate::{
     table::{Key, Write},
 };
 
-/// Back-off starts over after its longest wait, so older rows mean nothing.
+/// Retention of an unavailable offering after its back-off: the back-off restarts after its longest wait, so an older row means
+/// nothing.
 const OFFERINGS_KEPT: SignedDuration = SignedDuration::from_hours(2);
 const TRIES: u32 = 5;
 
@@ -92,7 +93,8 @@ pub(crate) async fn measure_memory(
     .await
 }
 
-/// Puts what follows from what stands, if anything, together with when the row may go; again if it changed meanwhile.
+/// Replaces a row by the value that `after` derives from the current one, with its expiry; retries if the row changed in between.
+/// `after` returns `None` to leave the row as it is.
 async fn change<T: DeserializeOwned + serde::Serialize>(
     table: &Store,
     key: &Key,
@@ -100,7 +102,7 @@ async fn change<T: DeserializeOwned + serde::Serialize>(
 ) -> Result<(), LedgerError> {
     for tries in 1..=TRIES {
         let row = table.get(key).await?;
-        // One that cannot be read is as good as none: it is about what is seen again, and written anew.
+        // A row that cannot be read counts as absent: it describes what will be observed again, and is overwritten.
         let before: Option<T> = readable(&row, |row| row.json("body")).next();
         let Some((after, kept)) = after(before.as_ref()) else {
             return Ok(());
@@ -116,7 +118,7 @@ async fn change<T: DeserializeOwned + serde::Serialize>(
         }
         table.pause(tries).await;
     }
-    // Others saw the very same thing, and one of them has written it.
+    // Other turns observed the same thing, and one of them has written it.
     Ok(())
 }
 
@@ -143,7 +145,7 @@ pub(crate) async fn zonal_shifts(
     cluster: &ClusterName,
 ) -> Result<Vec<ZonalShift>, LedgerError> {
     let row = table.get(&Key::shifts(cluster)).await?;
-    // One that cannot be read is told anew by AWS, and written again.
+    // A row that cannot be read counts as empty: AWS announces the shift again, and the row is rewritten.
     Ok(readable(&row, |row| row.json("body"))
         .next()
         .unwrap_or_default())

@@ -1,4 +1,5 @@
-//! The journal: a row per record, and a small one for each object it is about, so that one is found without the others.
+//! The journal: one row per record, and one index row for each object that a record is about, so that an object's records are
+//! found without reading all.
 
 use std::sync::Arc;
 
@@ -15,21 +16,21 @@ use crate::{
     table::{Key, Write},
 };
 
-/// How long a record is kept (docs/design.md#journal).
-const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// So many objects of one record have rows of their own; a record about more is looked through whenever one is asked about.
+/// Retention of a record (docs/design.md#journal).
+const RETENTION: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Most objects of a record that get index rows. A record about more objects is read on every query for any object.
 const INDEXED_MAX: usize = 1_000;
-/// So many of those records at least, because few of them may be about the object asked for.
-const LOOKED_THROUGH: usize = 100;
-/// Rows of one record that are written, or read, at once.
-const AT_ONCE: usize = 32;
+/// Least number of unindexed records that a query reads: few of them may be about the object.
+const UNINDEXED_MIN: usize = 100;
+/// Rows of one record written, or read, concurrently.
+const CONCURRENCY: usize = 32;
 /// Upper bound on the bytes of a packed record, which is one item with its key.
 const PACKED_MAX: usize = ITEM_BYTES - (20 << 10);
 
 #[async_trait]
 impl Journal for TableLedger {
     async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
-        record(self.shelf().0, cluster, entry).await
+        record(self.store_and_account().0, cluster, entry).await
     }
 
     async fn latest(
@@ -37,7 +38,7 @@ impl Journal for TableLedger {
         cluster: &ClusterName,
         wanted: &Wanted,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
-        latest(self.shelf().0, cluster, wanted).await
+        latest(self.store_and_account().0, cluster, wanted).await
     }
 
     async fn of_turn(
@@ -45,12 +46,12 @@ impl Journal for TableLedger {
         cluster: &ClusterName,
         turn: &TurnId,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
-        let table = self.shelf().0;
+        let table = self.store_and_account().0;
         let of_turn = key::journal_of_turn(cluster, turn);
         let rows = table.query(&of_turn, "").await?;
         let reads = rows.iter().map(Row::sort_key).map(str::to_owned);
         let reads = stream::iter(reads).map(|sk| read(table, cluster, sk));
-        let entries = reads.buffered(AT_ONCE);
+        let entries = reads.buffered(CONCURRENCY);
         entries
             .try_filter_map(async |entry| Ok(entry))
             .try_collect()
@@ -71,7 +72,9 @@ async fn record(
     let partitions = match entry.about.len() {
         0..=INDEXED_MAX => {
             let about = entry.about.iter();
-            about.map(|one| key::journal_of(cluster, one)).collect()
+            about
+                .map(|subject| key::journal_of(cluster, subject))
+                .collect()
         }
         _ => vec![key::journal_of_many(cluster)],
     };
@@ -81,20 +84,20 @@ async fn record(
         let row = NewRow::new(&key).expires(expires);
         table.write(Write::put(&key, row))
     });
-    let writes = stream::iter(writes).buffer_unordered(AT_ONCE);
+    let writes = stream::iter(writes).buffer_unordered(CONCURRENCY);
     writes.try_for_each(|_| async { Ok(()) }).await
 }
 
 fn own_key(cluster: &ClusterName, entry: &JournalEntry) -> Key {
     Key {
         pk: key::journal(cluster),
-        // Fixed width, so that keys sort by time. One turn may record what it did for several lanes.
+        // Milliseconds have a fixed width, so that keys sort by time. One turn may write a record for each of several lanes.
         sk: format!("{:.3}#{}#{}", entry.at, entry.turn, entry.lane.as_str()),
     }
 }
 
 fn expiry(entry: &JournalEntry) -> Timestamp {
-    entry.at.saturating_add(KEPT).unwrap_or(entry.at)
+    entry.at.saturating_add(RETENTION).unwrap_or(entry.at)
 }
 
 pub(crate) fn row(cluster: &ClusterName, entry: &JournalEntry) -> Result<NewRow, LedgerError> {
@@ -115,7 +118,7 @@ async fn latest(
     cluster: &ClusterName,
     wanted: &Wanted,
 ) -> Result<Vec<JournalEntry>, LedgerError> {
-    // A `#` follows each time, so that one that equals a bound is after it.
+    // A `#` follows each time, so a key with exactly the bound's time sorts after the bound.
     let (from, until) = (
         format!("{:.3}", wanted.from),
         format!("{:.3}", wanted.until),
@@ -132,14 +135,14 @@ async fn latest(
         latest(key::journal_of(cluster, subject), wanted.most),
         latest(
             key::journal_of_many(cluster),
-            wanted.most.max(LOOKED_THROUGH)
+            wanted.most.max(UNINDEXED_MIN)
         ),
     )?;
     let mut found: Vec<String> = own.iter().map(|row| row.sort_key().to_owned()).collect();
     found.extend(many.iter().map(|row| row.sort_key().to_owned()));
     found.sort_unstable_by(|a, b| b.cmp(a));
     let reads = stream::iter(found).map(|sk| read(table, cluster, sk));
-    let entries = reads.buffered(AT_ONCE);
+    let entries = reads.buffered(CONCURRENCY);
     let entries = entries.try_filter_map(|entry| async move {
         Ok(entry.filter(|entry| entry.about.contains(subject)))
     });
@@ -169,7 +172,7 @@ pub(crate) fn entry(row: &Row) -> Result<JournalEntry, LedgerError> {
     )
 }
 
-/// An entry as it is read back after it was written, without packing it in between.
+/// Converts an entry to the form in which it is read back from its row, without compressing it.
 pub(crate) fn as_read_back(
     cluster: &ClusterName,
     entry: &JournalEntry,
@@ -200,10 +203,12 @@ fn entry_of(row: &Row, body: serde_json::Value) -> Result<JournalEntry, LedgerEr
     })
 }
 
-/// What the lines of a record say they are about.
+/// The objects that the lines of a record are about.
 fn subjects(body: &serde_json::Value) -> impl Iterator<Item = Subject> {
     let fields = body.as_object().into_iter().flat_map(|body| body.values());
     let lines = fields.filter_map(|field| field.as_array()).flatten();
     let about = lines.filter_map(|line| line.get("about")?.as_array());
-    about.flatten().filter_map(|one| one.as_str()?.parse().ok())
+    about
+        .flatten()
+        .filter_map(|subject| subject.as_str()?.parse().ok())
 }

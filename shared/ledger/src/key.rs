@@ -1,4 +1,4 @@
-//! Where each row lives (docs/design.md#ledger).
+//! Partition and sort keys of all rows (docs/design.md#ledger).
 
 use model::{
     ClusterName, InstanceId, Lane, NodeClaimName,
@@ -62,7 +62,7 @@ impl Key {
         Self::cluster(cluster, format!("{NOTICE}{instance}#{kind}"))
     }
 
-    /// The housekeeper's notes.
+    /// Row of the housekeeper's notes.
     pub(crate) fn sweep(cluster: &ClusterName) -> Self {
         Self::cluster(cluster, "SWEEP".to_owned())
     }
@@ -96,12 +96,12 @@ impl Key {
 pub(crate) const CALL: &str = "CALL#";
 pub(crate) const COMMAND: &str = "COMMAND#";
 pub(crate) const INTENT: &str = "INTENT#";
-/// Intents that came to an instance and calls that are over, apart from those that every turn reads.
+/// Launched intents and closed calls: their prefixes differ from those that every turn reads.
 pub(crate) const LAUNCHED: &str = "LAUNCHED#";
 pub(crate) const CLOSED: &str = "CLOSED#";
 pub(crate) const LANE: &str = "LANE#";
 pub(crate) const NOTICE: &str = "NOTICE#";
-/// One row per cluster, so that the sweep finds them without a scan.
+/// Partition with one row per cluster, so that the sweep finds all clusters without a scan.
 pub(crate) const CLUSTERS: &str = "CLUSTERS";
 
 pub(crate) fn partition(cluster: &ClusterName) -> String {
@@ -112,12 +112,12 @@ pub(crate) fn journal(cluster: &ClusterName) -> String {
     format!("JOURNAL#{cluster}")
 }
 
-/// Which records are about an object.
+/// Partition of the index rows of records about one object.
 pub(crate) fn journal_of(cluster: &ClusterName, subject: &Subject) -> String {
     format!("JOURNAL#{cluster}#{subject}")
 }
 
-/// Which records are about too many objects for rows of their own.
+/// Partition of the index rows of records about too many objects for index rows.
 pub(crate) fn journal_of_many(cluster: &ClusterName) -> String {
     format!("JOURNAL#{cluster}#many")
 }
@@ -126,7 +126,7 @@ pub(crate) fn journal_of_turn(cluster: &ClusterName, turn: &TurnId) -> String {
     format!("JOURNAL#{cluster}#turn/{turn}")
 }
 
-/// Sorts as numbers do.
+/// Sort key of a plan, zero-padded so that keys sort by generation.
 pub(crate) fn plan_sort(generation: u64) -> String {
     format!("PLAN#{generation:020}")
 }
@@ -135,7 +135,7 @@ pub(crate) fn plan_body_prefix(id: &PlanId) -> String {
     format!("PLANBODY#{id}#")
 }
 
-/// Rows that all clusters of an account and Region share.
+/// Keys of the rows that all clusters of an account and Region share.
 pub(crate) struct Account {
     prefix: String,
 }
@@ -181,8 +181,8 @@ impl Account {
         self.partition("LEARNED")
     }
 
-    /// What is published for all functions.
-    pub(crate) fn shelved(&self, name: &str) -> Key {
+    /// Row of an object that is published for all functions.
+    pub(crate) fn published(&self, name: &str) -> Key {
         Key {
             pk: self.partition("SHELF"),
             sk: name.to_owned(),
@@ -210,7 +210,7 @@ impl Account {
         }
     }
 
-    /// A partition for each API, because all turns write here.
+    /// Row of an API's token bucket. Each API has its own partition, because turns of all clusters write here.
     pub(crate) fn bucket(&self, api: Api) -> Key {
         let name = api_name(api);
         Key {

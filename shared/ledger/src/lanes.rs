@@ -1,4 +1,4 @@
-//! Lanes: one turn at a time per function and cluster, and the time each is due (docs/protocol.md#lanes).
+//! Lanes: one turn at a time per function and cluster, and the time when the next is due (docs/protocol.md#lanes).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     table::{Key, Write},
 };
 
-/// Between reading a row and writing it on condition, others may be faster this often.
+/// Tries of a conditional write after reading the row; other turns write concurrently.
 const TRIES: u32 = 8;
 
 pub(crate) async fn take(
@@ -33,7 +33,7 @@ pub(crate) async fn take(
     let key = Key::lane(cluster, lane);
     for tries in 1..=TRIES {
         let before = table.get(&key).await?;
-        // The due time is consumed only as it was read: what is asked for in between is not lost.
+        // The due time is removed only as it was read, so that a wake requested in between is not lost.
         let due = before.as_ref().and_then(|row| row.number("due"));
         let take = match due {
             None => Write::update(&key, "SET #leaseOwner = :me, #leaseUntil = :until")
@@ -76,7 +76,7 @@ pub(crate) async fn take(
         }
         table.pause(tries).await;
     }
-    Err(busy(&key))
+    Err(contended(&key))
 }
 
 const FREE_NOT_DUE: &str = "(attribute_not_exists(#leaseOwner) OR #leaseUntil <= :now OR #leaseOwner = :me) \
@@ -109,11 +109,11 @@ pub(crate) async fn end(
         }
         table.pause(tries).await;
     }
-    Err(busy(&key))
+    Err(contended(&key))
 }
 
-/// What the end of every turn writes and removes, and what this one does besides.
-macro_rules! end_setting {
+/// Update expression that ends a turn: what every turn writes and removes, plus the given clauses.
+macro_rules! end_turn_expression {
     ($set:literal, $removed:literal) => {
         concat!(
             "SET #failures = :failures, #lastError = :error, #lastFullLook = :looked, #seenEpoch = :epoch, #seenSeq = :seq",
@@ -124,7 +124,7 @@ macro_rules! end_setting {
     };
 }
 
-/// The one update that ends a turn, on condition that nobody asked for anything since the row was read.
+/// The single update that ends a turn, on condition that no wake was requested since the row was read.
 fn release(
     key: &Key,
     turn: &TurnId,
@@ -139,17 +139,17 @@ fn release(
     } else {
         0
     };
-    let look = end.full_look.clone().or_else(|| counter(row));
+    let counter_seen = end.full_look.clone().or_else(|| counter(row));
     let looked_at = if end.full_look.is_some() {
         Some(end.now)
     } else {
         row.time("lastFullLook")
     };
     let expression = match (due, &end.cursor) {
-        (Some(_), Some(_)) => end_setting!(", #due = :newDue, #cursor = :cursor", ""),
-        (Some(_), None) => end_setting!(", #due = :newDue", ", #cursor"),
-        (None, Some(_)) => end_setting!(", #cursor = :cursor", ", #due"),
-        (None, None) => end_setting!("", ", #due, #cursor"),
+        (Some(_), Some(_)) => end_turn_expression!(", #due = :newDue, #cursor = :cursor", ""),
+        (Some(_), None) => end_turn_expression!(", #due = :newDue", ", #cursor"),
+        (None, Some(_)) => end_turn_expression!(", #cursor = :cursor", ", #due"),
+        (None, None) => end_turn_expression!("", ", #due, #cursor"),
     };
     let mut write = Write::update(key, expression);
     if let Some(due) = due {
@@ -173,7 +173,7 @@ fn release(
             "#leaseOwner = :me AND attribute_not_exists(#again) AND attribute_not_exists(#due)",
         ),
     };
-    let RelayCounter { epoch, seq } = look.unwrap_or_default();
+    let RelayCounter { epoch, seq } = counter_seen.unwrap_or_default();
     Ok(write
         .value("me", turn.as_str())
         .value("failures", failures)
@@ -188,7 +188,7 @@ pub(crate) async fn all(
     cluster: &ClusterName,
 ) -> Result<Vec<(Lane, LaneRow)>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::LANE).await?;
-    // A lane that is not known here is served by functions of another version.
+    // A lane that is unknown here belongs to functions of another version.
     let lane = |row: &Row| {
         let name = row.sort_key().strip_prefix(key::LANE).unwrap_or_default();
         let lane = serde_json::from_value(name.into());
@@ -204,7 +204,7 @@ pub(crate) async fn make_due(
     lane: Lane,
     when: Timestamp,
 ) -> Result<(), LedgerError> {
-    // A refusal says that it is due earlier already.
+    // A refused write means that the lane is already due earlier.
     table
         .write(due(&Key::lane(cluster, lane), when))
         .await
@@ -217,8 +217,8 @@ fn due(key: &Key, when: Timestamp) -> Write {
         .value("due", when)
 }
 
-/// The same within a transaction, where a refused condition would undo the rest: only lanes that are not due earlier are
-/// written, the others are held to what was read (docs/protocol.md#l4).
+/// Makes lanes due within a transaction, where a refused condition would undo everything else: lanes that are not due earlier are
+/// written, and of the others only the due time that was read is checked (docs/protocol.md#l4).
 pub(crate) async fn due_in_transaction(
     table: &Store,
     cluster: &ClusterName,
@@ -265,7 +265,7 @@ pub(crate) fn lane_row(row: &Row) -> LaneRow {
             .time("lastFullLook")
             .filter(|at| *at > Timestamp::UNIX_EPOCH),
         seen: counter(row),
-        // One that another version wrote and this one cannot read is as good as none.
+        // A cursor of another version that cannot be read counts as none.
         cursor: row.json("cursor").ok(),
     }
 }
@@ -278,7 +278,7 @@ fn counter(row: &Row) -> Option<RelayCounter> {
     })
 }
 
-fn busy(key: &Key) -> LedgerError {
+fn contended(key: &Key) -> LedgerError {
     LedgerError::Throttled {
         action: format!(
             "update {} / {}: other writers were faster {TRIES} times",

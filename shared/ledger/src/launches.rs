@@ -20,7 +20,7 @@ use crate::{
 /// A closed call explains its instances to garbage collection for this long (docs/protocol.md#g3).
 const CALLS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
-/// What of an intent is never compared.
+/// The part of an intent that no condition compares.
 #[derive(Deserialize, Serialize)]
 struct IntentBody {
     plan: PlanId,
@@ -64,15 +64,16 @@ pub(crate) async fn intents(
 ) -> Result<Vec<Intent>, LedgerError> {
     staging::materialize(table, cluster).await?;
     let rows = table.query(&key::partition(cluster), key::INTENT).await?;
-    // One that cannot be read may be a launch under way. Nobody here advances it, and its pods may get another node; but no
-    // NodeClaim of its name is adopted while the row stands, and its call explains its instance to garbage collection.
+    // An intent that cannot be read may be a launch under way. No turn of this version advances it, and its pods may get another
+    // node; but no NodeClaim of its name is adopted while the row exists, and its call explains its instance to garbage
+    // collection.
     let intents = readable(&rows, intent_of);
-    // Functions of an earlier version leave them here.
-    let shown = |intent: &Intent| matches!(intent.state, IntentState::Launched { .. });
-    Ok(intents.filter(|intent| !shown(intent)).collect())
+    // Functions of an earlier version leave launched intents here.
+    let is_launched = |intent: &Intent| matches!(intent.state, IntentState::Launched { .. });
+    Ok(intents.filter(|intent| !is_launched(intent)).collect())
 }
 
-/// Those whose row is still among the others, because an earlier version of the functions left it there, are moved.
+/// Lists launched intents. Rows that an earlier version of the functions left among the other intents are moved first.
 pub(crate) async fn launched(
     table: &Store,
     cluster: &ClusterName,
@@ -88,7 +89,7 @@ pub(crate) async fn launched(
                 .when("#state = :state")
                 .value("state", json(&intent.state)?);
             let writes = vec![left, Write::put(&there, row.at(&there).released())];
-            // Where it is refused, the row is gone or another turn has moved it.
+            // A refused transaction means that the row is gone or another turn has moved it.
             table.transact(writes).await?;
         }
     }
@@ -109,7 +110,7 @@ pub(crate) async fn intent(
     row.as_ref().map(intent_of).transpose()
 }
 
-/// The row of an intent whose NodeClaim has none yet.
+/// Creates the row of an intent whose NodeClaim has no intent yet.
 pub(crate) fn put_new(cluster: &ClusterName, intent: &Intent) -> Result<Vec<Write>, LedgerError> {
     let key = Key::intent(cluster, intent.name());
     Ok(vec![
@@ -171,13 +172,13 @@ pub(crate) async fn move_intent(
         .value("to", to.clone())
         .value("me", turn.as_str());
     Ok(match table.write(write).await? {
-        // An earlier try whose answer was lost, or another turn that came to the same.
+        // An earlier try whose response was lost, or another turn that made the same change.
         Written::Refused(Some(row)) if row.text("state") == Some(to.as_str()) => Moved::Yes,
         written @ (Written::Done(_) | Written::Refused(_)) => written.into(),
     })
 }
 
-/// From here on the NodeClaim speaks for the node (docs/protocol.md#o2): the row leaves those that every turn reads.
+/// Moves the row out of those that every turn reads: from here on the NodeClaim represents the node (docs/protocol.md#o2).
 async fn end_with_instance(
     table: &Store,
     cluster: &ClusterName,
@@ -199,7 +200,7 @@ async fn end_with_instance(
             return Ok(Moved::Yes);
         }
     }
-    // An earlier try whose answer was lost, or another turn that came to the same.
+    // An earlier try whose response was lost, or another turn that made the same change.
     let found = intent(table, cluster, from.name()).await?;
     Ok(match found.is_some_and(|found| found.state == *to) {
         true => Moved::Yes,
@@ -219,7 +220,7 @@ pub(crate) async fn adopt(
     if table.transact(writes).await? == Moved::Yes {
         return Ok(Moved::Yes);
     }
-    // An earlier try whose answer was lost.
+    // An earlier try whose response was lost.
     let found = self::intent(table, cluster, intent.name()).await?;
     Ok(if found.as_ref() == Some(intent) {
         Moved::Yes
@@ -242,7 +243,7 @@ pub(crate) async fn freeze(
             return Ok(Moved::No);
         };
         let IntentState::Claimed { uid, attempt } = &intent.state else {
-            return frozen_before(table, cluster, call).await;
+            return already_frozen(table, cluster, call).await;
         };
         if *attempt != call.attempt {
             return Ok(Moved::No);
@@ -262,12 +263,12 @@ pub(crate) async fn freeze(
     }
     match table.transact(writes).await? {
         Moved::Yes => Ok(Moved::Yes),
-        Moved::No => frozen_before(table, cluster, call).await,
+        Moved::No => already_frozen(table, cluster, call).await,
     }
 }
 
-/// Whether the very same call stands already: an earlier try whose answer was lost.
-async fn frozen_before(
+/// Returns `Moved::Yes` if exactly this call is already recorded: an earlier try whose response was lost.
+async fn already_frozen(
     table: &Store,
     cluster: &ClusterName,
     call: &Call,
@@ -281,7 +282,7 @@ async fn frozen_before(
     Ok(if same { Moved::Yes } else { Moved::No })
 }
 
-/// What of a call is never compared.
+/// The part of a call that no condition compares.
 #[derive(Deserialize, Serialize)]
 struct CallBody {
     request: model::launch::FleetRequest,
@@ -337,9 +338,9 @@ pub(crate) async fn open_calls(
     cluster: &ClusterName,
 ) -> Result<Vec<Call>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::CALL).await?;
-    // Functions of an earlier version leave those that are over here for their day.
+    // Functions of an earlier version keep closed calls here for [`CALLS_KEPT`].
     let open = rows.iter().filter(|row| !row.flag("closed"));
-    // Whose row cannot be read is asked for by its token before one of its instances is collected.
+    // A call that cannot be read is looked up by its token before one of its instances is collected.
     Ok(readable(open, call_of).collect())
 }
 
@@ -363,7 +364,7 @@ pub(crate) async fn lease_call(
     }
 }
 
-/// The row leaves those that turns read, and stays for whoever asks for this one (docs/protocol.md#g3).
+/// Moves a call's row out of those that every turn reads, and keeps it for lookups by token (docs/protocol.md#g3).
 pub(crate) async fn close_call(
     table: &Store,
     cluster: &ClusterName,
@@ -372,7 +373,7 @@ pub(crate) async fn close_call(
 ) -> Result<Moved, LedgerError> {
     let (here, there) = (Key::call(cluster, token), Key::closed_call(cluster, token));
     if let Some(row) = table.get(&here).await? {
-        // DynamoDB's TTL is in seconds; the row carries when it may go, in its own unit, from the freeze on.
+        // DynamoDB's TTL is in seconds; `keepUntil` is in milliseconds and counts from the freeze.
         let expires = row.number("keepUntil").unwrap_or(0) / 1_000;
         let row = row.at(&there).released();
         let row = row.with("closed", true).with("expires", expires);

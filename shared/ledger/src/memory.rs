@@ -1,4 +1,4 @@
-//! What turns remember besides the protocol: nominations, things said once, the sweep's notes.
+//! State of turns outside the protocol: nominations, markers of one-time events, the sweep's notes, notifications.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,16 +20,16 @@ use crate::{
 
 const NOMINATED: &str = "NOMINATED#";
 const ONCE: &str = "ONCE#";
-/// Nominations that are written at a time.
-const AT_ONCE: usize = 16;
+/// Nominations written concurrently.
+const CONCURRENCY: usize = 16;
 
-/// Of a NodeClaim whose Node is not there yet. No Node has such a name.
-const OF_CLAIM: &str = "nodeclaim/";
+/// Prefix of the name of a NodeClaim whose Node does not exist yet. No Node's name contains a slash.
+const NODE_CLAIM_PREFIX: &str = "nodeclaim/";
 
 pub(crate) fn nomination(cluster: &ClusterName, expected: &Expected) -> Key {
     let name = match expected {
         Expected::Node(name) => name.to_string(),
-        Expected::NodeClaim(name) => format!("{OF_CLAIM}{name}"),
+        Expected::NodeClaim(name) => format!("{NODE_CLAIM_PREFIX}{name}"),
     };
     Key {
         pk: key::partition(cluster),
@@ -39,7 +39,7 @@ pub(crate) fn nomination(cluster: &ClusterName, expected: &Expected) -> Key {
 
 pub(crate) fn nominated(row: &Row) -> Option<(Expected, Timestamp)> {
     let name = row.sort_key().strip_prefix(NOMINATED)?;
-    let expected = match name.strip_prefix(OF_CLAIM) {
+    let expected = match name.strip_prefix(NODE_CLAIM_PREFIX) {
         Some(claim) => Expected::NodeClaim(claim.into()),
         None => Expected::Node(name.into()),
     };
@@ -51,7 +51,7 @@ pub(crate) async fn nominate(
     cluster: &ClusterName,
     expected: &BTreeMap<Expected, Timestamp>,
 ) -> Result<(), LedgerError> {
-    // Made before anything is awaited, so that the future can be sent between threads.
+    // Collected before the first await, so that the future is `Send`.
     let writes: Vec<_> = expected
         .iter()
         .map(|(expected, until)| {
@@ -63,7 +63,7 @@ pub(crate) async fn nominate(
             table.write(write)
         })
         .collect();
-    let writes = stream::iter(writes).buffer_unordered(AT_ONCE);
+    let writes = stream::iter(writes).buffer_unordered(CONCURRENCY);
     writes.try_for_each(|_| async { Ok(()) }).await
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn said(
 ) -> Result<BTreeSet<String>, LedgerError> {
     let prefix = format!("{ONCE}{prefix}");
     let rows = table.query(&key::partition(cluster), &prefix).await?;
-    // DynamoDB deletes what has expired when it comes to it.
+    // DynamoDB deletes expired rows with a delay.
     let holds = rows
         .iter()
         .filter(|row| row.time("until").is_some_and(|until| until > now));
@@ -137,7 +137,7 @@ pub(crate) async fn sweep_memory(
     sweep_of(row.as_ref())
 }
 
-/// Without a row nothing is remembered.
+/// Decodes the housekeeper's notes; empty without a row.
 pub(crate) fn sweep_of(row: Option<&Row>) -> Result<SweepMemory, LedgerError> {
     row.map_or_else(|| Ok(SweepMemory::default()), |row| row.json("body"))
 }
@@ -156,7 +156,7 @@ pub(crate) async fn store_sweep_memory(
 }
 
 const OUTBOX: &str = "OUTBOX#";
-/// What is told is kept for its late doubles.
+/// A notification that was sent is kept this long, so that late duplicates are recognized.
 const NOTIFICATIONS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 pub(crate) fn outbox(cluster: &ClusterName, notification: &Notification) -> Key {
@@ -166,9 +166,15 @@ pub(crate) fn outbox(cluster: &ClusterName, notification: &Notification) -> Key 
     }
 }
 
-pub(crate) fn notification_row(key: &Key, one: &Notification) -> Result<NewRow, LedgerError> {
-    let kept = one.at.saturating_add(NOTIFICATIONS_KEPT).unwrap_or(one.at);
-    let row = NewRow::new(key).json("body", one)?;
+pub(crate) fn notification_row(
+    key: &Key,
+    notification: &Notification,
+) -> Result<NewRow, LedgerError> {
+    let kept = notification
+        .at
+        .saturating_add(NOTIFICATIONS_KEPT)
+        .unwrap_or(notification.at);
+    let row = NewRow::new(key).json("body", notification)?;
     Ok(row.with("done", false).expires(kept))
 }
 
@@ -177,9 +183,9 @@ pub(crate) async fn put_notifications(
     cluster: &ClusterName,
     notifications: &[Notification],
 ) -> Result<(), LedgerError> {
-    for one in notifications {
-        let key = outbox(cluster, one);
-        let row = notification_row(&key, one)?;
+    for notification in notifications {
+        let key = outbox(cluster, notification);
+        let row = notification_row(&key, notification)?;
         let write = Write::put(&key, row).when("attribute_not_exists(#pk)");
         table.write(write).await?;
     }
@@ -225,7 +231,7 @@ pub(crate) fn beat_of(row: &Row) -> RelayBeat {
         beat_at: text("beatAt"),
         version: text("version"),
         counters,
-        // One that cannot be read is none: the pods are listed.
+        // A view that cannot be read counts as none: the pods are listed instead.
         view: row
             .text("view")
             .and_then(|text| serde_json::from_str(text).ok()),

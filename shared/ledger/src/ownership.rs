@@ -1,4 +1,4 @@
-//! Which NodeClaim has which instance: two rows that name each other (docs/protocol.md#a4, docs/protocol.md#g1).
+//! Ownership of instances by NodeClaims: two rows that name each other (docs/protocol.md#a4, docs/protocol.md#g1).
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -15,7 +15,7 @@ use crate::{
     table::{Key, Write},
 };
 
-/// AWS tells of an instance late, and more than once; a launch that asks for one has long timed out.
+/// AWS reports events of an instance late and more than once; by then a launch that could own the instance has timed out.
 const OWNERS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 pub(crate) async fn own(
@@ -27,7 +27,7 @@ pub(crate) async fn own(
 ) -> Result<Moved, LedgerError> {
     let intent = match launches::intent(table, cluster, claim).await {
         Ok(Some(intent)) => intent,
-        // One that cannot be read is no launch of ours: what it was to get goes to another member of its call.
+        // An intent that cannot be read is not a launch of this version: another member of its call gets the instance.
         Err(error @ (LedgerError::Newer { .. } | LedgerError::Corrupt { .. })) => {
             tracing::warn!(%cluster, %error, "intent cannot own an instance");
             return Ok(Moved::No);
@@ -64,8 +64,8 @@ pub(crate) async fn own(
     }
 }
 
-/// Owned means that both rows name each other. The NodeClaim's row is read first: without it an owner's row that cannot be read names
-/// somebody else.
+/// Returns `Moved::Yes` if both rows name each other. The NodeClaim's row is read first: without it, an owner's row that cannot
+/// be read names another owner.
 async fn owned(
     table: &Store,
     cluster: &ClusterName,
@@ -155,7 +155,7 @@ pub(crate) async fn collect(
             if open {
                 return Ok(Moved::No);
             }
-            // A claim that is closed or gone never opens again, so the owner row alone decides.
+            // A closed or deleted claim never opens again, so the condition on the owner's row is enough.
             table
                 .write(put.when("#owner = :held").value("held", json(&held)?))
                 .await?
@@ -169,8 +169,9 @@ pub(crate) async fn collect(
     })
 }
 
-/// The rows of a NodeClaim that is gone, as they are read here. Where a launch under that name is under way, another NodeClaim has
-/// come to it meanwhile, and all of them are its own. The CLAIM row goes last: it leads to the owner's. Where it cannot be read, all stay.
+/// Deletes the rows of a NodeClaim that is gone, as they are read here. A launch in flight under that name means that another
+/// NodeClaim has taken the name, so all rows are its own and stay. The CLAIM row goes last, because it leads to the owner's row.
+/// If it cannot be read, all rows stay.
 pub(crate) async fn forget(
     table: &Store,
     cluster: &ClusterName,
@@ -192,7 +193,7 @@ pub(crate) async fn forget(
     }
     let instance = found(claim_key).and_then(|row| row.text("instance"));
     if found(claim_key).is_some() && instance.is_none() {
-        // Whoever can read it finds the owner's row by it, and all of them by the launch that is over.
+        // A function that can read the row finds the owner's row by it, and all rows by the launch that is over.
         return Ok(());
     }
     if let Some(instance) = instance {
@@ -202,7 +203,7 @@ pub(crate) async fn forget(
         };
         let kept = now.saturating_add(OWNERS_KEPT).unwrap_or(now);
         let write = Write::update(&Key::owner(&instance.into()), "SET #expires = :expires")
-            // A collector's row has an end of its own.
+            // A collector's row already has an expiry.
             .when("#owner = :held")
             .value("held", json(&held)?)
             .value("expires", kept.as_second());

@@ -1,4 +1,4 @@
-//! What people hold back: a list in META of each cluster, which turns read anyway, and one row for the account.
+//! Pauses: a list in META of each cluster, which every turn reads anyway, and one row for the account.
 
 use jiff::Timestamp;
 use model::{
@@ -31,7 +31,7 @@ pub(crate) async fn pauses(
     }
 }
 
-/// What concerns every cluster of the account, in one read.
+/// Reads the account's pauses and spending, which concern all clusters, in one read.
 pub(crate) async fn of_account(
     table: &Store,
     account: &Account,
@@ -51,7 +51,7 @@ pub(crate) fn of_row(row: &Row) -> Result<Vec<Pause>, LedgerError> {
 
 pub(crate) const LIST: &str = "pauses";
 
-/// Until when the whole cluster is paused; in attributes of their own, for the condition of commits.
+/// The time until which the whole cluster is paused. Stored in attributes of their own, for the condition of commits.
 pub(crate) fn held_until(row: &Row, level: PauseLevel) -> Option<Timestamp> {
     row.time(match level {
         PauseLevel::Voluntary => "pausedAny",
@@ -84,13 +84,13 @@ pub(crate) async fn store(
     .value("any", last(to, PauseLevel::Voluntary))
     .value("all", last(to, PauseLevel::All));
     Ok(match table.write(write).await? {
-        // Repeated, because its answer was lost.
+        // Retry of a write whose response was lost.
         Written::Refused(Some(row)) if row.text(LIST) == Some(&list) => Moved::Yes,
         written @ (Written::Done(_) | Written::Refused(_)) => written.into(),
     })
 }
 
-/// When the last pause of the whole cluster ends that holds back what this level stands for.
+/// End of the last pause of the whole cluster that holds back acts of this level.
 pub(crate) fn last(pauses: &[Pause], level: PauseLevel) -> Timestamp {
     let whole = pauses
         .iter()

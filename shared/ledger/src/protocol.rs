@@ -23,8 +23,8 @@ use ports::{
 };
 
 use crate::{
-    budget, commands, commit, experience, glances, key, lanes, launches, memory, ownership, pauses,
-    requests, spending, store::Store, table::Table,
+    budget, cluster_summaries, commands, commit, experience, key, lanes, launches, memory,
+    ownership, pauses, requests, spending, store::Store, table::Table,
 };
 
 /// The ledger of one account and Region, in one table.
@@ -41,16 +41,16 @@ impl TableLedger {
         }
     }
 
-    /// Marks rows as of another version of the records than [`model::ledger::SCHEMA`], as a newer build would.
+    /// Writes rows with another schema version than [`model::ledger::SCHEMA`], as a newer build would.
     #[must_use]
-    pub fn stamping(self, schema: u32) -> Self {
+    pub fn with_schema_version(self, schema: u32) -> Self {
         Self {
-            table: self.table.stamping(schema),
+            table: self.table.with_schema_version(schema),
             ..self
         }
     }
 
-    pub(crate) fn shelf(&self) -> (&Store, &key::Account) {
+    pub(crate) fn store_and_account(&self) -> (&Store, &key::Account) {
         (&self.table, &self.account)
     }
 }
@@ -521,6 +521,6 @@ impl Ledger for TableLedger {
         &self,
         clusters: &BTreeSet<ClusterName>,
     ) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError> {
-        glances::glances(&self.table, &self.account, clusters).await
+        cluster_summaries::cluster_summaries(&self.table, &self.account, clusters).await
     }
 }

@@ -1,4 +1,4 @@
-//! Removing what is remembered of a cluster that nobody serves any more.
+//! Removal of the rows of a cluster that Whittle no longer manages.
 
 use model::ClusterName;
 use ports::LedgerError;
@@ -9,10 +9,10 @@ use crate::{
 };
 
 impl TableLedger {
-    /// Removes the rows of a cluster, and answers how many there were. Records of its decisions expire by themselves. Nothing may
-    /// work for the cluster any more, and the registry may not have an entry for it.
+    /// Deletes the rows of a cluster and returns their number. Journal records expire by themselves. No turn may run for the
+    /// cluster any more, and its registry entry must be gone.
     pub async fn purge(&self, cluster: &ClusterName) -> Result<usize, LedgerError> {
-        let (table, _) = self.shelf();
+        let (table, _) = self.store_and_account();
         let relay = Key::relay(cluster);
         let mut removed = 0;
         for pk in [key::partition(cluster), relay.pk] {
@@ -25,7 +25,7 @@ impl TableLedger {
             table.write_together(deletes).await?;
             removed += rows.len();
         }
-        // Last: until then whoever purges finds the cluster again.
+        // Deleted last: until then a repeated purge finds the cluster again.
         let registered = Key::registered(cluster);
         table.write(Write::delete(&registered)).await?;
         Ok(removed)

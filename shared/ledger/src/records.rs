@@ -1,4 +1,4 @@
-//! Rows as records, and records as rows: for tests that look at a table, or prepare one, behind the ledger's back.
+//! Conversion between rows and records, for tests that inspect or prepare a table without the ledger.
 
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ use crate::{
     table::{Item, Key, Value},
 };
 
-/// A row of a cluster.
+/// Record of one row of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClusterRecord {
-    /// With the cluster's own pauses and requests.
+    /// Includes the cluster's own pauses and requests.
     Meta(Meta),
     Lane(Lane, LaneRow),
     Intent(Intent),
@@ -37,28 +37,28 @@ pub enum ClusterRecord {
     Claim(NodeClaimName, ClaimRow),
     Command(Command),
     Notice(Notice),
-    /// With whether it is sent, or given up.
+    /// The flag says whether it was sent, or given up.
     Notification(Notification, bool),
-    Nominated(Expected, Timestamp),
-    Said(String, Timestamp),
+    Nomination(Expected, Timestamp),
+    OnceMarker(String, Timestamp),
     Sweep(SweepMemory),
-    Shifts(Vec<ZonalShift>),
-    Beat(RelayBeat),
+    ZonalShifts(Vec<ZonalShift>),
+    RelayBeat(RelayBeat),
 }
 
-/// A row of the account.
+/// Record of one row of the account.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AccountRecord {
     Owner(InstanceId, InstanceOwner),
     NotOurs(InstanceId, Timestamp),
     Unavailable(UnavailableOffering),
     FullSubnet(FullSubnet),
-    Memory(MeasuredMemory),
-    Bucket(Api, TokenBucket),
+    MeasuredMemory(MeasuredMemory),
+    TokenBucket(Api, TokenBucket),
     Pauses(Vec<Pause>, AccountSpending),
 }
 
-/// Which record a row's key is of. Rows of bodies, journals and staged intents are of none.
+/// Returns the cluster of a row's key. Rows of plan bodies, journals and staged intents belong to no record.
 pub fn cluster_of(key: &Key) -> Option<ClusterName> {
     let relay = key.pk.strip_prefix("RELAY#");
     relay
@@ -69,7 +69,7 @@ pub fn cluster_of(key: &Key) -> Option<ClusterName> {
 pub fn read_cluster(key: &Key, item: &Arc<Item>) -> Result<Option<ClusterRecord>, LedgerError> {
     let row = Row::new(Arc::clone(item));
     if key.pk.starts_with("RELAY#") {
-        return Ok(Some(ClusterRecord::Beat(memory::beat_of(&row))));
+        return Ok(Some(ClusterRecord::RelayBeat(memory::beat_of(&row))));
     }
     let sk = key.sk.as_str();
     let (kind, name) = sk.split_once('#').unwrap_or((sk, ""));
@@ -90,24 +90,24 @@ pub fn read_cluster(key: &Key, item: &Arc<Item>) -> Result<Option<ClusterRecord>
         }),
         "OUTBOX" => ClusterRecord::Notification(row.json("body")?, row.flag("done")),
         "NOMINATED" => match memory::nominated(&row) {
-            Some((expected, until)) => ClusterRecord::Nominated(expected, until),
+            Some((expected, until)) => ClusterRecord::Nomination(expected, until),
             None => return Ok(None),
         },
         "ONCE" => match row.time("until") {
-            Some(until) => ClusterRecord::Said(name.to_owned(), until),
+            Some(until) => ClusterRecord::OnceMarker(name.to_owned(), until),
             None => return Ok(None),
         },
         "SWEEP" => ClusterRecord::Sweep(memory::sweep_of(Some(&row))?),
-        "SHIFT" => ClusterRecord::Shifts(row.json("body")?),
+        "SHIFT" => ClusterRecord::ZonalShifts(row.json("body")?),
         _ => return Ok(None),
     }))
 }
 
-/// The row by which a cluster that has META is found.
+/// The row that lists a cluster with META among all clusters.
 pub fn registered(cluster: &ClusterName) -> (Key, Item) {
     let key = Key::registered(cluster);
     let row = NewRow::new(&key);
-    (key, stamped(row))
+    (key, with_schema(row))
 }
 
 pub fn write_cluster(
@@ -167,12 +167,12 @@ pub fn write_cluster(
             let row = memory::notification_row(&key, notification)?;
             (key, row.with("done", *done))
         }
-        ClusterRecord::Nominated(expected, until) => {
+        ClusterRecord::Nomination(expected, until) => {
             let key = memory::nomination(cluster, expected);
             let row = NewRow::new(&key).with("until", *until).expires(*until);
             (key, row)
         }
-        ClusterRecord::Said(what, until) => {
+        ClusterRecord::OnceMarker(what, until) => {
             let key = memory::once_key(cluster, what);
             let row = NewRow::new(&key).with("until", *until).expires(*until);
             (key, row)
@@ -182,17 +182,17 @@ pub fn write_cluster(
             let row = NewRow::new(&key).json("body", memory)?;
             (key, row)
         }
-        ClusterRecord::Shifts(shifts) => {
+        ClusterRecord::ZonalShifts(shifts) => {
             let key = Key::shifts(cluster);
             let row = NewRow::new(&key).json("body", shifts)?;
             (key, row)
         }
-        ClusterRecord::Beat(beat) => (Key::relay(cluster), beat_row(cluster, beat)?),
+        ClusterRecord::RelayBeat(beat) => (Key::relay(cluster), beat_row(cluster, beat)?),
     };
-    Ok((key, stamped(row)))
+    Ok((key, with_schema(row)))
 }
 
-/// Key of an intent; launched intents have a key of their own.
+/// Key of an intent; launched intents have another prefix.
 fn intent_key(cluster: &ClusterName, intent: &Intent) -> Key {
     match intent.state {
         IntentState::Launched { .. } => Key::launched(cluster, intent.name()),
@@ -231,7 +231,7 @@ fn lane_row(
     Ok((key, new))
 }
 
-/// As the relay writes it.
+/// The heartbeat's row in the relay's format.
 fn beat_row(cluster: &ClusterName, beat: &RelayBeat) -> Result<NewRow, LedgerError> {
     let counters = beat.counters.iter();
     let counters = counters.map(|(lane, count)| (lane.clone(), Value::N(count.to_string())));
@@ -246,7 +246,7 @@ fn beat_row(cluster: &ClusterName, beat: &RelayBeat) -> Result<NewRow, LedgerErr
     }
 }
 
-/// `None` for rows of clusters, and for what is published.
+/// Decodes a row of the account; `None` for rows of clusters and for published objects.
 pub fn read_account(key: &Key, item: &Arc<Item>) -> Result<Option<AccountRecord>, LedgerError> {
     let row = Row::new(Arc::clone(item));
     if let Some(instance) = key.pk.strip_prefix("INSTANCE#") {
@@ -270,14 +270,14 @@ pub fn read_account(key: &Key, item: &Arc<Item>) -> Result<Option<AccountRecord>
     Ok(Some(match kind {
         "ICE" => AccountRecord::Unavailable(row.json("body")?),
         "SUBNET" => AccountRecord::FullSubnet(row.json("body")?),
-        "LEARNED" => AccountRecord::Memory(row.json("body")?),
+        "LEARNED" => AccountRecord::MeasuredMemory(row.json("body")?),
         "PAUSE" => AccountRecord::Pauses(pauses::of_row(&row)?, spending::of_row(&row)?),
         kind => {
             let api = kind.strip_prefix("BUCKET#");
             let api =
                 api.and_then(|name| Api::ALL.into_iter().find(|api| key::api_name(*api) == name));
             match api {
-                Some(api) => AccountRecord::Bucket(api, row.json("body")?),
+                Some(api) => AccountRecord::TokenBucket(api, row.json("body")?),
                 None => return Ok(None),
             }
         }
@@ -305,11 +305,11 @@ pub fn write_account(
         }
         AccountRecord::Unavailable(entry) => body(account.offering(&entry.offering), json(entry)?),
         AccountRecord::FullSubnet(entry) => body(account.subnet(&entry.subnet), json(entry)?),
-        AccountRecord::Memory(entry) => body(
+        AccountRecord::MeasuredMemory(entry) => body(
             account.measured(&entry.instance_type, &entry.image),
             json(entry)?,
         ),
-        AccountRecord::Bucket(api, bucket) => body(account.bucket(*api), json(bucket)?),
+        AccountRecord::TokenBucket(api, bucket) => body(account.bucket(*api), json(bucket)?),
         AccountRecord::Pauses(list, spending) => {
             let key = account.pauses();
             let row = NewRow::new(&key)
@@ -327,20 +327,20 @@ pub fn write_account(
             (key, row)
         }
     };
-    Ok((key, stamped(row)))
+    Ok((key, with_schema(row)))
 }
 
-/// The rows of a generation that stands for unfenced acts, or for a plan under this id.
+/// The rows of a generation: of unfenced acts, or of a plan with a fixed id.
 pub fn write_generation(
     cluster: &ClusterName,
     record: &ports::ledger::Record,
 ) -> Result<Vec<(Key, Item)>, LedgerError> {
     let rows = commit::record_rows(cluster, record, &PlanId::from("prepared"))?;
     let rows = rows.into_iter();
-    Ok(rows.map(|(key, row)| (key, stamped(row))).collect())
+    Ok(rows.map(|(key, row)| (key, with_schema(row))).collect())
 }
 
-/// A journal entry as it is read back after it was written.
+/// Converts a journal entry to the form in which it is read back from its row.
 pub fn journal_entry(
     cluster: &ClusterName,
     entry: &JournalEntry,
@@ -348,6 +348,6 @@ pub fn journal_entry(
     journal::as_read_back(cluster, entry)
 }
 
-fn stamped(row: NewRow) -> Item {
+fn with_schema(row: NewRow) -> Item {
     row.with(SCHEMA_OF_ROW, u64::from(SCHEMA)).0
 }

@@ -1,4 +1,4 @@
-//! What waits for approval: a list in META, which turns read anyway.
+//! Requests that wait for approval: a list in META, which every turn reads anyway.
 
 use model::{ClusterName, ledger::Request};
 use ports::{LedgerError, ledger::Moved};
@@ -36,7 +36,7 @@ pub(crate) async fn store(
         .value("from", row::json(&from)?)
         .value("to", list.clone());
     Ok(match table.write(write).await? {
-        // Repeated, because its answer was lost.
+        // Retry of a write whose response was lost.
         Written::Refused(Some(row)) if row.text(LIST) == Some(&list) => Moved::Yes,
         written @ (Written::Done(_) | Written::Refused(_)) => written.into(),
     })

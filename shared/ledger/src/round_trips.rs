@@ -1,4 +1,4 @@
-//! Every record is read back as it was written, whatever its fields hold.
+//! Property tests: every record is read back as it was written.
 
 use std::fmt::Debug;
 
@@ -32,9 +32,9 @@ use crate::{
     commit::Header,
     journal,
     launches::{call_of, call_row, intent_of, intent_row},
+    object_store,
     records::{ClusterRecord, read_cluster, write_cluster},
     row::{NewRow, Row, pack, unpack},
-    shelf,
     table::Key,
 };
 
@@ -42,20 +42,20 @@ fn read_back(row: NewRow) -> Row {
     Row::new(std::sync::Arc::new(row.0))
 }
 
-/// A record that is one attribute of its row.
-fn kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
+/// Asserts that a record stored in a single attribute is read back unchanged.
+fn assert_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
     let row = NewRow::new(&Key::meta(&"c".into()));
     let row = read_back(row.json("body", value).unwrap());
     assert_eq!(&row.json::<T>("body").unwrap(), value);
 }
 
-fn cluster_row_is_kept(record: &ClusterRecord) {
+fn assert_cluster_row_round_trips(record: &ClusterRecord) {
     let (key, row) = write_cluster(&"c".into(), record).unwrap();
     let read = read_cluster(&key, &std::sync::Arc::new(row)).unwrap();
     assert_eq!(read.as_ref(), Some(record));
 }
 
-/// States are compared as they are written, so they have tags within their content.
+/// Chooses the variant by hand: an internally tagged enum cannot be generated through its `Deserialize`.
 fn intent_state(words: &[u64]) -> IntentState {
     let (choice, words) = words.split_first().unwrap_or((&0, &[]));
     let (uid, attempt) = arbitrary(words);
@@ -120,44 +120,44 @@ proptest! {
     #[test]
     fn lane_and_beat_are_read_back_as_written(words in vec(any::<u64>(), 0..60)) {
         let row: LaneRow = arbitrary(&words);
-        // A lane that never looked has seen nothing, and an error has a text.
+        // A lane without a full look has no relay counter, and an error has a text.
         let row = LaneRow {
             last_error: row.last_error.filter(|error| !error.is_empty()),
             last_full_look: row.last_full_look.filter(|at| *at > Timestamp::UNIX_EPOCH && row.seen.is_some()),
             ..row
         };
         let seen = row.seen.clone().filter(|_| row.last_full_look.is_some());
-        cluster_row_is_kept(&ClusterRecord::Lane(arbitrary(&words), LaneRow { seen, ..row }));
-        cluster_row_is_kept(&ClusterRecord::Beat(arbitrary(&words)));
+        assert_cluster_row_round_trips(&ClusterRecord::Lane(arbitrary(&words), LaneRow { seen, ..row }));
+        assert_cluster_row_round_trips(&ClusterRecord::RelayBeat(arbitrary(&words)));
     }
 
     #[test]
     fn claim_and_nomination_are_read_back_as_written(words in vec(any::<u64>(), 0..20), name in "[a-z][a-z0-9.-]{0,20}") {
-        cluster_row_is_kept(&ClusterRecord::Claim(name.as_str().into(), arbitrary(&words)));
+        assert_cluster_row_round_trips(&ClusterRecord::Claim(name.as_str().into(), arbitrary(&words)));
         let until = arbitrary(&words);
         for expected in [Expected::Node(name.as_str().into()), Expected::NodeClaim(name.as_str().into())] {
-            cluster_row_is_kept(&ClusterRecord::Nominated(expected, until));
+            assert_cluster_row_round_trips(&ClusterRecord::Nomination(expected, until));
         }
     }
 
     #[test]
     fn published_object_is_read_back_as_written(object in vec(any::<u8>(), 0..2_000)) {
         let key = Key::meta(&"c".into());
-        let row = read_back(shelf::row(&key, &object).unwrap());
-        prop_assert_eq!(shelf::object(&row).unwrap(), object);
+        let row = read_back(object_store::row(&key, &object).unwrap());
+        prop_assert_eq!(object_store::object(&row).unwrap(), object);
     }
 
-    /// Parts of what a turn saw, which lies in the bucket and has no row.
+    /// Parts of a snapshot, which is stored in the bucket and has no row.
     #[test]
     fn parts_of_snapshot_are_read_back_as_written(words in vec(any::<u64>(), 0..200)) {
-        kept(&arbitrary::<NodePool>(&words));
-        kept(&arbitrary::<NodeClaim>(&words));
-        kept(&arbitrary::<Node>(&words));
-        kept(&arbitrary::<InstanceType>(&words));
-        kept(&arbitrary::<Storage>(&words));
+        assert_round_trip(&arbitrary::<NodePool>(&words));
+        assert_round_trip(&arbitrary::<NodeClaim>(&words));
+        assert_round_trip(&arbitrary::<Node>(&words));
+        assert_round_trip(&arbitrary::<InstanceType>(&words));
+        assert_round_trip(&arbitrary::<Storage>(&words));
     }
 
-    /// A snapshot has pods with all that surrounds them.
+    /// A pod with all fields that a snapshot holds.
     #[test]
     fn pod_is_read_back_as_written(words in vec(any::<u64>(), 0..200), others in vec(any::<u64>(), 0..40)) {
         let shape: PodShape = arbitrary(&words);
@@ -177,7 +177,7 @@ proptest! {
             started_at,
             shape: shape.into(),
         };
-        kept(&pod);
+        assert_round_trip(&pod);
         let snapshot = Snapshot {
             node_pools: vec![arbitrary(&words)],
             node_claims: vec![arbitrary(&words)],
@@ -194,7 +194,7 @@ proptest! {
             cursor: arbitrary(&others),
             ..Snapshot::empty("c".into(), arbitrary(&others), arbitrary(&others))
         };
-        // As they are written: snapshots cannot be compared.
+        // Compared in serialized form: snapshots do not implement `PartialEq`.
         let written = serde_json::to_value(&snapshot).unwrap();
         let read: Snapshot = serde_json::from_value(written.clone()).unwrap();
         prop_assert_eq!(serde_json::to_value(&read).unwrap(), written);
@@ -203,42 +203,42 @@ proptest! {
     #[test]
     fn header_is_read_back_as_written(words in vec(any::<u64>(), 0..100)) {
         let (commands, notices) = arbitrary(&words);
-        kept(&Header::Unfenced { commands, notices });
+        assert_round_trip(&Header::Unfenced { commands, notices });
         let (id, chunks) = arbitrary(&words);
-        kept(&Header::Plan { id, chunks });
+        assert_round_trip(&Header::Plan { id, chunks });
     }
 
     #[test]
     fn memories_are_read_back_as_written(words in vec(any::<u64>(), 0..100)) {
-        kept(&arbitrary::<SweepMemory>(&words));
-        kept(&arbitrary::<Cursor>(&words));
-        kept(&arbitrary::<Notification>(&words));
-        kept(&arbitrary::<ViewPointer>(&words));
-        kept(&arbitrary::<InstanceOwner>(&words));
-        kept(&arbitrary::<ClaimPhase>(&words));
-        kept(&arbitrary::<TokenBucket>(&words));
+        assert_round_trip(&arbitrary::<SweepMemory>(&words));
+        assert_round_trip(&arbitrary::<Cursor>(&words));
+        assert_round_trip(&arbitrary::<Notification>(&words));
+        assert_round_trip(&arbitrary::<ViewPointer>(&words));
+        assert_round_trip(&arbitrary::<InstanceOwner>(&words));
+        assert_round_trip(&arbitrary::<ClaimPhase>(&words));
+        assert_round_trip(&arbitrary::<TokenBucket>(&words));
     }
 
     #[test]
     fn meta_is_read_back_as_written(words in vec(any::<u64>(), 0..100)) {
         for mode in [Mode::Active, Mode::Shadow] {
-            kept(&mode);
+            assert_round_trip(&mode);
         }
-        kept(&arbitrary::<serde_json::Value>(&words));
-        kept(&arbitrary::<Vec<Pause>>(&words));
-        kept(&arbitrary::<Vec<Request>>(&words));
-        kept(&arbitrary::<AccountSpending>(&words));
+        assert_round_trip(&arbitrary::<serde_json::Value>(&words));
+        assert_round_trip(&arbitrary::<Vec<Pause>>(&words));
+        assert_round_trip(&arbitrary::<Vec<Request>>(&words));
+        assert_round_trip(&arbitrary::<AccountSpending>(&words));
     }
 
     #[test]
     fn experience_is_read_back_as_written(words in vec(any::<u64>(), 0..40)) {
         let offering: OfferingKey = arbitrary(&words);
         let (until, count) = arbitrary(&words);
-        kept(&UnavailableOffering { offering, until, count });
-        kept(&arbitrary::<FullSubnet>(&words));
-        kept(&arbitrary::<Evidence>(&words));
-        kept(&arbitrary::<MeasuredMemory>(&words));
-        kept(&arbitrary::<Vec<ZonalShift>>(&words));
+        assert_round_trip(&UnavailableOffering { offering, until, count });
+        assert_round_trip(&arbitrary::<FullSubnet>(&words));
+        assert_round_trip(&arbitrary::<Evidence>(&words));
+        assert_round_trip(&arbitrary::<MeasuredMemory>(&words));
+        assert_round_trip(&arbitrary::<Vec<ZonalShift>>(&words));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Rows as the table holds them: what conditions compare are attributes of their own, the rest is JSON.
+//! Rows of the table: attributes that conditions compare are stored one by one, the rest as JSON.
 
 use std::{io::Read, sync::Arc};
 
@@ -9,13 +9,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::table::{Item, Key, Value, item_bytes};
 
-/// Where a row says which version of the records it holds.
+/// Attribute with the schema version of the row's record.
 pub(crate) const SCHEMA_OF_ROW: &str = "schema";
 
-/// Upper bound on what a packed attribute unpacks to, in bytes: a hundred times what an item may hold.
+/// Upper bound on the unpacked size of a packed attribute, in bytes: a hundred times the size of an item.
 const UNPACKED_MAX: u64 = 64 << 20;
 
-/// A row that was read.
+/// A row as it was read.
 pub(crate) struct Row(Arc<Item>);
 
 impl Row {
@@ -64,7 +64,7 @@ impl Row {
         }
     }
 
-    /// The numbers of a map.
+    /// The numeric entries of a map attribute.
     pub(crate) fn numbers(&self, name: &str) -> impl Iterator<Item = (&String, u64)> {
         let map = match self.0.get(name) {
             Some(Value::M(map)) => Some(map),
@@ -85,7 +85,7 @@ impl Row {
             .map_err(|error| self.unreadable(format!("attribute {name}: {error}")))
     }
 
-    /// Error for a row that a newer version wrote, if the row says so.
+    /// Error for a row that cannot be read; names the schema version if a newer version wrote the row.
     pub(crate) fn unreadable(&self, message: String) -> LedgerError {
         match self.unsigned(SCHEMA_OF_ROW) {
             Some(schema) if schema > u64::from(SCHEMA) => LedgerError::Newer {
@@ -109,7 +109,7 @@ impl Row {
         self.text("sk").unwrap_or_default()
     }
 
-    /// The same row under another key, with what is not known here.
+    /// Moves the row to another key and keeps attributes that are unknown here.
     pub(crate) fn at(self, key: &Key) -> NewRow {
         let mut row = Arc::unwrap_or_clone(self.0);
         row.extend(key.attributes());
@@ -125,7 +125,7 @@ impl Row {
     }
 }
 
-/// A row to put.
+/// A row to be written.
 #[derive(Clone)]
 pub(crate) struct NewRow(pub(crate) Item);
 
@@ -143,7 +143,7 @@ impl NewRow {
         Ok(self.with(name, json(value)?))
     }
 
-    /// Bytes of its names and values, about.
+    /// Approximate size in bytes, names and values.
     pub(crate) fn size(&self) -> usize {
         item_bytes(&self.0)
     }
@@ -164,14 +164,14 @@ impl NewRow {
         self
     }
 
-    /// When DynamoDB may delete the row; nothing depends on when it does.
+    /// Sets when DynamoDB may delete the row; no decision depends on the deletion.
     pub(crate) fn expires(self, at: Timestamp) -> Self {
         self.with("expires", at.as_second())
     }
 }
 
 impl Key {
-    /// The row's key as the attributes that every row has.
+    /// The key as the `pk` and `sk` attributes that every row has.
     pub fn attributes(&self) -> Item {
         [("pk", &self.pk), ("sk", &self.sk)]
             .into_iter()
@@ -210,7 +210,7 @@ impl From<bool> for Value {
     }
 }
 
-/// Milliseconds since the epoch, so that conditions compare numbers.
+/// Stored as milliseconds since the epoch, so that conditions compare numbers.
 impl From<Timestamp> for Value {
     fn from(at: Timestamp) -> Self {
         at.as_millisecond().into()
@@ -230,7 +230,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<String, LedgerError> {
     })
 }
 
-/// A value that is too large for an attribute of its own: compressed JSON.
+/// Compresses a value that is too large for a JSON attribute.
 pub(crate) fn pack(value: &impl Serialize) -> Result<Vec<u8>, LedgerError> {
     let json = json(value)?;
     zstd::encode_all(json.as_bytes(), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(|error| {
@@ -249,8 +249,7 @@ pub(crate) fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, String> {
     serde_json::from_slice(&json).map_err(|error| error.to_string())
 }
 
-/// Decodes the rows that can be read. The others are reported, and left to functions that can read them: they hide no row but
-/// themselves.
+/// Decodes the rows that can be read. A row that cannot be read is logged and skipped; it does not hide other rows.
 pub(crate) fn readable<'r, T>(
     rows: impl IntoIterator<Item = &'r Row>,
     read: impl Fn(&Row) -> Result<T, LedgerError>,

@@ -1,4 +1,4 @@
-//! What the account's clusters come to, and may: in the row of the account's pauses, which turns read anyway.
+//! Spending of the account's clusters and its caps: in the row of the account's pauses, which every turn reads anyway.
 
 use model::caps::AccountSpending;
 use ports::{LedgerError, ledger::Moved};
@@ -35,17 +35,17 @@ pub(crate) async fn store(
     to: &AccountSpending,
 ) -> Result<Moved, LedgerError> {
     let body = row::json(to)?;
-    // Transactions of commits and this write would cancel each other, were it none.
+    // A transaction, because a plain write and the transactions of commits would cancel each other.
     if table.transact(vec![next(account, to)?]).await? == Moved::Yes {
         return Ok(Moved::Yes);
     }
     let row = table.get(&account.pauses()).await?;
     let stands = row.is_some_and(|row| row.text(BODY) == Some(&body));
-    // Repeated, because its answer was lost.
+    // Retry of a write whose response was lost.
     Ok(if stands { Moved::Yes } else { Moved::No })
 }
 
-/// Only as the revision after the one that is there.
+/// Writes the spending on condition that the row still has the previous revision.
 pub(crate) fn next(account: &Account, to: &AccountSpending) -> Result<Write, LedgerError> {
     let write = Write::update(
         &account.pauses(),
@@ -63,7 +63,7 @@ pub(crate) fn next(account: &Account, to: &AccountSpending) -> Result<Write, Led
         .value("revision", to.revision))
 }
 
-/// Whether `to` would still be the next revision.
+/// Returns whether `to` would still be the next revision.
 pub(crate) fn is_next(row: Option<&Row>, to: &AccountSpending) -> bool {
     let found = row.and_then(|row| row.unsigned(REVISION)).unwrap_or(0);
     to.revision == found.saturating_add(1)

@@ -1,5 +1,5 @@
-//! Intents beyond what one transaction holds (docs/protocol.md#c1): they are written before it, packed, under their plan; they
-//! count once the plan's header stands. The rows of a plan that lost go at once.
+//! Intents beyond the size of one transaction (docs/protocol.md#c1). They are written before it, packed, under their plan, and
+//! count once the plan's header exists. Rows of a plan that lost the race are deleted immediately.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use ports::{LedgerError, ledger::Moved, limits::dynamodb::TRANSACTION_ITEMS};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    commit::{self, Fate},
+    commit::{self, PlanOutcome},
     key,
-    launches::{intent, intent_of, put_new},
+    launches::{self, intent_of, put_new},
     row::{NewRow, Row, pack, unpack},
     store::Store,
     table::{Key, Write},
 };
 
-/// Rows of a plan whose turn died before its transaction: by then no turn that could commit it is under way.
+/// Retention of rows whose turn died before its transaction: by then no turn that could commit the plan is under way.
 const STAGED_KEPT: SignedDuration = SignedDuration::from_hours(24);
-/// Rows that hold many intents each.
+/// Prefix of rows that hold many intents each.
 const PACKED: &str = "STAGEDPACK#";
-/// Rows that functions of earlier versions wrote, of one intent each.
+/// Prefix of rows of one intent each, which earlier versions of the functions wrote.
 const SINGLE: &str = "STAGED#";
-/// Begins the keys of both.
+/// Common prefix of both.
 const ANY: &str = "STAGED";
-/// Most intents of a row: each takes two items of the transaction that makes rows of their own of them, and the staged row one.
+/// Most intents of a row: materializing an intent takes two items of a transaction, and deleting the staged row one.
 const INTENTS_IN_ROW: usize = (TRANSACTION_ITEMS - 1) / 2;
-/// Transactions under way at a time.
-const AT_ONCE: usize = 4;
+/// Transactions under way concurrently.
+const CONCURRENCY: usize = 4;
 
-/// Whether rows were staged, which only their plan's outcome can say what to do with.
+/// Keys of the staged rows; the outcome of their plan decides what happens to them.
 pub(crate) struct Staged(Vec<Key>);
 
 #[derive(Deserialize, Serialize)]
@@ -79,7 +79,7 @@ impl Staged {
         self.0.is_empty()
     }
 
-    /// The plan has lost: nobody need read its rows again.
+    /// Deletes the rows of a plan that lost the race, so that no turn reads them again.
     pub(crate) async fn discard(self, table: &Store) -> Result<(), LedgerError> {
         table
             .write_together(self.0.iter().map(Write::delete).collect())
@@ -87,14 +87,14 @@ impl Staged {
     }
 }
 
-/// Turns staged intents of committed plans into rows of their own; any turn may finish what another began. One that has come to
-/// an instance meanwhile never begins anew: its staged row and its own change places in one transaction.
+/// Turns staged intents of committed plans into rows of their own; any turn may continue what another began. An intent that was
+/// launched in between does not start again: its staged row and its own row change in one transaction.
 pub(crate) async fn materialize(table: &Store, cluster: &ClusterName) -> Result<(), LedgerError> {
     let partition = key::partition(cluster);
     let rows = table.query(&partition, ANY).await?;
-    let mut fates = BTreeMap::new();
+    let mut outcomes = BTreeMap::new();
     let mut lost = Vec::new();
-    let mut won = Vec::new();
+    let mut committed = Vec::new();
     for row in &rows {
         let (plan, generation, intents) = match staged(row) {
             Ok(staged) => staged,
@@ -103,38 +103,38 @@ pub(crate) async fn materialize(table: &Store, cluster: &ClusterName) -> Result<
                 continue;
             }
         };
-        let fate = match fates.get(&(plan.clone(), generation)) {
-            Some(fate) => *fate,
+        let outcome = match outcomes.get(&(plan.clone(), generation)) {
+            Some(outcome) => *outcome,
             None => {
-                let fate = match commit::fate(table, cluster, generation, &plan).await {
-                    Ok(fate) => fate,
+                let outcome = match commit::plan_outcome(table, cluster, generation, &plan).await {
+                    Ok(outcome) => outcome,
                     Err(error @ (LedgerError::Newer { .. } | LedgerError::Corrupt { .. })) => {
                         tracing::warn!(%cluster, %error, "outcome of a staged plan unknown");
-                        Fate::Open
+                        PlanOutcome::Open
                     }
                     Err(error) => return Err(error),
                 };
-                fates.insert((plan, generation), fate);
-                fate
+                outcomes.insert((plan, generation), outcome);
+                outcome
             }
         };
         let key = Key {
             pk: partition.clone(),
             sk: row.sort_key().to_owned(),
         };
-        match fate {
-            Fate::Committed => won.push((key, intents)),
-            Fate::Lost => lost.push(Write::delete(&key)),
-            Fate::Open => {}
+        match outcome {
+            PlanOutcome::Committed => committed.push((key, intents)),
+            PlanOutcome::Lost => lost.push(Write::delete(&key)),
+            PlanOutcome::Open => {}
         }
     }
     table.write_together(lost).await?;
-    // Made before anything is awaited, so that the future can be sent between threads.
-    let each: Vec<_> = won
+    // Collected before the first await, so that the future is `Send`.
+    let each: Vec<_> = committed
         .iter()
         .map(|(key, intents)| unstage(table, cluster, key, intents))
         .collect();
-    let each = stream::iter(each).buffer_unordered(AT_ONCE);
+    let each = stream::iter(each).buffer_unordered(CONCURRENCY);
     each.try_for_each(|()| async { Ok(()) }).await
 }
 
@@ -153,7 +153,8 @@ fn staged(row: &Row) -> Result<(PlanId, u64, Vec<Intent>), LedgerError> {
     Ok((plan, generation, intents))
 }
 
-/// All of a row's intents in one transaction; one by one where another turn began with them, or a NodeClaim has come meanwhile.
+/// Materializes all intents of a row in one transaction; one by one if another turn has begun with them or a NodeClaim was
+/// created in between.
 async fn unstage(
     table: &Store,
     cluster: &ClusterName,
@@ -168,17 +169,20 @@ async fn unstage(
     if table.transact(writes).await? == Moved::Yes {
         return Ok(());
     }
-    for one in intents {
-        let mut writes = put_new(cluster, one)?;
+    for intent in intents {
+        let mut writes = put_new(cluster, intent)?;
         writes.push(Write::check(staged).when("attribute_exists(#pk)"));
         if table.transact(writes).await? == Moved::No && table.get(staged).await?.is_none() {
-            // Another turn has come through.
+            // Another turn has finished the row.
             return Ok(());
         }
     }
-    for one in intents {
-        if intent(table, cluster, one.name()).await?.is_none() {
-            // This turn cannot put the row; a later one tries again.
+    for intent in intents {
+        if launches::intent(table, cluster, intent.name())
+            .await?
+            .is_none()
+        {
+            // This turn cannot create the intent's row; a later turn tries again.
             return Ok(());
         }
     }

@@ -1,4 +1,4 @@
-//! The table as the ledger uses it: whole answers instead of pages, and what only needs another try is tried again.
+//! The table as the ledger uses it: complete results instead of pages, with retries of transient errors.
 
 use std::{future::Future, sync::Arc};
 
@@ -14,23 +14,24 @@ use crate::{
     table::{Key, Page, Query, Table, TableError, Value, Write, WriteKind, Written as Answer},
 };
 
-/// Upper bound on tries of one read or write of many rows of which DynamoDB leaves some out; pauses double, so five take two seconds.
+/// Upper bound on tries of one batch of which DynamoDB leaves items unprocessed. Pauses double, so five take two seconds.
 const UNPROCESSED_TRIES: u32 = 6;
-/// Upper bound on tries of one request that others' transactions hold up, or of which its partition has no room left in this second.
-/// The pauses come to seven seconds at most: a transaction is short, and a second's room is there again in the next.
-const PATIENT_TRIES: u32 = 8;
+/// Upper bound on tries of one request that conflicts with other transactions, or that exceeds its partition's throughput in this
+/// second. The pauses add up to at most seven seconds: a transaction is short, and throughput is available again in the next
+/// second.
+const REQUEST_TRIES: u32 = 8;
 
 pub(crate) struct Store {
     table: Arc<dyn Table>,
-    /// The version of the records, which is put on rows.
+    /// Schema version that is written to rows.
     schema: u32,
 }
 
 /// Outcome of a conditional write.
 pub(crate) enum Written {
-    /// With the row as it is now (only updates return one).
+    /// The row after the write; only updates return one.
     Done(Option<Row>),
-    /// The condition did not hold; the row as it is.
+    /// The condition did not hold; the current row.
     Refused(Option<Row>),
 }
 
@@ -51,12 +52,12 @@ impl Store {
         }
     }
 
-    pub(crate) fn stamping(self, schema: u32) -> Self {
+    pub(crate) fn with_schema_version(self, schema: u32) -> Self {
         Self { schema, ..self }
     }
 
-    /// The write with the version of what is put.
-    fn stamped(&self, mut write: Write) -> Write {
+    /// Adds the schema version to a put.
+    fn with_schema(&self, mut write: Write) -> Write {
         if let WriteKind::Put(row) = &mut write.kind {
             let schema = Value::N(self.schema.to_string());
             row.insert(SCHEMA_OF_ROW.to_owned(), schema);
@@ -64,13 +65,16 @@ impl Store {
         write
     }
 
-    /// Makes a request again while only time is in its way.
-    async fn patiently<T, F>(&self, request: impl Fn() -> F + Send + Sync) -> Result<T, TableError>
+    /// Retries a request while it conflicts with a transaction or is throttled.
+    async fn with_retries<T, F>(
+        &self,
+        request: impl Fn() -> F + Send + Sync,
+    ) -> Result<T, TableError>
     where
         T: Send,
         F: Future<Output = Result<T, TableError>> + Send,
     {
-        for tries in 1..PATIENT_TRIES {
+        for tries in 1..REQUEST_TRIES {
             match request().await {
                 Err(TableError::Conflict | TableError::Throttled) => self.table.pause(tries).await,
                 answer => return answer,
@@ -80,21 +84,21 @@ impl Store {
     }
 
     pub(crate) async fn get(&self, key: &Key) -> Result<Option<Row>, LedgerError> {
-        let row = self.patiently(|| self.table.get(key)).await;
+        let row = self.with_retries(|| self.table.get(key)).await;
         Ok(row
-            .map_err(|error| sorted("get", key, error))?
+            .map_err(|error| ledger_error("get", key, error))?
             .map(Row::new))
     }
 
-    /// The rows that there are of these, in any order: all, or an error.
+    /// Returns those of these rows that exist, in any order: all of them, or an error.
     pub(crate) async fn get_together(&self, keys: &[Key]) -> Result<Vec<Row>, LedgerError> {
         let mut rows = Vec::new();
         for keys in keys.chunks(BATCH_KEYS) {
             let mut left = keys.to_vec();
             for tries in 1..=UNPROCESSED_TRIES {
-                let batch = self.patiently(|| self.table.batch_get(&left)).await;
-                let batch =
-                    batch.map_err(|error| failed("get rows together with", keys.first(), error))?;
+                let batch = self.with_retries(|| self.table.batch_get(&left)).await;
+                let batch = batch
+                    .map_err(|error| batch_error("get rows together with", keys.first(), error))?;
                 rows.extend(batch.rows.into_iter().map(Row::new));
                 left = batch.unprocessed;
                 if left.is_empty() {
@@ -103,17 +107,17 @@ impl Store {
                 self.table.pause(tries).await;
             }
             if !left.is_empty() {
-                return Err(left_out("get", keys.first(), left.len()));
+                return Err(unprocessed_error("get", keys.first(), left.len()));
             }
         }
         Ok(rows)
     }
 
-    /// Puts and deletes rows that no condition concerns, in any order.
+    /// Unconditional puts and deletes, in any order.
     pub(crate) async fn write_together(&self, writes: Vec<Write>) -> Result<(), LedgerError> {
         let mut writes: Vec<Write> = writes
             .into_iter()
-            .map(|write| self.stamped(write))
+            .map(|write| self.with_schema(write))
             .collect();
         while !writes.is_empty() {
             let rest = writes.split_off(writes.len().min(BATCH_WRITES));
@@ -121,30 +125,31 @@ impl Store {
             let mut left = writes;
             for tries in 1..=UNPROCESSED_TRIES {
                 let written = self
-                    .patiently(|| self.table.batch_write(left.clone()))
+                    .with_retries(|| self.table.batch_write(left.clone()))
                     .await;
-                left = written
-                    .map_err(|error| failed("write rows together with", first.as_ref(), error))?;
+                left = written.map_err(|error| {
+                    batch_error("write rows together with", first.as_ref(), error)
+                })?;
                 if left.is_empty() {
                     break;
                 }
                 self.table.pause(tries).await;
             }
             if !left.is_empty() {
-                return Err(left_out("write", first.as_ref(), left.len()));
+                return Err(unprocessed_error("write", first.as_ref(), left.len()));
             }
             writes = rest;
         }
         Ok(())
     }
 
-    /// Every row of a partition whose sort key begins with `prefix`, in order.
+    /// All rows of a partition whose sort key begins with `prefix`, in order.
     pub(crate) async fn query(&self, pk: &str, prefix: &str) -> Result<Vec<Row>, LedgerError> {
         // No sort key holds a character above the last one of UTF-8's basic plane.
         self.between(pk, prefix, &format!("{prefix}\u{ffff}")).await
     }
 
-    /// Every row of a partition from one sort key to another, in order.
+    /// All rows of a partition between two sort keys, in order.
     pub(crate) async fn between(
         &self,
         pk: &str,
@@ -163,7 +168,7 @@ impl Store {
         }
     }
 
-    /// The last rows of a partition from one sort key to another, last first.
+    /// The last rows of a partition between two sort keys, in reverse order.
     pub(crate) async fn latest(
         &self,
         pk: &str,
@@ -185,7 +190,7 @@ impl Store {
         Ok(rows)
     }
 
-    /// One page: in order, or with a limit backwards.
+    /// One page of a query: in order, or in reverse order if there is a limit.
     async fn page(
         &self,
         pk: &str,
@@ -203,47 +208,47 @@ impl Store {
             limit,
             after,
         };
-        let page = self.patiently(|| self.table.query(&query)).await;
+        let page = self.with_retries(|| self.table.query(&query)).await;
         page.map_err(|error| {
             let key = Key {
                 pk: query.pk.clone(),
                 sk: query.from.clone(),
             };
-            sorted("query", &key, error)
+            ledger_error("query", &key, error)
         })
     }
 
     pub(crate) async fn write(&self, write: Write) -> Result<Written, LedgerError> {
-        let write = self.stamped(write);
-        match self.patiently(|| self.table.write(&write)).await {
+        let write = self.with_schema(write);
+        match self.with_retries(|| self.table.write(&write)).await {
             Ok(Answer::Done(row)) => Ok(Written::Done(row.map(Row::new))),
             Ok(Answer::Refused(row)) => Ok(Written::Refused(row.map(Row::new))),
-            Err(error) => Err(sorted("write", &write.key, error)),
+            Err(error) => Err(ledger_error("write", &write.key, error)),
         }
     }
 
-    /// All or nothing. `No` says that some condition did not hold; the caller reads back to learn which.
+    /// Runs the writes as one transaction. `No` means that some condition did not hold; the caller reads the rows to learn which.
     ///
-    /// Another call is another request, even with the same content: its conditions are judged anew.
+    /// Every call is a new request, even with the same content, and DynamoDB evaluates the conditions again.
     pub(crate) async fn transact(&self, writes: Vec<Write>) -> Result<Moved, LedgerError> {
         let Some(key) = writes.first().map(|write| write.key.clone()) else {
             return Ok(Moved::Yes);
         };
         let writes: Vec<Write> = writes
             .into_iter()
-            .map(|write| self.stamped(write))
+            .map(|write| self.with_schema(write))
             .collect();
-        let moved = self.patiently(|| self.table.transact(&writes)).await;
-        moved.map_err(|error| sorted("transact", &key, error))
+        let moved = self.with_retries(|| self.table.transact(&writes)).await;
+        moved.map_err(|error| ledger_error("transact", &key, error))
     }
 
-    /// Waits before a conditional write is tried again because another writer was faster.
+    /// Waits before the next try of a conditional write that lost against another writer.
     pub(crate) async fn pause(&self, tries: u32) {
         self.table.pause(tries).await;
     }
 }
 
-fn left_out(action: &str, first: Option<&Key>, left: usize) -> LedgerError {
+fn unprocessed_error(action: &str, first: Option<&Key>, left: usize) -> LedgerError {
     let first = first.map_or_else(String::new, |key| format!("{} / {}", key.pk, key.sk));
     LedgerError::Throttled {
         action: format!(
@@ -252,9 +257,9 @@ fn left_out(action: &str, first: Option<&Key>, left: usize) -> LedgerError {
     }
 }
 
-fn failed(action: &str, key: Option<&Key>, error: TableError) -> LedgerError {
+fn batch_error(action: &str, key: Option<&Key>, error: TableError) -> LedgerError {
     match key {
-        Some(key) => sorted(action, key, error),
+        Some(key) => ledger_error(action, key, error),
         None => LedgerError::Unavailable {
             action: action.to_owned(),
             message: error.to_string(),
@@ -262,12 +267,12 @@ fn failed(action: &str, key: Option<&Key>, error: TableError) -> LedgerError {
     }
 }
 
-fn sorted(action: &str, key: &Key, error: TableError) -> LedgerError {
+fn ledger_error(action: &str, key: &Key, error: TableError) -> LedgerError {
     let action = format!("{action} {} / {}", key.pk, key.sk);
     match error {
         TableError::Throttled => LedgerError::Throttled { action },
         TableError::Conflict => LedgerError::Throttled {
-            action: format!("{action}: transactions of others held it up {PATIENT_TRIES} times"),
+            action: format!("{action}: transactions of others held it up {REQUEST_TRIES} times"),
         },
         TableError::Denied(message) => LedgerError::Denied { action, message },
         TableError::Invalid(message) => LedgerError::Invalid { action, message },

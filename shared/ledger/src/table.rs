@@ -1,4 +1,4 @@
-//! One DynamoDB table, a request per method: what the ledger needs of it, without its SDK.
+//! Interface of one DynamoDB table, one request per method, without the AWS SDK.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -6,21 +6,21 @@ use async_trait::async_trait;
 use ports::ledger::Moved;
 use thiserror::Error;
 
-/// Attributes by name. Rows that were read are shared, not copied.
+/// Attributes by name. Rows are shared after reading, not copied.
 pub type Item = BTreeMap<String, Value>;
 
 /// An attribute's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     S(String),
-    /// Digits, as DynamoDB sends numbers.
+    /// Decimal digits, as DynamoDB sends numbers.
     N(String),
     B(Vec<u8>),
     Bool(bool),
     M(BTreeMap<String, Value>),
 }
 
-/// Size of an item as DynamoDB counts it: names and values, in bytes. "DynamoDB item sizes and formats".
+/// Size of an item as DynamoDB counts it ("DynamoDB item sizes and formats"): names and values, in bytes.
 pub fn item_bytes(item: &Item) -> usize {
     let attributes = item.iter();
     attributes
@@ -31,7 +31,7 @@ pub fn item_bytes(item: &Item) -> usize {
 fn value_bytes(value: &Value) -> usize {
     match value {
         Value::S(text) => text.len(),
-        // Two digits a byte, and one for the exponent.
+        // Two digits per byte, and one byte for the exponent.
         Value::N(digits) => digits.len().div_ceil(2) + 1,
         Value::B(bytes) => bytes.len(),
         Value::Bool(_) => 1,
@@ -46,7 +46,7 @@ pub struct Key {
     pub sk: String,
 }
 
-/// One conditional write. In expressions, `#word` is the attribute `word` and `:word` a value given here.
+/// One conditional write. In expressions, `#word` is the attribute `word` and `:word` an entry of `values`.
 #[derive(Clone, Debug)]
 pub struct Write {
     pub key: Key,
@@ -61,7 +61,7 @@ pub enum WriteKind {
     /// An update expression of `SET` and `REMOVE` clauses.
     Update(&'static str),
     Delete,
-    /// Only in a transaction: a condition on a row that is not written.
+    /// A condition on a row that is not written; only in a transaction.
     Check,
 }
 
@@ -101,7 +101,7 @@ impl Write {
         self
     }
 
-    /// The attributes that the expressions name: all are written `#word`, so that reserved words need no care.
+    /// The attributes that the expressions name. All are written as `#word`, so that reserved words need no special treatment.
     pub fn attribute_names(&self) -> impl Iterator<Item = &'static str> {
         let update = match self.kind {
             WriteKind::Update(expression) => expression,
@@ -115,26 +115,26 @@ impl Write {
     }
 }
 
-/// What became of a conditional write.
+/// Outcome of a conditional write.
 #[derive(Clone, Debug)]
 pub enum Written {
-    /// With the row as it is now (only updates return one).
+    /// The row after the write; only updates return one.
     Done(Option<Arc<Item>>),
-    /// The condition did not hold; the row as it is.
+    /// The condition did not hold; the current row.
     Refused(Option<Arc<Item>>),
 }
 
-/// Rows of one partition, between two sort keys that are both included.
+/// Rows of one partition between two sort keys, both included.
 #[derive(Clone, Debug)]
 pub struct Query {
     pub pk: String,
     pub from: String,
     pub to: String,
-    /// Last row first.
+    /// Reverse order: last row first.
     pub backwards: bool,
-    /// Most rows of a page.
+    /// Maximum number of rows per page.
     pub limit: Option<usize>,
-    /// The last row of the page before this one.
+    /// The last row of the previous page.
     pub after: Option<Key>,
 }
 
@@ -142,53 +142,53 @@ pub struct Query {
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     pub rows: Vec<Arc<Item>>,
-    /// Where the next page begins, if there is one.
+    /// Start of the next page, if there is one.
     pub next: Option<Key>,
 }
 
-/// Answer to a read of many rows.
+/// Result of a batch read.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub rows: Vec<Arc<Item>>,
     pub unprocessed: Vec<Key>,
 }
 
-/// Why a request came to nothing, by what the caller can do.
+/// Error of a request, by what the caller can do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TableError {
     #[error("throttled")]
     Throttled,
-    /// A transaction under way holds one of the rows: `TransactionConflictException` of a plain write, `TransactionConflict` of a
-    /// transaction.
+    /// A transaction in progress holds one of the rows: `TransactionConflictException` for a plain write, `TransactionConflict`
+    /// for a transaction.
     #[error("a transaction on the row is under way")]
     Conflict,
     #[error("{0}")]
     Denied(String),
-    /// The request can never succeed as it is: `ValidationException`.
+    /// The request can never succeed unchanged: `ValidationException`.
     #[error("{0}")]
     Invalid(String),
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// Every read is strongly consistent.
+/// A DynamoDB table. Every read is strongly consistent.
 #[async_trait]
 pub trait Table: Send + Sync {
     async fn get(&self, key: &Key) -> Result<Option<Arc<Item>>, TableError>;
     /// At most [`ports::limits::dynamodb::BATCH_KEYS`] keys. Rows come in any order.
     async fn batch_get(&self, keys: &[Key]) -> Result<Batch, TableError>;
-    /// Unconditional puts and deletes, at most [`ports::limits::dynamodb::BATCH_WRITES`]; answers those that were not processed.
+    /// Unconditional puts and deletes, at most [`ports::limits::dynamodb::BATCH_WRITES`]; returns the unprocessed ones.
     async fn batch_write(&self, writes: Vec<Write>) -> Result<Vec<Write>, TableError>;
     async fn query(&self, query: &Query) -> Result<Page, TableError>;
-    /// One write, with the row before it where its condition does not hold, and the row after it where it is an update.
+    /// One write. Returns the previous row if its condition does not hold, and the new row after an update.
     async fn write(&self, write: &Write) -> Result<Written, TableError>;
-    /// All or nothing; `No` if some condition did not hold.
+    /// One transaction; `No` if some condition did not hold.
     async fn transact(&self, writes: &[Write]) -> Result<Moved, TableError>;
-    /// Waits before the try after this many, longer each time, and not as long as others that wait, too.
+    /// Waits before the next try, longer after each try, with jitter.
     async fn pause(&self, tries: u32);
 }
 
-/// Upper bound on the first pause between tries; each next one's is twice that of the one before.
+/// Upper bound on the first pause between tries; the bound doubles with each try.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Upper bound on any pause.
 const PAUSE_MAX: Duration = Duration::from_secs(2);

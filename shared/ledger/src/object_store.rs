@@ -1,4 +1,4 @@
-//! What is published for all functions of the account: a compressed row each.
+//! Objects that are published for all functions of the account: one compressed row each.
 
 use std::io::Read;
 
@@ -12,21 +12,23 @@ use crate::{
     table::{Key, Write},
 };
 
-/// Upper bound on the bytes of a packed object, which is one item with its key; a Region's prices take a tenth of it.
+/// Upper bound on the size of a packed object in bytes. The object is one item with its key; a Region's prices take a tenth of
+/// this.
 const PACKED_MAX: usize = ITEM_BYTES - (50 << 10);
-/// Nothing here comes near it; what does is not ours.
+/// Upper bound on the size of an unpacked object in bytes. Whittle's objects are far smaller; a larger one was not written by
+/// Whittle.
 const UNPACKED_MAX: u64 = 64 << 20;
 
 #[async_trait]
 impl Shelf for TableLedger {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ShelfError> {
-        let (table, account) = self.shelf();
-        get(table, &account.shelved(name)).await
+        let (table, account) = self.store_and_account();
+        get(table, &account.published(name)).await
     }
 
     async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ShelfError> {
-        let (table, account) = self.shelf();
-        put(table, &account.shelved(name), &object).await
+        let (table, account) = self.store_and_account();
+        put(table, &account.published(name), &object).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rows of all clusters that the sweep looks at, in few requests for many (docs/protocol.md#l5).
+//! Summaries of all clusters for the sweep, read in batches across clusters (docs/protocol.md#l5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use ports::{LedgerError, ledger::Glance, limits::dynamodb::BATCH_KEYS};
 
 use crate::{commit, key::Account, lanes, memory, pauses, row::Row, store::Store, table::Key};
 
-/// Lanes that are ever taken.
+/// The lanes that turns take.
 const LANES: [Lane; 5] = [
     Lane::Provisioner,
     Lane::Lifecycle,
@@ -15,33 +15,33 @@ const LANES: [Lane; 5] = [
     Lane::Terminator,
     Lane::Housekeeper,
 ];
-/// Of each cluster: those of its lanes, META, the relay's, and the housekeeper's notes.
+/// Rows per cluster: one per lane, META, the relay's heartbeat and the housekeeper's notes.
 const ROWS: usize = LANES.len() + 3;
 
-/// By partition and sort key.
+/// Rows by partition and sort key.
 type Rows = BTreeMap<(String, String), Row>;
 
-pub(crate) async fn glances(
+pub(crate) async fn cluster_summaries(
     table: &Store,
     account: &Account,
     clusters: &BTreeSet<ClusterName>,
 ) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError> {
     let of_account = pauses::of_account(table, account).await?;
     let clusters: Vec<&ClusterName> = clusters.iter().collect();
-    let mut glances = BTreeMap::new();
-    // Whole clusters, so that a request that fails says nothing of others.
-    for together in clusters.chunks(BATCH_KEYS / ROWS) {
-        let keys: Vec<Key> = together.iter().flat_map(|cluster| keys(cluster)).collect();
+    let mut summaries = BTreeMap::new();
+    // A batch holds whole clusters, so that a failed request affects only the clusters in it.
+    for batch in clusters.chunks(BATCH_KEYS / ROWS) {
+        let keys: Vec<Key> = batch.iter().flat_map(|cluster| keys(cluster)).collect();
         let rows = read(table, &keys).await;
-        for cluster in together {
-            let glance = match &rows {
-                Ok(rows) => glance(rows, cluster, &of_account),
+        for cluster in batch {
+            let summary = match &rows {
+                Ok(rows) => cluster_summary(rows, cluster, &of_account),
                 Err(error) => Err(error.clone()),
             };
-            glances.insert((*cluster).clone(), glance);
+            summaries.insert((*cluster).clone(), summary);
         }
     }
-    Ok(glances)
+    Ok(summaries)
 }
 
 fn keys(cluster: &ClusterName) -> Vec<Key> {
@@ -60,7 +60,7 @@ async fn read(table: &Store, keys: &[Key]) -> Result<Rows, LedgerError> {
     Ok(keyed.collect())
 }
 
-fn glance(
+fn cluster_summary(
     rows: &Rows,
     cluster: &ClusterName,
     (of_account, account): &(Vec<Pause>, AccountSpending),
