@@ -26,32 +26,31 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::{
-    events, lease,
-    memory::Memory,
-    status,
+    events, lease, status,
     transport::{Path, Transport},
+    watch_cache::WatchCache,
 };
 
 /// One cluster, through its API server.
 pub struct KubeCluster {
     transport: Transport,
-    /// Where Karpenter's leader-election Lease lives, and what the relay is told.
+    /// Namespace of Karpenter's leader-election Lease and of the relay's status document.
     lease_namespace: String,
-    memories: Arc<Memories>,
-    /// As this client was told.
+    caches: Arc<WatchCaches>,
+    /// UID of the namespace that identifies the cluster, as first read.
     uid: OnceCell<Uid>,
 }
 
-/// The namespace whose uid tells clusters apart: it cannot be deleted.
-const IDENTIFYING: &str = "kube-system";
-const WHAT: &str = "namespace kube-system";
+/// The namespace whose UID identifies a cluster: Kubernetes does not allow deleting it.
+const IDENTITY_NAMESPACE: &str = "kube-system";
+const IDENTITY_TEXT: &str = "namespace kube-system";
 
-/// Of the kinds that are many where a cluster is large.
+/// Caches of the kinds that are large in large clusters.
 #[derive(Default)]
-struct Memories {
-    pods: Memory<view::Pods>,
-    nodes: Memory<BTreeMap<(String, String), Node>>,
-    node_claims: Memory<BTreeMap<(String, String), NodeClaim>>,
+struct WatchCaches {
+    pods: WatchCache<view::Pods>,
+    nodes: WatchCache<BTreeMap<(String, String), Node>>,
+    node_claims: WatchCache<BTreeMap<(String, String), NodeClaim>>,
 }
 
 impl KubeCluster {
@@ -59,41 +58,41 @@ impl KubeCluster {
         Self {
             transport: Transport::new(client),
             lease_namespace: lease_namespace.into(),
-            memories: Arc::default(),
+            caches: Arc::default(),
             uid: OnceCell::new(),
         }
     }
 
-    /// The same cluster through another client, with what is remembered of it.
+    /// Uses another client, with the same caches.
     pub fn through(&self, client: Client) -> Self {
         Self {
             transport: Transport::new(client),
             lease_namespace: self.lease_namespace.clone(),
-            memories: self.memories.clone(),
+            caches: self.caches.clone(),
             uid: OnceCell::new(),
         }
     }
 
-    /// Whether both go on from the same memory.
+    /// Returns whether both share their caches.
     pub fn remembers_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.memories, &other.memories)
+        Arc::ptr_eq(&self.caches, &other.caches)
     }
 
-    /// How many objects are remembered, so that they need not be listed.
+    /// Number of cached objects, which need not be listed.
     pub async fn remembered(&self) -> usize {
-        let Memories {
+        let WatchCaches {
             pods,
             nodes,
             node_claims,
-        } = &*self.memories;
+        } = &*self.caches;
         pods.len().await + nodes.len().await + node_claims.len().await
     }
 
-    /// Makes room for other clusters.
+    /// Drops the caches, to free memory for other clusters.
     pub async fn forget(&self) {
-        self.memories.pods.forget().await;
-        self.memories.nodes.forget().await;
-        self.memories.node_claims.forget().await;
+        self.caches.pods.forget().await;
+        self.caches.nodes.forget().await;
+        self.caches.node_claims.forget().await;
     }
 }
 
@@ -108,28 +107,28 @@ impl Cluster for KubeCluster {
     }
 
     async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError> {
-        self.memories
+        self.caches
             .node_claims
             .read::<api::NodeClaim>(&self.transport)
             .await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
-        self.memories
+        self.caches
             .nodes
             .read::<kubernetes::Node>(&self.transport)
             .await
     }
 
     async fn pods(&self) -> Result<Vec<Pod>, ClusterError> {
-        self.memories
+        self.caches
             .pods
             .read::<kubernetes::Pod>(&self.transport)
             .await
     }
 
     async fn unassigned_pods(&self) -> Result<Vec<Pod>, ClusterError> {
-        if self.memories.pods.is_warm().await {
+        if self.caches.pods.is_warm().await {
             let mut pods = self.pods().await?;
             pods.retain(|pod| pod.node_name.is_none());
             return Ok(pods);
@@ -295,20 +294,20 @@ impl Cluster for KubeCluster {
         let path = || claim_path(&update.name);
         let metadata = metadata.map(|body| (path(), body));
         let status = status.map(|body| (path().sub("status"), body));
-        // Whoever sees a status that says Launched must find the labels that go with it. But removing the last finalizer
-        // ends the object.
+        // A client that sees status condition Launched must find the labels that go with it, so metadata is written first.
+        // Removing the last finalizer ends the object, so it is written last.
         let writes = if update.remove_finalizers.is_empty() {
             [metadata, status]
         } else {
             [status, metadata]
         };
-        let judged = Some(&update.resource_version).filter(|version| !version.is_empty());
-        let mut version = judged.unwrap_or(&current.resource_version).clone();
+        let expected = Some(&update.resource_version).filter(|version| !version.is_empty());
+        let mut version = expected.unwrap_or(&current.resource_version).clone();
         let mut written = current;
         for (path, body) in writes.into_iter().flatten() {
             written = self
                 .transport
-                .merge::<api::NodeClaim>(path, &judged_by(body, &version), &what)
+                .merge::<api::NodeClaim>(path, &with_precondition(body, &version), &what)
                 .await?
                 .into();
             version.clone_from(&written.resource_version);
@@ -503,16 +502,16 @@ impl Cluster for KubeCluster {
 
     async fn identity(&self) -> Result<Uid, ClusterError> {
         let read = async {
-            let path = Path::one::<kubernetes::Namespace>("", IDENTIFYING);
+            let path = Path::one::<kubernetes::Namespace>("", IDENTITY_NAMESPACE);
             let namespace = self
                 .transport
-                .get::<kubernetes::Namespace>(path, WHAT)
+                .get::<kubernetes::Namespace>(path, IDENTITY_TEXT)
                 .await?;
             let uid = namespace.map(|namespace| namespace.metadata.uid);
             uid.filter(|uid| !uid.is_empty())
                 .map(Uid::from)
                 .ok_or_else(|| ClusterError::NotFound {
-                    what: WHAT.to_owned(),
+                    what: IDENTITY_TEXT.to_owned(),
                 })
         };
         self.uid.get_or_try_init(|| read).await.cloned()
@@ -608,8 +607,8 @@ fn delete_options(uid: &Uid, grace_seconds: Option<i64>) -> Value {
     }
 }
 
-/// The same patch, on condition of this version.
-fn judged_by(mut patch: Value, resource_version: &str) -> Value {
+/// Adds a resource version to a patch as its precondition.
+fn with_precondition(mut patch: Value, resource_version: &str) -> Value {
     if let Some(Value::Object(metadata)) = patch.get_mut("metadata") {
         metadata.insert("resourceVersion".to_owned(), resource_version.into());
     }

@@ -10,12 +10,12 @@ use rustls_pki_types::{CertificateDer, pem::PemObject};
 use secrecy::SecretString;
 use thiserror::Error;
 
-/// How to reach one API server.
+/// Address and credentials of one API server.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// `https://…`; plain `http://` only for this machine, as tests and demos use it.
+    /// `https://…`; plain `http://` only for this machine, as in tests and demos.
     pub endpoint: String,
-    /// The authorities to trust, as PEM in base64 as in a kubeconfig; `None` means the platform's own.
+    /// The certificate authorities to trust, as base64-encoded PEM like in a kubeconfig; `None` means the platform's.
     pub certificate_authority: Option<String>,
     pub credentials: Credentials,
 }
@@ -23,7 +23,7 @@ pub struct Access {
 #[derive(Clone, Debug)]
 pub enum Credentials {
     BearerToken(SecretString),
-    /// PEM, base64-encoded, as in a kubeconfig.
+    /// Base64-encoded PEM, as in a kubeconfig.
     ClientCertificate {
         certificate: String,
         key: SecretString,
@@ -54,12 +54,13 @@ pub enum ConnectError {
     },
 }
 
-/// A dead endpoint must fail well within a turn, and leave time to record that.
+/// A dead endpoint must fail well within a turn, and leave time to record the failure.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest wait between two bytes; a page of 500 pods takes about a second on a busy server.
+/// Upper bound on the wait between two bytes; a page of 500 pods takes about a second on a busy server.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connects as kubectl does: by the files of `KUBECONFIG`, else `~/.kube/config`, with what they say of credentials.
+/// Connects to a context of the kubeconfig like kubectl: from the files of `KUBECONFIG`, else `~/.kube/config`, with their
+/// credentials.
 pub async fn from_kubeconfig(context: &str) -> Result<Client, ConnectError> {
     let options = KubeConfigOptions {
         context: Some(context.to_owned()),
@@ -70,7 +71,7 @@ pub async fn from_kubeconfig(context: &str) -> Result<Client, ConnectError> {
         context: context.to_owned(),
         source: Box::new(source),
     })?;
-    limit(&mut config);
+    set_timeouts(&mut config);
     let endpoint = config.cluster_url.to_string();
     Client::try_from(config).map_err(|source| ConnectError::Client {
         endpoint,
@@ -78,13 +79,13 @@ pub async fn from_kubeconfig(context: &str) -> Result<Client, ConnectError> {
     })
 }
 
-fn limit(config: &mut Config) {
+fn set_timeouts(config: &mut Config) {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
-    // Else a request on a connection that was idle has only what its idleness left of that.
+    // Without this, a request on an idle connection has only the rest of the timeout that began when the connection became idle.
     config.reset_reader_on_write = true;
     config.write_timeout = Some(READ_TIMEOUT);
-    // A turn has its own patience: an answer that proves nothing is recorded, and the next turn comes.
+    // The turn limits its own time: an inconclusive response is recorded, and the next turn tries again.
     config.default_retry = false;
 }
 
@@ -93,20 +94,20 @@ impl Access {
         self.client_as("whittle")
     }
 
-    /// A client that API servers know by this name: audit logs and managed fields tell by it who did what.
+    /// A client with this user agent, which audit logs and managed fields show.
     pub fn client_as(&self, agent: &str) -> Result<Client, ConnectError> {
-        let refused = || ConnectError::Endpoint {
+        let unusable = || ConnectError::Endpoint {
             endpoint: self.endpoint.clone(),
         };
-        let uri: http::Uri = self.endpoint.parse().map_err(|_| refused())?;
+        let uri: http::Uri = self.endpoint.parse().map_err(|_| unusable())?;
         let local = matches!(uri.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
         match uri.scheme_str() {
             Some("https") => {}
             Some("http") if local => {}
-            _ => return Err(refused()),
+            _ => return Err(unusable()),
         }
         let mut config = Config::new(uri);
-        limit(&mut config);
+        set_timeouts(&mut config);
         if let Ok(agent) = HeaderValue::from_str(agent) {
             config.headers.push((USER_AGENT, agent));
         }
@@ -133,16 +134,16 @@ impl Access {
     }
 
     fn authorities(&self, base64: &str) -> Result<Vec<Vec<u8>>, ConnectError> {
-        let refused = || ConnectError::CertificateAuthority {
+        let unusable = || ConnectError::CertificateAuthority {
             endpoint: self.endpoint.clone(),
         };
         let pem = BASE64_STANDARD
             .decode(base64.trim())
-            .map_err(|_| refused())?;
+            .map_err(|_| unusable())?;
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-        let certificates = certificates.map_err(|_| refused())?;
+        let certificates = certificates.map_err(|_| unusable())?;
         if certificates.is_empty() {
-            return Err(refused());
+            return Err(unusable());
         }
         Ok(certificates
             .iter()

@@ -1,15 +1,16 @@
 use kube::Error;
 use ports::{ClusterError, with_causes};
 
-/// Of the eviction subresource, with code 500, for a pod that two PodDisruptionBudgets select (docs/spec/lifecycle.md#eviction).
+/// Message of the eviction subresource, with code 500, for a pod that two PodDisruptionBudgets select
+/// (docs/spec/lifecycle.md#eviction).
 const TWO_BUDGETS: &str = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
-/// Begins what API servers say, with code 500, of a webhook that they could not call.
+/// Beginning of the message, with code 500, about a webhook that the API server could not call.
 const WEBHOOK_FAILED: &str = "failed calling webhook";
-/// Of a webhook that answered, with a code of its own choice.
+/// Parts of the message about a webhook that denied a request. The webhook chooses the code.
 const WEBHOOK_DENIED: [&str; 2] = ["admission webhook ", " denied the request"];
 
-/// What the caller can do about the server's answer to `action`, which concerned `what`.
+/// Classifies an error of `action` on `what` by what the caller can do about it.
 pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
     let what = what.to_owned();
     let action = action.to_owned();
@@ -24,7 +25,7 @@ pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
         _ if message == TWO_BUDGETS => ClusterError::Refused { what, message },
         404 => ClusterError::NotFound { what },
         409 => ClusterError::Conflict { what },
-        429 if by_disruption_budget(&status) => ClusterError::Refused { what, message },
+        429 if is_from_disruption_budget(&status) => ClusterError::Refused { what, message },
         429 => ClusterError::Throttled {
             action,
             after_seconds: status
@@ -34,7 +35,7 @@ pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
         },
         401 | 403 => ClusterError::Denied { action, message },
         400 | 405 | 406 | 413 | 415 | 422 => ClusterError::Invalid { what, message },
-        500.. if by_webhook(&message) => ClusterError::Admission { what, message },
+        500.. if is_from_webhook(&message) => ClusterError::Admission { what, message },
         _ => ClusterError::Unavailable {
             action,
             message: format!("{} {}", status.code, message),
@@ -42,11 +43,11 @@ pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
     }
 }
 
-fn by_webhook(message: &str) -> bool {
+fn is_from_webhook(message: &str) -> bool {
     message.contains(WEBHOOK_FAILED) || WEBHOOK_DENIED.iter().all(|part| message.contains(part))
 }
 
-fn by_disruption_budget(status: &kube::core::Status) -> bool {
+fn is_from_disruption_budget(status: &kube::core::Status) -> bool {
     status.details.as_ref().is_some_and(|details| {
         details
             .causes
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn two_budgets_for_one_pod_refuse_it_for_now() {
+    fn eviction_of_pod_with_two_budgets_is_refused() {
         let refused = classify(answer(500, TWO_BUDGETS), "evict", "pod");
         assert!(matches!(refused, ClusterError::Refused { .. }), "{refused}");
         let broken = classify(answer(500, "etcdserver: request timed out"), "evict", "pod");
@@ -76,9 +77,9 @@ mod tests {
         );
     }
 
-    /// Others of its kind may pass, and all of other kinds do.
+    /// Requests for other objects may pass the webhook, and those for other kinds do not reach it.
     #[test]
-    fn webhook_that_does_not_work_says_nothing_about_the_server() {
+    fn failing_webhook_is_an_error_of_one_object() {
         for (code, message) in [
             (
                 500,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::transport::{Path, Transport};
 
-/// Events about cluster-scoped objects live here, as kubectl expects.
+/// Namespace of events about cluster-scoped objects, as kubectl expects.
 const CLUSTER_EVENTS: &str = "default";
 const COMPONENT: &str = "whittle";
 

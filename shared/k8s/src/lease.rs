@@ -1,4 +1,4 @@
-//! Karpenter's leader-election Lease, which the active brain of a cluster holds (docs/protocol.md#leading).
+//! Karpenter's leader-election Lease, which the active controller of a cluster holds (docs/protocol.md#leading).
 
 use jiff::Timestamp;
 use ports::{ClusterError, cluster::LeaderLease};
@@ -65,7 +65,7 @@ pub(crate) async fn hold(
             let path = Path::raw(collection(namespace));
             transport.create(path, &body, WHAT).await?
         }
-        // Fields of others, such as labels and transitions, stay as they are.
+        // A merge patch leaves the fields of other clients, such as labels and transitions, unchanged.
         Some(version) => {
             let patch = json!({"metadata": {"resourceVersion": version}, "spec": spec});
             let path = Path::raw(format!("{}/{NAME}", collection(namespace)));
@@ -79,7 +79,7 @@ fn collection(namespace: &str) -> String {
     format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
 }
 
-/// Kubernetes' MicroTime has exactly six decimals.
+/// Formats a time as Kubernetes' `MicroTime`, which has exactly six decimals.
 fn micro_time(at: Timestamp) -> String {
     format!("{at:.6}")
 }

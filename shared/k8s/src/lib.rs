@@ -1,21 +1,21 @@
-//! The cluster's API server behind [`ports::Cluster`]: connecting, paged lists decoded into the few fields that
-//! decisions use, patches with preconditions, evictions, events, Karpenter's Lease and what the relay is told.
+//! The cluster's API server behind [`ports::Cluster`]: connections, paged lists decoded into the few fields that decisions use,
+//! patches with preconditions, evictions, events, Karpenter's Lease and the status document for the relay.
 //!
-//! It depends on `api` for the objects on the wire and must never depend on an AWS SDK or on planning.
+//! The crate depends on `api` for the objects on the wire. It depends neither on an AWS SDK nor on planning.
 
 mod bounds;
 mod cluster;
 mod connect;
 mod error;
 mod events;
-mod keep;
 mod lease;
 mod lists;
-mod memory;
-mod stand_in;
+mod object_map;
+mod partial_object;
 mod status;
 mod transport;
 mod watch;
+mod watch_cache;
 
 pub use cluster::KubeCluster;
 pub use connect::{Access, ConnectError, Credentials, from_kubeconfig};

@@ -1,4 +1,4 @@
-//! Lists, page by page.
+//! Paged lists of a kind.
 
 use api::{List, Resource, page_metadata};
 use ports::{
@@ -9,28 +9,30 @@ use serde::de::Error as _;
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
-    stand_in::{Remainder, remainder},
+    partial_object::{PartialObject, partial_object},
     transport::{Path, Transport, unreadable},
 };
 
-/// Objects per page, as kubectl asks for; one page of pods is about 2 MB.
+/// Objects per page, the default of kubectl; one page of pods is about 2 MB.
 pub(crate) const PAGE: usize = 500;
-/// Bytes that take no longer to read than to hand to another thread.
-const SHORT: usize = 64 << 10;
-/// More pages than any supported cluster fills; a server that continues for ever is an error.
+/// Size in bytes below which decoding takes no longer than handing the page to another thread.
+const SMALL_PAGE_BYTES: usize = 64 << 10;
+/// Upper bound on pages, more than any supported cluster fills: a server that continues for ever is an error.
 const PAGES_MAX: usize = 1_000;
-/// Bytes of all pages of one list: 150,000 pods, the most that Kubernetes supports, are about 600 MiB, and 5,000 nodes 100 MiB.
+/// Upper bound on the bytes of all pages of one list: 150,000 pods, the most that Kubernetes supports, are about 600 MiB, and
+/// 5,000 nodes 100 MiB.
 const POD_LIST_BYTES_MAX: usize = 1 << 30;
 const LIST_BYTES_MAX: usize = 256 << 20;
-/// Keys of all Nodes or NodeClaims of one list, whose labels and annotations are kept: a key takes a hundred bytes of memory, however
-/// short it is. A node with what its managers note has some 500.
+/// Upper bound on the keys of all Nodes or NodeClaims of one list, whose labels and annotations are kept. A key takes a hundred
+/// bytes of memory, however short it is. A node with its managed fields has some 500.
 const LIST_KEYS_MAX: usize = 4_000_000;
-/// Objects of one list, which may be small on the wire and are larger in memory: Kubernetes supports 150,000 pods and 5,000 nodes.
+/// Upper bound on the objects of one list, which may be small on the wire and are larger in memory: Kubernetes supports 150,000
+/// pods and 5,000 nodes.
 const POD_OBJECTS_MAX: usize = 200_000;
 const OBJECTS_MAX: usize = 50_000;
 
 impl Transport {
-    /// Every object of a kind, by quorum reads.
+    /// Lists all objects of a kind, by quorum reads.
     pub(crate) async fn list<T, M>(&self) -> Result<Vec<M>, ClusterError>
     where
         T: Resource + 'static,
@@ -39,7 +41,7 @@ impl Transport {
         self.list_where::<T, M>("").await
     }
 
-    /// The same of those that a field selector chooses; an empty one chooses all.
+    /// Lists the objects that match a field selector; an empty selector matches all.
     pub(crate) async fn list_where<T, M>(&self, fields: &str) -> Result<Vec<M>, ClusterError>
     where
         T: Resource + 'static,
@@ -50,7 +52,7 @@ impl Transport {
         Ok(items)
     }
 
-    /// Every object, put where `take` puts it, and the version from which a watch goes on.
+    /// Lists all objects into a `C`, with the resource version from which a watch can continue.
     pub(crate) async fn versioned<T, C>(
         &self,
         take: fn(&mut C, T),
@@ -62,17 +64,17 @@ impl Transport {
         self.select("", take).await
     }
 
-    /// The same of a kind with few objects, with those that cannot be read.
+    /// Lists a kind with few objects, together with the objects that cannot be decoded.
     pub(crate) async fn listed<T: Resource>(&self) -> Result<Listed<T>, ClusterError> {
         let listed = match self.listed_once::<T>().await {
-            Err(error) if has_expired(&error) => self.listed_once::<T>().await,
+            Err(error) if is_expired(&error) => self.listed_once::<T>().await,
             answer => answer,
         };
-        listed.map_err(missing::<T>)
+        listed.map_err(kind_missing::<T>)
     }
 
     async fn listed_once<T: Resource>(&self) -> Result<Listed<T>, ClusterError> {
-        let (mut items, mut odd) = (Vec::new(), Vec::new());
+        let (mut items, mut unreadable_items) = (Vec::new(), Vec::new());
         let mut pages = Pages::new::<T>(self, "");
         while let Some(page) = pages.next().await? {
             let page = List::<T>::from_json(&page);
@@ -84,7 +86,7 @@ impl Transport {
                     message: format!("the list has more than {OBJECTS_MAX} objects"),
                 });
             }
-            odd.extend(page.unreadable.into_iter().map(|item| Unreadable {
+            unreadable_items.extend(page.unreadable.into_iter().map(|item| Unreadable {
                 name: item.name,
                 uid: item.uid.into(),
                 message: item.source.to_string(),
@@ -92,7 +94,7 @@ impl Transport {
         }
         Ok(Listed {
             items,
-            unreadable: odd,
+            unreadable: unreadable_items,
         })
     }
 
@@ -106,13 +108,13 @@ impl Transport {
         C: Default + Send + 'static,
     {
         let selected = match self.select_once(fields, take).await {
-            Err(error) if has_expired(&error) => self.select_once(fields, take).await,
+            Err(error) if is_expired(&error) => self.select_once(fields, take).await,
             answer => answer,
         };
-        selected.map_err(missing::<T>)
+        selected.map_err(kind_missing::<T>)
     }
 
-    /// While the server writes a page, the ones before it are read.
+    /// Decodes pages on another thread while the next one is fetched.
     async fn select_once<T, C>(
         &self,
         fields: &str,
@@ -126,25 +128,25 @@ impl Transport {
         let Some(first) = pages.next().await? else {
             return Ok((C::default(), String::new()));
         };
-        let items = match pages.is_over() && first.len() <= SHORT {
+        let items = match pages.is_over() && first.len() <= SMALL_PAGE_BYTES {
             true => {
                 let mut items = C::default();
                 read(&first, &mut items, take).map(|_| items)
             }
             false => {
-                let reader = Reader::new(take);
-                reader.next(first).await;
+                let decoder = PageDecoder::new(take);
+                decoder.next(first).await;
                 while let Some(page) = pages.next().await? {
-                    reader.next(page).await;
+                    decoder.next(page).await;
                 }
-                reader.end().await
+                decoder.end().await
             }
         };
         let items = items.map_err(|error| unreadable(&error, &pages.action))?;
         Ok((items, pages.version))
     }
 
-    /// How far the cluster has come, by a quorum read of as little as possible.
+    /// The cluster's current resource version, by a quorum read of a single object.
     pub(crate) async fn version<T: Resource>(&self) -> Result<String, ClusterError> {
         let (action, Path(path)) = (format!("list {}", T::PLURAL), Path::all::<T>());
         let query = format!("{path}?limit=1");
@@ -154,18 +156,18 @@ impl Transport {
     }
 }
 
-/// One walk through the pages of a list.
+/// Iteration over the pages of a list.
 struct Pages<'a> {
     transport: &'a Transport,
     action: String,
     plural: &'static str,
     first: String,
-    /// Where the next page is; `None` after the last.
+    /// Query for the next page; `None` after the last.
     next: Option<String>,
     fetched: usize,
     bytes: usize,
     keys: usize,
-    /// Of the cluster's state that the list shows.
+    /// Resource version of the list.
     version: String,
 }
 
@@ -216,7 +218,7 @@ impl<'a> Pages<'a> {
             });
         }
         if ["nodes", "nodeclaims"].contains(&self.plural) {
-            self.keys += keys(&page);
+            self.keys += count_keys(&page);
         }
         if self.keys > LIST_KEYS_MAX {
             return Err(ClusterError::Unavailable {
@@ -225,7 +227,7 @@ impl<'a> Pages<'a> {
             });
         }
         let Some(metadata) = page_metadata(&page) else {
-            // Whoever reads it says what is wrong with it.
+            // The decoder reports what is wrong with the page.
             return Ok(Some(page));
         };
         self.version = metadata.resource_version;
@@ -237,15 +239,15 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Reads the pages of one list, on a thread of its own.
-struct Reader<C> {
+/// Decodes the pages of one list on another thread.
+struct PageDecoder<C> {
     pages: mpsc::Sender<String>,
     items: JoinHandle<serde_json::Result<C>>,
 }
 
-impl<C: Default + Send + 'static> Reader<C> {
+impl<C: Default + Send + 'static> PageDecoder<C> {
     fn new<T: Resource + 'static>(take: fn(&mut C, T)) -> Self {
-        // One waits while one is read and one is fetched.
+        // One page waits while one is decoded and one is fetched.
         let (pages, mut fetched) = mpsc::channel::<String>(1);
         let items = tokio::task::spawn_blocking(move || {
             let (mut items, mut count) = (C::default(), 0);
@@ -262,7 +264,7 @@ impl<C: Default + Send + 'static> Reader<C> {
         Self { pages, items }
     }
 
-    /// A page that the reader does not take any more is not missed: it has failed on one before.
+    /// Hands over a page. A send error is ignored: the thread has then failed on an earlier page, and `end` returns its error.
     async fn next(&self, page: String) {
         let _ = self.pages.send(page).await;
     }
@@ -273,7 +275,7 @@ impl<C: Default + Send + 'static> Reader<C> {
     }
 }
 
-/// Puts a page's objects where they belong; says how many they are.
+/// Decodes a page's objects into `items`; returns their number.
 fn read<T: Resource, C>(
     page: &str,
     items: &mut C,
@@ -283,15 +285,15 @@ fn read<T: Resource, C>(
     let count = page.items.len() + page.unreadable.len();
     for item in page.unreadable {
         let (name, cause) = (&item.name, &item.source);
-        match remainder(&item) {
-            Remainder::StandIn(object) => {
+        match partial_object(&item) {
+            PartialObject::Object(object) => {
                 tracing::warn!(kind = T::KIND, name, %cause, "read in part, and left as it is");
                 take(items, object);
             }
-            Remainder::LeftOut => {
-                tracing::warn!(kind = T::KIND, name, %cause, "left out of the view")
+            PartialObject::Skip => {
+                tracing::warn!(kind = T::KIND, name, %cause, "object skipped")
             }
-            Remainder::Missing => {
+            PartialObject::Fail => {
                 return Err(serde_json::Error::custom(format!("{item}: {cause}")));
             }
         }
@@ -300,8 +302,8 @@ fn read<T: Resource, C>(
     Ok(count)
 }
 
-/// Number of keys in a text of JSON. Words within strings that look like one count as well.
-fn keys(page: &str) -> usize {
+/// Number of keys in a JSON text. Strings that contain what looks like a key count as well.
+fn count_keys(page: &str) -> usize {
     let mut ends_string = false;
     let mut keys = 0;
     for byte in page.bytes() {
@@ -332,12 +334,12 @@ fn bytes_max(plural: &str) -> usize {
     }
 }
 
-/// Whether the server has forgotten the state that a list shows.
-fn has_expired(error: &ClusterError) -> bool {
+/// Returns whether the continue token has expired (410 Gone).
+fn is_expired(error: &ClusterError) -> bool {
     matches!(error, ClusterError::Unavailable { message, .. } if message.starts_with("410"))
 }
 
-fn missing<T: Resource>(error: ClusterError) -> ClusterError {
+fn kind_missing<T: Resource>(error: ClusterError) -> ClusterError {
     if let ClusterError::NotFound { .. } = error {
         return ClusterError::KindMissing {
             kind: T::KIND.to_owned(),

@@ -1,4 +1,4 @@
-//! Where the objects of a kind are kept between turns.
+//! Containers for the objects of one kind that are kept between turns.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use model::{PodKey, pod::Pod};
 /// Namespace and name.
 pub(crate) type Key = (String, String);
 
-/// A place for objects, by namespace and name.
-pub(crate) trait Keep: Default + Send + 'static {
+/// Objects by namespace and name.
+pub(crate) trait ObjectMap: Default + Send + 'static {
     type Object: Send + 'static;
 
-    fn keep(&mut self, key: Key, object: Self::Object);
-    fn drop(&mut self, key: &Key);
+    fn upsert(&mut self, key: Key, object: Self::Object);
+    fn delete(&mut self, key: &Key);
     fn len(&self) -> usize;
     fn all(&self) -> Vec<Self::Object>;
 }
 
-impl<M: Clone + Send + 'static> Keep for BTreeMap<Key, M> {
+impl<M: Clone + Send + 'static> ObjectMap for BTreeMap<Key, M> {
     type Object = M;
 
-    fn keep(&mut self, key: Key, object: M) {
+    fn upsert(&mut self, key: Key, object: M) {
         self.insert(key, object);
     }
 
-    fn drop(&mut self, key: &Key) {
+    fn delete(&mut self, key: &Key) {
         self.remove(key);
     }
 
@@ -37,16 +37,16 @@ impl<M: Clone + Send + 'static> Keep for BTreeMap<Key, M> {
     }
 }
 
-/// 50,000 whole pods are 300 MB.
-impl Keep for view::Pods {
+/// A compact form, because 50,000 pods take 300 MB otherwise.
+impl ObjectMap for view::Pods {
     type Object = Pod;
 
-    fn keep(&mut self, _: Key, pod: Pod) {
+    fn upsert(&mut self, _: Key, pod: Pod) {
         self.see(pod);
         self.tidy();
     }
 
-    fn drop(&mut self, (namespace, name): &Key) {
+    fn delete(&mut self, (namespace, name): &Key) {
         self.lose(&PodKey::new(namespace, name));
     }
 

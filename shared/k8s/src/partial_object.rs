@@ -1,41 +1,44 @@
-//! Objects that cannot be read as they are: whatever is decided about their surroundings must know that they exist.
+//! Partial objects in place of objects that cannot be decoded, so that decisions about nearby objects know that these exist.
 //!
-//! A pod, node or NodeClaim is made of those of its fields that can be read. A pod or node is marked as one that must not be disrupted:
-//! a node with such a pod is neither empty nor drained, and such a node is there and takes no pods. A NodeClaim is shown as one of a
-//! NodeClass of nobody, which is neither launched nor registered nor ended here, and counts for the limits of its NodePool. Objects of
-//! other kinds end nothing by being absent, and are left out.
+//! A partial pod, node or NodeClaim consists of the fields that can be decoded. A pod or node is annotated as not to be
+//! disrupted: a node with such a pod is neither empty nor drained, and such a node exists and takes no pods. A NodeClaim refers
+//! to a NodeClass that does not exist, so Whittle neither launches, registers nor terminates it, and it counts towards the limits
+//! of its NodePool. Objects of other kinds end nothing by their absence, and are skipped.
 
 use api::{Resource, UnreadableItem, names::annotation};
 use serde_json::{Map, Value, json};
 
-pub(crate) enum Remainder<T> {
-    StandIn(T),
-    LeftOut,
-    /// The list must not pass as complete.
-    Missing,
+pub(crate) enum PartialObject<T> {
+    Object(T),
+    Skip,
+    /// The object cannot be skipped, and the list must not pass as complete.
+    Fail,
 }
 
-/// The remainder of an object of a list.
-pub(crate) fn remainder<T: Resource>(item: &UnreadableItem) -> Remainder<T> {
-    let marks: &[(&str, &str, Value)] = match T::KIND {
+/// Decodes what can be decoded of an object in a list.
+pub(crate) fn partial_object<T: Resource>(item: &UnreadableItem) -> PartialObject<T> {
+    let overrides: &[(&str, &str, Value)] = match T::KIND {
         "Pod" => &[],
         "Node" => &[("spec", "unschedulable", Value::Bool(true))],
-        "NodeClaim" => &[("spec", "nodeClassRef", class_of_nobody())],
-        _ => return Remainder::LeftOut,
+        "NodeClaim" => &[("spec", "nodeClassRef", nonexistent_node_class())],
+        _ => return PartialObject::Skip,
     };
-    match readable_part(item, marks) {
-        Some(object) => Remainder::StandIn(object),
-        None => Remainder::Missing,
+    match readable_part(item, overrides) {
+        Some(object) => PartialObject::Object(object),
+        None => PartialObject::Fail,
     }
 }
 
-/// A reference that no NodeClass answers to.
-fn class_of_nobody() -> Value {
+/// A reference that matches no NodeClass.
+fn nonexistent_node_class() -> Value {
     json!({"group": "", "kind": "", "name": ""})
 }
 
-/// An object of all fields that can be read; `None` if not even its name can.
-fn readable_part<T: Resource>(item: &UnreadableItem, marks: &[(&str, &str, Value)]) -> Option<T> {
+/// Object of all fields that can be decoded; `None` if its name cannot.
+fn readable_part<T: Resource>(
+    item: &UnreadableItem,
+    overrides: &[(&str, &str, Value)],
+) -> Option<T> {
     let metadata = item.object.get("metadata")?.as_object()?;
     let mut part = Map::new();
     for field in ["name", "namespace", "uid"] {
@@ -50,18 +53,19 @@ fn readable_part<T: Resource>(item: &UnreadableItem, marks: &[(&str, &str, Value
     for section in ["metadata", "spec", "status"] {
         let fields = item.object.get(section).and_then(Value::as_object);
         for (field, value) in fields.into_iter().flatten() {
-            // A pod without a node is never bought one by what is left of it.
+            // Without its conditions, a pod without a node never counts as unschedulable, so no node is launched for a partial
+            // pod.
             if section == "status" && field == "conditions" && T::KIND == "Pod" {
                 continue;
             }
-            let mut more = part.clone();
-            put(&mut more, section, field, value.clone());
-            if let Some(object) = read(&more) {
-                (part, readable) = (more, object);
+            let mut extended = part.clone();
+            put(&mut extended, section, field, value.clone());
+            if let Some(object) = read(&extended) {
+                (part, readable) = (extended, object);
             }
         }
     }
-    for (section, field, value) in marks {
+    for (section, field, value) in overrides {
         put(&mut part, section, field, value.clone());
         readable = read(&part)?;
     }
@@ -79,7 +83,7 @@ fn put(object: &mut Map<String, Value>, section: &str, field: &str, value: Value
 
 fn read<T: Resource>(part: &Map<String, Value>) -> Option<T> {
     let mut whole = part.clone();
-    // Fields that every object of these kinds has.
+    // Sections and fields that every object of these kinds has.
     for section in ["metadata", "spec", "status"] {
         whole.entry(section).or_insert_with(|| json!({}));
     }
@@ -87,7 +91,8 @@ fn read<T: Resource>(part: &Map<String, Value>) -> Option<T> {
         && let Some(spec) = whole.get_mut("spec").and_then(Value::as_object_mut)
     {
         spec.entry("requirements").or_insert_with(|| json!([]));
-        spec.entry("nodeClassRef").or_insert_with(class_of_nobody);
+        spec.entry("nodeClassRef")
+            .or_insert_with(nonexistent_node_class);
         spec.entry("expireAfter").or_insert_with(|| json!("Never"));
     }
     serde_json::from_value(Value::Object(whole)).ok()

@@ -1,4 +1,4 @@
-//! The ConfigMap through which functions tell a cluster's relay what to show. The chart makes it; nobody else does.
+//! The ConfigMap through which functions pass a cluster's status to its relay, which serves it. Only the chart creates it.
 
 use std::collections::BTreeMap;
 

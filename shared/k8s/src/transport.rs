@@ -1,4 +1,4 @@
-//! Raw requests over kube's client: our own slim types are decoded straight from the wire.
+//! Raw requests over kube's client, decoded directly into the slim types of `api`.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -18,18 +18,19 @@ use tokio::{
 };
 
 use crate::{
-    bounds::{self, OBJECT_BYTES_MAX, PAGE_BYTES_MAX, Unread},
+    bounds::{self, OBJECT_BYTES_MAX, PAGE_BYTES_MAX, ResponseError},
     error::classify,
 };
 
-/// The longest wait for a whole answer: a server that answers byte by byte holds no turn up for longer. A page of 500 pods takes
-/// about a second on a busy server.
-const ANSWER: Duration = Duration::from_secs(25);
-/// Requests under way at a time: API servers queue what one client sends beyond a few, and refuse it in the end.
-const AT_ONCE: usize = 12;
-/// A read that the server wants later is repeated so often, and after so long at most; a list of many pages is not lost for it.
-const REPEATED_MAX: usize = 2;
-const AFTER_MAX: Duration = Duration::from_secs(3);
+/// Upper bound on the wait for a complete response, so that a server that responds byte by byte does not block a turn. A page of
+/// 500 pods takes about a second on a busy server.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(25);
+/// Concurrent requests: API servers queue what one client sends beyond a few, and finally reject it.
+const CONCURRENT_REQUESTS: usize = 12;
+/// Retries of a read that the server asked to repeat later, and the longest wait before each; a list of many pages is not lost
+/// for it.
+const RETRIES_MAX: usize = 2;
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3);
 
 pub(crate) struct Transport {
     client: Client,
@@ -40,17 +41,17 @@ pub(crate) struct Transport {
     followed: AtomicU64,
 }
 
-/// A request before it is sent.
-struct Question<'a> {
+/// Parameters of a request.
+struct OutgoingRequest<'a> {
     method: Method,
     path: &'a str,
     body: Option<&'a Value>,
     content_type: &'a str,
-    /// Bytes that its answer may have.
-    most: usize,
+    /// Upper bound on the bytes of its response.
+    max_bytes: usize,
 }
 
-/// Where an object or a collection is served.
+/// URL path of an object or a collection.
 pub(crate) struct Path(pub(crate) String);
 
 impl Path {
@@ -93,7 +94,7 @@ impl Transport {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            permits: Semaphore::new(AT_ONCE),
+            permits: Semaphore::new(CONCURRENT_REQUESTS),
             requests: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             listed: AtomicU64::new(0),
@@ -110,8 +111,8 @@ impl Transport {
         }
     }
 
-    /// Notes how a large kind was read.
-    pub(crate) fn note(&self, was_listed: bool) {
+    /// Counts whether a large kind was read by a list or by a watch.
+    pub(crate) fn count_read(&self, was_listed: bool) {
         let count = match was_listed {
             true => &self.listed,
             false => &self.followed,
@@ -119,7 +120,7 @@ impl Transport {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// `None` where the object does not exist.
+    /// Reads an object; `None` if it does not exist.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: Path,
@@ -131,7 +132,7 @@ impl Transport {
         {
             Ok(text) => match serde_json::from_str(&text) {
                 Ok(object) => Ok(Some(object)),
-                // An object, if not one that is known here.
+                // Valid JSON of an object that does not match its type.
                 Err(error) if error.is_data() => Err(ClusterError::Invalid {
                     what: what.to_owned(),
                     message: format!("it cannot be read: {error}"),
@@ -209,24 +210,24 @@ impl Transport {
         .map(drop)
     }
 
-    /// One page of a list, which may be larger than an object.
+    /// Reads one page of a list, which may be larger than an object.
     pub(crate) async fn page(
         &self,
         query: &str,
         action: &str,
         what: &str,
     ) -> Result<String, ClusterError> {
-        let request = Question {
+        let request = OutgoingRequest {
             method: Method::GET,
             path: query,
             body: None,
             content_type: "",
-            most: PAGE_BYTES_MAX,
+            max_bytes: PAGE_BYTES_MAX,
         };
-        self.ask(request, action, what).await
+        self.send_with_retries(request, action, what).await
     }
 
-    /// One request about an object, and its whole answer.
+    /// Sends one request about an object and reads its complete response.
     async fn send(
         &self,
         method: Method,
@@ -236,30 +237,30 @@ impl Transport {
         action: &str,
         what: &str,
     ) -> Result<String, ClusterError> {
-        let request = Question {
+        let request = OutgoingRequest {
             method,
             path,
             body,
             content_type,
-            most: OBJECT_BYTES_MAX,
+            max_bytes: OBJECT_BYTES_MAX,
         };
-        self.ask(request, action, what).await
+        self.send_with_retries(request, action, what).await
     }
 
-    /// A read that the server would rather have later is repeated then.
-    async fn ask(
+    /// Sends a request; repeats a read that the server asked to repeat later.
+    async fn send_with_retries(
         &self,
-        question: Question<'_>,
+        request: OutgoingRequest<'_>,
         action: &str,
         what: &str,
     ) -> Result<String, ClusterError> {
-        let Question {
+        let OutgoingRequest {
             method,
             path,
             body,
             content_type,
-            most,
-        } = question;
+            max_bytes,
+        } = request;
         let invalid = |message: String| ClusterError::Invalid {
             what: what.to_owned(),
             message,
@@ -269,7 +270,7 @@ impl Transport {
             .transpose()
             .map_err(|error| invalid(error.to_string()))?;
         let is_read = method == Method::GET;
-        for repeated in 0..=REPEATED_MAX {
+        for retries in 0..=RETRIES_MAX {
             let mut request = Request::builder().method(method.clone()).uri(path);
             if body.is_some() {
                 request = request.header(http::header::CONTENT_TYPE, content_type);
@@ -277,12 +278,12 @@ impl Transport {
             let request = request
                 .body(body.clone().unwrap_or_default())
                 .map_err(|error| invalid(error.to_string()))?;
-            match self.once(request, most, action, what).await {
+            match self.send_once(request, max_bytes, action, what).await {
                 Err(ClusterError::Throttled {
                     after_seconds: Some(seconds),
                     ..
-                }) if is_read && repeated < REPEATED_MAX => {
-                    sleep(Duration::from_secs(seconds).min(AFTER_MAX)).await;
+                }) if is_read && retries < RETRIES_MAX => {
+                    sleep(Duration::from_secs(seconds).min(RETRY_AFTER_MAX)).await;
                 }
                 answer => return answer,
             }
@@ -290,10 +291,10 @@ impl Transport {
         Err(invalid("it was never sent".to_owned()))
     }
 
-    async fn once(
+    async fn send_once(
         &self,
         request: Request<Vec<u8>>,
-        most: usize,
+        max_bytes: usize,
         action: &str,
         what: &str,
     ) -> Result<String, ClusterError> {
@@ -301,27 +302,31 @@ impl Transport {
             action: action.to_owned(),
             message,
         };
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _permit = self.permits.acquire().await.ok();
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let answer = timeout(ANSWER, bounds::text(&self.client, request, most)).await;
+        let answer = timeout(
+            RESPONSE_TIMEOUT,
+            bounds::text(&self.client, request, max_bytes),
+        )
+        .await;
         let answer = answer.map_err(|_| {
             unavailable(format!(
                 "its answer is not complete after {} s",
-                ANSWER.as_secs()
+                RESPONSE_TIMEOUT.as_secs()
             ))
         })?;
-        let answer = answer.map_err(|unread| match unread {
-            Unread::Refused(error) => classify(error, action, what),
-            Unread::TooLarge(most) => {
-                unavailable(format!("its answer is larger than {} MiB", most >> 20))
+        let answer = answer.map_err(|error| match error {
+            ResponseError::Refused(error) => classify(error, action, what),
+            ResponseError::TooLarge(max_bytes) => {
+                unavailable(format!("its answer is larger than {} MiB", max_bytes >> 20))
             }
         })?;
         self.count(answer.len());
         Ok(answer)
     }
 
-    /// Opens a stream; what is read from it is for the caller to count.
+    /// Opens a stream; the caller counts the bytes that it reads.
     pub(crate) async fn open(
         &self,
         path: &str,
@@ -329,7 +334,7 @@ impl Transport {
         what: &str,
     ) -> Result<impl AsyncBufRead + use<>, ClusterError> {
         let request = Request::get(path)
-            // API servers may compress events one by one, of which this client would read the first.
+            // API servers may compress events one by one, of which this client would decode only the first.
             .header(http::header::ACCEPT_ENCODING, "identity")
             .body(Vec::new())
             .map_err(|error| ClusterError::Invalid {
@@ -337,10 +342,10 @@ impl Transport {
                 message: error.to_string(),
             })?;
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let opened = timeout(ANSWER, bounds::lines(&self.client, request)).await;
+        let opened = timeout(RESPONSE_TIMEOUT, bounds::lines(&self.client, request)).await;
         let opened = opened.map_err(|_| ClusterError::Unavailable {
             action: action.to_owned(),
-            message: format!("it does not begin within {} s", ANSWER.as_secs()),
+            message: format!("it does not begin within {} s", RESPONSE_TIMEOUT.as_secs()),
         })?;
         opened.map_err(|error| classify(error, action, what))
     }

@@ -1,4 +1,4 @@
-//! Changes of a kind since a resource version.
+//! Watches of a kind from a resource version.
 
 use std::pin::Pin;
 
@@ -8,15 +8,15 @@ use ports::ClusterError;
 
 use crate::transport::{Path, Transport};
 
-/// Bytes of one watch, after which listing costs less than following.
+/// Upper bound on the bytes of one watch, beyond which listing costs less than following.
 const WATCH_BYTES_MAX: usize = 64 << 20;
-/// A watch ends by itself after this; servers tell how far they have come two seconds before.
+/// Timeout of a watch; servers send a bookmark two seconds before it ends.
 const WATCH_SECONDS: u32 = 3;
-/// One event of a watch: objects are at most 1.5 MiB large in etcd, and a line shows one.
+/// Upper bound on the bytes of one event: objects are at most 1.5 MiB in etcd, and a line holds one.
 const LINE_MAX: u64 = 4 << 20;
 
 impl Transport {
-    /// Changes of a kind since a resource version, watched for [`WATCH_SECONDS`].
+    /// Watches a kind from a resource version for [`WATCH_SECONDS`].
     pub(crate) async fn watch<T: Resource>(&self, from: &str) -> Result<Watch<'_>, ClusterError> {
         let (action, Path(path)) = (format!("watch {}", T::PLURAL), Path::all::<T>());
         let query = format!(
@@ -31,16 +31,16 @@ impl Transport {
     }
 }
 
-/// The events of one watch, a line each.
+/// Events of one watch, one per line.
 pub(crate) struct Watch<'a> {
     transport: &'a Transport,
     lines: Pin<Box<dyn AsyncBufRead + Send>>,
-    /// Bytes so far.
+    /// Bytes read so far.
     read: usize,
 }
 
 impl Watch<'_> {
-    /// The next event; `None` at the end of the stream.
+    /// Returns the next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> std::io::Result<Option<String>> {
         let mut line = String::new();
         let read = (&mut self.lines)

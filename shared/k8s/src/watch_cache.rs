@@ -1,9 +1,10 @@
-//! What a warm function remembers of a large kind: brought up to date by a short watch, it need not be listed anew.
+//! Cache of a large kind in a warm function: a short watch brings it up to date, which is cheaper than a list.
 //!
-//! Nothing here is staler than a list. How far the cluster has come is asked first, by a quorum read; what is remembered counts
-//! only once a watch has led past that (docs/protocol.md#o1). Any doubt ends in a list: a version that is no number, one that the
-//! server has forgotten (410) or not reached (a store that was restored, a cluster made anew under its name), an event that
-//! cannot be read, watches that end too early or take too long, and a memory that nothing has confirmed for minutes.
+//! The cache is never staler than a list. A quorum read returns the cluster's current resource version, and cached objects are
+//! used only once a watch has passed that version (docs/protocol.md#o1). Otherwise the kind is listed again: if a version is not
+//! a number, if the server has compacted the version (410) or not reached it (a restored store, a cluster recreated under the
+//! same name), if an event cannot be decoded, if watches end too early or take too long, and if no quorum read has confirmed the
+//! cache for minutes.
 
 use std::{
     fmt::Display,
@@ -18,58 +19,58 @@ use thiserror::Error;
 use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
-    keep::{Keep, Key},
     lists::PAGE,
+    object_map::{Key, ObjectMap},
     transport::Transport,
 };
 
-/// Catching up that takes longer is given up: a list of 50,000 pods takes little more.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Watches that end before they led far enough, as servers end those of slow clients, are resumed this often.
+/// Upper bound on catching up: a list of 50,000 pods takes little more.
+const CATCH_UP_MAX: Duration = Duration::from_secs(3);
+/// Upper bound on resumed watches per read. Servers end watches of slow clients early.
 const RESUMED_MAX: usize = 3;
-/// A server whose watches do not lead far enough in time so often is only listed: trying costs that time in each turn.
+/// Number of consecutive slow catch-ups after which a server is only listed: each attempt costs [`CATCH_UP_MAX`] of the turn.
 const TOO_SLOW_MAX: usize = 3;
 
-/// The objects of one kind, as its watch on the wire tells of them, in a `K`.
-pub(crate) struct Memory<K> {
-    known: Mutex<Option<Known<K>>>,
-    /// How often in a row watches did not lead far enough in time.
+/// Cache of the objects of one kind in a `K`.
+pub(crate) struct WatchCache<K> {
+    cached: Mutex<Option<CachedObjects<K>>>,
+    /// Consecutive catch-ups that did not reach the current version in time.
     too_slow: AtomicUsize,
 }
 
-struct Known<K> {
+struct CachedObjects<K> {
     version: u64,
     objects: K,
-    /// When a quorum read last confirmed the version.
+    /// Time of the last quorum read that confirmed the version.
     confirmed: SystemTime,
 }
 
-impl<K> Default for Memory<K> {
+impl<K> Default for WatchCache<K> {
     fn default() -> Self {
         Self {
-            known: Mutex::default(),
+            cached: Mutex::default(),
             too_slow: AtomicUsize::new(0),
         }
     }
 }
 
-/// A memory that was not confirmed for longer gives way to a list: a store that was restored meanwhile may have come past the version that is
-/// known. Lanes look at least every five minutes, and nobody restores a store while it is being read.
-const CONFIRMED_WITHIN: Duration = Duration::from_mins(10);
+/// A cache that was not confirmed within this time is dropped: a store that was restored in between may have passed the cached
+/// version. Lanes read at least every five minutes, and a store is not restored while it is being read.
+const CONFIRMATION_MAX_AGE: Duration = Duration::from_mins(10);
 
-/// Why what is remembered cannot be relied on.
+/// Reason why the cache is dropped and the kind listed again.
 #[derive(Debug, Error)]
-enum Doubt {
-    /// The server has forgotten what came since, or tells what cannot be read.
+enum RelistReason {
+    /// The server has compacted the events since, or an event cannot be decoded.
     #[error("what came since is lost: {0}")]
     Lost(String),
-    /// Not within [`PATIENCE`], or not within [`RESUMED_MAX`] watches.
+    /// The current version was not reached within [`CATCH_UP_MAX`] or [`RESUMED_MAX`] watches.
     #[error("watches do not lead far enough in time")]
     TooSlow,
 }
 
-fn lost(why: impl Display) -> Doubt {
-    Doubt::Lost(why.to_string())
+fn lost(why: impl Display) -> RelistReason {
+    RelistReason::Lost(why.to_string())
 }
 
 #[expect(
@@ -80,8 +81,8 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-impl<K: Keep> Memory<K> {
-    /// Every object of the kind, as fresh as a quorum read.
+impl<K: ObjectMap> WatchCache<K> {
+    /// Returns all objects of the kind, as fresh as a quorum read.
     pub(crate) async fn read<T>(
         &self,
         transport: &Transport,
@@ -90,38 +91,38 @@ impl<K: Keep> Memory<K> {
         T: Resource + Send + 'static,
         K::Object: From<T>,
     {
-        let mut known = self.known.lock().await;
-        let remembered = known.take();
-        if let Some(mut remembered) = remembered.filter(|known| known.is_current(now())) {
-            match self.catch_up::<T>(&mut remembered, transport).await {
+        let mut cached = self.cached.lock().await;
+        let current = cached.take();
+        if let Some(mut current) = current.filter(|cached| cached.is_current(now())) {
+            match self.catch_up::<T>(&mut current, transport).await {
                 Ok(()) => {
                     self.too_slow.store(0, Ordering::Relaxed);
-                    transport.note(false);
-                    remembered.confirmed = now();
-                    let objects = remembered.objects.all();
-                    *known = Some(remembered);
+                    transport.count_read(false);
+                    current.confirmed = now();
+                    let objects = current.objects.all();
+                    *cached = Some(current);
                     return Ok(objects);
                 }
-                Err(doubt) => {
-                    tracing::info!(kind = T::PLURAL, %doubt, "listed anew");
-                    if matches!(doubt, Doubt::TooSlow) {
+                Err(relist_reason) => {
+                    tracing::info!(kind = T::PLURAL, %relist_reason, "cache dropped");
+                    if matches!(relist_reason, RelistReason::TooSlow) {
                         self.too_slow.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             }
         }
         let (listed, version) = transport.versioned(Collected::<K>::take::<T>).await?;
-        // What fits into a page is listed as soon as it is watched.
+        // Objects that fit into one page are listed as fast as they are watched, so they are not cached.
         let is_large = listed.objects.len() > PAGE;
         if is_large {
-            transport.note(true);
+            transport.count_read(true);
         }
         let objects = listed.objects.all();
         if let Ok(version) = version.parse()
             && is_large
             && self.too_slow.load(Ordering::Relaxed) < TOO_SLOW_MAX
         {
-            *known = Some(Known {
+            *cached = Some(CachedObjects {
                 version,
                 objects: listed.objects,
                 confirmed: now(),
@@ -130,21 +131,25 @@ impl<K: Keep> Memory<K> {
         Ok(objects)
     }
 
-    /// Whether anything is remembered, so that reading costs little.
+    /// Returns whether objects are cached, so that a read costs little.
     pub(crate) async fn is_warm(&self) -> bool {
-        self.known.lock().await.is_some()
+        self.cached.lock().await.is_some()
     }
 
     pub(crate) async fn len(&self) -> usize {
-        let known = self.known.lock().await;
-        known.as_ref().map_or(0, |known| known.objects.len())
+        let cached = self.cached.lock().await;
+        cached.as_ref().map_or(0, |cached| cached.objects.len())
     }
 
     pub(crate) async fn forget(&self) {
-        *self.known.lock().await = None;
+        *self.cached.lock().await = None;
     }
 
-    async fn catch_up<T>(&self, known: &mut Known<K>, transport: &Transport) -> Result<(), Doubt>
+    async fn catch_up<T>(
+        &self,
+        cached: &mut CachedObjects<K>,
+        transport: &Transport,
+    ) -> Result<(), RelistReason>
     where
         T: Resource,
         K::Object: From<T>,
@@ -152,43 +157,43 @@ impl<K: Keep> Memory<K> {
         let following = async {
             let newest = transport.version::<T>().await.map_err(lost)?;
             let newest: u64 = newest.parse().map_err(lost)?;
-            // A quorum read is never behind what was seen: this is another store, or an earlier state of it.
-            if newest < known.version {
+            // A quorum read is never behind an earlier one: this is another store, or an earlier state of it.
+            if newest < cached.version {
                 return Err(lost(format!(
                     "the server is at version {newest}, before {}",
-                    known.version
+                    cached.version
                 )));
             }
             for _ in 0..=RESUMED_MAX {
-                if known.version >= newest {
+                if cached.version >= newest {
                     return Ok(());
                 }
-                let from = known.version.to_string();
+                let from = cached.version.to_string();
                 let mut watch = transport.watch::<T>(&from).await.map_err(lost)?;
-                while known.version < newest {
+                while cached.version < newest {
                     match watch.next().await.map_err(lost)? {
-                        Some(line) => known.learn::<T>(&line)?,
+                        Some(line) => cached.apply_event::<T>(&line)?,
                         None => break,
                     }
                 }
             }
-            match known.version >= newest {
+            match cached.version >= newest {
                 true => Ok(()),
-                false => Err(Doubt::TooSlow),
+                false => Err(RelistReason::TooSlow),
             }
         };
-        timeout(PATIENCE, following)
+        timeout(CATCH_UP_MAX, following)
             .await
-            .unwrap_or(Err(Doubt::TooSlow))
+            .unwrap_or(Err(RelistReason::TooSlow))
     }
 }
 
-/// What a list has shown so far.
+/// Objects of a list in progress.
 pub(crate) struct Collected<K> {
     objects: K,
 }
 
-impl<K: Keep> Default for Collected<K> {
+impl<K: ObjectMap> Default for Collected<K> {
     fn default() -> Self {
         Self {
             objects: K::default(),
@@ -196,51 +201,51 @@ impl<K: Keep> Default for Collected<K> {
     }
 }
 
-impl<K: Keep> Collected<K> {
+impl<K: ObjectMap> Collected<K> {
     fn take<T>(&mut self, object: T)
     where
         T: Resource,
         K::Object: From<T>,
     {
         let key = key(&object);
-        self.objects.keep(key, object.into());
+        self.objects.upsert(key, object.into());
     }
 }
 
-impl<K> Known<K> {
-    /// Whether it was confirmed lately; a clock that was set back says nothing.
+impl<K> CachedObjects<K> {
+    /// Returns whether the version was confirmed recently; `false` if the clock was set back since.
     fn is_current(&self, now: SystemTime) -> bool {
         let age = now.duration_since(self.confirmed);
-        age.is_ok_and(|age| age < CONFIRMED_WITHIN)
+        age.is_ok_and(|age| age < CONFIRMATION_MAX_AGE)
     }
 }
 
-impl<K: Keep> Known<K> {
-    /// Takes in one line of a watch.
-    fn learn<T>(&mut self, line: &str) -> Result<(), Doubt>
+impl<K: ObjectMap> CachedObjects<K> {
+    /// Applies one event of a watch.
+    fn apply_event<T>(&mut self, line: &str) -> Result<(), RelistReason>
     where
         T: Resource,
         K::Object: From<T>,
     {
-        let told: Told<'_> = serde_json::from_str(line).map_err(lost)?;
-        let object = || serde_json::from_str::<T>(told.object.get()).map_err(lost);
-        let version = match told.kind.as_ref() {
+        let event: WatchEvent<'_> = serde_json::from_str(line).map_err(lost)?;
+        let object = || serde_json::from_str::<T>(event.object.get()).map_err(lost);
+        let version = match event.event_type.as_ref() {
             "BOOKMARK" => {
-                let bookmark: Bookmark = serde_json::from_str(told.object.get()).map_err(lost)?;
+                let bookmark: Bookmark = serde_json::from_str(event.object.get()).map_err(lost)?;
                 bookmark.metadata.resource_version
             }
             "ADDED" | "MODIFIED" => {
                 let object = object()?;
                 let version = version(&object);
-                self.objects.keep(key(&object), object.into());
+                self.objects.upsert(key(&object), object.into());
                 version
             }
             "DELETED" => {
                 let object = object()?;
-                self.objects.drop(&key(&object));
+                self.objects.delete(&key(&object));
                 version(&object)
             }
-            // An error, or a kind of event that nobody knows yet.
+            // An error, or an unknown type of event.
             other => return Err(lost(format!("an event of type {other}"))),
         };
         self.version = version.parse().map_err(lost)?;
@@ -249,9 +254,9 @@ impl<K: Keep> Known<K> {
 }
 
 #[derive(Deserialize)]
-struct Told<'a> {
+struct WatchEvent<'a> {
     #[serde(rename = "type", borrow)]
-    kind: std::borrow::Cow<'a, str>,
+    event_type: std::borrow::Cow<'a, str>,
     #[serde(borrow)]
     object: &'a serde_json::value::RawValue,
 }
@@ -283,15 +288,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_was_not_confirmed_for_minutes_is_not_relied_on() {
+    fn cache_that_was_not_confirmed_for_ten_minutes_is_dropped() {
         let confirmed = SystemTime::UNIX_EPOCH + Duration::from_hours(1);
-        let known = Known {
+        let cached = CachedObjects {
             version: 7,
             objects: (),
             confirmed,
         };
-        assert!(known.is_current(confirmed + Duration::from_mins(9)));
-        assert!(!known.is_current(confirmed + Duration::from_mins(10)));
-        assert!(!known.is_current(confirmed - Duration::from_secs(1)));
+        assert!(cached.is_current(confirmed + Duration::from_mins(9)));
+        assert!(!cached.is_current(confirmed + Duration::from_mins(10)));
+        assert!(!cached.is_current(confirmed - Duration::from_secs(1)));
     }
 }

@@ -1,4 +1,5 @@
-//! A server may send what it likes: what is too much is an error that says so, and no memory and no time is lost on it.
+//! Limits on responses of API servers: a response beyond them is an error that names the limit, and costs neither memory nor
+//! time.
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 use std::time::Duration;
@@ -13,7 +14,7 @@ use sandbox::{
 use serde_json::json;
 
 const PODS: TableId = TableId::named("pods");
-/// More than a page.
+/// More than the objects of a page.
 const MANY: usize = 510;
 
 async fn server() -> Sandbox {
@@ -33,67 +34,67 @@ fn connect(sandbox: &Sandbox) -> KubeCluster {
     KubeCluster::new(access.client().unwrap(), "kube-system")
 }
 
-/// The error of a list of nodes whose answer is this.
-async fn list_under(effect: Effect) -> ClusterError {
+/// Returns the error of a list of nodes whose response is this.
+async fn error_of_list(effect: Effect) -> ClusterError {
     let sandbox = server().await;
     let cluster = connect(&sandbox);
     sandbox.inject(Fault::new(effect, 1).on_verb("list").on_resource("nodes"));
     let error = cluster.nodes().await.unwrap_err();
     assert_eq!(sandbox.pending_faults(), 0);
-    assert!(cluster.nodes().await.is_ok(), "the next one is as ever");
+    assert!(cluster.nodes().await.is_ok(), "the next list succeeds");
     error
 }
 
-fn is_refused_with(error: &ClusterError, part: &str) {
+fn assert_unavailable(error: &ClusterError, part: &str) {
     assert!(matches!(error, ClusterError::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains(part), "{error}");
 }
 
 #[tokio::test]
-async fn list_without_an_end_is_refused() {
-    let error = list_under(Effect::Endless).await;
-    is_refused_with(&error, "larger than 64 MiB");
+async fn endless_list_is_rejected() {
+    let error = error_of_list(Effect::Endless).await;
+    assert_unavailable(&error, "larger than 64 MiB");
 }
 
 #[tokio::test]
-async fn list_that_unpacks_beyond_any_page_is_refused() {
-    let error = list_under(Effect::Unpacks(128)).await;
-    is_refused_with(&error, "larger than 64 MiB");
+async fn list_that_decompresses_beyond_page_limit_is_rejected() {
+    let error = error_of_list(Effect::Unpacks(128)).await;
+    assert_unavailable(&error, "larger than 64 MiB");
 }
 
 #[tokio::test]
-async fn object_without_an_end_is_refused() {
+async fn endless_object_is_rejected() {
     let sandbox = server().await;
     let cluster = connect(&sandbox);
     for effect in [Effect::Endless, Effect::Unpacks(8)] {
         sandbox.inject(Fault::new(effect, 1).on_resource("leases"));
         let error = cluster.leader_lease().await.unwrap_err();
-        is_refused_with(&error, "larger than 4 MiB");
+        assert_unavailable(&error, "larger than 4 MiB");
     }
 }
 
 #[tokio::test]
-async fn page_of_more_objects_than_anybody_asked_for_is_refused() {
+async fn page_with_more_objects_than_limit_is_rejected() {
     let items = vec!["{}"; 1_000_000].join(",");
     let list = format!(r#"{{"kind":"NodeList","metadata":{{}},"items":[{items}]}}"#);
-    let error = list_under(Effect::Answer(list)).await;
-    is_refused_with(&error, "more than 10000 items");
+    let error = error_of_list(Effect::Answer(list)).await;
+    assert_unavailable(&error, "more than 10000 items");
 }
 
 /// Short keys are small on the wire and large in memory.
 #[tokio::test]
-async fn list_of_more_keys_than_any_cluster_has_is_refused() {
+async fn list_with_too_many_keys_is_rejected() {
     let labels: Vec<String> = (0..4_000_000).map(|n| format!("\"{n:x}\" :\"\"")).collect();
     let labels = labels.join(",");
     let list = format!(
         r#"{{"kind":"NodeList","metadata":{{}},"items":[{{"metadata":{{"name":"a","labels":{{{labels}}}}}}}]}}"#
     );
-    let error = list_under(Effect::Answer(list)).await;
-    is_refused_with(&error, "more than 4000000 keys");
+    let error = error_of_list(Effect::Answer(list)).await;
+    assert_unavailable(&error, "more than 4000000 keys");
 }
 
 #[tokio::test]
-async fn answer_that_is_no_list_is_no_empty_list() {
+async fn response_other_than_list_is_an_error() {
     for answer in [
         r#"{"metadata":{}}"#,
         r#"{"kind":"Status","metadata":{},"status":"Success"}"#,
@@ -101,13 +102,13 @@ async fn answer_that_is_no_list_is_no_empty_list() {
         "[]",
         "",
     ] {
-        let error = list_under(Effect::Answer(answer.to_owned())).await;
-        is_refused_with(&error, "cannot be read");
+        let error = error_of_list(Effect::Answer(answer.to_owned())).await;
+        assert_unavailable(&error, "cannot be read");
     }
 }
 
 #[tokio::test]
-async fn watch_of_one_endless_line_is_a_list() {
+async fn endless_watch_event_causes_relist() {
     let sandbox = server().await;
     sandbox.with(|world, _| {
         for index in 0..MANY {
@@ -132,19 +133,19 @@ async fn watch_of_one_endless_line_is_a_list() {
     );
 }
 
-/// Within the patience of one answer, which is shorter than any turn's slice.
+/// Within the timeout of one response, which is shorter than the time of any turn.
 #[tokio::test]
-async fn server_that_answers_byte_by_byte_is_given_up() {
+async fn slow_response_times_out() {
     let sandbox = server().await;
     let cluster = connect(&sandbox);
     let slow = Effect::Drip(Duration::from_secs(1));
     sandbox.inject(Fault::new(slow, 1).on_resource("nodes"));
     let error = cluster.nodes().await.unwrap_err();
-    is_refused_with(&error, "not complete after");
+    assert_unavailable(&error, "not complete after");
 }
 
-/// A list of one page whose answer is this.
-async fn page(kind: &str, items: serde_json::Value) -> (Sandbox, KubeCluster) {
+/// A list of one page with these items.
+async fn list_of_one_page(kind: &str, items: serde_json::Value) -> (Sandbox, KubeCluster) {
     let sandbox = server().await;
     let crds = api::schema::crds();
     let crds: Vec<_> = crds.into_iter().map(|crd| crd.manifest).collect();
@@ -156,15 +157,15 @@ async fn page(kind: &str, items: serde_json::Value) -> (Sandbox, KubeCluster) {
     (sandbox, cluster)
 }
 
-/// Decisions about its node must know that it is there.
+/// Decisions about the pod's node must know that the pod exists.
 #[tokio::test]
-async fn pod_that_cannot_be_read_is_shown_on_its_node_and_protected() {
-    let odd = json!({
+async fn undecodable_pod_is_kept_on_its_node_with_do_not_disrupt() {
+    let undecodable = json!({
         "metadata": {"name": "odd", "namespace": "default", "uid": "u", "labels": {"app": "odd"}},
         "spec": {"nodeName": "node-a", "priority": "high", "containers": [{"name": "web"}]},
         "status": {"phase": "Running"},
     });
-    let (_sandbox, cluster) = page("Pod", json!([odd])).await;
+    let (_sandbox, cluster) = list_of_one_page("Pod", json!([undecodable])).await;
     let pods = cluster.pods().await.unwrap();
     let [pod] = pods.as_slice() else {
         panic!("{pods:?}")
@@ -178,26 +179,26 @@ async fn pod_that_cannot_be_read_is_shown_on_its_node_and_protected() {
 }
 
 #[tokio::test]
-async fn pod_that_waits_and_cannot_be_read_is_bought_nothing() {
-    let odd = json!({
+async fn undecodable_pending_pod_is_not_unschedulable() {
+    let undecodable = json!({
         "metadata": {"name": "odd", "namespace": "default"},
         "spec": {"priority": "high", "containers": []},
         "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
     });
-    let (_sandbox, cluster) = page("Pod", json!([odd])).await;
+    let (_sandbox, cluster) = list_of_one_page("Pod", json!([undecodable])).await;
     let pods = cluster.pods().await.unwrap();
     assert_eq!(pods.len(), 1);
     assert!(pods.iter().all(|pod| !pod.unschedulable));
 }
 
 #[tokio::test]
-async fn node_that_cannot_be_read_is_there_takes_no_pods_and_is_protected() {
-    let odd = json!({
+async fn undecodable_node_is_kept_unschedulable_with_do_not_disrupt() {
+    let undecodable = json!({
         "metadata": {"name": "node-a", "uid": "u"},
         "spec": {"providerID": "aws:///us-east-1a/i-1", "taints": "none"},
         "status": {"allocatable": {"cpu": "2"}},
     });
-    let (_sandbox, cluster) = page("Node", json!([odd])).await;
+    let (_sandbox, cluster) = list_of_one_page("Node", json!([undecodable])).await;
     let nodes = cluster.nodes().await.unwrap();
     let [node] = nodes.as_slice() else {
         panic!("{nodes:?}")
@@ -207,9 +208,9 @@ async fn node_that_cannot_be_read_is_there_takes_no_pods_and_is_protected() {
     assert!(node.annotations.contains_key("karpenter.sh/do-not-disrupt"));
 }
 
-/// Purchases have to know of its instance, and nothing else may come of it.
+/// Launches have to count the NodeClaim's instance; nothing else may happen to it.
 #[tokio::test]
-async fn node_claim_that_cannot_be_read_is_there_and_of_no_node_class_that_we_serve() {
+async fn undecodable_node_claim_is_kept_without_node_class() {
     let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
     let metadata = json!({"name": "default-x7f2p", "uid": "u", "labels": {"karpenter.sh/nodepool": "default"}});
     for spec in [
@@ -217,12 +218,12 @@ async fn node_claim_that_cannot_be_read_is_there_and_of_no_node_class_that_we_se
         json!({"nodeClassRef": class, "requirements": [], "taints": "none"}),
         json!({"nodeClassRef": class, "requirements": "none"}),
     ] {
-        let odd = json!({
+        let undecodable = json!({
             "metadata": metadata,
             "spec": spec,
             "status": {"providerID": "aws:///us-east-1a/i-1", "capacity": {"cpu": "2"}},
         });
-        let (_sandbox, cluster) = page("NodeClaim", json!([odd])).await;
+        let (_sandbox, cluster) = list_of_one_page("NodeClaim", json!([undecodable])).await;
         let claims = cluster.node_claims().await.unwrap();
         let [claim] = claims.as_slice() else {
             panic!("{claims:?}")
@@ -236,8 +237,8 @@ async fn node_claim_that_cannot_be_read_is_there_and_of_no_node_class_that_we_se
 }
 
 #[tokio::test]
-async fn list_with_a_node_claim_whose_name_cannot_be_read_is_an_error() {
-    let odd = json!({"metadata": {"name": 7}, "spec": "none"});
-    let (_sandbox, cluster) = page("NodeClaim", json!([odd])).await;
+async fn list_with_node_claim_of_undecodable_name_is_an_error() {
+    let undecodable = json!({"metadata": {"name": 7}, "spec": "none"});
+    let (_sandbox, cluster) = list_of_one_page("NodeClaim", json!([undecodable])).await;
     assert!(cluster.node_claims().await.is_err());
 }

@@ -1,4 +1,4 @@
-//! The leader Lease belongs to whoever leads: what others keep on it is theirs.
+//! The leader-election Lease: fields that other clients set are preserved.
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 use k8s::{Access, Credentials, KubeCluster};
@@ -20,7 +20,7 @@ fn stored(sandbox: &Sandbox) -> Value {
 }
 
 #[tokio::test]
-async fn what_others_keep_on_the_lease_outlives_taking_renewing_and_releasing_it() {
+async fn fields_of_other_clients_survive_acquiring_renewing_and_releasing_lease() {
     let sandbox = Sandbox::start(SandboxOptions::default()).await.unwrap();
     let access = Access {
         endpoint: sandbox.url(),

@@ -1,5 +1,5 @@
-//! Memory that answers of a hostile API server take at once, counted by the allocator: no more than the documented limits of what is
-//! read (docs/SECURITY.md), whatever it sends. The server sends the same bytes again and again, and holds none of them.
+//! Memory held for responses of a hostile API server, counted by the allocator: no more than the documented limits
+//! (docs/SECURITY.md), whatever the server sends. The server sends the same bytes repeatedly, and holds none of them.
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 use std::{iter, sync::Arc};
@@ -16,25 +16,25 @@ use tokio::{
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
-/// Bytes of one object's answer, and of a line of a watch.
+/// Upper bound on the response for one object, and on a line of a watch.
 const OBJECT: usize = 4 * MIB;
-/// Bytes of one page of a list.
+/// Upper bound on one page of a list.
 const PAGE: usize = 64 * MIB;
-/// Bytes of all pages of one list of nodes.
+/// Upper bound on all pages of one list of nodes.
 const LIST: usize = 256 * MIB;
-/// Keys of one list of nodes, and what each takes: a string of its own, and its place in a map.
+/// Upper bound on the keys of one list of nodes, times the bytes of each: a string of its own, and its place in a map.
 const KEYS: usize = 4_000_000 * 100;
-/// A buffer that grows doubles, and is held beside the one that it replaces.
-const GROWN: usize = 3;
-/// Connections, TLS roots and what else a client has.
-const OTHERS: usize = 16 * MIB;
+/// A growing buffer doubles, and exists beside the one that it replaces.
+const GROWTH: usize = 3;
+/// Connections, TLS roots and other memory of a client.
+const CLIENT: usize = 16 * MIB;
 
-/// A body: pieces, one after the other.
+/// A body as a sequence of chunks.
 type Body = Box<dyn Iterator<Item = Arc<str>> + Send>;
-/// Answers the request for a path.
+/// Returns the response for a path.
 type Answer = fn(&str) -> Body;
 
-/// Gives every connection such answers; connections stay until the client leaves.
+/// Serves every connection with these responses, until the client closes it.
 async fn serve(listener: TcpListener, answer: Answer) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(converse(stream, answer));
@@ -85,7 +85,7 @@ fn pages(_: &str) -> Body {
     Box::new(pieces.into_iter())
 }
 
-/// One page of a node with keys without number, none longer than it has to be.
+/// One page of a node with an endless sequence of shortest keys.
 fn keys(_: &str) -> Body {
     let begin =
         r#"{"kind":"NodeList","metadata":{},"items":[{"metadata":{"name":"a","labels":{"a":"""#;
@@ -96,7 +96,7 @@ fn keys(_: &str) -> Body {
     Box::new(whole(begin).chain(labels).chain(whole("}}}]}")))
 }
 
-/// More pods than a page has, and then a watch of one endless line.
+/// More pods than a page has, followed by a watch of one endless line.
 fn line(path: &str) -> Body {
     if path.contains("watch=") {
         return endless(path);
@@ -113,10 +113,10 @@ fn line(path: &str) -> Body {
     ))
 }
 
-/// The most that is held at once, beyond what was held before, while a cluster is asked that answers so.
-async fn held<T>(
+/// Peak memory beyond the memory held before, while `read` runs against a server with these responses.
+async fn peak_memory<T>(
     answer: Answer,
-    ask: impl AsyncFn(&KubeCluster) -> Result<T, ClusterError>,
+    read: impl AsyncFn(&KubeCluster) -> Result<T, ClusterError>,
 ) -> (usize, Result<T, ClusterError>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -129,40 +129,40 @@ async fn held<T>(
     let cluster = KubeCluster::new(access.client().unwrap(), "kube-system");
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
-    let answer = ask(&cluster).await;
+    let answer = read(&cluster).await;
     let held = ALLOCATOR.peak_usage().saturating_sub(before);
     server.abort();
     (held, answer)
 }
 
-fn is_within(case: &str, held: usize, most: usize) {
+fn assert_within(case: &str, held: usize, most: usize) {
     assert!(held < most, "{case}: {} of {} MiB", held / MIB, most / MIB);
 }
 
-/// One test: what others hold at the same time would count, too.
+/// A single test, because allocations of concurrent tests would count as well.
 #[tokio::test]
 async fn answers_of_a_hostile_server_are_held_up_to_their_limits() {
-    let (most, answer) = held(endless, async |cluster| cluster.leader_lease().await).await;
+    let (most, answer) = peak_memory(endless, async |cluster| cluster.leader_lease().await).await;
     assert!(answer.is_err());
-    is_within("an object without an end", most, GROWN * OBJECT + OTHERS);
+    assert_within("an object without an end", most, GROWTH * OBJECT + CLIENT);
 
-    let (most, answer) = held(endless, async |cluster| cluster.nodes().await).await;
+    let (most, answer) = peak_memory(endless, async |cluster| cluster.nodes().await).await;
     assert!(answer.is_err());
-    is_within("a page without an end", most, GROWN * PAGE + OTHERS);
+    assert_within("a page without an end", most, GROWTH * PAGE + CLIENT);
 
-    let (most, answer) = held(pages, async |cluster| cluster.nodes().await).await;
+    let (most, answer) = peak_memory(pages, async |cluster| cluster.nodes().await).await;
     assert!(answer.is_err());
-    is_within("pages without an end", most, LIST + GROWN * PAGE + OTHERS);
+    assert_within("pages without an end", most, LIST + GROWTH * PAGE + CLIENT);
 
-    let (most, answer) = held(keys, async |cluster| cluster.nodes().await).await;
+    let (most, answer) = peak_memory(keys, async |cluster| cluster.nodes().await).await;
     assert!(answer.is_err());
-    is_within("keys without number", most, KEYS + GROWN * PAGE + OTHERS);
+    assert_within("keys without number", most, KEYS + GROWTH * PAGE + CLIENT);
 
     let twice = async |cluster: &KubeCluster| {
         cluster.pods().await?;
         cluster.pods().await
     };
-    let (most, answer) = held(line, twice).await;
+    let (most, answer) = peak_memory(line, twice).await;
     assert_eq!(answer.unwrap().len(), 510);
-    is_within("a line without an end", most, GROWN * OBJECT + OTHERS);
+    assert_within("a line without an end", most, GROWTH * OBJECT + CLIENT);
 }

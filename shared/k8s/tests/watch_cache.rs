@@ -1,4 +1,5 @@
-//! A warm function follows what has changed; at any doubt it lists anew, and sees the same.
+//! Cached kinds: a warm function follows changes by watches, and lists again with the same result if the cache cannot be brought
+//! up to date.
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 use std::time::Duration;
@@ -14,7 +15,7 @@ use sandbox::{
 use serde_json::{Value, json};
 
 const PODS: TableId = TableId::named("pods");
-/// More than a page, so that they are worth remembering.
+/// More than a page, so that the kind is cached.
 const MANY: usize = 510;
 
 fn pod(name: &str, node: &str) -> Value {
@@ -26,20 +27,20 @@ fn pod(name: &str, node: &str) -> Value {
     })
 }
 
-/// A cluster of many pods in which nothing acts, and a function that has listed them.
+/// A cluster of many pods without controllers, and a client that has listed them.
 async fn warm() -> (Sandbox, KubeCluster) {
     let sandbox = populated(Vec::new()).await;
     let cluster = connect(&sandbox);
     assert_eq!(cluster.pods().await.unwrap().len(), MANY);
-    assert_eq!(how(&cluster), (1, 0));
+    assert_eq!(read_counts(&cluster), (1, 0));
     (sandbox, cluster)
 }
 
-/// A cluster of many pods that no function has listed; besides the administrator, these may come in.
+/// A cluster of many pods that no client has listed. Besides the administrator, these members have access.
 async fn populated(members: Vec<Credential>) -> Sandbox {
     let mut options = SandboxOptions {
         clock: sandbox::WorldClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()),
-        // Clients read the first piece of what is compressed piece by piece.
+        // Clients decode only the first event of a stream that is compressed event by event.
         compressed_watches: true,
         ..SandboxOptions::default()
     };
@@ -67,16 +68,16 @@ fn client(sandbox: &Sandbox, token: &str) -> k8s::Client {
     access.client().unwrap()
 }
 
-/// How often pods were listed and followed.
-fn how(cluster: &KubeCluster) -> (u64, u64) {
+/// Number of lists and of watch catch-ups for pods.
+fn read_counts(cluster: &KubeCluster) -> (u64, u64) {
     let Traffic {
         listed, followed, ..
     } = cluster.traffic();
     (listed, followed)
 }
 
-/// One comes, one goes, one moves.
-fn change(sandbox: &Sandbox) {
+/// Creates a pod, moves one and deletes one.
+fn change_pods(sandbox: &Sandbox) {
     sandbox.with(|world, _| {
         let store = &mut world.server.store;
         store.put(&PODS, pod("young", "node-b"));
@@ -85,8 +86,8 @@ fn change(sandbox: &Sandbox) {
     });
 }
 
-/// What the cluster shows to somebody who has seen nothing yet.
-async fn fresh(sandbox: &Sandbox) -> Vec<Pod> {
+/// Lists the pods with a client that has no cache.
+async fn listed_pods(sandbox: &Sandbox) -> Vec<Pod> {
     sorted(connect(sandbox).pods().await.unwrap())
 }
 
@@ -96,21 +97,21 @@ fn sorted(mut pods: Vec<Pod>) -> Vec<Pod> {
 }
 
 #[tokio::test]
-async fn what_has_changed_is_followed_and_nothing_is_listed_again() {
+async fn changes_are_followed_without_another_list() {
     let (sandbox, cluster) = warm().await;
     for _ in 0..3 {
-        change(&sandbox);
+        change_pods(&sandbox);
         let before = cluster.traffic();
         let pods = sorted(cluster.pods().await.unwrap());
-        assert_eq!(pods, fresh(&sandbox).await);
+        assert_eq!(pods, listed_pods(&sandbox).await);
         let cost = cluster.traffic().since(before);
         assert_eq!((cost.requests, cost.listed, cost.followed), (2, 0, 1));
     }
 }
 
-/// More than one piece of a watch, each of which may be compressed apart.
+/// More than one chunk of a watch, each of which may be compressed by itself.
 #[tokio::test]
-async fn much_that_has_changed_is_followed_to_its_end() {
+async fn many_changes_are_followed_completely() {
     let (sandbox, cluster) = warm().await;
     sandbox.with(|world, _| {
         for index in 0..MANY {
@@ -120,29 +121,29 @@ async fn much_that_has_changed_is_followed_to_its_end() {
         }
     });
     let pods = sorted(cluster.pods().await.unwrap());
-    assert_eq!(pods, fresh(&sandbox).await);
-    assert_eq!(how(&cluster), (1, 1));
+    assert_eq!(pods, listed_pods(&sandbox).await);
+    assert_eq!(read_counts(&cluster), (1, 1));
 }
 
 #[tokio::test]
-async fn pods_without_a_node_are_known_without_another_question() {
+async fn unassigned_pods_are_read_from_cache() {
     let (sandbox, cluster) = warm().await;
     sandbox.with(|world, _| world.server.store.put(&PODS, pod("waits", "")));
     let waiting = cluster.unassigned_pods().await.unwrap();
     let names: Vec<_> = waiting.iter().map(|pod| pod.key.name.as_str()).collect();
     assert_eq!(names, ["waits"]);
-    assert_eq!(how(&cluster), (1, 1));
+    assert_eq!(read_counts(&cluster), (1, 1));
 }
 
-/// Something goes wrong while a warm function catches up: it sees the same, by another list.
-async fn lists_anew(spoil: impl FnOnce(&Sandbox)) {
+/// Asserts that a failure while a warm client catches up causes another list with the same result.
+async fn assert_relisted(inject: impl FnOnce(&Sandbox)) {
     let (sandbox, cluster) = warm().await;
-    change(&sandbox);
-    spoil(&sandbox);
+    change_pods(&sandbox);
+    inject(&sandbox);
     let pods = sorted(cluster.pods().await.unwrap());
     sandbox.clear_faults();
-    assert_eq!(pods, fresh(&sandbox).await);
-    assert_eq!(how(&cluster), (2, 0));
+    assert_eq!(pods, listed_pods(&sandbox).await);
+    assert_eq!(read_counts(&cluster), (2, 0));
 }
 
 fn on_watches(effect: Effect, times: u32) -> Fault {
@@ -152,39 +153,39 @@ fn on_watches(effect: Effect, times: u32) -> Fault {
 }
 
 #[tokio::test]
-async fn a_server_that_has_forgotten_is_listed() {
-    lists_anew(|sandbox| sandbox.with(|world, _| world.server.store.compact())).await;
+async fn compacted_version_causes_relist() {
+    assert_relisted(|sandbox| sandbox.with(|world, _| world.server.store.compact())).await;
 }
 
 #[tokio::test]
-async fn a_watch_that_is_refused_is_a_list() {
-    lists_anew(|sandbox| sandbox.inject(on_watches(Effect::expired(), 1))).await;
-    lists_anew(|sandbox| sandbox.inject(on_watches(Effect::internal_error(), 1))).await;
+async fn rejected_watch_causes_relist() {
+    assert_relisted(|sandbox| sandbox.inject(on_watches(Effect::expired(), 1))).await;
+    assert_relisted(|sandbox| sandbox.inject(on_watches(Effect::internal_error(), 1))).await;
 }
 
 #[tokio::test]
-async fn a_watch_that_is_closed_at_once_each_time_is_a_list() {
-    lists_anew(|sandbox| sandbox.inject(on_watches(Effect::EndAtOnce, 100))).await;
+async fn watches_that_close_immediately_cause_relist() {
+    assert_relisted(|sandbox| sandbox.inject(on_watches(Effect::EndAtOnce, 100))).await;
 }
 
 #[tokio::test]
-async fn a_watch_that_is_closed_once_is_resumed() {
+async fn watch_that_closes_early_is_resumed() {
     let (sandbox, cluster) = warm().await;
-    change(&sandbox);
+    change_pods(&sandbox);
     sandbox.inject(on_watches(Effect::EndAtOnce, 1));
     let pods = sorted(cluster.pods().await.unwrap());
-    assert_eq!(pods, fresh(&sandbox).await);
-    assert_eq!(how(&cluster), (1, 1));
+    assert_eq!(pods, listed_pods(&sandbox).await);
+    assert_eq!(read_counts(&cluster), (1, 1));
 }
 
 #[tokio::test]
-async fn a_server_that_answers_byte_by_byte_holds_nobody_up() {
+async fn slow_watch_causes_relist() {
     let slow = Effect::Drip(Duration::from_millis(200));
-    lists_anew(|sandbox| sandbox.inject(on_watches(slow, 1))).await;
+    assert_relisted(|sandbox| sandbox.inject(on_watches(slow, 1))).await;
 }
 
 #[tokio::test]
-async fn what_fits_into_a_page_is_always_listed() {
+async fn kind_of_one_page_is_always_listed() {
     let (sandbox, _) = warm().await;
     sandbox.with(|world, _| {
         for index in 10..MANY {
@@ -196,11 +197,11 @@ async fn what_fits_into_a_page_is_always_listed() {
     for _ in 0..2 {
         assert_eq!(cluster.pods().await.unwrap().len(), 10);
     }
-    assert_eq!(how(&cluster), (0, 0), "nothing to remember");
+    assert_eq!(read_counts(&cluster), (0, 0), "nothing is cached");
 }
 
 #[tokio::test]
-async fn a_list_waits_where_the_server_asks_for_it() {
+async fn throttled_list_is_retried() {
     let (sandbox, _) = warm().await;
     let busy = Fault::new(Effect::throttle(1), 1);
     sandbox.inject(busy.on_verb("list").on_resource("pods"));
@@ -209,7 +210,7 @@ async fn a_list_waits_where_the_server_asks_for_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_stays_busy_is_left_alone() {
+async fn list_fails_after_two_throttled_retries() {
     let (sandbox, _) = warm().await;
     let busy = Fault::new(Effect::throttle(1), 100);
     sandbox.inject(busy.on_verb("list").on_resource("pods"));
@@ -226,21 +227,21 @@ async fn a_server_that_stays_busy_is_left_alone() {
 }
 
 #[tokio::test]
-async fn new_credentials_do_not_make_a_function_forget() {
+async fn cache_survives_new_credentials() {
     let (sandbox, cluster) = warm().await;
-    change(&sandbox);
+    change_pods(&sandbox);
     let renewed = cluster.through(client(&sandbox, sandbox.token()));
     let pods = sorted(renewed.pods().await.unwrap());
-    assert_eq!(pods, fresh(&sandbox).await);
-    assert_eq!(how(&renewed), (0, 1));
+    assert_eq!(pods, listed_pods(&sandbox).await);
+    assert_eq!(read_counts(&renewed), (0, 1));
     assert_eq!(renewed.remembered().await, MANY);
     renewed.forget().await;
     assert_eq!(renewed.remembered().await, 0);
 }
 
-/// Rights of the chart: `watch` is a verb of its own, and a role without it makes each turn list everything.
+/// RBAC of the chart: `watch` is a verb of its own, and a role without it makes each turn list all objects.
 #[tokio::test]
-async fn functions_that_plan_may_follow_large_kinds() {
+async fn chart_allows_planning_functions_to_watch_large_kinds() {
     let functions = ["provisioner", "lifecycle", "disruption", "terminator"];
     let member = |function| Credential::member(function, &[&format!("whittle:{function}")]);
     let sandbox = populated(functions.map(member).into()).await;
@@ -249,12 +250,12 @@ async fn functions_that_plan_may_follow_large_kinds() {
         let client = client(&sandbox, &member(function).token);
         let cluster = KubeCluster::new(client, "kube-system");
         for _ in 0..2 {
-            change(&sandbox);
+            change_pods(&sandbox);
             let pods = sorted(cluster.pods().await.unwrap());
-            assert_eq!(pods, fresh(&sandbox).await, "{function}");
+            assert_eq!(pods, listed_pods(&sandbox).await, "{function}");
         }
         assert_eq!(
-            how(&cluster),
+            read_counts(&cluster),
             (1, 1),
             "{function}: {:?}",
             sandbox.accesses()
@@ -262,17 +263,17 @@ async fn functions_that_plan_may_follow_large_kinds() {
     }
 }
 
-/// As after a restored snapshot of etcd, or where a cluster was made anew under its name.
+/// Happens after a restored snapshot of etcd, or if a cluster was recreated under the same name.
 #[tokio::test]
-async fn a_server_whose_versions_went_backwards_is_listed() {
+async fn server_with_older_version_is_listed() {
     let (sandbox, cluster) = warm().await;
     for _ in 0..3 {
-        change(&sandbox);
+        change_pods(&sandbox);
         cluster.pods().await.unwrap();
     }
     let earlier = populated(Vec::new()).await;
     let moved = cluster.through(client(&earlier, earlier.token()));
     let pods = sorted(moved.pods().await.unwrap());
-    assert_eq!(pods, fresh(&earlier).await);
-    assert_eq!(how(&moved), (1, 0));
+    assert_eq!(pods, listed_pods(&earlier).await);
+    assert_eq!(read_counts(&moved), (1, 0));
 }
