@@ -14,59 +14,59 @@ use ports::{CloudError, limits::ec2::TAGS};
 
 use crate::{provider::SECURITY_GROUP, refusal::Protection, reservations::ReservedInstances};
 
-/// An AWS account's EC2, as far as launches need it.
+/// EC2 of one AWS account, as far as launches need it.
 #[derive(Default)]
 pub struct Account {
     pub instances: BTreeMap<InstanceId, Instance>,
-    /// Instances that ever were: the next one has the next number.
+    /// Number of instances ever launched; the next instance's ID is derived from it.
     pub started: usize,
     pub tokens: Tokens,
-    /// Offerings without capacity.
+    /// Offerings without capacity, by capacity type, instance type and zone.
     pub no_capacity: BTreeSet<(CapacityType, String, String)>,
-    /// Instances left in an offering; one that is not named has no bound.
+    /// Remaining instances of an offering; unlisted offerings are unbounded.
     pub capacity: BTreeMap<(CapacityType, String, String), u32>,
-    /// Capacity reservations by id. Offerings that name one that is not here have as many instances as they say.
+    /// Capacity reservations by ID. Offerings of a reservation that is missing here have the capacity that they state.
     pub reservations: BTreeMap<String, ReservedInstances>,
-    /// Addresses left in a subnet; one that is not named has [`Account::ADDRESSES`].
+    /// Free addresses of a subnet; unlisted subnets have [`Account::ADDRESSES`].
     pub free_addresses: BTreeMap<String, i64>,
-    /// Traffic that ARC has shifted away from zones.
+    /// ARC zonal shifts.
     pub shifts: Vec<ZonalShift>,
-    /// What EC2NodeClasses give cause to warn of.
+    /// Warnings that resolving an EC2NodeClass returns.
     pub warnings: Vec<Warning>,
-    /// What is wrong with prices.
+    /// Warnings about prices.
     pub complaints: Vec<String>,
-    /// Instances that fail their status checks, or have scheduled events.
+    /// Instances that fail their status checks or have scheduled events.
     pub troubles: BTreeMap<InstanceId, InterruptionKind>,
-    /// Lists and descriptions show nothing at all.
+    /// Lists and descriptions return no instances at all.
     pub blind: bool,
-    /// Instances that lists leave out, as a truncated one does; descriptions by id show them.
+    /// Instances missing from lists, as in a truncated list; descriptions by ID return them.
     pub unlisted: BTreeSet<InstanceId>,
-    /// How long a new instance is missing from descriptions.
+    /// Time for which a new instance is missing from descriptions.
     pub describe_lag: SignedDuration,
-    /// Instances that EC2 refuses to end until they are taken out of here.
+    /// Instances that EC2 refuses to terminate until they are removed from this map.
     pub protected: BTreeMap<InstanceId, Protection>,
-    /// When instances were rebooted.
+    /// Times of each instance's reboots.
     pub reboots: BTreeMap<InstanceId, Vec<Timestamp>>,
-    /// Instances whose Auto Scaling group has no such lifecycle hook any more.
+    /// Instances whose Auto Scaling group no longer has the lifecycle hook.
     pub without_hook: BTreeSet<InstanceId>,
-    /// Launch templates, and the NodeClass each was made for.
+    /// Launch templates by name, with their NodeClass.
     pub templates: BTreeMap<String, String>,
-    /// Every CreateFleet request that reached EC2.
+    /// All CreateFleet requests that reached EC2.
     pub requests: Vec<FleetRequest>,
     answered: BTreeMap<LaunchToken, (FleetRequest, FleetAnswer)>,
     state_since: BTreeMap<InstanceId, Timestamp>,
 }
 
-/// What EC2 makes of a repeated ClientToken.
+/// Handling of a repeated ClientToken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tokens {
-    /// The same answer again; an error if anything else differs.
+    /// The same answer again; an error if any parameter differs.
     #[default]
     Honoured,
     Ignored,
 }
 
-/// Time from launch to running, and from terminating to terminated.
+/// Time from launch to `running`, and from `shutting-down` to `terminated`.
 const STATE_CHANGE: SignedDuration = SignedDuration::from_secs(10);
 
 impl Account {
@@ -130,7 +130,7 @@ impl Account {
         Ok(answer)
     }
 
-    /// What EC2 shows of these subnets.
+    /// Returns the free addresses of these subnets.
     pub(crate) fn addresses(&self, subnets: &BTreeSet<String>) -> FreeAddresses {
         let left = |subnet: &String| self.free_addresses.get(subnet).copied();
         let counted = subnets
@@ -234,10 +234,11 @@ impl Account {
         }
     }
 
-    /// What EC2 forgets in time: instances that have ended, and the tokens of calls that launched nothing else.
+    /// Drops state that EC2 drops after a while: terminated instances, and ClientTokens of calls all of whose instances are
+    /// terminated.
     pub fn forget_ended(&mut self) {
         self.instances
-            .retain(|_, one| one.state != InstanceState::Terminated);
+            .retain(|_, instance| instance.state != InstanceState::Terminated);
         let Self {
             instances,
             state_since,
@@ -249,7 +250,7 @@ impl Account {
         answered.retain(|_, (_, answer)| answer.instances.iter().any(is_there));
     }
 
-    /// What descriptions show: new instances only after the lag.
+    /// Instances that descriptions return: new ones only after the lag.
     pub(crate) fn described(&self, now: Timestamp) -> impl Iterator<Item = &Instance> {
         let lag = self.describe_lag;
         let blind = self.blind;
@@ -266,7 +267,7 @@ impl Account {
             .filter(|instance| instance.state.is_alive())
     }
 
-    /// Says whether anything changed.
+    /// Advances instance states; returns whether any changed.
     pub(crate) fn step(&mut self, now: Timestamp) -> bool {
         let mut changed = false;
         for (id, instance) in &mut self.instances {
@@ -289,7 +290,7 @@ impl Account {
         changed
     }
 
-    /// When states change by themselves, as far as they do.
+    /// Times of the next state changes. Some may turn out to be none.
     pub(crate) fn due(&self) -> impl Iterator<Item = Timestamp> {
         self.state_since.values().map(|since| *since + STATE_CHANGE)
     }
@@ -322,7 +323,7 @@ fn no_capacity(choice: &FleetOverride) -> OfferingFailure {
     }
 }
 
-/// `us-east-1a` → `use1-az1`.
+/// Zone ID of a zone, `use1-az1` for `us-east-1a`.
 pub(crate) fn zone_id(zone: &str) -> String {
     let number = zone
         .bytes()
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_beyond_the_limits_of_ec2_are_refused_whole() {
+    fn calls_beyond_ec2_limits_are_rejected_completely() {
         let mut account = Account::default();
         let now = Timestamp::UNIX_EPOCH;
         assert!(account.launch(&request(TAGS), now).is_ok());

@@ -21,15 +21,15 @@ use ports::{
 
 pub use self::pods::Deployment;
 use crate::{
+    published_status::PublishedStatus,
     refusal::{Admission, Protected},
-    told::ToldStatus,
 };
 
-/// One cluster's API server: the objects that Whittle looks at, with versions, preconditions, finalizers and graceful
+/// One cluster's API server: the objects that Whittle reads, with resource versions, preconditions, finalizers and graceful
 /// deletion.
 #[derive(Default)]
 pub struct ApiServer {
-    /// Of the namespace `kube-system`.
+    /// UID of namespace `kube-system`.
     pub uid: Uid,
     pub node_pools: BTreeMap<String, api::NodePool>,
     pub unreadable_node_pools: Vec<Unreadable>,
@@ -42,41 +42,41 @@ pub struct ApiServer {
     pub missing: BTreeSet<&'static str>,
     pub node_claims: BTreeMap<NodeClaimName, NodeClaim>,
     pub nodes: BTreeMap<NodeName, Node>,
-    /// Nodes that lists leave out, as those that cannot be decoded are; reads by name show them.
+    /// Nodes missing from lists, like nodes that cannot be decoded; reads by name return them.
     pub unlisted_nodes: BTreeSet<NodeName>,
     pub pods: BTreeMap<PodKey, Pod>,
     pub daemon_sets: Vec<DaemonSet>,
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     pub storage: Storage,
     pub devices: DeviceObjects,
-    /// Services, and what owns pods.
+    /// Services and pod owners.
     pub pod_selectors: PodSelectors,
     pub deployments: BTreeMap<String, Deployment>,
     pub events: Vec<Event>,
-    /// Objects that an admission policy lets nobody but users change.
+    /// Objects that an admission policy lets only users change.
     pub protected: BTreeMap<Protected, Admission>,
     pub leader: Option<LeaderLease>,
-    /// What functions told the relay; `None` where there is none.
-    pub status: Option<ToldStatus>,
-    /// Nodes whose kubelet has fallen silent.
+    /// The status document that functions publish for the relay; `None` without its ConfigMap.
+    pub status: Option<PublishedStatus>,
+    /// Nodes whose kubelet has stopped reporting.
     pub silent: BTreeSet<NodeName>,
-    /// Instances that start from now on do not join.
+    /// Instances that start while this is set do not join.
     pub closed: bool,
     /// Instances whose kubelet has registered its Node.
     pub joined: BTreeSet<InstanceId>,
-    /// A kubelet registers its Node when it starts, and never again; else it does whenever there is none.
+    /// A kubelet registers its Node only when it starts; otherwise it registers again whenever the Node is missing.
     pub joins_once: bool,
-    /// Pods whose kubelet never says that they have ended.
+    /// Pods whose kubelet never reports that they have ended.
     pub stuck: BTreeSet<PodKey>,
-    /// How far the API server's clock is ahead of everybody else's.
+    /// How far the API server's clock is ahead of all other clocks.
     pub clock_ahead: SignedDuration,
-    /// NodeClaims ever created, to find names that were used twice.
+    /// Names of all NodeClaims ever created, to find names that were used twice.
     pub created: Vec<NodeClaimName>,
     version: u64,
 }
 
 impl ApiServer {
-    /// One without objects, of the cluster with this uid.
+    /// An API server without objects, for the cluster with this UID.
     pub fn of(uid: Uid) -> Self {
         Self {
             uid,
@@ -229,7 +229,7 @@ impl ApiServer {
         }
         if update.cordon && !node.unschedulable {
             node.unschedulable = true;
-            // As the node lifecycle controller does.
+            // Taint that the node lifecycle controller adds to an unschedulable node.
             node.taints.push(model::taint::Taint {
                 key: "node.kubernetes.io/unschedulable".into(),
                 value: String::new(),
@@ -250,13 +250,13 @@ impl ApiServer {
         Ok(())
     }
 
-    /// So many kubelets were looked at, and nothing had changed.
-    pub(crate) fn count_looks(&mut self, looks: u64) {
-        self.version += looks;
+    /// Advances the version as this many checks of unchanged kubelets would.
+    pub(crate) fn count_kubelet_checks(&mut self, checks: u64) {
+        self.version += checks;
     }
 
-    /// What a kubelet's silence or heartbeat comes to. Looking counts as a version, whether or not anything changed, which it says.
-    /// A kubelet registers after a reboot: under another boot id, and with none of the machine's errors.
+    /// Registers a node's boot after a reboot: under another boot ID, and without the conditions reported before. Advances the
+    /// version in any case; returns whether the node changed.
     pub(crate) fn report_boot(&mut self, name: &NodeName, count: usize) -> bool {
         let boot_id = format!("boot-{count}");
         self.version += 1;
@@ -271,7 +271,7 @@ impl ApiServer {
         }
     }
 
-    /// An agent on the machine reports one of its parts.
+    /// Sets a node condition, as a node problem detector does.
     pub fn report_condition(&mut self, name: &NodeName, condition: NodeCondition) {
         let version = self.next_version();
         if let Some(node) = self.nodes.get_mut(name) {
@@ -281,7 +281,7 @@ impl ApiServer {
         }
     }
 
-    /// All parts of a machine are well again.
+    /// Removes all reported conditions of a node.
     pub fn forget_conditions(&mut self, name: &NodeName) {
         let version = self.next_version();
         if let Some(node) = self.nodes.get_mut(name) {
@@ -310,22 +310,22 @@ impl ApiServer {
         false
     }
 
-    /// As the cloud's node controller does once an instance is gone. Says whether it changed anything.
+    /// Deletes a Node, as the cloud's node lifecycle controller does once the instance is gone. Returns whether anything changed.
     pub(crate) fn delete_node(&mut self, name: &NodeName, now: Timestamp) -> bool {
         let Some(node) = self.nodes.get_mut(name) else {
             return false;
         };
         let is_new = node.deleted_at.is_none();
         node.deleted_at.get_or_insert(now);
-        let goes = node.finalizers.is_empty();
-        if goes {
+        let removed = node.finalizers.is_empty();
+        if removed {
             self.nodes.remove(name);
         }
-        is_new || goes
+        is_new || removed
     }
 
-    /// What a user's `kubectl delete` does.
-    pub fn order_deletion(&mut self, claim: &NodeClaimName, now: Timestamp) {
+    /// Deletes a NodeClaim as `kubectl delete` does.
+    pub fn request_deletion(&mut self, claim: &NodeClaimName, now: Timestamp) {
         let version = self.next_version();
         let Some(claim) = self.node_claims.get_mut(claim) else {
             return;
@@ -334,8 +334,8 @@ impl ApiServer {
         claim.resource_version = version;
     }
 
-    /// The same for a Node.
-    pub fn order_node_deletion(&mut self, node: &NodeName, now: Timestamp) {
+    /// Deletes a Node as `kubectl delete` does.
+    pub fn request_node_deletion(&mut self, node: &NodeName, now: Timestamp) {
         let version = self.next_version();
         let Some(node) = self.nodes.get_mut(node) else {
             return;
@@ -345,7 +345,7 @@ impl ApiServer {
     }
 }
 
-/// Whether a precondition names another version; an empty one is none.
+/// Returns whether a precondition names another version; an empty one is no precondition.
 fn is_stale(current: &str, wanted: &str) -> bool {
     !wanted.is_empty() && current != wanted
 }

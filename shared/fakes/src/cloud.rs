@@ -16,7 +16,7 @@ use crate::sim::{Sim, World};
 #[async_trait]
 impl Cloud for Sim {
     async fn ready(&self, _: &FleetRequest) -> Result<(), CloudError> {
-        self.aside("ready", |world| {
+        self.neutral_call("ready", |world| {
             world.spend(Api::CreateFleet, "CreateFleet")
         })
         .await
@@ -27,7 +27,7 @@ impl Cloud for Sim {
         request: &FleetRequest,
         not_after: Timestamp,
     ) -> Result<FleetAnswer, CloudError> {
-        self.port("launch", |world| {
+        self.changing_call("launch", |world| {
             if world.now > not_after {
                 return Err(CloudError::NotSent {
                     action: "CreateFleet".into(),
@@ -44,7 +44,7 @@ impl Cloud for Sim {
         cluster: &ClusterName,
         token: &LaunchToken,
     ) -> Result<Vec<Instance>, CloudError> {
-        self.aside("instances_of_launch", |world| {
+        self.neutral_call("instances_of_launch", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;
             let of_launch = |instance: &&Instance| {
                 instance.tags.get(api::names::tag::LAUNCH) == Some(&token.0)
@@ -61,7 +61,7 @@ impl Cloud for Sim {
     }
 
     async fn describe_instances(&self, ids: &[InstanceId]) -> Result<Vec<Instance>, CloudError> {
-        self.aside("describe_instances", |world| {
+        self.neutral_call("describe_instances", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;
             Ok(world
                 .account
@@ -74,7 +74,7 @@ impl Cloud for Sim {
     }
 
     async fn instances_of_reservation(&self, id: &str) -> Result<Vec<Instance>, CloudError> {
-        self.aside("instances_of_reservation", |world| {
+        self.neutral_call("instances_of_reservation", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;
             Ok(world
                 .account
@@ -87,7 +87,7 @@ impl Cloud for Sim {
     }
 
     async fn list_instances(&self, cluster: &ClusterName) -> Result<Vec<Instance>, CloudError> {
-        self.aside("list_instances", |world| {
+        self.neutral_call("list_instances", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;
             let listed = |instance: &&Instance| {
                 instance.state != InstanceState::Terminated
@@ -105,7 +105,7 @@ impl Cloud for Sim {
     }
 
     async fn troubles(&self, now: Timestamp) -> Result<Vec<Interruption>, CloudError> {
-        self.aside("troubles", |world| {
+        self.neutral_call("troubles", |world| {
             world.spend(Api::Describe, "DescribeInstanceStatus")?;
             let troubles = world.account.troubles.iter();
             let troubles = troubles.map(|(instance, kind)| Interruption {
@@ -124,7 +124,7 @@ impl Cloud for Sim {
 
     async fn terminate(&self, cluster: &ClusterName, ids: &[InstanceId]) -> Terminations {
         let call = |ids: Vec<InstanceId>| {
-            self.port("terminate", move |world| {
+            self.changing_call("terminate", move |world| {
                 world.spend(Api::TerminateInstances, "TerminateInstances")?;
                 world
                     .account
@@ -136,7 +136,7 @@ impl Cloud for Sim {
     }
 
     async fn reboot(&self, cluster: &ClusterName, id: &InstanceId) -> Result<(), CloudError> {
-        self.port("reboot", |world| {
+        self.changing_call("reboot", |world| {
             world.spend(Api::Mutating, "RebootInstances")?;
             let rebooted = world.account.reboot_instance(cluster, id, world.now);
             rebooted.map_err(|refusal| refusal.into_error("RebootInstances"))
@@ -145,7 +145,7 @@ impl Cloud for Sim {
     }
 
     async fn knows_instance(&self, id: &InstanceId) -> Result<bool, CloudError> {
-        self.aside("knows_instance", |world| {
+        self.neutral_call("knows_instance", |world| {
             world.spend(Api::Describe, "DescribeInstances")?;
             Ok(world.account.instances.contains_key(id))
         })
@@ -158,7 +158,7 @@ impl Cloud for Sim {
         id: &InstanceId,
         tags: &BTreeMap<String, String>,
     ) -> Result<(), CloudError> {
-        self.port("tag", |world| {
+        self.changing_call("tag", |world| {
             world.spend(Api::CreateTags, "CreateTags")?;
             let instance = world.account.instances.get_mut(id);
             let instance = instance.ok_or_else(|| CloudError::NotFound {
@@ -171,8 +171,8 @@ impl Cloud for Sim {
     }
 
     async fn complete_hook(&self, id: &InstanceId, _: &LifecycleHook) -> Result<(), CloudError> {
-        self.port("complete_hook", |world| {
-            world.account.holds(id, "CompleteLifecycleAction")?;
+        self.changing_call("complete_hook", |world| {
+            world.account.check_hook(id, "CompleteLifecycleAction")?;
             world.account.terminate(id, world.now);
             Ok(())
         })
@@ -180,8 +180,10 @@ impl Cloud for Sim {
     }
 
     async fn extend_hook(&self, id: &InstanceId, _: &LifecycleHook) -> Result<(), CloudError> {
-        self.port("extend_hook", |world| {
-            world.account.holds(id, "RecordLifecycleActionHeartbeat")
+        self.changing_call("extend_hook", |world| {
+            world
+                .account
+                .check_hook(id, "RecordLifecycleActionHeartbeat")
         })
         .await
     }
@@ -192,7 +194,7 @@ pub(crate) fn is_of(instance: &Instance, cluster: &ClusterName) -> bool {
 }
 
 impl World {
-    /// A call out of the account's budget, if the budget is to count.
+    /// Takes a call out of the account's budget, if calls are budgeted.
     fn spend(&mut self, api: Api, action: &str) -> Result<(), CloudError> {
         if !self.budgeted {
             return Ok(());

@@ -32,7 +32,7 @@ use crate::{
 #[async_trait]
 impl Cluster for Sim {
     async fn node_pools(&self) -> Result<Listed<NodePool>, ClusterError> {
-        self.aside("node_pools", |world| {
+        self.neutral_call("node_pools", |world| {
             Ok(Listed {
                 items: world.api.node_pools.values().cloned().collect(),
                 unreadable: world.api.unreadable_node_pools.clone(),
@@ -42,7 +42,7 @@ impl Cluster for Sim {
     }
 
     async fn node_classes(&self) -> Result<Listed<EC2NodeClass>, ClusterError> {
-        self.aside("node_classes", |world| {
+        self.neutral_call("node_classes", |world| {
             Ok(Listed {
                 items: world.api.node_classes.values().cloned().collect(),
                 unreadable: world.api.unreadable_node_classes.clone(),
@@ -52,14 +52,14 @@ impl Cluster for Sim {
     }
 
     async fn node_claims(&self) -> Result<Vec<NodeClaim>, ClusterError> {
-        self.aside("node_claims", |world| {
+        self.neutral_call("node_claims", |world| {
             Ok(world.api.node_claims.values().cloned().collect())
         })
         .await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
-        self.aside("nodes", |world| {
+        self.neutral_call("nodes", |world| {
             let unlisted = &world.api.unlisted_nodes;
             let nodes = world.api.nodes.values();
             let listed = nodes.filter(|node| !unlisted.contains(&node.name));
@@ -69,14 +69,14 @@ impl Cluster for Sim {
     }
 
     async fn pods(&self) -> Result<Vec<Pod>, ClusterError> {
-        self.aside("pods", |world| {
+        self.neutral_call("pods", |world| {
             Ok(world.api.pods.values().cloned().collect())
         })
         .await
     }
 
     async fn unassigned_pods(&self) -> Result<Vec<Pod>, ClusterError> {
-        self.aside("unassigned_pods", |world| {
+        self.neutral_call("unassigned_pods", |world| {
             let pods = world.api.pods.values();
             let unassigned = pods.filter(|pod| pod.node_name.is_none());
             Ok(unassigned.cloned().collect())
@@ -85,12 +85,12 @@ impl Cluster for Sim {
     }
 
     async fn daemon_sets(&self) -> Result<Vec<DaemonSet>, ClusterError> {
-        self.aside("daemon_sets", |world| Ok(world.api.daemon_sets.clone()))
+        self.neutral_call("daemon_sets", |world| Ok(world.api.daemon_sets.clone()))
             .await
     }
 
     async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError> {
-        self.aside("namespaces", |_| {
+        self.neutral_call("namespaces", |_| {
             Ok(vec![Namespace {
                 name: "default".into(),
                 ..Namespace::default()
@@ -100,36 +100,36 @@ impl Cluster for Sim {
     }
 
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
-        self.aside("disruption_budgets", |world| {
+        self.neutral_call("disruption_budgets", |world| {
             Ok(world.api.disruption_budgets.clone())
         })
         .await
     }
 
     async fn pod_selectors(&self) -> Result<PodSelectors, ClusterError> {
-        self.aside("pod_selectors", |world| Ok(world.api.pod_selectors.clone()))
+        self.neutral_call("pod_selectors", |world| Ok(world.api.pod_selectors.clone()))
             .await
     }
 
     async fn device_objects(&self) -> Result<DeviceObjects, ClusterError> {
-        self.aside("device_objects", |world| Ok(world.api.devices.clone()))
+        self.neutral_call("device_objects", |world| Ok(world.api.devices.clone()))
             .await
     }
 
     async fn resource_slices(&self) -> Result<Vec<ResourceSlice>, ClusterError> {
-        self.aside("resource_slices", |world| {
+        self.neutral_call("resource_slices", |world| {
             Ok(world.api.devices.slices.clone())
         })
         .await
     }
 
     async fn storage(&self) -> Result<Storage, ClusterError> {
-        self.aside("storage", |world| Ok(world.api.storage.clone()))
+        self.neutral_call("storage", |world| Ok(world.api.storage.clone()))
             .await
     }
 
     async fn node_overlays(&self) -> Result<Vec<NodeOverlay>, ClusterError> {
-        self.aside("node_overlays", |world| {
+        self.neutral_call("node_overlays", |world| {
             world.api.served("NodeOverlay")?;
             Ok(world.api.node_overlays.values().cloned().collect())
         })
@@ -137,7 +137,7 @@ impl Cluster for Sim {
     }
 
     async fn capacity_buffers(&self) -> Result<Vec<CapacityBuffer>, ClusterError> {
-        self.aside("capacity_buffers", |world| {
+        self.neutral_call("capacity_buffers", |world| {
             world.api.served("CapacityBuffer")?;
             Ok(world.api.capacity_buffers.values().cloned().collect())
         })
@@ -145,19 +145,19 @@ impl Cluster for Sim {
     }
 
     async fn pod_template(&self, key: &PodKey) -> Result<Option<PodTemplate>, ClusterError> {
-        self.aside("pod_template", |world| {
+        self.neutral_call("pod_template", |world| {
             Ok(world.api.pod_templates.get(key).cloned())
         })
         .await
     }
 
-    /// The Deployments here are all there is.
+    /// Only Deployments have workloads here.
     async fn workload(
         &self,
         kind: Scalable,
         key: &PodKey,
     ) -> Result<Option<Workload>, ClusterError> {
-        self.aside("workload", |world| {
+        self.neutral_call("workload", |world| {
             let found = world.api.deployments.get(&key.name);
             Ok(found
                 .filter(|_| kind == Scalable::Deployment)
@@ -167,52 +167,54 @@ impl Cluster for Sim {
     }
 
     async fn pod(&self, key: &PodKey) -> Result<Option<Pod>, ClusterError> {
-        self.aside("pod", |world| Ok(world.api.pods.get(key).cloned()))
+        self.neutral_call("pod", |world| Ok(world.api.pods.get(key).cloned()))
             .await
     }
 
     async fn node(&self, name: &NodeName) -> Result<Option<Node>, ClusterError> {
-        self.aside("node", |world| Ok(world.api.nodes.get(name).cloned()))
+        self.neutral_call("node", |world| Ok(world.api.nodes.get(name).cloned()))
             .await
     }
 
     async fn node_claim(&self, name: &NodeClaimName) -> Result<Option<NodeClaim>, ClusterError> {
-        self.aside("node_claim", |world| {
+        self.neutral_call("node_claim", |world| {
             Ok(world.api.node_claims.get(name).cloned())
         })
         .await
     }
 
     async fn create_node_claim(&self, launch: &Launch) -> Result<NodeClaim, ClusterError> {
-        self.port("create_node_claim", |world| {
+        self.changing_call("create_node_claim", |world| {
             let pool = Protected::NodeClaimsOf(launch.node_pool.clone());
-            world.api.admits(&pool)?;
+            world.api.check_admission(&pool)?;
             Ok(world.api.create_claim(launch, world.now))
         })
         .await
     }
 
     async fn update_node_claim(&self, update: &NodeClaimUpdate) -> Result<NodeClaim, ClusterError> {
-        self.port("update_node_claim", |world| {
+        self.changing_call("update_node_claim", |world| {
             let claim = Protected::NodeClaim(update.name.clone());
-            world.api.admits(&claim)?;
+            world.api.check_admission(&claim)?;
             world.api.update_claim(update)
         })
         .await
     }
 
     async fn delete_node_claim(&self, target: &Target) -> Result<(), ClusterError> {
-        self.port("delete_node_claim", |world| {
+        self.changing_call("delete_node_claim", |world| {
             let claim = Protected::NodeClaim(target.name.clone());
-            world.api.admits(&claim)?;
+            world.api.check_admission(&claim)?;
             world.api.delete_claim(target, world.now)
         })
         .await
     }
 
     async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError> {
-        self.port("update_node", |world| {
-            world.api.admits(&Protected::Node(update.name.clone()))?;
+        self.changing_call("update_node", |world| {
+            world
+                .api
+                .check_admission(&Protected::Node(update.name.clone()))?;
             world.api.update_node(update, world.now)
         })
         .await
@@ -224,8 +226,8 @@ impl Cluster for Sim {
         uid: &Uid,
         grace_seconds: Option<i64>,
     ) -> Result<(), ClusterError> {
-        self.port("evict", |world| {
-            world.api.admits(&Protected::Pod(pod.clone()))?;
+        self.changing_call("evict", |world| {
+            world.api.check_admission(&Protected::Pod(pod.clone()))?;
             world.api.evict(pod, uid, grace_seconds, world.now)
         })
         .await
@@ -237,8 +239,8 @@ impl Cluster for Sim {
         uid: &Uid,
         grace_seconds: Option<i64>,
     ) -> Result<(), ClusterError> {
-        self.port("delete_pod", |world| {
-            world.api.admits(&Protected::Pod(pod.clone()))?;
+        self.changing_call("delete_pod", |world| {
+            world.api.check_admission(&Protected::Pod(pod.clone()))?;
             world.api.delete_pod(pod, uid, grace_seconds, world.now)
         })
         .await
@@ -250,8 +252,8 @@ impl Cluster for Sim {
         uid: &Uid,
         annotations: &BTreeMap<String, Option<String>>,
     ) -> Result<(), ClusterError> {
-        self.port("annotate_pod", |world| {
-            world.api.admits(&Protected::Pod(pod.clone()))?;
+        self.changing_call("annotate_pod", |world| {
+            world.api.check_admission(&Protected::Pod(pod.clone()))?;
             world.api.annotate_pod(pod, uid, annotations)
         })
         .await
@@ -262,8 +264,10 @@ impl Cluster for Sim {
         name: &NodePoolName,
         status: &NodePoolStatus,
     ) -> Result<(), ClusterError> {
-        self.port("update_node_pool_status", |world| {
-            world.api.admits(&Protected::NodePool(name.clone()))?;
+        self.changing_call("update_node_pool_status", |world| {
+            world
+                .api
+                .check_admission(&Protected::NodePool(name.clone()))?;
             let pool = world.api.node_pools.get_mut(name.as_str());
             pool.ok_or_else(|| absent("NodePool", name.as_str()))?
                 .status = Some(status.clone());
@@ -277,8 +281,10 @@ impl Cluster for Sim {
         name: &str,
         status: &EC2NodeClassStatus,
     ) -> Result<(), ClusterError> {
-        self.port("update_node_class_status", |world| {
-            world.api.admits(&Protected::NodeClass(name.to_owned()))?;
+        self.changing_call("update_node_class_status", |world| {
+            world
+                .api
+                .check_admission(&Protected::NodeClass(name.to_owned()))?;
             let class = world.api.node_classes.get_mut(name);
             class.ok_or_else(|| absent("EC2NodeClass", name))?.status = Some(status.clone());
             Ok(())
@@ -291,7 +297,7 @@ impl Cluster for Sim {
         name: &str,
         status: &NodeOverlayStatus,
     ) -> Result<(), ClusterError> {
-        self.port("update_node_overlay_status", |world| {
+        self.changing_call("update_node_overlay_status", |world| {
             let overlay = world.api.node_overlays.get_mut(name);
             let overlay = overlay.ok_or_else(|| absent("NodeOverlay", name))?;
             overlay.status = Some(status.clone());
@@ -306,7 +312,7 @@ impl Cluster for Sim {
         version: &str,
         status: &CapacityBufferStatus,
     ) -> Result<(), ClusterError> {
-        self.port("update_capacity_buffer_status", |world| {
+        self.changing_call("update_capacity_buffer_status", |world| {
             let next = world.api.next_version();
             let buffer = world.api.capacity_buffers.get_mut(key);
             let buffer = buffer.ok_or_else(|| absent("CapacityBuffer", &key.to_string()))?;
@@ -325,8 +331,10 @@ impl Cluster for Sim {
         name: &NodePoolName,
         annotations: &BTreeMap<String, String>,
     ) -> Result<(), ClusterError> {
-        self.port("annotate_node_pool", |world| {
-            world.api.admits(&Protected::NodePool(name.clone()))?;
+        self.changing_call("annotate_node_pool", |world| {
+            world
+                .api
+                .check_admission(&Protected::NodePool(name.clone()))?;
             let pool = world.api.node_pools.get_mut(name.as_str());
             let pool = pool.ok_or_else(|| absent("NodePool", name.as_str()))?;
             pool.metadata.annotations.extend(annotations.clone());
@@ -340,8 +348,10 @@ impl Cluster for Sim {
         name: &str,
         annotations: &BTreeMap<String, String>,
     ) -> Result<(), ClusterError> {
-        self.port("annotate_node_class", |world| {
-            world.api.admits(&Protected::NodeClass(name.to_owned()))?;
+        self.changing_call("annotate_node_class", |world| {
+            world
+                .api
+                .check_admission(&Protected::NodeClass(name.to_owned()))?;
             let class = world.api.node_classes.get_mut(name);
             let class = class.ok_or_else(|| absent("EC2NodeClass", name))?;
             class.metadata.annotations.extend(annotations.clone());
@@ -355,8 +365,10 @@ impl Cluster for Sim {
         name: &str,
         present: bool,
     ) -> Result<(), ClusterError> {
-        self.port("set_node_class_finalizer", |world| {
-            world.api.admits(&Protected::NodeClass(name.to_owned()))?;
+        self.changing_call("set_node_class_finalizer", |world| {
+            world
+                .api
+                .check_admission(&Protected::NodeClass(name.to_owned()))?;
             let class = world
                 .api
                 .node_classes
@@ -375,12 +387,12 @@ impl Cluster for Sim {
     }
 
     async fn identity(&self) -> Result<Uid, ClusterError> {
-        self.aside("identity", |world| Ok(world.api.uid.clone()))
+        self.neutral_call("identity", |world| Ok(world.api.uid.clone()))
             .await
     }
 
     async fn post_event(&self, event: &Event) -> Result<(), ClusterError> {
-        self.aside("post_event", |world| {
+        self.neutral_call("post_event", |world| {
             world.api.events.push(event.clone());
             Ok(())
         })
@@ -388,12 +400,12 @@ impl Cluster for Sim {
     }
 
     async fn leader_lease(&self) -> Result<Option<LeaderLease>, ClusterError> {
-        self.aside("leader_lease", |world| Ok(world.api.leader.clone()))
+        self.neutral_call("leader_lease", |world| Ok(world.api.leader.clone()))
             .await
     }
 
     async fn hold_leader_lease(&self, lease: &LeaderLease) -> Result<LeaderLease, ClusterError> {
-        self.port("hold_leader_lease", |world| {
+        self.changing_call("hold_leader_lease", |world| {
             let current = world
                 .api
                 .leader
@@ -413,9 +425,9 @@ impl Cluster for Sim {
     }
 
     async fn status_document(&self, lane: Lane) -> Result<Option<StatusDocument>, ClusterError> {
-        self.aside("status_document", |world| {
-            let told = world.api.status.as_ref();
-            Ok(told.map(|told| told.document(lane)))
+        self.neutral_call("status_document", |world| {
+            let status = world.api.status.as_ref();
+            Ok(status.map(|status| status.document(lane)))
         })
         .await
     }
@@ -425,9 +437,10 @@ impl Cluster for Sim {
         lane: Lane,
         document: &StatusDocument,
     ) -> Result<(), ClusterError> {
-        self.aside("store_status_document", |world| {
-            let told = world.api.status.as_mut();
-            told.ok_or_else(|| absent("ConfigMap", CONFIG_MAP))?
+        self.neutral_call("store_status_document", |world| {
+            let status = world.api.status.as_mut();
+            status
+                .ok_or_else(|| absent("ConfigMap", CONFIG_MAP))?
                 .store(lane, document)
         })
         .await

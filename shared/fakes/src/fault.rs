@@ -2,96 +2,96 @@ use jiff::{SignedDuration, Timestamp};
 use model::ClusterName;
 use ports::{CloudError, ClusterError, LedgerError, QueueError, RegistryError};
 
-/// How one port call fails.
+/// Failure of one port call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Throttled,
     Denied,
-    /// The object changed meanwhile; ports that know no conflicts do not answer.
+    /// The object has changed in between; ports without conflicts report the call as unavailable.
     Conflict,
-    /// No answer, and nothing was done.
+    /// No answer, and the call had no effect.
     Unavailable,
-    /// No answer, but it was done.
+    /// No answer, but the call took effect.
     LostAnswer,
 }
 
-/// One run of a function.
+/// One invocation of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     pub id: u64,
-    /// How far its clock is ahead of the world's.
+    /// How far the process's clock is ahead of the world's.
     pub skew: SignedDuration,
 }
 
-/// Decides what becomes of every port call of a [`Process`].
-pub trait Weather: Send {
-    /// `cluster` is the one whose API server the process reaches now.
-    fn fate(
+/// Decides the outcome of every port call of a [`Process`].
+pub trait FaultSchedule: Send {
+    /// `cluster` is the cluster whose API server the process uses.
+    fn outcome(
         &mut self,
         process: u64,
         cluster: Option<&ClusterName>,
         call: &'static str,
         now: Timestamp,
-    ) -> Fate;
+    ) -> CallOutcome;
 }
 
-/// What becomes of one port call; by default it is answered at once.
+/// Outcome of one port call; by default it is answered immediately and succeeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fate {
-    /// How often it gives way to others first.
-    pub gives_way: u64,
-    /// Until it takes effect.
-    pub takes: SignedDuration,
+pub struct CallOutcome {
+    /// How often the call yields to other tasks before it starts.
+    pub yields: u64,
+    /// Time until the call takes effect.
+    pub delay: SignedDuration,
     pub fault: Option<Fault>,
-    pub dies: Option<Death>,
+    pub crash: Option<CrashTiming>,
 }
 
-/// When a process ends, seen from the effect of its last call.
+/// Moment at which a process crashes, relative to the effect of its last call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Death {
+pub enum CrashTiming {
     Before,
     After,
 }
 
-/// Ends a process at a certain point: from then on every port call fails and does nothing, until it is mended.
+/// Crashes a process at a chosen point: from then on every port call fails without effect, until the crash point is reset.
 ///
-/// Every port call passes two points, one before it acts and one before its answer arrives.
+/// Every port call passes two points: one before it takes effect, and one before its answer arrives.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Fuse {
+pub struct CrashPoint {
     passed: u64,
-    blows_at: Option<u64>,
+    crash_at: Option<u64>,
 }
 
-impl Fuse {
-    /// Blows at the point with this number; the first is 1.
-    pub fn blowing_at(point: u64) -> Self {
+impl CrashPoint {
+    /// Crashes at the point with this number; the first is 1.
+    pub fn at(point: u64) -> Self {
         Self {
             passed: 0,
-            blows_at: Some(point),
+            crash_at: Some(point),
         }
     }
 
-    /// Points passed so far.
+    /// Number of points passed so far.
     pub fn passed(&self) -> u64 {
         self.passed
     }
 
-    pub fn is_blown(&self) -> bool {
-        self.blows_at.is_some_and(|point| self.passed >= point)
+    pub fn is_reached(&self) -> bool {
+        self.crash_at.is_some_and(|point| self.passed >= point)
     }
 
-    /// Passes one point, and says whether the process still lives.
+    /// Passes one point; returns whether the process is still running.
     pub(crate) fn pass(&mut self) -> bool {
-        if !self.is_blown() {
+        if !self.is_reached() {
             self.passed += 1;
         }
-        !self.is_blown()
+        !self.is_reached()
     }
 }
 
-/// An error that can stand for a fault.
-pub(crate) trait Trouble {
-    fn of(fault: Fault, call: &str) -> Self;
+/// An error type that a [`Fault`] can be converted to.
+pub(crate) trait FromFault {
+    fn from_fault(fault: Fault, call: &str) -> Self;
 }
 
 fn action(call: &str) -> String {
@@ -101,8 +101,8 @@ fn action(call: &str) -> String {
 const NO_ANSWER: &str = "the connection was closed";
 const NOT_ALLOWED: &str = "not authorized";
 
-impl Trouble for CloudError {
-    fn of(fault: Fault, call: &str) -> Self {
+impl FromFault for CloudError {
+    fn from_fault(fault: Fault, call: &str) -> Self {
         match fault {
             Fault::Throttled => Self::Throttled {
                 action: action(call),
@@ -120,8 +120,8 @@ impl Trouble for CloudError {
     }
 }
 
-impl Trouble for ClusterError {
-    fn of(fault: Fault, call: &str) -> Self {
+impl FromFault for ClusterError {
+    fn from_fault(fault: Fault, call: &str) -> Self {
         match fault {
             Fault::Throttled => Self::Throttled {
                 action: action(call),
@@ -140,8 +140,8 @@ impl Trouble for ClusterError {
     }
 }
 
-impl Trouble for LedgerError {
-    fn of(fault: Fault, call: &str) -> Self {
+impl FromFault for LedgerError {
+    fn from_fault(fault: Fault, call: &str) -> Self {
         match fault {
             Fault::Throttled => Self::Throttled {
                 action: action(call),
@@ -158,8 +158,8 @@ impl Trouble for LedgerError {
     }
 }
 
-impl Trouble for RegistryError {
-    fn of(fault: Fault, call: &str) -> Self {
+impl FromFault for RegistryError {
+    fn from_fault(fault: Fault, call: &str) -> Self {
         match fault {
             Fault::Denied => Self::Denied {
                 action: action(call),
@@ -175,8 +175,8 @@ impl Trouble for RegistryError {
     }
 }
 
-impl Trouble for QueueError {
-    fn of(_: Fault, _: &str) -> Self {
+impl FromFault for QueueError {
+    fn from_fault(_: Fault, _: &str) -> Self {
         Self::Unavailable {
             lane: model::Lane::Provisioner,
             message: NO_ANSWER.into(),

@@ -2,13 +2,13 @@ use async_trait::async_trait;
 use model::{ClusterName, ids::TurnId};
 use ports::{Archive, ArchiveError, Journal, JournalEntry, LedgerError, journal::Wanted};
 
-use crate::{Sim, rows::kept};
+use crate::{Sim, rows::as_read_back};
 
 #[async_trait]
 impl Journal for Sim {
     async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
-        self.aside("record", |world| {
-            let entry = kept(cluster, entry)?;
+        self.neutral_call("record", |world| {
+            let entry = as_read_back(cluster, entry)?;
             let key = (entry.at, entry.turn.clone(), entry.lane);
             world.ledger.journal(cluster).insert(key, entry);
             Ok(())
@@ -21,7 +21,7 @@ impl Journal for Sim {
         cluster: &ClusterName,
         wanted: &Wanted,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
-        self.aside("latest", |world| {
+        self.neutral_call("latest", |world| {
             let entries = world.ledger.journal(cluster).values().rev();
             let within = entries.filter(|entry| wanted.from <= entry.at && entry.at < wanted.until);
             let about = within.filter(|entry| match &wanted.about {
@@ -38,7 +38,7 @@ impl Journal for Sim {
         cluster: &ClusterName,
         turn: &TurnId,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
-        self.aside("of_turn", |world| {
+        self.neutral_call("of_turn", |world| {
             let entries = world.ledger.journal(cluster).values();
             Ok(entries
                 .filter(|entry| entry.turn == *turn)
@@ -52,7 +52,7 @@ impl Journal for Sim {
 #[async_trait]
 impl Archive for Sim {
     async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ArchiveError> {
-        let put = self.aside("archive", |world| {
+        let put = self.neutral_call("archive", |world| {
             world.ledger.archive.insert(name.to_owned(), object);
             Ok::<_, LedgerError>(())
         });

@@ -1,4 +1,4 @@
-//! A launch with as little in it as possible.
+//! A minimal launch.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use model::{
     plan::{ExpectedOffering, Launch},
 };
 
-/// Of an `m5.large` on demand, for no pods.
+/// A launch of an on-demand `m5.large`, for no pods.
 pub fn launch(node_pool: &str, name: &str) -> Launch {
     Launch {
         name: name.into(),

@@ -1,4 +1,4 @@
-//! Launch requests, and what their answers mean.
+//! Fake of the launch builder: CreateFleet requests, and the interpretation of their answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ impl Launches for Sim {
         let builder = Builder {
             cluster: cluster.clone(),
         };
-        self.aside("prepare", |_| {
+        self.neutral_call("prepare", |_| {
             Ok(Box::new(builder) as Box<dyn LaunchBuilder>)
         })
         .await
@@ -47,7 +47,7 @@ impl Launches for Sim {
         &self,
         subnets: &BTreeSet<String>,
     ) -> Result<FreeAddresses, CloudError> {
-        self.aside("free_addresses", |world| {
+        self.neutral_call("free_addresses", |world| {
             Ok(world.account.addresses(subnets))
         })
         .await
@@ -59,7 +59,8 @@ struct Builder {
 }
 
 impl LaunchBuilder for Builder {
-    /// Every available offering that the launch admits, spot before on-demand. Nothing is requested for what its NodeClass refuses.
+    /// Requests all available offerings that the launch allows, of one capacity type: reserved before spot before on-demand.
+    /// Fails if the NodeClass excludes a requested resource.
     fn request(
         &self,
         launch: &Launch,
@@ -91,21 +92,26 @@ impl LaunchBuilder for Builder {
         let overrides = |capacity_type: CapacityType| -> Vec<FleetOverride> {
             instance_types
                 .iter()
-                .filter(|kind| {
+                .filter(|instance_type| {
                     launch
                         .instance_types
                         .iter()
-                        .any(|name| name.as_str() == kind.name)
+                        .any(|name| name.as_str() == instance_type.name)
                 })
-                .flat_map(|kind| kind.offerings.iter().map(move |offering| (kind, offering)))
+                .flat_map(|instance_type| {
+                    instance_type
+                        .offerings
+                        .iter()
+                        .map(move |offering| (instance_type, offering))
+                })
                 .filter(|(_, offering)| {
                     offering.available
                         && offering.capacity_type == capacity_type
                         && admits(labels::ZONE, &offering.zone)
                         && admits(labels::CAPACITY_TYPE, capacity_type.as_str())
                 })
-                .map(|(kind, offering)| FleetOverride {
-                    instance_type: kind.name.clone(),
+                .map(|(instance_type, offering)| FleetOverride {
+                    instance_type: instance_type.name.clone(),
                     zone: offering.zone.clone(),
                     subnet: subnets(&offering.zone)
                         .into_iter()
@@ -161,7 +167,7 @@ impl LaunchBuilder for Builder {
         })
     }
 
-    /// The account here fails for want of capacity or addresses only.
+    /// Launches of the fake account fail only for lack of capacity or addresses.
     fn read(
         &self,
         request: &FleetRequest,
@@ -177,7 +183,7 @@ impl LaunchBuilder for Builder {
             })
         };
         let failures = answer.failures.iter();
-        let said: BTreeSet<String> = failures
+        let messages: BTreeSet<String> = failures
             .clone()
             .map(|failure| format!("{}: {}", failure.code, failure.message))
             .collect();
@@ -192,7 +198,7 @@ impl LaunchBuilder for Builder {
                 .filter_map(key)
                 .collect(),
             refusal: LaunchRefusal::InsufficientCapacity {
-                message: said.into_iter().collect::<Vec<_>>().join("; "),
+                message: messages.into_iter().collect::<Vec<_>>().join("; "),
             },
             warning: None,
         }

@@ -1,10 +1,10 @@
-//! What every ledger must obey, as tests at the level of the port: run [`ledger_laws`] against an implementation that can
-//! hold new clusters. Each law is one rule of the protocol; a law that does not hold panics with the rule's name.
+//! Contract tests of every ledger, at the level of the port: [`ledger_laws`] runs them against an implementation that can hold
+//! new clusters. Each law is one rule of the protocol; a violated law panics with the rule's name.
 #![expect(clippy::unwrap_used, reason = "a law that cannot be tested has failed")]
 
 pub mod bounds;
+pub mod cluster_summaries;
 pub mod commits;
-pub mod glances;
 pub mod journal;
 pub mod lanes;
 pub mod launched;
@@ -32,86 +32,85 @@ use ports::{
 pub use bounds::lose_race_with_thousand_launches;
 pub use released::one_of_each;
 
-/// All laws, each with a cluster of its own whose name begins with `prefix`.
+/// Runs all laws, each with a cluster of its own whose name begins with `prefix`.
 pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     let cluster = |law: &str| ClusterName(format!("{prefix}{law}"));
-    lanes::l1_a_live_lease_keeps_others_out_and_asks_for_another_turn(ledger, &cluster("l1")).await;
-    lanes::l1_a_lapsed_lease_is_free(ledger, &cluster("l1-lapsed")).await;
-    lanes::l2_ending_answers_again_and_is_void_without_the_lease(ledger, &cluster("l2")).await;
-    lanes::l2_what_others_ask_for_during_a_turn_survives_its_end(ledger, &cluster("l2-due")).await;
+    lanes::l1_live_lease_excludes_other_turns_and_requests_another(ledger, &cluster("l1")).await;
+    lanes::l1_expired_lease_is_free(ledger, &cluster("l1-lapsed")).await;
+    lanes::l2_end_returns_again_and_needs_the_lease(ledger, &cluster("l2")).await;
+    lanes::l2_wakes_requested_during_a_turn_survive_its_end(ledger, &cluster("l2-due")).await;
     lanes::l3_due_times_only_move_earlier(ledger, &cluster("l3")).await;
-    lanes::l4_what_obliges_makes_its_lane_due(ledger, &cluster("l4")).await;
-    lanes::a_cursor_is_there_until_a_turn_ends_without_one(ledger, &cluster("cursor")).await;
-    lanes::l6_a_full_look_records_the_counters_it_began_with(ledger, &cluster("l6")).await;
-    glances::l5_a_glance_shows_what_reading_row_by_row_does(ledger, &cluster("l5")).await;
-    glances::l5_many_clusters_are_seen_at_a_glance(ledger, &cluster("l5-many")).await;
+    lanes::l4_recorded_acts_make_their_lane_due(ledger, &cluster("l4")).await;
+    lanes::cursor_is_kept_until_a_turn_ends_without_one(ledger, &cluster("cursor")).await;
+    lanes::l6_full_look_records_counters_read_at_its_start(ledger, &cluster("l6")).await;
+    cluster_summaries::l5_cluster_summary_equals_individual_reads(ledger, &cluster("l5")).await;
+    cluster_summaries::l5_summaries_of_many_clusters_are_complete(ledger, &cluster("l5-many"))
+        .await;
     commits::c1_a_commit_needs_its_generation_and_the_active_mode(ledger, &cluster("c1")).await;
-    commits::c1_rows_of_a_plan_that_lost_are_never_seen(ledger, &cluster("c1-lost")).await;
+    commits::c1_rows_of_a_plan_that_lost_are_never_read(ledger, &cluster("c1-lost")).await;
     commits::c1_a_large_plan_is_committed_whole(ledger, &cluster("c1-large")).await;
-    commits::c2_what_was_committed_since_is_answered_in_order(ledger, &cluster("c2")).await;
+    commits::c2_committed_since_returns_records_in_order(ledger, &cluster("c2")).await;
     commits::c3_unfenced_acts_bump_the_generation_once(ledger, &cluster("c3")).await;
     bounds::c3_unfenced_acts_of_any_number_are_recorded(ledger, &cluster("c3-many")).await;
     bounds::c3_acts_with_thousands_of_targets_are_recorded(ledger, &cluster("c3-targets")).await;
-    bounds::c3_notice_that_is_done_opens_again_for_another_event(ledger, &cluster("c3-again"))
-        .await;
+    bounds::c3_finished_notice_reopens_for_another_event(ledger, &cluster("c3-again")).await;
     bounds::c1_plan_of_250_launches_is_committed_whole(ledger, &cluster("c1-250")).await;
-    bounds::a1_forgetting_spares_the_launch_of_another_claim_of_that_name(
+    bounds::a1_forgetting_a_claim_keeps_launch_of_another_claim_of_that_name(
         ledger,
         &cluster("a1-forgotten"),
     )
     .await;
-    commits::the_mirror_of_the_registry_keeps_the_generation(ledger, &cluster("mirror")).await;
-    pauses::c4_a_pause_refuses_commits_of_its_level_until_it_ends(ledger, &cluster("c4")).await;
-    pauses::two_people_who_pause_at_once_see_each_other(ledger, &cluster("pauses")).await;
-    pauses::the_accounts_pauses_are_every_clusters(ledger, &cluster("account")).await;
-    pauses::requests_are_replaced_only_as_they_were_seen(ledger, &cluster("requests")).await;
-    spending::of_two_clusters_that_launch_at_once_the_second_looks_again(
+    commits::mirroring_the_registry_keeps_the_generation(ledger, &cluster("mirror")).await;
+    pauses::c4_pause_rejects_commits_of_its_level_until_it_ends(ledger, &cluster("c4")).await;
+    pauses::concurrent_pauses_do_not_overwrite_each_other(ledger, &cluster("pauses")).await;
+    pauses::account_pauses_apply_to_every_cluster(ledger, &cluster("account")).await;
+    pauses::requests_are_replaced_only_if_unchanged(ledger, &cluster("requests")).await;
+    spending::concurrent_commits_of_two_clusters_conflict_on_spending(
         ledger,
         &cluster("spending-a"),
         &cluster("spending-b"),
     )
     .await;
     launches::intents_advance_only_under_their_lease(ledger, &cluster("intent")).await;
-    launches::a1_a_hand_made_claim_is_adopted_once(ledger, &cluster("a1")).await;
+    launches::a1_manually_created_claim_is_adopted_once(ledger, &cluster("a1")).await;
     launches::a2_freezing_moves_all_members_or_none(ledger, &cluster("a2")).await;
-    launched::o2_a_launch_with_an_instance_leaves_those_that_turns_read(ledger, &cluster("o2"))
-        .await;
+    launched::o2_launched_intent_is_not_listed_with_open_intents(ledger, &cluster("o2")).await;
     launches::a4_owner_and_claim_name_each_other_or_nothing_is_written(ledger, &cluster("a4"))
         .await;
-    launches::g1_adopter_and_collector_cannot_both_win(ledger, &cluster("g1")).await;
-    memories::g4_strangers_are_remembered_until_then(ledger, &cluster("g4")).await;
-    commits::d1_commands_move_only_from_where_they_are(ledger, &cluster("d1")).await;
-    commits::d1_a_command_is_forgotten_as_it_was_seen(ledger, &cluster("d1-forgotten")).await;
+    launches::g1_adopter_and_collector_exclude_each_other(ledger, &cluster("g1")).await;
+    memories::g4_unmanaged_instances_are_remembered_until_expiry(ledger, &cluster("g4")).await;
+    commits::d1_command_changes_state_only_from_its_current_state(ledger, &cluster("d1")).await;
+    commits::d1_command_is_deleted_only_if_unchanged(ledger, &cluster("d1-forgotten")).await;
     commits::d1_a_rollback_fences_plans_that_counted_on_the_nodes_to_leave(
         ledger,
         &cluster("d1-rollback"),
     )
     .await;
-    commits::d1_what_was_in_service_is_remembered_until_the_command_moves(
+    commits::d1_initialized_replacements_are_recorded_until_command_changes_state(
         ledger,
         &cluster("d1-initialized"),
     )
     .await;
-    commits::d1_a_proposal_is_read_back_whole_and_ends(ledger, &cluster("d1-proposed")).await;
-    memories::missing_capacity_is_remembered_longer_each_time(ledger, &cluster("ice")).await;
+    commits::d1_proposal_is_read_back_completely_and_ends(ledger, &cluster("d1-proposed")).await;
+    memories::unavailable_offering_is_avoided_longer_each_time(ledger, &cluster("ice")).await;
     memories::full_subnets_are_avoided_for_three_minutes(ledger, &cluster("subnet")).await;
-    memories::the_least_memory_is_known_to_every_cluster(ledger, &cluster("memory")).await;
-    memories::evidence_of_each_cluster_is_replaced_by_its_next(ledger, &cluster("evidence")).await;
-    memories::shifts_concern_their_cluster_until_they_end(ledger, &cluster("shift")).await;
-    memories::the_budget_of_calls_is_shared_and_slows_down_when_refused(ledger).await;
-    memories::what_is_told_is_told_once(ledger, &cluster("told")).await;
-    memories::small_memories_hold(ledger, &cluster("small")).await;
+    memories::least_measured_memory_is_shared_by_all_clusters(ledger, &cluster("memory")).await;
+    memories::newer_evidence_replaces_a_clusters_older(ledger, &cluster("evidence")).await;
+    memories::zonal_shift_applies_to_its_cluster_until_it_ends(ledger, &cluster("shift")).await;
+    memories::call_budget_is_shared_and_refills_slower_after_throttling(ledger).await;
+    memories::notification_is_stored_and_finished_once(ledger, &cluster("told")).await;
+    memories::markers_nominations_and_notes_are_kept(ledger, &cluster("small")).await;
 }
 
-/// What turns decided can be asked for later.
+/// Runs the laws of the journal: recorded decisions can be found later.
 pub async fn journal_laws(ports: &dyn Journal, prefix: &str) {
     let cluster = |law: &str| ClusterName(format!("{prefix}journal-{law}"));
-    journal::records_are_found_again(ports, &cluster("found")).await;
-    journal::a_turn_records_for_several_lanes(ports, &cluster("lanes")).await;
+    journal::records_are_found_by_object_turn_and_time(ports, &cluster("found")).await;
+    journal::turn_writes_records_for_several_lanes(ports, &cluster("lanes")).await;
 }
 
-/// What is published is found as it was put last.
-pub async fn shelf_laws(shelf: &dyn Shelf) {
+/// Tests that a published object is read as it was last written.
+pub async fn object_store_laws(shelf: &dyn Shelf) {
     let name = "laws/object";
     assert_eq!(shelf.get(name).await.unwrap(), None);
     shelf.put(name, b"older".to_vec()).await.unwrap();
@@ -165,7 +164,7 @@ async fn activate(ledger: &dyn Ledger, cluster: &ClusterName) {
         .unwrap();
 }
 
-/// With the UID that it has in the rows that released versions wrote.
+/// A launch with the NodePool UID that rows of released versions have.
 fn launch(name: &str) -> Launch {
     Launch {
         node_pool_uid: "pool-uid".into(),
@@ -238,7 +237,7 @@ fn claimed(name: &str) -> IntentState {
     }
 }
 
-/// Two intents in `claimed`, leased by `t1`.
+/// Commits two intents and moves both to `claimed`, leased by `t1`.
 async fn claim_two(ledger: &dyn Ledger, cluster: &ClusterName) {
     activate(ledger, cluster).await;
     assert_eq!(

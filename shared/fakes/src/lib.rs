@@ -1,19 +1,20 @@
-//! The world in memory: an EC2 account, one cluster's API server with stand-ins for kubelet, scheduler and Deployments,
-//! the ledger, the queues and a clock, all over one shared state and all with faults on demand.
+//! An in-memory world: an EC2 account, API servers with fakes of kubelet, scheduler and Deployments, the ledger, the queues and a
+//! clock, all over one shared state and all with faults on demand.
 //!
-//! [`Sim`] implements every port. Tests reach behind it with [`Sim::with`], let time pass with [`Sim::advance`] and break
-//! things with [`Fuse`] (the process dies at a certain port call), [`Fault`] (one call fails), [`Weather`] (what becomes of
-//! every call of a [`Process`]), [`Protected`] and [`Protection`] (one object is refused for as long as the test wants) and the
-//! account's own settings (no capacity, ignored ClientTokens, lagging descriptions). [`laws`] is what every ledger must obey, this
-//! one and the real one.
+//! [`Sim`] implements every port. Tests change the state directly with [`Sim::with`], let time pass with [`Sim::advance`] and
+//! inject faults with [`CrashPoint`] (the process dies at a certain port call), [`Fault`] (one call fails), [`FaultSchedule`]
+//! (the outcome of every call of a [`Process`]), [`Protected`] and [`Protection`] (changes of one object are rejected until the
+//! test allows them) and the account's own settings (no capacity, ignored ClientTokens, lagging descriptions). [`laws`] are
+//! contract tests for every ledger, this one and the real one.
 //!
-//! The ledger is the real one over a table in memory, which refuses what DynamoDB refuses. Otherwise this crate stands in for adapters, so
-//! it must never depend on one, nor on planning or executing.
+//! The ledger is the real one over an in-memory table, which rejects what DynamoDB rejects. Otherwise this crate replaces
+//! adapters, so it depends neither on one nor on planning or executing.
 
 mod account;
 mod api_server;
 mod cloud;
 mod cluster;
+mod controllers;
 mod fault;
 mod journal;
 mod launch;
@@ -21,27 +22,26 @@ mod launches;
 pub mod laws;
 mod ledger;
 mod notifier;
-mod offered;
+mod offered_types;
 mod provider;
+mod published_status;
 mod refusal;
 mod reservations;
 mod rows;
-mod seconds;
 mod sim;
-mod stand_ins;
+mod step;
 mod table;
-mod told;
 
 pub use account::{Account, Tokens};
 pub use api_server::{ApiServer, Deployment};
-pub use fault::{Death, Fate, Fault, Fuse, Process, Weather};
+pub use fault::{CallOutcome, CrashPoint, CrashTiming, Fault, FaultSchedule, Process};
 pub use launch::launch;
-pub use notifier::Told;
-pub use offered::Offered;
+pub use notifier::DeliveredNotification;
+pub use offered_types::Offered;
 pub use provider::{instance_type, node_class, node_pool, settings};
+pub use published_status::PublishedStatus;
 pub use refusal::{Admission, Protected, Protection};
 pub use reservations::ReservedInstances;
-pub use rows::{AccountRows, ClusterRows, Rows, SpoiltRow};
-pub use sim::{Happening, Sim, World};
+pub use rows::{AccountRows, ClusterRows, CorruptedRow, Rows};
+pub use sim::{Sim, World, WorldChange};
 pub use table::{MemoryTable, TableCounts, TableFaults};
-pub use told::ToldStatus;

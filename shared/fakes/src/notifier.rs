@@ -5,19 +5,19 @@ use ports::{
 };
 
 use crate::{
-    fault::{Fault, Trouble},
+    fault::{Fault, FromFault},
     sim::Sim,
 };
 
-/// Source of all events, as the adapter puts them.
+/// Source of all events, the same as the adapter's.
 const SOURCE: &str = "whittle";
 
-/// What reached a destination.
+/// A notification that reached its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct DeliveredNotification {
     /// URL, topic or bus.
     pub to: String,
-    /// Headers of a POST; a subject or a type else.
+    /// Headers of a POST; otherwise the subject or the detail type.
     pub head: Vec<(String, String)>,
     pub body: String,
 }
@@ -25,7 +25,7 @@ pub struct Told {
 #[async_trait]
 impl Notifier for Sim {
     async fn secret(&self, parameter: &str) -> Result<String, NotifyError> {
-        self.port("secret", |world| {
+        self.changing_call("secret", |world| {
             let value = world.secrets.get(parameter).cloned();
             value.ok_or_else(|| NotifyError {
                 action: "ssm:GetParameter".into(),
@@ -41,22 +41,22 @@ impl Notifier for Sim {
         headers: &[(String, String)],
         body: &str,
     ) -> Result<(), NotifyError> {
-        self.tell("post", url, headers.to_vec(), body).await
+        self.deliver("post", url, headers.to_vec(), body).await
     }
 
     async fn publish(&self, topic: &str, subject: &str, body: &str) -> Result<(), NotifyError> {
         let is_long = subject.chars().count() > sns::SUBJECT_CHARACTERS;
         if subject.is_empty() || is_long || subject.contains(char::is_control) {
-            return Err(refused("sns:Publish", "Invalid parameter: Subject"));
+            return Err(rejected("sns:Publish", "Invalid parameter: Subject"));
         }
         if body.len() > sns::MESSAGE_BYTES {
-            return Err(refused(
+            return Err(rejected(
                 "sns:Publish",
                 "Invalid parameter: Message too long",
             ));
         }
         let head = vec![("Subject".to_owned(), subject.to_owned())];
-        self.tell("publish", topic, head, body).await
+        self.deliver("publish", topic, head, body).await
     }
 
     async fn put_event(
@@ -67,32 +67,32 @@ impl Notifier for Sim {
     ) -> Result<(), NotifyError> {
         if SOURCE.len() + detail_type.len() + detail.len() > ENTRY_BYTES {
             let message = "Total size of the entries in the request is over the limit.";
-            return Err(refused("events:PutEvents", message));
+            return Err(rejected("events:PutEvents", message));
         }
         let head = vec![("DetailType".to_owned(), detail_type.to_owned())];
-        self.tell("put_event", bus, head, detail).await
+        self.deliver("put_event", bus, head, detail).await
     }
 }
 
 impl Sim {
-    async fn tell(
+    async fn deliver(
         &self,
         call: &'static str,
         to: &str,
         head: Vec<(String, String)>,
         body: &str,
     ) -> Result<(), NotifyError> {
-        self.port(call, |world| {
+        self.changing_call(call, |world| {
             let (to, body) = (to.to_owned(), body.to_owned());
-            world.told.push(Told { to, head, body });
+            world.told.push(DeliveredNotification { to, head, body });
             Ok(())
         })
         .await
     }
 }
 
-impl Trouble for NotifyError {
-    fn of(_: Fault, call: &str) -> Self {
+impl FromFault for NotifyError {
+    fn from_fault(_: Fault, call: &str) -> Self {
         Self {
             action: call.to_owned(),
             message: "the connection was closed".into(),
@@ -100,7 +100,7 @@ impl Trouble for NotifyError {
     }
 }
 
-fn refused(action: &str, message: &str) -> NotifyError {
+fn rejected(action: &str, message: &str) -> NotifyError {
     NotifyError {
         action: action.to_owned(),
         message: message.to_owned(),
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn messages_and_events_beyond_the_limits_are_refused() {
+    async fn messages_and_events_beyond_limits_are_rejected() {
         let sim = Sim::new("demo");
         let (short, long) = ("s".repeat(99), "s".repeat(100));
         assert!(sim.publish("topic", &short, "body").await.is_ok());

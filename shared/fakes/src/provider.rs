@@ -1,4 +1,4 @@
-//! A small catalog, and everything about NodeClasses resolved at once.
+//! A small catalog, and a resolver that resolves every NodeClass immediately.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ use ports::{
 
 use crate::{account::zone_id, sim::Sim};
 
-/// Those of a cluster that has none of its own.
+/// Settings of a cluster without settings of its own.
 pub fn settings() -> Settings {
     Settings {
         preference_policy: PreferencePolicy::Respect,
@@ -52,16 +52,16 @@ pub fn settings() -> Settings {
     }
 }
 
-/// Of every NodeClass, and on every instance.
+/// Security group of every NodeClass and every instance.
 pub(crate) const SECURITY_GROUP: &str = "sg-1";
 const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
 
-/// Two in each zone.
+/// Two subnets in each zone.
 pub(crate) fn subnets(zone: &str) -> [String; 2] {
     [format!("subnet-{zone}"), format!("subnet-{zone}-2")]
 }
 
-/// Three sizes in two zones, spot a third of on-demand.
+/// Three sizes in two zones; spot costs a third of on-demand.
 pub(crate) fn small_catalog() -> Vec<InstanceType> {
     vec![
         instance_type("m5.large", 2, 8, 96_000_000),
@@ -70,10 +70,10 @@ pub(crate) fn small_catalog() -> Vec<InstanceType> {
     ]
 }
 
-/// An instance type of the small catalog's kind; the price is on-demand's.
+/// An instance type as in the small catalog; the price is that of on-demand.
 pub fn instance_type(name: &str, cores: i64, gib: i64, price_nanos_per_hour: i64) -> InstanceType {
-    let one = |key: &str, value: &str| Requirement::new(key, Operator::In, [value.to_owned()]);
-    let many = |key: &str, values: &[&str]| {
+    let single = |key: &str, value: &str| Requirement::new(key, Operator::In, [value.to_owned()]);
+    let several = |key: &str, values: &[&str]| {
         Requirement::new(
             key,
             Operator::In,
@@ -81,13 +81,13 @@ pub fn instance_type(name: &str, cores: i64, gib: i64, price_nanos_per_hour: i64
         )
     };
     let requirements = [
-        one(labels::INSTANCE_TYPE, name),
-        one(labels::ARCH, "amd64"),
-        one(labels::OS, "linux"),
-        one(labels::REGION, "us-east-1"),
-        one(label::INSTANCE_MEMORY, &(gib << 10).to_string()),
-        many(labels::ZONE, &ZONES),
-        many(labels::CAPACITY_TYPE, &["on-demand", "spot"]),
+        single(labels::INSTANCE_TYPE, name),
+        single(labels::ARCH, "amd64"),
+        single(labels::OS, "linux"),
+        single(labels::REGION, "us-east-1"),
+        single(label::INSTANCE_MEMORY, &(gib << 10).to_string()),
+        several(labels::ZONE, &ZONES),
+        several(labels::CAPACITY_TYPE, &["on-demand", "spot"]),
     ];
     let offering = |capacity_type, zone: &str, price| Offering {
         unpriced: false,
@@ -126,7 +126,7 @@ pub fn instance_type(name: &str, cores: i64, gib: i64, price_nanos_per_hour: i64
     }
 }
 
-/// An EC2NodeClass `default` that resolves.
+/// An EC2NodeClass that resolves.
 pub fn node_class(name: &str) -> EC2NodeClass {
     manifest(serde_json::json!({
         "metadata": {"name": name, "uid": format!("{name}-uid"), "generation": 1, "resourceVersion": "1"},
@@ -139,7 +139,7 @@ pub fn node_class(name: &str) -> EC2NodeClass {
     }))
 }
 
-/// A NodePool over the NodeClass `default`, on-demand, whose empty nodes go after `consolidate_after`.
+/// An on-demand NodePool of NodeClass `default` whose empty nodes are consolidated after `consolidate_after`.
 pub fn node_pool(name: &str, consolidate_after: &str) -> NodePool {
     manifest(serde_json::json!({
         "metadata": {"name": name, "uid": format!("{name}-uid"), "generation": 1, "resourceVersion": "1"},
@@ -174,7 +174,7 @@ impl Catalog for Sim {
         _: &serde_json::Value,
         experience: &Experience,
     ) -> Result<Arc<Vec<InstanceType>>, CloudError> {
-        self.aside("instance_types", |world| {
+        self.neutral_call("instance_types", |world| {
             let free = world.account.free_reserved();
             Ok(world.catalog.after(experience, free))
         })
@@ -186,7 +186,7 @@ impl Catalog for Sim {
         _: &ClusterName,
         _: &serde_json::Value,
     ) -> Result<Vec<ZonalShift>, CloudError> {
-        self.aside("zonal_shifts_of", |world| Ok(world.account.shifts.clone()))
+        self.neutral_call("zonal_shifts_of", |world| Ok(world.account.shifts.clone()))
             .await
     }
 
@@ -204,14 +204,18 @@ impl NodeClassResolver for Sim {
         _: &[model::node_pool::NodePool],
         now: Timestamp,
     ) -> Result<Resolved, CloudError> {
-        self.aside("resolve", |world| {
-            let kinds = types::ec2_node_class(types::ReservedCapacity::Off);
+        self.neutral_call("resolve", |world| {
+            let condition_types = types::ec2_node_class(types::ReservedCapacity::Off);
             let mut status = node_class.status.clone().unwrap_or_default();
             let mut conditions = status.conditions.take().unwrap_or_default();
-            let mut set =
-                api::ConditionSet::new(&kinds, &mut conditions, &node_class.metadata, now);
-            for kind in &kinds.dependents {
-                set.set_true(kind);
+            let mut set = api::ConditionSet::new(
+                &condition_types,
+                &mut conditions,
+                &node_class.metadata,
+                now,
+            );
+            for condition_type in &condition_types.dependents {
+                set.set_true(condition_type);
             }
             status.conditions = Some(conditions);
             status.instance_profile = Some("demo-profile".into());
@@ -240,7 +244,7 @@ impl NodeClassResolver for Sim {
         .await
     }
 
-    /// By the hash, and by security groups as an example of what only EC2 can tell.
+    /// Compares the hash, and security groups as an example of drift that only EC2 can show.
     fn drift(
         &self,
         node_class: &EC2NodeClass,
@@ -266,14 +270,14 @@ impl NodeClassResolver for Sim {
     }
 
     async fn release(&self, _: &ClusterName, _: &EC2NodeClass) -> Result<(), CloudError> {
-        self.port("release", |_| Ok(())).await
+        self.changing_call("release", |_| Ok(())).await
     }
 }
 
 #[async_trait]
 impl Registry for Sim {
     async fn entries(&self) -> Result<Vec<RegistryEntry>, RegistryError> {
-        self.aside("entries", |world| Ok(world.registry.clone()))
+        self.neutral_call("entries", |world| Ok(world.registry.clone()))
             .await
     }
 }
@@ -286,7 +290,7 @@ impl Clusters for Sim {
         _: &serde_json::Value,
     ) -> Result<Arc<dyn Cluster>, ClusterError> {
         self.in_cluster(cluster)
-            .aside("connect", |world| match world.deleted.contains(cluster) {
+            .neutral_call("connect", |world| match world.deleted.contains(cluster) {
                 true => Err(ClusterError::NoCluster {
                     cluster: cluster.clone(),
                 }),
@@ -297,7 +301,7 @@ impl Clusters for Sim {
     }
 }
 
-/// What a NodeClass tells its nodes here: its user data, which the hash does not give away.
+/// Hash of the fields that are static here: only the user data.
 pub(crate) fn static_hash(class: &EC2NodeClass) -> StaticHash {
     let digest = class.spec.user_data.as_ref().map(|data| {
         let mut hasher = DefaultHasher::new();
@@ -313,7 +317,7 @@ pub(crate) fn static_hash(class: &EC2NodeClass) -> StaticHash {
 #[async_trait]
 impl Upkeep for Sim {
     async fn renew_prices(&self, look_up: bool, _: Timestamp) -> Vec<String> {
-        let renewed = self.aside("renew_prices", |world| {
+        let renewed = self.neutral_call("renew_prices", |world| {
             world.looked_up.push(look_up);
             Ok::<_, CloudError>(Vec::new())
         });
@@ -333,7 +337,7 @@ impl Upkeep for Sim {
             .iter()
             .map(|class| class.metadata.name.as_str())
             .collect();
-        self.port("collect_templates", |world| {
+        self.changing_call("collect_templates", |world| {
             let templates = &mut world.account.templates;
             let spent = templates.extract_if(.., |_, class| !live.contains(class.as_str()));
             Ok(spent.map(|(name, _)| name).collect())
@@ -345,14 +349,14 @@ impl Upkeep for Sim {
 #[async_trait]
 impl Shelf for Sim {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ShelfError> {
-        let read = self.aside("get", |world| {
+        let read = self.neutral_call("get", |world| {
             Ok::<_, LedgerError>(world.ledger.shelf.get(name).cloned())
         });
         Ok(read.await?)
     }
 
     async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ShelfError> {
-        let put = self.port("put", |world| {
+        let put = self.changing_call("put", |world| {
             world.ledger.shelf.insert(name.to_owned(), object);
             Ok::<_, LedgerError>(())
         });

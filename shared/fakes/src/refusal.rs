@@ -1,4 +1,4 @@
-//! Refusals of single objects, which last until somebody takes them away, beside the transient faults of whole ports.
+//! Rejections of single objects, which last until a test removes them; transient faults of whole ports are in [`crate::fault`].
 
 use std::fmt;
 
@@ -36,29 +36,29 @@ impl fmt::Display for Protected {
     }
 }
 
-/// The answer to a change that admission does not let through.
+/// Response to a change that admission rejects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// 403, as webhooks answer unless they say otherwise.
+    /// 403, the default of webhooks.
     Denied,
-    /// 422, as a ValidatingAdmissionPolicy answers.
+    /// 422, of a ValidatingAdmissionPolicy.
     Invalid,
-    /// 500, of a webhook that does not answer.
+    /// 500, of a webhook that does not respond.
     WebhookDown,
 }
 
-/// Why EC2 does not end an instance.
+/// Reason for which EC2 rejects terminating an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Its attribute disableApiTermination is set.
+    /// Attribute `disableApiTermination` is set.
     Termination,
-    /// A policy denies it to the caller, whose condition the instance's tags do not meet.
+    /// An IAM policy denies the call, because the instance's tags do not match its condition.
     Unauthorized,
-    /// Its state does not allow it.
+    /// The instance's state does not allow it.
     State,
 }
 
-/// A call that EC2 refuses.
+/// A call that EC2 rejects.
 pub(crate) struct Refusal {
     code: &'static str,
     message: String,
@@ -94,7 +94,7 @@ const NOT_FOUND: &str = "InvalidInstanceID.NotFound";
 const UNAUTHORIZED: &str = "UnauthorizedOperation";
 
 impl Account {
-    /// An instance that exists and that the cluster may act on.
+    /// Returns an instance that exists and that the cluster may act on.
     fn allowed(&self, cluster: &ClusterName, id: &InstanceId) -> Result<&Instance, Refusal> {
         let Some(instance) = self.instances.get(id) else {
             let message = format!("The instance ID '{id}' does not exist");
@@ -124,8 +124,8 @@ impl Account {
         Ok(())
     }
 
-    /// TerminateInstances: one instance that is unknown, another cluster's or denied fails the whole call, and a protected one
-    /// fails it for every instance of its zone.
+    /// TerminateInstances. An instance that is unknown, belongs to another cluster or is denied fails the whole call; a protected
+    /// one fails it for all instances of its zone.
     pub(crate) fn terminate_instances(
         &mut self,
         cluster: &ClusterName,
@@ -174,8 +174,8 @@ impl Account {
         }
     }
 
-    /// Whether the Auto Scaling group of an instance has the lifecycle hook that is named.
-    pub(crate) fn holds(&self, id: &InstanceId, action: &str) -> Result<(), CloudError> {
+    /// Checks that the instance's Auto Scaling group has the lifecycle hook.
+    pub(crate) fn check_hook(&self, id: &InstanceId, action: &str) -> Result<(), CloudError> {
         if self.without_hook.contains(id) {
             let message = "AutoScalingGroup or lifecycle hook not found";
             return Err(Refusal::new("ValidationError", message).into_error(action));
@@ -185,8 +185,8 @@ impl Account {
 }
 
 impl ApiServer {
-    /// The answer of admission policies to a change of this object.
-    pub(crate) fn admits(&self, object: &Protected) -> Result<(), ClusterError> {
+    /// Runs the admission policies on a change of this object.
+    pub(crate) fn check_admission(&self, object: &Protected) -> Result<(), ClusterError> {
         let what = object.to_string();
         let message =
             format!("admission policy \"forensics\" denied the request: {what} is frozen");

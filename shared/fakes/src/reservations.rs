@@ -14,12 +14,12 @@ use crate::account::Account;
 pub struct ReservedInstances {
     pub instance_type: String,
     pub zone: String,
-    /// Instances that it holds.
+    /// Instances that the reservation holds.
     pub total: u32,
 }
 
 impl Account {
-    /// Instances left in each reservation. Those that are ending take their place until they have ended.
+    /// Free instances of each reservation. Instances that are shutting down occupy their place until they are terminated.
     pub fn free_reserved(&self) -> BTreeMap<String, u32> {
         let reservations = self.reservations.iter();
         reservations
@@ -35,7 +35,7 @@ impl Account {
             .collect()
     }
 
-    /// The reservation that a reserved launch runs in.
+    /// The reservation that a reserved launch uses.
     pub(crate) fn reservation_for(&self, of: CapacityType, choice: &FleetOverride) -> Option<&str> {
         let mut reservations = self.reservations.iter();
         let own = reservations
@@ -44,7 +44,7 @@ impl Account {
             .map(|(id, _)| id.as_str())
     }
 
-    /// Whether a launch into a reservation finds all of its instances running.
+    /// Returns whether the reservation of a launch is fully used.
     pub(crate) fn is_spent(&self, of: CapacityType, choice: &FleetOverride) -> bool {
         let own = self.reservation_for(of, choice);
         own.is_some_and(|id| self.free_reserved().get(id) == Some(&0))

@@ -1,7 +1,7 @@
-//! The ledger's rows as tests look at them: decoded, and encoded again where a test changes them.
+//! Decoded views of the ledger's rows, for tests.
 //!
-//! Views of the table's rows, for tests. The table is what counts: a view follows the rows that changed when a test takes hold of the world, and rows follow a view that was
-//! changed when the test lets go of it.
+//! The table is authoritative: when a test accesses the world, views are updated from changed rows; when the access ends, rows
+//! are updated from views that the test changed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,23 +40,23 @@ use crate::table::MemoryTable;
 const ACCOUNT: &str = "123456789012";
 const REGION: &str = "us-east-1";
 
-/// The table, and what its rows come to.
+/// The table, and views of its rows.
 pub struct Rows {
     table: Arc<MemoryTable>,
     account: AccountRows,
     clusters: BTreeMap<ClusterName, ClusterRows>,
     /// Views that a test may be changing, as they were before.
-    lent: BTreeMap<ClusterName, ClusterRows>,
-    lent_account: Option<AccountRows>,
+    accessed: BTreeMap<ClusterName, ClusterRows>,
+    accessed_account: Option<AccountRows>,
     /// Objects that are published for all functions.
     pub shelf: BTreeMap<String, Vec<u8>>,
     /// Objects that are too large for the ledger.
     pub archive: BTreeMap<String, Vec<u8>>,
 }
 
-/// A row that nobody can read, with what it held before.
+/// A row that was made unreadable, with its previous content.
 #[derive(Clone, Debug)]
-pub struct SpoiltRow {
+pub struct CorruptedRow {
     key: Key,
     row: Option<Arc<Item>>,
 }
@@ -67,11 +67,11 @@ pub struct AccountRows {
     pub owners: BTreeMap<InstanceId, InstanceOwner>,
     pub unavailable: BTreeMap<OfferingKey, UnavailableOffering>,
     pub full_subnets: BTreeMap<String, FullSubnet>,
-    /// By type and image.
+    /// By instance type and image.
     pub memory: BTreeMap<(String, String), MeasuredMemory>,
     pub not_ours: BTreeMap<InstanceId, Timestamp>,
     pub buckets: BTreeMap<Api, TokenBucket>,
-    /// The account's.
+    /// Pauses of the whole account.
     pub pauses: Vec<Pause>,
     pub spending: AccountSpending,
 }
@@ -79,7 +79,7 @@ pub struct AccountRows {
 /// The rows of one cluster.
 #[derive(Clone, Default, PartialEq)]
 pub struct ClusterRows {
-    /// Without pauses and requests, which are beside it.
+    /// Without pauses and requests, which have fields of their own.
     pub meta: Option<Meta>,
     pub pauses: Vec<Pause>,
     pub requests: Vec<Request>,
@@ -90,7 +90,7 @@ pub struct ClusterRows {
     pub claims: BTreeMap<NodeClaimName, ClaimRow>,
     pub commands: BTreeMap<String, Command>,
     pub notices: BTreeMap<(InstanceId, String), Notice>,
-    /// By id, with whether they are told.
+    /// By ID; the flag says whether the notification was sent.
     pub notifications: BTreeMap<String, (Notification, bool)>,
     pub nominated: BTreeMap<Expected, Timestamp>,
     pub said: BTreeMap<String, Timestamp>,
@@ -98,7 +98,7 @@ pub struct ClusterRows {
     pub shifts: Vec<ZonalShift>,
     /// Generations that a test adds; those of turns are not shown.
     pub records: Vec<Record>,
-    /// By the beginning of their turns; no rows of the table.
+    /// By start and ID of the turn, and lane; not stored in the table.
     pub journal: BTreeMap<(Timestamp, TurnId, Lane), JournalEntry>,
 }
 
@@ -108,8 +108,8 @@ impl Rows {
             table,
             account: AccountRows::default(),
             clusters: BTreeMap::new(),
-            lent: BTreeMap::new(),
-            lent_account: None,
+            accessed: BTreeMap::new(),
+            accessed_account: None,
             shelf: BTreeMap::new(),
             archive: BTreeMap::new(),
         }
@@ -124,20 +124,20 @@ impl Rows {
         &self.table
     }
 
-    /// The rows of a cluster, to be looked at or changed.
+    /// The rows of a cluster, for reading or changing.
     pub fn of(&mut self, cluster: &ClusterName) -> &mut ClusterRows {
         let rows = self.clusters.entry(cluster.clone()).or_default();
-        let lent = self.lent.entry(cluster.clone());
-        lent.or_insert_with(|| rows.clone());
+        let accessed = self.accessed.entry(cluster.clone());
+        accessed.or_insert_with(|| rows.clone());
         rows
     }
 
-    /// Where there are any.
+    /// The rows of a cluster, if it has any.
     pub fn cluster(&self, cluster: &ClusterName) -> Option<&ClusterRows> {
         self.clusters.get(cluster)
     }
 
-    /// Where a record of this turn is kept.
+    /// The journal of a cluster.
     pub(crate) fn journal(
         &mut self,
         cluster: &ClusterName,
@@ -145,19 +145,19 @@ impl Rows {
         &mut self.clusters.entry(cluster.clone()).or_default().journal
     }
 
-    /// Takes away what a row holds besides its key, so that nobody can read it until it is mended.
-    pub fn spoil(&mut self, pk: &str, sk: &str) -> SpoiltRow {
+    /// Removes all attributes except the key, so that the row cannot be read until [`Rows::mend`].
+    pub fn spoil(&mut self, pk: &str, sk: &str) -> CorruptedRow {
         let key = Key {
             pk: pk.to_owned(),
             sk: sk.to_owned(),
         };
         let row = self.table.row(&key);
         self.table.store(&key, Some(key.attributes()));
-        SpoiltRow { key, row }
+        CorruptedRow { key, row }
     }
 
-    /// Changes attributes of a row, as a version that writes others would.
-    pub fn alter(&mut self, pk: &str, sk: &str, change: impl FnOnce(&mut Item)) {
+    /// Changes attributes of a row, as another version of the functions would.
+    pub fn change_attributes(&mut self, pk: &str, sk: &str, change: impl FnOnce(&mut Item)) {
         let key = Key {
             pk: pk.to_owned(),
             sk: sk.to_owned(),
@@ -167,9 +167,9 @@ impl Rows {
         self.table.store(&key, Some(row));
     }
 
-    /// Gives a spoilt row back what it held, except for what was written or removed since.
-    pub fn mend(&mut self, spoilt: &SpoiltRow) {
-        let SpoiltRow { key, row } = spoilt;
+    /// Restores a row's previous content, except attributes that were written since.
+    pub fn mend(&mut self, spoilt: &CorruptedRow) {
+        let CorruptedRow { key, row } = spoilt;
         if let (Some(now), Some(before)) = (self.table.row(key), row) {
             let mut mended = Item::clone(before);
             mended.extend(Item::clone(&now));
@@ -177,7 +177,7 @@ impl Rows {
         }
     }
 
-    /// Stores a relay's heartbeat, which concerns no other row.
+    /// Stores a relay's heartbeat, which affects no other row.
     pub(crate) fn beat(&mut self, cluster: &ClusterName, beat: RelayBeat) {
         self.settle();
         let row = write_cluster(cluster, &ClusterRecord::RelayBeat(beat));
@@ -185,7 +185,7 @@ impl Rows {
         self.table.store(&key, Some(row));
     }
 
-    /// Runs a request of the ledger to its end, which waits for nothing but the table.
+    /// Runs a ledger request to completion; it awaits only the in-memory table.
     pub(crate) fn act<T>(&mut self, now: Timestamp, request: impl Future<Output = T>) -> T {
         self.settle();
         self.table.set_now(now);
@@ -196,10 +196,10 @@ impl Rows {
                 return answer;
             }
         }
-        panic!("a request of the ledger waits for something else than its table");
+        panic!("a ledger request awaits something other than the in-memory table");
     }
 
-    /// Views follow the rows that have changed.
+    /// Updates the views from rows that changed.
     pub(crate) fn refresh(&mut self) {
         self.settle();
         for key in self.table.take_changed() {
@@ -207,9 +207,9 @@ impl Rows {
         }
     }
 
-    /// Rows follow the views that were changed.
+    /// Updates the rows from views that a test changed.
     pub(crate) fn settle(&mut self) {
-        if let Some(before) = self.lent_account.take()
+        if let Some(before) = self.accessed_account.take()
             && before != self.account
         {
             let (before, after) = (before.records(), self.account.records());
@@ -219,7 +219,7 @@ impl Rows {
             };
             replace(&self.table, &before, &after, key);
         }
-        for (cluster, before) in std::mem::take(&mut self.lent) {
+        for (cluster, before) in std::mem::take(&mut self.accessed) {
             let Some(rows) = self.clusters.get_mut(&cluster) else {
                 continue;
             };
@@ -244,7 +244,7 @@ impl Rows {
         }
     }
 
-    /// One row that changed. One that cannot be read is shown by none.
+    /// Updates the view of one row; a row that cannot be read is removed from the view.
     fn follow(&mut self, key: &Key) {
         let row = self.table.row(key);
         if let Some(cluster) = cluster_of(key) {
@@ -264,10 +264,10 @@ impl Rows {
     }
 }
 
-/// Upper bound on polls of one request: each is woken by itself alone, and batches of hundreds give way now and then.
+/// Upper bound on polls of one request: only the request itself wakes its task, and large batches yield occasionally.
 const POLLS_MAX: usize = 100_000;
 
-/// Writes what is other than it was.
+/// Writes the records that differ from before.
 fn replace<R: PartialEq>(
     table: &MemoryTable,
     before: &[R],
@@ -299,8 +299,8 @@ impl Deref for Rows {
 /// Mutable access counts as a change of the account's rows.
 impl DerefMut for Rows {
     fn deref_mut(&mut self) -> &mut AccountRows {
-        if self.lent_account.is_none() {
-            self.lent_account = Some(self.account.clone());
+        if self.accessed_account.is_none() {
+            self.accessed_account = Some(self.account.clone());
         }
         &mut self.account
     }
@@ -396,7 +396,8 @@ impl ClusterRows {
         let claims = self.claims.iter();
         let claims = claims.map(|(name, row)| ClusterRecord::Claim(name.clone(), row.clone()));
         let notifications = self.notifications.values().cloned();
-        let notifications = notifications.map(|(one, told)| ClusterRecord::Notification(one, told));
+        let notifications = notifications
+            .map(|(notification, sent)| ClusterRecord::Notification(notification, sent));
         let nominated = self.nominated.iter();
         let nominated =
             nominated.map(|(node, until)| ClusterRecord::Nomination(node.clone(), *until));
@@ -404,7 +405,8 @@ impl ClusterRows {
         let said = said.map(|(what, until)| ClusterRecord::OnceMarker(what.clone(), *until));
         let sweep = (self.sweep != SweepMemory::default())
             .then(|| ClusterRecord::Sweep(self.sweep.clone()));
-        let shifts = (!self.shifts.is_empty()).then(|| ClusterRecord::ZonalShifts(self.shifts.clone()));
+        let shifts =
+            (!self.shifts.is_empty()).then(|| ClusterRecord::ZonalShifts(self.shifts.clone()));
         meta.chain(lanes)
             .chain(self.intents.values().cloned().map(ClusterRecord::Intent))
             .chain(self.calls.values().cloned().map(ClusterRecord::Call))
@@ -446,8 +448,9 @@ impl ClusterRows {
                 let key = (notice.instance.clone(), notice.kind.clone());
                 self.notices.insert(key, notice);
             }
-            ClusterRecord::Notification(one, told) => {
-                self.notifications.insert(one.id.clone(), (one, told));
+            ClusterRecord::Notification(notification, sent) => {
+                self.notifications
+                    .insert(notification.id.clone(), (notification, sent));
             }
             ClusterRecord::Nomination(node, until) => {
                 self.nominated.insert(node, until);
@@ -461,7 +464,7 @@ impl ClusterRows {
         }
     }
 
-    /// Of a launch or a call two rows may tell: the one that is gone is not the last word.
+    /// Removes a deleted row from the view. An intent or a call may have two rows: only the row of the shown state counts.
     fn hide(&mut self, key: &Key) {
         if key.pk.starts_with("RELAY#") {
             self.beat = None;
@@ -518,8 +521,8 @@ impl ClusterRows {
     }
 }
 
-/// Reads a journal entry back as the journal keeps it.
-pub(crate) fn kept(
+/// Converts a journal entry to the form in which it is read back.
+pub(crate) fn as_read_back(
     cluster: &ClusterName,
     entry: &JournalEntry,
 ) -> Result<JournalEntry, LedgerError> {

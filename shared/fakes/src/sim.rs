@@ -19,93 +19,93 @@ use ports::{
 use crate::{
     account::Account,
     api_server::ApiServer,
-    fault::{Death, Fate, Fault, Fuse, Process, Trouble, Weather},
-    notifier::Told,
-    offered::Offered,
+    fault::{CallOutcome, CrashPoint, CrashTiming, Fault, FaultSchedule, FromFault, Process},
+    notifier::DeliveredNotification,
+    offered_types::Offered,
     provider,
+    published_status::PublishedStatus,
     rows::Rows,
-    seconds::Settled,
+    step::Settled,
     table::MemoryTable,
-    told::ToldStatus,
 };
 
 /// A handle on the simulated world; clones share it.
 #[derive(Clone)]
 pub struct Sim {
     world: Arc<Mutex<World>>,
-    /// The real one, over the world's table.
+    /// The real ledger, over the world's table.
     ledger: Arc<TableLedger>,
     process: Option<Process>,
-    /// Cluster whose API server this handle reaches; `None` where the world has only one.
+    /// Cluster whose API server this handle uses; `None` if the world has only one.
     cluster: Option<ClusterName>,
 }
 
-/// Something that others do to the world meanwhile.
-pub type Happening = fn(&mut World);
+/// A change of the world that another component makes during a call.
+pub type WorldChange = fn(&mut World);
 
-/// Everything there is.
+/// The state of the simulated world.
 pub struct World {
     pub now: Timestamp,
     pub account: Account,
-    /// API server of the cluster that the last handle reached.
+    /// API server of the cluster that was used last.
     pub api: ApiServer,
     /// Name of that cluster.
     pub cluster: ClusterName,
     /// API servers of the account's other clusters.
     others: BTreeMap<ClusterName, ApiServer>,
     pub ledger: Rows,
-    /// Wakes sent and not taken yet, with the time of their delivery.
+    /// Wakes that were sent and not received yet, with the time of their delivery.
     pub wakes: Vec<(Timestamp, Wake)>,
     pub registry: Vec<RegistryEntry>,
     /// SecureString parameters, by name.
     pub secrets: BTreeMap<String, String>,
-    /// What people were told outside the cluster.
-    pub told: Vec<Told>,
+    /// Notifications that were delivered outside the cluster.
+    pub told: Vec<DeliveredNotification>,
     /// The instance types that every NodeClass allows.
     pub catalog: Offered,
-    pub fuse: Fuse,
-    /// The process dies when the first call of this name has taken effect.
-    pub fuse_after: Option<&'static str>,
-    /// Happens once, when a call of this name begins.
-    pub on_call: Option<(&'static str, Happening)>,
+    pub crash_point: CrashPoint,
+    /// The process crashes when the first call of this name has taken effect.
+    pub crash_after: Option<&'static str>,
+    /// Runs once, when a call of this name begins.
+    pub on_call: Option<(&'static str, WorldChange)>,
     /// Names of the port calls made, in order.
     pub calls: Vec<&'static str>,
     faults: Vec<(&'static str, Fault)>,
-    /// Calls that get no answer until they are taken out of here.
+    /// Calls that get no answer until they are removed from this set.
     pub down: BTreeSet<&'static str>,
-    /// What turns measured, in order.
+    /// Metrics that turns published, in order.
     pub metrics: Vec<Metric>,
-    /// Clusters that somebody deleted.
+    /// Clusters that were deleted.
     pub deleted: BTreeSet<ClusterName>,
     /// Whether EC2 calls are taken out of the account's budget.
     pub budgeted: bool,
-    /// Whether the Price List might be asked, each time prices were renewed.
+    /// For each renewal of prices, whether the Price List API could be called.
     pub looked_up: Vec<bool>,
-    /// How long every port call takes.
+    /// Duration of every port call.
     pub latency: SignedDuration,
-    /// How much longer API servers of these clusters take for each call; counts while calls overlap.
+    /// Additional duration of calls to these clusters' API servers; applies while calls overlap.
     pub slow: BTreeMap<ClusterName, SignedDuration>,
-    /// Calls that are made together take their time together, instead of one after the other.
+    /// Concurrent calls take their time in parallel instead of one after the other.
     pub overlapping: bool,
-    /// When the calls under way are answered, while they overlap.
+    /// Times at which overlapping calls are answered, with their number.
     under_way: BTreeMap<Timestamp, usize>,
-    /// Decides how turns that run together interleave; 0 runs each to its end.
+    /// State of the generator that interleaves concurrent turns; 0 runs each turn to its end.
     pub interleaving: u64,
-    /// Decides what becomes of the calls of processes.
-    pub weather: Option<Box<dyn Weather>>,
-    /// Processes that ended in the middle of a call. Nobody answers them: whoever runs one drops it.
+    /// Decides the outcomes of processes' calls.
+    pub fault_schedule: Option<Box<dyn FaultSchedule>>,
+    /// Processes that crashed during a call. Their futures never complete, so the runner drops them.
     pub dead: BTreeSet<u64>,
-    /// Grows with everything that may have changed something, so that nobody need look again where nothing has.
+    /// Incremented by everything that may have changed the world, so that unchanged seconds can be skipped.
     pub changes: u64,
-    /// What the world was when nothing was left to happen by itself, and until when that holds.
+    /// The last second without changes, and until when no component has anything to do.
     pub(crate) settled: Option<Settled>,
 }
 
 impl Sim {
-    /// 1 January 2026; story times count from here.
+    /// 1 January 2026, the start of every test's clock.
     pub const START: i64 = 1_767_225_600;
 
-    /// A world with one registered, active cluster, a small catalog, and nothing in it.
+    /// A world with one registered, active, empty cluster and a small catalog.
     pub fn new(cluster: &str) -> Self {
         let now = Timestamp::from_second(Self::START).unwrap_or_default();
         let table = Arc::new(MemoryTable::default());
@@ -121,8 +121,8 @@ impl Sim {
             secrets: BTreeMap::new(),
             told: Vec::new(),
             catalog: provider::small_catalog().into(),
-            fuse: Fuse::default(),
-            fuse_after: None,
+            crash_point: CrashPoint::default(),
+            crash_after: None,
             on_call: None,
             calls: Vec::new(),
             faults: Vec::new(),
@@ -136,12 +136,12 @@ impl Sim {
             overlapping: false,
             under_way: BTreeMap::new(),
             interleaving: 0,
-            weather: None,
+            fault_schedule: None,
             dead: BTreeSet::new(),
             changes: 0,
             settled: None,
         };
-        world.api.status = Some(ToldStatus::default());
+        world.api.status = Some(PublishedStatus::default());
         world.api.uid = uid_of(cluster);
         Self {
             world: Arc::new(Mutex::new(world)),
@@ -151,18 +151,18 @@ impl Sim {
         }
     }
 
-    /// Adds a registered, active cluster with an API server of its own. Instances join the cluster that their tag names.
+    /// Adds a registered, active cluster with an API server of its own. Instances join the cluster named by their tag.
     pub fn add_cluster(&self, cluster: &str) {
         self.with(|world| {
             let mut api = ApiServer::of(uid_of(cluster));
-            api.status = Some(ToldStatus::default());
+            api.status = Some(PublishedStatus::default());
             world.others.insert(cluster.into(), api);
             let endpoint = format!("https://{cluster}.test");
             world.registry.push(registered(cluster, &endpoint));
         });
     }
 
-    /// The same world as one process reaches it.
+    /// Handle of one process on this world.
     pub fn of(&self, process: Process) -> Self {
         Self {
             process: Some(process),
@@ -170,7 +170,7 @@ impl Sim {
         }
     }
 
-    /// Handle on this world that reaches the API server of one cluster.
+    /// Handle on this world that uses the API server of one cluster.
     pub fn in_cluster(&self, cluster: &ClusterName) -> Self {
         Self {
             cluster: Some(cluster.clone()),
@@ -178,14 +178,14 @@ impl Sim {
         }
     }
 
-    /// Looks at the world directly, without passing a port.
+    /// Reads the world directly, without a port call.
     pub fn look<T>(&self, look: impl FnOnce(&World) -> T) -> T {
         let mut world = self.lock();
         world.ledger.refresh();
         look(&world)
     }
 
-    /// Looks at or changes the world directly, without passing a port.
+    /// Reads or changes the world directly, without a port call.
     pub fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.lock();
         world.changes += 1;
@@ -199,16 +199,16 @@ impl Sim {
         &self.ledger
     }
 
-    /// For what is no part of the world: the course of calls, and the clock.
+    /// Locks the world without updating views; for the sequence of calls and the clock.
     fn lock(&self) -> MutexGuard<'_, World> {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cluster) = &self.cluster {
-            world.turn_to(cluster);
+            world.use_cluster(cluster);
         }
         world
     }
 
-    /// Lets time pass in steps of a second, with everything that happens by itself.
+    /// Advances the clock second by second, and runs EC2, kubelets and controllers in each.
     pub fn advance(&self, time: SignedDuration) {
         let mut world = self.lock();
         for _ in 0..time.as_secs() {
@@ -217,12 +217,12 @@ impl Sim {
         }
     }
 
-    /// The next call of this name fails so. Several faults for one name are used up in order.
+    /// Makes the next call of this name fail. Several faults of one name apply in order.
     pub fn fail_next(&self, call: &'static str, fault: Fault) {
         self.with(|world| world.faults.push((call, fault)));
     }
 
-    /// Wakes that are deliverable now, taken out of the queues.
+    /// Receives the wakes that are deliverable now.
     pub fn take_wakes(&self) -> Vec<Wake> {
         let mut world = self.lock();
         let now = world.now;
@@ -230,7 +230,7 @@ impl Sim {
         ready.map(|(_, wake)| wake).collect()
     }
 
-    /// Lets a call's time pass, together with that of all others that are under way.
+    /// Waits for a call's duration, in parallel with all other calls under way.
     async fn overlap(&self) {
         let time = {
             let world = self.lock();
@@ -244,7 +244,7 @@ impl Sim {
         self.after(time).await;
     }
 
-    /// Returns when the next of all calls and waits under way is this one, and moves the clock there.
+    /// Returns when this call or wait is the next of all under way to end, and advances the clock to that time.
     async fn after(&self, time: SignedDuration) {
         let until = {
             let mut world = self.lock();
@@ -253,14 +253,14 @@ impl Sim {
             until
         };
         let call = UnderWay { sim: self, until };
-        // Whoever is called together with this one is under way when this one is looked at again.
+        // After one yield, calls that started together with this one are registered as under way.
         Yield(1).await;
         while !call.is_next() {
             Yield(1).await;
         }
     }
 
-    /// How many port calls were made since this was asked last.
+    /// Number of port calls since the last call of this method.
     pub fn take_calls(&self) -> usize {
         let calls = &mut self.lock().calls;
         let count = calls.len();
@@ -268,39 +268,39 @@ impl Sim {
         count
     }
 
-    /// Whether a process ended in the middle of a call; said once.
+    /// Returns whether a process crashed during a call; `true` only once.
     pub fn has_died(&self, process: u64) -> bool {
         let dead = &mut self.lock().dead;
         !dead.is_empty() && dead.remove(&process)
     }
 
-    /// Somebody besides turns sends a wake.
+    /// Sends a wake from outside of turns.
     pub fn wake(&self, wake: Wake, delay: SignedDuration) {
         let mut world = self.lock();
         let at = world.now + delay;
         world.wakes.push((at, wake));
     }
 
-    /// What the relay writes. Nobody but turns looks at it.
+    /// Writes the relay's heartbeat, which only turns read.
     pub fn beat(&self, cluster: &ClusterName, beat: RelayBeat) {
         self.lock().ledger.beat(cluster, beat);
     }
 
-    /// One call through a port: the fuse, a fault, the act, the fuse again.
-    pub(crate) async fn port<T, E: Trouble>(
+    /// One port call that may change the world: the crash point, a fault, the effect, and the crash point again.
+    pub(crate) async fn changing_call<T, E: FromFault>(
         &self,
         call: &'static str,
         act: impl FnOnce(&mut World) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.aside(call, |world| {
+        self.neutral_call(call, |world| {
             world.changes += 1;
             act(world)
         })
         .await
     }
 
-    /// The same for what changes nothing, or only what concerns nobody but turns: what they have read, said or are due for.
-    pub(crate) async fn aside<T, E: Trouble>(
+    /// One port call that changes nothing, or only state that concerns turns: reads, markers and due times.
+    pub(crate) async fn neutral_call<T, E: FromFault>(
         &self,
         call: &'static str,
         act: impl FnOnce(&mut World) -> Result<T, E>,
@@ -308,24 +308,26 @@ impl Sim {
         let pauses = self.lock().next_pause();
         Yield(pauses).await;
         self.overlap().await;
-        let fate = self.fate(call);
-        Yield(fate.gives_way).await;
-        self.sleep(fate.takes).await;
-        self.may_die(fate.dies == Some(Death::Before)).await;
-        let answer = self.answer(call, fate.fault, act);
-        self.may_die(fate.dies == Some(Death::After)).await;
+        let outcome = self.outcome(call);
+        Yield(outcome.yields).await;
+        self.sleep(outcome.delay).await;
+        self.crash_if(outcome.crash == Some(CrashTiming::Before))
+            .await;
+        let answer = self.answer(call, outcome.fault, act);
+        self.crash_if(outcome.crash == Some(CrashTiming::After))
+            .await;
         answer
     }
 
-    fn answer<T, E: Trouble>(
+    fn answer<T, E: FromFault>(
         &self,
         call: &'static str,
-        fated: Option<Fault>,
+        scheduled: Option<Fault>,
         act: impl FnOnce(&mut World) -> Result<T, E>,
     ) -> Result<T, E> {
         let world = &mut *self.lock();
-        if !world.fuse.pass() {
-            return Err(E::of(Fault::Unavailable, call));
+        if !world.crash_point.pass() {
+            return Err(E::from_fault(Fault::Unavailable, call));
         }
         world.calls.push(call);
         if let Some((_, happens)) = world.on_call.take_if(|(name, _)| *name == call) {
@@ -338,37 +340,37 @@ impl Sim {
             world.now += world.latency;
         }
         if world.down.contains(call) {
-            return Err(E::of(Fault::Unavailable, call));
+            return Err(E::from_fault(Fault::Unavailable, call));
         }
-        let fault = world.take_fault(call).or(fated);
+        let fault = world.take_fault(call).or(scheduled);
         match fault {
-            Some(fault) if fault != Fault::LostAnswer => return Err(E::of(fault, call)),
+            Some(fault) if fault != Fault::LostAnswer => return Err(E::from_fault(fault, call)),
             Some(_) | None => {}
         }
         let answer = act(world);
-        if world.fuse_after.take_if(|name| *name == call).is_some() {
-            world.fuse = Fuse::blowing_at(1);
+        if world.crash_after.take_if(|name| *name == call).is_some() {
+            world.crash_point = CrashPoint::at(1);
         }
-        if !world.fuse.pass() || fault.is_some() {
-            return Err(E::of(Fault::LostAnswer, call));
+        if !world.crash_point.pass() || fault.is_some() {
+            return Err(E::from_fault(Fault::LostAnswer, call));
         }
         answer
     }
 
-    fn fate(&self, call: &'static str) -> Fate {
+    fn outcome(&self, call: &'static str) -> CallOutcome {
         let Some(process) = self.process else {
-            return Fate::default();
+            return CallOutcome::default();
         };
         let mut world = self.lock();
         let now = world.now;
-        let weather = world.weather.as_mut();
+        let schedule = world.fault_schedule.as_mut();
         let cluster = self.cluster.as_ref();
-        weather.map_or_else(Fate::default, |weather| {
-            weather.fate(process.id, cluster, call, now)
+        schedule.map_or_else(CallOutcome::default, |schedule| {
+            schedule.outcome(process.id, cluster, call, now)
         })
     }
 
-    /// Gives way until so much time has passed.
+    /// Yields until this much time has passed.
     async fn sleep(&self, time: SignedDuration) {
         if time.is_zero() {
             return;
@@ -379,8 +381,8 @@ impl Sim {
         }
     }
 
-    async fn may_die(&self, dies: bool) {
-        if let Some(process) = self.process.filter(|_| dies) {
+    async fn crash_if(&self, crashes: bool) {
+        if let Some(process) = self.process.filter(|_| crashes) {
             self.lock().dead.insert(process.id);
             std::future::pending::<()>().await;
         }
@@ -396,8 +398,8 @@ fn registered(cluster: &str, endpoint: &str) -> RegistryEntry {
 }
 
 impl World {
-    /// Brings a cluster's API server to [`World::api`]. Where there is only one, it stands for every cluster.
-    pub(crate) fn turn_to(&mut self, cluster: &ClusterName) {
+    /// Makes a cluster's API server [`World::api`]. A single API server serves all clusters.
+    pub(crate) fn use_cluster(&mut self, cluster: &ClusterName) {
         if self.cluster == *cluster {
             return;
         }
@@ -413,7 +415,7 @@ impl World {
         !self.others.is_empty()
     }
 
-    /// All clusters, that at [`World::api`] last.
+    /// All clusters; the one whose API server is [`World::api`] comes last.
     pub fn clusters(&self) -> Vec<ClusterName> {
         let current = std::iter::once(&self.cluster);
         self.others.keys().chain(current).cloned().collect()
@@ -428,7 +430,7 @@ impl World {
         Some(self.faults.remove(index).1)
     }
 
-    /// How often a call gives way to others: a xorshift sequence, so that a seed is one interleaving.
+    /// How often a call yields to others: a xorshift sequence, so that a seed determines the interleaving.
     fn next_pause(&mut self) -> u64 {
         if self.interleaving == 0 {
             return 0;
@@ -444,14 +446,14 @@ fn uid_of(cluster: &str) -> Uid {
     Uid(format!("uid-of-{cluster}"))
 }
 
-/// A call whose answer is on its way, until it is dropped.
+/// A call under way, until it is dropped.
 struct UnderWay<'a> {
     sim: &'a Sim,
     until: Timestamp,
 }
 
 impl UnderWay<'_> {
-    /// Moves the clock if no other call is answered before this one.
+    /// Returns whether no other call ends before this one, and if so advances the clock to its end.
     fn is_next(&self) -> bool {
         let mut world = self.sim.lock();
         let is_next = world.under_way.keys().next() == Some(&self.until);
@@ -472,7 +474,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Gives way this many times.
+/// Yields this many times.
 struct Yield(u64);
 
 impl Future for Yield {
@@ -496,7 +498,7 @@ impl Metrics for Sim {
 
 #[async_trait]
 impl Clock for Sim {
-    /// Where calls take their time one after the other, the clock is moved by them alone.
+    /// If calls do not overlap, only calls advance the clock, so this waits for them.
     async fn sleep(&self, time: SignedDuration) {
         let (is_event, until) = self.look(|world| (world.overlapping, world.now + time));
         match is_event {
@@ -522,11 +524,11 @@ impl Clock for Sim {
 #[async_trait]
 impl Wakes for Sim {
     async fn send(&self, wake: &Wake, delay: SignedDuration) -> Result<(), QueueError> {
-        self.aside("send", |world| {
-            takes(wake, delay)?;
+        self.neutral_call("send", |world| {
+            check_limits(wake, delay)?;
             let at = world.now + delay;
-            // A standard queue may hold the same wake twice; holding it once is enough for a lane. One that comes at another
-            // time is another one.
+            // A standard queue may hold the same wake twice; one is enough for a lane. A wake with another delivery time is
+            // another wake.
             world.wakes.retain(|(then, other)| {
                 *then != at
                     || (&other.cluster, other.lane) != (&wake.cluster, wake.lane)
@@ -539,8 +541,8 @@ impl Wakes for Sim {
     }
 }
 
-/// SQS refuses a message that is too long, or kept back for too long.
-fn takes(wake: &Wake, delay: SignedDuration) -> Result<(), QueueError> {
+/// SQS rejects messages that are too long or delayed for too long.
+fn check_limits(wake: &Wake, delay: SignedDuration) -> Result<(), QueueError> {
     let bytes = serde_json::to_string(wake).map_or(usize::MAX, |body| body.len());
     let message = if delay.is_negative() || delay > DELAY_MAX {
         format!(
@@ -564,13 +566,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn wakes_beyond_the_limits_of_sqs_are_refused() {
+    async fn wakes_beyond_sqs_limits_are_rejected() {
         let sim = Sim::new("demo");
         let mut wake = Wake::new("demo".into(), Lane::Provisioner, "test");
         assert!(sim.send(&wake, DELAY_MAX).await.is_ok());
         let late = DELAY_MAX + SignedDuration::from_secs(1);
         assert!(sim.send(&wake, late).await.is_err());
-        // As long as any name, and as many as a wake takes.
+        // The longest possible names, and as many hints as a wake holds.
         wake.hints = vec!["n".repeat(253 * 2 + 1); Wake::HINTS_MAX];
         assert!(sim.send(&wake, SignedDuration::ZERO).await.is_ok());
         wake.hints = vec!["n".repeat(MESSAGE_BYTES)];

@@ -1,4 +1,4 @@
-//! DynamoDB in memory: one table that evaluates expressions, and refuses what is beyond DynamoDB's limits with its errors.
+//! An in-memory DynamoDB table that evaluates expressions, and rejects requests beyond DynamoDB's limits with DynamoDB's errors.
 
 mod expression;
 mod throughput;
@@ -27,52 +27,52 @@ use self::{
     throughput::Throughput,
 };
 
-/// Seconds from the end of a row, as it says itself, to its removal: DynamoDB takes some time.
-const REMOVED_AFTER: i64 = 60;
+/// Seconds from a row's expiry to its removal: DynamoDB removes expired rows with a delay.
+const REMOVAL_DELAY: i64 = 60;
 
-/// A table whose rows nobody can change but by requests.
+/// A table whose rows change only by requests.
 #[derive(Default)]
 pub struct MemoryTable {
     state: Mutex<State>,
 }
 
-/// How the table fails, until it is set otherwise.
+/// Faults of the table, until they are set otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableFaults {
-    /// Transactions from now on that others' transactions hold up.
+    /// Number of the next transactions that conflict with other transactions.
     pub conflicts_of_transactions: u32,
-    /// Plain writes from now on that transactions hold up.
+    /// Number of the next plain writes that conflict with transactions.
     pub conflicts_of_writes: u32,
-    /// Batches from now on of which all but the first row are left out.
+    /// Number of the next batches that leave all but the first row unprocessed.
     pub unprocessed: u32,
-    /// Whether partitions take no more in a second than DynamoDB's do.
+    /// Whether partitions are throttled at DynamoDB's throughput.
     pub throttles: bool,
 }
 
-/// Numbers of requests that the table has answered.
+/// Number of requests that the table has answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableCounts {
     pub reads: u64,
     pub writes: u64,
     pub transactions: u64,
-    /// Pauses before another try.
+    /// Pauses before a retry.
     pub pauses: u64,
 }
 
 #[derive(Default)]
 struct State {
     rows: BTreeMap<String, BTreeMap<String, Arc<Item>>>,
-    /// Rows that have changed since this was asked last.
+    /// Rows that changed since [`MemoryTable::take_changed`].
     changed: BTreeSet<Key>,
-    /// Rows that go by themselves, by when they do, in seconds since the epoch.
+    /// Rows that expire, by their expiry in seconds since the epoch.
     expiring: BTreeSet<(i64, Key)>,
     now: Timestamp,
-    /// Time that callers have waited since `now`: seconds of partitions pass by it, and nothing else does.
+    /// Time that callers have waited since `now`; counts only for the throughput of partitions.
     waited: SignedDuration,
     faults: TableFaults,
     counts: TableCounts,
     throughput: Throughput,
-    /// Expressions that were read before, by where their text is.
+    /// Parsed expressions, by address and length of their text.
     conditions: BTreeMap<(usize, usize), Arc<Condition>>,
     updates: BTreeMap<(usize, usize), Arc<Update>>,
 }
@@ -82,14 +82,14 @@ impl MemoryTable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets time pass, and rows go whose time has come. DynamoDB does so within days, and nothing depends on when.
+    /// Advances the time and removes expired rows. DynamoDB does so within days, and nothing depends on when.
     pub(crate) fn set_now(&self, now: Timestamp) {
         let mut state = self.lock();
         let passed = now.duration_since(state.now);
         state.waited = (state.waited - passed).max(SignedDuration::ZERO);
         state.now = now;
         while let Some((at, _)) = state.expiring.first()
-            && *at + REMOVED_AFTER <= now.as_second()
+            && *at + REMOVAL_DELAY <= now.as_second()
             && let Some((_, key)) = state.expiring.pop_first()
         {
             state.store(&key, None);
@@ -104,7 +104,7 @@ impl MemoryTable {
         self.lock().row(key)
     }
 
-    /// Puts or removes a row without asking.
+    /// Writes or removes a row without a request.
     pub(crate) fn store(&self, key: &Key, row: Option<Item>) {
         self.lock().store(key, row.map(Arc::new));
     }
@@ -171,8 +171,8 @@ impl State {
         Arc::clone(known.or_insert_with(|| Arc::new(Update::parse(text))))
     }
 
-    /// The row before a write, and the one after it, or that its condition does not hold.
-    fn judge(&mut self, write: &Write) -> Result<Judged, TableError> {
+    /// Evaluates a write: the row before and after it, or that its condition does not hold.
+    fn evaluate(&mut self, write: &Write) -> Result<Evaluation, TableError> {
         valid_key(&write.key)?;
         let before = self.row(&write.key);
         let condition = write.condition.map(|text| self.condition(text));
@@ -182,7 +182,7 @@ impl State {
         };
         validate(write, condition.as_deref(), update.as_deref()).map_err(TableError::Invalid)?;
         if condition.is_some_and(|condition| !condition.holds(before.as_deref(), write)) {
-            return Ok(Judged::Refused(before));
+            return Ok(Evaluation::Refused(before));
         }
         let after = match (&write.kind, update) {
             (WriteKind::Put(item), _) => {
@@ -213,32 +213,32 @@ impl State {
         {
             return Err(invalid("Item size has exceeded the maximum allowed size"));
         }
-        Ok(Judged::Holds { before, after })
+        Ok(Evaluation::Holds { before, after })
     }
 
-    /// The second in which a request comes, as partitions count them.
+    /// The current second for the throughput of partitions.
     fn second(&self) -> i64 {
         self.now.as_second() + self.waited.as_secs()
     }
 
-    fn takes_write(&mut self, key: &Key, bytes: usize, times: u64) -> Result<(), TableError> {
+    fn consume_write(&mut self, key: &Key, bytes: usize, times: u64) -> Result<(), TableError> {
         let now = self.second();
-        match self.faults.throttles && !self.throughput.writes(&key.pk, now, bytes, times) {
+        match self.faults.throttles && !self.throughput.try_write(&key.pk, now, bytes, times) {
             true => Err(TableError::Throttled),
             false => Ok(()),
         }
     }
 
-    fn takes_read(&mut self, pk: &str, bytes: usize) -> Result<(), TableError> {
+    fn consume_read(&mut self, pk: &str, bytes: usize) -> Result<(), TableError> {
         let now = self.second();
-        match self.faults.throttles && !self.throughput.reads(pk, now, bytes) {
+        match self.faults.throttles && !self.throughput.try_read(pk, now, bytes) {
             true => Err(TableError::Throttled),
             false => Ok(()),
         }
     }
 }
 
-enum Judged {
+enum Evaluation {
     Refused(Option<Arc<Item>>),
     Holds {
         before: Option<Arc<Item>>,
@@ -246,8 +246,8 @@ enum Judged {
     },
 }
 
-impl Judged {
-    /// The size that a write counts by: that of the larger row.
+impl Evaluation {
+    /// The size by which a write is billed: that of the larger row.
     fn bytes(&self) -> usize {
         let size = |row: &Option<Arc<Item>>| row.as_ref().map_or(0, |item| item_bytes(item));
         match self {
@@ -280,7 +280,7 @@ fn valid_key(key: &Key) -> Result<(), TableError> {
     Ok(())
 }
 
-/// Whether a request names no row twice.
+/// Returns whether a request names no row twice.
 fn are_distinct<'k>(keys: impl IntoIterator<Item = &'k Key>) -> bool {
     let mut seen = BTreeSet::new();
     keys.into_iter().all(|key| seen.insert(key))
@@ -294,7 +294,7 @@ impl Table for MemoryTable {
         valid_key(key)?;
         let row = state.row(key);
         let bytes = row.as_ref().map_or(0, |item| item_bytes(item));
-        state.takes_read(&key.pk, bytes)?;
+        state.consume_read(&key.pk, bytes)?;
         Ok(row)
     }
 
@@ -309,7 +309,7 @@ impl Table for MemoryTable {
         if !are_distinct(keys) {
             return Err(invalid("Provided list of item keys contains duplicates"));
         }
-        let leaves_out = state.faults.unprocessed > 0;
+        let leaves_unprocessed = state.faults.unprocessed > 0;
         state.faults.unprocessed = state.faults.unprocessed.saturating_sub(1);
         let mut batch = Batch::default();
         let mut answered = 0;
@@ -318,7 +318,8 @@ impl Table for MemoryTable {
             let row = state.row(key);
             let bytes = row.as_ref().map_or(0, |item| item_bytes(item));
             let full = answered + bytes > BATCH_GET_BYTES;
-            if full || (leaves_out && at > 0) || state.takes_read(&key.pk, bytes).is_err() {
+            if full || (leaves_unprocessed && at > 0) || state.consume_read(&key.pk, bytes).is_err()
+            {
                 batch.unprocessed.push(key.clone());
                 continue;
             }
@@ -345,7 +346,7 @@ impl Table for MemoryTable {
         if writes.iter().any(|write| write.condition.is_some()) {
             return Err(invalid("A batch knows no conditions"));
         }
-        let leaves_out = state.faults.unprocessed > 0;
+        let leaves_unprocessed = state.faults.unprocessed > 0;
         state.faults.unprocessed = state.faults.unprocessed.saturating_sub(1);
         let count = writes.len();
         let mut left = Vec::new();
@@ -353,13 +354,14 @@ impl Table for MemoryTable {
             if !matches!(write.kind, WriteKind::Put(_) | WriteKind::Delete) {
                 return Err(invalid("A batch puts and deletes only"));
             }
-            let judged = state.judge(&write)?;
-            let bytes = judged.bytes();
-            if (leaves_out && at > 0) || state.takes_write(&write.key, bytes, 1).is_err() {
+            let evaluation = state.evaluate(&write)?;
+            let bytes = evaluation.bytes();
+            if (leaves_unprocessed && at > 0) || state.consume_write(&write.key, bytes, 1).is_err()
+            {
                 left.push(write);
                 continue;
             }
-            if let Judged::Holds { after, .. } = judged {
+            if let Evaluation::Holds { after, .. } = evaluation {
                 state.store(&write.key, after);
             }
         }
@@ -406,7 +408,7 @@ impl Table for MemoryTable {
                 page.rows.push(Arc::clone(row));
             }
         }
-        state.takes_read(&query.pk, read)?;
+        state.consume_read(&query.pk, read)?;
         Ok(page)
     }
 
@@ -420,11 +422,11 @@ impl Table for MemoryTable {
             state.faults.conflicts_of_writes -= 1;
             return Err(TableError::Conflict);
         }
-        let judged = state.judge(write)?;
-        state.takes_write(&write.key, judged.bytes(), 1)?;
-        match judged {
-            Judged::Refused(before) => Ok(Written::Refused(before)),
-            Judged::Holds { after, .. } => {
+        let evaluation = state.evaluate(write)?;
+        state.consume_write(&write.key, evaluation.bytes(), 1)?;
+        match evaluation {
+            Evaluation::Refused(before) => Ok(Written::Refused(before)),
+            Evaluation::Holds { after, .. } => {
                 state.store(&write.key, after.clone());
                 let shown = matches!(write.kind, WriteKind::Update(_));
                 Ok(Written::Done(after.filter(|_| shown)))
@@ -449,27 +451,27 @@ impl Table for MemoryTable {
             state.faults.conflicts_of_transactions -= 1;
             return Err(TableError::Conflict);
         }
-        let mut judged = Vec::new();
+        let mut evaluation = Vec::new();
         for write in writes {
-            judged.push(state.judge(write)?);
+            evaluation.push(state.evaluate(write)?);
         }
-        if judged.iter().map(Judged::bytes).sum::<usize>() > TRANSACTION_BYTES {
+        if evaluation.iter().map(Evaluation::bytes).sum::<usize>() > TRANSACTION_BYTES {
             return Err(invalid(
                 "Transaction size is over the limit: aggregate size of the items exceeds 4 MB",
             ));
         }
-        for (write, judged) in writes.iter().zip(&judged) {
-            state.takes_write(&write.key, judged.bytes(), 2)?;
+        for (write, evaluation) in writes.iter().zip(&evaluation) {
+            state.consume_write(&write.key, evaluation.bytes(), 2)?;
         }
-        if judged
+        if evaluation
             .iter()
-            .any(|judged| matches!(judged, Judged::Refused(_)))
+            .any(|evaluation| matches!(evaluation, Evaluation::Refused(_)))
         {
             return Ok(Moved::No);
         }
-        for (write, judged) in writes.iter().zip(judged) {
-            if let (Judged::Holds { after, .. }, false) =
-                (judged, matches!(write.kind, WriteKind::Check))
+        for (write, evaluation) in writes.iter().zip(evaluation) {
+            if let (Evaluation::Holds { after, .. }, false) =
+                (evaluation, matches!(write.kind, WriteKind::Check))
             {
                 state.store(&write.key, after);
             }
@@ -477,7 +479,7 @@ impl Table for MemoryTable {
         Ok(Moved::Yes)
     }
 
-    /// Returns at once, and lets seconds of partitions pass meanwhile, as they would.
+    /// Returns immediately, and counts the pause as time for the throughput of partitions.
     async fn pause(&self, tries: u32) {
         let mut state = self.lock();
         state.counts.pauses += 1;

@@ -1,4 +1,4 @@
-//! The table in memory refuses what DynamoDB refuses, and the ledger copes with how it fails.
+//! The in-memory table rejects what DynamoDB rejects, and the ledger handles the table's failures.
 #![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn is_invalid<T: std::fmt::Debug>(answer: Result<T, TableError>) -> bool {
 }
 
 #[tokio::test]
-async fn conditions_compare_as_dynamodb_does() {
+async fn conditions_compare_like_dynamodb() {
     let table = MemoryTable::default();
     table
         .write(&put("a", &[("n", number(9)), ("s", text("9"))]))
@@ -91,7 +91,7 @@ async fn conditions_compare_as_dynamodb_does() {
     assert!(holds("#s < :x", &[("x", text("91"))]).await);
     assert!(
         !holds("#missing < :x", &ten).await,
-        "what is missing compares with nothing"
+        "a comparison with a missing attribute is false"
     );
     assert!(!holds("#missing = :x", &ten).await);
     assert!(
@@ -109,7 +109,7 @@ async fn conditions_compare_as_dynamodb_does() {
 }
 
 #[tokio::test]
-async fn updates_set_and_remove_and_answer_the_row_after() {
+async fn updates_set_and_remove_and_return_new_row() {
     let table = MemoryTable::default();
     let update = "SET #a = :a, #b = if_not_exists(#b, :b) REMOVE #c, #d";
     table.write(&put("u", &[("c", number(1))])).await.unwrap();
@@ -144,7 +144,7 @@ async fn updates_set_and_remove_and_answer_the_row_after() {
     table.write(&created).await.unwrap();
     assert!(
         table.get(&key("new")).await.unwrap().is_some(),
-        "an update puts what is not there"
+        "an update creates a missing row"
     );
 }
 
@@ -162,7 +162,7 @@ async fn unknown_expression_panics() {
 }
 
 #[tokio::test]
-async fn what_is_beyond_a_limit_is_refused() {
+async fn requests_beyond_limits_are_rejected() {
     let table = MemoryTable::default();
     let large = text(&"x".repeat(400 << 10));
     assert!(
@@ -271,7 +271,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
 
-/// A ledger, and the table below it.
+/// A ledger, and its table.
 async fn ledger() -> (TableLedger, Arc<MemoryTable>) {
     let table = Arc::new(MemoryTable::default());
     let ledger = TableLedger::new(table.clone(), "123456789012", "us-east-1");
@@ -307,7 +307,7 @@ fn launches(plan: &str, base: u64, count: usize) -> Commit {
 }
 
 #[tokio::test]
-async fn plan_that_lost_leaves_no_staged_row() {
+async fn lost_plan_leaves_no_staged_row() {
     let (ledger, table) = ledger().await;
     let c = cluster();
     ledger.commit(&c, &launches("won", 0, 1)).await.unwrap();
@@ -326,7 +326,7 @@ async fn plan_that_lost_leaves_no_staged_row() {
 }
 
 #[tokio::test]
-async fn thousand_launches_take_few_requests() {
+async fn commit_of_thousand_launches_takes_few_requests() {
     let (ledger, table) = ledger().await;
     let c = cluster();
     let before = table.counts();
@@ -339,7 +339,7 @@ async fn thousand_launches_take_few_requests() {
 }
 
 #[tokio::test]
-async fn conflicts_with_transactions_are_waited_out() {
+async fn transaction_conflicts_are_retried() {
     let (ledger, table) = ledger().await;
     let lease = Lease {
         owner: TurnId::from("t1"),
@@ -362,7 +362,7 @@ async fn conflicts_with_transactions_are_waited_out() {
 }
 
 #[tokio::test]
-async fn command_that_no_row_holds_takes_no_other_with_it() {
+async fn command_too_large_for_an_item_does_not_affect_others() {
     let (ledger, _) = ledger().await;
     let command = |id: &str, targets: usize| Command {
         id: id.into(),
@@ -392,7 +392,7 @@ async fn command_that_no_row_holds_takes_no_other_with_it() {
 }
 
 #[tokio::test]
-async fn unreadable_row_of_each_kind_hides_no_other() {
+async fn unreadable_row_hides_no_other() {
     let sim = Sim::new("demo");
     let c = ClusterName::from("recorded");
     laws::one_of_each(&sim, &c).await;
@@ -419,11 +419,7 @@ async fn unreadable_row_of_each_kind_hides_no_other() {
     assert_eq!(sim.notices(&c).await.unwrap().len(), 1);
     assert!(!sim.lanes(&c).await.unwrap().is_empty());
     let commands = sim.commands(&c).await.unwrap();
-    assert_eq!(
-        commands.len(),
-        5,
-        "one that cannot be read is there all the same"
-    );
+    assert_eq!(commands.len(), 5, "an unreadable command is listed");
     sim.notifications(&c).await.unwrap();
     sim.experience(&c, at(0)).await.unwrap();
     sim.launched(&c).await.unwrap();
@@ -435,7 +431,7 @@ async fn unreadable_row_of_each_kind_hides_no_other() {
 }
 
 #[tokio::test]
-async fn command_of_which_only_a_part_can_be_read_is_left_alone_with_its_nodes() {
+async fn partially_readable_command_keeps_its_nodes_untouched() {
     for (attribute, value) in [
         ("state", None),
         ("state", Some(number(1))),
@@ -447,7 +443,7 @@ async fn command_of_which_only_a_part_can_be_read_is_left_alone_with_its_nodes()
         laws::one_of_each(&sim, &c).await;
         sim.with(|world| {
             let pk = format!("CLUSTER#{c}");
-            world.ledger.alter(&pk, "COMMAND#proposed", |row| {
+            world.ledger.change_attributes(&pk, "COMMAND#proposed", |row| {
                 row.remove(attribute);
                 row.extend(value.map(|value| (attribute.to_owned(), value)));
             });
@@ -461,7 +457,7 @@ async fn command_of_which_only_a_part_can_be_read_is_left_alone_with_its_nodes()
 }
 
 #[tokio::test]
-async fn instance_whose_owner_cannot_be_read_is_of_another_node_claim() {
+async fn instance_with_unreadable_owner_is_not_adopted() {
     let sim = Sim::new("demo");
     let c = ClusterName::from("recorded");
     laws::one_of_each(&sim, &c).await;

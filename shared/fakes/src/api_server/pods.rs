@@ -1,4 +1,4 @@
-//! Pods of the stand-in for an API server, and the Deployments that keep them.
+//! Pods of the fake API server, and the Deployments that own them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use ports::ClusterError;
 
 use super::{ApiServer, absent, conflict};
 
-/// Keeps this many pods; the stand-in for Deployment and ReplicaSet.
+/// Fake of a Deployment with its ReplicaSet: keeps this many pods.
 #[derive(Clone, Debug, Default)]
 pub struct Deployment {
     pub replicas: usize,
@@ -85,7 +85,7 @@ impl ApiServer {
             name: owner.to_owned(),
             uid: Uid(format!("{owner}-uid")),
         });
-        // As what reads lists does: pods that are alike share their shape.
+        // Pods that are alike share their shape, as after decoding a list.
         let alike = self.pods.values().find(|other| other.shape == pod.shape);
         if let Some(other) = alike {
             pod.shape = other.shape.clone();
@@ -93,7 +93,7 @@ impl ApiServer {
         self.pods.insert(key, pod);
     }
 
-    /// Begins or hastens a graceful deletion.
+    /// Sets annotations of a pod, and removes those without a value.
     pub(crate) fn annotate_pod(
         &mut self,
         key: &PodKey,

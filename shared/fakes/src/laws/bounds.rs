@@ -1,5 +1,5 @@
-//! Any number of acts, launches and targets, whatever one request holds (docs/protocol.md#c1, docs/protocol.md#c3), and what
-//! later facts change.
+//! Any number of acts, launches and targets is recorded, whatever the size of one request (docs/protocol.md#c1,
+//! docs/protocol.md#c3); and later facts change recorded ones.
 
 use std::collections::BTreeSet;
 
@@ -76,12 +76,9 @@ pub async fn c3_acts_with_thousands_of_targets_are_recorded(ledger: &dyn Ledger,
     );
 }
 
-pub async fn c3_notice_that_is_done_opens_again_for_another_event(
-    ledger: &dyn Ledger,
-    c: &ClusterName,
-) {
+pub async fn c3_finished_notice_reopens_for_another_event(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
-    let told = |event: &str, second| Notice {
+    let notice_of = |event: &str, second| Notice {
         kind: "rebalance_recommendation".into(),
         event: event.into(),
         at: Some(at(second)),
@@ -91,18 +88,21 @@ pub async fn c3_notice_that_is_done_opens_again_for_another_event(
         let acts = acts(Vec::new(), vec![notice]);
         ledger.record_unfenced(c, &acts).await.unwrap()
     };
-    let first = record(told("event-1", 0)).await;
-    assert_eq!(record(told("event-2", 60)).await, first, "it is open");
+    let first = record(notice_of("event-1", 0)).await;
+    assert_eq!(record(notice_of("event-2", 60)).await, first, "it is open");
     let (instance, kind) = ("i-1".into(), "rebalance_recommendation");
     ledger.finish_notice(c, &instance, kind).await.unwrap();
     assert_eq!(
-        record(told("event-1", 90)).await,
+        record(notice_of("event-1", 90)).await,
         first,
         "a late copy of a finished notice is nothing new"
     );
     assert!(ledger.notices(c).await.unwrap().is_empty());
-    assert_eq!(record(told("event-2", 120)).await, first + 1, "C3");
-    assert_eq!(ledger.notices(c).await.unwrap(), [told("event-2", 120)]);
+    assert_eq!(record(notice_of("event-2", 120)).await, first + 1, "C3");
+    assert_eq!(
+        ledger.notices(c).await.unwrap(),
+        [notice_of("event-2", 120)]
+    );
 }
 
 pub async fn c1_plan_of_250_launches_is_committed_whole(ledger: &dyn Ledger, c: &ClusterName) {
@@ -111,9 +111,12 @@ pub async fn c1_plan_of_250_launches_is_committed_whole(ledger: &dyn Ledger, c: 
     let refs: Vec<&str> = names.iter().map(String::as_str).collect();
     let committed = ledger.commit(c, &commit("large", 0, &refs)).await.unwrap();
     assert_eq!(committed, Committed::At(1));
-    let seen = ledger.intents(c).await.unwrap();
-    let seen: BTreeSet<String> = seen.iter().map(|one| one.name().0.clone()).collect();
-    assert_eq!(seen, names.iter().cloned().collect(), "C1");
+    let listed = ledger.intents(c).await.unwrap();
+    let listed: BTreeSet<String> = listed
+        .iter()
+        .map(|intent| intent.name().0.clone())
+        .collect();
+    assert_eq!(listed, names.iter().cloned().collect(), "C1");
     let moved = ledger
         .move_intent(c, &turn("t1"), &intent("n-249", "t1"), &claimed("n-249"))
         .await
@@ -121,7 +124,7 @@ pub async fn c1_plan_of_250_launches_is_committed_whole(ledger: &dyn Ledger, c: 
     assert_eq!(moved, Moved::Yes, "C1: staged rows advance like others");
 }
 
-/// Afterwards no row of the plan that lost is left to be read by turns.
+/// A plan that loses the race leaves no rows that turns would read.
 pub async fn lose_race_with_thousand_launches(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let won = ledger.commit(c, &commit("won", 0, &["a"])).await.unwrap();
@@ -133,7 +136,7 @@ pub async fn lose_race_with_thousand_launches(ledger: &dyn Ledger, c: &ClusterNa
     assert_eq!(ledger.intents(c).await.unwrap().len(), 1, "C1");
 }
 
-pub async fn a1_forgetting_spares_the_launch_of_another_claim_of_that_name(
+pub async fn a1_forgetting_a_claim_keeps_launch_of_another_claim_of_that_name(
     ledger: &dyn Ledger,
     c: &ClusterName,
 ) {

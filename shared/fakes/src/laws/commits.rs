@@ -1,4 +1,5 @@
-//! Committing and disrupting: the generation fence and what goes with it (docs/protocol.md#committing, docs/protocol.md#disrupting).
+//! Commits and disruption: the generation fence and the rows that go with it (docs/protocol.md#committing,
+//! docs/protocol.md#disrupting).
 
 use model::{
     ClusterName, Lane, Uid,
@@ -53,7 +54,7 @@ pub async fn c1_a_commit_needs_its_generation_and_the_active_mode(
     assert_eq!(ledger.meta(c).await.unwrap().unwrap().generation, 2);
 }
 
-pub async fn c1_rows_of_a_plan_that_lost_are_never_seen(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn c1_rows_of_a_plan_that_lost_are_never_read(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     ledger.commit(c, &commit("won", 0, &["a"])).await.unwrap();
     let names: Vec<String> = (0..150).map(|n| format!("lost-{n}")).collect();
@@ -62,14 +63,14 @@ pub async fn c1_rows_of_a_plan_that_lost_are_never_seen(ledger: &dyn Ledger, c: 
         ledger.commit(c, &commit("lost", 0, &names)).await.unwrap(),
         Committed::Raced { generation: 1 }
     );
-    let seen: Vec<_> = ledger
+    let listed: Vec<_> = ledger
         .intents(c)
         .await
         .unwrap()
         .into_iter()
         .map(|intent| intent.name().0.clone())
         .collect();
-    assert_eq!(seen, ["a"], "C1: rows count only with their header");
+    assert_eq!(listed, ["a"], "C1: rows count only with their header");
     assert_eq!(
         ledger.intent(c, &"lost-3".into()).await.unwrap(),
         None,
@@ -85,15 +86,15 @@ pub async fn c1_a_large_plan_is_committed_whole(ledger: &dyn Ledger, c: &Cluster
         ledger.commit(c, &commit("large", 0, &refs)).await.unwrap(),
         Committed::At(1)
     );
-    let mut seen: Vec<_> = ledger
+    let mut listed: Vec<_> = ledger
         .intents(c)
         .await
         .unwrap()
         .into_iter()
         .map(|intent| intent.name().0.clone())
         .collect();
-    seen.sort();
-    assert_eq!(seen, names, "C1: more than a transaction holds");
+    listed.sort();
+    assert_eq!(listed, names, "C1: more than a transaction holds");
     let moved = ledger
         .move_intent(c, &turn("t1"), &intent("n-120", "t1"), &claimed("n-120"))
         .await
@@ -101,10 +102,7 @@ pub async fn c1_a_large_plan_is_committed_whole(ledger: &dyn Ledger, c: &Cluster
     assert_eq!(moved, Moved::Yes, "C1: early rows advance like others");
 }
 
-pub async fn c2_what_was_committed_since_is_answered_in_order(
-    ledger: &dyn Ledger,
-    c: &ClusterName,
-) {
+pub async fn c2_committed_since_returns_records_in_order(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     for base in 0..3 {
         let name = format!("n{base}");
@@ -176,7 +174,7 @@ pub async fn c3_unfenced_acts_bump_the_generation_once(ledger: &dyn Ledger, c: &
     assert_eq!(
         ledger.notices(c).await.unwrap().len(),
         2,
-        "finished notices oblige nobody"
+        "finished notices are not listed"
     );
     assert_eq!(
         ledger.record_unfenced(c, &acts).await.unwrap(),
@@ -186,7 +184,7 @@ pub async fn c3_unfenced_acts_bump_the_generation_once(ledger: &dyn Ledger, c: &
     assert_eq!(ledger.notices(c).await.unwrap().len(), 2);
 }
 
-pub async fn the_mirror_of_the_registry_keeps_the_generation(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn mirroring_the_registry_keeps_the_generation(ledger: &dyn Ledger, c: &ClusterName) {
     let uid = Uid::from("of-kube-system");
     ledger.identify(c, &uid).await.unwrap();
     assert_eq!(ledger.meta(c).await.unwrap(), None, "nothing is identified");
@@ -210,7 +208,10 @@ pub async fn the_mirror_of_the_registry_keeps_the_generation(ledger: &dyn Ledger
     );
 }
 
-pub async fn d1_commands_move_only_from_where_they_are(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn d1_command_changes_state_only_from_its_current_state(
+    ledger: &dyn Ledger,
+    c: &ClusterName,
+) {
     activate(ledger, c).await;
     let commit = Commit {
         commands: vec![command("c1")],
@@ -240,7 +241,7 @@ pub async fn d1_commands_move_only_from_where_they_are(ledger: &dyn Ledger, c: &
     );
 }
 
-pub async fn d1_a_command_is_forgotten_as_it_was_seen(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn d1_command_is_deleted_only_if_unchanged(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let begun = Commit {
         commands: vec![command("c1"), command("c2")],
@@ -254,7 +255,9 @@ pub async fn d1_a_command_is_forgotten_as_it_was_seen(ledger: &dyn Ledger, c: &C
     };
     let ids = async || {
         let left = ledger.commands(c).await.unwrap();
-        left.into_iter().map(|one| one.id).collect::<Vec<_>>()
+        left.into_iter()
+            .map(|command| command.id)
+            .collect::<Vec<_>>()
     };
     ledger.forget_command(c, &rolled_back).await.unwrap();
     assert_eq!(ids().await, ["c1", "c2"], "it goes on");
@@ -286,7 +289,7 @@ pub async fn d1_a_rollback_fences_plans_that_counted_on_the_nodes_to_leave(
                 .await
                 .unwrap(),
             Moved::Yes,
-            "D1: once, and what stands already is a success"
+            "D1: repeating the rollback succeeds"
         );
     }
     assert_eq!(
@@ -300,7 +303,7 @@ pub async fn d1_a_rollback_fences_plans_that_counted_on_the_nodes_to_leave(
     };
     let since = ledger.committed_since(c, 1).await.unwrap();
     let Some(Record::Unfenced { commands, .. }) = since.first() else {
-        panic!("C2: what was given up is data, not {since:?}")
+        panic!("C2: the rollback is recorded, not {since:?}")
     };
     assert_eq!(commands, &[given_up]);
     let over = ledger.commands(c).await.unwrap();
@@ -310,7 +313,7 @@ pub async fn d1_a_rollback_fences_plans_that_counted_on_the_nodes_to_leave(
     );
 }
 
-pub async fn d1_what_was_in_service_is_remembered_until_the_command_moves(
+pub async fn d1_initialized_replacements_are_recorded_until_command_changes_state(
     ledger: &dyn Ledger,
     c: &ClusterName,
 ) {
@@ -340,7 +343,7 @@ pub async fn d1_what_was_in_service_is_remembered_until_the_command_moves(
     assert_eq!(deleting.initialized, replacing.initialized);
 }
 
-pub async fn d1_a_proposal_is_read_back_whole_and_ends(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn d1_proposal_is_read_back_completely_and_ends(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let proposal = Command {
         state: CommandState::Proposed,
@@ -383,7 +386,7 @@ pub async fn d1_a_proposal_is_read_back_whole_and_ends(ledger: &dyn Ledger, c: &
                 .await
                 .unwrap(),
             Moved::Yes,
-            "what stands already as asked for is a success"
+            "repeating a change that already holds succeeds"
         );
     }
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Records are found by what they are about, by their turn and by their time.
+//! Records are found by object, by turn and by time.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use ports::{Journal, JournalEntry, journal::Wanted};
 
 use super::{at, turn};
 
-/// More than rows of their own are kept for.
+/// More objects than a record has index rows.
 const MANY: usize = 1_100;
 
-pub async fn records_are_found_again(journal: &dyn Journal, c: &ClusterName) {
+pub async fn records_are_found_by_object_turn_and_time(journal: &dyn Journal, c: &ClusterName) {
     let pool = Subject::NodePool("default".into());
     let web = pod("web");
     let first = entry("t1", 0, [pool.clone(), web.clone()]);
@@ -46,8 +46,8 @@ pub async fn records_are_found_again(journal: &dyn Journal, c: &ClusterName) {
     assert!(found.is_empty(), "clusters do not share records");
 }
 
-/// A sweep collects and warns in one turn.
-pub async fn a_turn_records_for_several_lanes(journal: &dyn Journal, c: &ClusterName) {
+/// A sweep collects garbage and warns in one turn.
+pub async fn turn_writes_records_for_several_lanes(journal: &dyn Journal, c: &ClusterName) {
     let collected = JournalEntry {
         lane: Lane::Housekeeper,
         ..entry("sweep", 30, [])

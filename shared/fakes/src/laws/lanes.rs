@@ -1,4 +1,4 @@
-//! Lanes: leases, due times, what a look records (docs/protocol.md#lanes).
+//! Lanes: leases, due times, and the counters that a full look records (docs/protocol.md#lanes).
 
 use model::{
     ClusterName, Lane, NanosPerHour,
@@ -11,7 +11,7 @@ use ports::{
 
 use super::{activate, at, commit, due, end, intent, lease, notice, turn};
 
-pub async fn l1_a_live_lease_keeps_others_out_and_asks_for_another_turn(
+pub async fn l1_live_lease_excludes_other_turns_and_requests_another(
     ledger: &dyn Ledger,
     c: &ClusterName,
 ) {
@@ -84,7 +84,7 @@ pub async fn l1_a_live_lease_keeps_others_out_and_asks_for_another_turn(
     ));
 }
 
-pub async fn l1_a_lapsed_lease_is_free(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn l1_expired_lease_is_free(ledger: &dyn Ledger, c: &ClusterName) {
     let lane = Lane::Lifecycle;
     assert!(matches!(
         ledger
@@ -118,10 +118,7 @@ pub async fn l1_a_lapsed_lease_is_free(ledger: &dyn Ledger, c: &ClusterName) {
     );
 }
 
-pub async fn l2_ending_answers_again_and_is_void_without_the_lease(
-    ledger: &dyn Ledger,
-    c: &ClusterName,
-) {
+pub async fn l2_end_returns_again_and_needs_the_lease(ledger: &dyn Ledger, c: &ClusterName) {
     let lane = Lane::Disruption;
     ledger
         .take_lane(c, lane, &lease("t1", 60), at(0))
@@ -147,7 +144,11 @@ pub async fn l2_ending_answers_again_and_is_void_without_the_lease(
         (1, Some("no answer")),
         "L2: the outcome is recorded"
     );
-    assert_eq!(row.due, Some(at(30)), "taking answers the due time");
+    assert_eq!(
+        row.due,
+        Some(at(30)),
+        "taking the lane returns the due time"
+    );
     ledger
         .end_lane(c, lane, &turn("t2"), &end(7, None))
         .await
@@ -166,7 +167,7 @@ pub async fn l2_ending_answers_again_and_is_void_without_the_lease(
     );
 }
 
-pub async fn l2_what_others_ask_for_during_a_turn_survives_its_end(
+pub async fn l2_wakes_requested_during_a_turn_survive_its_end(
     ledger: &dyn Ledger,
     c: &ClusterName,
 ) {
@@ -197,7 +198,7 @@ pub async fn l2_what_others_ask_for_during_a_turn_survives_its_end(
     assert_eq!(
         due(ledger, c, lane).await,
         Some(at(600)),
-        "what was asked for before a turn is done with it"
+        "wakes requested before a turn are consumed by it"
     );
 }
 
@@ -212,7 +213,7 @@ pub async fn l3_due_times_only_move_earlier(ledger: &dyn Ledger, c: &ClusterName
     }
 }
 
-pub async fn l4_what_obliges_makes_its_lane_due(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn l4_recorded_acts_make_their_lane_due(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     ledger.commit(c, &commit("p", 0, &["a"])).await.unwrap();
     assert_eq!(
@@ -248,10 +249,7 @@ pub async fn l4_what_obliges_makes_its_lane_due(ledger: &dyn Ledger, c: &Cluster
     );
 }
 
-pub async fn l6_a_full_look_records_the_counters_it_began_with(
-    ledger: &dyn Ledger,
-    c: &ClusterName,
-) {
+pub async fn l6_full_look_records_counters_read_at_its_start(ledger: &dyn Ledger, c: &ClusterName) {
     let seen = RelayCounter {
         epoch: "e".into(),
         seq: 7,
@@ -289,7 +287,7 @@ pub async fn l6_a_full_look_records_the_counters_it_began_with(
     );
 }
 
-pub async fn a_cursor_is_there_until_a_turn_ends_without_one(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn cursor_is_kept_until_a_turn_ends_without_one(ledger: &dyn Ledger, c: &ClusterName) {
     let cursor = Cursor::Single(
         [(
             "default".into(),

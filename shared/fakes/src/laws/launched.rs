@@ -1,4 +1,4 @@
-//! Launches that came to an instance (docs/protocol.md#o2, docs/protocol.md#a1).
+//! Launched intents (docs/protocol.md#o2, docs/protocol.md#a1).
 
 use model::{
     ClusterName, InstanceId, Lane, NodeClaimName,
@@ -9,7 +9,7 @@ use ports::{Ledger, ledger::Moved};
 
 use super::{at, call, claim_two, intent, lease, state, turn};
 
-pub async fn o2_a_launch_with_an_instance_leaves_those_that_turns_read(
+pub async fn o2_launched_intent_is_not_listed_with_open_intents(
     ledger: &dyn Ledger,
     c: &ClusterName,
 ) {
@@ -35,7 +35,7 @@ pub async fn o2_a_launch_with_an_instance_leaves_those_that_turns_read(
         intents.iter().map(|intent| intent.name().clone()).collect()
     };
     let open = names(ledger.intents(c).await.unwrap());
-    assert_eq!(open, ["b".into()], "O2: the NodeClaim speaks for it");
+    assert_eq!(open, ["b".into()], "O2: its NodeClaim represents it");
     assert_eq!(ledger.launched(c).await.unwrap(), vec![a.clone()]);
     assert_eq!(
         ledger.intent(c, &a).await.unwrap(),
@@ -44,7 +44,7 @@ pub async fn o2_a_launch_with_an_instance_leaves_those_that_turns_read(
             lease: None,
             ..launching.clone()
         }),
-        "A1: its row stays as it was"
+        "A1: its row is unchanged"
     );
 
     let leased = ledger.lease_intent(c, &a, &lease("t3", 300), at(200)).await;

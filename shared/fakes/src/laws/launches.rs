@@ -92,7 +92,7 @@ pub async fn intents_advance_only_under_their_lease(ledger: &dyn Ledger, c: &Clu
     );
 }
 
-pub async fn a1_a_hand_made_claim_is_adopted_once(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn a1_manually_created_claim_is_adopted_once(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let mine = intent("hand-made", "t1");
     let theirs = intent("hand-made", "t2");
@@ -275,7 +275,7 @@ pub async fn a4_owner_and_claim_name_each_other_or_nothing_is_written(
     assert_eq!(ledger.claim(c, &a).await.unwrap().unwrap().instance, one);
 }
 
-pub async fn g1_adopter_and_collector_cannot_both_win(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn g1_adopter_and_collector_exclude_each_other(ledger: &dyn Ledger, c: &ClusterName) {
     claim_two(ledger, c).await;
     ledger
         .freeze(c, &turn("t1"), &call("token", &["a", "b"]))
@@ -303,7 +303,7 @@ pub async fn g1_adopter_and_collector_cannot_both_win(ledger: &dyn Ledger, c: &C
     assert_eq!(
         ledger.own(c, &"b".into(), &orphan, &token).await.unwrap(),
         Moved::No,
-        "G1: nobody adopts it any more"
+        "G1: it can no longer be adopted"
     );
     ledger.close_claim(c, &a).await.unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What is remembered for a while.
+//! Rows that expire: experience, markers, nominations, notifications.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,29 @@ use ports::Ledger;
 
 use super::{activate, at};
 
-pub async fn g4_strangers_are_remembered_until_then(ledger: &dyn Ledger, c: &ClusterName) {
-    let stranger = InstanceId(format!("i-{c}-9"));
-    assert!(!ledger.is_not_ours(&stranger, at(0)).await.unwrap());
-    ledger.remember_not_ours(&stranger, at(60)).await.unwrap();
-    assert!(ledger.is_not_ours(&stranger, at(59)).await.unwrap(), "G4");
+pub async fn g4_unmanaged_instances_are_remembered_until_expiry(
+    ledger: &dyn Ledger,
+    c: &ClusterName,
+) {
+    let unmanaged = InstanceId(format!("i-{c}-9"));
+    assert!(!ledger.is_not_ours(&unmanaged, at(0)).await.unwrap());
+    ledger.remember_not_ours(&unmanaged, at(60)).await.unwrap();
+    assert!(ledger.is_not_ours(&unmanaged, at(59)).await.unwrap(), "G4");
     assert!(
-        !ledger.is_not_ours(&stranger, at(60)).await.unwrap(),
+        !ledger.is_not_ours(&unmanaged, at(60)).await.unwrap(),
         "G4: expiry is a number compared"
     );
     assert_eq!(
-        ledger.owner(&stranger).await.unwrap(),
+        ledger.owner(&unmanaged).await.unwrap(),
         None,
         "G4: in its own row"
     );
 }
 
-pub async fn missing_capacity_is_remembered_longer_each_time(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn unavailable_offering_is_avoided_longer_each_time(
+    ledger: &dyn Ledger,
+    c: &ClusterName,
+) {
     let key = OfferingKey {
         capacity_type: CapacityType::Spot,
         instance_type: format!("{c}.large"),
@@ -69,7 +75,7 @@ pub async fn full_subnets_are_avoided_for_three_minutes(ledger: &dyn Ledger, c: 
     assert_eq!(until(240).await, None, "lapsed");
 }
 
-pub async fn the_least_memory_is_known_to_every_cluster(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn least_measured_memory_is_shared_by_all_clusters(ledger: &dyn Ledger, c: &ClusterName) {
     let kind = format!("{c}.large");
     let other = ClusterName(format!("{c}-other"));
     let known = async |image: &str, now: i64| {
@@ -92,10 +98,7 @@ pub async fn the_least_memory_is_known_to_every_cluster(ledger: &dyn Ledger, c: 
     assert_eq!(known("ami-1", two_months + 1).await, None, "lapsed");
 }
 
-pub async fn evidence_of_each_cluster_is_replaced_by_its_next(
-    ledger: &dyn Ledger,
-    c: &ClusterName,
-) {
+pub async fn newer_evidence_replaces_a_clusters_older(ledger: &dyn Ledger, c: &ClusterName) {
     let evidence = |image: &str, until: i64| Evidence {
         cluster: c.clone(),
         failures: [Failure {
@@ -105,15 +108,18 @@ pub async fn evidence_of_each_cluster_is_replaced_by_its_next(
         .into(),
         until: at(until),
     };
-    for told in [evidence("ami-1", 60), evidence("ami-2", 120)] {
-        ledger.store_evidence(&told).await.unwrap();
+    for stored in [evidence("ami-1", 60), evidence("ami-2", 120)] {
+        ledger.store_evidence(&stored).await.unwrap();
         let mut all = ledger.evidence().await.unwrap();
         all.retain(|other| other.cluster == *c);
-        assert_eq!(all, [told]);
+        assert_eq!(all, [stored]);
     }
 }
 
-pub async fn shifts_concern_their_cluster_until_they_end(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn zonal_shift_applies_to_its_cluster_until_it_ends(
+    ledger: &dyn Ledger,
+    c: &ClusterName,
+) {
     let shift = ZonalShift {
         zone_id: "use1-az1".into(),
         until: at(60),
@@ -133,7 +139,7 @@ pub async fn shifts_concern_their_cluster_until_they_end(ledger: &dyn Ledger, c:
     assert!(shifted(c, 0).await.is_empty(), "cleared");
 }
 
-pub async fn the_budget_of_calls_is_shared_and_slows_down_when_refused(ledger: &dyn Ledger) {
+pub async fn call_budget_is_shared_and_refills_slower_after_throttling(ledger: &dyn Ledger) {
     let api = Api::CreateTags;
     let draw = async |wanted: u32, priority: Priority, now: i64| {
         let draw = ledger.draw(api, wanted, priority, at(now)).await.unwrap();
@@ -154,7 +160,7 @@ pub async fn the_budget_of_calls_is_shared_and_slows_down_when_refused(ledger: &
     );
 }
 
-pub async fn what_is_told_is_told_once(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn notification_is_stored_and_finished_once(ledger: &dyn Ledger, c: &ClusterName) {
     let notification = |id: &str, title: &str| Notification {
         id: id.into(),
         to: "ops".into(),
@@ -176,7 +182,7 @@ pub async fn what_is_told_is_told_once(ledger: &dyn Ledger, c: &ClusterName) {
     assert_eq!(ledger.notifications(c).await.unwrap(), [b]);
 }
 
-pub async fn small_memories_hold(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn markers_nominations_and_notes_are_kept(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     assert!(
         ledger

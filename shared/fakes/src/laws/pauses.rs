@@ -21,7 +21,7 @@ fn pause(owner: &str, scope: PauseScope, level: PauseLevel, until: Timestamp) ->
     }
 }
 
-pub async fn c4_a_pause_refuses_commits_of_its_level_until_it_ends(
+pub async fn c4_pause_rejects_commits_of_its_level_until_it_ends(
     ledger: &dyn Ledger,
     c: &ClusterName,
 ) {
@@ -29,7 +29,7 @@ pub async fn c4_a_pause_refuses_commits_of_its_level_until_it_ends(
     assert_eq!(
         ledger.store_pauses(Some(c), &[], &all).await.unwrap(),
         Moved::No,
-        "a cluster that nobody knows has no pauses"
+        "an unknown cluster has no pauses"
     );
     assert!(ledger.meta(c).await.unwrap().is_none());
     activate(ledger, c).await;
@@ -69,13 +69,13 @@ pub async fn c4_a_pause_refuses_commits_of_its_level_until_it_ends(
     assert_eq!(
         ledger.commit(c, &chosen).await.unwrap(),
         Committed::NotActive,
-        "C4: what is chosen is held back by either level"
+        "C4: voluntary acts are held back by either level"
     );
     let launches = of("launches", 0, PauseLevel::All, at(9));
     assert_eq!(
         ledger.commit(c, &launches).await.unwrap(),
         Committed::At(1),
-        "C4: launches are held back by the greater one alone"
+        "C4: launches are held back only by level All"
     );
     let later = of("later", 1, PauseLevel::Voluntary, at(10));
     assert_eq!(
@@ -102,7 +102,7 @@ pub async fn c4_a_pause_refuses_commits_of_its_level_until_it_ends(
     );
 }
 
-pub async fn two_people_who_pause_at_once_see_each_other(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn concurrent_pauses_do_not_overwrite_each_other(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let ann = [pause("ann", PauseScope::Cluster, PauseLevel::All, at(10))];
     let ben = [pause("ben", PauseScope::Cluster, PauseLevel::All, at(20))];
@@ -111,7 +111,7 @@ pub async fn two_people_who_pause_at_once_see_each_other(ledger: &dyn Ledger, c:
     assert_eq!(
         ledger.store_pauses(c, &[], &ann).await.unwrap(),
         Moved::Yes,
-        "repeated, because its answer was lost"
+        "retry after a lost response"
     );
     assert_eq!(ledger.store_pauses(c, &[], &ben).await.unwrap(), Moved::No);
     assert_eq!(ledger.pauses(c).await.unwrap(), ann);
@@ -129,7 +129,7 @@ pub async fn two_people_who_pause_at_once_see_each_other(ledger: &dyn Ledger, c:
     assert_eq!(ledger.store_pauses(c, &[], &ann).await.unwrap(), Moved::Yes);
 }
 
-pub async fn the_accounts_pauses_are_every_clusters(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn account_pauses_apply_to_every_cluster(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let before = ledger.pauses(None).await.unwrap();
     let account = [pause("ann", PauseScope::Account, PauseLevel::All, at(10))];
@@ -140,7 +140,7 @@ pub async fn the_accounts_pauses_are_every_clusters(ledger: &dyn Ledger, c: &Clu
     ledger.store_pauses(None, &account, &before).await.unwrap();
 }
 
-pub async fn requests_are_replaced_only_as_they_were_seen(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn requests_are_replaced_only_if_unchanged(ledger: &dyn Ledger, c: &ClusterName) {
     let request = |id: &str| Request {
         id: id.into(),
         asks: Asks::Disruption {
@@ -153,15 +153,11 @@ pub async fn requests_are_replaced_only_as_they_were_seen(ledger: &dyn Ledger, c
     };
     let (a, b) = ([request("a")], [request("b")]);
     let refused = ledger.store_requests(c, &[], &a).await.unwrap();
-    assert_eq!(
-        refused,
-        Moved::No,
-        "a cluster that nobody knows asks nothing"
-    );
+    assert_eq!(refused, Moved::No, "an unknown cluster has no requests");
     activate(ledger, c).await;
     for _ in 0..2 {
         let stored = ledger.store_requests(c, &[], &a).await.unwrap();
-        assert_eq!(stored, Moved::Yes, "also when its answer was lost");
+        assert_eq!(stored, Moved::Yes, "also as a retry after a lost response");
     }
     assert_eq!(ledger.meta(c).await.unwrap().unwrap().requests, a);
     let stale = ledger.store_requests(c, &[], &b).await.unwrap();

@@ -1,4 +1,4 @@
-//! One row of each kind in each of its states, always the same: what a version of the functions leaves to the next.
+//! One row of each kind in each of its states, always the same: the rows that one version of the functions leaves to the next.
 
 use model::{
     ClusterName, Lane, Uid,
@@ -26,7 +26,7 @@ const CLAIMS: [&str; 6] = [
     "void",
 ];
 
-/// Writes them.
+/// Writes the rows.
 pub async fn one_of_each(ledger: &dyn Ledger, cluster: &ClusterName) {
     activate(ledger, cluster).await;
     let mut plan = commit("plan", 0, &CLAIMS);

@@ -9,8 +9,8 @@ use ports::{
 
 use super::{activate, commit};
 
-/// Both saw the same revision: what the first one launches, the second one must know of before it launches, too.
-pub async fn of_two_clusters_that_launch_at_once_the_second_looks_again(
+/// Both clusters have read the same revision: the second must learn of the first's launches before it launches.
+pub async fn concurrent_commits_of_two_clusters_conflict_on_spending(
     ledger: &dyn Ledger,
     a: &ClusterName,
     b: &ClusterName,
@@ -34,7 +34,7 @@ pub async fn of_two_clusters_that_launch_at_once_the_second_looks_again(
     assert_eq!(
         ledger.commit(a, &of_a).await.unwrap(),
         Committed::At(1),
-        "repeated, because its answer was lost"
+        "retry after a lost response"
     );
     let late = ledger.commit(b, &launches("spends-late", &before, b)).await;
     let account = between.clone();
@@ -50,7 +50,7 @@ pub async fn of_two_clusters_that_launch_at_once_the_second_looks_again(
     let without = without_a.with(b, Spending::default());
     for next in [&without_a, &without_a, &without] {
         let stored = ledger.store_spending(next).await.unwrap();
-        assert_eq!(stored, Moved::Yes, "also when its answer was lost");
+        assert_eq!(stored, Moved::Yes, "also as a retry after a lost response");
     }
     assert_eq!(ledger.spending().await.unwrap(), without);
 }

@@ -1,6 +1,6 @@
-//! The condition and update expressions that the ledger writes, read and evaluated as DynamoDB does.
+//! The condition and update expressions of the ledger, parsed and evaluated as by DynamoDB.
 //!
-//! An expression that is not known here panics: nothing is to pass in tests that was not understood.
+//! An unknown expression panics, so that no test passes without evaluating it.
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
@@ -17,9 +17,9 @@ pub(super) enum Condition {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operand {
-    /// The attribute of this name.
+    /// An attribute, by name.
     Attribute(&'static str),
-    /// The value that the request gives under this name.
+    /// A value that the request provides, by name.
     Given(&'static str),
 }
 
@@ -46,9 +46,12 @@ enum Source {
 
 impl Condition {
     pub(super) fn parse(text: &'static str) -> Self {
-        let mut words = Words::new(text);
-        let condition = words.any();
-        assert!(words.peek().is_none(), "{text:?} goes on after a condition");
+        let mut tokens = Tokens::new(text);
+        let condition = tokens.any();
+        assert!(
+            tokens.peek().is_none(),
+            "{text:?} goes on after a condition"
+        );
         condition
     }
 
@@ -58,11 +61,11 @@ impl Condition {
             Self::Missing(name) => item.is_none_or(|item| !item.contains_key(*name)),
             Self::Compare(left, operator, right) => {
                 let sides = left.value(item, write).zip(right.value(item, write));
-                // A missing attribute makes every comparison false.
+                // A comparison with a missing attribute is false.
                 sides.is_some_and(|(left, right)| operator.holds(left, right))
             }
-            Self::And(all) => all.iter().all(|one| one.holds(item, write)),
-            Self::Or(any) => any.iter().any(|one| one.holds(item, write)),
+            Self::And(all) => all.iter().all(|condition| condition.holds(item, write)),
+            Self::Or(any) => any.iter().any(|condition| condition.holds(item, write)),
         }
     }
 
@@ -71,18 +74,18 @@ impl Condition {
             Self::Exists(_) | Self::Missing(_) => {}
             Self::Compare(left, _, right) => found.extend([*left, *right]),
             Self::And(all) | Self::Or(all) => {
-                all.iter().for_each(|one| one.operands(found));
+                all.iter().for_each(|condition| condition.operands(found));
             }
         }
     }
 }
 
 impl Operand {
-    fn parse(word: &'static str) -> Self {
-        match (word.strip_prefix('#'), word.strip_prefix(':')) {
+    fn parse(token: &'static str) -> Self {
+        match (token.strip_prefix('#'), token.strip_prefix(':')) {
             (Some(name), _) => Self::Attribute(name),
             (None, Some(name)) => Self::Given(name),
-            (None, None) => panic!("{word:?} is no operand"),
+            (None, None) => panic!("{token:?} is no operand"),
         }
     }
 
@@ -100,7 +103,7 @@ impl Operator {
             (Value::S(left), Value::S(right)) => Some(left.as_bytes().cmp(right.as_bytes())),
             (Value::N(left), Value::N(right)) => Some(number(left).cmp(&number(right))),
             (Value::B(left), Value::B(right)) => Some(left.cmp(right)),
-            // Values of other types are equal or not, and those of different types never are.
+            // Values of other types are only compared for equality; values of different types are never equal.
             (left, right) => (left == right).then_some(Ordering::Equal),
         };
         order.is_some_and(|order| match self {
@@ -121,20 +124,20 @@ fn number(digits: &str) -> i128 {
 
 impl Update {
     pub(super) fn parse(text: &'static str) -> Self {
-        let mut words = Words::new(text);
+        let mut tokens = Tokens::new(text);
         let mut update = Self::default();
-        while let Some(clause) = words.next() {
+        while let Some(clause) = tokens.next() {
             match clause {
                 "SET" => {
-                    update.set.push(words.assignment());
-                    while words.takes(",") {
-                        update.set.push(words.assignment());
+                    update.set.push(tokens.assignment());
+                    while tokens.skip_if(",") {
+                        update.set.push(tokens.assignment());
                     }
                 }
                 "REMOVE" => {
-                    update.remove.push(words.attribute());
-                    while words.takes(",") {
-                        update.remove.push(words.attribute());
+                    update.remove.push(tokens.attribute());
+                    while tokens.skip_if(",") {
+                        update.remove.push(tokens.attribute());
                     }
                 }
                 other => panic!("{text:?} has a clause {other:?}"),
@@ -143,7 +146,7 @@ impl Update {
         update
     }
 
-    /// The item after the update, or why DynamoDB refuses it.
+    /// Returns the item after the update, or DynamoDB's error.
     pub(super) fn apply(&self, before: &Item, write: &Write) -> Result<Item, String> {
         let mut after = before.clone();
         for (name, source) in &self.set {
@@ -179,7 +182,7 @@ impl Update {
     }
 }
 
-/// Reason for which DynamoDB refuses a write's expressions, independent of the item.
+/// Checks a write's expressions as DynamoDB does, independent of the item; returns its error.
 pub(super) fn validate(
     write: &Write,
     condition: Option<&Condition>,
@@ -226,13 +229,13 @@ pub(super) fn validate(
     Ok(())
 }
 
-/// The words of an expression, with brackets, commas and operators as words of their own.
-struct Words {
+/// Tokens of an expression; brackets, commas and operators are tokens of their own.
+struct Tokens {
     text: &'static str,
     left: &'static str,
 }
 
-impl Words {
+impl Tokens {
     fn new(text: &'static str) -> Self {
         Self { text, left: text }
     }
@@ -258,31 +261,35 @@ impl Words {
     }
 
     fn next(&mut self) -> Option<&'static str> {
-        let word = self.peek()?;
-        self.left = self.left.trim_start().get(word.len()..).unwrap_or_default();
-        Some(word)
+        let token = self.peek()?;
+        self.left = self
+            .left
+            .trim_start()
+            .get(token.len()..)
+            .unwrap_or_default();
+        Some(token)
     }
 
-    fn takes(&mut self, word: &str) -> bool {
-        let is_next = self.peek() == Some(word);
+    fn skip_if(&mut self, token: &str) -> bool {
+        let is_next = self.peek() == Some(token);
         if is_next {
             self.next();
         }
         is_next
     }
 
-    fn expect(&mut self, word: &str) {
+    fn expect(&mut self, token: &str) {
         let found = self.next();
-        assert_eq!(found, Some(word), "in {:?}", self.text);
+        assert_eq!(found, Some(token), "in {:?}", self.text);
     }
 
-    fn word(&mut self) -> &'static str {
+    fn token(&mut self) -> &'static str {
         let text = self.text;
         self.next().unwrap_or_else(|| panic!("{text:?} ends early"))
     }
 
     fn attribute(&mut self) -> &'static str {
-        match Operand::parse(self.word()) {
+        match Operand::parse(self.token()) {
             Operand::Attribute(name) => name,
             Operand::Given(name) => panic!(":{name} is no attribute in {:?}", self.text),
         }
@@ -290,7 +297,7 @@ impl Words {
 
     fn any(&mut self) -> Condition {
         let mut any = vec![self.all()];
-        while self.takes("OR") {
+        while self.skip_if("OR") {
             any.push(self.all());
         }
         if any.len() == 1 {
@@ -302,7 +309,7 @@ impl Words {
 
     fn all(&mut self) -> Condition {
         let mut all = vec![self.one()];
-        while self.takes("AND") {
+        while self.skip_if("AND") {
             all.push(self.one());
         }
         if all.len() == 1 {
@@ -313,7 +320,7 @@ impl Words {
     }
 
     fn one(&mut self) -> Condition {
-        match self.word() {
+        match self.token() {
             "(" => {
                 let condition = self.any();
                 self.expect(")");
@@ -321,9 +328,9 @@ impl Words {
             }
             "attribute_exists" => Condition::Exists(self.argument()),
             "attribute_not_exists" => Condition::Missing(self.argument()),
-            word => {
-                let left = Operand::parse(word);
-                let operator = match self.word() {
+            token => {
+                let left = Operand::parse(token);
+                let operator = match self.token() {
                     "=" => Operator::Equal,
                     "<" => Operator::Less,
                     "<=" => Operator::AtMost,
@@ -331,7 +338,7 @@ impl Words {
                     ">=" => Operator::AtLeast,
                     other => panic!("{other:?} compares nothing in {:?}", self.text),
                 };
-                Condition::Compare(left, operator, Operand::parse(self.word()))
+                Condition::Compare(left, operator, Operand::parse(self.token()))
             }
         }
     }
@@ -346,16 +353,16 @@ impl Words {
     fn assignment(&mut self) -> (&'static str, Source) {
         let name = self.attribute();
         self.expect("=");
-        let source = match self.word() {
+        let source = match self.token() {
             "if_not_exists" => {
                 self.expect("(");
                 let other = self.attribute();
                 self.expect(",");
-                let operand = Operand::parse(self.word());
+                let operand = Operand::parse(self.token());
                 self.expect(")");
                 Source::IfMissing(other, operand)
             }
-            word => Source::Operand(Operand::parse(word)),
+            token => Source::Operand(Operand::parse(token)),
         };
         (name, source)
     }

@@ -4,7 +4,8 @@ use ports::limits::dynamodb::{
     PARTITION_READS, PARTITION_WRITES, READ_UNIT_BYTES, WRITE_UNIT_BYTES,
 };
 
-/// Units that partitions have taken within a second. A request that begins within its partition's share goes through whole.
+/// Units that partitions have consumed in the current second. A request that begins within its partition's limit is served
+/// completely.
 #[derive(Default)]
 pub(super) struct Throughput {
     partitions: BTreeMap<String, Second>,
@@ -29,22 +30,22 @@ impl Throughput {
         second
     }
 
-    pub(super) fn writes(&mut self, pk: &str, now: i64, bytes: usize, times: u64) -> bool {
+    pub(super) fn try_write(&mut self, pk: &str, now: i64, bytes: usize, times: u64) -> bool {
         let second = self.second(pk, now);
-        let takes = second.writes < PARTITION_WRITES;
-        if takes {
+        let allowed = second.writes < PARTITION_WRITES;
+        if allowed {
             second.writes += units(bytes, WRITE_UNIT_BYTES) * times;
         }
-        takes
+        allowed
     }
 
-    pub(super) fn reads(&mut self, pk: &str, now: i64, bytes: usize) -> bool {
+    pub(super) fn try_read(&mut self, pk: &str, now: i64, bytes: usize) -> bool {
         let second = self.second(pk, now);
-        let takes = second.reads < PARTITION_READS;
-        if takes {
+        let allowed = second.reads < PARTITION_READS;
+        if allowed {
             second.reads += units(bytes, READ_UNIT_BYTES);
         }
-        takes
+        allowed
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rows that are read of many clusters together (docs/protocol.md#l5).
+//! Summaries of many clusters (docs/protocol.md#l5).
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use ports::{
 
 use super::{activate, at, end, lease, turn};
 
-/// More than one request of DynamoDB reads.
+/// More clusters than one batch read of DynamoDB holds.
 const MANY: usize = 30;
 
-pub async fn l5_a_glance_shows_what_reading_row_by_row_does(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn l5_cluster_summary_equals_individual_reads(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let looked = LaneEnd {
         full_look: Some(RelayCounter {
@@ -43,10 +43,10 @@ pub async fn l5_a_glance_shows_what_reading_row_by_row_does(ledger: &dyn Ledger,
 
     let unknown = ClusterName(format!("{c}-unknown"));
     let both = BTreeSet::from([c.clone(), unknown.clone()]);
-    let mut glances = ledger.glances(&both).await.unwrap();
-    let mut seen = glances.remove(c).unwrap().unwrap();
+    let mut summaries = ledger.glances(&both).await.unwrap();
+    let mut summary = summaries.remove(c).unwrap().unwrap();
     let mut lanes = ledger.lanes(c).await.unwrap();
-    seen.lanes.sort_by_key(|(lane, _)| *lane);
+    summary.lanes.sort_by_key(|(lane, _)| *lane);
     lanes.sort_by_key(|(lane, _)| *lane);
     assert_eq!(lanes.len(), 3);
     let one_by_one = Glance {
@@ -55,12 +55,12 @@ pub async fn l5_a_glance_shows_what_reading_row_by_row_does(ledger: &dyn Ledger,
         lanes,
         memory: ledger.sweep_memory(c).await.unwrap(),
     };
-    assert_eq!(seen, one_by_one, "L5");
-    let nothing = glances.remove(&unknown).unwrap().unwrap();
+    assert_eq!(summary, one_by_one, "L5");
+    let nothing = summaries.remove(&unknown).unwrap().unwrap();
     assert_eq!(nothing, Glance::default(), "L5: no rows");
 }
 
-pub async fn l5_many_clusters_are_seen_at_a_glance(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn l5_summaries_of_many_clusters_are_complete(ledger: &dyn Ledger, c: &ClusterName) {
     let name = |number: usize| ClusterName(format!("{c}-{number}"));
     let due = |number: usize| at(i64::try_from(number).unwrap());
     for number in 0..MANY {
@@ -69,15 +69,15 @@ pub async fn l5_many_clusters_are_seen_at_a_glance(ledger: &dyn Ledger, c: &Clus
         written.unwrap();
     }
     let clusters: BTreeSet<ClusterName> = (0..MANY).map(name).collect();
-    let glances = ledger.glances(&clusters).await.unwrap();
-    assert_eq!(glances.len(), MANY, "L5: every cluster has an answer");
+    let summaries = ledger.glances(&clusters).await.unwrap();
+    assert_eq!(summaries.len(), MANY, "L5: every cluster has an answer");
     for number in 0..MANY {
-        let seen = glances.get(&name(number)).unwrap().as_ref().unwrap();
-        let (lane, row) = seen.lanes.first().unwrap();
+        let summary = summaries.get(&name(number)).unwrap().as_ref().unwrap();
+        let (lane, row) = summary.lanes.first().unwrap();
         assert_eq!(
             (*lane, row.due),
             (Lane::Provisioner, Some(due(number))),
-            "L5: each its own"
+            "L5: each summary has its cluster's rows"
         );
     }
     assert!(ledger.glances(&BTreeSet::new()).await.unwrap().is_empty());

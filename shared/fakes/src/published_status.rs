@@ -5,14 +5,14 @@ use ports::{ClusterError, cluster::StatusDocument, limits::kubernetes::CONFIG_MA
 
 use crate::api_server::conflict;
 
-/// The ConfigMap with what functions tell the relay.
+/// The ConfigMap through which functions publish a cluster's status for its relay.
 #[derive(Clone, Debug, Default)]
-pub struct ToldStatus {
+pub struct PublishedStatus {
     pub documents: BTreeMap<Lane, String>,
     version: u64,
 }
 
-impl ToldStatus {
+impl PublishedStatus {
     pub(crate) fn document(&self, lane: Lane) -> StatusDocument {
         StatusDocument {
             text: self.documents.get(&lane).cloned().unwrap_or_default(),
@@ -48,22 +48,22 @@ mod tests {
 
     use super::*;
 
-    fn store(told: &mut ToldStatus, lane: Lane, bytes: usize) -> Result<(), ClusterError> {
+    fn store(status: &mut PublishedStatus, lane: Lane, bytes: usize) -> Result<(), ClusterError> {
         let document = StatusDocument {
             text: "x".repeat(bytes),
-            ..told.document(lane)
+            ..status.document(lane)
         };
-        told.store(lane, &document)
+        status.store(lane, &document)
     }
 
     #[test]
-    fn config_map_takes_the_longest_documents_of_all_lanes_and_not_more_than_a_mebibyte() {
-        let mut told = ToldStatus::default();
+    fn config_map_holds_longest_documents_of_all_lanes_within_one_mebibyte() {
+        let mut status = PublishedStatus::default();
         let others = [Lane::Interruption, Lane::Housekeeper];
         for lane in Lane::WOKEN.into_iter().chain(others) {
-            store(&mut told, lane, Status::BYTES_MAX).unwrap();
+            store(&mut status, lane, Status::BYTES_MAX).unwrap();
         }
-        let refused = store(&mut told, Lane::Provisioner, 2 * Status::BYTES_MAX);
+        let refused = store(&mut status, Lane::Provisioner, 2 * Status::BYTES_MAX);
         assert!(
             matches!(refused, Err(ClusterError::Invalid { .. })),
             "{refused:?}"

@@ -1,21 +1,21 @@
-//! One second of what happens by itself. Most seconds change nothing: after one that did not, the next ones are passed over until
-//! somebody changes something, or something is due.
+//! One simulated second of EC2, kubelets and controllers. Most seconds change nothing: after one without changes, the following
+//! ones are skipped until a test or a call changes something, or something is due.
 
 use jiff::Timestamp;
 
 use crate::{
+    controllers::{JOINS_AFTER, READY_AFTER},
     sim::World,
-    stand_ins::{JOINS_AFTER, READY_AFTER},
 };
 
-/// A world in which nothing was left to happen by itself.
+/// A world in which no component has anything left to do.
 pub(crate) struct Settled {
-    /// [`World::changes`] of then.
+    /// [`World::changes`] at that time.
     changes: u64,
-    /// The next thing is due.
+    /// When something is due next.
     until: Timestamp,
-    /// Looks at kubelets in each second.
-    looks: u64,
+    /// Kubelets checked in each second.
+    kubelets_checked: u64,
 }
 
 impl World {
@@ -24,23 +24,23 @@ impl World {
             && settled.changes == self.changes
             && self.now < settled.until
         {
-            self.api.count_looks(settled.looks);
+            self.api.count_kubelet_checks(settled.kubelets_checked);
             return;
         }
-        let mut happened = self.account.step(self.now);
+        let mut changed = self.account.step(self.now);
         for cluster in self.clusters() {
-            self.turn_to(&cluster);
-            // Each of them happens, whatever the others did.
-            let here = [
+            self.use_cluster(&cluster);
+            // An array, so that every controller runs, whatever the others return.
+            let changes = [
                 self.run_kubelets(),
                 self.run_deployments(),
                 self.remove_deleted_pods(),
                 self.schedule(),
                 self.run_disruption_controller(),
             ];
-            happened |= here.contains(&true);
+            changed |= changes.contains(&true);
         }
-        if happened {
+        if changed {
             self.changes += 1;
             self.settled = None;
         } else {
@@ -56,15 +56,15 @@ impl World {
         let pods = all.flat_map(|api| api.pods.values());
         let deletions = pods.filter_map(|pod| Some(pod.deletion.as_ref()?.at));
         let due = self.account.due().chain(kubelets).chain(deletions);
-        let looks = self.account.instances.values();
-        let looks = looks.filter(|instance| instance.private_dns.is_some());
+        let kubelets_checked = self.account.instances.values();
+        let kubelets_checked = kubelets_checked.filter(|instance| instance.private_dns.is_some());
         Settled {
             changes: self.changes,
             until: due
                 .filter(|at| *at > self.now)
                 .min()
                 .unwrap_or(Timestamp::MAX),
-            looks: u64::try_from(looks.count()).unwrap_or(u64::MAX),
+            kubelets_checked: u64::try_from(kubelets_checked.count()).unwrap_or(u64::MAX),
         }
     }
 }

@@ -6,14 +6,14 @@ use std::{
 
 use model::{Experience, InstanceType};
 
-/// The instance types that every NodeClass allows. Reads like a list; as long as nothing has changed, the same ones are handed out.
+/// The instance types that every NodeClass allows. Dereferences to a list; the resolved types are shared until something changes.
 #[derive(Default)]
 pub struct Offered {
     types: Vec<InstanceType>,
     resolved: Option<Resolved>,
 }
 
-/// The types as they are after this experience, with so many instances left in each reservation.
+/// The types resolved with this experience and this remaining capacity of reservations.
 struct Resolved {
     experience: Experience,
     free: BTreeMap<String, u32>,
@@ -50,11 +50,11 @@ impl Offered {
         experience: &Experience,
         free: BTreeMap<String, u32>,
     ) -> Arc<Vec<InstanceType>> {
-        if let Some(known) = &self.resolved
-            && known.experience == *experience
-            && known.free == free
+        if let Some(resolved) = &self.resolved
+            && resolved.experience == *experience
+            && resolved.free == free
         {
-            return known.types.clone();
+            return resolved.types.clone();
         }
         let mut types = self.types.clone();
         correct(&mut types, experience, &free);
@@ -68,14 +68,15 @@ impl Offered {
     }
 }
 
-/// Nothing here has placement groups, so an offering is its type, zone, capacity type and reservation.
+/// Applies experience and remaining capacity. The fake has no placement groups, so instance type, zone, capacity type and
+/// reservation identify an offering.
 fn correct(types: &mut [InstanceType], experience: &Experience, free: &BTreeMap<String, u32>) {
-    for kind in types {
-        for offering in &mut kind.offerings {
+    for instance_type in types {
+        for offering in &mut instance_type.offerings {
             let mut marked = experience.unavailable.iter().map(|entry| &entry.offering);
             offering.available &= !experience.shifted_zones.contains(&offering.zone_id);
             offering.available &= !marked.any(|marked| {
-                marked.instance_type == kind.name
+                marked.instance_type == instance_type.name
                     && marked.capacity_type == offering.capacity_type
                     && marked.zone_id == offering.zone_id
             });

@@ -1,5 +1,5 @@
-//! What happens by itself while time passes: EC2 moves instances along, kubelets join them as nodes, Deployments keep
-//! their pods, the scheduler binds or gives up, and what is deleted goes away.
+//! Fakes of the components that act while time passes: EC2 changes instance states, kubelets register nodes, Deployments create
+//! their pods, the scheduler binds pods or marks them unschedulable, and deleted objects are removed.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -15,16 +15,16 @@ use model::{
 
 use crate::sim::World;
 
-/// From launch to the kubelet's first registration.
+/// Time from launch to the kubelet's registration.
 pub(crate) const JOINS_AFTER: SignedDuration = SignedDuration::from_secs(30);
-/// From a reboot to the next boot's first words.
+/// Time from a reboot until the kubelet reports again.
 pub(crate) const BOOTS_FOR: SignedDuration = SignedDuration::from_secs(60);
-/// From there to Ready.
+/// Time from launch until the node is Ready.
 pub(crate) const READY_AFTER: SignedDuration = SignedDuration::from_secs(40);
 
-/// Each says whether it changed anything.
+/// Each component returns whether it changed anything.
 impl World {
-    /// Says how many pods each PodDisruptionBudget with a number in `minAvailable` can spare; others are left as they are.
+    /// Sets `disruptionsAllowed` of each PodDisruptionBudget with a number in `minAvailable`; others are left as they are.
     pub(crate) fn run_disruption_controller(&mut self) -> bool {
         let mut changed = false;
         for budget in &mut self.api.disruption_budgets {
@@ -58,7 +58,7 @@ impl World {
             ..
         } = self;
         let now = *now;
-        // User data names an API server, and certificates prove which one it is.
+        // User data names an API server, whose certificate authority identifies the cluster.
         let uid = api.uid.clone();
         let joins = |instance: &&Instance| {
             let tag = instance.tags.get(api::names::tag::EKS_CLUSTER);
@@ -95,12 +95,12 @@ impl World {
             let reboots = account.reboots.get(&instance.id).map(Vec::as_slice);
             let reboots = reboots.unwrap_or_default();
             let is_down = |at: &Timestamp| now.duration_since(*at) < BOOTS_FOR;
-            let boots = reboots.last().is_some_and(is_down);
-            let speaks = alive && !boots && !api.silent.contains(&name);
-            if speaks && !reboots.is_empty() {
+            let is_booting = reboots.last().is_some_and(is_down);
+            let reports = alive && !is_booting && !api.silent.contains(&name);
+            if reports && !reboots.is_empty() {
                 changed |= api.report_boot(&name, reboots.len());
             }
-            let status = match (speaks, age >= READY_AFTER) {
+            let status = match (reports, age >= READY_AFTER) {
                 (true, true) => ConditionStatus::True,
                 (true, false) => ConditionStatus::False,
                 (false, _) => ConditionStatus::Unknown,
@@ -138,8 +138,8 @@ impl World {
         changed
     }
 
-    /// Pods that go when this many are too many: pending ones first, then those of the least deletion cost, as the ReplicaSet controller
-    /// prefers.
+    /// Selects the pods to delete when scaling down: pending pods first, then those of the lowest deletion cost, like the
+    /// ReplicaSet controller.
     fn surplus(&self, own: impl Fn(&&Pod) -> bool, count: usize) -> Vec<(PodKey, Uid)> {
         if count == 0 {
             return Vec::new();
@@ -166,7 +166,7 @@ impl World {
                 .node_name
                 .as_ref()
                 .is_none_or(|node| !nodes.contains_key(node));
-            // The garbage collector of pods takes those whose node is gone.
+            // The pod garbage collector deletes pods whose node is gone.
             let orphaned = pod.node_name.is_some() && unbound;
             let over = pod
                 .deletion
@@ -178,8 +178,8 @@ impl World {
     }
 
     pub(crate) fn schedule(&mut self) -> bool {
-        let waits = |pod: &&Pod| pod.node_name.is_none() && pod.deletion.is_none();
-        if !self.api.pods.values().any(|pod| waits(&pod)) {
+        let is_pending = |pod: &&Pod| pod.node_name.is_none() && pod.deletion.is_none();
+        if !self.api.pods.values().any(|pod| is_pending(&pod)) {
             return false;
         }
         let mut room: BTreeMap<&str, Resources> = self
@@ -194,11 +194,11 @@ impl World {
                 left.subtract(&pod.requests);
             }
         }
-        let mut judged: Vec<(PodKey, Option<NodeName>)> = Vec::new();
-        for pod in self.api.pods.values().filter(waits) {
+        let mut decisions: Vec<(PodKey, Option<NodeName>)> = Vec::new();
+        for pod in self.api.pods.values().filter(is_pending) {
             let fits = |node: &&Node| {
                 room.get(node.name.as_str())
-                    .is_some_and(|left| takes(node, left, pod))
+                    .is_some_and(|left| fits_node(node, left, pod))
             };
             let node = self.api.nodes.values().find(fits);
             let node = node.map(|node| &node.name);
@@ -206,11 +206,11 @@ impl World {
                 left.subtract(&pod.requests);
             }
             if node.is_some() || !pod.unschedulable {
-                judged.push((pod.key.clone(), node.cloned()));
+                decisions.push((pod.key.clone(), node.cloned()));
             }
         }
-        let changed = !judged.is_empty();
-        for (key, node) in judged {
+        let changed = !decisions.is_empty();
+        for (key, node) in decisions {
             let version = self.api.next_version();
             let now = self.now;
             if let Some(pod) = self.api.pods.get_mut(&key) {
@@ -229,9 +229,9 @@ impl World {
 fn joining_node(catalog: &[InstanceType], name: &NodeName, instance: &Instance) -> Node {
     let (capacity, allocatable) = catalog
         .iter()
-        .find(|kind| kind.name == instance.instance_type)
-        .map_or_else(Default::default, |kind| {
-            (kind.capacity.clone(), kind.allocatable())
+        .find(|instance_type| instance_type.name == instance.instance_type)
+        .map_or_else(Default::default, |instance_type| {
+            (instance_type.capacity.clone(), instance_type.allocatable())
         });
     let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     Node {
@@ -257,7 +257,7 @@ fn joining_node(catalog: &[InstanceType], name: &NodeName, instance: &Instance) 
     }
 }
 
-fn takes(node: &Node, left: &Resources, pod: &Pod) -> bool {
+fn fits_node(node: &Node, left: &Resources, pod: &Pod) -> bool {
     let tolerated = |taint: &Taint| {
         taint.effect == TaintEffect::PreferNoSchedule
             || pod
