@@ -1,5 +1,5 @@
-//! The ports as turns get them here: every act passes the laws before it is done, and a planted bug may change what is asked and
-//! answered.
+//! The ports of turns in the simulation: the laws check every act before it is done, and a planted bug may change requests and
+//! answers.
 
 mod catalog;
 mod cloud;
@@ -24,7 +24,7 @@ use crate::{
     planted::Bug,
 };
 
-/// What a turn is about to do.
+/// An act of a turn.
 pub(crate) enum Act<'a> {
     Take { lane: Lane, lease: &'a Lease },
     End { lane: Lane, turn: &'a TurnId },
@@ -38,26 +38,26 @@ pub(crate) enum Act<'a> {
     DeletePod(Option<Pod>),
 }
 
-/// Memories of a warm process.
+/// Caches of a warm process.
 #[derive(Clone, Default)]
-pub(crate) struct Warm {
+pub(crate) struct ProcessCaches {
     pub(crate) heartbeats: Arc<turns::Heartbeats>,
     pub(crate) views: Arc<turns::Views>,
 }
 
-/// One process' way into the world.
+/// Access of one process to the world.
 #[derive(Clone)]
-pub(crate) struct Watched {
+pub(crate) struct CheckedPorts {
     pub(crate) sim: Sim,
     pub(crate) lane: Lane,
     process: u64,
-    /// Whose API server is reached.
+    /// Cluster whose API server is used.
     cluster: ClusterName,
     pub(crate) bug: Option<Bug>,
     laws: AllLaws,
 }
 
-impl Watched {
+impl CheckedPorts {
     pub(crate) fn new(
         sim: &Sim,
         process: Process,
@@ -76,7 +76,7 @@ impl Watched {
         }
     }
 
-    /// Handle of this process on another cluster.
+    /// Ports of this process for another cluster.
     fn at(&self, cluster: &ClusterName) -> Self {
         Self {
             sim: self.sim.in_cluster(cluster),
@@ -85,7 +85,7 @@ impl Watched {
         }
     }
 
-    pub(crate) fn world(self, holder: &str, warm: Warm) -> turns::World {
+    pub(crate) fn world(self, holder: &str, warm: ProcessCaches) -> turns::World {
         let plain = Arc::new(self.sim.clone());
         let watched = Arc::new(self);
         turns::World {
@@ -111,15 +111,15 @@ impl Watched {
         }
     }
 
-    /// The pod as it really is when it is read again (docs/protocol.md#a6).
+    /// Records a pod that is read again as it really is (docs/protocol.md#a6).
     fn reread(&self, key: &PodKey, pod: Option<&Pod>) {
         self.sim.look(|world| {
-            let judge = |laws: &mut Laws| laws.rereads(world, self.lane, key, pod);
-            self.laws.with(&self.cluster, judge);
+            let check = |laws: &mut Laws| laws.rereads(world, self.lane, key, pod);
+            self.laws.with(&self.cluster, check);
         });
     }
 
-    /// Everything is read that the next plan is made on (docs/protocol.md#c1).
+    /// Records that all inputs of the next plan are read now (docs/protocol.md#c1).
     fn reads(&self) {
         self.sim.look(|world| {
             self.laws
@@ -131,17 +131,18 @@ impl Watched {
         self.bug == Some(bug)
     }
 
-    fn before(&self, cluster: &ClusterName, act: &Act<'_>) {
+    fn check_before(&self, cluster: &ClusterName, act: &Act<'_>) {
         let clock = ports::Clock::now(&self.sim);
         self.sim.in_cluster(cluster).look(|world| {
-            let judge = |laws: &mut Laws| laws.judge(world, self.process, self.lane, clock, act);
-            self.laws.with(cluster, judge);
+            let check =
+                |laws: &mut Laws| laws.check_act(world, self.process, self.lane, clock, act);
+            self.laws.with(cluster, check);
         });
     }
 }
 
 impl Act<'_> {
-    /// Whether only who leads an active cluster may do it.
+    /// Returns whether only the leader of an active cluster may do this.
     pub(crate) fn is_destructive(&self) -> bool {
         match self {
             Self::Launch(_)
@@ -177,8 +178,8 @@ impl fmt::Display for Act<'_> {
     }
 }
 
-/// Implements a port by handing on what is listed; methods that are written out come first.
-macro_rules! hand_on {
+/// Implements a port by delegating the listed methods; methods with a body come first.
+macro_rules! delegate {
     (
         $port:ident for $to:ident, $error:ty { $($own:item)* }
         $(fn $name:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*
@@ -192,4 +193,4 @@ macro_rules! hand_on {
         }
     };
 }
-use hand_on;
+use delegate;

@@ -1,68 +1,70 @@
-//! What must come of everything once nothing goes wrong any more.
+//! Convergence after the faults have ended.
 
 use api::names::tag;
 use fakes::World;
 use model::{launch::Instance, ledger::CommandState};
 
-use crate::{deeds, is_own, laws::Broken, play::Play, rows};
+use crate::{events, is_own, laws::BrokenLaw, play::Play, rows};
 
-/// Time-outs (five minutes), what was learned of missing capacity (half an hour) and garbage collection are over by then.
-const PATIENCE: i64 = 75 * 60;
-/// Nothing has happened for so long: longer than consolidateAfter and what is judged again.
+/// Upper bound on the seconds until convergence: time-outs (five minutes), back-off after missing capacity (half an hour) and
+/// garbage collection have ended by then.
+const CONVERGES_WITHIN: i64 = 75 * 60;
+/// Seconds without any change before a cluster counts as converged: longer than consolidateAfter and the validation delay.
 const QUIET: i64 = 240;
-/// How often the question is asked.
-const EVERY: i64 = 15;
+/// Seconds between checks.
+const CHECK_INTERVAL: i64 = 15;
 
-/// What refuses goes on to refuse for so long after the trouble, longer than anything else may take.
-const REFUSES_FOR: i64 = 25 * 60;
+/// Seconds for which rejections continue after the fault phase: longer than anything else may take.
+const REJECTIONS_LAST: i64 = 25 * 60;
 
-/// Nodes that fail alike go on to fail for so long after the trouble, longer than any condition is tolerated.
-const FAIL_FOR: i64 = 45 * 60;
+/// Seconds for which outbreaks continue after the fault phase: longer than any condition is tolerated.
+const OUTBREAKS_LAST: i64 = 45 * 60;
 
-pub(crate) fn come_to_rest(play: &mut Play) -> Result<(), Broken> {
-    deeds::go_on_failing(play);
-    if deeds::refuses(play) {
-        play.pass(REFUSES_FOR)?;
-        play.note("! a person sees to what refuses");
-        deeds::see_to_refusals(play);
+pub(crate) fn converge(play: &mut Play) -> Result<(), BrokenLaw> {
+    events::keep_outbreaks_active(play);
+    if events::has_rejections(play) {
+        play.pass(REJECTIONS_LAST)?;
+        play.note("! a user lifts the rejections");
+        events::lift_rejections(play);
     }
-    if deeds::fails(play) {
-        play.pass(FAIL_FOR)?;
-        play.note("! a person sees to why nodes fail");
-        deeds::see_to_causes(play);
+    if events::has_outbreaks(play) {
+        play.pass(OUTBREAKS_LAST)?;
+        play.note("! a user ends the outbreaks");
+        events::end_outbreaks(play);
     }
-    let begun = play.seconds;
-    let mut unrest = String::new();
-    while play.seconds < begun + PATIENCE {
-        play.pass(EVERY)?;
+    let started_at = play.seconds;
+    let mut open = String::new();
+    while play.seconds < started_at + CONVERGES_WITHIN {
+        play.pass(CHECK_INTERVAL)?;
         let all = play.clusters.iter();
-        let found = all.filter_map(|place| Some((&place.name, place.sim.look(unrest_of)?)));
+        let found =
+            all.filter_map(|simulated| Some((&simulated.name, simulated.sim.look(open_work)?)));
         let found = found.map(|(name, why)| format!("{name}: {why}")).next();
         match found {
-            Some(why) => unrest = why,
+            Some(why) => open = why,
             None if play.seconds - play.last_change < QUIET || !play.is_idle() => {
-                "something still changes".clone_into(&mut unrest);
+                "something still changes".clone_into(&mut open);
             }
             None => {
-                let planned = play.look_once();
+                let planned = play.run_all_lanes();
                 if planned.is_empty() {
                     return Ok(());
                 }
-                unrest = planned.join("; ");
+                open = planned.join("; ");
                 play.last_change = play.seconds;
             }
         }
     }
-    Err(Broken {
+    Err(BrokenLaw {
         law: "the cluster comes to rest",
         at: play.now(),
-        what: unrest,
+        what: open,
     })
 }
 
-/// Whether an instance is of a former cluster of the name, which may live on elsewhere: it is named, and never ended. While its entry
-/// cannot be read, what it said last holds.
-pub(crate) fn is_left(world: &World, instance: &Instance) -> bool {
+/// Returns whether an instance belongs to a former cluster of the same name that may still exist elsewhere; such an instance is
+/// reported, and never terminated. While the registry entry cannot be read, its last content counts.
+pub(crate) fn is_of_former_cluster(world: &World, instance: &Instance) -> bool {
     let uid = instance.tags.get(tag::CLUSTER_UID);
     let mut entries = world.registry.iter();
     let entry = entries.find(|entry| entry.cluster == world.cluster);
@@ -73,9 +75,14 @@ pub(crate) fn is_left(world: &World, instance: &Instance) -> bool {
     uid.is_some_and(|uid| *uid != world.api.uid.0) && kind != Some("eks")
 }
 
-/// What is not as it should be in the end.
-fn unrest_of(world: &World) -> Option<String> {
-    let wanted: usize = world.api.deployments.values().map(|one| one.replicas).sum();
+/// Returns what keeps a cluster from being converged.
+fn open_work(world: &World) -> Option<String> {
+    let wanted: usize = world
+        .api
+        .deployments
+        .values()
+        .map(|deployment| deployment.replicas)
+        .sum();
     let bound = world
         .api
         .pods
@@ -88,8 +95,8 @@ fn unrest_of(world: &World) -> Option<String> {
     let mut instances: Vec<String> = world
         .account
         .alive()
-        .filter(|one| is_own(world, one) && !is_left(world, one))
-        .map(|one| format!("aws:///{}/{}", one.zone, one.id))
+        .filter(|instance| is_own(world, instance) && !is_of_former_cluster(world, instance))
+        .map(|instance| format!("aws:///{}/{}", instance.zone, instance.id))
         .collect();
     let mut claims: Vec<String> = world
         .api
@@ -155,7 +162,7 @@ fn unrest_of(world: &World) -> Option<String> {
     if let Some(notice) = rows.notices.values().find(|notice| !notice.done) {
         return Some(format!("the notice for {} is open", notice.instance));
     }
-    // Zero growth of the table: rows live as long as their NodeClaims.
+    // The table must not grow: rows exist only as long as their NodeClaims.
     if let Some(name) = rows
         .intents
         .keys()

@@ -1,13 +1,13 @@
-//! What others do to a cluster, and how they stop.
+//! Effects of a script's events on the simulated world, and their ends.
 
-mod anew;
-mod calm;
-mod gated;
-mod people;
-mod pools;
-mod refusals;
+mod gated_features;
+mod node_failures;
+mod node_pools;
+mod pauses;
+mod recovery;
+mod recreated_cluster;
+mod rejections;
 mod relay;
-mod sickness;
 
 use api::NodePool;
 use fakes::{Sim, World};
@@ -19,42 +19,42 @@ use model::{
 use ports::cluster::LeaderLease;
 
 pub(crate) use self::{
-    calm::{calm, proceed},
-    refusals::{Refused, refuses, see_to_refusals},
+    node_failures::{end_outbreaks, has_outbreaks, keep_outbreaks_active},
+    recovery::{end_all_faults, end_due_events},
+    rejections::{ConcernedNames, has_rejections, lift_rejections},
     relay::Relay,
-    sickness::{fails, go_on_failing, see_to_causes},
 };
 use crate::{
-    dice::Dice,
     is_own,
-    play::{Place, Play},
+    play::{Play, SimulatedCluster},
+    rng::Rng,
     script::{Setting, What},
 };
 
-/// What AWS gives a spot instance.
-const NOTICE: SignedDuration = SignedDuration::from_secs(120);
+/// Time between a spot interruption notice and the interruption.
+const SPOT_NOTICE: SignedDuration = SignedDuration::from_secs(120);
 
 pub(crate) fn set_up(sim: &Sim, setting: &Setting) {
     sim.with(|world| {
-        pools::set_up(world, setting);
-        gated::set_up(world, &setting.gated);
-        if !setting.tells {
+        node_pools::set_up(world, setting);
+        gated_features::set_up(world, &setting.gated);
+        if !setting.has_status_document {
             world.api.status = None;
         }
         world.api.joins_once = true;
     });
 }
 
-/// Lets something happen to a cluster.
-pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
+/// Applies an event to a cluster.
+pub(crate) fn apply(play: &mut Play, cluster: usize, what: &What) {
     let now = play.now();
-    let mut dice = Dice::new(u64::try_from(play.seconds).unwrap_or(0), 4);
-    let Some(place) = play.clusters.get_mut(cluster) else {
+    let mut rng = Rng::new(u64::try_from(play.seconds).unwrap_or(0), 4);
+    let Some(simulated) = play.clusters.get_mut(cluster) else {
         return;
     };
-    let (sim, name) = (place.sim.clone(), place.name.clone());
+    let (sim, name) = (simulated.sim.clone(), simulated.name.clone());
     if let What::RelayDead { seconds } = what {
-        place.relay.dead_until(play.seconds + seconds);
+        simulated.relay.dead_until(play.seconds + seconds);
     }
     play.last_change = play.seconds;
     match what {
@@ -62,23 +62,23 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
             deployment,
             replicas,
         } => sim.with(|world| {
-            let requests = pools::requests(deployment);
+            let requests = node_pools::requests(deployment);
             world.api.scale(deployment, *replicas, requests);
         }),
         What::SpotStorm { nodes } => {
             for _ in 0..*nodes {
-                let id = sim.look(|world| some_instance(world, &mut dice, true));
+                let id = sim.look(|world| some_instance(world, &mut rng, true));
                 announce(
                     play,
                     &name,
                     id,
                     InterruptionKind::SpotInterrupted,
-                    Some(NOTICE),
+                    Some(SPOT_NOTICE),
                 );
             }
         }
         What::Rebalance => {
-            let id = sim.look(|world| some_instance(world, &mut dice, true));
+            let id = sim.look(|world| some_instance(world, &mut rng, true));
             announce(
                 play,
                 &name,
@@ -88,7 +88,7 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
             );
         }
         What::InstanceDies => {
-            let id = sim.look(|world| some_instance(world, &mut dice, false));
+            let id = sim.look(|world| some_instance(world, &mut rng, false));
             if let Some(id) = &id {
                 sim.with(|world| world.account.terminate(id, world.now));
             }
@@ -96,23 +96,23 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
         }
         What::NodeDeleted => sim.with(|world| {
             let names: Vec<_> = world.api.nodes.keys().cloned().collect();
-            if let Some(name) = dice.pick(&names) {
-                world.api.order_node_deletion(name, now);
+            if let Some(name) = rng.pick(&names) {
+                world.api.request_node_deletion(name, now);
             }
         }),
         What::NodeClaimDeleted => sim.with(|world| {
             let names: Vec<_> = world.api.node_claims.keys().cloned().collect();
-            if let Some(name) = dice.pick(&names) {
-                world.api.order_deletion(name, now);
+            if let Some(name) = rng.pick(&names) {
+                world.api.request_deletion(name, now);
             }
         }),
         What::NodeClaimForced => {
-            let forced = sim.with(|world| force(world, &mut dice));
+            let forced = sim.with(|world| force(world, &mut rng));
             play.laws.with(&name, |laws| laws.forced.extend(forced));
         }
         What::PodDeleted => sim.with(|world| {
             let keys: Vec<_> = world.api.pods.keys().cloned().collect();
-            if let Some(key) = dice.pick(&keys) {
+            if let Some(key) = rng.pick(&keys) {
                 world.api.pods.remove(key);
             }
         }),
@@ -123,12 +123,12 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
                     class.metadata.generation.map(|generation| generation + 1);
             }
         }),
-        What::LimitEdited { cores } => edit(&sim, |pool| pools::limit(pool, *cores)),
-        What::BudgetEdited { nodes } => edit(&sim, |pool| pools::edit_budget(pool, nodes)),
+        What::LimitEdited { cores } => edit(&sim, |pool| node_pools::limit(pool, *cores)),
+        What::BudgetEdited { nodes } => edit(&sim, |pool| node_pools::edit_budget(pool, nodes)),
         What::NoCapacity { choice, seconds } => {
             let offering = offering(*choice);
             sim.with(|world| world.account.no_capacity.insert(offering));
-            relieve(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, what);
         }
         What::OutOfCapacity {
             capacity_type,
@@ -136,42 +136,45 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
         } => {
             let all = offerings(*capacity_type);
             sim.with(|world| world.account.no_capacity.extend(all));
-            relieve(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, what);
         }
         What::Blind { seconds } => {
             sim.with(|world| world.account.blind = true);
-            relieve(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, what);
         }
         What::Truncated { hidden, seconds } => {
             sim.with(|world| {
-                let ids: Vec<InstanceId> =
-                    world.account.alive().map(|one| one.id.clone()).collect();
+                let ids: Vec<InstanceId> = world
+                    .account
+                    .alive()
+                    .map(|instance| instance.id.clone())
+                    .collect();
                 world.account.unlisted.extend(ids.into_iter().take(*hidden));
             });
-            relieve(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, what);
         }
         What::ZoneOutage { seconds } => {
             sim.with(|world| {
                 world.account.blind = true;
                 world.api.silent.extend(world.api.nodes.keys().cloned());
             });
-            relieve(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, what);
         }
         What::KubeletSilent { seconds } => {
             sim.with(|world| {
                 let nodes: Vec<_> = world.api.nodes.keys().cloned().collect();
-                world.api.silent.extend(dice.pick(&nodes).cloned());
+                world.api.silent.extend(rng.pick(&nodes).cloned());
             });
-            relieve(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, what);
         }
         What::RelayDead { .. } => {}
         What::Shadow { seconds } => {
             register(&sim, "shadow", None);
-            relieve(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, what);
         }
         What::KarpenterLeads { seconds } => {
             lead(&sim, "karpenter-5d8c");
-            relieve(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, what);
         }
         What::Paused {
             level,
@@ -179,70 +182,79 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
             seconds,
         } => {
             let until = now + SignedDuration::from_secs(*seconds);
-            sim.with(|world| people::pause(world, *level, scope, until));
+            sim.with(|world| pauses::pause(world, *level, scope, until));
         }
-        What::Watched { pool, seconds } => {
-            sim.with(|world| people::watch(world, pool, true));
+        What::CheckedPorts { pool, seconds } => {
+            sim.with(|world| pauses::watch(world, pool, true));
             let until = now + SignedDuration::from_secs(*seconds);
-            play.reliefs.push((until, cluster, what.clone()));
+            play.pending_ends.push((until, cluster, what.clone()));
         }
         What::InstanceRefuses { why, is_deleted } => {
-            let refused = sim.with(|world| refusals::instance(world, &mut dice, *why, *is_deleted));
-            play.laws.with(&name, |laws| laws.refused.add(refused));
+            let concerned =
+                sim.with(|world| rejections::instance(world, &mut rng, *why, *is_deleted));
+            play.laws.with(&name, |laws| laws.rejected.add(concerned));
         }
         What::ObjectRefuses {
             object,
             how,
             is_deleted,
         } => {
-            let refused =
-                sim.with(|world| refusals::object(world, &mut dice, (*object, *how), *is_deleted));
-            play.laws.with(&name, |laws| laws.refused.add(refused));
+            let concerned =
+                sim.with(|world| rejections::object(world, &mut rng, (*object, *how), *is_deleted));
+            play.laws.with(&name, |laws| laws.rejected.add(concerned));
         }
         What::RowUnreadable { choice } => {
-            let spoilt = sim.with(|world| refusals::spoil(world, *choice));
-            if let Some((row, refused)) = spoilt {
-                play.laws.with(&name, |laws| laws.refused.add(refused));
-                place_of(play, cluster, |place| place.spoilt.push(row));
+            let unreadable = sim.with(|world| rejections::corrupt_row(world, *choice));
+            if let Some((row, concerned)) = unreadable {
+                play.laws.with(&name, |laws| laws.rejected.add(concerned));
+                with_cluster(play, cluster, |simulated| simulated.unreadable.push(row));
             }
         }
         What::EntryUnreadable { seconds } => {
-            let entry = sim.with(refusals::hide_entry);
-            place_of(play, cluster, |place| {
-                place.entry = place.entry.take().or(entry);
+            let entry = sim.with(rejections::hide_entry);
+            with_cluster(play, cluster, |simulated| {
+                simulated.entry = simulated.entry.take().or(entry);
             });
             let until = now + SignedDuration::from_secs(*seconds);
-            play.reliefs.push((until, cluster, what.clone()));
+            play.pending_ends.push((until, cluster, what.clone()));
         }
-        What::NodeFails { ailment } => {
-            sim.with(|world| sickness::fail_one(world, &mut dice, *ailment));
+        What::NodeFails { failure_mode } => {
+            sim.with(|world| node_failures::fail_one(world, &mut rng, *failure_mode));
         }
-        What::Outbreak { cause, ailment } => {
-            sim.with(|world| sickness::break_out(world, *cause));
-            place_of(play, cluster, |place| {
-                place.outbreaks.push((*cause, *ailment));
+        What::Outbreak {
+            cause,
+            failure_mode,
+        } => {
+            sim.with(|world| node_failures::begin_outbreak(world, *cause));
+            with_cluster(play, cluster, |simulated| {
+                simulated.outbreaks.push((*cause, *failure_mode));
             });
-            play.sky.add(Timestamp::MAX, &name, what.clone());
+            play.faults.add(Timestamp::MAX, &name, what.clone());
         }
-        What::Replicas { count } => edit(&sim, |pool| gated::scale(pool, *count)),
+        What::Replicas { count } => edit(&sim, |pool| gated_features::scale(pool, *count)),
         What::TableFails { faults, seconds } => {
             sim.with(|world| world.ledger.table().set_faults(*faults));
-            relieve(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, what);
         }
-        What::MadeAnew { is_known_gone } => {
-            sim.with(|world| anew::make(world, *is_known_gone));
-            place_of(play, cluster, |place| {
-                if let Some(entry) = &mut place.entry
+        What::ClusterRecreated { is_known_gone } => {
+            sim.with(|world| recreated_cluster::recreate(world, *is_known_gone));
+            with_cluster(play, cluster, |simulated| {
+                if let Some(entry) = &mut simulated.entry
                     && *is_known_gone
                 {
-                    anew::tell(entry);
+                    recreated_cluster::make_eks_entry(entry);
                 }
             });
-            play.laws.with(&name, |laws| laws.made_anew(now));
-            play.sky
-                .add(now + anew::INSTALLED_WITHIN, &name, what.clone());
-            let dead_until = play.seconds + anew::INSTALLED_WITHIN.as_secs();
-            place_of(play, cluster, |place| place.relay.dead_until(dead_until));
+            play.laws.with(&name, |laws| laws.cluster_recreated(now));
+            play.faults.add(
+                now + recreated_cluster::REINSTALLED_WITHIN,
+                &name,
+                what.clone(),
+            );
+            let dead_until = play.seconds + recreated_cluster::REINSTALLED_WITHIN.as_secs();
+            with_cluster(play, cluster, |simulated| {
+                simulated.relay.dead_until(dead_until)
+            });
         }
         What::Down { seconds, .. }
         | What::ApiServerSlow { seconds, .. }
@@ -255,24 +267,30 @@ pub(crate) fn happen(play: &mut Play, cluster: usize, what: &What) {
         | What::WakesLate { seconds, .. }
         | What::SweepsMissed { seconds } => {
             let until = now + SignedDuration::from_secs(*seconds);
-            play.sky.add(until, &name, what.clone());
+            play.faults.add(until, &name, what.clone());
         }
     }
 }
 
-fn place_of(play: &mut Play, cluster: usize, act: impl FnOnce(&mut Place)) {
-    if let Some(place) = play.clusters.get_mut(cluster) {
-        act(place);
+fn with_cluster(play: &mut Play, cluster: usize, act: impl FnOnce(&mut SimulatedCluster)) {
+    if let Some(simulated) = play.clusters.get_mut(cluster) {
+        act(simulated);
     }
 }
 
-/// Ends something after a while; `at` is the index and the name of its cluster.
-fn relieve(play: &mut Play, at: (usize, &ClusterName), now: Timestamp, seconds: i64, what: &What) {
+/// Schedules the end of an event; `at` is the index and the name of its cluster.
+fn schedule_end(
+    play: &mut Play,
+    at: (usize, &ClusterName),
+    now: Timestamp,
+    seconds: i64,
+    what: &What,
+) {
     let until = now + SignedDuration::from_secs(seconds);
-    play.reliefs.push((until, at.0, what.clone()));
-    // Missing capacity hinders nobody from acting.
+    play.pending_ends.push((until, at.0, what.clone()));
+    // Missing capacity does not prevent any act.
     if !matches!(what, What::NoCapacity { .. } | What::OutOfCapacity { .. }) {
-        play.sky.add(until, at.1, what.clone());
+        play.faults.add(until, at.1, what.clone());
     }
 }
 
@@ -287,16 +305,16 @@ fn announce(
     let now = play.now();
     let deadline = left.map(|left| now + left);
     if let Some(deadline) = deadline {
-        play.doomed.push((deadline, id.clone()));
+        play.reclaimed.push((deadline, id.clone()));
     }
     if kind != InterruptionKind::RebalanceRecommendation {
         play.laws.with(cluster, |laws| {
             laws.announced.insert(id.clone(), now);
             // A dead instance has no time left.
             let at = deadline.unwrap_or(now);
-            // A second announcement moves the end to no later time.
-            let known = laws.deadlines.entry(id.clone()).or_insert(at);
-            *known = at.min(*known);
+            // A second announcement never postpones the end.
+            let deadline = laws.deadlines.entry(id.clone()).or_insert(at);
+            *deadline = at.min(*deadline);
         });
     }
     play.facts.push((
@@ -313,30 +331,30 @@ fn announce(
     ));
 }
 
-/// Removes a NodeClaim, whatever its node does.
-fn force(world: &mut World, dice: &mut Dice) -> Option<NodeClaimName> {
+/// Removes a NodeClaim with its finalizer, regardless of its node.
+fn force(world: &mut World, rng: &mut Rng) -> Option<NodeClaimName> {
     let names: Vec<_> = world.api.node_claims.keys().cloned().collect();
-    let name = dice.pick(&names)?;
+    let name = rng.pick(&names)?;
     world.api.node_claims.remove(name);
     Some(name.clone())
 }
 
-fn some_instance(world: &World, dice: &mut Dice, spot: bool) -> Option<InstanceId> {
+fn some_instance(world: &World, rng: &mut Rng, spot: bool) -> Option<InstanceId> {
     let alive = world
         .account
         .alive()
-        .filter(|one| one.state == InstanceState::Running && is_own(world, one));
+        .filter(|instance| instance.state == InstanceState::Running && is_own(world, instance));
     let ids: Vec<InstanceId> = alive
-        .filter(|one| !spot || one.capacity_type == CapacityType::Spot)
-        .map(|one| one.id.clone())
+        .filter(|instance| !spot || instance.capacity_type == CapacityType::Spot)
+        .map(|instance| instance.id.clone())
         .collect();
-    dice.pick(&ids).cloned()
+    rng.pick(&ids).cloned()
 }
 
-/// Offerings of the small catalog.
+/// Number of offerings in the small catalog.
 const OFFERINGS: usize = 12;
 
-/// Of the small catalog: three types in two zones, spot and on-demand.
+/// Returns an offering of the small catalog: three types in two zones, spot and on-demand.
 fn offering(choice: usize) -> (CapacityType, String, String) {
     let types = ["m5.large", "m5.xlarge", "m5.2xlarge"];
     let zones = ["us-east-1a", "us-east-1b"];
@@ -345,9 +363,9 @@ fn offering(choice: usize) -> (CapacityType, String, String) {
     } else {
         CapacityType::OnDemand
     };
-    let kind = types.get(choice / 2 % 3).copied().unwrap_or_default();
+    let instance_type = types.get(choice / 2 % 3).copied().unwrap_or_default();
     let zone = zones.get(choice / 6 % 2).copied().unwrap_or_default();
-    (capacity_type, kind.to_owned(), zone.to_owned())
+    (capacity_type, instance_type.to_owned(), zone.to_owned())
 }
 
 fn offerings(of: CapacityType) -> impl Iterator<Item = (CapacityType, String, String)> {
@@ -360,7 +378,7 @@ fn edit(sim: &Sim, change: impl Fn(&mut NodePool)) {
     sim.with(|world| world.api.node_pools.values_mut().for_each(change));
 }
 
-/// Changes the mode in the registry's entry of a cluster, and approves what the brake holds back.
+/// Sets the mode in the registry entry of a cluster, and approves collections that the brake holds back.
 fn register(sim: &Sim, mode: &str, approved: Option<Timestamp>) {
     sim.with(|world| {
         let mut entries = world.registry.iter_mut();

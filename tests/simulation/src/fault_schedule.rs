@@ -3,35 +3,35 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use fakes::{Death, Fate, Weather};
+use fakes::{CallOutcome, CrashTiming, FaultSchedule};
 use jiff::{SignedDuration, Timestamp};
 use model::ClusterName;
 
 use crate::{
-    dice::Dice,
+    rng::Rng,
     script::{Port, What},
 };
 
-/// Time after which a client gives up a call that is not answered, as the real one does.
-const GIVEN_UP_AFTER: SignedDuration = SignedDuration::from_secs(25);
+/// Time after which a client gives up an unanswered call, the same as the real client's.
+const CLIENT_TIMEOUT: SignedDuration = SignedDuration::from_secs(25);
 
-/// The trouble there is now, and how it hits each call.
+/// The faults that are active now, and their effect on each call.
 #[derive(Clone)]
-pub(crate) struct Sky(Arc<Mutex<State>>);
+pub(crate) struct ActiveFaults(Arc<Mutex<State>>);
 
 struct State {
-    dice: Dice,
-    /// So many of a thousand calls take up to so many seconds.
+    rng: Rng,
+    /// Probability of a slow call, per mille, and the longest duration of one in seconds.
     latency: (u64, i64),
-    /// With the cluster of each, which those of API servers concern alone.
-    spells: Vec<(Timestamp, ClusterName, What)>,
-    /// Whether others run at the same time, so that it matters how calls interleave.
-    crowded: bool,
-    /// When the last spell ended that concerned a cluster.
+    /// Active faults, each with its end and its cluster. Only faults of one cluster's API server are limited to that cluster.
+    active: Vec<(Timestamp, ClusterName, What)>,
+    /// Whether several invocations are running, so that the interleaving of calls matters.
+    concurrent: bool,
+    /// End of the last fault that concerned each cluster.
     clear_since: BTreeMap<ClusterName, Timestamp>,
 }
 
-impl Sky {
+impl ActiveFaults {
     pub(crate) fn new(
         seed: u64,
         latency: (u64, i64),
@@ -39,10 +39,10 @@ impl Sky {
         now: Timestamp,
     ) -> Self {
         Self(Arc::new(Mutex::new(State {
-            dice: Dice::new(seed, 2),
+            rng: Rng::new(seed, 2),
             latency,
-            spells: Vec::new(),
-            crowded: false,
+            active: Vec::new(),
+            concurrent: false,
             clear_since: clusters.map(|name| (name, now)).collect(),
         })))
     }
@@ -51,28 +51,28 @@ impl Sky {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn add(&self, until: Timestamp, cluster: &ClusterName, spell: What) {
-        let spell = (until, cluster.clone(), spell);
-        self.with(|state| state.spells.push(spell));
+    pub(crate) fn add(&self, until: Timestamp, cluster: &ClusterName, event: What) {
+        let event = (until, cluster.clone(), event);
+        self.with(|state| state.active.push(event));
     }
 
-    pub(crate) fn pass(&self, now: Timestamp, crowded: bool) {
+    pub(crate) fn advance(&self, now: Timestamp, concurrent: bool) {
         self.with(|state| {
-            state.crowded = crowded;
+            state.concurrent = concurrent;
             for (name, since) in &mut state.clear_since {
-                let mut spells = state.spells.iter();
-                if spells.any(|(_, of, spell)| of == name || !is_of_one_cluster(spell)) {
+                let mut active = state.active.iter();
+                if active.any(|(_, of, event)| of == name || !is_of_one_cluster(event)) {
                     *since = now;
                 }
             }
-            state.spells.retain(|(until, ..)| *until > now);
+            state.active.retain(|(until, ..)| *until > now);
         });
     }
 
-    /// Everything works again.
+    /// Ends all faults.
     pub(crate) fn end(&self, now: Timestamp) {
         self.with(|state| {
-            state.spells.clear();
+            state.active.clear();
             state.latency = (0, 0);
             for since in state.clear_since.values_mut() {
                 *since = now;
@@ -80,7 +80,7 @@ impl Sky {
         });
     }
 
-    /// How long nothing has gone wrong that concerns a cluster.
+    /// Time since the last fault that concerned a cluster.
     pub(crate) fn clear_for(&self, cluster: &ClusterName, now: Timestamp) -> SignedDuration {
         self.with(|state| {
             let since = state.clear_since.get(cluster);
@@ -88,104 +88,109 @@ impl Sky {
         })
     }
 
-    /// A spell that is there now and that this chooses.
-    pub(crate) fn any<T>(&self, mut of: impl FnMut(&mut Dice, &What) -> Option<T>) -> Option<T> {
+    /// Returns the first result of `select` among the active faults.
+    pub(crate) fn find<T>(
+        &self,
+        mut select: impl FnMut(&mut Rng, &What) -> Option<T>,
+    ) -> Option<T> {
         self.with(|state| {
-            let State { dice, spells, .. } = state;
-            spells.iter().find_map(|(.., spell)| of(dice, spell))
+            let State { rng, active, .. } = state;
+            active.iter().find_map(|(.., event)| select(rng, event))
         })
     }
 }
 
-impl Weather for Sky {
-    fn fate(
+impl FaultSchedule for ActiveFaults {
+    fn outcome(
         &mut self,
         _: u64,
         cluster: Option<&ClusterName>,
         call: &'static str,
         _: Timestamp,
-    ) -> Fate {
+    ) -> CallOutcome {
         self.with(|state| {
             let State {
-                dice,
-                spells,
-                crowded,
+                rng,
+                active,
+                concurrent,
                 latency,
                 ..
             } = state;
             let (permille, most) = *latency;
-            let is_slow = dice.chance(permille);
-            let mut fate = Fate {
-                gives_way: if *crowded { dice.below(3) } else { 0 },
-                takes: if is_slow {
-                    dice.seconds(1, most)
+            let is_slow = rng.chance(permille);
+            let mut outcome = CallOutcome {
+                yields: if *concurrent { rng.below(3) } else { 0 },
+                delay: if is_slow {
+                    rng.seconds(1, most)
                 } else {
                     SignedDuration::ZERO
                 },
-                ..Fate::default()
+                ..CallOutcome::default()
             };
-            if spells.is_empty() {
-                return fate;
+            if active.is_empty() {
+                return outcome;
             }
             let port = port(call);
-            let concerns = |of: &ClusterName, spell: &What| {
-                !is_of_one_cluster(spell) || cluster.is_none_or(|cluster| cluster == of)
+            let concerns = |of: &ClusterName, event: &What| {
+                !is_of_one_cluster(event) || cluster.is_none_or(|cluster| cluster == of)
             };
-            for (_, of, spell) in spells.iter() {
-                if !concerns(of, spell) {
+            for (_, of, event) in active.iter() {
+                if !concerns(of, event) {
                     continue;
                 }
-                match spell {
+                match event {
                     What::Faults {
                         port: of,
                         fault,
                         permille,
                         ..
-                    } if Some(*of) == port && dice.chance(*permille) => {
-                        fate.fault = Some(*fault);
+                    } if Some(*of) == port && rng.chance(*permille) => {
+                        outcome.fault = Some(*fault);
                     }
                     What::Down { port: of, .. } if Some(*of) == port => {
-                        fate.fault = Some(fakes::Fault::Unavailable);
+                        outcome.fault = Some(fakes::Fault::Unavailable);
                     }
                     What::CallFails {
                         call: of,
                         fault: failing,
                         permille,
                         ..
-                    } if *of == call && dice.chance(*permille) => match failing {
-                        Some(failing) => fate.fault = Some(*failing),
-                        None => fate.dies = Some(Death::After),
+                    } if *of == call && rng.chance(*permille) => match failing {
+                        Some(failing) => outcome.fault = Some(*failing),
+                        None => outcome.crash = Some(CrashTiming::After),
                     },
                     What::ApiServerSlow { hangs, .. } if port == Some(Port::Cluster) => {
-                        fate.takes = match hangs {
-                            true => GIVEN_UP_AFTER,
-                            false => dice.seconds(10, 20),
+                        outcome.delay = match hangs {
+                            true => CLIENT_TIMEOUT,
+                            false => rng.seconds(10, 20),
                         };
-                        fate.fault = hangs.then_some(fakes::Fault::Unavailable).or(fate.fault);
+                        outcome.fault =
+                            hangs.then_some(fakes::Fault::Unavailable).or(outcome.fault);
                     }
-                    What::Slow { permille, most, .. } if dice.chance(*permille) => {
-                        fate.takes = dice.seconds(1, *most);
+                    What::Slow { permille, most, .. } if rng.chance(*permille) => {
+                        outcome.delay = rng.seconds(1, *most);
                     }
-                    What::Crashes { permille, .. } if dice.chance(*permille) => {
-                        let dies = if dice.chance(500) {
-                            Death::Before
+                    What::Crashes { permille, .. } if rng.chance(*permille) => {
+                        let crash = if rng.chance(500) {
+                            CrashTiming::Before
                         } else {
-                            Death::After
+                            CrashTiming::After
                         };
-                        fate.dies = Some(dies);
+                        outcome.crash = Some(crash);
                     }
                     _ => {}
                 }
             }
-            fate
+            outcome
         })
     }
 }
 
-/// Whether trouble stays within its cluster: each has an API server, kubelets, a mode and a leader of its own, and shares the rest.
-fn is_of_one_cluster(spell: &What) -> bool {
+/// Returns whether a fault is limited to its cluster: each cluster has its own API server, kubelets, mode and leader; everything
+/// else is shared.
+fn is_of_one_cluster(event: &What) -> bool {
     matches!(
-        spell,
+        event,
         What::Down {
             port: Port::Cluster,
             ..
@@ -193,7 +198,7 @@ fn is_of_one_cluster(spell: &What) -> bool {
             port: Port::Cluster,
             ..
         } | What::ApiServerSlow { .. }
-            | What::MadeAnew { .. }
+            | What::ClusterRecreated { .. }
             | What::Outbreak { .. }
             | What::KubeletSilent { .. }
             | What::Shadow { .. }
@@ -201,7 +206,7 @@ fn is_of_one_cluster(spell: &What) -> bool {
     )
 }
 
-/// Whose call it is; `None` for what no trouble concerns.
+/// Returns the port of a call; `None` for calls that no fault concerns.
 fn port(call: &str) -> Option<Port> {
     match call {
         "ready"

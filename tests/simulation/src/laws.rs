@@ -1,18 +1,18 @@
-//! What must hold at every moment, whatever goes wrong: judged from the world itself, not from what turns saw of it.
+//! Invariants that hold at every moment under all faults, checked on the world itself and not on what turns have read.
 
 mod acts;
 mod budgets;
 mod commits;
 mod deadlines;
-mod endings;
-mod fixed;
-mod patience;
-mod people;
+mod pauses;
+mod pool_capacity;
 mod records;
-mod refused;
+mod rejected;
 mod repair;
-mod room;
 mod state;
+mod static_pools;
+mod terminations;
+mod time_limits;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,7 +36,7 @@ use crate::{
     script::{Script, What},
 };
 
-/// The laws of every cluster, shared by all who act there.
+/// The laws of every cluster, shared by everything that acts there.
 #[derive(Clone)]
 pub(crate) struct AllLaws(Arc<BTreeMap<ClusterName, Mutex<Laws>>>);
 
@@ -47,7 +47,7 @@ impl AllLaws {
         Self(Arc::new(each.collect()))
     }
 
-    /// Does something with the laws of one cluster.
+    /// Runs `act` with the laws of one cluster.
     pub(crate) fn with<T: Default>(
         &self,
         cluster: &ClusterName,
@@ -59,77 +59,77 @@ impl AllLaws {
     }
 }
 
-/// What has been judged so far, and what that needs of the past.
+/// The first broken law of a cluster, and the history that the checks need.
 #[derive(Default)]
 pub struct Laws {
-    pub(crate) broken: Option<Broken>,
-    /// Nothing has gone wrong for so long.
+    pub(crate) broken: Option<BrokenLaw>,
+    /// Time since the last fault.
     pub(crate) clear_for: SignedDuration,
     tokens_ignored: bool,
-    /// A relay watches all the time.
+    /// Whether the relay runs all the time.
     has_relay: bool,
-    /// Instances that AWS has announced the end of, and when.
+    /// Instances whose interruption AWS has announced, with the time of the announcement.
     pub(crate) announced: BTreeMap<InstanceId, Timestamp>,
-    /// When instances are gone whose end AWS announced.
+    /// Times at which announced interruptions happen.
     pub(crate) deadlines: BTreeMap<InstanceId, Timestamp>,
     /// Deadlines of the pods of NodeClaims that are being deleted, by instance.
     allowed: BTreeMap<InstanceId, Timestamp>,
-    /// When processes began, and the generation that they read before what they plan on.
-    begun: BTreeMap<u64, Timestamp>,
+    /// Start of each process, and the generation that it read before the inputs of its plan.
+    started_at: BTreeMap<u64, Timestamp>,
     generations: BTreeMap<u64, u64>,
-    /// What refuses to change, or is told of by a row that nobody can read.
-    pub(crate) refused: refused::RefusedObjects,
-    /// When the cluster was last made anew.
-    anew_at: Option<Timestamp>,
-    /// The turn that took each lane last.
+    /// Objects whose changes are rejected, or whose rows cannot be read.
+    pub(crate) rejected: rejected::RejectedObjects,
+    /// Time at which the cluster was last recreated.
+    recreated_at: Option<Timestamp>,
+    /// The turn that last took each lane.
     taken: BTreeMap<Lane, TurnId>,
-    /// By the lane's own clock.
+    /// Leases by lane, on the lane's own clock.
     held: BTreeMap<Lane, Lease>,
-    /// Since when nobody may act.
+    /// Start of the period in which Whittle may not act, if it may not.
     idle_since: Option<Timestamp>,
-    /// Since when we may.
+    /// Start of the period in which Whittle may act, if it may.
     active_since: Option<Timestamp>,
-    people: people::People,
-    /// When EC2 last denied to have the instances that there are.
+    pauses: pauses::ActivePauses,
+    /// Time at which EC2 last hid existing instances.
     hidden_at: Option<Timestamp>,
     initialized: BTreeSet<NodeClaimName>,
-    /// NodeClaims and Nodes that were collected although their instance lives, and when.
+    /// NodeClaims and Nodes that were collected although their instance is alive, with the time.
     lost: BTreeMap<String, Timestamp>,
-    /// A person has approved that all of them go.
+    /// Whether a user has approved collecting all of them.
     pub(crate) approved: bool,
     most_instances: usize,
-    /// What pods were when a commit read them again.
+    /// Whether each pod still needed a node when a commit last read it again.
     reread: BTreeMap<(Lane, PodKey), bool>,
     lacking: BTreeMap<Offering, Timestamp>,
     requested: BTreeSet<String>,
     launched: BTreeSet<NodeClaimName>,
     created: BTreeSet<NodeClaimName>,
-    /// Names of NodeClaims that were created once more, as a request that was late may do: nothing may be launched for them.
+    /// NodeClaims that were created again under the same name, as by a delayed request; no instance may be launched for them.
     created_again: BTreeSet<NodeClaimName>,
-    /// NodeClaims that a person removed: whoever died before saying that one was made makes it again.
+    /// NodeClaims that a user removed: a turn that died before it recorded their creation creates them again.
     pub(crate) forced: BTreeSet<NodeClaimName>,
-    /// How many of those that were made have been looked at.
-    looked_at: usize,
-    /// [`World::changes`] of the last look, and how many looks before it saw the same.
-    seen: u64,
-    still: u32,
-    /// NodeClaims that the ledger said would go when something had last changed.
+    /// Number of created NodeClaims that were checked.
+    created_checked: usize,
+    /// [`World::changes`] at the last check, and the number of checks since without a change.
+    checked_changes: u64,
+    unchanged_checks: u32,
+    /// NodeClaims that the ledger marked for removal at the last change.
     leaving: BTreeSet<NodeClaimName>,
-    /// NodeClaims that the ledger said would go, and when it last did.
+    /// NodeClaims that the ledger marked for removal, with the last time.
     left: BTreeMap<NodeClaimName, Timestamp>,
-    /// When the pods of NodeClaims that go had last held them.
-    let_go: BTreeMap<NodeClaimName, Timestamp>,
+    /// Last time at which pods kept NodeClaims that are being deleted.
+    held_until: BTreeMap<NodeClaimName, Timestamp>,
     repair: repair::RepairWatch,
-    replicas: fixed::Replicas,
+    replicas: static_pools::Replicas,
     limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
-    /// When a NodePool last had no room for one more node.
+    /// Last time at which a NodePool could not hold one more node.
     full: BTreeMap<NodePoolName, Timestamp>,
     budgets: BTreeMap<NodePoolName, Vec<(Timestamp, i64)>>,
-    /// What was disrupted a second ago.
+    /// Nodes under disruption one second ago.
     chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>>,
-    /// A minute, and how many turns of which lane began in it for which reason.
+    /// The current minute, and the number of turns started_at in it by lane and reason.
     turns: (i64, BTreeMap<String, u32>),
-    /// Turns that ended in that minute and had changed something.
+    /// Turns that ended in this minute and changed something.
     worked: u32,
 }
 
@@ -137,17 +137,17 @@ type Offering = (String, String, String);
 
 /// A law that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct BrokenLaw {
     pub law: &'static str,
     pub at: Timestamp,
     pub what: String,
 }
 
-/// A pod that came after a turn looked is not its fault.
-const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(120);
-/// A turn that began to act has ended after this.
-const ACTS_FOR: SignedDuration = SignedDuration::from_secs(90);
-/// Turns of one minute that change nothing: a lane that keeps waking itself has more.
+/// Age of a pod from which turns must have seen it.
+const NOTICED_WITHIN: SignedDuration = SignedDuration::from_secs(120);
+/// Time within which a turn that began to act has ended.
+const TURN_MAX: SignedDuration = SignedDuration::from_secs(90);
+/// Upper bound on turns per minute that change nothing; a lane that keeps waking itself exceeds it.
 const IDLE_TURNS_PER_MINUTE: u32 = 150;
 
 impl Laws {
@@ -155,7 +155,10 @@ impl Laws {
         let mut events = script.events.iter();
         let dies = events.any(|event| {
             event.cluster == cluster
-                && matches!(event.what, What::RelayDead { .. } | What::MadeAnew { .. })
+                && matches!(
+                    event.what,
+                    What::RelayDead { .. } | What::ClusterRecreated { .. }
+                )
         });
         Self {
             tokens_ignored: script.setting.tokens_ignored,
@@ -165,40 +168,40 @@ impl Laws {
     }
 
     pub(crate) fn breaks(&mut self, law: &'static str, at: Timestamp, what: impl Into<String>) {
-        self.broken.get_or_insert(Broken {
+        self.broken.get_or_insert(BrokenLaw {
             law,
             at,
             what: what.into(),
         });
     }
 
-    /// Another cluster has the name: of the former one nothing counts but its instances.
-    pub(crate) fn made_anew(&mut self, now: Timestamp) {
-        self.anew_at = Some(now);
+    /// Resets everything except instances: another cluster now has the name.
+    pub(crate) fn cluster_recreated(&mut self, now: Timestamp) {
+        self.recreated_at = Some(now);
         self.lost.clear();
-        self.looked_at = 0;
+        self.created_checked = 0;
         self.created.clear();
         self.created_again.clear();
     }
 
     pub(crate) fn process_begins(&mut self, world: &World, process: u64) {
         self.watch_mode(world);
-        self.begun.insert(process, world.now);
+        self.started_at.insert(process, world.now);
     }
 
     pub(crate) fn process_ends(&mut self, process: u64) {
-        self.begun.remove(&process);
+        self.started_at.remove(&process);
         self.generations.remove(&process);
     }
 
-    /// A process is about to read what it plans on, or has read what others committed meanwhile.
+    /// Records the generation before a process reads its plan's inputs, or after it has read what others committed.
     pub(crate) fn reads(&mut self, world: &World, process: u64) {
         let meta = rows(world).and_then(|rows| rows.meta.as_ref());
         let generation = meta.map(|meta| meta.generation).unwrap_or_default();
         self.generations.insert(process, generation);
     }
 
-    /// A process is told that it lost a race, and to which generation.
+    /// Records that a process lost a race to this generation.
     pub(crate) fn raced(&mut self, process: u64, generation: u64) {
         let seen = self.generations.entry(process).or_default();
         *seen = generation.max(*seen);
@@ -222,14 +225,14 @@ impl Laws {
         }
     }
 
-    /// The answer about a pod that a turn reads again (docs/protocol.md#a6). One whose node goes waits for another; a node goes
-    /// once the ledger says so, before its NodeClaim does. One that stays after all was going when the turn looked, whose commit
-    /// is asked for and lost.
+    /// Records whether a pod that a turn reads again still needs a node (docs/protocol.md#a6). A pod whose node is being removed
+    /// does; a node is being removed once the ledger says so, before its NodeClaim is deleted. A node that stays after all was
+    /// being removed when the turn read it, and the removal's commit lost its race.
     pub(crate) fn rereads(&mut self, world: &World, lane: Lane, key: &PodKey, pod: Option<&Pod>) {
         let leaving = state::leaving(world);
         let left = |name: &NodeClaimName| {
             let at = self.left.get(name);
-            leaving.contains(name) || at.is_some_and(|at| world.now.duration_since(*at) <= ACTS_FOR)
+            leaving.contains(name) || at.is_some_and(|at| world.now.duration_since(*at) <= TURN_MAX)
         };
         let goes = |name: &NodeName| {
             let Some(node) = world.api.nodes.get(name) else {
@@ -247,7 +250,7 @@ impl Laws {
     }
 }
 
-/// A launch whose NodeClaim is being deleted, or gone already, serves nobody: what it comes to is ended at once
+/// Returns whether a launch is useless because its NodeClaim is being deleted or gone: its instance is terminated immediately
 /// (docs/protocol.md#a5).
 fn ends(api: &ApiServer, name: &NodeClaimName) -> bool {
     match api.node_claims.get(name) {
@@ -256,7 +259,7 @@ fn ends(api: &ApiServer, name: &NodeClaimName) -> bool {
     }
 }
 
-/// A replacement that came to nothing goes without anybody's having chosen it.
+/// Returns whether a launch failed; such a replacement is deleted without a decision.
 fn has_failed(world: &World, name: &NodeClaimName) -> bool {
     let intent = rows(world).and_then(|rows| rows.intents.get(name));
     intent.is_some_and(|intent| matches!(intent.state, IntentState::Failed { .. }))

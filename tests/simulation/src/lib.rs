@@ -1,25 +1,25 @@
-//! Deterministic simulation: the real turns over fakes, in virtual time, while everything goes wrong that one seed decides:
-//! what users and AWS do, which calls fail, are slow or end their process, which wakes are lost, doubled or late.
+//! Deterministic simulation: the real turns over fakes, in virtual time, under faults that a seed determines: actions of users
+//! and AWS, calls that fail, are slow or crash their process, wakes that are lost, duplicated or delayed.
 //!
-//! [`Laws`] judge every act and every second. When the trouble is over, the cluster must come to rest: every pod runs, nothing is
-//! left over, and nobody plans anything. What breaks a law is cut down to the events that matter ([`shrink`]).
+//! [`Laws`] check every act and every second. When the faults are over, the cluster must converge: every pod runs, nothing is
+//! left over, and no turn plans anything. A script that breaks a law is reduced to the events that matter ([`shrink`]).
 //!
-//! It must never depend on an adapter or an SDK: thousands of seeds are run.
+//! The crate depends neither on an adapter nor on an SDK, because thousands of seeds are run.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "most of what can happen is of no concern to most of those who look at it"
 )]
 
-mod deeds;
-mod dice;
+mod checked_ports;
+mod convergence;
+mod events;
+mod fault_schedule;
 mod laws;
 mod planted;
 mod play;
-mod rest;
+mod rng;
 mod script;
 mod shrink;
-mod sky;
-mod watched;
 
 use std::fmt;
 
@@ -27,23 +27,24 @@ use api::names::tag;
 use fakes::{ClusterRows, World};
 use model::launch::Instance;
 
-pub use laws::{Broken, Laws};
+pub use laws::{BrokenLaw, Laws};
 pub use planted::Bug;
-pub use play::Played;
+pub use play::RunSummary;
 pub use script::{
-    Ailment, BudgetSetting, Cause, Event, Gated, PoolSetting, Port, Refusing, Script, Setting, What,
+    BudgetSetting, CommonCause, Event, FailureMode, GatedFeatures, PoolSetting, Port,
+    RejectedObject, Script, Setting, What,
 };
 pub use shrink::shrink;
 
-/// Our name in the leader Lease.
+/// Holder of the leader-election Lease while Whittle leads.
 pub(crate) const HOLDER: &str = "whittle/123456789012/us-east-1/test";
 
-/// Rows in the ledger of the cluster that is looked at, once it has any.
+/// Ledger rows of the current cluster, once it has any.
 pub(crate) fn rows(world: &World) -> Option<&ClusterRows> {
     world.ledger.cluster(&world.cluster)
 }
 
-/// Whether an instance is of the cluster that is looked at.
+/// Returns whether an instance belongs to the current cluster.
 pub(crate) fn is_own(world: &World, instance: &Instance) -> bool {
     instance.tags.get(tag::EKS_CLUSTER) == Some(&world.cluster.0)
 }
@@ -52,18 +53,18 @@ pub(crate) fn is_own(world: &World, instance: &Instance) -> bool {
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub script: Script,
-    pub broken: Broken,
-    /// What turns did, in order.
+    pub broken: BrokenLaw,
+    /// Log of what turns did, in order.
     pub log: Vec<String>,
 }
 
-/// Plays what a seed decides.
-pub fn run(seed: u64, bug: Option<Bug>) -> Result<Played, Box<Failure>> {
+/// Plays the script of a seed.
+pub fn run(seed: u64, bug: Option<Bug>) -> Result<RunSummary, Box<Failure>> {
     play::play(&Script::draw(seed), bug)
 }
 
-/// The same for a script that somebody has cut down.
-pub fn play(script: &Script, bug: Option<Bug>) -> Result<Played, Box<Failure>> {
+/// Plays a given script, such as a shrunk one.
+pub fn play(script: &Script, bug: Option<Bug>) -> Result<RunSummary, Box<Failure>> {
     play::play(script, bug)
 }
 

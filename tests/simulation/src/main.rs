@@ -4,34 +4,34 @@ use std::{ops::Range, time::Instant};
 
 use anyhow::bail;
 use clap::Parser;
-use simulation::{Bug, Played, run, shrink};
+use simulation::{Bug, RunSummary, run, shrink};
 
-/// As the functions allocate; a third of what a seed takes is spent on that.
+/// The functions' allocator; a third of a seed's run time is allocation.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Runs seeds of the simulation.
+/// Run seeds of the simulation.
 #[derive(Parser)]
 struct Options {
-    /// How many seeds to run.
+    /// Number of seeds to run
     #[arg(long, env = "SEEDS", default_value_t = 1000)]
     seeds: u64,
-    /// The first of them.
+    /// First seed
     #[arg(long, env = "SIM_FIRST", default_value_t = 0)]
     first: u64,
-    /// Runs this one alone.
+    /// Run only this seed
     #[arg(long, env = "SIM_SEED")]
     seed: Option<u64>,
-    /// The commit that is run, to be printed with what fails.
+    /// Commit under test, printed with failures
     #[arg(long, env = "SIM_COMMIT", default_value = "unknown")]
     commit: String,
-    /// Says for every planted bug which of the seeds find it.
+    /// Report for every planted bug which seeds find it
     #[arg(long)]
     planted: bool,
-    /// Plants only the bugs whose names contain this.
+    /// Plant only bugs whose names contain this
     #[arg(long, default_value = "")]
     bug: String,
-    /// Goes on after a failure.
+    /// Continue after a failure
     #[arg(long, env = "SIM_ALL")]
     all: bool,
 }
@@ -47,8 +47,8 @@ fn main() -> anyhow::Result<()> {
         planted(&options.bug, seeds);
         return Ok(());
     }
-    let begun = Instant::now();
-    let (mut count, mut failed, mut sum) = (0_u64, 0_u64, Played::default());
+    let started_at = Instant::now();
+    let (mut count, mut failed, mut sum) = (0_u64, 0_u64, RunSummary::default());
     for seed in seeds {
         count += 1;
         match run(seed, None) {
@@ -76,7 +76,7 @@ fn main() -> anyhow::Result<()> {
             }
         }
     }
-    let took = begun.elapsed();
+    let took = started_at.elapsed();
     let per_second = count
         .saturating_mul(1000)
         .checked_div(u64::try_from(took.as_millis())?)
@@ -94,11 +94,12 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Which seed finds each planted bug first, and how many of them do: more, if there is little luck in it.
+/// Prints for each planted bug the first seed that finds it, and how many seeds do. A higher number means that finding it depends
+/// less on luck.
 #[expect(clippy::print_stdout, reason = "a command line")]
 fn planted(name: &str, seeds: Range<u64>) {
-    let is_meant = |bug: &&Bug| format!("{bug:?}").contains(name);
-    for &bug in Bug::ALL.iter().filter(is_meant) {
+    let is_selected = |bug: &&Bug| format!("{bug:?}").contains(name);
+    for &bug in Bug::ALL.iter().filter(is_selected) {
         let found = seeds.clone();
         let found: Vec<_> = found
             .filter_map(|seed| Some((seed, run(seed, Some(bug)).err()?)))

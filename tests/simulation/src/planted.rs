@@ -1,7 +1,7 @@
-/// Declares the bugs and the list of all of them together, so that no list can lack one.
+/// Declares the bugs together with the list of all of them, so that the list is always complete.
 macro_rules! bugs {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// A rule that is switched off, between turns and the fakes: nothing in the product knows of it.
+        /// A rule that is disabled between turns and the fakes; the product does not know about it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Bug {
             $($(#[$doc])* $name,)*
@@ -20,9 +20,9 @@ bugs! {
     ForgetDue,
     /// Breaks docs/protocol.md#l2, docs/protocol.md#l5.
     SwallowFailures,
-    /// A message is acknowledged although its fact is not on record (docs/protocol.md#l4).
+    /// Acknowledges a message although its fact is not recorded (docs/protocol.md#l4).
     AcknowledgeFirst,
-    /// Wakes are lost, and nobody sweeps (docs/protocol.md#l5).
+    /// Loses all wakes and sweeps (docs/protocol.md#l5).
     NeverSweep,
     /// Breaks docs/protocol.md#o2.
     ForgetInFlight,
@@ -38,7 +38,7 @@ bugs! {
     ActForWatchedPools,
     /// Breaks docs/protocol.md#a2.
     NeverFreeze,
-    /// A call that was not answered is sent again as another one, without looking for what it launched (docs/protocol.md#a2,
+    /// Sends an unanswered call again as a new one, without looking for instances that it launched (docs/protocol.md#a2,
     /// docs/protocol.md#a3).
     NewTokenEachTime,
     /// Breaks docs/protocol.md#a3.
@@ -68,17 +68,17 @@ bugs! {
     IgnoreBudgets,
     IgnoreDoNotDisrupt,
     DeleteForEvict,
-    /// Pods of nodes with a terminationGracePeriod are deleted at once, long before it runs out.
+    /// Deletes pods of nodes with a terminationGracePeriod immediately, long before it ends.
     DeleteWithinGracePeriod,
-    /// Instances are ended under pods that are given time to end.
+    /// Terminates instances under pods that still have time to end.
     EndWithinGracePeriod,
     NeverDrain,
     TerminateNeighbour,
     NeverFinishNotices,
     NoJournal,
-    /// Nodes that fail are never seen to.
+    /// Hides failing nodes from repair.
     NeverRepair,
-    /// Of the nodes that fail, repair is shown one at a time.
+    /// Shows repair only one failing node at a time.
     RepairTogether,
     MiscountReplicas,
     OvercommitReservations,

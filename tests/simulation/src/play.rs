@@ -1,81 +1,81 @@
-//! A script, played second by second: events happen, messages are delivered, invocations go on, and laws judge.
+//! Plays a script second by second: applies events, delivers messages, advances invocations and checks the laws.
 
 mod invocations;
 mod log;
 
 use std::collections::BTreeMap;
 
-use fakes::{Sim, SpoiltRow, Tokens};
+use fakes::{CorruptedRow, Sim, Tokens};
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, InstanceId, Interruption, Lane, Wake};
 
 use self::invocations::Invocation;
 use crate::{
-    Bug, Failure, Script, deeds,
-    deeds::Relay,
-    dice::Dice,
-    laws::{AllLaws, Broken},
-    rest,
-    script::{Ailment, Cause, TROUBLE, What},
-    sky::Sky,
-    watched::Warm,
+    Bug, Failure, Script,
+    checked_ports::ProcessCaches,
+    convergence, events,
+    events::Relay,
+    fault_schedule::ActiveFaults,
+    laws::{AllLaws, BrokenLaw},
+    rng::Rng,
+    script::{CommonCause, FAULT_SECONDS, FailureMode, What},
 };
 
-/// What a run came to.
+/// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Played {
+pub struct RunSummary {
     pub turns: u64,
     pub calls: u64,
-    /// Virtual seconds until the cluster was at rest.
+    /// Virtual seconds until the cluster converged.
     pub seconds: i64,
     pub launched: usize,
 }
 
-/// A cluster, and who watches it.
-pub(crate) struct Place {
+/// A cluster and its relay.
+pub(crate) struct SimulatedCluster {
     pub(crate) name: ClusterName,
-    /// The world with this cluster's API server.
+    /// Handle on the world with this cluster's API server.
     pub(crate) sim: Sim,
     pub(crate) relay: Relay,
-    /// Rows that nobody can read.
-    pub(crate) spoilt: Vec<SpoiltRow>,
-    /// Why nodes fail, and how.
-    pub(crate) outbreaks: Vec<(Cause, Ailment)>,
-    /// The registry's entry, while nobody can read it.
+    /// Rows that were made unreadable.
+    pub(crate) unreadable: Vec<CorruptedRow>,
+    /// Ongoing outbreaks.
+    pub(crate) outbreaks: Vec<(CommonCause, FailureMode)>,
+    /// Content of the registry entry while it cannot be read.
     pub(crate) entry: Option<serde_json::Value>,
 }
 
 pub(crate) struct Play {
     pub(crate) sim: Sim,
-    pub(crate) clusters: Vec<Place>,
+    pub(crate) clusters: Vec<SimulatedCluster>,
     pub(crate) laws: AllLaws,
-    pub(crate) sky: Sky,
+    pub(crate) faults: ActiveFaults,
     pub(crate) seconds: i64,
-    /// Wakes that come a second time, and when.
+    /// Duplicated wakes, with the time of the second delivery.
     again: Vec<(Timestamp, Wake)>,
-    /// Facts that wait for delivery.
+    /// Facts to be delivered, with the time of their delivery.
     pub(crate) facts: Vec<(Timestamp, Interruption)>,
-    /// Spot instances that EC2 takes back, and when.
-    pub(crate) doomed: Vec<(Timestamp, InstanceId)>,
-    /// What ends by itself.
-    pub(crate) reliefs: Vec<(Timestamp, usize, What)>,
+    /// Spot instances that EC2 reclaims, with the time.
+    pub(crate) reclaimed: Vec<(Timestamp, InstanceId)>,
+    /// Ends of temporary events.
+    pub(crate) pending_ends: Vec<(Timestamp, usize, What)>,
     pub(crate) last_change: i64,
-    dice: Dice,
+    rng: Rng,
     bug: Option<Bug>,
     skews: BTreeMap<Lane, i64>,
-    /// Memories of each lane's process.
-    warm: BTreeMap<Lane, Warm>,
+    /// Caches of each lane's warm process.
+    warm: BTreeMap<Lane, ProcessCaches>,
     running: Vec<Invocation>,
     started: u64,
     log: Vec<String>,
     calls: u64,
 }
 
-pub(crate) fn play(script: &Script, bug: Option<Bug>) -> Result<Played, Box<Failure>> {
+pub(crate) fn play(script: &Script, bug: Option<Bug>) -> Result<RunSummary, Box<Failure>> {
     let mut play = Play::new(script, bug);
     let played = play.all(script);
     played.map_err(|broken| {
-        play.note_what_stands();
+        play.log_final_state();
         Box::new(Failure {
             script: script.clone(),
             broken,
@@ -93,27 +93,27 @@ impl Play {
         let clusters = setting.cluster_names().map(|name| {
             let name = ClusterName::from(name);
             let sim = sim.in_cluster(&name);
-            deeds::set_up(&sim, setting);
+            events::set_up(&sim, setting);
             let relay = Relay::new(setting.relay, setting.publishes, &name);
-            Place {
+            SimulatedCluster {
                 name,
                 sim,
                 relay,
-                spoilt: Vec::new(),
+                unreadable: Vec::new(),
                 outbreaks: Vec::new(),
                 entry: None,
             }
         });
-        let clusters: Vec<Place> = clusters.collect();
+        let clusters: Vec<SimulatedCluster> = clusters.collect();
         let now = sim.look(|world| world.now);
-        let names = clusters.iter().map(|place| place.name.clone());
-        let sky = Sky::new(script.seed, setting.latency, names, now);
+        let names = clusters.iter().map(|simulated| simulated.name.clone());
+        let faults = ActiveFaults::new(script.seed, setting.latency, names, now);
         sim.with(|world| {
             world.budgeted = setting.budgeted;
-            if setting.wave {
+            if setting.burst {
                 world.catalog.truncate(1);
             }
-            world.weather = Some(Box::new(sky.clone()));
+            world.fault_schedule = Some(Box::new(faults.clone()));
             world.account.describe_lag = SignedDuration::from_secs(setting.describe_lag);
             if setting.tokens_ignored {
                 world.account.tokens = Tokens::Ignored;
@@ -123,14 +123,14 @@ impl Play {
             sim,
             clusters,
             laws: AllLaws::new(script),
-            sky,
+            faults,
             seconds: 0,
             again: Vec::new(),
             facts: Vec::new(),
-            doomed: Vec::new(),
-            reliefs: Vec::new(),
+            reclaimed: Vec::new(),
+            pending_ends: Vec::new(),
             last_change: 0,
-            dice: Dice::new(script.seed, 3),
+            rng: Rng::new(script.seed, 3),
             bug,
             skews: setting.skews.iter().copied().collect(),
             warm: BTreeMap::new(),
@@ -141,24 +141,24 @@ impl Play {
         }
     }
 
-    fn all(&mut self, script: &Script) -> Result<Played, Broken> {
-        // The first sweeps find and resolve everything.
+    fn all(&mut self, script: &Script) -> Result<RunSummary, BrokenLaw> {
+        // The first sweeps discover the clusters and resolve NodeClasses.
         self.pass(130)?;
-        let begun = self.seconds;
+        let started_at = self.seconds;
         for event in &script.events {
-            while self.seconds < begun + event.at {
+            while self.seconds < started_at + event.at {
                 self.second()?;
             }
             self.note(&format!("! {} {:?}", event.cluster, event.what));
-            deeds::happen(self, event.cluster, &event.what);
+            events::apply(self, event.cluster, &event.what);
         }
-        while self.seconds < begun + TROUBLE {
+        while self.seconds < started_at + FAULT_SECONDS {
             self.second()?;
         }
-        self.note("! the trouble is over");
-        deeds::calm(self);
-        rest::come_to_rest(self)?;
-        Ok(Played {
+        self.note("! the faults end");
+        events::end_all_faults(self);
+        convergence::converge(self)?;
+        Ok(RunSummary {
             turns: self.started,
             calls: self.calls,
             seconds: self.seconds,
@@ -166,19 +166,19 @@ impl Play {
         })
     }
 
-    pub(crate) fn pass(&mut self, seconds: i64) -> Result<(), Broken> {
+    pub(crate) fn pass(&mut self, seconds: i64) -> Result<(), BrokenLaw> {
         (0..seconds).try_for_each(|_| self.second())
     }
 
-    /// One second of everything.
-    pub(crate) fn second(&mut self) -> Result<(), Broken> {
+    /// Plays one second.
+    pub(crate) fn second(&mut self) -> Result<(), BrokenLaw> {
         self.sim.advance(SignedDuration::from_secs(1));
         self.seconds += 1;
         let now = self.now();
-        self.sky.pass(now, self.running.len() > 1);
-        deeds::proceed(self, now);
-        for place in &mut self.clusters {
-            if place.relay.watches(&place.sim, self.seconds) {
+        self.faults.advance(now, self.running.len() > 1);
+        events::end_due_events(self, now);
+        for simulated in &mut self.clusters {
+            if simulated.relay.check(&simulated.sim, self.seconds) {
                 self.last_change = self.seconds;
             }
         }
@@ -187,12 +187,12 @@ impl Play {
         }
         self.deliver(now);
         self.poll(now);
-        self.clusters.iter().try_for_each(|place| {
-            let clear_for = self.sky.clear_for(&place.name, now);
-            let broken = place.sim.look(|world| {
-                self.laws.with(&place.name, |laws| {
+        self.clusters.iter().try_for_each(|simulated| {
+            let clear_for = self.faults.clear_for(&simulated.name, now);
+            let broken = simulated.sim.look(|world| {
+                self.laws.with(&simulated.name, |laws| {
                     laws.clear_for = clear_for;
-                    laws.look(world);
+                    laws.check(world);
                     laws.broken.take()
                 })
             });
@@ -207,8 +207,8 @@ impl Play {
     fn misses_sweep(&self) -> bool {
         self.bug == Some(Bug::NeverSweep) && self.seconds > 130
             || self
-                .sky
-                .any(|_, spell| matches!(spell, What::SweepsMissed { .. }).then_some(()))
+                .faults
+                .find(|_, event| matches!(event, What::SweepsMissed { .. }).then_some(()))
                 .is_some()
     }
 
@@ -218,19 +218,19 @@ impl Play {
             .with(&wake.cluster, |laws| laws.turn_begins(now, wake));
     }
 
-    /// Messages, as a queue that keeps no order delivers them.
+    /// Delivers messages without preserving their order.
     fn deliver(&mut self, now: Timestamp) {
         for wake in self.sim.take_wakes() {
-            let lost = self.sky.any(|dice, spell| match spell {
-                What::WakesLost { permille, .. } => dice.chance(*permille).then_some(()),
+            let lost = self.faults.find(|rng, event| match event {
+                What::WakesLost { permille, .. } => rng.chance(*permille).then_some(()),
                 _ => None,
             });
             if lost.is_some() || self.bug == Some(Bug::NeverSweep) {
                 continue;
             }
-            let late = self.sky.any(|dice, spell| match spell {
+            let late = self.faults.find(|rng, event| match event {
                 What::WakesLate { permille, most, .. } => {
-                    dice.chance(*permille).then(|| dice.seconds(1, *most))
+                    rng.chance(*permille).then(|| rng.seconds(1, *most))
                 }
                 _ => None,
             });
@@ -238,19 +238,19 @@ impl Play {
                 self.sim.with(|world| world.wakes.push((now + late, wake)));
                 continue;
             }
-            let doubled = self.sky.any(|dice, spell| match spell {
-                What::WakesDoubled { permille, .. } => dice.chance(*permille).then_some(()),
+            let doubled = self.faults.find(|rng, event| match event {
+                What::WakesDoubled { permille, .. } => rng.chance(*permille).then_some(()),
                 _ => None,
             });
             if doubled.is_some() {
-                let again = now + SignedDuration::from_secs(self.dice.between(0, 30));
+                let again = now + SignedDuration::from_secs(self.rng.between(0, 30));
                 self.again.push((again, wake.clone()));
             }
             self.count_turn(&wake);
             self.turn(&wake);
         }
         let again: Vec<_> = self.again.extract_if(.., |(at, _)| *at <= now).collect();
-        // What a queue delivers twice is no storm of ours.
+        // Duplicates by the queue do not count as a storm of turns.
         for (_, wake) in again {
             self.turn(&wake);
         }

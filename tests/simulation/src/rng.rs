@@ -1,18 +1,17 @@
 use jiff::SignedDuration;
 
-/// A sequence of numbers that a seed decides (SplitMix64). Each use has a stream of its own, so that one of them does not move
-/// the others.
+/// Pseudo-random generator (SplitMix64). Each use has a stream of its own, so that drawing from one does not change the others.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        let mut dice = Self(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
-        dice.roll();
-        dice
+        let mut rng = Self(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        rng.next_u64();
+        rng
     }
 
-    pub(crate) fn roll(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -20,9 +19,9 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Less than `bound`; 0 where that is 0.
+    /// Returns a number less than `bound`; 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.roll().checked_rem(bound).unwrap_or(0)
+        self.next_u64().checked_rem(bound).unwrap_or(0)
     }
 
     pub(crate) fn index(&mut self, bound: usize) -> usize {
@@ -30,12 +29,12 @@ impl Dice {
         usize::try_from(self.below(bound)).unwrap_or(0)
     }
 
-    /// So many times in a thousand.
+    /// Returns `true` with this probability, per mille.
     pub(crate) fn chance(&mut self, permille: u64) -> bool {
         self.below(1000) < permille
     }
 
-    /// Both ends included.
+    /// Returns a number between both bounds, inclusive.
     pub(crate) fn between(&mut self, least: i64, most: i64) -> i64 {
         let span = u64::try_from(most - least).unwrap_or(0) + 1;
         least + i64::try_from(self.below(span)).unwrap_or(0)

@@ -1,10 +1,10 @@
-//! What happens in one run, drawn from its seed before it begins: a list, so that it can be cut down to what matters.
+//! The script of one run, drawn from its seed before the run begins: a list of events, so that it can be shrunk.
 
-mod combined;
-mod gated;
-mod lasting;
+mod combinations;
+mod gated_features;
+mod rejections;
 mod setting;
-mod table;
+mod table_faults;
 
 use std::fmt;
 
@@ -16,18 +16,18 @@ use model::{
 
 pub(crate) use self::setting::{TEAM, WINDOW};
 pub use self::{
-    gated::{Ailment, Cause, Gated},
-    lasting::Refusing,
+    gated_features::{CommonCause, FailureMode, GatedFeatures},
+    rejections::RejectedObject,
     setting::{BudgetSetting, PoolSetting, Setting},
 };
-use crate::dice::Dice;
+use crate::rng::Rng;
 
-/// How a cluster is set up, and what happens to it.
+/// Setup of the clusters, and the events of a run.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub seed: u64,
     pub setting: Setting,
-    /// In the order of their times.
+    /// Sorted by time.
     pub events: Vec<Event>,
 }
 
@@ -35,19 +35,19 @@ pub struct Script {
 pub struct Event {
     /// Seconds after the cluster was ready.
     pub at: i64,
-    /// Index of the cluster that it concerns.
+    /// Index of the cluster concerned.
     pub cluster: usize,
     pub what: What,
 }
 
-/// Something that others do, or that goes wrong for a while.
+/// An action of a user or of AWS, or a temporary fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     Scale {
         deployment: &'static str,
         replicas: usize,
     },
-    /// AWS takes back so many spot instances: announced, and gone two minutes later.
+    /// AWS reclaims this many spot instances, two minutes after announcing it.
     SpotStorm {
         nodes: usize,
     },
@@ -57,7 +57,7 @@ pub enum What {
         choice: usize,
         seconds: i64,
     },
-    /// No offering of a capacity type is to be had.
+    /// No offering of a capacity type has capacity.
     OutOfCapacity {
         capacity_type: CapacityType,
         seconds: i64,
@@ -69,13 +69,13 @@ pub enum What {
         hidden: usize,
         seconds: i64,
     },
-    /// Nothing answers for it, neither EC2 nor kubelets.
+    /// Neither EC2 nor kubelets of the cluster respond.
     ZoneOutage {
         seconds: i64,
     },
     NodeDeleted,
     NodeClaimDeleted,
-    /// Finalizer and all: nobody is asked to end its instance.
+    /// The NodeClaim is removed with its finalizer, so no component is asked to terminate its instance.
     NodeClaimForced,
     PodDeleted,
     NodeClassEdited,
@@ -97,14 +97,14 @@ pub enum What {
     KarpenterLeads {
         seconds: i64,
     },
-    /// A person holds back what is chosen.
+    /// A user pauses this scope.
     Paused {
         level: PauseLevel,
         scope: PauseScope,
         seconds: i64,
     },
-    /// A person lets a NodePool be watched only.
-    Watched {
+    /// A user switches a NodePool to shadow mode.
+    CheckedPorts {
         pool: &'static str,
         seconds: i64,
     },
@@ -112,17 +112,17 @@ pub enum What {
         port: Port,
         seconds: i64,
     },
-    /// So many of a thousand calls fail so.
+    /// Calls of a port fail with this fault; `permille` is their failure rate.
     Faults {
         port: Port,
         fault: Fault,
         permille: u64,
         seconds: i64,
     },
-    /// Calls of one name are not answered, or end their process, after they took effect or before.
+    /// Calls of one name fail, or crash their process.
     CallFails {
         call: &'static str,
-        /// `None` if the process ends after the call.
+        /// `None` if the process crashes after the call.
         fault: Option<Fault>,
         permille: u64,
         seconds: i64,
@@ -152,22 +152,22 @@ pub enum What {
     SweepsMissed {
         seconds: i64,
     },
-    /// EC2 refuses to end an instance until a person sees to it; a person may delete its NodeClaim meanwhile.
+    /// EC2 refuses to terminate an instance until a user allows it; the user may delete its NodeClaim before.
     InstanceRefuses {
         why: Protection,
         is_deleted: bool,
     },
-    /// Admission policies refuse all changes of an object until a person sees to it, who may delete its NodeClaim before.
+    /// An admission policy rejects all changes of an object until a user removes it; the user may delete the NodeClaim before.
     ObjectRefuses {
-        object: Refusing,
+        object: RejectedObject,
         how: Admission,
         is_deleted: bool,
     },
-    /// A row of one launch, NodeClaim, command or notice cannot be read until a person sees to it.
+    /// A ledger row of one launch, NodeClaim, command or notice cannot be read until a user restores it.
     RowUnreadable {
         choice: usize,
     },
-    /// The registry's parameter of a cluster cannot be read.
+    /// The registry entry of a cluster cannot be read.
     EntryUnreadable {
         seconds: i64,
     },
@@ -176,30 +176,30 @@ pub enum What {
         faults: TableFaults,
         seconds: i64,
     },
-    /// The API server answers each call after many seconds, or not at all.
+    /// The API server answers each call after many seconds, or never.
     ApiServerSlow {
         hangs: bool,
         seconds: i64,
     },
     NodeFails {
-        ailment: Ailment,
+        failure_mode: FailureMode,
     },
-    /// Nodes fail alike until a person sees to the cause.
+    /// Several nodes fail for a common cause until a user fixes it.
     Outbreak {
-        cause: Cause,
-        ailment: Ailment,
+        cause: CommonCause,
+        failure_mode: FailureMode,
     },
-    /// Nodes that the static NodePool is to have.
+    /// Changes the number of nodes of the static NodePool.
     Replicas {
         count: usize,
     },
-    /// The cluster is deleted, and another one made under its name; `is_known_gone` if EKS tells of it.
-    MadeAnew {
+    /// The cluster is deleted, and another one created under its name; `is_known_gone` if EKS reports it.
+    ClusterRecreated {
         is_known_gone: bool,
     },
 }
 
-/// Who does not answer.
+/// A port whose calls can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Port {
     Cloud,
@@ -212,55 +212,55 @@ impl Port {
     pub const ALL: [Self; 4] = [Self::Cloud, Self::Cluster, Self::Ledger, Self::Queue];
 }
 
-/// Trouble lasts no longer, in seconds; then the cluster must come to rest.
-pub(crate) const TROUBLE: i64 = 900;
-const EVENTS_LEAST: i64 = 3;
-const EVENTS_MOST: i64 = 18;
-/// Seeds in which trouble meets what it troubles, per mille.
-const COMBINED: u64 = 700;
+/// Length of the fault phase in seconds; after it the cluster must converge.
+pub(crate) const FAULT_SECONDS: i64 = 900;
+const EVENTS_MIN: i64 = 3;
+const EVENTS_MAX: i64 = 18;
+/// Probability of events that are drawn to coincide, per mille.
+const COMBINATIONS: u64 = 700;
 
-/// Deployments of every cluster; `team` only where there is a NodePool for it.
+/// Deployments of every cluster; `team` only if there is a NodePool for it.
 pub(crate) const DEPLOYMENTS: [&str; 4] = ["web", "batch", "held", TEAM];
 
 impl Script {
     pub fn draw(seed: u64) -> Self {
-        let mut dice = Dice::new(seed, 1);
-        let mut setting = Setting::draw(&mut dice);
-        let mut events = lasting::draw(&mut Dice::new(seed, 11), &mut setting);
+        let mut rng = Rng::new(seed, 1);
+        let mut setting = Setting::draw(&mut rng);
+        let mut events = rejections::draw(&mut Rng::new(seed, 11), &mut setting);
         for cluster in 0..setting.clusters {
             let at = 1;
-            let what = scale(&mut dice, &setting);
+            let what = scale(&mut rng, &setting);
             events.push(Event { at, cluster, what });
-            events.extend(drawn(&mut dice, &setting, cluster));
-            let mut forced = Dice::new(seed, 7);
+            events.extend(independent_events(&mut rng, &setting, cluster));
+            let mut forced = Rng::new(seed, 7);
             if forced.chance(300) {
                 let what = What::NodeClaimForced;
                 events.extend((0..3).map(|_| Event {
-                    at: forced.between(1, TROUBLE - 1),
+                    at: forced.between(1, FAULT_SECONDS - 1),
                     cluster,
                     what: what.clone(),
                 }));
             }
-            let mut people = Dice::new(seed, 8);
+            let mut people = Rng::new(seed, 8);
             if people.chance(300) {
                 let count = people.between(1, 3);
                 events.extend((0..count).map(|_| Event {
-                    at: people.between(1, TROUBLE - 1),
+                    at: people.between(1, FAULT_SECONDS - 1),
                     cluster,
-                    what: held_back(&mut people, &setting),
+                    what: pause_event(&mut people, &setting),
                 }));
             }
-            let mut combined = Dice::new(seed, 9);
-            if combined.chance(COMBINED) {
+            let mut combined = Rng::new(seed, 9);
+            if combined.chance(COMBINATIONS) {
                 for _ in 0..combined.between(1, 2) {
-                    events.extend(combined::draw(&mut combined, cluster, &mut setting));
+                    events.extend(combinations::draw(&mut combined, cluster, &mut setting));
                 }
             }
         }
-        events.extend(Gated::draw(seed, &mut setting));
-        events.extend(table::draw(&mut Dice::new(seed, 12), &setting));
-        if setting.wave {
-            events.extend(wave(&mut Dice::new(seed, 10)));
+        events.extend(GatedFeatures::draw(seed, &mut setting));
+        events.extend(table_faults::draw(&mut Rng::new(seed, 12), &setting));
+        if setting.burst {
+            events.extend(burst(&mut Rng::new(seed, 10)));
         }
         events.sort_by_key(|event| event.at);
         Self {
@@ -271,9 +271,9 @@ impl Script {
     }
 }
 
-/// Hundreds of pods come, each of which needs a node of its own, and most of them go again.
-fn wave(dice: &mut Dice) -> [Event; 2] {
-    let begin = dice.between(30, TROUBLE / 3);
+/// Creates hundreds of pods, each of which needs a node of its own, and later removes most of them.
+fn burst(rng: &mut Rng) -> [Event; 2] {
+    let begin = rng.between(30, FAULT_SECONDS / 3);
     let event = |at, replicas| Event {
         at,
         cluster: 0,
@@ -283,67 +283,67 @@ fn wave(dice: &mut Dice) -> [Event; 2] {
         },
     };
     [
-        event(begin, dice.index(130) + 120),
-        event(begin + dice.between(120, TROUBLE / 2), dice.index(20)),
+        event(begin, rng.index(130) + 120),
+        event(begin + rng.between(120, FAULT_SECONDS / 2), rng.index(20)),
     ]
 }
 
-/// Events that know nothing of each other. Each run knows only some of what can happen, so that rare things meet.
-fn drawn(dice: &mut Dice, setting: &Setting, cluster: usize) -> Vec<Event> {
-    let known: Vec<usize> = (0..KINDS).filter(|_| dice.chance(400)).collect();
-    let count = dice.between(EVENTS_LEAST, EVENTS_MOST);
+/// Draws independent events. Each run uses only some kinds of events, so that rare ones coincide.
+fn independent_events(rng: &mut Rng, setting: &Setting, cluster: usize) -> Vec<Event> {
+    let known: Vec<usize> = (0..KINDS).filter(|_| rng.chance(400)).collect();
+    let count = rng.between(EVENTS_MIN, EVENTS_MAX);
     let mut events = Vec::new();
     for _ in 0..count {
-        let kind = match dice.chance(350) {
+        let kind = match rng.chance(350) {
             true => 0,
-            false => dice.pick(&known).copied().unwrap_or(0),
+            false => rng.pick(&known).copied().unwrap_or(0),
         };
         events.push(Event {
-            at: dice.between(1, TROUBLE - 1),
+            at: rng.between(1, FAULT_SECONDS - 1),
             cluster,
-            what: what(kind, dice, setting),
+            what: what(kind, rng, setting),
         });
     }
     events
 }
 
-fn scale(dice: &mut Dice, setting: &Setting) -> What {
+fn scale(rng: &mut Rng, setting: &Setting) -> What {
     let count = DEPLOYMENTS.len() - usize::from(!setting.has_team());
-    let deployment = DEPLOYMENTS.get(dice.index(count));
+    let deployment = DEPLOYMENTS.get(rng.index(count));
     let deployment = deployment.copied().unwrap_or("web");
     let most = if deployment == "held" { 2 } else { 9 };
     What::Scale {
         deployment,
-        replicas: dice.index(most + 1),
+        replicas: rng.index(most + 1),
     }
 }
 
 const KINDS: usize = 27;
 
-fn what(kind: usize, dice: &mut Dice, setting: &Setting) -> What {
-    let port = dice.pick(&Port::ALL).copied().unwrap_or(Port::Cluster);
+fn what(kind: usize, rng: &mut Rng, setting: &Setting) -> What {
+    let port = rng.pick(&Port::ALL).copied().unwrap_or(Port::Cluster);
     let faults = [
         Fault::Throttled,
         Fault::Unavailable,
         Fault::LostAnswer,
         Fault::Conflict,
     ];
-    let fault = dice.pick(&faults).copied().unwrap_or(Fault::Unavailable);
-    let seconds = dice.between(20, 240);
-    let permille = dice.pick(&[20, 100, 300, 800]).copied().unwrap_or(100);
+    let fault = rng.pick(&faults).copied().unwrap_or(Fault::Unavailable);
+    let seconds = rng.between(20, 240);
+    let permille = rng.pick(&[20, 100, 300, 800]).copied().unwrap_or(100);
     match kind {
         1 => What::SpotStorm {
-            nodes: dice.index(4) + 1,
+            nodes: rng.index(4) + 1,
         },
         2 => What::Rebalance,
         3 => What::InstanceDies,
         4 => What::NoCapacity {
-            choice: dice.index(12),
+            choice: rng.index(12),
             seconds,
         },
         5 => What::Blind { seconds },
         6 => What::Truncated {
-            hidden: dice.index(4) + 1,
+            hidden: rng.index(4) + 1,
             seconds: seconds * 3,
         },
         7 => What::ZoneOutage {
@@ -354,12 +354,12 @@ fn what(kind: usize, dice: &mut Dice, setting: &Setting) -> What {
         10 => What::PodDeleted,
         11 => What::NodeClassEdited,
         12 => What::LimitEdited {
-            cores: dice.between(4, 30),
+            cores: rng.between(4, 30),
         },
         13 => What::BudgetEdited {
-            nodes: match dice.chance(200) {
+            nodes: match rng.chance(200) {
                 true => "0",
-                false => setting::budget(dice),
+                false => setting::budget(rng),
             },
         },
         14 => What::KubeletSilent { seconds },
@@ -377,7 +377,7 @@ fn what(kind: usize, dice: &mut Dice, setting: &Setting) -> What {
         },
         20 => What::Slow {
             permille,
-            most: dice.between(1, 25),
+            most: rng.between(1, 25),
             seconds,
         },
         21 => What::Crashes {
@@ -388,27 +388,27 @@ fn what(kind: usize, dice: &mut Dice, setting: &Setting) -> What {
         23 => What::WakesDoubled { permille, seconds },
         24 => What::WakesLate {
             permille,
-            most: dice.between(5, 120),
+            most: rng.between(5, 120),
             seconds,
         },
         25 => What::SweepsMissed { seconds },
         26 => What::OutOfCapacity {
-            capacity_type: match dice.chance(700) {
+            capacity_type: match rng.chance(700) {
                 true => CapacityType::Spot,
                 false => CapacityType::OnDemand,
             },
             seconds,
         },
-        _ => scale(dice, setting),
+        _ => scale(rng, setting),
     }
 }
 
-fn held_back(dice: &mut Dice, setting: &Setting) -> What {
-    let seconds = dice.between(20, 480);
+fn pause_event(rng: &mut Rng, setting: &Setting) -> What {
+    let seconds = rng.between(20, 480);
     let pools: Vec<_> = setting.pools.iter().map(|pool| pool.name).collect();
-    let pool = dice.pick(&pools).copied().unwrap_or_default();
-    if dice.chance(300) {
-        return What::Watched { pool, seconds };
+    let pool = rng.pick(&pools).copied().unwrap_or_default();
+    if rng.chance(300) {
+        return What::CheckedPorts { pool, seconds };
     }
     let levels = [PauseLevel::Voluntary, PauseLevel::All];
     let scopes = [
@@ -417,8 +417,8 @@ fn held_back(dice: &mut Dice, setting: &Setting) -> What {
         PauseScope::NodePool(pool.into()),
     ];
     What::Paused {
-        level: dice.pick(&levels).copied().unwrap_or(PauseLevel::All),
-        scope: dice.pick(&scopes).cloned().unwrap_or(PauseScope::Cluster),
+        level: rng.pick(&levels).copied().unwrap_or(PauseLevel::All),
+        scope: rng.pick(&scopes).cloned().unwrap_or(PauseScope::Cluster),
         seconds,
     }
 }

@@ -1,17 +1,17 @@
 use crate::{Bug, Event, Failure, Script, play};
 
-/// Plays at most so many more scripts to find a shorter one.
-const TRIES_MOST: usize = 300;
+/// Upper bound on the scripts that are played to find a shorter one.
+const TRIES_MAX: usize = 300;
 
-/// Cuts a failing script down to events that are enough to break the same law: larger pieces first (ddmin).
+/// Reduces a failing script to events that suffice to break the same law, removing larger pieces first (ddmin).
 pub fn shrink(failure: Box<Failure>, bug: Option<Bug>) -> Box<Failure> {
     let mut best = failure;
     let mut piece = best.script.events.len().div_ceil(2);
     let mut tries = 0;
-    while piece > 0 && tries < TRIES_MOST {
+    while piece > 0 && tries < TRIES_MAX {
         let mut at = 0;
         let mut cut = false;
-        while at < best.script.events.len() && tries < TRIES_MOST {
+        while at < best.script.events.len() && tries < TRIES_MAX {
             tries += 1;
             let events = without(&best.script.events, at, piece);
             let script = Script {

@@ -1,18 +1,18 @@
-//! The simulation finds bugs: each rule that is switched off breaks a law within a bounded number of seeds.
+//! The simulation finds bugs: each planted bug breaks a law within a bounded number of seeds.
 
 use simulation::{Bug, run};
 
-/// Seeds that are tried, from seed 0 on. Most bugs are found within five; each seed takes a fraction of a second.
+/// Seeds tried per bug, from seed 0. Most bugs are found within five; each seed takes a fraction of a second.
 const SEEDS: u64 = 60;
-/// Seeds that are tried for bugs that matter only while two turns commit at once, or while a budget is spent: few seeds come to that.
+/// Seeds tried for bugs that matter only while two turns commit at once, or while a budget is exhausted: few seeds reach that.
 const SEEDS_OF_RARE_BUGS: u64 = 300;
 
-/// Groups of bugs; each is a test, and tests run side by side.
+/// Groups of bugs. Each group is one test, and tests run in parallel.
 #[derive(PartialEq)]
 enum Group {
     Lanes,
     Commits,
-    People,
+    Pauses,
     Launching,
     Calls,
     Collecting,
@@ -21,7 +21,7 @@ enum Group {
     Gated,
 }
 
-/// Has no wildcard: a new bug does not compile until a test requires that it is found.
+/// Without a wildcard: a new bug does not compile until it belongs to a test.
 fn group(bug: Bug) -> Group {
     match bug {
         Bug::IgnoreLease
@@ -36,7 +36,7 @@ fn group(bug: Bug) -> Group {
         | Bug::ForgetNotices
         | Bug::NeverReread => Group::Commits,
         Bug::IgnoreMode | Bug::IgnoreLeader | Bug::IgnorePauses | Bug::ActForWatchedPools => {
-            Group::People
+            Group::Pauses
         }
         Bug::NeverFreeze | Bug::ForgetTag | Bug::NeverOwn | Bug::IgnoreLimits => Group::Launching,
         Bug::NewTokenEachTime | Bug::NeverResume | Bug::IgnoreMissingCapacity => Group::Calls,
@@ -67,7 +67,7 @@ fn seeds(bug: Bug) -> u64 {
     if is_rare { SEEDS_OF_RARE_BUGS } else { SEEDS }
 }
 
-fn are_found(of: Group) {
+fn assert_found(of: Group) {
     let bugs = Bug::ALL.iter().filter(|bug| group(**bug) == of);
     let unnoticed = bugs.filter(|bug| (0..seeds(**bug)).all(|seed| run(seed, Some(**bug)).is_ok()));
     let unnoticed: Vec<_> = unnoticed.collect();
@@ -76,45 +76,45 @@ fn are_found(of: Group) {
 
 #[test]
 fn bugs_in_lanes_are_found() {
-    are_found(Group::Lanes);
+    assert_found(Group::Lanes);
 }
 
 #[test]
 fn bugs_in_commits_are_found() {
-    are_found(Group::Commits);
+    assert_found(Group::Commits);
 }
 
 #[test]
-fn bugs_in_heeding_people_are_found() {
-    are_found(Group::People);
+fn bugs_in_pauses_and_modes_are_found() {
+    assert_found(Group::Pauses);
 }
 
 #[test]
 fn bugs_in_launching_are_found() {
-    are_found(Group::Launching);
+    assert_found(Group::Launching);
 }
 
 #[test]
 fn bugs_in_repeated_calls_are_found() {
-    are_found(Group::Calls);
+    assert_found(Group::Calls);
 }
 
 #[test]
 fn bugs_in_collecting_are_found() {
-    are_found(Group::Collecting);
+    assert_found(Group::Collecting);
 }
 
 #[test]
 fn bugs_in_disrupting_are_found() {
-    are_found(Group::Disrupting);
+    assert_found(Group::Disrupting);
 }
 
 #[test]
 fn bugs_behind_gates_are_found() {
-    are_found(Group::Gated);
+    assert_found(Group::Gated);
 }
 
 #[test]
 fn bugs_in_draining_are_found() {
-    are_found(Group::Draining);
+    assert_found(Group::Draining);
 }

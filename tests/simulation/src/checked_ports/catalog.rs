@@ -4,14 +4,14 @@ use api::EC2NodeClass;
 use model::{ClusterName, Experience, InstanceType, experience::ZonalShift};
 use ports::{Catalog, CloudError};
 
-use super::Watched;
+use super::CheckedPorts;
 use crate::planted::Bug;
 
-/// More than any reservation holds.
+/// Free instances of a reservation that the planted bug reports: more than any reservation has.
 const INSTANCES: u32 = 20;
 
 #[async_trait::async_trait]
-impl Catalog for Watched {
+impl Catalog for CheckedPorts {
     async fn instance_types(
         &self,
         cluster: &ClusterName,
@@ -24,8 +24,8 @@ impl Catalog for Watched {
             .instance_types(cluster, class, entry, experience)
             .await?;
         if self.has(Bug::OvercommitReservations) {
-            let kinds = Arc::make_mut(&mut types).iter_mut();
-            for offering in kinds.flat_map(|kind| &mut kind.offerings) {
+            let instance_types = Arc::make_mut(&mut types).iter_mut();
+            for offering in instance_types.flat_map(|instance_type| &mut instance_type.offerings) {
                 if let Some(reservation) = &mut offering.reservation {
                     reservation.capacity = INSTANCES;
                     offering.available = true;

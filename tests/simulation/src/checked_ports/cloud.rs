@@ -9,11 +9,11 @@ use model::{
 };
 use ports::{Cloud, CloudError, Terminations};
 
-use super::{Act, Watched, hand_on};
+use super::{Act, CheckedPorts, delegate};
 use crate::{laws::Laws, planted::Bug};
 
-hand_on! {
-    Cloud for Watched, CloudError {
+delegate! {
+    Cloud for CheckedPorts, CloudError {
         async fn launch(&self, request: &FleetRequest, not_after: Timestamp) -> Result<FleetAnswer, CloudError> {
             let mut request = request.clone();
             if self.has(Bug::ForgetTag) {
@@ -23,7 +23,7 @@ hand_on! {
                 let nonce = self.sim.look(|world| world.calls.len());
                 request.token = LaunchToken(format!("{}-{nonce}", request.token));
             }
-            self.before(&request.cluster, &Act::Launch(&request));
+            self.check_before(&request.cluster, &Act::Launch(&request));
             let answer = self.sim.launch(&request, not_after).await;
             if let Ok(answer) = &answer {
                 self.sim.look(|world| {
@@ -53,7 +53,7 @@ hand_on! {
                 });
                 ids.extend(neighbour);
             }
-            self.before(cluster, &Act::Terminate(&ids));
+            self.check_before(cluster, &Act::Terminate(&ids));
             Cloud::terminate(&self.sim, cluster, &ids).await
         }
     }

@@ -22,11 +22,11 @@ use ports::{
     cluster::{Event, LeaderLease, Listed, PodSelectors, StatusDocument},
 };
 
-use super::{Act, Watched, hand_on};
+use super::{Act, CheckedPorts, delegate};
 use crate::{HOLDER, planted::Bug};
 
 #[async_trait]
-impl Clusters for Watched {
+impl Clusters for CheckedPorts {
     async fn connect(
         &self,
         cluster: &ClusterName,
@@ -37,14 +37,14 @@ impl Clusters for Watched {
     }
 }
 
-impl Watched {
-    fn seen(&self, key: &PodKey) -> Option<Pod> {
+impl CheckedPorts {
+    fn current_pod(&self, key: &PodKey) -> Option<Pod> {
         self.sim.look(|world| world.api.pods.get(key).cloned())
     }
 
-    /// Whether the pod's node has a terminationGracePeriod.
+    /// Returns whether the pod's node has a terminationGracePeriod.
     fn gives_time(&self, key: &PodKey) -> bool {
-        let node = self.seen(key).and_then(|pod| pod.node_name);
+        let node = self.current_pod(key).and_then(|pod| pod.node_name);
         self.sim.look(|world| {
             let mut claims = world.api.node_claims.values();
             claims.any(|claim| {
@@ -56,8 +56,8 @@ impl Watched {
     }
 }
 
-hand_on! {
-    Cluster for Watched, ClusterError {
+delegate! {
+    Cluster for CheckedPorts, ClusterError {
         async fn node_pools(&self) -> Result<Listed<api::NodePool>, ClusterError> {
             let mut pools = self.sim.node_pools().await?;
             for pool in &mut pools.items {
@@ -134,7 +134,7 @@ hand_on! {
             if self.has(Bug::NoPreconditions) {
                 target.resource_version.clear();
             }
-            self.before(&self.cluster, &Act::DeleteClaim(&target));
+            self.check_before(&self.cluster, &Act::DeleteClaim(&target));
             self.sim.delete_node_claim(&target).await
         }
 
@@ -143,13 +143,13 @@ hand_on! {
             if self.has(Bug::ReleaseEarly) && !update.conditions.is_empty() && self.lane == Lane::Terminator {
                 update.remove_finalizers.push(api::names::finalizer::TERMINATION.to_owned());
             }
-            self.before(&self.cluster, &Act::UpdateClaim(&update));
+            self.check_before(&self.cluster, &Act::UpdateClaim(&update));
             self.sim.update_node_claim(&update).await
         }
 
         async fn update_node(&self, update: &NodeUpdate) -> Result<(), ClusterError> {
             if update.delete {
-                self.before(&self.cluster, &Act::DeleteNode(&update.name));
+                self.check_before(&self.cluster, &Act::DeleteNode(&update.name));
             }
             self.sim.update_node(update).await
         }
@@ -159,12 +159,12 @@ hand_on! {
             if self.has(Bug::DeleteForEvict) || self.has(Bug::DeleteWithinGracePeriod) && has_period() {
                 return self.delete_pod(pod, uid, grace_seconds).await;
             }
-            self.before(&self.cluster, &Act::Evict(self.seen(pod)));
+            self.check_before(&self.cluster, &Act::Evict(self.current_pod(pod)));
             self.sim.evict(pod, uid, grace_seconds).await
         }
 
         async fn delete_pod(&self, pod: &PodKey, uid: &Uid, grace_seconds: Option<i64>) -> Result<(), ClusterError> {
-            self.before(&self.cluster, &Act::DeletePod(self.seen(pod)));
+            self.check_before(&self.cluster, &Act::DeletePod(self.current_pod(pod)));
             Cluster::delete_pod(&self.sim, pod, uid, grace_seconds).await
         }
 

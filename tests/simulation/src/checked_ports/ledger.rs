@@ -19,24 +19,24 @@ use ports::{
     ledger::{Commit, Committed, Ended, Glance, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
-use super::{Act, Watched, hand_on};
+use super::{Act, CheckedPorts, delegate};
 use crate::planted::Bug;
 
-hand_on! {
-    Ledger for Watched, LedgerError {
+delegate! {
+    Ledger for CheckedPorts, LedgerError {
         async fn take_lane(&self, cluster: &ClusterName, lane: Lane, lease: &Lease, now: Timestamp) -> Result<Taken, LedgerError> {
             let mut taken = self.sim.take_lane(cluster, lane, lease, now).await?;
             if self.has(Bug::IgnoreLease) && taken == Taken::Held {
                 taken = Taken::Mine(Box::default());
             }
             if let Taken::Mine(_) = taken {
-                self.before(cluster, &Act::Take { lane, lease });
+                self.check_before(cluster, &Act::Take { lane, lease });
             }
             Ok(taken)
         }
 
         async fn end_lane(&self, cluster: &ClusterName, lane: Lane, turn: &TurnId, end: &LaneEnd) -> Result<Ended, LedgerError> {
-            self.before(cluster, &Act::End { lane, turn });
+            self.check_before(cluster, &Act::End { lane, turn });
             let mut end = end.clone();
             if self.has(Bug::SwallowFailures) && end.error.take().is_some() {
                 let beat = self.sim.with(|world| world.ledger.of(cluster).beat.clone());
@@ -77,7 +77,7 @@ hand_on! {
             if self.has(Bug::ForgetIntents) {
                 commit.intents.clear();
             }
-            self.before(cluster, &Act::Commit(&commit));
+            self.check_before(cluster, &Act::Commit(&commit));
             let committed = self.sim.commit(cluster, &commit).await?;
             if let Committed::Raced { generation } = committed {
                 self.laws.with(cluster, |laws| laws.raced(self.process, generation));
@@ -205,8 +205,8 @@ hand_on! {
     fn finish_notification(cluster: &ClusterName, notification: &Notification) -> ();
 }
 
-hand_on! {
-    Journal for Watched, LedgerError {
+delegate! {
+    Journal for CheckedPorts, LedgerError {
         async fn record(&self, cluster: &ClusterName, entry: &JournalEntry) -> Result<(), LedgerError> {
             if self.has(Bug::NoJournal) {
                 return Ok(());
@@ -218,9 +218,9 @@ hand_on! {
     fn of_turn(cluster: &ClusterName, turn: &TurnId) -> Vec<JournalEntry>;
 }
 
-/// Nobody reads what turns saw: it is not even made.
+/// Snapshots are not even made: the simulation never reads them.
 #[async_trait::async_trait]
-impl Archive for Watched {
+impl Archive for CheckedPorts {
     async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ArchiveError> {
         self.sim.put(name, object).await
     }

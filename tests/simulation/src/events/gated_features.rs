@@ -1,4 +1,4 @@
-//! Static NodePools, and capacity reservations.
+//! Static NodePools and capacity reservations.
 
 use api::NodePool;
 use fakes::{ReservedInstances, World};
@@ -7,17 +7,17 @@ use model::{
     selector::Operator,
 };
 
-use super::pools::touch;
-use crate::script::Gated;
+use super::node_pools::touch;
+use crate::script::GatedFeatures;
 
 /// NodePool with a fixed number of nodes.
 const STATIC: &str = "static";
 const RESERVATION: &str = "cr-1";
-/// Type and zone of the reservation.
+/// Instance type and zone of the reservation.
 const RESERVED_TYPE: &str = "m5.large";
 const RESERVED_ZONE: &str = "us-east-1a";
 
-pub(super) fn set_up(world: &mut World, gated: &Gated) {
+pub(super) fn set_up(world: &mut World, gated: &GatedFeatures) {
     let gates = serde_json::json!({
         "NodeRepair": gated.repairs,
         "StaticCapacity": gated.replicas.is_some(),
@@ -41,7 +41,7 @@ pub(super) fn set_up(world: &mut World, gated: &Gated) {
     }
 }
 
-/// The account has a capacity reservation, and NodePools may launch into it.
+/// Creates a capacity reservation, and lets NodePools launch into it.
 fn reserve(world: &mut World, total: u32) {
     let held = ReservedInstances {
         instance_type: RESERVED_TYPE.to_owned(),
@@ -52,9 +52,11 @@ fn reserve(world: &mut World, total: u32) {
         .account
         .reservations
         .insert(RESERVATION.to_owned(), held);
-    let mut kinds = world.catalog.iter_mut();
-    if let Some(kind) = kinds.find(|kind| kind.name == RESERVED_TYPE) {
-        let mut offerings = kind.offerings.iter();
+    let mut instance_types = world.catalog.iter_mut();
+    if let Some(instance_type) =
+        instance_types.find(|instance_type| instance_type.name == RESERVED_TYPE)
+    {
+        let mut offerings = instance_type.offerings.iter();
         let like = offerings.find(|offering| offering.zone == RESERVED_ZONE);
         let reserved = like.map(|like| Offering {
             capacity_type: CapacityType::Reserved,
@@ -66,10 +68,10 @@ fn reserve(world: &mut World, total: u32) {
             }),
             ..like.clone()
         });
-        kind.offerings.extend(reserved);
+        instance_type.offerings.extend(reserved);
         let types = ["on-demand", "reserved", "spot"].map(str::to_owned);
         let types = Requirement::new(labels::CAPACITY_TYPE, Operator::In, types);
-        let requirements = &mut kind.requirements.0;
+        let requirements = &mut instance_type.requirements.0;
         requirements.insert(labels::CAPACITY_TYPE.to_owned(), types);
     }
     for pool in world.api.node_pools.values_mut() {
@@ -81,7 +83,7 @@ fn reserve(world: &mut World, total: u32) {
     }
 }
 
-/// Changes the number of nodes of static NodePools.
+/// Sets the number of nodes of static NodePools.
 pub(super) fn scale(pool: &mut NodePool, count: usize) {
     if pool.spec.replicas.is_some() {
         pool.spec.replicas = i64::try_from(count).ok();

@@ -1,4 +1,4 @@
-//! Machines that fail: one alone, or many for one cause, until a person sees to that.
+//! Machines that fail: one by itself, or several for a common cause until a user fixes it.
 
 use std::collections::BTreeSet;
 
@@ -10,31 +10,31 @@ use model::{
 };
 
 use crate::{
-    dice::Dice,
     play::Play,
-    script::{Ailment, Cause, What},
+    rng::Rng,
+    script::{CommonCause, FailureMode, What},
 };
 
-/// AMI of which all nodes fail.
+/// AMI with which all nodes fail.
 const BAD_IMAGE: &str = "ami-bad";
-/// Time that nodes with it run before they do.
+/// Time that nodes with this AMI run before they fail.
 const RUNS_FOR: SignedDuration = SignedDuration::from_secs(60);
 
-/// One node fails that has just been well, unless another one has failed.
-pub(super) fn fail_one(world: &mut World, dice: &mut Dice, ailment: Ailment) {
+/// Makes one healthy node fail, unless another node has failed.
+pub(super) fn fail_one(world: &mut World, rng: &mut Rng, failure_mode: FailureMode) {
     let mut nodes = world.api.nodes.values();
     if nodes.any(|node| !node.conditions.is_empty()) {
         return;
     }
-    let nodes = world.api.nodes.values().filter(|node| is_well(node));
+    let nodes = world.api.nodes.values().filter(|node| is_healthy(node));
     let names: Vec<NodeName> = nodes.map(|node| node.name.clone()).collect();
-    if let Some(name) = dice.pick(&names) {
-        fail(world, name, ailment);
+    if let Some(name) = rng.pick(&names) {
+        fail(world, name, failure_mode);
     }
 }
 
-/// Whether a node serves and nothing is wrong with it.
-fn is_well(node: &Node) -> bool {
+/// Returns whether a node is in service and healthy.
+fn is_healthy(node: &Node) -> bool {
     let label = node.labels.get(labels::INITIALIZED);
     label.is_some_and(|value| value == "true")
         && node.labels.contains_key(labels::NODE_POOL)
@@ -43,10 +43,10 @@ fn is_well(node: &Node) -> bool {
         && node.deleted_at.is_none()
 }
 
-fn fail(world: &mut World, name: &NodeName, ailment: Ailment) {
-    let (kind, reason) = match ailment {
-        Ailment::Storage => ("StorageReady", ""),
-        Ailment::Accelerator => ("AcceleratedHardwareReady", "NvidiaXID79Error"),
+fn fail(world: &mut World, name: &NodeName, failure_mode: FailureMode) {
+    let (kind, reason) = match failure_mode {
+        FailureMode::Storage => ("StorageReady", ""),
+        FailureMode::Accelerator => ("AcceleratedHardwareReady", "NvidiaXID79Error"),
     };
     let condition = NodeCondition {
         kind: kind.to_owned(),
@@ -57,9 +57,9 @@ fn fail(world: &mut World, name: &NodeName, ailment: Ailment) {
     world.api.report_condition(name, condition);
 }
 
-/// A cause that makes nodes fail begins: a NodeClass may select the bad AMI from now on.
-pub(super) fn break_out(world: &mut World, cause: Cause) {
-    if cause != Cause::Image {
+/// Begins an outbreak: for a bad AMI, NodeClasses select it from now on.
+pub(super) fn begin_outbreak(world: &mut World, cause: CommonCause) {
+    if cause != CommonCause::Image {
         return;
     }
     for class in world.api.node_classes.values_mut() {
@@ -74,25 +74,27 @@ pub(super) fn break_out(world: &mut World, cause: Cause) {
     }
 }
 
-/// Every node with a cause fails.
+/// Makes every node that has the cause of an outbreak fail.
 pub(super) fn spread(play: &mut Play, now: Timestamp) {
-    for place in &play.clusters {
-        for (cause, ailment) in &place.outbreaks {
-            let failing = place.sim.look(|world| failing(world, *cause, now));
+    for simulated in &play.clusters {
+        for (cause, failure_mode) in &simulated.outbreaks {
+            let failing = simulated.sim.look(|world| failing(world, *cause, now));
             if failing.is_empty() {
                 continue;
             }
-            place.sim.with(|world| match cause {
-                Cause::ApiServer => world.api.silent.extend(failing),
-                Cause::Image | Cause::Zone(_) => {
-                    failing.iter().for_each(|name| fail(world, name, *ailment));
+            simulated.sim.with(|world| match cause {
+                CommonCause::ApiServer => world.api.silent.extend(failing),
+                CommonCause::Image | CommonCause::Zone(_) => {
+                    failing
+                        .iter()
+                        .for_each(|name| fail(world, name, *failure_mode));
                 }
             });
         }
     }
 }
 
-fn failing(world: &World, cause: Cause, now: Timestamp) -> BTreeSet<NodeName> {
+fn failing(world: &World, cause: CommonCause, now: Timestamp) -> BTreeSet<NodeName> {
     let boots_badly = |node: &Node| {
         let mut claims = world.api.node_claims.values();
         let claim = claims.find(|claim| claim.status.provider_id == node.provider_id);
@@ -101,41 +103,44 @@ fn failing(world: &World, cause: Cause, now: Timestamp) -> BTreeSet<NodeName> {
             && age.is_some_and(|age| age > RUNS_FOR)
     };
     let nodes = world.api.nodes.values().filter(|node| match cause {
-        Cause::ApiServer => !world.api.silent.contains(&node.name),
-        Cause::Zone(zone) => {
-            is_well(node) && node.labels.get(labels::ZONE).is_some_and(|own| own == zone)
+        CommonCause::ApiServer => !world.api.silent.contains(&node.name),
+        CommonCause::Zone(zone) => {
+            is_healthy(node) && node.labels.get(labels::ZONE).is_some_and(|own| own == zone)
         }
-        Cause::Image => is_well(node) && boots_badly(node),
+        CommonCause::Image => is_healthy(node) && boots_badly(node),
     });
     nodes.map(|node| node.name.clone()).collect()
 }
 
-/// Whether many nodes fail for one cause.
-pub(crate) fn fails(play: &Play) -> bool {
+/// Returns whether any outbreak is ongoing.
+pub(crate) fn has_outbreaks(play: &Play) -> bool {
     play.clusters
         .iter()
-        .any(|place| !place.outbreaks.is_empty())
+        .any(|simulated| !simulated.outbreaks.is_empty())
 }
 
-/// Causes outlast all other trouble: nothing is owed to a cluster that has one.
-pub(crate) fn go_on_failing(play: &Play) {
-    for place in &play.clusters {
-        for (cause, ailment) in &place.outbreaks {
-            let (cause, ailment) = (*cause, *ailment);
-            let what = What::Outbreak { cause, ailment };
-            play.sky.add(Timestamp::MAX, &place.name, what);
+/// Keeps outbreaks active after all other faults: laws expect nothing of a cluster with an outbreak.
+pub(crate) fn keep_outbreaks_active(play: &Play) {
+    for simulated in &play.clusters {
+        for (cause, failure_mode) in &simulated.outbreaks {
+            let (cause, failure_mode) = (*cause, *failure_mode);
+            let what = What::Outbreak {
+                cause,
+                failure_mode,
+            };
+            play.faults.add(Timestamp::MAX, &simulated.name, what);
         }
     }
 }
 
-/// A person sees to every cause, and to all nodes that have failed for one.
-pub(crate) fn see_to_causes(play: &mut Play) {
+/// Ends every outbreak, and repairs all nodes that have failed.
+pub(crate) fn end_outbreaks(play: &mut Play) {
     let now = play.now();
-    for place in &mut play.clusters {
-        if std::mem::take(&mut place.outbreaks).is_empty() {
+    for simulated in &mut play.clusters {
+        if std::mem::take(&mut simulated.outbreaks).is_empty() {
             continue;
         }
-        place.sim.with(|world| {
+        simulated.sim.with(|world| {
             world.api.silent.clear();
             let names: Vec<NodeName> = world.api.nodes.keys().cloned().collect();
             names
@@ -143,5 +148,5 @@ pub(crate) fn see_to_causes(play: &mut Play) {
                 .for_each(|name| world.api.forget_conditions(name));
         });
     }
-    play.sky.end(now);
+    play.faults.end(now);
 }

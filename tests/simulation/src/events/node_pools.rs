@@ -1,4 +1,4 @@
-//! NodePools and Deployments as settings have them.
+//! NodePools and Deployments according to the setting.
 
 use api::{
     NodePool,
@@ -14,7 +14,7 @@ use model::{
 
 use crate::script::{BudgetSetting, PoolSetting, Setting, TEAM, WINDOW};
 
-/// Key of the taint of the NodePool `team`.
+/// Key of the taint of NodePool `team`.
 const DEDICATED: &str = "dedicated";
 
 /// Sets up one cluster.
@@ -105,7 +105,7 @@ fn budget(setting: &BudgetSetting) -> serde_json::Value {
     }
 }
 
-/// Changes the budgets that are always in force.
+/// Changes the budgets without a schedule.
 pub(super) fn edit_budget(pool: &mut NodePool, nodes: &str) {
     for budget in &mut pool.spec.disruption.budgets {
         if budget.schedule.is_none() {
@@ -115,8 +115,8 @@ pub(super) fn edit_budget(pool: &mut NodePool, nodes: &str) {
     touch(pool);
 }
 
-/// Leaves no budget that holds anything back.
-pub(super) fn free(pool: &mut NodePool) {
+/// Removes all limits that budgets impose.
+pub(super) fn remove_budgets(pool: &mut NodePool) {
     pool.spec
         .disruption
         .budgets
@@ -130,7 +130,7 @@ pub(super) fn limit(pool: &mut NodePool, cores: i64) {
     touch(pool);
 }
 
-/// Counts a change of the spec, as an API server does.
+/// Increments the generation, as an API server does when the spec changes.
 pub(super) fn touch(pool: &mut NodePool) {
     pool.metadata.generation = pool.metadata.generation.map(|generation| generation + 1);
 }

@@ -1,4 +1,4 @@
-//! How people hold back what is chosen, and let go of it.
+//! Pauses and shadow mode of NodePools, set and ended by users.
 
 use api::names::annotation::MODE;
 use fakes::World;
@@ -26,7 +26,7 @@ pub(super) fn pause(world: &mut World, level: PauseLevel, scope: &PauseScope, un
     }
 }
 
-/// Ends what is left of pauses, as `whittle resume` does.
+/// Removes all pauses, as `whittle resume` does.
 pub(super) fn resume(world: &mut World) {
     let now = world.now;
     let scopes = [PauseScope::Account, PauseScope::Cluster];
@@ -49,7 +49,7 @@ fn pauses<'a>(world: &'a mut World, scope: &PauseScope) -> &'a mut Vec<Pause> {
     }
 }
 
-/// Lets a NodePool be watched only, or acted for again.
+/// Switches a NodePool to shadow mode or back.
 pub(super) fn watch(world: &mut World, pool: &str, only: bool) {
     let Some(pool) = world.api.node_pools.get_mut(pool) else {
         return;

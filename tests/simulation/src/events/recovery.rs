@@ -1,37 +1,39 @@
-//! How what others do ends.
+//! Ends of events.
 
 use fakes::{Sim, TableFaults};
 use jiff::{SignedDuration, Timestamp};
 use model::InstanceId;
 
-use super::{edit, lead, offering, offerings, people, pools, refusals, register, sickness};
+use super::{
+    edit, lead, node_failures, node_pools, offering, offerings, pauses, register, rejections,
+};
 use crate::{
     play::Play,
     script::{DEPLOYMENTS, What},
 };
 
-/// Ends what lasts for a while, and what AWS announced.
-pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
-    sickness::spread(play, now);
-    let mut due = play.reliefs.iter().map(|(at, ..)| at);
-    let mut gone = play.doomed.iter().map(|(at, _)| at);
+/// Ends temporary events that are due, and terminates instances that AWS announced to reclaim.
+pub(crate) fn end_due_events(play: &mut Play, now: Timestamp) {
+    node_failures::spread(play, now);
+    let mut due = play.pending_ends.iter().map(|(at, ..)| at);
+    let mut gone = play.reclaimed.iter().map(|(at, _)| at);
     if !due.any(|at| *at <= now) && !gone.any(|at| *at <= now) {
         return;
     }
     let sim = play.sim.clone();
     let over: Vec<(usize, What)> = play
-        .reliefs
+        .pending_ends
         .extract_if(.., |(at, ..)| *at <= now)
         .map(|(_, cluster, what)| (cluster, what))
         .collect();
     for (cluster, what) in over {
-        let Some(place) = play.clusters.get_mut(cluster) else {
+        let Some(simulated) = play.clusters.get_mut(cluster) else {
             continue;
         };
         if let What::EntryUnreadable { .. } = what {
-            refusals::show_entry(place);
+            rejections::show_entry(simulated);
         }
-        let sim = place.sim.clone();
+        let sim = simulated.sim.clone();
         sim.with(|world| match &what {
             What::NoCapacity { choice, .. } => {
                 world.account.no_capacity.remove(&offering(*choice));
@@ -53,46 +55,46 @@ pub(crate) fn proceed(play: &mut Play, now: Timestamp) {
         });
         match what {
             What::Shadow { .. } => register(&sim, "active", None),
-            // It steps down: an orderly end leaves the Lease to nobody.
+            // Karpenter steps down: a graceful shutdown leaves the Lease without a holder.
             What::KarpenterLeads { .. } => lead(&sim, ""),
-            What::Watched { pool, .. } => sim.with(|world| people::watch(world, pool, false)),
+            What::CheckedPorts { pool, .. } => sim.with(|world| pauses::watch(world, pool, false)),
             _ => {}
         }
     }
     let gone: Vec<InstanceId> = play
-        .doomed
+        .reclaimed
         .extract_if(.., |(at, _)| *at <= now)
         .map(|(_, id)| id)
         .collect();
     sim.with(|world| gone.iter().for_each(|id| world.account.terminate(id, now)));
 }
 
-/// Nothing goes wrong any more, and a person sees to what needs one.
-pub(crate) fn calm(play: &mut Play) {
+/// Ends all faults and everything that a user has to fix, except rejections and outbreaks.
+pub(crate) fn end_all_faults(play: &mut Play) {
     let now = play.now();
-    for (at, ..) in &mut play.reliefs {
+    for (at, ..) in &mut play.pending_ends {
         *at = now;
     }
-    proceed(play, now);
+    end_due_events(play, now);
     play.last_change = play.seconds;
-    play.sky.end(now);
-    for place in &mut play.clusters {
-        place.relay.dead_until(0);
-        play.laws.with(&place.name, |laws| laws.approved = true);
-        calm_cluster(&place.sim, now);
+    play.faults.end(now);
+    for simulated in &mut play.clusters {
+        simulated.relay.dead_until(0);
+        play.laws.with(&simulated.name, |laws| laws.approved = true);
+        recover_cluster(&simulated.sim, now);
     }
 }
 
-fn calm_cluster(sim: &Sim, now: Timestamp) {
+fn recover_cluster(sim: &Sim, now: Timestamp) {
     register(sim, "active", Some(now + SignedDuration::from_hours(2)));
     edit(sim, |pool| {
         pool.spec.limits = None;
         let fresh = fakes::node_pool(&pool.metadata.name, "Never");
         pool.spec.template.spec.expire_after = fresh.spec.template.spec.expire_after;
-        pools::free(pool);
+        node_pools::remove_budgets(pool);
     });
     sim.with(|world| {
-        people::resume(world);
+        pauses::resume(world);
         world.account.no_capacity.clear();
         world.account.describe_lag = SignedDuration::ZERO;
         for claim in world.api.node_claims.values_mut() {

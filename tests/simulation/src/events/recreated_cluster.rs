@@ -1,19 +1,19 @@
-//! A cluster that is deleted and made anew under its name: another uid, and nothing in it but what its owners install again.
+//! A cluster that is deleted and recreated under its name: with another UID, and only with what its owners install again.
 
-use fakes::{ApiServer, ToldStatus, World};
+use fakes::{ApiServer, PublishedStatus, World};
 use jiff::SignedDuration;
 use model::Uid;
 
-/// Time until its owners have installed everything again, the relay included.
-pub(super) const INSTALLED_WITHIN: SignedDuration = SignedDuration::from_secs(120);
+/// Time until the owners have installed everything again, the relay included.
+pub(super) const REINSTALLED_WITHIN: SignedDuration = SignedDuration::from_secs(120);
 
-pub(super) fn make(world: &mut World, is_known_gone: bool) {
+pub(super) fn recreate(world: &mut World, is_known_gone: bool) {
     let uid = format!("{}-made-at-{}", world.cluster, world.now.as_second());
     let new = ApiServer::of(Uid(uid));
     let former = std::mem::replace(&mut world.api, new);
     let api = &mut world.api;
     api.joins_once = former.joins_once;
-    api.status = former.status.map(|_| ToldStatus::default());
+    api.status = former.status.map(|_| PublishedStatus::default());
     api.deployments = former.deployments;
     api.disruption_budgets = former.disruption_budgets;
     for (name, mut pool) in former.node_pools {
@@ -25,7 +25,7 @@ pub(super) fn make(world: &mut World, is_known_gone: bool) {
         class.spec = former.spec;
         api.node_classes.insert(name, class);
     }
-    // Kubelets of the former cluster find no API server any more.
+    // Kubelets of the former cluster cannot reach their API server any more.
     let cluster = world.cluster.clone();
     let instances = world.account.instances.values_mut();
     for instance in instances {
@@ -37,13 +37,13 @@ pub(super) fn make(world: &mut World, is_known_gone: bool) {
         let mut entries = world.registry.iter_mut();
         let entry = entries.find(|entry| entry.cluster == cluster);
         if let Some(entry) = entry.and_then(|entry| entry.body.as_mut().ok()) {
-            tell(entry);
+            make_eks_entry(entry);
         }
     }
 }
 
-/// Makes an entry one of EKS, where a name has one cluster at a time.
-pub(super) fn tell(entry: &mut serde_json::Value) {
+/// Turns an entry into one of an EKS cluster, for which the name identifies one cluster at a time.
+pub(super) fn make_eks_entry(entry: &mut serde_json::Value) {
     if let Some(entry) = entry.as_object_mut() {
         entry.insert("type".to_owned(), "eks".into());
     }

@@ -1,19 +1,19 @@
-//! Objects that refuse, and rows that cannot be read, until a person sees to them.
+//! Objects whose changes are rejected, and rows that cannot be read, until a user intervenes.
 
-use fakes::{Admission, Protected, Protection, SpoiltRow, World};
+use fakes::{Admission, CorruptedRow, Protected, Protection, World};
 use model::{NodeClaimName, node::Node, node_claim::NodeClaim};
 
 use crate::{
-    dice::Dice,
     is_own,
-    play::{Place, Play},
-    script::Refusing,
+    play::{Play, SimulatedCluster},
+    rng::Rng,
+    script::RejectedObject,
 };
 
-/// The names of what a refusal concerns: a NodeClaim, its instance and its Node.
-pub(crate) type Refused = Vec<String>;
+/// Names of the objects that a rejection concerns: a NodeClaim, its instance and its Node.
+pub(crate) type ConcernedNames = Vec<String>;
 
-/// Kinds of rows that each tell of one launch, NodeClaim, command or notice.
+/// Prefixes of rows that belong to one launch, NodeClaim, command or notice.
 const ROWS: [&str; 7] = [
     "INTENT#",
     "LAUNCHED#",
@@ -26,77 +26,83 @@ const ROWS: [&str; 7] = [
 
 pub(super) fn instance(
     world: &mut World,
-    dice: &mut Dice,
+    rng: &mut Rng,
     why: Protection,
     is_deleted: bool,
-) -> Refused {
-    let alive = world.account.alive().filter(|one| is_own(world, one));
-    let ids: Vec<_> = alive.map(|one| one.id.clone()).collect();
-    let Some(id) = dice.pick(&ids) else {
-        return Refused::new();
+) -> ConcernedNames {
+    let alive = world
+        .account
+        .alive()
+        .filter(|instance| is_own(world, instance));
+    let ids: Vec<_> = alive.map(|instance| instance.id.clone()).collect();
+    let Some(id) = rng.pick(&ids) else {
+        return ConcernedNames::new();
     };
     world.account.protected.insert(id.clone(), why);
     let mut claims = world.api.node_claims.values();
     let claim = claims.find(|claim| is_of(claim, id.as_str()));
     let claim = claim.map(|claim| claim.name.clone());
-    let refused = match &claim {
+    let concerned = match &claim {
         Some(claim) => names(world, claim),
         None => vec![id.to_string()],
     };
     delete(world, claim.filter(|_| is_deleted));
-    refused
+    concerned
 }
 
 pub(super) fn object(
     world: &mut World,
-    dice: &mut Dice,
-    (object, how): (Refusing, Admission),
+    rng: &mut Rng,
+    (object, how): (RejectedObject, Admission),
     is_deleted: bool,
-) -> Refused {
+) -> ConcernedNames {
     let api = &world.api;
     let (protected, claim) = match object {
-        Refusing::Node => {
+        RejectedObject::Node => {
             let nodes: Vec<&Node> = api.nodes.values().collect();
-            let Some(node) = dice.pick(&nodes) else {
-                return Refused::new();
+            let Some(node) = rng.pick(&nodes) else {
+                return ConcernedNames::new();
             };
             let claim = claim_at(world, &node.provider_id);
             (Protected::Node(node.name.clone()), claim)
         }
-        Refusing::NodeClaim => {
+        RejectedObject::NodeClaim => {
             let claims: Vec<_> = api.node_claims.keys().cloned().collect();
-            let Some(claim) = dice.pick(&claims) else {
-                return Refused::new();
+            let Some(claim) = rng.pick(&claims) else {
+                return ConcernedNames::new();
             };
             (Protected::NodeClaim(claim.clone()), Some(claim.clone()))
         }
-        Refusing::Pod => {
+        RejectedObject::Pod => {
             let bound = api.pods.values().filter(|pod| pod.node_name.is_some());
             let pods: Vec<_> = bound.collect();
-            let Some(pod) = dice.pick(&pods) else {
-                return Refused::new();
+            let Some(pod) = rng.pick(&pods) else {
+                return ConcernedNames::new();
             };
             let node = pod.node_name.as_ref().and_then(|name| api.nodes.get(name));
             let claim = node.and_then(|node| claim_at(world, &node.provider_id));
             (Protected::Pod(pod.key.clone()), claim)
         }
     };
-    let mut refused = match &protected {
+    let mut concerned = match &protected {
         Protected::Node(name) => vec![name.to_string()],
         Protected::NodeClaim(_)
         | Protected::NodeClaimsOf(_)
         | Protected::NodePool(_)
         | Protected::NodeClass(_)
-        | Protected::Pod(_) => Refused::new(),
+        | Protected::Pod(_) => ConcernedNames::new(),
     };
-    refused.extend(claim.iter().flat_map(|claim| names(world, claim)));
+    concerned.extend(claim.iter().flat_map(|claim| names(world, claim)));
     world.api.protected.insert(protected, how);
     delete(world, claim.filter(|_| is_deleted));
-    refused
+    concerned
 }
 
-/// Makes a row unreadable, and says what it was and whom it concerns.
-pub(super) fn spoil(world: &mut World, choice: usize) -> Option<(SpoiltRow, Refused)> {
+/// Makes a row unreadable; returns the row and the names of the objects concerned.
+pub(super) fn corrupt_row(
+    world: &mut World,
+    choice: usize,
+) -> Option<(CorruptedRow, ConcernedNames)> {
     let partition = format!("CLUSTER#{}", world.cluster);
     let is_of_object =
         |pk: &str, sk: &str| pk == partition && ROWS.iter().any(|kind| sk.starts_with(kind));
@@ -105,34 +111,34 @@ pub(super) fn spoil(world: &mut World, choice: usize) -> Option<(SpoiltRow, Refu
     let objects = keys.filter(|(pk, sk)| is_of_object(pk, sk) || owned(world, pk, sk).is_some());
     let objects: Vec<(String, String)> = objects.collect();
     let (pk, sk) = objects.get(choice.checked_rem(objects.len())?)?;
-    let refused = match owned(world, pk, sk) {
+    let concerned = match owned(world, pk, sk) {
         Some(instance) => of_instance(world, instance),
-        None => concerned(world, sk),
+        None => concerned_by_row(world, sk),
     };
-    Some((world.ledger.spoil(pk, sk), refused))
+    Some((world.ledger.spoil(pk, sk), concerned))
 }
 
-/// The instance of this cluster whose owner a row names.
+/// Returns the instance whose owner row this is, if the owner is in this cluster.
 fn owned<'a>(world: &World, pk: &'a str, sk: &str) -> Option<&'a str> {
     let instance = pk.strip_prefix("INSTANCE#")?;
     let owner = world.ledger.owners.get(&instance.into())?;
     (sk == "OWNER" && owner.cluster == world.cluster).then_some(instance)
 }
 
-/// An instance, and the NodeClaim that shows it.
-fn of_instance(world: &World, instance: &str) -> Refused {
+/// An instance, and its NodeClaim.
+fn of_instance(world: &World, instance: &str) -> ConcernedNames {
     let mut claims = world.api.node_claims.values();
     let claim = claims.find(|claim| is_of(claim, instance));
     let claim = claim.map(|claim| claim.name.clone());
-    let mut refused = vec![instance.to_owned()];
-    refused.extend(claim.iter().flat_map(|claim| names(world, claim)));
-    refused
+    let mut concerned = vec![instance.to_owned()];
+    concerned.extend(claim.iter().flat_map(|claim| names(world, claim)));
+    concerned
 }
 
-/// NodeClaims, instances and Nodes that a row tells of.
-fn concerned(world: &World, key: &str) -> Refused {
+/// Names of the NodeClaims, instances and Nodes that a row concerns.
+fn concerned_by_row(world: &World, key: &str) -> ConcernedNames {
     let Some((kind, name)) = key.split_once('#') else {
-        return Refused::new();
+        return ConcernedNames::new();
     };
     let rows = crate::rows(world);
     let claims: Vec<NodeClaimName> = match kind {
@@ -160,7 +166,7 @@ fn concerned(world: &World, key: &str) -> Refused {
         .collect()
 }
 
-/// A cluster's registry entry, which nobody can read from now on.
+/// Makes a cluster's registry entry unreadable; returns its content.
 pub(super) fn hide_entry(world: &mut World) -> Option<serde_json::Value> {
     let mut entries = world.registry.iter_mut();
     let entry = entries.find(|entry| entry.cluster == world.cluster)?;
@@ -168,12 +174,12 @@ pub(super) fn hide_entry(world: &mut World) -> Option<serde_json::Value> {
     body.ok()
 }
 
-/// A registry entry as it was.
-pub(super) fn show_entry(place: &mut Place) {
-    let Some(body) = place.entry.take() else {
+/// Restores a registry entry.
+pub(super) fn show_entry(simulated: &mut SimulatedCluster) {
+    let Some(body) = simulated.entry.take() else {
         return;
     };
-    place.sim.with(|world| {
+    simulated.sim.with(|world| {
         let mut entries = world.registry.iter_mut();
         if let Some(entry) = entries.find(|entry| entry.cluster == world.cluster) {
             entry.body = Ok(body);
@@ -181,30 +187,31 @@ pub(super) fn show_entry(place: &mut Place) {
     });
 }
 
-/// Whether anything refuses, or cannot be read.
-pub(crate) fn refuses(play: &Play) -> bool {
-    play.clusters.iter().any(|place| {
-        let refuses =
+/// Returns whether any change is rejected or any row unreadable.
+pub(crate) fn has_rejections(play: &Play) -> bool {
+    play.clusters.iter().any(|simulated| {
+        let rejects =
             |world: &World| !world.api.protected.is_empty() || !world.account.protected.is_empty();
-        !place.spoilt.is_empty() || place.sim.look(refuses)
+        !simulated.unreadable.is_empty() || simulated.sim.look(rejects)
     })
 }
 
-/// A person sees to everything that refuses or cannot be read.
-pub(crate) fn see_to_refusals(play: &mut Play) {
+/// Allows all rejected changes and restores all unreadable rows.
+pub(crate) fn lift_rejections(play: &mut Play) {
     let now = play.now();
-    for place in &mut play.clusters {
-        let spoilt = std::mem::take(&mut place.spoilt);
-        place.sim.with(|world| {
+    for simulated in &mut play.clusters {
+        let unreadable = std::mem::take(&mut simulated.unreadable);
+        simulated.sim.with(|world| {
             world.api.protected.clear();
             world.account.protected.clear();
-            spoilt.iter().for_each(|row| world.ledger.mend(row));
+            unreadable.iter().for_each(|row| world.ledger.mend(row));
         });
-        play.laws.with(&place.name, |laws| laws.refused.lift(now));
+        play.laws
+            .with(&simulated.name, |laws| laws.rejected.lift(now));
     }
 }
 
-fn names(world: &World, claim: &NodeClaimName) -> Refused {
+fn names(world: &World, claim: &NodeClaimName) -> ConcernedNames {
     let mut names = vec![claim.to_string()];
     if let Some(claim) = world.api.node_claims.get(claim) {
         let id = claim.status.provider_id.rsplit('/').next();
@@ -226,6 +233,6 @@ fn is_of(claim: &NodeClaim, instance: &str) -> bool {
 
 fn delete(world: &mut World, claim: Option<NodeClaimName>) {
     if let Some(claim) = claim {
-        world.api.order_deletion(&claim, world.now);
+        world.api.request_deletion(&claim, world.now);
     }
 }

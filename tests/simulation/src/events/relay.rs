@@ -11,55 +11,55 @@ use model::{
 };
 use view::Publisher;
 
-/// The relay in the cluster: counters before wakes, wakes only for what changed, and only of lanes that it concerns (as
-/// `infra/relay/src/routing.rs` has it): the terminator while something drains, lifecycle now and then for pods that moved, the
-/// provisioner for a NodeClaim that is gone, or a NodePool that changed, while pods wait.
+/// A relay that updates its counters before it sends wakes, and wakes only the lanes that a change concerns (the rules are those
+/// of `infra/relay/src/routing.rs`): the terminator while a node drains, lifecycle now and then for pods that moved, the
+/// provisioner while pods wait and a NodeClaim was removed or a NodePool changed.
 pub(crate) struct Relay {
     exists: bool,
     dead_until: i64,
-    /// When it was last seen dead, until it beats again.
+    /// Time at which the relay was last dead, until the next heartbeat.
     died_at: Option<i64>,
-    /// When it last beat.
+    /// Time of the last heartbeat.
     beaten_at: Option<i64>,
-    /// When lifecycle hears, or last heard, of pods that moved.
-    spaced_at: i64,
-    /// [`World::changes`] of the last look.
+    /// Time of the last, or next, wake of lifecycle for pods that moved.
+    moved_pods_at: i64,
+    /// [`World::changes`] at the last check.
     changes: u64,
-    seen: Seen,
+    before: ClusterHashes,
     beat: RelayBeat,
     cluster: ClusterName,
-    /// Where it publishes pods.
+    /// Publisher of the view of the pods, if the relay publishes it.
     publisher: Option<Publisher>,
 }
 
-/// A lane that something concerns, and in how many seconds it is woken, if at all.
+/// A lane that a change concerns, and the seconds until it is woken, if it is.
 type Concern = (Lane, Option<i64>);
 
 /// Epoch of the first process.
 const FIRST: &str = "relay-1";
 
-/// It beats so often, in seconds.
-const EVERY: i64 = 30;
+/// Seconds between heartbeats.
+const HEARTBEAT_SECONDS: i64 = 30;
 
-/// Lanes hear of pods that moved no more often, in seconds.
-const SPACING: i64 = 10;
+/// Minimum seconds between wakes for pods that moved.
+const MOVED_PODS_SPACING: i64 = 10;
 
-/// What it last told of, most of it as digests.
+/// State of the cluster at the last check, most of it as hashes.
 #[derive(PartialEq, Eq)]
-struct Seen {
+struct ClusterHashes {
     pending: u64,
     nodes: u64,
     pods: u64,
     claims: BTreeSet<NodeClaimName>,
     pools: u64,
-    /// Whether any pod waits for capacity.
+    /// Whether any pod is unschedulable.
     waits: bool,
-    /// Whether any node or NodeClaim is on its way out.
+    /// Whether any node or NodeClaim is being removed.
     drains: bool,
 }
 
-impl Seen {
-    fn of_nothing() -> Self {
+impl ClusterHashes {
+    fn of_empty_cluster() -> Self {
         let nothing = DefaultHasher::new().finish();
         Self {
             pending: nothing,
@@ -108,7 +108,7 @@ impl Seen {
     }
 }
 
-/// Publishes the pods where they have changed, and says where they lie.
+/// Publishes the pods if they have changed; returns the pointer to the view.
 fn publish(publisher: &mut Publisher, world: &mut World, beat: &RelayBeat) -> Option<ViewPointer> {
     publisher.begin_list();
     for pod in world.api.pods.values() {
@@ -133,11 +133,11 @@ fn publish(publisher: &mut Publisher, world: &mut World, beat: &RelayBeat) -> Op
 }
 
 fn drains(api: &ApiServer) -> bool {
-    let leaves = |node: &Node| {
+    let is_leaving = |node: &Node| {
         let mut taints = node.taints.iter();
         node.deleted_at.is_some() || taints.any(|taint| taint.key == DISRUPTED)
     };
-    api.nodes.values().any(leaves)
+    api.nodes.values().any(is_leaving)
         || api
             .node_claims
             .values()
@@ -154,9 +154,9 @@ impl Relay {
             dead_until: 0,
             died_at: None,
             beaten_at: None,
-            spaced_at: -SPACING,
+            moved_pods_at: -MOVED_PODS_SPACING,
             changes: 0,
-            seen: Seen::of_nothing(),
+            before: ClusterHashes::of_empty_cluster(),
             beat: RelayBeat {
                 epoch: FIRST.into(),
                 version: env!("CARGO_PKG_VERSION").into(),
@@ -169,21 +169,21 @@ impl Relay {
         self.dead_until = seconds;
     }
 
-    /// Tells of what changed; says whether anything did, also while it is dead.
-    pub(crate) fn watches(&mut self, sim: &Sim, seconds: i64) -> bool {
+    /// Checks for changes, updates counters and sends wakes; returns whether anything changed, also while the relay is dead.
+    pub(crate) fn check(&mut self, sim: &Sim, seconds: i64) -> bool {
         let concerns = self.changed_for(sim, seconds);
         let changed = concerns.is_some();
-        self.beats(sim, seconds, &concerns.unwrap_or_default());
+        self.beat(sim, seconds, &concerns.unwrap_or_default());
         changed
     }
 
-    /// Counts what has changed, and wakes whom it concerns.
-    fn beats(&mut self, sim: &Sim, seconds: i64, concerns: &[Concern]) {
+    /// Updates the counters of the lanes concerned, writes the heartbeat and sends wakes.
+    fn beat(&mut self, sim: &Sim, seconds: i64, concerns: &[Concern]) {
         if !self.exists || seconds < self.dead_until {
             self.died_at = Some(seconds);
             return;
         }
-        // Another one begins to count afresh.
+        // A new process starts counting from zero.
         if let Some(seconds) = self.died_at.take() {
             self.beat.epoch = format!("relay-{seconds}");
             self.beat.view = None;
@@ -193,7 +193,7 @@ impl Relay {
             self.beat.counters.clear();
             self.beaten_at = None;
         }
-        let beats_at = seconds / EVERY;
+        let beats_at = seconds / HEARTBEAT_SECONDS;
         if concerns.is_empty() && self.beaten_at == Some(beats_at) {
             return;
         }
@@ -214,42 +214,42 @@ impl Relay {
             let mut wake = Wake::new(self.cluster.clone(), *lane, "relay");
             wake.view = self.beat.view.clone();
             if *lane == Lane::Provisioner && wait > 0 {
-                let mut glance = wake.clone();
-                glance.batch = Batch::Open;
-                sim.wake(glance, SignedDuration::ZERO);
+                let mut early = wake.clone();
+                early.batch = Batch::Open;
+                sim.wake(early, SignedDuration::ZERO);
             }
             sim.wake(wake, SignedDuration::from_secs(wait));
         }
     }
 
-    /// In how many seconds lifecycle hears of pods that moved; `None` if a wake is on its way.
-    fn spaced(&mut self, seconds: i64) -> Option<i64> {
-        if self.spaced_at > seconds {
+    /// Seconds until lifecycle is woken for pods that moved; `None` if a wake is already scheduled.
+    fn moved_pods_wait(&mut self, seconds: i64) -> Option<i64> {
+        if self.moved_pods_at > seconds {
             return None;
         }
-        self.spaced_at = seconds.max(self.spaced_at + SPACING);
-        Some(self.spaced_at - seconds)
+        self.moved_pods_at = seconds.max(self.moved_pods_at + MOVED_PODS_SPACING);
+        Some(self.moved_pods_at - seconds)
     }
 
-    /// The lanes that what has changed concerns; `None` where nothing has changed.
+    /// Returns the lanes that changes since the last check concern; `None` if nothing has changed.
     fn changed_for(&mut self, sim: &Sim, seconds: i64) -> Option<Vec<Concern>> {
-        let before = self.changes;
+        let last_changes = self.changes;
         let (changes, now) = sim.look(|world| {
-            let is_new = world.changes != before;
-            is_new.then(|| (world.changes, Seen::of(world)))
+            let is_new = world.changes != last_changes;
+            is_new.then(|| (world.changes, ClusterHashes::of(world)))
         })?;
         self.changes = changes;
-        let seen = std::mem::replace(&mut self.seen, now);
-        let now = &self.seen;
-        let is_freed = !seen.claims.is_subset(&now.claims);
-        let pools = now.pools != seen.pools;
-        let waits = now.pending != seen.pending || (now.waits && (is_freed || pools));
-        let (nodes, pods) = (now.nodes != seen.nodes, now.pods != seen.pods);
-        let drains = now.drains || seen.drains;
+        let before = std::mem::replace(&mut self.before, now);
+        let now = &self.before;
+        let is_freed = !before.claims.is_subset(&now.claims);
+        let pools = now.pools != before.pools;
+        let waits = now.pending != before.pending || (now.waits && (is_freed || pools));
+        let (nodes, pods) = (now.nodes != before.nodes, now.pods != before.pods);
+        let drains = now.drains || before.drains;
         let mut concerns = Vec::new();
         if waits {
-            // Every other second, pods are gathered until the next one.
-            let gathered = now.pending != seen.pending && seconds % 2 == 1;
+            // Every other second, unschedulable pods are batched until the next one.
+            let gathered = now.pending != before.pending && seconds % 2 == 1;
             concerns.push((Lane::Provisioner, Some(i64::from(gathered))));
         }
         if pools {
@@ -258,7 +258,7 @@ impl Relay {
         if nodes || pools {
             concerns.push((Lane::Lifecycle, Some(0)));
         } else if pods {
-            concerns.push((Lane::Lifecycle, self.spaced(seconds)));
+            concerns.push((Lane::Lifecycle, self.moved_pods_wait(seconds)));
         }
         if (nodes || pods) && drains {
             concerns.push((Lane::Terminator, Some(0)));

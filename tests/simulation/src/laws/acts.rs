@@ -1,4 +1,4 @@
-//! Laws about what turns do, judged just before they do it.
+//! Laws about acts of turns, checked just before each act.
 
 use api::names::{annotation::DO_NOT_DISRUPT, finalizer};
 use fakes::World;
@@ -11,16 +11,17 @@ use model::{
     pod::Pod,
 };
 
-use super::{ACTS_FOR, Laws, has_failed, instance_of, offering, people::SKEW};
-use crate::{rows, watched::Act};
+use super::{Laws, TURN_MAX, has_failed, instance_of, offering, pauses::SKEW};
+use crate::{checked_ports::Act, rows};
 
-/// An answer has been read after this, and is remembered for three minutes, by the clock of who reads and that of who wrote.
+/// Time after which a turn has read and recorded an answer of EC2, and time for which it is remembered: three minutes, less the
+/// clock skew of reader and writer.
 const LEARNED: SignedDuration = SignedDuration::from_secs(60);
 const REMEMBERED: SignedDuration = SignedDuration::from_secs(180 - 2 * SKEW.as_secs());
 
 impl Laws {
-    /// Judges what a process is about to do; `clock` is the process' own.
-    pub(crate) fn judge(
+    /// Checks an act of a process; `clock` is the process's own time.
+    pub(crate) fn check_act(
         &mut self,
         world: &World,
         process: u64,
@@ -30,22 +31,22 @@ impl Laws {
     ) {
         let now = world.now;
         self.watch_mode(world);
-        // A turn that began before may be past its last look at the mode; one that began since must have seen it.
-        let begun = self.begun.get(&process);
-        let has_seen = |since: Timestamp| begun.is_some_and(|begun| *begun > since);
+        // A turn that began earlier may have read the mode before it changed; one that began since must have seen the change.
+        let started_at = self.started_at.get(&process);
+        let has_seen = |since: Timestamp| started_at.is_some_and(|started_at| *started_at > since);
         if act.is_destructive()
             && self
                 .idle_since
-                .is_some_and(|since| has_seen(since) || now.duration_since(since) > ACTS_FOR)
+                .is_some_and(|since| has_seen(since) || now.duration_since(since) > TURN_MAX)
         {
             self.breaks(
-                "C4, B1: nobody acts in shadow mode or beside another leader",
+                "C4, B1: no act in shadow mode or beside another leader",
                 now,
                 act.to_string(),
             );
         }
-        self.watch_people(world);
-        self.judge_held(world, lane, act);
+        self.watch_pauses(world);
+        self.check_pauses(world, lane, act);
         match act {
             Act::Take { lane, lease } => {
                 self.taken.insert(*lane, lease.owner.clone());
@@ -65,10 +66,10 @@ impl Laws {
                     .retain(|held, lease| held != lane || lease.owner != **turn);
             }
             Act::Commit(commit) => {
-                self.judge_base(world, process, commit);
+                self.check_base(world, process, commit);
                 self.commit(world, lane, commit);
-                self.judge_repairs(world, lane, commit);
-                self.judge_reserved(world, commit);
+                self.check_repairs(world, lane, commit);
+                self.check_reserved(world, commit);
             }
             Act::Launch(request) => self.launch(world, request),
             Act::Terminate(ids) => ids
@@ -163,17 +164,17 @@ impl Laws {
         let Some(claim) = world.api.node_claims.get(&update.name) else {
             return;
         };
-        // What EC2 denies to have is believed to be gone, until the end of the turn that was told so: garbage collection sees to it
-        // when it shows again.
+        // A turn may believe for its duration that an instance hidden by EC2 is gone; garbage collection handles the instance
+        // when it reappears.
         let hidden = self
             .hidden_at
-            .is_some_and(|at| world.now.duration_since(at) <= ACTS_FOR);
+            .is_some_and(|at| world.now.duration_since(at) <= TURN_MAX);
         let shown = |instance: &&Instance| {
             let age = instance.launched_at.map(|at| world.now.duration_since(at));
             instance.state.is_alive()
                 && !world.account.blind
                 && !hidden
-                && age.is_some_and(|age| age > world.account.describe_lag + ACTS_FOR)
+                && age.is_some_and(|age| age > world.account.describe_lag + TURN_MAX)
         };
         if let Some(instance) = instance_of(world, claim).filter(shown) {
             let what = format!("{} of {}", instance.id, update.name);
@@ -185,9 +186,9 @@ impl Laws {
         }
     }
 
-    /// A turn that began then has ended in the midst of its work: what EC2 refused it may be written down nowhere.
-    pub(crate) fn turn_died(&mut self, begun: Timestamp) {
-        self.lacking.retain(|_, at| *at < begun);
+    /// Forgets capacity errors since the start of a turn that crashed: it may not have recorded them.
+    pub(crate) fn turn_died(&mut self, started_at: Timestamp) {
+        self.lacking.retain(|_, at| *at < started_at);
     }
 
     fn launch(&mut self, world: &World, request: &FleetRequest) {
@@ -211,14 +212,14 @@ impl Laws {
                 .all(|offering| self.lacking.get(offering).is_some_and(known))
         {
             self.breaks(
-                "offerings without capacity are left alone for a while",
+                "offerings without capacity are avoided for a while",
                 now,
                 format!("{offerings:?}"),
             );
         }
     }
 
-    /// Offerings of which EC2 had nothing to give, for a turn that lives to write that down.
+    /// Records offerings without capacity, if the turn can be expected to record them.
     pub(crate) fn launched(&mut self, world: &World, request: &FleetRequest, answer: &FleetAnswer) {
         if self.clear_for > LEARNED && answer.instances.is_empty() {
             let capacity_type = request.capacity_type.as_str();

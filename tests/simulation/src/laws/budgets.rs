@@ -1,4 +1,4 @@
-//! Disruption budgets of NodePools: what a command takes is judged when it is taken, because a budget that is lowered undoes nothing.
+//! Disruption budgets of NodePools. A command is checked when it is committed, because lowering a budget later does not undo it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,8 @@ use model::{NodeClaimName, NodePoolName, labels, ledger::CommandState, node_clai
 
 use super::{
     Laws,
-    people::SKEW,
-    state::{EACH, SETTLED},
+    pauses::SKEW,
+    state::{CHECK_INTERVAL, COMMIT_DELAY_MAX},
 };
 use crate::{rows, script::WINDOW};
 
@@ -27,17 +27,17 @@ impl Laws {
                     .min()
                     .unwrap_or(i64::MAX)
             };
-            // By a clock that is fast a window has closed already.
+            // On a fast clock, a window may have closed already.
             let least = least_at(now).max(least_at(now + SKEW));
             let past = self.budgets.entry(name.as_str().into()).or_default();
-            // It held until a second ago.
+            // The last value held until a second ago.
             if let Some((at, _)) = past.last_mut() {
-                *at = now - EACH;
+                *at = now - CHECK_INTERVAL;
             }
-            // What held last, and when.
+            // Keeps each value with the last time at which it held.
             past.retain(|(_, nodes)| *nodes != least);
             past.push((now, least));
-            past.retain(|(at, _)| now.duration_since(*at) < SETTLED);
+            past.retain(|(at, _)| now.duration_since(*at) < COMMIT_DELAY_MAX);
         }
         let chosen = chosen(world);
         for (pool, names) in &chosen {
@@ -57,7 +57,7 @@ impl Laws {
     }
 }
 
-/// Nodes that a budget's number or share allows. A share is rounded up, as upstream has it.
+/// Number of nodes that a budget allows. A percentage is rounded up, as in Karpenter.
 fn allowed(nodes: &str, total: impl Fn() -> i64) -> Option<i64> {
     match nodes.strip_suffix('%') {
         None => nodes.parse().ok(),
@@ -68,7 +68,7 @@ fn allowed(nodes: &str, total: impl Fn() -> i64) -> Option<i64> {
     }
 }
 
-/// Whether a budget counts now. Schedules of settings name a minute of each hour, and nothing else.
+/// Returns whether a budget is active. Schedules of settings consist of a minute of each hour.
 fn is_in_force(budget: &Budget, now: Timestamp) -> bool {
     let Some(schedule) = &budget.schedule else {
         return true;
@@ -80,7 +80,8 @@ fn is_in_force(budget: &Budget, now: Timestamp) -> bool {
     from.is_some_and(|from| (now.as_second() / 60 - from).rem_euclid(60) < WINDOW)
 }
 
-/// Nodes of a NodePool that shares are counted of: as upstream, by the label of the node, for a NodeClaim may refuse its condition.
+/// Number of nodes that percentages refer to. As in Karpenter, the node's label counts, because the NodeClaim's condition may be
+/// rejected.
 fn initialized(world: &World, pool: &str) -> i64 {
     let counts = |claim: &&NodeClaim| {
         let mut nodes = world.api.nodes.values();
@@ -96,7 +97,7 @@ fn initialized(world: &World, pool: &str) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Nodes that are disrupted now. As upstream: what EC2 is ending, and what has no Node any more, is over for its NodePool
+/// Nodes under disruption. As in Karpenter, instances that EC2 is terminating, and NodeClaims without a Node, no longer count
 /// (docs/spec/lifecycle.md#budget-counts).
 fn chosen(world: &World) -> BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> {
     let mut chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> = BTreeMap::new();
@@ -107,7 +108,7 @@ fn chosen(world: &World) -> BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> {
     {
         let ends = claim.is_true(api::conditions::types::INSTANCE_TERMINATING);
         let mut nodes = world.api.nodes.values();
-        // One that never was in service is no loss.
+        // A node that was never in service is not a disruption.
         let stands = nodes.any(|node| {
             node.provider_id == claim.status.provider_id
                 && node.labels.contains_key(labels::INITIALIZED)
@@ -119,13 +120,13 @@ fn chosen(world: &World) -> BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> {
     chosen
 }
 
-/// NodeClaims that somebody chose to disrupt and that are still there.
+/// NodeClaims that a command disrupts and that still exist.
 fn going(world: &World) -> BTreeSet<NodeClaimName> {
     let claims = &world.api.node_claims;
     let rows = rows(world);
     let mut going = BTreeSet::new();
     for command in rows.iter().flat_map(|rows| rows.commands.values()) {
-        // What was proposed is over when it is committed, as another command.
+        // A proposal ends when it is committed as another command.
         let choice = command.choice.as_ref();
         if choice.is_none_or(|choice| choice.validate_at.is_some()) {
             continue;

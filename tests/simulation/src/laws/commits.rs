@@ -1,4 +1,4 @@
-//! Laws about plans, judged just before they are committed.
+//! Laws about plans, checked just before their commit.
 
 use fakes::World;
 use model::{
@@ -9,13 +9,13 @@ use model::{
 };
 use ports::ledger::Commit;
 
-use super::{Laws, SEEN_AFTER, acts::is_protected, ends, patience::REGISTERED_WITHIN};
+use super::{Laws, NOTICED_WITHIN, acts::is_protected, ends, time_limits::REGISTERED_WITHIN};
 use crate::rows;
 
 impl Laws {
-    /// A committed plan was made on the generation that it follows (docs/protocol.md#c1). A process that lost a race has
-    /// looked at the rest.
-    pub(super) fn judge_base(&mut self, world: &World, process: u64, commit: &Commit) {
+    /// Checks that a committed plan was made on the generation that it follows (docs/protocol.md#c1). A process that lost a race
+    /// has read the newer generations.
+    pub(super) fn check_base(&mut self, world: &World, process: u64, commit: &Commit) {
         let seen = self.generations.get(&process).copied();
         if commit.base > seen.unwrap_or_default() {
             let what = format!(
@@ -52,13 +52,13 @@ impl Laws {
         };
         if let Some(launch) = launches.iter().find(|launch| !is_recorded(launch)) {
             let what = format!("{} of {}", launch.name, commit.id);
-            self.breaks("C1: a plan is committed with what it launches", now, what);
+            self.breaks("C1: a plan is committed with its launches", now, what);
         }
         let pods: Vec<_> = launches.iter().flat_map(|launch| &launch.pods).collect();
-        // A command's replacements may take what waits, too: who provides for it first is as good.
+        // A command's replacements may also serve pending pods; either launch may serve them.
         if wins && lane == Lane::Provisioner {
-            // Pods that came later may take the room of one, as the plan has it or by themselves, and send it on: that is packing
-            // again, not forgetting.
+            // Later pods may take the place of an expected one, by the plan or by scheduling, so that it has to be placed again.
+            // That is a new packing, not a forgotten launch.
             let is_given_away = |intent: &&Intent| {
                 let own = &intent.launch.pods;
                 let mut expected = commit.plan.nominations.iter();
@@ -72,14 +72,14 @@ impl Laws {
                 let is_taken = pods.any(|pod| {
                     pod.node_name.is_some()
                         && pod.node_name.as_ref() == node
-                        && own.iter().all(|one| one.key != pod.key)
+                        && own.iter().all(|other| other.key != pod.key)
                 });
                 is_planned || is_taken
             };
             let intents = rows(world)
                 .into_iter()
                 .flat_map(|rows| rows.intents.values());
-            // Nothing is expected any more of a launch that takes longer than registering may.
+            // A launch that exceeds the registration timeout is not expected to serve its pods any more.
             let is_late =
                 |intent: &&Intent| now.duration_since(intent.committed_at) > REGISTERED_WITHIN;
             let others = intents
@@ -132,7 +132,7 @@ impl Laws {
             };
             let old = |pod: &Pod| {
                 pod.started_at
-                    .is_some_and(|at| now.duration_since(at) > SEEN_AFTER)
+                    .is_some_and(|at| now.duration_since(at) > NOTICED_WITHIN)
             };
             let mut pods = world.api.pods.values();
             let held = pods.find(|pod| {
@@ -144,7 +144,7 @@ impl Laws {
             if let Some(pod) = held {
                 let what = format!("{} holds {}", pod.key, target.name);
                 self.breaks(
-                    "do-not-disrupt pods keep their node from being chosen",
+                    "nodes with do-not-disrupt pods are not disrupted",
                     now,
                     what,
                 );
@@ -153,7 +153,7 @@ impl Laws {
     }
 }
 
-/// Pods of a node that is repaired get a deadline, whatever they say.
+/// Returns whether a command repairs a node; its pods get a deadline even if they must not be disrupted.
 fn is_repair(command: &Command) -> bool {
     let choice = command.choice.as_ref();
     choice.is_some_and(|choice| choice.method == Method::Repair)

@@ -1,4 +1,4 @@
-//! Until when the pods of a node that goes may take their time.
+//! Deadlines of the pods of a node that is being removed.
 
 use api::duration::parse_go_duration;
 use fakes::World;
@@ -11,15 +11,16 @@ use model::{
 
 use super::{Laws, names};
 
-/// Time that a node's drain leaves between its own deadline and the end that AWS announced.
-const LAST_WORDS: SignedDuration = SignedDuration::from_secs(5);
-/// Time that pods of a node have to leave which is repaired for a part of its machine.
+/// Time between a drain's own deadline and the interruption that AWS announced.
+const DRAIN_MARGIN: SignedDuration = SignedDuration::from_secs(5);
+/// Drain time of a node that is repaired because of a failed component.
 const REPAIR_BOUND: SignedDuration = SignedDuration::from_mins(10);
-/// Grace period of a pod that names none, in seconds: the default of Kubernetes.
+/// Default grace period of a pod in Kubernetes, in seconds.
 const POD_GRACE: i64 = 30;
 
 impl Laws {
-    /// Whether a pod can still end by itself before its node's deadline. A pod that already ends, but too late, may be hastened.
+    /// Returns whether a pod can end by itself before its node's deadline. The deletion of a pod that ends too late may be
+    /// accelerated.
     pub(super) fn has_time(&self, node: &Node, pod: &Pod, clock: Timestamp) -> bool {
         let Some(deadline) = self.deadline(node) else {
             return true;
@@ -28,11 +29,12 @@ impl Laws {
         let ends_late = pod
             .deletion
             .as_ref()
-            .is_some_and(|deletion| deletion.at > deadline - LAST_WORDS);
-        clock < deadline - LAST_WORDS - SignedDuration::from_secs(grace) && !ends_late
+            .is_some_and(|deletion| deletion.at > deadline - DRAIN_MARGIN);
+        clock < deadline - DRAIN_MARGIN - SignedDuration::from_secs(grace) && !ends_late
     }
 
-    /// A turn may act on the deadline of a NodeClaim that somebody has removed by force since.
+    /// Updates the deadlines. They outlive their NodeClaims, because a turn may act on one that a user has removed by force
+    /// since.
     pub(super) fn watch_deadlines(&mut self, world: &World) {
         let allowed = world.api.node_claims.values().filter_map(|claim| {
             let period = claim.spec.termination_grace_period.as_deref()?;
@@ -40,7 +42,7 @@ impl Laws {
             Some((id.into(), claim.deleted_at? + parse_go_duration(period)?))
         });
         self.allowed.extend(allowed);
-        // A repair bounds the drain of its node, by its condition.
+        // A repair limits the drain of its node, depending on the node's condition.
         let chosen = self.repair.chosen.iter();
         let chosen = chosen.filter_map(|name| world.api.node_claims.get(name));
         let repaired = chosen.filter_map(|claim| {
@@ -60,7 +62,7 @@ impl Laws {
         }
     }
 
-    /// When the time is over that AWS, or the NodePool's terminationGracePeriod, gives a node that goes.
+    /// Deadline of a node, from AWS or from the NodePool's terminationGracePeriod.
     fn deadline(&self, node: &Node) -> Option<Timestamp> {
         let all = self.deadlines.iter().chain(&self.allowed);
         let own = all.filter(|(id, _)| names(&node.provider_id, id));

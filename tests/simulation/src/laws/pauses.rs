@@ -1,4 +1,4 @@
-//! Laws about what people hold back: pauses, and NodePools that are watched only (docs/protocol.md#c4).
+//! Laws about pauses and about NodePools in shadow mode (docs/protocol.md#c4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,54 +14,55 @@ use model::{
 };
 use ports::ledger::Commit;
 
-use super::{ACTS_FOR, Laws, has_failed, instance_of, names};
-use crate::{rows, watched::Act};
+use super::{Laws, TURN_MAX, has_failed, instance_of, names};
+use crate::{checked_ports::Act, rows};
 
-/// So far is the clock of a function off at most, by which a pause ends.
+/// Upper bound on the clock skew of a function, by whose clock a pause ends.
 pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(30);
 
-/// What they held back is done after this, once somebody knows that they do no longer.
+/// Time within which postponed work is done once a turn knows that the pause has ended.
 const RESUMED_WITHIN: SignedDuration = SignedDuration::from_mins(5);
-/// Turns look at everything so often, whoever tells of it (docs/protocol.md#l5).
+/// Interval of full looks, with or without a relay (docs/protocol.md#l5).
 const FULL_LOOK: SignedDuration = SignedDuration::from_mins(10);
 
-/// Levels at which something may be held back.
+/// Levels of pauses.
 const LEVELS: [PauseLevel; 2] = [PauseLevel::Voluntary, PauseLevel::All];
 
-/// Since when people hold something back.
+/// Pauses and shadow modes, with their starts.
 #[derive(Default)]
-pub(super) struct People {
-    /// By level and NodePool; by no NodePool for the whole cluster.
+pub(super) struct ActivePauses {
+    /// By level and NodePool; `None` for the whole cluster.
     since: BTreeMap<(PauseLevel, Option<NodePoolName>), Timestamp>,
-    /// When a pause last stood, and when a NodePool was last only watched.
+    /// Last time at which a pause was active, and at which a NodePool was in shadow mode.
     paused_at: Option<Timestamp>,
     watched_at: Option<Timestamp>,
-    /// What went because Whittle chose it.
+    /// NodeClaims that Whittle deleted by its own choice.
     chosen: BTreeSet<NodeClaimName>,
 }
 
-impl People {
-    /// Whether something of the NodePool is held back, and turns that had begun before have ended.
+impl ActivePauses {
+    /// Returns whether the NodePool is paused, and turns that began before the pause have ended.
     fn holds(&self, level: PauseLevel, pool: Option<&NodePoolName>, now: Timestamp) -> bool {
         let since = self.since.get(&(level, pool.cloned()));
-        since.is_some_and(|since| now.duration_since(*since) > ACTS_FOR)
+        since.is_some_and(|since| now.duration_since(*since) > TURN_MAX)
     }
 
-    /// Whether what they held back should be done by now. Of a NodePool that is no longer only watched the relay tells, or nobody.
-    pub(super) fn have_let_go(&self, has_relay: bool, now: Timestamp) -> bool {
+    /// Returns whether postponed work should be done by now. Only a relay reports the end of a NodePool's shadow mode.
+    pub(super) fn have_resumed(&self, has_relay: bool, now: Timestamp) -> bool {
         let long_ago =
             |at: Option<Timestamp>, least| at.is_none_or(|at| now.duration_since(at) > least);
-        let told = if has_relay {
+        let report_delay = if has_relay {
             SignedDuration::ZERO
         } else {
             FULL_LOOK
         };
-        long_ago(self.paused_at, RESUMED_WITHIN) && long_ago(self.watched_at, RESUMED_WITHIN + told)
+        long_ago(self.paused_at, RESUMED_WITHIN)
+            && long_ago(self.watched_at, RESUMED_WITHIN + report_delay)
     }
 }
 
 impl Laws {
-    pub(super) fn watch_people(&mut self, world: &World) {
+    pub(super) fn watch_pauses(&mut self, world: &World) {
         let now = world.now;
         let pools = &world.api.node_pools;
         let is_watched = |pool: &NodePoolName| {
@@ -70,7 +71,7 @@ impl Laws {
         };
         let mut pauses = world.ledger.pauses.clone();
         pauses.extend(rows(world).into_iter().flat_map(|rows| rows.pauses.clone()));
-        let people = &mut self.people;
+        let active = &mut self.pauses;
         let (mut watches, mut pausing) = (false, false);
         let names = pools.keys().map(|name| Some(name.as_str().into()));
         for pool in [None].into_iter().chain(names) {
@@ -81,45 +82,45 @@ impl Laws {
             for level in LEVELS {
                 let key = (level, pool.cloned());
                 if watched || Pause::of_pool(&pauses, pool, level, now + SKEW).is_some() {
-                    people.since.entry(key).or_insert(now);
+                    active.since.entry(key).or_insert(now);
                 } else {
-                    people.since.remove(&key);
+                    active.since.remove(&key);
                 }
             }
         }
         if watches {
-            people.watched_at = Some(now);
+            active.watched_at = Some(now);
         }
         if pausing {
-            people.paused_at = Some(now);
+            active.paused_at = Some(now);
         }
     }
 
-    pub(super) fn judge_held(&mut self, world: &World, lane: Lane, act: &Act<'_>) {
+    pub(super) fn check_pauses(&mut self, world: &World, lane: Lane, act: &Act<'_>) {
         let now = world.now;
         let holds =
-            |level, pool: Option<NodePoolName>| self.people.holds(level, pool.as_ref(), now);
+            |level, pool: Option<NodePoolName>| self.pauses.holds(level, pool.as_ref(), now);
         let all = |pool| holds(PauseLevel::All, pool);
         let voluntary = |pool| holds(PauseLevel::Voluntary, pool);
         let pool_of = |name: &NodeClaimName| world.api.node_claims.get(name)?.node_pool();
         let law = match act {
             Act::Launch(request) if members(world, request).any(|name| all(pool_of(name))) => {
-                "C4: nothing is launched while people hold back everything"
+                "C4: nothing is launched during a pause of level All"
             }
             Act::Terminate(ids)
                 if lane == Lane::Housekeeper
                     && ids.iter().any(|id| all(pool_of_instance(world, id))) =>
             {
-                "C4: nothing is collected while people hold back everything"
+                "C4: nothing is collected during a pause of level All"
             }
-            // Its instance says whose it is, where it still has one.
+            // The instance's tags name the NodePool, as long as it exists.
             Act::DeleteNode(name)
                 if lane == Lane::Housekeeper && all(pool_of_node(world, name)) =>
             {
-                "C4: nothing is collected while people hold back everything"
+                "C4: nothing is collected during a pause of level All"
             }
             Act::Commit(commit) if chooses(lane, commit, |name| voluntary(pool_of(name))) => {
-                "C4: nothing is chosen while people hold that back"
+                "C4: no voluntary disruption is committed during a pause"
             }
             Act::DeleteClaim(target) => {
                 let claim = world.api.node_claims.get(&target.name);
@@ -127,16 +128,16 @@ impl Laws {
                     return;
                 };
                 let is_chosen = lane == Lane::Disruption && !has_failed(world, &claim.name);
-                // Of what is well, lifecycle ends what has reached its age alone.
+                // Of healthy nodes, lifecycle deletes only expired ones.
                 let expires = lane == Lane::Lifecycle && claim.spec.expire_after.is_some();
                 let (all, voluntary) = (all(claim.node_pool()), voluntary(claim.node_pool()));
                 if is_chosen {
-                    self.people.chosen.insert(claim.name.clone());
+                    self.pauses.chosen.insert(claim.name.clone());
                 }
                 if is_chosen && all {
-                    "C4: nothing goes by choice while people hold back everything"
-                } else if voluntary && expires && self.is_well(world, claim) {
-                    "C4: nothing expires while people hold that back"
+                    "C4: no voluntary deletion during a pause of level All"
+                } else if voluntary && expires && self.is_healthy(world, claim) {
+                    "C4: no expiration during a pause"
                 } else {
                     return;
                 }
@@ -146,21 +147,21 @@ impl Laws {
                 let claim = claims.find(|claim| claim.status.node_name == pod.node_name);
                 let is_held = claim.is_some_and(|claim| {
                     all(claim.node_pool())
-                        && self.people.chosen.contains(&claim.name)
-                        && self.is_well(world, claim)
+                        && self.pauses.chosen.contains(&claim.name)
+                        && self.is_healthy(world, claim)
                 });
                 if !is_held {
                     return;
                 }
-                "C4: drains that were chosen stop while people hold back everything"
+                "C4: voluntary drains stop during a pause of level All"
             }
             _ => return,
         };
         self.breaks(law, now, act.to_string());
     }
 
-    /// Whether AWS lets it be, and its kubelet speaks.
-    fn is_well(&self, world: &World, claim: &NodeClaim) -> bool {
+    /// Returns whether AWS has announced nothing about the node, and its kubelet reports.
+    fn is_healthy(&self, world: &World, claim: &NodeClaim) -> bool {
         let provider_id = &claim.status.provider_id;
         let is_announced = self.announced.keys().any(|id| names(provider_id, id));
         let lives = instance_of(world, claim).is_some_and(|instance| instance.state.is_alive());
@@ -171,9 +172,12 @@ impl Laws {
     }
 }
 
-/// A new command of Whittle's own choice that takes one of these.
+/// Returns whether the commit has a new command that Whittle chose and that disrupts such a NodeClaim.
 fn chooses(lane: Lane, commit: &Commit, is_held: impl Fn(&NodeClaimName) -> bool) -> bool {
-    let chosen = commit.commands.iter().filter(|one| one.choice.is_some());
+    let chosen = commit
+        .commands
+        .iter()
+        .filter(|command| command.choice.is_some());
     let mut targets = chosen.flat_map(|command| &command.delete);
     lane == Lane::Disruption && targets.any(|target| is_held(&target.name))
 }

@@ -1,4 +1,4 @@
-//! Which NodePools can have one more node: only those owe pods a place.
+//! Capacity of NodePools: only those that can have one more node have to serve pods.
 
 use api::{NodePool, names::label};
 use fakes::World;
@@ -15,7 +15,7 @@ use model::{
 use super::Laws;
 use crate::rows;
 
-/// A launch under way may come to the largest type of the catalog, in millicores.
+/// Millicores of the catalog's largest type, which a launch under way may use.
 const LARGEST: i64 = 8_000;
 
 impl Laws {
@@ -27,7 +27,7 @@ impl Laws {
         }
     }
 
-    /// Whether a NodePool that the pod may go to has had room for one more node all the time.
+    /// Returns whether a NodePool that the pod may use could have had one more node during all of this time.
     pub(super) fn could_serve(&self, world: &World, pod: &Pod, time: SignedDuration) -> bool {
         let selected = pod.node_selector.get(label::NODE_POOL);
         let mut pools = world.api.node_pools.iter();
@@ -41,7 +41,7 @@ impl Laws {
     }
 }
 
-/// Whether a type that the NodePool's limit leaves room for is to be had, and known to be.
+/// Returns whether an instance type within the NodePool's limit is available, and not marked as unavailable.
 fn has_room(world: &World, pool: &NodePool) -> bool {
     let limit = pool
         .spec
@@ -53,14 +53,14 @@ fn has_room(world: &World, pool: &NodePool) -> bool {
         limit.milli() - used(world, &pool.metadata.name)
     });
     let capacity_types = || capacity_types(pool);
-    world.catalog.iter().any(|kind| {
-        let offerings = kind.offerings.iter();
-        kind.capacity.get("cpu") <= left
+    world.catalog.iter().any(|instance_type| {
+        let offerings = instance_type.offerings.iter();
+        instance_type.capacity.get("cpu") <= left
             && offerings
                 .filter(|offering| offering.reservation.is_none())
                 .filter(|offering| capacity_types().any(|of| of == offering.capacity_type.as_str()))
                 .any(|offering| {
-                    let name = &kind.name;
+                    let name = &instance_type.name;
                     let (of, zone) = (offering.capacity_type, &offering.zone);
                     !world
                         .account
@@ -86,7 +86,7 @@ fn is_marked(world: &World, of: CapacityType, name: &str, zone_id: &str) -> bool
     marked.any(|(key, mark)| is_same(key) && world.now < mark.until)
 }
 
-/// Millicores of all that a NodePool has, or may come to have.
+/// Millicores that a NodePool uses, including launches under way.
 fn used(world: &World, pool: &str) -> i64 {
     let is_of = |name: &NodePoolName| name.as_str() == pool;
     let intents = rows(world)
@@ -104,7 +104,7 @@ fn used(world: &World, pool: &str) -> i64 {
         0 => LARGEST,
         cpu => cpu,
     });
-    // As long as its instance is not collected, also where a person removed its NodeClaim by force.
+    // A node without a NodeClaim counts until its instance is collected, also if a user removed the NodeClaim by force.
     let is_orphan = |node: &&Node| {
         let mut claims = world.api.node_claims.values();
         let of = node.labels.get(labels::NODE_POOL);

@@ -1,14 +1,15 @@
-//! Laws about what turns leave in the ledger.
+//! Laws about records of turns in the ledger.
 
 use fakes::World;
 use model::{Interruption, ledger::Mode};
 use turns::{Outcome, Report};
 
-use super::{ACTS_FOR, Laws, people::SKEW};
+use super::{Laws, TURN_MAX, pauses::SKEW};
 use crate::rows;
 
 impl Laws {
-    /// The end of a turn stands in the row of its lane, unless another turn has had the lane since (docs/protocol.md#l2).
+    /// Checks that the end of a turn is recorded in the row of its lane, unless another turn has taken the lane since
+    /// (docs/protocol.md#l2).
     pub(crate) fn lane_ended(&mut self, world: &World, report: &Report) {
         let is_idle = report.planned.is_empty() && report.committed.is_none();
         self.worked += u32::from(!is_idle);
@@ -20,21 +21,17 @@ impl Laws {
         };
         let what = format!("{} {}: {:?}", report.lane, report.turn, report.outcome);
         if matches!(report.outcome, Outcome::Failed(_)) && row.failures == 0 {
-            self.breaks("L2: a turn that fails is on record", world.now, what);
+            self.breaks("L2: a failed turn is recorded", world.now, what);
         } else if let Some(due) = report.due
-            // A time that was asked for meanwhile is due by the clock of the turn that ended.
+            // A wake requested in between is due by the clock of the turn that ended.
             && row.due.is_none_or(|at| at > due.max(world.now + SKEW))
         {
             let what = format!("{what}, at {due}, due {:?}", row.due);
-            self.breaks(
-                "L2: a lane is due when its turn wants to look again",
-                world.now,
-                what,
-            );
+            self.breaks("L2: a lane is due when its turn asked for", world.now, what);
         }
     }
 
-    /// A fact whose message is gone is on record, or there is nothing to do about it (docs/protocol.md#l4).
+    /// Checks that an acknowledged fact is recorded, or that there is nothing to do about it (docs/protocol.md#l4).
     pub(crate) fn acknowledged(&mut self, world: &World, fact: &Interruption) {
         let id = &fact.instance;
         let owner = world.ledger.owners.get(id);
@@ -43,22 +40,22 @@ impl Laws {
         let meta = rows.and_then(|rows| rows.meta.as_ref());
         let active = meta.is_some_and(|meta| meta.mode == Mode::Active);
         let mut recorded = rows.iter().flat_map(|rows| rows.notices.keys());
-        // A row that cannot be read is a record, too.
+        // A row that cannot be read counts as a record.
         let recorded =
-            recorded.any(|(instance, _)| instance == id) || self.refused.excuses(id.as_str(), now);
+            recorded.any(|(instance, _)| instance == id) || self.rejected.excuses(id.as_str(), now);
         let since = self
             .active_since
-            .is_some_and(|since| now.duration_since(since) > ACTS_FOR);
+            .is_some_and(|since| now.duration_since(since) > TURN_MAX);
         if owned && active && since && !recorded && fact.deadline.is_some() {
             self.breaks(
-                "L4: a fact is on record before its message is acknowledged",
+                "L4: a fact is recorded before its message is acknowledged",
                 now,
                 id.to_string(),
             );
         }
     }
 
-    /// Every object that a decision concerns is named in the journal.
+    /// Checks that a turn with decisions has a journal record.
     pub(crate) fn journaled(
         &mut self,
         world: &World,

@@ -1,33 +1,33 @@
-//! Objects that refuse, and those that an unreadable row tells of: laws about how long anything may take judge all others.
+//! Objects whose changes are rejected, and those with an unreadable row: time limits apply only to all others.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::deeds::Refused;
+use crate::events::ConcernedNames;
 
-/// Longest time until an instance that EC2 refused to end is asked for again.
-const ASKED_AGAIN_WITHIN: SignedDuration = SignedDuration::from_mins(15);
+/// Longest time until the termination of an instance is retried after EC2 concerned it.
+const RETRIED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 
-/// Names of NodeClaims, Nodes and instances, with when a person saw to each.
+/// Names of NodeClaims, Nodes and instances, with the time at which the rejection was lifted.
 #[derive(Default)]
-pub(crate) struct RefusedObjects(BTreeMap<String, Option<Timestamp>>);
+pub(crate) struct RejectedObjects(BTreeMap<String, Option<Timestamp>>);
 
-impl RefusedObjects {
-    pub(crate) fn add(&mut self, names: Refused) {
+impl RejectedObjects {
+    pub(crate) fn add(&mut self, names: ConcernedNames) {
         self.0.extend(names.into_iter().map(|name| (name, None)));
     }
 
-    /// A person sees to all of them.
+    /// Lifts all rejections.
     pub(crate) fn lift(&mut self, now: Timestamp) {
         for at in self.0.values_mut() {
             at.get_or_insert(now);
         }
     }
 
-    /// Whether an object may be left alone for now.
+    /// Returns whether an object may be delayed by a rejection.
     pub(super) fn excuses(&self, name: &str, now: Timestamp) -> bool {
         let lifted = self.0.get(name);
-        lifted.is_some_and(|at| at.is_none_or(|at| now.duration_since(at) <= ASKED_AGAIN_WITHIN))
+        lifted.is_some_and(|at| at.is_none_or(|at| now.duration_since(at) <= RETRIED_WITHIN))
     }
 }

@@ -1,4 +1,4 @@
-//! Laws about node repair: one node that fails is replaced, and many that fail alike are not.
+//! Laws about node repair: a single failing node is replaced; many nodes with the same failure are not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,29 +12,30 @@ use model::{
 };
 use ports::ledger::Commit;
 
-use super::{ACTS_FOR, Laws, state::SETTLED};
+use super::{Laws, TURN_MAX, state::COMMIT_DELAY_MAX};
 
-/// Time for which conditions are tolerated, errors of accelerators excepted.
+/// Toleration of unhealthy conditions, except errors of accelerators.
 const TOLERATED: SignedDuration = SignedDuration::from_mins(30);
-/// Longest time from the end of toleration until the NodeClaim is deleted: a launch, and another one after a repair that was taken back.
+/// Longest time from the end of the toleration until the NodeClaim is deleted: a launch, and another one after a rolled back
+/// repair.
 const REPAIRED_WITHIN: SignedDuration = SignedDuration::from_mins(30);
-/// Time for which a condition has stood when it counts as one that other nodes have, too; while a node starts it is not ready.
+/// Age from which a condition counts as shared with other nodes; a starting node is not ready for a while.
 const STANDS_AFTER: SignedDuration = SignedDuration::from_mins(5);
-/// Nodes, and share in percent, above which a failure is no coincidence.
+/// Number and percentage of nodes above which a failure is not a coincidence.
 const MANY_NODES: usize = 3;
 const MANY_PERCENT: usize = 20;
 
-/// When repair may have gone on, and when something last held it up.
+/// History of when repair was allowed and when it was held back.
 #[derive(Default)]
 pub(super) struct RepairWatch {
-    /// When a NodePool last had few enough nodes that are unhealthy.
+    /// Last time at which few enough nodes of a NodePool were unhealthy.
     open_at: BTreeMap<NodePoolName, Timestamp>,
-    /// When it last had too many, or many nodes of several NodePools failed alike.
+    /// Last time at which too many were, or many nodes of several NodePools had the same failure.
     held_at: BTreeMap<NodePoolName, Timestamp>,
-    /// NodeClaims that a repair was committed for.
+    /// NodeClaims with a committed repair.
     pub(super) chosen: BTreeSet<NodeClaimName>,
-    /// When no failure was last one of many nodes in several NodePools.
-    apart_at: Option<Timestamp>,
+    /// Last time at which no failure was shared by many nodes of several NodePools.
+    unshared_at: Option<Timestamp>,
 }
 
 impl Laws {
@@ -46,24 +47,25 @@ impl Laws {
             *all += 1;
             *failing += usize::from(failures(node).next().is_some());
         }
-        let alike = fail_alike(world);
-        if !alike {
-            self.repair.apart_at = Some(now);
+        let shared = share_failure(world);
+        if !shared {
+            self.repair.unshared_at = Some(now);
         }
         for (pool, (all, failing)) in pools {
             let most = (all * MANY_PERCENT).div_ceil(100);
             if failing <= most {
                 self.repair.open_at.insert(pool.clone(), now);
             }
-            if failing > most || alike {
+            if failing > most || shared {
                 self.repair.held_at.insert(pool, now);
             }
         }
-        self.repairs_late(world);
+        self.check_late_repairs(world);
     }
 
-    /// No stampede: where many nodes of a NodePool are unhealthy, or many of several fail alike, new ones would mend nothing.
-    pub(super) fn judge_repairs(&mut self, world: &World, lane: Lane, commit: &Commit) {
+    /// Checks that no repair is committed while many nodes of a NodePool are unhealthy or many of several NodePools share a
+    /// failure: replacements would fail as well.
+    pub(super) fn check_repairs(&mut self, world: &World, lane: Lane, commit: &Commit) {
         let now = world.now;
         let repairs = commit.commands.iter().filter(|command| {
             let choice = command.choice.as_ref();
@@ -76,30 +78,27 @@ impl Laws {
             let Some(pool) = claim.and_then(|claim| claim.node_pool()) else {
                 continue;
             };
-            let long_ago =
-                |at: Option<&Timestamp>| at.is_none_or(|at| now.duration_since(*at) > SETTLED);
+            let long_ago = |at: Option<&Timestamp>| {
+                at.is_none_or(|at| now.duration_since(*at) > COMMIT_DELAY_MAX)
+            };
             let watch = &self.repair;
             if lane == Lane::Disruption
-                && (long_ago(watch.open_at.get(&pool)) || long_ago(watch.apart_at.as_ref()))
+                && (long_ago(watch.open_at.get(&pool)) || long_ago(watch.unshared_at.as_ref()))
             {
                 let what = format!("{} of NodePool {pool}", target.name);
-                self.breaks(
-                    "no stampede: nodes that fail alike are not repaired",
-                    now,
-                    what,
-                );
+                self.breaks("nodes with a shared failure are not repaired", now, what);
             }
         }
     }
 
-    /// A node that fails alone is on its way out within its bound.
-    fn repairs_late(&mut self, world: &World) {
+    /// Checks that a single failing node is deleted in time.
+    fn check_late_repairs(&mut self, world: &World) {
         let now = world.now;
-        let patience = REPAIRED_WITHIN + ACTS_FOR;
+        let patience = REPAIRED_WITHIN + TURN_MAX;
         let acts = self
             .active_since
             .is_some_and(|since| now.duration_since(since) > patience);
-        if self.clear_for <= patience || !acts || !self.people.have_let_go(self.has_relay, now) {
+        if self.clear_for <= patience || !acts || !self.pauses.have_resumed(self.has_relay, now) {
             return;
         }
         let late = nodes(world).find(|(pool, node)| {
@@ -118,23 +117,23 @@ impl Laws {
             });
             is_open
                 && is_due
-                && !self.refused.excuses(claim.name.as_str(), now)
-                && !self.refused.excuses(node.name.as_str(), now)
+                && !self.rejected.excuses(claim.name.as_str(), now)
+                && !self.rejected.excuses(node.name.as_str(), now)
         });
         if let Some((pool, node)) = late {
-            let what = format!("{} of NodePool {pool} is still to stay", node.name);
-            self.breaks("a node that fails alone is repaired", now, what);
+            let what = format!("{} of NodePool {pool} is not being removed", node.name);
+            self.breaks("a single failing node is repaired", now, what);
         }
     }
 }
 
-/// Nodes of NodePools.
+/// Nodes of NodePools, with their NodePool.
 fn nodes(world: &World) -> impl Iterator<Item = (NodePoolName, &Node)> {
     let nodes = world.api.nodes.values();
     nodes.filter_map(|node| Some((node.labels.get(labels::NODE_POOL)?.as_str().into(), node)))
 }
 
-/// Conditions of a node that repair is about, and since when they stand.
+/// Unhealthy conditions of a node that repair considers, with their start.
 fn failures(node: &Node) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
     let is_ready = node.ready.status == ConditionStatus::True;
     let ready = (!is_ready).then_some((node.ready.status.as_str(), node.ready.since));
@@ -145,8 +144,8 @@ fn failures(node: &Node) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
         .chain(others.map(|other| (other.kind.as_str(), other.since)))
 }
 
-/// Whether one failure has stood for a while on many nodes of several NodePools.
-fn fail_alike(world: &World) -> bool {
+/// Returns whether many nodes of several NodePools have shared a failure for a while.
+fn share_failure(world: &World) -> bool {
     let mut failing: BTreeMap<&str, (usize, BTreeSet<NodePoolName>)> = BTreeMap::new();
     let mut all = 0;
     for (pool, node) in nodes(world) {

@@ -1,4 +1,4 @@
-//! Laws about the state of things, judged every second.
+//! Laws about the state of the world, checked every second.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,31 +11,31 @@ use model::{
     quantity::Quantity,
 };
 
-use super::{ACTS_FOR, Laws, claim_of, ends};
+use super::{Laws, TURN_MAX, claim_of, ends};
 use crate::{HOLDER, is_own, rows};
 
-/// The world is looked at so often.
-pub(super) const EACH: SignedDuration = SignedDuration::from_secs(1);
-/// Longest time after which a turn commits what a budget allowed when it looked: its own time and that of a validation.
-pub(super) const SETTLED: SignedDuration = SignedDuration::from_mins(2);
+/// Interval of checks.
+pub(super) const CHECK_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
+/// Longest time from reading a budget to the commit that uses it: a turn and a validation.
+pub(super) const COMMIT_DELAY_MAX: SignedDuration = SignedDuration::from_mins(2);
 
 impl Laws {
-    /// Judges what there is now. Where nothing has changed since, time alone can have broken a law.
-    pub(crate) fn look(&mut self, world: &World) {
+    /// Checks the current state. If nothing has changed since the last check, only time can break a law.
+    pub(crate) fn check(&mut self, world: &World) {
         let now = world.now;
         if world.account.blind {
             self.hidden_at = Some(now);
         }
-        if self.seen == world.changes {
-            self.still += 1;
+        if self.checked_changes == world.changes {
+            self.unchanged_checks += 1;
         } else {
-            (self.seen, self.still) = (world.changes, 0);
+            (self.checked_changes, self.unchanged_checks) = (world.changes, 0);
         }
-        self.watch_people(world);
-        // What was to go counts for a second more.
-        if self.still < 2 {
+        self.watch_pauses(world);
+        // NodeClaims that were marked for removal count as such for one more second.
+        if self.unchanged_checks < 2 {
             self.leaving = leaving(world);
-            self.look_at_all(world);
+            self.check_state(world);
         }
         for name in &self.leaving {
             match self.left.get_mut(name) {
@@ -50,10 +50,10 @@ impl Laws {
         self.watch_deadlines(world);
         self.watch_repair(world);
         self.watch_replicas(world);
-        self.patience(world);
+        self.time_limits(world);
     }
 
-    fn look_at_all(&mut self, world: &World) {
+    fn check_state(&mut self, world: &World) {
         self.watch_mode(world);
         self.note_initialized(world);
         self.most_instances = self.most_instances.max(instances(world));
@@ -62,7 +62,7 @@ impl Laws {
         self.limits(world);
         self.budgets(world);
         let mut alive = world.account.alive();
-        if let Some(instance) = alive.find(|one| !one.tags.contains_key(tag::LAUNCH)) {
+        if let Some(instance) = alive.find(|instance| !instance.tags.contains_key(tag::LAUNCH)) {
             self.breaks(
                 "A3: an instance carries the tag of its launch",
                 world.now,
@@ -100,9 +100,9 @@ impl Laws {
     }
 
     fn names(&mut self, world: &World) {
-        let new = world.api.created.get(self.looked_at..);
+        let new = world.api.created.get(self.created_checked..);
         for name in new.into_iter().flatten() {
-            self.looked_at += 1;
+            self.created_checked += 1;
             if !self.created.insert(name.clone()) && !self.forced.contains(name) {
                 self.created_again.insert(name.clone());
             }
@@ -155,7 +155,7 @@ impl Laws {
         }
     }
 
-    /// What may be there at once, of new launches: what is going does not count, and what was there already may stay.
+    /// Checks NodePool limits for new launches: NodeClaims marked for removal do not count, and existing ones may stay.
     fn limits(&mut self, world: &World) {
         let now = world.now;
         let mut used: BTreeMap<NodePoolName, BTreeMap<NodeClaimName, i64>> = BTreeMap::new();
@@ -165,14 +165,15 @@ impl Laws {
             .into_iter()
             .flat_map(|rows| rows.intents.values());
         let in_flight: Vec<&Intent> = intents.filter(|intent| intent.is_in_flight()).collect();
-        // A launch whose NodeClaim goes is a node that goes, also where the turn that launched it died before it said so. One that
-        // was to go a second ago stays after all: what was launched meanwhile counted on its going.
+        // A launch whose NodeClaim is being removed does not count, also if its turn crashed before recording it. A NodeClaim
+        // that was marked for removal a second ago and stays after all does not count either: launches in between relied on its
+        // removal.
         let (left, leaving) = (&self.left, &self.leaving);
         let goes = |name: &NodeClaimName| {
             let last = left.get(name);
             leaving.contains(name)
                 || ends(api, name)
-                || last.is_some_and(|at| now.duration_since(*at) <= EACH)
+                || last.is_some_and(|at| now.duration_since(*at) <= CHECK_INTERVAL)
         };
         for intent in in_flight.iter().filter(|intent| !goes(intent.name())) {
             let pool = &intent.launch.node_pool;
@@ -214,8 +215,9 @@ impl Laws {
                     }
                 })
                 .or_insert((limit, now));
-            // A node that was to go and stays after all is no launch (docs/spec/lifecycle.md#limits-of-replacements).
-            if amount > limit && new.contains(name) && now.duration_since(since) > ACTS_FOR {
+            // A node that was marked for removal and stays after all is no launch
+            // (docs/spec/lifecycle.md#limits-of-replacements).
+            if amount > limit && new.contains(name) && now.duration_since(since) > TURN_MAX {
                 let what = format!("NodePool {name}: {amount} of {limit} millicores: {nodes:?}");
                 self.breaks("limits hold", now, what);
             }
@@ -223,13 +225,13 @@ impl Laws {
     }
 }
 
-/// How many instances of the cluster cost money.
+/// Number of the cluster's instances that cost money.
 pub(super) fn instances(world: &World) -> usize {
     let alive = world.account.alive();
     alive.filter(|instance| is_own(world, instance)).count()
 }
 
-/// NodeClaims that go by what the ledger says, whether or not they show it yet: no limit counts them.
+/// NodeClaims that the ledger marks for removal, deleted or not; limits do not count them.
 pub(super) fn leaving(world: &World) -> BTreeSet<NodeClaimName> {
     let rows = rows(world);
     let commands = rows.iter().flat_map(|rows| rows.commands.values());

@@ -1,4 +1,4 @@
-//! Laws about static NodePools, and about capacity reservations.
+//! Laws about static NodePools and capacity reservations.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use ports::ledger::Commit;
 use super::{Laws, claim_of};
 use crate::rows;
 
-/// Static NodePools have their nodes after this, launches that time out and looks without a relay included.
+/// Time within which static NodePools have their nodes, including launches that time out and checks without a relay.
 const CONVERGED_WITHIN: SignedDuration = SignedDuration::from_mins(20);
 
-/// Replicas of static NodePools, and when the NodePools last had as many nodes.
+/// Replicas of static NodePools, with the last time at which they had that many nodes.
 pub(super) type Replicas = BTreeMap<NodePoolName, (i64, Timestamp)>;
 
 impl Laws {
@@ -43,8 +43,8 @@ impl Laws {
                 && is_late(self.active_since)
                 && has_room
                 && self.clear_for > CONVERGED_WITHIN
-                && self.people.have_let_go(self.has_relay, now)
-                && !self.awaits_refused(world)
+                && self.pauses.have_resumed(self.has_relay, now)
+                && !self.awaits_rejected(world)
             {
                 let what = format!("{name} has {staying} of {replicas} nodes");
                 self.breaks("static NodePools have their nodes", now, what);
@@ -52,8 +52,8 @@ impl Laws {
         }
     }
 
-    /// Plans count on no more instances of a reservation than it has left: EC2 would refuse the others.
-    pub(super) fn judge_reserved(&mut self, world: &World, commit: &Commit) {
+    /// Checks that plans use no more instances of a reservation than it has left: EC2 would reject the others.
+    pub(super) fn check_reserved(&mut self, world: &World, commit: &Commit) {
         for (id, left) in world.account.free_reserved() {
             let is_pinned = |launch: &Launch| {
                 let mut requirements = launch.spec.requirements.iter();
@@ -72,7 +72,7 @@ impl Laws {
                 let goes = claim.is_some_and(|claim| claim.deleted_at.is_some());
                 intent.is_in_flight() && is_pinned(&intent.launch) && !is_shown && !goes
             });
-            // An instance that no NodeClaim shows is one of those that are awaited.
+            // An instance without a NodeClaim is one of the awaited launches.
             let instances = world.account.alive();
             let unshown = instances.filter(|instance| {
                 instance.reservation.as_ref() == Some(&id)

@@ -1,18 +1,18 @@
-//! Laws about how instances end, and what is collected.
+//! Laws about terminating instances and collecting garbage.
 
 use api::names::taint;
 use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{InstanceId, Lane, NodeName, node::ConditionStatus, pod::Pod};
 
-use super::{ACTS_FOR, Laws, SEEN_AFTER, claim_of, node_of, state::instances};
-use crate::{is_own, rest::is_left};
+use super::{Laws, NOTICED_WITHIN, TURN_MAX, claim_of, node_of, state::instances};
+use crate::{convergence::is_of_former_cluster, is_own};
 
-/// What is read again before an act may be so old when the act takes place.
+/// Maximum age of a read that is repeated just before an act.
 const REREAD: SignedDuration = SignedDuration::from_secs(30);
 
 impl Laws {
-    /// `clock` is the actor's own.
+    /// Checks the termination of an instance; `clock` is the process's own time.
     pub(super) fn terminate(
         &mut self,
         world: &World,
@@ -27,17 +27,20 @@ impl Laws {
         };
         if !is_own(world, instance) {
             self.breaks(
-                "turns of a cluster end no instance of another one",
+                "turns terminate no instance of another cluster",
                 now,
                 id.to_string(),
             );
         }
-        let is_over = |at: Timestamp| now.duration_since(at) > ACTS_FOR;
-        // Until a sweep has seen that the cluster was made anew, launches for it are tagged as the former one's.
+        let is_over = |at: Timestamp| now.duration_since(at) > TURN_MAX;
+        // Until a sweep has noticed the new cluster, its launches are tagged as the former one's.
         let has_claim = claim_of(world, id).is_some();
-        if is_left(world, instance) && !has_claim && self.anew_at.is_some_and(is_over) {
+        if is_of_former_cluster(world, instance)
+            && !has_claim
+            && self.recreated_at.is_some_and(is_over)
+        {
             self.breaks(
-                "what a former cluster of the name left is not ended where it may live on",
+                "instances of a former cluster that may still exist are not terminated",
                 now,
                 id.to_string(),
             );
@@ -45,7 +48,7 @@ impl Laws {
         let claim = claim_of(world, id);
         if let Some(claim) = claim.filter(|claim| claim.deleted_at.is_none()) {
             self.breaks(
-                "an instance is ended only after its NodeClaim was deleted",
+                "an instance is terminated only after its NodeClaim is deleted",
                 now,
                 format!("{id} of {}", claim.name),
             );
@@ -59,12 +62,12 @@ impl Laws {
                 .taints
                 .iter()
                 .all(|taint| taint.key != taint::UNREGISTERED);
-        // Whoever read its NodeClaim just before it was removed by force has had the Node deleted, and drained it.
+        // A turn that read the NodeClaim just before it was removed by force has deleted and drained the Node.
         let collects = lane == Lane::Housekeeper || node.deleted_at.is_none();
         if claim.is_none()
             && in_service
             && collects
-            && now.duration_since(node.ready.since.unwrap_or(now)) > SEEN_AFTER
+            && now.duration_since(node.ready.since.unwrap_or(now)) > NOTICED_WITHIN
         {
             self.breaks(
                 "G1: instances whose Node is ready are not collected",
@@ -73,12 +76,12 @@ impl Laws {
             );
         }
         let mut pods = world.api.pods.values();
-        // The node is read again just before, and each call takes its time.
+        // The node is read again just before the termination, and each call takes time.
         let came_meanwhile = |pod: &Pod| {
             let at = pod.started_at;
             at.is_none_or(|at| now.duration_since(at) <= REREAD)
         };
-        // A deadline, too, is kept by hastening pods, never by ending the instance under them.
+        // A deadline is also met by accelerating the deletion of pods, never by terminating the instance under them.
         let runs = |pod: &&Pod| {
             let deletion = pod.deletion.as_ref();
             pod.node_name.as_ref() == Some(&node.name)
@@ -90,14 +93,14 @@ impl Laws {
             && claim.is_some()
         {
             self.breaks(
-                "an instance is ended only when its pods are gone",
+                "an instance is terminated only when its pods are gone",
                 now,
                 format!("{id} with {}", pod.key),
             );
         }
     }
 
-    /// Whoever sweeps has a node drained that serves.
+    /// Checks that the housekeeper drains a Node only if no NodeClaim refers to it.
     pub(super) fn collect_node(&mut self, world: &World, name: &NodeName) {
         let node = world.api.nodes.get(name);
         let Some(node) = node.filter(|node| node.deleted_at.is_none()) else {
@@ -108,7 +111,7 @@ impl Laws {
         if let Some(claim) = claim {
             let what = format!("{name} of {}", claim.name);
             self.breaks(
-                "G1: what a NodeClaim names is not collected",
+                "G1: a Node with a NodeClaim is not collected",
                 world.now,
                 what,
             );
@@ -116,7 +119,7 @@ impl Laws {
         self.collects(world, name.as_str());
     }
 
-    /// What goes because it seems to be gone, or nobody's, although its instance lives.
+    /// Records that an object is collected although its instance is alive, and checks the brake.
     pub(super) fn collects(&mut self, world: &World, name: &str) {
         let now = world.now;
         self.lost
@@ -126,7 +129,11 @@ impl Laws {
         let (count, most) = (self.lost.len(), self.most_instances);
         if !self.approved && (count > (most / 10).max(1) || count >= most) {
             let what = format!("{count} of {most} within an hour, {name} last");
-            self.breaks("G3: mass absence is no proof", now, what);
+            self.breaks(
+                "G3: the brake stops collecting many objects at once",
+                now,
+                what,
+            );
         }
     }
 }

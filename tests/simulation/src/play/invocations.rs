@@ -1,4 +1,4 @@
-//! Invocations of functions, several at once: how they begin, go on, die and end.
+//! Concurrent invocations of functions: their start, progress, crash and end.
 
 use std::{
     any::Any,
@@ -16,18 +16,18 @@ use turns::{Report, SweepReport};
 use super::Play;
 use crate::{
     Bug, HOLDER, Laws,
-    dice::Dice,
-    watched::{Warm, Watched},
+    checked_ports::{CheckedPorts, ProcessCaches},
+    rng::Rng,
 };
 
-/// A run of a function.
+/// One invocation of a function.
 pub(super) struct Invocation {
     process: u64,
     lane: Lane,
-    /// Lambda ends it then.
+    /// Time at which Lambda ends the invocation.
     until: Timestamp,
     future: Pin<Box<dyn Future<Output = Ended>>>,
-    /// The fact it was given, which stays in its queue until somebody has it on record.
+    /// The fact to be handled, whose message stays in the queue until it is recorded.
     fact: Option<Interruption>,
 }
 
@@ -38,29 +38,29 @@ pub(super) enum Ended {
     Failed(String),
 }
 
-/// A message is delivered again after this.
-const REDELIVERED: SignedDuration = SignedDuration::from_secs(45);
-/// What Lambda gives a turn beyond its own budget.
-const GRACE: SignedDuration = SignedDuration::from_secs(10);
-/// One in this many processes has just begun, although the last one did not die.
-const BEGUN_AFRESH: u64 = 16;
-/// More rounds in one second mean that somebody never gives way.
-const ROUNDS_MOST: usize = 20_000;
+/// Time after which a message is delivered again.
+const REDELIVERY: SignedDuration = SignedDuration::from_secs(45);
+/// Lambda's timeout of a turn beyond the turn's own budget.
+const LAMBDA_MARGIN: SignedDuration = SignedDuration::from_secs(10);
+/// One in this many processes is a cold start although the previous process did not crash.
+const COLD_STARTS: u64 = 16;
+/// Upper bound on rounds per second; more mean that an invocation never waits.
+const ROUNDS_MAX: usize = 20_000;
 
 impl Play {
-    /// A process that begins to work for a cluster; the housekeeper and interruptions turn to others as they go.
-    fn process(&mut self, lane: Lane, cluster: &ClusterName) -> (Process, TurnId, Watched) {
+    /// Creates a process for a cluster; the housekeeper and interruption functions switch to other clusters as they go.
+    fn process(&mut self, lane: Lane, cluster: &ClusterName) -> (Process, TurnId, CheckedPorts) {
         self.started += 1;
         let skew = self.skews.get(&lane).copied().unwrap_or_default();
         let process = Process {
             id: self.started,
             skew: SignedDuration::from_secs(skew),
         };
-        let watched = Watched::new(&self.sim, process, lane, cluster, self.bug, &self.laws);
-        for place in &self.clusters {
-            place.sim.look(|world| {
+        let watched = CheckedPorts::new(&self.sim, process, lane, cluster, self.bug, &self.laws);
+        for simulated in &self.clusters {
+            simulated.sim.look(|world| {
                 let begin = |laws: &mut Laws| laws.process_begins(world, process.id);
-                self.laws.with(&place.name, begin);
+                self.laws.with(&simulated.name, begin);
             });
         }
         (process, TurnId(format!("turn-{}", self.started)), watched)
@@ -77,7 +77,7 @@ impl Play {
         self.running.push(Invocation {
             process: process.id,
             lane,
-            until: now + turns::budget(lane) + GRACE,
+            until: now + turns::budget(lane) + LAMBDA_MARGIN,
             future: Box::pin(future),
             fact,
         });
@@ -97,12 +97,12 @@ impl Play {
 
     fn first_cluster(&self) -> ClusterName {
         let first = self.clusters.first();
-        first.map_or_else(ClusterName::default, |place| place.name.clone())
+        first.map_or_else(ClusterName::default, |simulated| simulated.name.clone())
     }
 
-    /// Memories of a warm process; now and then the process has just begun and has none.
-    fn warm(&mut self, process: Process, lane: Lane) -> Warm {
-        if Dice::new(process.id, 5).below(BEGUN_AFRESH) == 0 {
+    /// Caches of a warm process; empty at a cold start, which happens now and then.
+    fn warm(&mut self, process: Process, lane: Lane) -> ProcessCaches {
+        if Rng::new(process.id, 5).below(COLD_STARTS) == 0 {
             self.warm.remove(&lane);
         }
         self.warm.entry(lane).or_default().clone()
@@ -124,7 +124,7 @@ impl Play {
     pub(super) fn interrupt(&mut self, fact: Interruption) {
         let cluster = self.first_cluster();
         let (process, turn, watched) = self.process(Lane::Interruption, &cluster);
-        let world = watched.world(HOLDER, Warm::default());
+        let world = watched.world(HOLDER, ProcessCaches::default());
         let given = fact.clone();
         self.start(process, Lane::Interruption, Some(fact), async move {
             let outcomes = turns::interrupt(&world, &[given], &turn).await;
@@ -134,17 +134,17 @@ impl Play {
         });
     }
 
-    /// Lets everybody go on who can, in any order, until all wait for time to pass.
+    /// Polls all invocations in random order until all wait for time to pass.
     pub(super) fn poll(&mut self, now: Timestamp) {
         let mut context = Context::from_waker(Waker::noop());
         let mut idle = 0;
-        for _ in 0..ROUNDS_MOST {
+        for _ in 0..ROUNDS_MAX {
             if self.running.is_empty() || idle > 3 {
                 return;
             }
             self.calls += u64::try_from(self.sim.take_calls()).unwrap_or(0);
             if self.running.len() > 1 {
-                self.dice.shuffle(&mut self.running);
+                self.rng.shuffle(&mut self.running);
             }
             let mut over = Vec::new();
             for (index, invocation) in self.running.iter_mut().enumerate() {
@@ -157,11 +157,11 @@ impl Play {
                         continue;
                     }
                     Err(panic) => {
-                        let what = format!("{}: {}", invocation.lane, said(&*panic));
-                        for place in &self.clusters {
+                        let what = format!("{}: {}", invocation.lane, panic_message(&*panic));
+                        for simulated in &self.clusters {
                             let what = what.clone();
                             let panics = |laws: &mut Laws| laws.breaks("no turn panics", now, what);
-                            self.laws.with(&place.name, panics);
+                            self.laws.with(&simulated.name, panics);
                         }
                         over.push((index, None));
                         continue;
@@ -190,16 +190,17 @@ impl Play {
             fact,
             ..
         } = invocation;
-        for place in &self.clusters {
+        for simulated in &self.clusters {
             self.laws
-                .with(&place.name, |laws| laws.process_ends(process));
+                .with(&simulated.name, |laws| laws.process_ends(process));
         }
         let kept = match ended {
             None => {
                 self.note(&format!("{lane} turn-{process} died"));
-                let begun = until - turns::budget(lane) - GRACE;
-                for place in &self.clusters {
-                    self.laws.with(&place.name, |laws| laws.turn_died(begun));
+                let started_at = until - turns::budget(lane) - LAMBDA_MARGIN;
+                for simulated in &self.clusters {
+                    self.laws
+                        .with(&simulated.name, |laws| laws.turn_died(started_at));
                 }
                 self.warm.remove(&lane);
                 self.bug != Some(Bug::AcknowledgeFirst)
@@ -220,45 +221,45 @@ impl Play {
         };
         let Some(fact) = fact else { return };
         if kept {
-            self.facts.push((now + REDELIVERED, fact));
+            self.facts.push((now + REDELIVERY, fact));
             return;
         }
-        for place in &self.clusters {
-            place.sim.look(|world| {
+        for simulated in &self.clusters {
+            simulated.sim.look(|world| {
                 let judge = |laws: &mut Laws| laws.acknowledged(world, &fact);
-                self.laws.with(&place.name, judge);
+                self.laws.with(&simulated.name, judge);
             });
         }
     }
 
-    /// Plans of one more turn of each lane of each cluster, with no faults.
-    pub(crate) fn look_once(&mut self) -> Vec<String> {
-        let names = self.clusters.iter().map(|place| place.name.clone());
+    /// Runs one more turn of each lane of each cluster without faults; returns the planned actions.
+    pub(crate) fn run_all_lanes(&mut self) -> Vec<String> {
+        let names = self.clusters.iter().map(|simulated| simulated.name.clone());
         let names: Vec<_> = names.collect();
         let mut planned = Vec::new();
         for cluster in names {
             for lane in Lane::WOKEN {
-                let lines = self.look_as(&cluster, lane).into_iter();
+                let lines = self.run_lane(&cluster, lane).into_iter();
                 planned.extend(lines.map(|line| format!("{cluster}: {lane}: {line}")));
             }
         }
         planned
     }
 
-    fn look_as(&mut self, cluster: &ClusterName, lane: Lane) -> Vec<String> {
+    fn run_lane(&mut self, cluster: &ClusterName, lane: Lane) -> Vec<String> {
         let (process, turn, watched) = self.process(lane, cluster);
         let deadline = ports::Clock::now(&watched.sim) + turns::budget(lane);
-        let world = watched.world(HOLDER, Warm::default());
+        let world = watched.world(HOLDER, ProcessCaches::default());
         let mut run =
             Box::pin(async move { turns::run(&world, cluster, lane, &turn, deadline).await });
         let mut context = Context::from_waker(Waker::noop());
-        let ended = (0..ROUNDS_MOST).find_map(|_| match run.as_mut().poll(&mut context) {
+        let ended = (0..ROUNDS_MAX).find_map(|_| match run.as_mut().poll(&mut context) {
             Poll::Ready(ended) => Some(ended),
             Poll::Pending => None,
         });
-        for place in &self.clusters {
+        for simulated in &self.clusters {
             self.laws
-                .with(&place.name, |laws| laws.process_ends(process.id));
+                .with(&simulated.name, |laws| laws.process_ends(process.id));
         }
         match ended {
             Some(Ok(report)) => {
@@ -276,9 +277,9 @@ impl Play {
     }
 }
 
-/// What a panic says, where that is text.
-fn said(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic, if it is text.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("it says nothing")
+        .unwrap_or("no message")
 }

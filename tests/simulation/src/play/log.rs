@@ -1,24 +1,24 @@
-//! What a run prints when it fails: what turns did, and what happened to them.
+//! The log that is printed when a run fails: what turns did, and the final state.
 
 use turns::{Outcome, Report, SweepReport};
 
 use fakes::World;
 
-use super::{Place, Play};
+use super::{Play, SimulatedCluster};
 use crate::Laws;
 
-/// Lines that are kept, the latest.
+/// Number of log lines kept; older ones are dropped.
 const MOST: usize = 400;
 
 impl Play {
     pub(super) fn report(&mut self, report: &Report) {
         let turn = &report.turn;
-        let place = |place: &&Place| place.name == report.cluster;
+        let simulated = |simulated: &&SimulatedCluster| simulated.name == report.cluster;
         let sim = self
             .clusters
             .iter()
-            .find(place)
-            .map(|place| place.sim.clone());
+            .find(simulated)
+            .map(|simulated| simulated.sim.clone());
         let judge = |judge: &dyn Fn(&mut Laws, &World)| {
             if let Some(sim) = &sim {
                 sim.look(|world| self.laws.with(&report.cluster, |laws| judge(laws, world)));
@@ -71,16 +71,16 @@ impl Play {
         }
     }
 
-    /// The NodeClaims, Nodes and waiting pods of every cluster, for whoever reads why a law broke.
-    pub(super) fn note_what_stands(&mut self) {
+    /// Logs the NodeClaims, Nodes and pending pods of every cluster, to help explain a broken law.
+    pub(super) fn log_final_state(&mut self) {
         let clusters: Vec<_> = self
             .clusters
             .iter()
-            .map(|place| place.sim.clone())
+            .map(|simulated| simulated.sim.clone())
             .collect();
         let lines: Vec<String> = clusters
             .iter()
-            .flat_map(|sim| sim.look(what_stands))
+            .flat_map(|sim| sim.look(final_state))
             .collect();
         lines.iter().for_each(|line| self.note(line));
     }
@@ -93,12 +93,17 @@ impl Play {
     }
 }
 
-fn what_stands(world: &World) -> Vec<String> {
+fn final_state(world: &World) -> Vec<String> {
     let api = &world.api;
     let claims = api.node_claims.values().map(|claim| {
         let conditions = claim.status.conditions.iter();
         let conditions: Vec<_> = conditions
-            .map(|one| format!("{}={:?} {}", one.kind, one.status, one.reason))
+            .map(|condition| {
+                format!(
+                    "{}={:?} {}",
+                    condition.kind, condition.status, condition.reason
+                )
+            })
             .collect();
         let (name, id) = (&claim.name, &claim.status.provider_id);
         let (node, deleted) = (&claim.status.node_name, claim.deleted_at);

@@ -1,23 +1,23 @@
-//! Trouble that meets what it troubles. Most rules matter only while two things happen at once, which independent events bring about too
-//! seldom for a planted bug to be found within some dozens of seeds.
+//! Faults that coincide with what they affect. Most rules matter only while two things happen at once, which independent events
+//! cause too rarely for a planted bug to be found within some dozens of seeds.
 
 use fakes::Fault;
 use model::CapacityType;
 
-use super::{Event, Setting, TROUBLE, What};
-use crate::dice::Dice;
+use super::{Event, FAULT_SECONDS, Setting, What};
+use crate::rng::Rng;
 
-/// Kinds of encounters.
+/// Kinds of combinations.
 const KINDS: usize = 9;
-/// Seconds before the end of the trouble after which none begins.
+/// Seconds before the end of the fault phase after which no combination begins.
 const LAST: i64 = 300;
-/// Seconds after which the pods of a Deployment that was scaled run.
+/// Seconds after which the pods of a scaled Deployment run.
 const RUNS_AFTER: i64 = 150;
 
-/// Events of one encounter, all of one cluster, whose setting is made such that they can meet.
-pub(super) fn draw(dice: &mut Dice, cluster: usize, setting: &mut Setting) -> Vec<Event> {
-    let begin = dice.between(30, TROUBLE - LAST);
-    let seconds = dice.between(60, 120);
+/// Draws the events of one combination, all of one cluster, and adapts the setting so that they can coincide.
+pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<Event> {
+    let begin = rng.between(30, FAULT_SECONDS - LAST);
+    let seconds = rng.between(60, 120);
     let scale = |deployment, replicas| What::Scale {
         deployment,
         replicas,
@@ -29,17 +29,17 @@ pub(super) fn draw(dice: &mut Dice, cluster: usize, setting: &mut Setting) -> Ve
         seconds,
     };
     let mut is_spot = false;
-    let (few, many) = (dice.index(2) + 1, dice.index(4) + 6);
+    let (few, many) = (rng.index(2) + 1, rng.index(4) + 6);
     let web = |replicas| scale("web", replicas);
-    let events = match dice.index(KINDS) {
-        // Launches whose answers are lost.
+    let events = match rng.index(KINDS) {
+        // Launches whose responses are lost.
         0 => vec![
             (0, fails("launch", Some(Fault::LostAnswer), 700)),
             (1, web(many)),
         ],
-        // Launches whose processes die.
+        // Launches whose processes crash.
         1 => vec![(0, fails("launch", None, 500)), (1, web(many))],
-        // Notices that cannot be recorded at once.
+        // Notices that cannot be recorded immediately.
         2 => {
             is_spot = true;
             let storm = What::SpotStorm { nodes: 2 };
@@ -52,9 +52,9 @@ pub(super) fn draw(dice: &mut Dice, cluster: usize, setting: &mut Setting) -> Ve
                 (at + 40, storm),
             ]
         }
-        // A cluster is put to shadow mode, or another leads it, while nodes drain.
+        // A cluster is switched to shadow mode, or another controller leads it, while nodes drain.
         3 => {
-            let idle = match dice.chance(500) {
+            let idle = match rng.chance(500) {
                 true => What::Shadow {
                     seconds: seconds * 2,
                 },
@@ -68,10 +68,10 @@ pub(super) fn draw(dice: &mut Dice, cluster: usize, setting: &mut Setting) -> Ve
                 (at + 2, idle),
             ]
         }
-        // A capacity type is not to be had, while pods wait for it.
+        // A capacity type is unavailable while pods wait for it.
         4 => {
             let types = [CapacityType::Spot, CapacityType::OnDemand];
-            let capacity_type = dice.pick(&types).copied().unwrap_or(CapacityType::Spot);
+            let capacity_type = rng.pick(&types).copied().unwrap_or(CapacityType::Spot);
             is_spot = capacity_type == CapacityType::Spot;
             let lacks = What::OutOfCapacity {
                 capacity_type,
@@ -79,7 +79,7 @@ pub(super) fn draw(dice: &mut Dice, cluster: usize, setting: &mut Setting) -> Ve
             };
             vec![(0, lacks), (1, web(many)), (90, web(few)), (150, web(many))]
         }
-        // Turns fail, and only their lane's row says that they must look again.
+        // Turns fail, and only their lane's row says that the lane is due again.
         5 => {
             let lost = What::WakesLost {
                 permille: 800,
@@ -92,7 +92,7 @@ pub(super) fn draw(dice: &mut Dice, cluster: usize, setting: &mut Setting) -> Ve
                 (60, web(few)),
             ]
         }
-        // Nodes drift while pods come, and calls take long enough for turns to meet.
+        // Nodes drift while pods arrive, and calls are slow enough for turns to overlap.
         6 => {
             let slow = What::Slow {
                 permille: 500,
@@ -117,7 +117,7 @@ pub(super) fn draw(dice: &mut Dice, cluster: usize, setting: &mut Setting) -> Ve
             (2, scale("batch", many)),
             (RUNS_AFTER + 30, What::NodeClassEdited),
         ],
-        // Nodes go whose pods must not be disrupted.
+        // Nodes are deleted whose pods must not be disrupted.
         _ => {
             setting.do_not_disrupt = true;
             let at = RUNS_AFTER;

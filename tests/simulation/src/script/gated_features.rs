@@ -1,92 +1,92 @@
-//! Features behind gates, which few seeds know: node repair, static NodePools and capacity reservations.
+//! Features behind feature gates, which few seeds enable: node repair, static NodePools and capacity reservations.
 
-use super::{Event, Setting, TROUBLE, What};
-use crate::dice::Dice;
+use super::{Event, FAULT_SECONDS, Setting, What};
+use crate::rng::Rng;
 
-/// Seeds that know each feature, per mille.
+/// Probability that a seed enables each feature, per mille.
 const REPAIR: u64 = 160;
 const STATIC: u64 = 130;
 const RESERVED: u64 = 130;
-/// Of the seeds that know repair, the share in which many nodes fail alike, per mille.
+/// Probability of an outbreak among seeds with node repair, per mille.
 const OUTBREAKS: u64 = 400;
 /// Seconds until there are nodes that can fail.
 const NODES_AFTER: i64 = 200;
-/// Attempts to let a node fail: there may be none that is well, and no second one fails beside the first.
+/// Attempts to make a node fail: there may be no healthy one, and a second node does not fail while another has failed.
 const ATTEMPTS: usize = 4;
-/// Most nodes of a static NodePool.
+/// Maximum number of nodes of a static NodePool.
 const REPLICAS_MAX: usize = 4;
 
-/// Features that are switched on in a whole run.
+/// Features that are enabled for a whole run.
 #[derive(Clone, Debug, Default)]
-pub struct Gated {
-    /// Nodes that stay unhealthy are replaced.
+pub struct GatedFeatures {
+    /// Whether node repair is enabled.
     pub repairs: bool,
-    /// Nodes that a static NodePool is to have at first.
+    /// Initial number of nodes of the static NodePool.
     pub replicas: Option<usize>,
-    /// Instances of a capacity reservation that all NodePools may launch into.
+    /// Instances of a capacity reservation that all NodePools may use.
     pub reserved: Option<u32>,
-    /// Nodes that have to may go before their replacement.
+    /// Whether nodes may be terminated before their replacements are ready.
     pub terminates_first: bool,
 }
 
-/// A part of a machine that fails for good.
+/// A component of a machine that fails permanently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ailment {
+pub enum FailureMode {
     Storage,
     Accelerator,
 }
 
-/// Why nodes fail alike: those that come later with it fail, too.
+/// Common cause of several failing nodes; nodes that start later with the cause fail as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum CommonCause {
     /// The AMI that a NodeClass selects from then on.
     Image,
     Zone(&'static str),
-    /// The API server hears of no kubelet any more.
+    /// The API server no longer hears from kubelets.
     ApiServer,
 }
 
-impl Gated {
+impl GatedFeatures {
     pub(super) fn draw(seed: u64, setting: &mut Setting) -> Vec<Event> {
-        let mut dice = Dice::new(seed, 13);
-        // A wave has nodes of one type, and takes long enough without.
-        if setting.wave {
+        let mut rng = Rng::new(seed, 13);
+        // A burst uses a single instance type, and takes long enough without these features.
+        if setting.burst {
             return Vec::new();
         }
         let mut events = Vec::new();
-        if dice.chance(REPAIR) {
+        if rng.chance(REPAIR) {
             setting.gated.repairs = true;
-            events.extend(failures(&mut dice, setting.clusters));
+            events.extend(failures(&mut rng, setting.clusters));
         }
-        if dice.chance(STATIC) {
-            setting.gated.replicas = Some(dice.index(REPLICAS_MAX));
-            events.extend((0..dice.between(1, 2)).map(|_| Event {
-                at: dice.between(1, TROUBLE - 1),
-                cluster: dice.index(setting.clusters),
+        if rng.chance(STATIC) {
+            setting.gated.replicas = Some(rng.index(REPLICAS_MAX));
+            events.extend((0..rng.between(1, 2)).map(|_| Event {
+                at: rng.between(1, FAULT_SECONDS - 1),
+                cluster: rng.index(setting.clusters),
                 what: What::Replicas {
-                    count: dice.index(REPLICAS_MAX + 1),
+                    count: rng.index(REPLICAS_MAX + 1),
                 },
             }));
         }
-        // Clusters that share a reservation cannot count on it.
-        if setting.clusters == 1 && dice.chance(RESERVED) {
-            setting.gated.reserved = u32::try_from(dice.between(1, 3)).ok();
+        // Clusters that share a reservation cannot rely on its capacity.
+        if setting.clusters == 1 && rng.chance(RESERVED) {
+            setting.gated.reserved = u32::try_from(rng.between(1, 3)).ok();
         }
-        setting.gated.terminates_first = dice.chance(500);
+        setting.gated.terminates_first = rng.chance(500);
         events
     }
 }
 
-fn failures(dice: &mut Dice, clusters: usize) -> Vec<Event> {
-    let cluster = dice.index(clusters);
-    let ailments = [Ailment::Storage, Ailment::Accelerator];
-    let ailment = dice.pick(&ailments).copied().unwrap_or(Ailment::Storage);
-    let single = |dice: &mut Dice| Event {
-        at: dice.between(NODES_AFTER, TROUBLE - 1),
+fn failures(rng: &mut Rng, clusters: usize) -> Vec<Event> {
+    let cluster = rng.index(clusters);
+    let ailments = [FailureMode::Storage, FailureMode::Accelerator];
+    let failure_mode = rng.pick(&ailments).copied().unwrap_or(FailureMode::Storage);
+    let single = |rng: &mut Rng| Event {
+        at: rng.between(NODES_AFTER, FAULT_SECONDS - 1),
         cluster,
-        what: What::NodeFails { ailment },
+        what: What::NodeFails { failure_mode },
     };
-    if !dice.chance(OUTBREAKS) {
+    if !rng.chance(OUTBREAKS) {
         let scaled = Event {
             at: NODES_AFTER / 4,
             cluster,
@@ -95,20 +95,23 @@ fn failures(dice: &mut Dice, clusters: usize) -> Vec<Event> {
                 replicas: 4,
             },
         };
-        let attempts = (0..ATTEMPTS).map(|_| single(dice));
+        let attempts = (0..ATTEMPTS).map(|_| single(rng));
         return [scaled].into_iter().chain(attempts).collect();
     }
     let causes = [
-        Cause::Image,
-        Cause::Zone("us-east-1a"),
-        Cause::Zone("us-east-1b"),
-        Cause::ApiServer,
+        CommonCause::Image,
+        CommonCause::Zone("us-east-1a"),
+        CommonCause::Zone("us-east-1b"),
+        CommonCause::ApiServer,
     ];
-    let cause = dice.pick(&causes).copied().unwrap_or(Cause::ApiServer);
+    let cause = rng.pick(&causes).copied().unwrap_or(CommonCause::ApiServer);
     let outbreak = Event {
-        at: dice.between(NODES_AFTER, TROUBLE - 1),
+        at: rng.between(NODES_AFTER, FAULT_SECONDS - 1),
         cluster,
-        what: What::Outbreak { cause, ailment },
+        what: What::Outbreak {
+            cause,
+            failure_mode,
+        },
     };
     vec![outbreak]
 }

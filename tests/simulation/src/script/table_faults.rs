@@ -1,35 +1,35 @@
-//! Faults of the ledger's table: what DynamoDB refuses, leaves out or puts off, below the ledger that copes with it.
+//! Faults of the ledger's table: conflicts, unprocessed items and throttling, which the ledger has to handle.
 
 use fakes::TableFaults;
 
-use super::{Event, Setting, TROUBLE, What};
-use crate::dice::Dice;
+use super::{Event, FAULT_SECONDS, Setting, What};
+use crate::rng::Rng;
 
-/// Seeds that know faults of the table, per mille.
+/// Probability that a seed has faults of the table, per mille.
 const CHANCE: u64 = 300;
-/// Most requests that others' transactions hold up, or batches that are cut short: more than a request is tried again.
+/// Most requests that conflict, or batches that are cut short: more than the retries of one request.
 const REQUESTS_MAX: i64 = 40;
 
-/// Draws them for all clusters of a seed, which share the table. Each replaces the one before it.
-pub(super) fn draw(dice: &mut Dice, setting: &Setting) -> Vec<Event> {
-    if !dice.chance(CHANCE) {
+/// Draws faults for all clusters of a seed, which share the table. Each fault replaces the one before.
+pub(super) fn draw(rng: &mut Rng, setting: &Setting) -> Vec<Event> {
+    if !rng.chance(CHANCE) {
         return Vec::new();
     }
-    let event = |dice: &mut Dice| Event {
-        at: dice.between(1, TROUBLE - 1),
-        cluster: dice.index(setting.clusters),
+    let event = |rng: &mut Rng| Event {
+        at: rng.between(1, FAULT_SECONDS - 1),
+        cluster: rng.index(setting.clusters),
         what: What::TableFails {
-            faults: faults(dice),
-            seconds: dice.between(20, 240),
+            faults: faults(rng),
+            seconds: rng.between(20, 240),
         },
     };
-    (0..dice.between(1, 3)).map(|_| event(dice)).collect()
+    (0..rng.between(1, 3)).map(|_| event(rng)).collect()
 }
 
-fn faults(dice: &mut Dice) -> TableFaults {
+fn faults(rng: &mut Rng) -> TableFaults {
     let none = TableFaults::default();
-    let count = u32::try_from(dice.between(1, REQUESTS_MAX)).unwrap_or(1);
-    match dice.index(4) {
+    let count = u32::try_from(rng.between(1, REQUESTS_MAX)).unwrap_or(1);
+    match rng.index(4) {
         0 => TableFaults {
             conflicts_of_transactions: count,
             ..none
