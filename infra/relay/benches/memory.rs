@@ -1,12 +1,12 @@
-//! How much memory the relay takes: the real process watches a synthetic cluster.
+//! Memory of the relay: the real process watches a synthetic cluster.
 //!
 //!     cargo bench -p relay --bench memory -- [NODES] [PODS]
 //!
-//! The cluster's objects are as large as real ones. Every kind is listed; then pods change; then their watch is answered
-//! with 410, so that the relay lists all of them again while it still holds what it knew. Then 200 pods change each second. Peak and
-//! CPU time are printed, of a relay that only wakes and of one that publishes pods. Lines of what misses its goal end
-//! with "missed"; CPU time is judged of optimized builds only.
-#![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]
+//! The cluster's objects are as large as real ones. Every kind is listed; then pods change; then their watch returns 410, so that
+//! the relay lists all of them again while it still stores the old state. Then 200 pods change each second. The benchmark prints
+//! peak memory and CPU time, for a relay that only wakes and for one that publishes pods. A line that misses its goal ends with
+//! "missed"; CPU time is checked only in optimized builds.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -29,10 +29,10 @@ use tokio::time::sleep;
 /// Pods that change while the relay watches.
 const CHANGES: usize = 5_000;
 
-/// Pods that change each second once everything is known, and for how long.
+/// Pods that change each second after the second list, and for how long.
 const RATE: usize = 200;
 const STEADY: Duration = Duration::from_secs(20);
-/// What that may take of a core.
+/// Upper bound on CPU usage during that time, in millicores.
 const MILLICORES: u128 = 50;
 /// Changes of one step, and the time between steps.
 const STEP: usize = 20;
@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 struct Cluster {
     nodes: usize,
     pods: usize,
-    /// Lists of pods that came to their end.
+    /// Completed lists of pods.
     pod_lists: AtomicUsize,
     /// Objects that were put into the bucket.
     published: AtomicUsize,
@@ -127,7 +127,7 @@ async fn measure(nodes: usize, pods: usize, publishing: bool) -> Result<(), Box<
 
 /// User and system time of a process.
 fn cpu_time(process: u32) -> Result<Duration, Box<dyn Error>> {
-    // Linux counts in hundredths of a second.
+    // Linux counts CPU time in hundredths of a second.
     const TICK: u64 = 10;
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     let fields = stat.rsplit(')').next().unwrap_or_default();
@@ -178,7 +178,7 @@ async fn answer(
         cluster.published.fetch_add(1, Ordering::Relaxed);
     }
     if method == Method::POST || method == Method::PUT {
-        // AWS: its services are content with an empty answer.
+        // AWS services accept an empty response.
         return json_response("{}".to_owned());
     }
     let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.path() == uri.path()) else {
@@ -215,7 +215,7 @@ async fn answer(
     json_response(text)
 }
 
-/// Pods change and then must be listed again, once; everything else rests.
+/// Changes pods, and then forces another list once; all other kinds are unchanged.
 fn watch(kind: Kind, cluster: &Cluster) -> Response {
     let busy = kind == Kind::Pod && cluster.pod_lists.load(Ordering::Relaxed) < 2;
     let changes = if busy { CHANGES.min(cluster.pods) } else { 0 };
@@ -286,9 +286,9 @@ fn node_name(index: usize) -> String {
     )
 }
 
-/// About 10 KiB, as a pod of a Deployment with two containers and its managed fields.
+/// A pod of about 10 KiB, like one of a Deployment with two containers and managed fields.
 fn pod(index: usize, version: usize) -> Value {
-    // It runs, waits for a node, or has one and is not ready yet: lanes are woken, and read what is published.
+    // Pods are running, unschedulable, or bound and not ready, so that lanes are woken and read the published view.
     let (node, scheduled, ready) = match version % 3 {
         1 => (Some(node_name(index / 10)), "True", "True"),
         2 => (None, "False", "False"),
@@ -313,7 +313,7 @@ fn pod(index: usize, version: usize) -> Value {
     })
 }
 
-/// About 15 KiB: a node lists 50 images.
+/// A node of about 15 KiB, with a list of 50 images.
 fn node(index: usize) -> Value {
     json!({
         "metadata": {
@@ -328,7 +328,7 @@ fn node(index: usize) -> Value {
     })
 }
 
-/// So many KiB of what real objects hold and the relay does not read.
+/// This many KiB of fields that real objects have and the relay does not decode.
 fn bulk(kib: usize) -> Value {
     let field = json!({"f:metadata": {"f:labels": {"f:app.kubernetes.io/name": {}}, "f:annotations": {}}, "path": "k".repeat(28)});
     Value::Array(vec![field; kib * 1024 / 128])

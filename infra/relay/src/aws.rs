@@ -1,4 +1,4 @@
-//! The sink in AWS: one SQS queue per lane, the cluster's row in the ledger, and its view in the bucket.
+//! The AWS sink: one SQS queue per lane, the cluster's heartbeat row in the ledger, and its view in the bucket.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use view::Issue;
 
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::sink::{Beat, Sink, SinkError};
+use crate::sink::{HeartbeatRecord, Sink, SinkError};
 
-/// A call that takes longer is given up and tried again later: wakes and beats are small and must be soon or not at all.
+/// Timeouts of calls. A call that takes longer is retried later: wakes and heartbeats are small, and useless when late.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The settings all clients share: credentials and Region from the environment, TLS by rustls with ring.
+/// Settings that all clients share: credentials and Region from the environment, TLS by rustls with ring.
 pub async fn sdk_config() -> SdkConfig {
     let http = aws_smithy_http_client::Builder::new()
         .tls_provider(Provider::Rustls(CryptoMode::Ring))
@@ -40,13 +40,13 @@ pub async fn sdk_config() -> SdkConfig {
         .await
 }
 
-/// Sends to SQS and DynamoDB.
+/// Sends to SQS, DynamoDB and S3.
 pub struct AwsSink {
     sqs: aws_sdk_sqs::Client,
     dynamodb: aws_sdk_dynamodb::Client,
     queues: BTreeMap<Lane, String>,
     table: String,
-    /// Where pods are published.
+    /// Bucket of the view, if the relay publishes it.
     bucket: Option<Bucket>,
 }
 
@@ -88,8 +88,8 @@ impl Sink for AwsSink {
         Ok(())
     }
 
-    /// Sets the row's attributes and leaves unknown ones: another version may run beside this one.
-    async fn beat(&self, beat: &Beat) -> Result<(), SinkError> {
+    /// Sets the known attributes of the row and keeps others: another version of the relay may be running.
+    async fn beat(&self, beat: &HeartbeatRecord) -> Result<(), SinkError> {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         let view = beat.view.as_ref().map(serde_json::to_string);
         let view = view.transpose().map_err(|error| SinkError {
@@ -103,7 +103,7 @@ impl Sink for AwsSink {
             .key("pk", text(&format!("RELAY#{}", beat.cluster)))
             .key("sk", text("BEAT"));
         const SET: &str = "SET #epoch = :epoch, #at = :at, #version = :version, #server = :server, #counters = :counters";
-        // A relay that publishes no more leaves no view behind.
+        // A relay that no longer publishes removes its view.
         let update = match &view {
             Some(view) => update
                 .update_expression(format!("{SET}, #view = :view"))

@@ -1,19 +1,20 @@
-//! How long to rest after failures.
+//! Delays after failures.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// Doubles from `first` to `most`, less up to a quarter, so that relays that lost the same server come back apart.
+/// Exponential back-off from `first` to `max`, minus up to a quarter of jitter, so that relays that lost the same server do not
+/// return together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     pub first: Duration,
-    pub most: Duration,
-    /// Makes this relay's rests its own.
+    pub max: Duration,
+    /// Determines this relay's jitter.
     pub seed: u64,
 }
 
 impl Backoff {
-    /// The rest after that many failures in a row; none before the first.
+    /// Returns the delay after this many consecutive failures; zero before the first.
     pub fn delay(&self, failures: u32) -> Duration {
         let Some(doublings) = failures.checked_sub(1) else {
             return Duration::ZERO;
@@ -21,7 +22,7 @@ impl Backoff {
         let full = self
             .first
             .saturating_mul(2_u32.saturating_pow(doublings))
-            .min(self.most);
+            .min(self.max);
         let mut hasher = DefaultHasher::new();
         (self.seed, failures).hash(&mut hasher);
         let share = u32::try_from(hasher.finish() % 256).unwrap_or_default();
@@ -35,12 +36,12 @@ mod tests {
 
     const BACKOFF: Backoff = Backoff {
         first: Duration::from_millis(500),
-        most: Duration::from_secs(30),
+        max: Duration::from_secs(30),
         seed: 7,
     };
 
     #[test]
-    fn rests_double_up_to_the_bound_less_a_quarter_at_most() {
+    fn delays_double_up_to_maximum_with_jitter() {
         assert_eq!(BACKOFF.delay(0), Duration::ZERO);
         for (failures, full) in [
             (1, 500),
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn relays_come_back_apart() {
+    fn relays_have_different_jitter() {
         let other = Backoff { seed: 8, ..BACKOFF };
         assert_ne!(BACKOFF.delay(5), other.delay(5));
     }

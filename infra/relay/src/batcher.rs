@@ -1,4 +1,4 @@
-//! The window in which pending pods are gathered before the provisioner looks (docs/spec/scheduling.md#batching).
+//! The batching window of pending pods, which delays the provisioner's wake (docs/spec/scheduling.md#batching).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,25 +6,27 @@ use std::time::Duration;
 use crate::objects::Key;
 use crate::outbox::{COALESCING, Hints};
 
-/// Distinct triggers a window remembers. Past it a new one no longer extends the window, which its maximum ends anyway.
+/// Upper bound on distinct triggers that a window remembers. Beyond it, a new trigger no longer extends the window, which its
+/// maximum ends anyway.
 const TRIGGERS_MAX: usize = 10_000;
 
-/// Number of new pods that a look into an open window is worth; fewer seldom fill a node.
-const GLANCE_AT: usize = 10;
+/// Number of new pods that justify an early wake while the window is open; fewer rarely fill a node.
+const EARLY_WAKE_TRIGGERS: usize = 10;
 
-/// Pause between the first two looks into an open window. Each further one is twice as long, so that a window costs a few looks at most.
-const GLANCE_PAUSE: Duration = Duration::from_millis(500);
+/// Pause between the first two early wakes of a window. Each further pause is twice as long, so that a window causes only a few
+/// early wakes.
+const EARLY_WAKE_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long a window stays open.
+/// Limits of a batching window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// It closes after this long without a new trigger …
+    /// The window closes after this long without a new trigger …
     pub idle: Duration,
-    /// … and at the latest after this long.
+    /// … and at the latest this long after it opened.
     pub max: Duration,
 }
 
-/// Gathers triggers into windows. Times are since the relay started.
+/// Collects triggers in windows. All times count from the relay's start.
 #[derive(Debug)]
 pub struct Batcher {
     window: Window,
@@ -37,14 +39,14 @@ struct Open {
     last_new: Duration,
     seen: BTreeSet<Key>,
     hints: Hints,
-    glances: Glances,
+    early_wakes: EarlyWakes,
 }
 
-/// Looks into the open window, for nodes that its pods fill already.
+/// Early wakes during the open window, for nodes that its pods already fill.
 #[derive(Debug)]
-struct Glances {
-    /// Triggers since the last one.
-    gathered: usize,
+struct EarlyWakes {
+    /// Triggers since the last early wake.
+    collected: usize,
     next: Duration,
     pause: Duration,
 }
@@ -54,25 +56,25 @@ impl Batcher {
         Self { window, open: None }
     }
 
-    /// A pod or node asks for capacity. The first opens a window; one not seen in the window restarts its idle time;
-    /// one seen before does nothing.
+    /// Adds a pod or node that needs capacity. The first trigger opens a window; a new one restarts its idle time; a repeated one
+    /// has no effect.
     pub fn trigger(&mut self, id: Key, hint: Option<String>, now: Duration) {
         let open = self.open.get_or_insert_with(|| Open {
             since: now,
             last_new: now,
             seen: BTreeSet::new(),
             hints: Hints::default(),
-            glances: Glances {
-                gathered: 0,
+            early_wakes: EarlyWakes {
+                collected: 0,
                 next: now + COALESCING,
-                pause: GLANCE_PAUSE,
+                pause: EARLY_WAKE_PAUSE,
             },
         });
         if open.seen.len() < TRIGGERS_MAX && open.seen.insert(id) {
             open.last_new = now;
-            open.glances.gathered += 1;
-            if open.glances.gathered == GLANCE_AT {
-                open.glances.next = open.glances.next.max(now);
+            open.early_wakes.collected += 1;
+            if open.early_wakes.collected == EARLY_WAKE_TRIGGERS {
+                open.early_wakes.next = open.early_wakes.next.max(now);
             }
         }
         open.hints.extend(hint);
@@ -82,35 +84,35 @@ impl Batcher {
         self.open.is_some()
     }
 
-    /// When the open window closes.
+    /// Time at which the open window closes.
     pub fn due(&self) -> Option<Duration> {
         let open = self.open.as_ref()?;
         Some((open.last_new + self.window.idle).min(open.since + self.window.max))
     }
 
-    /// When a look into the open window is due.
-    pub fn glance_due(&self) -> Option<Duration> {
-        let glances = &self.open.as_ref()?.glances;
-        let due = (glances.gathered >= GLANCE_AT).then_some(glances.next)?;
-        // A turn that begins shortly before the window closes would hold up the one for all pods.
+    /// Time at which an early wake is due.
+    pub fn early_wake_due(&self) -> Option<Duration> {
+        let early_wakes = &self.open.as_ref()?.early_wakes;
+        let due = (early_wakes.collected >= EARLY_WAKE_TRIGGERS).then_some(early_wakes.next)?;
+        // A turn that begins shortly before the window closes would delay the turn for all pods.
         self.due()
-            .filter(|end| due + GLANCE_PAUSE < *end)
+            .filter(|end| due + EARLY_WAKE_PAUSE < *end)
             .map(|_| due)
     }
 
-    /// Returns the hints gathered so far, if a look into the open window is due.
-    pub fn glance(&mut self, now: Duration) -> Option<Hints> {
-        self.glance_due().filter(|due| *due <= now)?;
+    /// Returns the hints collected so far, if an early wake is due.
+    pub fn take_early_wake(&mut self, now: Duration) -> Option<Hints> {
+        self.early_wake_due().filter(|due| *due <= now)?;
         let open = self.open.as_mut()?;
-        open.glances = Glances {
-            gathered: 0,
-            next: now + open.glances.pause,
-            pause: open.glances.pause * 2,
+        open.early_wakes = EarlyWakes {
+            collected: 0,
+            next: now + open.early_wakes.pause,
+            pause: open.early_wakes.pause * 2,
         };
         Some(open.hints.clone())
     }
 
-    /// Closes the window if it is time, and returns whom it gathered.
+    /// Closes the window if it is due, and returns its hints.
     pub fn close(&mut self, now: Duration) -> Option<Hints> {
         if self.due()? > now {
             return None;
@@ -118,7 +120,7 @@ impl Batcher {
         self.close_now()
     }
 
-    /// Closes the window whatever the time.
+    /// Closes the window regardless of the time.
     pub fn close_now(&mut self) -> Option<Hints> {
         self.open.take().map(|open| open.hints)
     }
@@ -185,32 +187,32 @@ mod tests {
         assert_eq!(batcher.due(), Some(at(12)));
     }
 
-    fn gather(batcher: &mut Batcher, pods: std::ops::Range<usize>, now: Duration) {
+    fn trigger_all(batcher: &mut Batcher, pods: std::ops::Range<usize>, now: Duration) {
         for index in pods {
             batcher.trigger(pod(&index.to_string()), None, now);
         }
     }
 
     #[test]
-    fn a_few_pods_are_not_looked_at_before_their_window_closes() {
+    fn few_pods_cause_no_early_wake() {
         let mut batcher = Batcher::new(WINDOW);
-        gather(&mut batcher, 0..9, at(0));
-        assert_eq!(batcher.glance_due(), None);
-        assert!(batcher.glance(at(4)).is_none());
+        trigger_all(&mut batcher, 0..9, at(0));
+        assert_eq!(batcher.early_wake_due(), None);
+        assert!(batcher.take_early_wake(at(4)).is_none());
     }
 
     #[test]
-    fn many_pods_are_looked_at_while_more_of_them_come_and_less_and_less_often() {
+    fn many_pods_cause_early_wakes_at_doubling_intervals() {
         let mut batcher = Batcher::new(WINDOW);
         let mut looks = Vec::new();
         for tenth in 0..100_u32 {
             let now = Duration::from_millis(100) * tenth;
-            gather(
+            trigger_all(
                 &mut batcher,
                 tenth as usize * 10..tenth as usize * 10 + 10,
                 now,
             );
-            if batcher.glance(now).is_some() {
+            if batcher.take_early_wake(now).is_some() {
                 looks.push(now.as_millis());
             }
         }
@@ -218,26 +220,26 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_the_last_look_are_not_looked_at_again() {
+    fn pods_of_last_early_wake_do_not_count_again() {
         let mut batcher = Batcher::new(WINDOW);
-        gather(&mut batcher, 0..20, at(0));
-        assert!(batcher.glance(at(1)).is_some());
-        gather(&mut batcher, 0..20, at(2));
-        assert_eq!(batcher.glance_due(), None);
+        trigger_all(&mut batcher, 0..20, at(0));
+        assert!(batcher.take_early_wake(at(1)).is_some());
+        trigger_all(&mut batcher, 0..20, at(2));
+        assert_eq!(batcher.early_wake_due(), None);
     }
 
     #[test]
-    fn a_window_that_is_about_to_close_is_not_looked_into() {
+    fn window_about_to_close_has_no_early_wake() {
         let mut batcher = Batcher::new(Window {
             idle: Duration::from_millis(100),
             max: at(10),
         });
-        gather(&mut batcher, 0..20, at(0));
-        assert_eq!(batcher.glance_due(), None);
+        trigger_all(&mut batcher, 0..20, at(0));
+        assert_eq!(batcher.early_wake_due(), None);
     }
 
     #[test]
-    fn past_the_bound_a_new_pod_is_gathered_but_does_not_extend_the_window() {
+    fn trigger_beyond_limit_does_not_extend_window() {
         let mut batcher = Batcher::new(WINDOW);
         for index in 0..TRIGGERS_MAX {
             batcher.trigger(pod(&index.to_string()), None, at(0));

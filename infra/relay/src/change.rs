@@ -1,37 +1,37 @@
-//! A change that may concern a lane, and the situation in which it is judged.
+//! Changes of the cluster that may concern a lane, and the context in which they are routed.
 
 use crate::objects::Key;
 
 /// One change of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    pub what: What,
+    pub kind: ChangeKind,
     pub key: Key,
-    /// The object, `namespace/name` for pods and `kind/name` else; unknown where it vanished unseen.
+    /// The object, as `namespace/name` for pods and `kind/name` otherwise; `None` if it was deleted between two lists.
     pub object: Option<String>,
-    /// The node the object sits on, or is.
+    /// The object's node, or the node itself.
     pub node: Option<Key>,
 }
 
-/// What changed.
+/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
-    /// A pod waits for capacity, or changed while it waits.
+pub enum ChangeKind {
+    /// A pod became unschedulable, or changed while it was.
     PodUnschedulable,
-    /// A pod was bound, ended, is ending or is gone.
+    /// A pod was bound, ended, is terminating or was deleted.
     PodMoved {
         daemon: bool,
     },
-    /// A node lost its last pod that is no daemon's.
+    /// A node lost its last pod that belongs to no DaemonSet.
     NodeEmptied,
     PodReady,
     PodUnready,
-    /// Its `karpenter.sh/do-not-disrupt` annotation changed.
+    /// A pod's `karpenter.sh/do-not-disrupt` annotation changed.
     PodProtectionChanged,
-    /// A Node is new, or got its provider ID.
+    /// A Node was created, or got its provider ID.
     NodeAppeared,
     NodeChanged,
-    /// Its pods are to be placed elsewhere.
+    /// A Node's pods have to be placed elsewhere.
     NodeDisrupted,
     /// A managed Node is being deleted.
     NodeDraining,
@@ -48,30 +48,30 @@ pub enum What {
     NodeClaimRebooting,
     NodeClaimDeleting,
     NodeClaimGone,
-    /// A NodePool of ours came, went, or has another spec.
+    /// A managed NodePool was created, deleted, or its spec changed.
     NodePoolChanged,
     NodePoolReadyChanged,
-    /// An EC2NodeClass came, is going, went, or has another spec.
+    /// An EC2NodeClass was created, is being deleted, was deleted, or its spec changed.
     NodeClassChanged,
-    /// An EC2NodeClass has another status.
+    /// The status of an EC2NodeClass changed.
     NodeClassResolved,
     /// A PodDisruptionBudget allows an eviction again.
     BudgetAllows,
-    /// A PodDisruptionBudget came, went, or has another spec.
+    /// A PodDisruptionBudget was created, deleted, or its spec changed.
     BudgetChanged,
     VolumeDetached,
     DaemonSetChanged,
     VolumeLimitsChanged,
-    /// A CapacityBuffer came, is going, went, or has another spec.
+    /// A CapacityBuffer was created, is being deleted, was deleted, or its spec changed.
     BufferChanged,
-    /// A NodeOverlay came, is going, went, or has another spec.
+    /// A NodeOverlay was created, is being deleted, was deleted, or its spec changed.
     OverlayChanged,
-    /// All objects of a kind were read for the first time: whatever happened before was not seen.
+    /// The first list of a kind is complete; earlier changes were not observed.
     FirstListed,
 }
 
-impl What {
-    /// The wake's `reason`.
+impl ChangeKind {
+    /// Value of the wake's `reason`.
     pub fn reason(self) -> &'static str {
         match self {
             Self::PodUnschedulable => "pods-unschedulable",
@@ -107,30 +107,30 @@ impl What {
         }
     }
 
-    /// Whether this is true of an object as it stands, so that the first list tells it as well. Everything else is a
-    /// transition, and the first list must not pass for one (docs/spec/lifecycle.md#pod-events).
-    pub fn is_standing(self) -> bool {
+    /// Returns whether the change describes an object's current state, so that the first list reports it as well. All other kinds
+    /// are transitions, and the first list must not report them (docs/spec/lifecycle.md#pod-events).
+    pub fn is_current_state(self) -> bool {
         matches!(self, Self::PodUnschedulable | Self::NodeDisrupted)
     }
 }
 
-/// What the relay knows of the node a change is about.
+/// State of the node of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum NodeState {
     Unknown,
-    /// A node without a NodeClaim of ours.
+    /// A node without one of Whittle's NodeClaims.
     Unmanaged,
     Managed,
     /// A managed node that is being deleted or rebooted.
     Draining,
 }
 
-/// The cluster around a change.
+/// State of the cluster in which a change is routed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Situation {
-    pub place: Place,
-    /// Some managed node is being drained.
+pub struct ChangeContext {
+    pub node: NodeState,
+    /// Whether any managed node is draining.
     pub draining: bool,
-    /// Some pod waits for capacity.
+    /// Whether any pod is unschedulable.
     pub waiting: bool,
 }

@@ -1,5 +1,5 @@
-//! State of the cluster by the relay's own watches, under Karpenter's names: summed up over nodes and pods that are alike, or a series
-//! for each node, pod and object as Karpenter has.
+//! Metrics of the cluster from the relay's watches, under Karpenter's names: sums over similar nodes and pods, or a series per
+//! node, pod and object like Karpenter.
 
 mod conditions;
 mod exposition;
@@ -10,38 +10,38 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::function_metrics::{FunctionMetrics, Histograms, help, quantile};
 use crate::kind::Kind;
 use crate::relay::Relay;
-use crate::told::{Histograms, Told, help, quantile};
 use exposition::Exposition;
 
-/// Choice of series, and the clock that ages are taken by.
+/// Choice of series, and the clock for ages.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterMetrics {
     pub clock: fn() -> Timestamp,
-    /// A series for each node, pod and object, and summaries, as Karpenter has them.
+    /// Whether each node, pod and object has a series, and durations are summaries, like in Karpenter.
     pub per_object: bool,
 }
 
-/// Objects of a kind that have series of their own at most. A node has about forty series of half a KiB, so that an answer ends below
-/// 25 MiB.
+/// Upper bound on objects of a kind with series of their own. A node has about forty series of half a KiB, so that a response
+/// stays below 25 MiB.
 const OBJECTS_MAX: usize = 1_000;
-/// Pods have two or three.
+/// Upper bound on pods with series of their own, of which each has two or three.
 const PODS_MAX: usize = 10_000;
 
-/// Metrics of the functions in whose place series for each node and pod stand, and histograms that are summaries in Karpenter.
+/// Metrics of the functions that series per node and pod replace, and histograms that are summaries in Karpenter.
 const REPLACED: [&str; 8] = [
-    OF_WAITING[0],
-    OF_WAITING[1],
-    OF_WAITING[2],
+    UNSCHEDULABLE_COUNTS[0],
+    UNSCHEDULABLE_COUNTS[1],
+    UNSCHEDULABLE_COUNTS[2],
     "karpenter_nodes_allocatable",
     "karpenter_nodes_total_pod_requests",
     "karpenter_pods_state",
     SUMMARIES[0],
     SUMMARIES[1],
 ];
-/// Numbers of pods that the provisioner tells of where pods wait, and not once they are gone.
-const OF_WAITING: [&str; 3] = [
+/// Numbers of unschedulable pods, which the provisioner reports only while there are any.
+const UNSCHEDULABLE_COUNTS: [&str; 3] = [
     "karpenter_scheduler_unschedulable_pods_count",
     "karpenter_scheduler_ignored_pods_count",
     "karpenter_scheduler_pending_pods_by_effective_zone_count",
@@ -50,27 +50,33 @@ const SUMMARIES: [&str; 2] = [
     "karpenter_nodes_termination_duration_seconds",
     "karpenter_pods_startup_duration_seconds",
 ];
-/// Karpenter's.
+/// Quantiles of Karpenter's summaries.
 const QUANTILES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 1.0];
 
 impl ClusterMetrics {
-    /// Metrics of others that [`ClusterMetrics::write`] tells in another shape.
-    pub(crate) fn replaces(self) -> &'static [&'static str] {
+    /// Metrics of the functions that [`ClusterMetrics::write`] writes in another form.
+    pub(crate) fn replaced(self) -> &'static [&'static str] {
         match self.per_object {
             true => &REPLACED,
-            false => &OF_WAITING,
+            false => &UNSCHEDULABLE_COUNTS,
         }
     }
 
-    /// Adds all series in the OpenMetrics text format, `since` the relay's start.
-    pub(crate) fn write(self, relay: &Relay, told: &Told, since: Duration, text: &mut String) {
+    /// Writes all series in the OpenMetrics text format; `since` is the time since the relay's start.
+    pub(crate) fn write(
+        self,
+        relay: &Relay,
+        functions: &FunctionMetrics,
+        since: Duration,
+        text: &mut String,
+    ) {
         let now = (self.clock)();
         let state = relay.state();
         let mut page = Exposition::new(text);
         let waiting = number(state.waiting());
-        for name in OF_WAITING {
+        for name in UNSCHEDULABLE_COUNTS {
             page.gauge(name, help(name));
-            for series in told.gauges(name) {
+            for series in functions.gauges(name) {
                 let labels = series.labels.iter();
                 let labels: Vec<_> = labels
                     .map(|(label, value)| (label.as_str(), value.as_str()))
@@ -83,11 +89,15 @@ impl ClusterMetrics {
         conditions::write(state, self.per_object, now, &mut page);
         if self.per_object {
             for name in SUMMARIES {
-                write_summary(name, &told.histograms(state.measured(), name), &mut page);
+                write_summary(
+                    name,
+                    &functions.histograms(state.measured(), name),
+                    &mut page,
+                );
             }
             page.gauge(
                 "whittle_relay_objects_left_out",
-                "Objects without series of their own, because there are too many",
+                "Objects beyond the limit of objects with series of their own",
             );
             for kind in [Kind::Node, Kind::Pod] {
                 let most = if kind == Kind::Pod {
@@ -107,7 +117,7 @@ impl ClusterMetrics {
         page.sample(&[], number(usize::from(is_synced)));
         page.gauge(
             "karpenter_cluster_state_unsynced_time_seconds",
-            "How long not every watch of the relay has been up to date",
+            "Time for which not all watches of the relay have been current",
         );
         let unsynced = relay.watches().unsynced_for(since);
         page.sample(&[], unsynced.as_secs_f64());
@@ -122,7 +132,7 @@ impl ClusterMetrics {
     }
 }
 
-/// Quantiles of all observations so far: as exact as the histogram's buckets.
+/// Writes quantiles of all observations so far, as exact as the histogram's buckets.
 fn write_summary(name: &str, histograms: &Histograms, page: &mut Exposition<'_>) {
     page.summary(name, help(name));
     for (labels, durations) in histograms.iter() {
@@ -141,7 +151,7 @@ fn write_summary(name: &str, histograms: &Histograms, page: &mut Exposition<'_>)
     }
 }
 
-/// The processor by Go's name for it.
+/// The processor architecture, as named by Go.
 fn goarch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -150,7 +160,7 @@ fn goarch() -> &'static str {
     }
 }
 
-/// Seconds from then to now; none where then is to come.
+/// Seconds since a time; `None` if it is in the future.
 fn age(since: Option<Timestamp>, now: Timestamp) -> Option<f64> {
     let age = now.duration_since(since?).as_secs_f64();
     Some(age.max(0.0))

@@ -1,4 +1,4 @@
-//! The relay's configuration: read from the environment once, every problem reported together.
+//! The relay's configuration, read once from the environment; all problems are reported together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::batcher::Window;
 
-/// The lanes the relay wakes, and the variables that name their queues.
+/// Lanes that the relay wakes, and the variables with their queues' URLs.
 pub const QUEUES: [(Lane, &str); 4] = [
     (Lane::Provisioner, "WHITTLE_QUEUE_PROVISION"),
     (Lane::Lifecycle, "WHITTLE_QUEUE_LIFECYCLE"),
@@ -19,28 +19,28 @@ pub const QUEUES: [(Lane, &str); 4] = [
     (Lane::Terminator, "WHITTLE_QUEUE_TERMINATE"),
 ];
 
-/// A window longer than this would look like a relay that does not work.
-const WINDOW_MOST: Duration = Duration::from_mins(10);
+/// Upper bound on the batching window; with a longer one, the relay would appear not to work.
+const WINDOW_MAX: Duration = Duration::from_mins(10);
 
 /// A valid configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub cluster: ClusterName,
     pub table: String,
-    /// Queue URLs.
+    /// Queue URLs by lane.
     pub queues: BTreeMap<Lane, String>,
     pub listen: SocketAddr,
     pub window: Window,
     pub log_level: LevelFilter,
-    /// Of the ConfigMap in which the functions tell what `/metrics` shows of them.
+    /// Namespace of the ConfigMap in which the functions publish their metrics.
     pub status_namespace: String,
-    /// The stack's bucket, where pods are published for its functions.
+    /// The stack's bucket, in which the relay publishes the view of pods.
     pub view_bucket: Option<String>,
-    /// `/metrics` has a series for each node, pod and object.
+    /// Whether `/metrics` has a series for each node, pod and object.
     pub per_object: bool,
 }
 
-/// What is wrong, one line per variable.
+/// Problems of the configuration, one per variable.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError(Vec<String>);
 
@@ -55,7 +55,7 @@ impl fmt::Display for ConfigError {
 }
 
 impl Config {
-    /// Reads the given environment.
+    /// Parses the given environment.
     pub fn parse(environment: &BTreeMap<String, String>) -> Result<Self, ConfigError> {
         let mut reader = Reader {
             environment,
@@ -120,7 +120,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A variable's value; an empty one counts as not set, as charts and templates write it.
+    /// Returns a variable's value; an empty value counts as not set, as charts and templates write it.
     fn get(&self, name: &str) -> Option<&str> {
         self.environment
             .get(name)
@@ -173,11 +173,11 @@ impl Reader<'_> {
             .parse::<SignedDuration>()
             .ok()
             .and_then(|duration| Duration::try_from(duration).ok())
-            .filter(|duration| !duration.is_zero() && *duration <= WINDOW_MOST)
+            .filter(|duration| !duration.is_zero() && *duration <= WINDOW_MAX)
             .unwrap_or_else(|| {
                 self.problem(format!(
                     "{name} is {value:?} (expected a duration from 1ms to {}m, such as {default})",
-                    WINDOW_MOST.as_secs() / 60
+                    WINDOW_MAX.as_secs() / 60
                 ));
                 Duration::ZERO
             })
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_required_variables_suffice() {
+    fn required_variables_are_sufficient() {
         let config = Config::parse(&environment()).unwrap();
         assert_eq!(config.cluster.as_str(), "demo");
         assert_eq!(config.window.idle, Duration::from_secs(1));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_written_as_in_karpenters_settings() {
+    fn durations_have_karpenters_format() {
         let mut environment = environment();
         environment.insert("WHITTLE_BATCH_IDLE_DURATION".to_owned(), "500ms".to_owned());
         environment.insert("WHITTLE_BATCH_MAX_DURATION".to_owned(), "1m30s".to_owned());
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_names_the_variable_its_value_and_what_was_expected() {
+    fn problem_names_variable_value_and_expectation() {
         for (name, value, expected) in [
             (
                 "WHITTLE_QUEUE_PROVISION",

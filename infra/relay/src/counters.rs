@@ -1,16 +1,16 @@
-//! How often each lane was concerned, since this process began.
+//! Number of changes that concerned each lane since the process started.
 
 use std::collections::BTreeMap;
 
 use model::Lane;
 
-/// Per lane, the number of changes that concerned it. A lane that has looked since then is quiet (docs/protocol.md#l5,
+/// Number of changes per lane. A lane whose last full look recorded the current count has nothing new to do (docs/protocol.md#l5,
 /// docs/protocol.md#l6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters(BTreeMap<Lane, u64>);
 
 impl Counters {
-    /// Lanes that changes of the cluster can concern; notices reach the interruption lane through EventBridge.
+    /// Lanes that changes of the cluster can concern; the interruption lane gets its notices from EventBridge.
     pub const LANES: [Lane; 5] = [
         Lane::Provisioner,
         Lane::Lifecycle,

@@ -1,4 +1,4 @@
-//! The events of one watch: a line of JSON each.
+//! EventReader of a watch, one JSON object per line.
 
 use std::error::Error;
 use std::{fmt, io};
@@ -12,30 +12,30 @@ use serde_json::value::RawValue;
 
 use crate::objects::meta::Meta;
 
-/// The longest line that is read: API servers take objects of 1.5 MiB at most, and write some larger than they took them.
+/// Upper bound on a line in bytes: API servers accept objects of up to 1.5 MiB, and return some larger than they accepted them.
 const LINE_MAX: u64 = 8 << 20;
 
-/// What a watch says.
+/// One event of a watch.
 #[derive(Debug)]
-pub enum Told<T> {
-    /// An object came or changed.
+pub enum WatchEvent<T> {
+    /// An object was created or changed.
     Changed(T),
     Deleted(T),
-    /// An object of which no more than this can be read.
-    Unreadable(Beginning),
-    /// Nothing happened up to this version.
+    /// An object of which only this part can be decoded.
+    Unreadable(ObjectHeader),
+    /// No event of the kind up to this version.
     Bookmark(String),
-    /// The API server ends the watch.
-    Refused(Box<Status>),
+    /// The API server ends the watch with an error.
+    Error(Box<Status>),
 }
 
-/// The lines as they come in. Their room is used again: most of what objects say is not read.
-pub struct Events<R> {
+/// Reads events line by line. The buffer is reused: most of an object's text is not decoded.
+pub struct EventReader<R> {
     lines: R,
     line: Vec<u8>,
 }
 
-/// The object is read when it is known what became of it, whichever comes first.
+/// Decodes the object only after the event type is known, in whichever order the two come.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(rename = "type")]
@@ -49,15 +49,15 @@ struct Bookmark {
     metadata: Meta,
 }
 
-/// The beginning of an object: its name and version.
+/// The metadata of an object that identifies it.
 #[derive(Debug, Deserialize)]
-pub struct Beginning {
-    pub metadata: Name,
+pub struct ObjectHeader {
+    pub metadata: ObjectName,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Name {
+pub struct ObjectName {
     #[serde(default)]
     pub name: String,
     #[serde(default)]
@@ -66,7 +66,7 @@ pub struct Name {
     pub resource_version: String,
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.namespace.as_str() {
             "" => f.write_str(&self.name),
@@ -75,7 +75,7 @@ impl fmt::Display for Name {
     }
 }
 
-impl<R: AsyncBufRead + Unpin> Events<R> {
+impl<R: AsyncBufRead + Unpin> EventReader<R> {
     pub fn new(lines: R) -> Self {
         Self {
             lines,
@@ -83,8 +83,8 @@ impl<R: AsyncBufRead + Unpin> Events<R> {
         }
     }
 
-    /// The next event; `None` where the stream ends, also in the middle of one.
-    pub async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<Told<T>>> {
+    /// Returns the next event; `None` at the end of the stream, also in the middle of an event.
+    pub async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<WatchEvent<T>>> {
         loop {
             self.line.clear();
             let mut lines = (&mut self.lines).take(LINE_MAX);
@@ -97,14 +97,14 @@ impl<R: AsyncBufRead + Unpin> Events<R> {
                     )));
                 }
                 Ok(_) => {}
-                Err(error) if is_cut(&error) => return Ok(None),
+                Err(error) if is_disconnect(&error) => return Ok(None),
                 Err(error) => return Err(error),
             }
             if self.line.trim_ascii().is_empty() {
                 continue;
             }
             return match read(&self.line) {
-                Ok(told) => Ok(Some(told)),
+                Ok(event) => Ok(Some(event)),
                 Err(error) if error.is_eof() && !self.line.ends_with(b"\n") => Ok(None),
                 Err(error) => Err(error.into()),
             };
@@ -112,24 +112,24 @@ impl<R: AsyncBufRead + Unpin> Events<R> {
     }
 }
 
-fn read<T: DeserializeOwned>(line: &[u8]) -> serde_json::Result<Told<T>> {
+fn read<T: DeserializeOwned>(line: &[u8]) -> serde_json::Result<WatchEvent<T>> {
     let Line { kind, object } = match serde_json::from_slice(line) {
         Ok(line) => line,
-        // What stands between may answer instead of the API server.
+        // A proxy may respond instead of the API server.
         Err(error) => {
             let status = serde_json::from_slice(line).map_err(|_| error)?;
-            return Ok(Told::Refused(status));
+            return Ok(WatchEvent::Error(status));
         }
     };
     let object = object.get();
     Ok(match kind {
-        "ADDED" | "MODIFIED" => of_object(object, Told::Changed)?,
-        "DELETED" => of_object(object, Told::Deleted)?,
+        "ADDED" | "MODIFIED" => of_object(object, WatchEvent::Changed)?,
+        "DELETED" => of_object(object, WatchEvent::Deleted)?,
         "BOOKMARK" => {
             let bookmark: Bookmark = serde_json::from_str(object)?;
-            Told::Bookmark(bookmark.metadata.resource_version)
+            WatchEvent::Bookmark(bookmark.metadata.resource_version)
         }
-        "ERROR" => Told::Refused(serde_json::from_str(object)?),
+        "ERROR" => WatchEvent::Error(serde_json::from_str(object)?),
         other => {
             let error = format!("an event of unknown type {other:?}");
             return Err(serde::de::Error::custom(error));
@@ -137,25 +137,25 @@ fn read<T: DeserializeOwned>(line: &[u8]) -> serde_json::Result<Told<T>> {
     })
 }
 
-/// An object that cannot be read is passed by, as long as its version says where to go on.
+/// Decodes an object. An object that cannot be decoded is skipped, provided that its version can.
 fn of_object<T: DeserializeOwned>(
     object: &str,
-    told: impl FnOnce(T) -> Told<T>,
-) -> serde_json::Result<Told<T>> {
+    event: impl FnOnce(T) -> WatchEvent<T>,
+) -> serde_json::Result<WatchEvent<T>> {
     let error = match serde_json::from_str(object) {
-        Ok(object) => return Ok(told(object)),
+        Ok(object) => return Ok(event(object)),
         Err(error) => error,
     };
-    match serde_json::from_str::<Beginning>(object) {
-        Ok(beginning) if !beginning.metadata.resource_version.is_empty() => {
-            Ok(Told::Unreadable(beginning))
+    match serde_json::from_str::<ObjectHeader>(object) {
+        Ok(header) if !header.metadata.resource_version.is_empty() => {
+            Ok(WatchEvent::Unreadable(header))
         }
         Ok(_) | Err(_) => Err(error),
     }
 }
 
-/// Whether the connection ended before the answer did: load balancers end those that are open for long.
-fn is_cut(error: &(dyn Error + 'static)) -> bool {
+/// Returns whether the connection was closed before the response ended: load balancers close long-lived connections.
+fn is_disconnect(error: &(dyn Error + 'static)) -> bool {
     let broken = error.downcast_ref::<io::Error>();
     let cause: Option<&(dyn Error + 'static)> = match broken.and_then(io::Error::get_ref) {
         Some(cause) => Some(cause),
@@ -163,7 +163,7 @@ fn is_cut(error: &(dyn Error + 'static)) -> bool {
     };
     broken.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
         || error.to_string().contains("unexpected EOF during chunk")
-        || cause.is_some_and(is_cut)
+        || cause.is_some_and(is_disconnect)
 }
 
 #[cfg(test)]
@@ -172,65 +172,65 @@ mod tests {
 
     use super::*;
 
-    /// What a stream tells until it ends.
-    async fn told(stream: &str) -> Vec<String> {
-        let mut events = Events::new(stream.as_bytes());
-        let mut told = Vec::new();
+    /// Returns the debug output of all events of a stream.
+    async fn all_events(stream: &str) -> Vec<String> {
+        let mut events = EventReader::new(stream.as_bytes());
+        let mut seen = Vec::new();
         loop {
             match events.next::<Value>().await {
-                Ok(Some(event)) => told.push(format!("{event:?}")),
-                Ok(None) => return told,
+                Ok(Some(event)) => seen.push(format!("{event:?}")),
+                Ok(None) => return seen,
                 Err(error) => {
-                    told.push(error.to_string());
-                    return told;
+                    seen.push(error.to_string());
+                    return seen;
                 }
             }
         }
     }
 
     #[tokio::test]
-    async fn objects_are_read_whether_they_come_before_or_after_what_became_of_them() {
+    async fn object_may_precede_or_follow_event_type() {
         let stream = "{\"type\":\"ADDED\",\"object\":1}\n\n{\"object\":2,\"type\":\"DELETED\"}\n";
         assert_eq!(
-            told(stream).await,
+            all_events(stream).await,
             ["Changed(Number(1))", "Deleted(Number(2))"]
         );
     }
 
     #[tokio::test]
-    async fn bookmarks_tell_how_far_it_is() {
+    async fn bookmark_has_version() {
         let stream =
             r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"7"}}}"#;
-        assert_eq!(told(stream).await, ["Bookmark(\"7\")"]);
+        assert_eq!(all_events(stream).await, ["Bookmark(\"7\")"]);
     }
 
     #[tokio::test]
-    async fn a_refusal_ends_it_in_an_event_or_bare() {
+    async fn error_status_is_read_in_event_or_bare() {
         let status = r#"{"kind":"Status","code":410,"reason":"Expired"}"#;
         for stream in [
             format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n"),
             status.to_owned(),
         ] {
-            let told = told(&stream).await;
+            let seen = all_events(&stream).await;
             assert!(
-                matches!(told.as_slice(), [only] if only.contains("code: 410")),
-                "{told:?}"
+                matches!(seen.as_slice(), [only] if only.contains("code: 410")),
+                "{seen:?}"
             );
         }
     }
 
     #[tokio::test]
-    async fn what_ends_in_the_middle_of_a_line_has_ended_and_what_is_no_event_is_an_error() {
+    async fn truncated_line_ends_stream_and_other_text_is_an_error() {
         assert_eq!(
-            told("{\"type\":\"ADDED\",\"obj").await,
+            all_events("{\"type\":\"ADDED\",\"obj").await,
             Vec::<String>::new()
         );
-        let error = told("{\"type\":\"ADDED\",\"obj\n").await;
+        let error = all_events("{\"type\":\"ADDED\",\"obj\n").await;
         assert!(
             matches!(error.as_slice(), [only] if only.contains("column")),
             "{error:?}"
         );
-        let error = told("{\"type\":\"RENAMED\",\"object\":1}\n").await;
+        let error = all_events("{\"type\":\"RENAMED\",\"object\":1}\n").await;
         assert!(
             matches!(error.as_slice(), [only] if only.contains("RENAMED")),
             "{error:?}"
@@ -238,23 +238,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_is_too_long_is_not_read_to_its_end_and_told() {
+    async fn line_beyond_limit_is_an_error() {
         let size = usize::try_from(LINE_MAX).unwrap() + 1;
         let stream = format!(
             "{{\"type\":\"ADDED\",\"object\":\"{}\"}}\n",
             "a".repeat(size)
         );
         assert_eq!(
-            told(&stream).await,
+            all_events(&stream).await,
             ["an event is longer than 8 MiB, which no object is"]
         );
     }
 
     #[test]
-    fn connections_that_were_cut_are_told_apart_from_those_in_trouble() {
+    fn disconnects_are_distinguished_from_errors() {
         let cut = io::Error::from(io::ErrorKind::UnexpectedEof);
-        assert!(is_cut(&cut));
-        assert!(is_cut(&io::Error::other(cut)));
-        assert!(!is_cut(&io::Error::from(io::ErrorKind::ConnectionReset)));
+        assert!(is_disconnect(&cut));
+        assert!(is_disconnect(&io::Error::other(cut)));
+        assert!(!is_disconnect(&io::Error::from(
+            io::ErrorKind::ConnectionReset
+        )));
     }
 }

@@ -1,7 +1,8 @@
-//! Series of the functions about the cluster, for `/metrics`: under Karpenter's names, from a ConfigMap. Series that the relay measured
-//! itself are shown among them.
+//! Metrics of the functions about the cluster, published in a ConfigMap and shown on `/metrics` under Karpenter's names, together
+//! with series that the relay measures itself.
 //!
-//! Nothing else here depends on it. A document that cannot be read is counted as such, and its series are missing.
+//! The rest of the relay does not depend on this module. A document that cannot be decoded is counted, and its series are
+//! missing.
 
 mod durations;
 mod follow;
@@ -22,16 +23,16 @@ pub(crate) use durations::{Histograms, quantile};
 pub use follow::follow;
 pub(crate) use help::help;
 
-/// What documents may tell of; the relay's own names are its own.
+/// Prefixes of series that documents may contain; all other names are reserved for the relay.
 const PREFIXES: [&str; 2] = ["karpenter_", "operator_"];
 
-/// The documents as they were last seen.
+/// The last version of the documents.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
-    /// By function; `None` of one that cannot be read.
+pub struct FunctionMetrics {
+    /// By function; `None` if it cannot be decoded.
     documents: BTreeMap<String, Option<Status>>,
-    /// Why there may be newer ones.
-    trouble: Option<String>,
+    /// Error that prevents reading newer documents.
+    error: Option<String>,
 }
 
 pub(crate) type Labels = Vec<(String, String)>;
@@ -43,38 +44,38 @@ struct DocumentLabels {
     document: String,
 }
 
-impl Told {
-    /// Reads the `data` of the ConfigMap.
+impl FunctionMetrics {
+    /// Decodes the `data` of the ConfigMap.
     pub fn read(data: &BTreeMap<String, String>) -> Self {
         let documents = data.iter().map(|(document, text)| {
             let status = Status::read(text);
             if let Err(error) = &status {
-                warn!(document, %error, "what a function tells cannot be shown");
+                warn!(document, %error, "metrics of a function cannot be decoded");
             }
             (document.clone(), status.ok())
         });
         Self {
             documents: documents.collect(),
-            trouble: None,
+            error: None,
         }
     }
 
-    /// Notes why nothing newer is seen; what was seen goes on being shown.
-    pub(crate) fn set_trouble(&mut self, trouble: String) {
-        self.trouble = Some(trouble);
+    /// Records why newer documents cannot be read; the last ones are still shown.
+    pub(crate) fn set_error(&mut self, error: String) {
+        self.error = Some(error);
     }
 
-    /// How it is doing, for people.
-    pub fn doing(&self) -> String {
-        match (&self.trouble, self.documents.len()) {
-            (Some(trouble), _) => format!("failing: {trouble}"),
-            (None, 0) => "nothing told".to_owned(),
-            (None, documents) => format!("told by {documents} functions"),
+    /// Human-readable summary for `/readyz`.
+    pub fn summary(&self) -> String {
+        match (&self.error, self.documents.len()) {
+            (Some(error), _) => format!("failing: {error}"),
+            (None, 0) => "none reported".to_owned(),
+            (None, documents) => format!("reported by {documents} functions"),
         }
     }
 
-    /// Adds all series and those that the relay measured itself, but for metrics that are shown otherwise: counters and histograms of the
-    /// same series are summed up, of gauges the last stands.
+    /// Registers all series of the documents and of the relay's measurements, except metrics in `replaced`. Counters and
+    /// histograms of the same series are summed; of gauges, the last value counts.
     pub fn register(&self, measured: &Status, replaced: &[&str], registry: &mut Registry) {
         let (mut counters, mut gauges) = (Counters::new(), Gauges::new());
         let mut histograms: BTreeMap<String, Histograms> = BTreeMap::new();
@@ -89,13 +90,13 @@ impl Told {
         for status in self.statuses(measured) {
             for series in &status.counters {
                 if let Some(name) = name(&series.name) {
-                    // The encoder writes the suffix itself.
+                    // The encoder appends the suffix itself.
                     let name = name.strip_suffix("_total").unwrap_or(&name).to_owned();
                     let family = counters.entry(name).or_default();
-                    let more = series.value.max(0.0);
+                    let value = series.value.max(0.0);
                     family
                         .get_or_create(&labels_of(&series.labels))
-                        .inc_by(more);
+                        .inc_by(value);
                 }
             }
             for durations in &status.durations {
@@ -113,7 +114,7 @@ impl Told {
                 }
             }
         }
-        // A name is of one type.
+        // A metric name has a single type.
         let is_shown = |name: &String| !replaced.contains(&name.as_str());
         histograms.retain(|name, _| !counters.contains_key(name) && is_shown(name));
         gauges.retain(|name, _| is_shown(name));
@@ -131,12 +132,12 @@ impl Told {
             registry.register(name, help, family);
         }
         if !self.documents.is_empty() {
-            let help = "1 for what a function tells where this relay cannot read it: upgrade the chart, or the stack";
+            let help = "1 for a function whose metrics this relay cannot decode: upgrade the chart, or the stack";
             registry.register("whittle_status_unreadable", help, unreadable);
         }
     }
 
-    /// Histograms of this name, those of the same labels summed up.
+    /// Histograms of this name; those with the same labels are summed.
     pub(crate) fn histograms(&self, measured: &Status, name: &str) -> Histograms {
         let mut family = Histograms::default();
         for status in self.statuses(measured) {
@@ -160,23 +161,23 @@ impl Told {
     }
 }
 
-/// `None` for what is no business of theirs.
-fn name(told: &str) -> Option<String> {
-    let is_ours = |prefix: &&str| told.starts_with(*prefix);
-    PREFIXES.iter().any(is_ours).then(|| word(told))
+/// Returns the sanitized metric name; `None` if documents may not contain it.
+fn name(reported: &str) -> Option<String> {
+    let has_prefix = |prefix: &&str| reported.starts_with(*prefix);
+    PREFIXES.iter().any(has_prefix).then(|| sanitize(reported))
 }
 
 fn labels_of(labels: &BTreeMap<String, String>) -> Labels {
     let labels = labels.iter();
-    // Two names may become one, which may not be there twice.
+    // Two names may become the same, which must not occur twice.
     let labels: BTreeMap<String, String> = labels
-        .map(|(name, value)| (word(name), value.clone()))
+        .map(|(name, value)| (sanitize(name), value.clone()))
         .collect();
     labels.into_iter().collect()
 }
 
-/// As Prometheus wants names of metrics and labels: letters, digits and `_`, and no digit first.
-fn word(name: &str) -> String {
+/// Sanitizes a name of a metric or label for Prometheus: letters, digits and `_`, and no digit first.
+fn sanitize(name: &str) -> String {
     let letter = |letter: char| {
         if letter.is_ascii_alphanumeric() {
             letter
@@ -184,10 +185,10 @@ fn word(name: &str) -> String {
             '_'
         }
     };
-    let word: String = name.chars().map(letter).collect();
-    match word.starts_with(|first: char| first.is_ascii_digit()) || word.is_empty() {
-        true => format!("_{word}"),
-        false => word,
+    let sanitized: String = name.chars().map(letter).collect();
+    match sanitized.starts_with(|first: char| first.is_ascii_digit()) || sanitized.is_empty() {
+        true => format!("_{sanitized}"),
+        false => sanitized,
     }
 }
 

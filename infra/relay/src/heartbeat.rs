@@ -1,52 +1,52 @@
-//! When the row that proves the relay alive is written: after changes, at least every [`INTERVAL`], and only while
-//! every watch is alive.
+//! Schedule of the heartbeat row, which proves that the relay is alive: after changes, at least every [`INTERVAL`], and only
+//! while every watch is alive.
 
 use std::time::Duration;
 
 use crate::backoff::Backoff;
 
-/// Readers expect a beat every 30 s and give up after 90 s; this leaves room for a slow write.
+/// Interval of heartbeats. Readers expect one every 30 s and give up after 90 s; this leaves time for a slow write.
 pub const INTERVAL: Duration = Duration::from_secs(25);
 
-/// Least time between two writes, so that a busy cluster costs at most one a second.
+/// Minimum time between two writes, so that a busy cluster causes at most one per second.
 pub const SPACING: Duration = Duration::from_secs(1);
 
-/// Times are since the relay started.
+/// Schedule of heartbeats. All times count from the relay's start.
 #[derive(Debug)]
-pub struct Heartbeat {
+pub struct HeartbeatSchedule {
     backoff: Backoff,
-    /// When the last write was begun.
+    /// Start of the last write.
     last: Option<Duration>,
     writing: bool,
-    /// Counters moved since the last write was begun.
-    moved: bool,
+    /// Whether counters have changed since the last write began.
+    changed: bool,
     failures: u32,
 }
 
-impl Heartbeat {
+impl HeartbeatSchedule {
     pub fn new(backoff: Backoff) -> Self {
         Self {
             backoff,
             last: None,
             writing: false,
-            moved: false,
+            changed: false,
             failures: 0,
         }
     }
 
-    /// The counters moved.
-    pub fn moved(&mut self) {
-        self.moved = true;
+    /// Notes that counters have changed.
+    pub fn counters_changed(&mut self) {
+        self.changed = true;
     }
 
-    /// When to write next, while the watches are alive until `alive_until`; `None` if not before something else happens.
+    /// Time of the next write, given that all watches are alive until `alive_until`; `None` if another event must happen first.
     pub fn due(&self, now: Duration, alive_until: Option<Duration>) -> Option<Duration> {
         if self.writing {
             return None;
         }
         let wait = if self.failures > 0 {
             self.backoff.delay(self.failures)
-        } else if self.moved {
+        } else if self.changed {
             SPACING
         } else {
             INTERVAL
@@ -55,11 +55,11 @@ impl Heartbeat {
         (due <= alive_until?).then_some(due)
     }
 
-    /// A write begins. It must be answered by [`Heartbeat::written`] or [`Heartbeat::failed`].
+    /// Begins a write, which ends with [`HeartbeatSchedule::written`] or [`HeartbeatSchedule::failed`].
     pub fn begin(&mut self, now: Duration) {
         self.last = Some(now);
         self.writing = true;
-        self.moved = false;
+        self.changed = false;
     }
 
     pub fn written(&mut self) {
@@ -72,7 +72,7 @@ impl Heartbeat {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// When the last write was begun, if it did not fail.
+    /// Start of the last write, if it did not fail.
     pub fn last_good(&self) -> Option<Duration> {
         self.last.filter(|_| self.failures == 0)
     }
@@ -84,10 +84,10 @@ mod tests {
 
     const LONG: Option<Duration> = Some(Duration::from_secs(1_000));
 
-    fn heartbeat() -> Heartbeat {
-        Heartbeat::new(Backoff {
+    fn heartbeat() -> HeartbeatSchedule {
+        HeartbeatSchedule::new(Backoff {
             first: Duration::from_secs(1),
-            most: Duration::from_secs(10),
+            max: Duration::from_secs(10),
             seed: 0,
         })
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn beats_once_every_watch_was_heard_and_then_at_its_interval() {
+    fn first_heartbeat_needs_all_watches_and_others_follow_at_interval() {
         let mut heartbeat = heartbeat();
         assert_eq!(heartbeat.due(at(5), None), None);
         assert_eq!(heartbeat.due(at(5), LONG), Some(at(5)));
@@ -109,35 +109,35 @@ mod tests {
     }
 
     #[test]
-    fn moved_counters_are_written_at_once_but_not_more_often_than_each_second() {
+    fn changed_counters_are_written_at_most_once_per_second() {
         let mut heartbeat = heartbeat();
         heartbeat.begin(at(5));
         heartbeat.written();
-        heartbeat.moved();
+        heartbeat.counters_changed();
         assert_eq!(heartbeat.due(at(5), LONG), Some(at(6)));
         assert_eq!(heartbeat.due(at(9), LONG), Some(at(9)));
     }
 
     #[test]
-    fn counters_that_move_during_a_write_are_written_after_it() {
+    fn counters_changed_during_a_write_are_written_after_it() {
         let mut heartbeat = heartbeat();
         heartbeat.begin(at(5));
-        heartbeat.moved();
+        heartbeat.counters_changed();
         heartbeat.written();
         assert_eq!(heartbeat.due(at(5), LONG), Some(at(6)));
     }
 
     #[test]
-    fn a_dead_watch_stops_the_heart_even_if_counters_move() {
+    fn dead_watch_stops_heartbeats_despite_changed_counters() {
         let mut heartbeat = heartbeat();
         heartbeat.begin(at(5));
         heartbeat.written();
-        heartbeat.moved();
+        heartbeat.counters_changed();
         assert_eq!(heartbeat.due(at(200), Some(at(199))), None);
     }
 
     #[test]
-    fn a_failed_write_is_tried_again_after_a_rest() {
+    fn failed_write_is_retried_after_delay() {
         let mut heartbeat = heartbeat();
         heartbeat.begin(at(5));
         heartbeat.failed();

@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz` and `/metrics`.
+//! The endpoints `/healthz`, `/readyz` and `/metrics`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use axum::routing::get;
 use crate::kind::Kind;
 use crate::relay::Relay;
 use crate::run::Shared;
-use crate::watches::Watching;
+use crate::watches::WatchStatus;
 
-/// The loop turns at least every few seconds; one that has not for this long hangs.
-const HANGING: Duration = Duration::from_mins(1);
+/// Time without a turn after which the main loop counts as hanging; it turns at least every few seconds.
+const HANGING_AFTER: Duration = Duration::from_mins(1);
 
 pub fn router(shared: Shared) -> Router {
     Router::new()
@@ -25,10 +25,10 @@ pub fn router(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-/// Whether restarting the process would help: 200 as long as its loop turns.
+/// Liveness: 200 as long as the main loop turns. A restart helps otherwise.
 async fn healthz(State(shared): State<Shared>) -> Response {
     let still = shared.now().saturating_sub(shared.last_turn());
-    if still < HANGING {
+    if still < HANGING_AFTER {
         (StatusCode::OK, "ok\n").into_response()
     } else {
         let text = format!("the loop has not turned for {} s\n", still.as_secs());
@@ -36,7 +36,7 @@ async fn healthz(State(shared): State<Shared>) -> Response {
     }
 }
 
-/// 200 once every kind is watched; the text says how each is doing either way.
+/// Readiness: 200 once every kind is watched; the text shows the status of each kind in either case.
 async fn readyz(State(shared): State<Shared>) -> Response {
     let now = shared.now();
     shared.with(|relay| {
@@ -45,8 +45,8 @@ async fn readyz(State(shared): State<Shared>) -> Response {
         } else {
             StatusCode::SERVICE_UNAVAILABLE
         };
-        let told = shared.metrics().told().doing();
-        (status, readiness(relay, &told, now)).into_response()
+        let functions = shared.metrics().functions().summary();
+        (status, readiness(relay, &functions, now)).into_response()
     })
 }
 
@@ -61,27 +61,27 @@ async fn metrics(State(shared): State<Shared>) -> Response {
     }
 }
 
-fn readiness(relay: &Relay, told: &str, now: Duration) -> String {
+fn readiness(relay: &Relay, functions: &str, now: Duration) -> String {
     let mut text = String::new();
     for kind in Kind::ALL {
-        let doing = match relay.watches().get(kind) {
-            Watching::Starting => "starting: first list not complete".to_owned(),
-            Watching::Current => format!("watching {} objects", relay.state().count(kind)),
-            Watching::Missing if kind.is_gated() => "not installed".to_owned(),
-            Watching::Missing => format!(
+        let status = match relay.watches().get(kind) {
+            WatchStatus::Starting => "starting: first list not complete".to_owned(),
+            WatchStatus::Current => format!("watching {} objects", relay.state().count(kind)),
+            WatchStatus::Missing if kind.is_gated() => "not installed".to_owned(),
+            WatchStatus::Missing => format!(
                 "missing: the API server does not serve {}; install the CRDs of the chart",
                 kind.path()
             ),
-            Watching::Failing(cause) => format!("failing: {cause}"),
+            WatchStatus::Failing(cause) => format!("failing: {cause}"),
         };
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{kind}: {doing}");
+        let _ = writeln!(text, "{kind}: {status}");
     }
     let heartbeat = match relay.last_beat() {
         Some(beat) => format!("written {} s ago", now.saturating_sub(beat).as_secs()),
         None => "not written, or the last write failed".to_owned(),
     };
     let _ = writeln!(text, "heartbeat: {heartbeat}");
-    let _ = writeln!(text, "metrics of the functions: {told}");
+    let _ = writeln!(text, "metrics of the functions: {functions}");
     text
 }

@@ -1,4 +1,4 @@
-//! The kinds the relay watches.
+//! The kinds that the relay watches.
 
 use std::fmt;
 
@@ -33,13 +33,13 @@ impl Kind {
         Self::NodeOverlay,
     ];
 
-    /// Says whether functions read it only where a feature gate is on: its CRD may be absent, and turns that read it look again each
-    /// minute whatever the relay says, so that it holds up no heartbeat.
+    /// Returns whether functions read the kind only behind a feature gate. Its CRD may be missing, and turns that read it run
+    /// each minute regardless of the relay, so it does not block heartbeats.
     pub fn is_gated(self) -> bool {
         matches!(self, Self::CapacityBuffer | Self::NodeOverlay)
     }
 
-    /// Where the API server lists and watches all objects of this kind.
+    /// URL path of all objects of this kind.
     pub fn path(self) -> &'static str {
         match self {
             Self::Pod => "/api/v1/pods",

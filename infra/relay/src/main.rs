@@ -1,4 +1,4 @@
-//! The relay's process: configuration, clients, and the tasks that run until SIGTERM.
+//! The relay's process: configuration, clients, and tasks that run until SIGTERM.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,18 +12,18 @@ use ports::Clock;
 use relay::aws::{AwsSink, sdk_config};
 use relay::cluster_metrics::ClusterMetrics;
 use relay::config::Config;
+use relay::function_metrics::follow;
 use relay::http::router;
 use relay::metrics::Metrics;
 use relay::relay::Relay;
 use relay::run::{Identity, OBSERVATIONS, Shared, run};
-use relay::told::follow;
-use relay::watch::{Patience, Watcher};
+use relay::watch::{WatchTimeouts, Watcher};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 use tracing::{error, info};
 
-/// One thread: the relay waits more than it works, and memory is what it must save.
+/// A single thread: the relay mostly waits, and should use little memory.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let environment: BTreeMap<String, String> = std::env::vars().collect();
@@ -57,10 +57,10 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Relays until the process is asked to end.
+/// Runs the relay until the process is asked to end.
 async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Error>> {
     let mut kube = kube::Config::infer().await?;
-    // The watches have their own back-off.
+    // Watches have their own back-off.
     kube.default_retry = false;
     let api_server = kube.cluster_url.to_string();
     let epoch = format!("{}/{host}", now());
@@ -78,7 +78,7 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
     let relay = Relay::new(config.cluster.clone(), config.window, seed);
     let mut relay = relay.timing_terminations(now);
     if config.per_object {
-        relay = relay.telling_of_each_pod();
+        relay = relay.with_pod_series();
     }
     if config.view_bucket.is_some() {
         relay = relay.publishing(config.cluster.clone(), epoch.clone());
@@ -98,7 +98,7 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
     let mut watches = Watcher {
         client: client.clone(),
         observations: sender,
-        patience: Patience::new(seed),
+        timeouts: WatchTimeouts::new(seed),
         metrics: metrics.clone(),
         pages: Arc::new(Semaphore::new(1)),
     }
@@ -121,7 +121,7 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
             || "the HTTP server ended".into(),
             |error| format!("the HTTP server ended: {error}").into(),
         )),
-        // Watches end only after the loop that listens to them.
+        // Watches end only after the loop that receives their observations.
         Some(Err(panic)) = watches.join_next() => Err(panic.into()),
     }
 }

@@ -1,4 +1,4 @@
-//! What `/metrics` says.
+//! The metrics on `/metrics`.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +13,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::cluster_metrics::ClusterMetrics;
+use crate::function_metrics::FunctionMetrics;
 use crate::kind::Kind;
 use crate::relay::Relay;
-use crate::told::Told;
 
-/// Shared handles; cloning is cheap.
+/// Shared handles of the relay's metrics; cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Metrics {
     events: Family<EventLabels, Counter>,
@@ -25,7 +25,7 @@ pub struct Metrics {
     wakes: Family<WakeLabels, Counter>,
     beats: Family<OutcomeLabels, Counter>,
     views: Family<OutcomeLabels, Counter>,
-    told: Arc<Mutex<Told>>,
+    functions: Arc<Mutex<FunctionMetrics>>,
     cluster: Option<ClusterMetrics>,
 }
 
@@ -63,7 +63,7 @@ struct LaneLabels {
 }
 
 impl Metrics {
-    /// Adds series about the cluster that the relay watches.
+    /// Adds series of the watched cluster.
     pub fn of_cluster(self, cluster: ClusterMetrics) -> Self {
         Self {
             cluster: Some(cluster),
@@ -114,22 +114,24 @@ impl Metrics {
             .inc();
     }
 
-    /// Shows this of the functions from now on.
-    pub fn show(&self, told: Told) {
-        *self.told() = told;
+    /// Replaces the metrics of the functions.
+    pub fn show(&self, functions: FunctionMetrics) {
+        *self.functions() = functions;
     }
 
-    /// Says why what is shown of the functions may be old.
-    pub(crate) fn show_trouble(&self, trouble: String) {
-        self.told().set_trouble(trouble);
+    /// Records why newer metrics of the functions cannot be read.
+    pub(crate) fn set_functions_error(&self, error: String) {
+        self.functions().set_error(error);
     }
 
-    /// What is shown of the functions.
-    pub fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The metrics of the functions.
+    pub fn functions(&self) -> MutexGuard<'_, FunctionMetrics> {
+        self.functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All metrics in the OpenMetrics text format; what the relay's memory already knows is read from there.
+    /// Renders all metrics in the OpenMetrics text format, including those that derive from the relay's state.
     pub fn render(&self, relay: &Relay, now: Duration) -> Result<String, fmt::Error> {
         let objects = Family::<ResourceLabels, Gauge>::default();
         let silence = Family::<ResourceLabels, Gauge>::default();
@@ -140,10 +142,10 @@ impl Metrics {
             objects
                 .get_or_create(&labels)
                 .set(clamp(relay.state().count(kind)));
-            if let Some(sign) = relay.watches().last_sign(kind) {
+            if let Some(activity) = relay.watches().last_activity(kind) {
                 silence
                     .get_or_create(&labels)
-                    .set(clamp(now.saturating_sub(sign).as_secs()));
+                    .set(clamp(now.saturating_sub(activity).as_secs()));
             }
         }
         let changes = Family::<LaneLabels, Counter>::default();
@@ -161,7 +163,7 @@ impl Metrics {
         registry.register("events", "Watch events, by resource", self.events.clone());
         registry.register(
             "watch_restarts",
-            "Watches that started again after an error",
+            "Watches restarted after an error",
             self.restarts.clone(),
         );
         registry.register(
@@ -179,9 +181,9 @@ impl Metrics {
             "Versions of the view of pods stored in the bucket",
             self.views.clone(),
         );
-        registry.register("objects", "Objects known", objects);
-        registry.register("changes", "Changes that concerned a lane", changes);
-        registry.register("pods_waiting", "Pods that wait for capacity", waiting);
+        registry.register("objects", "Known objects", objects);
+        registry.register("changes", "Changes that concern a lane", changes);
+        registry.register("pods_waiting", "Unschedulable pods", waiting);
         registry.register_with_unit(
             "watch_silence",
             "Time since the last event or bookmark",
@@ -191,20 +193,21 @@ impl Metrics {
         let mut text = String::new();
         encode_registry(&mut text, &registry)?;
         let mut of_functions = Registry::default();
-        let replaced = self.cluster.map_or(&[][..], ClusterMetrics::replaces);
+        let replaced = self.cluster.map_or(&[][..], ClusterMetrics::replaced);
         let measured = relay.state().measured();
-        self.told().register(measured, replaced, &mut of_functions);
+        self.functions()
+            .register(measured, replaced, &mut of_functions);
         encode_registry(&mut text, &of_functions)?;
         if let Some(cluster) = self.cluster {
-            cluster.write(relay, &self.told(), now, &mut text);
+            cluster.write(relay, &self.functions(), now, &mut text);
         }
         encode_eof(&mut text)?;
         Ok(text)
     }
 }
 
-fn outcome(good: bool) -> &'static str {
-    if good { "success" } else { "error" }
+fn outcome(success: bool) -> &'static str {
+    if success { "success" } else { "error" }
 }
 
 fn clamp(number: impl TryInto<i64>) -> i64 {

@@ -1,5 +1,5 @@
-//! Wakes on their way out. A wake says only "look", so a lane needs at most one in the buffer: further ones merge into
-//! it, and an outage of the queues costs neither memory nor wakes.
+//! Wakes to be sent. A wake carries no data except hints, so each lane needs at most one in the buffer: further ones are merged,
+//! and an outage of the queues costs neither memory nor wakes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use model::{Batch, ClusterName, Lane, Wake};
 
 use crate::backoff::Backoff;
 
-/// How long a wake waits for others to the same lane; with the call to SQS it is out within 200 ms.
+/// Time that a wake waits for others to the same lane; including the call to SQS, it is sent within 200 ms.
 pub const COALESCING: Duration = Duration::from_millis(150);
 
-/// Least time between wakes that only say how a node is used: Karpenter stamps `lastPodEventTime` no more often
+/// Minimum time between wakes that only report the usage of a node: Karpenter updates `lastPodEventTime` no more often
 /// (docs/spec/lifecycle.md#pod-events).
 pub const SPACING: Duration = Duration::from_secs(10);
 
-/// The hints of one wake: distinct, in the order they came, at most [`Wake::HINTS_MAX`].
+/// Hints of one wake: distinct, in order of arrival, at most [`Wake::HINTS_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints(Vec<String>);
 
@@ -38,7 +38,7 @@ impl IntoIterator for Hints {
     }
 }
 
-/// At most one waiting wake and one on its way per lane. Times are since the relay started.
+/// Per lane, at most one pending wake and one in flight. All times count from the relay's start.
 #[derive(Debug)]
 pub struct Outbox {
     cluster: ClusterName,
@@ -46,14 +46,14 @@ pub struct Outbox {
     waiting: BTreeMap<Lane, Waiting>,
     sending: BTreeSet<Lane>,
     failures: BTreeMap<Lane, u32>,
-    /// When a spaced wake last left for the lane.
+    /// Time at which a spaced wake of the lane was last sent.
     spaced: BTreeMap<Lane, Duration>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     due: Duration,
-    /// Of the first to come; it is for logs only.
+    /// Reason of the first merged wake; used only in logs.
     reason: String,
     hints: Hints,
     spaced: bool,
@@ -72,7 +72,7 @@ impl Outbox {
         }
     }
 
-    /// To be sent within the coalescing window.
+    /// Adds a wake that is sent at the end of the coalescing window.
     pub fn add(
         &mut self,
         lane: Lane,
@@ -84,7 +84,7 @@ impl Outbox {
         self.merge(lane, wake, hints);
     }
 
-    /// As [`Outbox::add`], but no sooner than [`SPACING`] after the last such wake of the lane.
+    /// Adds a wake like [`Outbox::add`], but no sooner than [`SPACING`] after the last spaced wake of the lane.
     pub fn add_spaced(
         &mut self,
         lane: Lane,
@@ -103,7 +103,7 @@ impl Outbox {
         self.merge(lane, wake, hints);
     }
 
-    /// To be sent at once: the wait was elsewhere.
+    /// Adds a wake that is sent immediately, because the change has already waited elsewhere.
     pub fn add_now(
         &mut self,
         lane: Lane,
@@ -114,8 +114,8 @@ impl Outbox {
         self.merge(lane, Waiting::new(reason, now), hints);
     }
 
-    /// As [`Outbox::add_now`], for a look at pods that are still gathered.
-    pub fn add_glance(
+    /// Adds an early wake for pods of an open batching window, sent immediately.
+    pub fn add_early(
         &mut self,
         lane: Lane,
         reason: &str,
@@ -129,12 +129,12 @@ impl Outbox {
         self.merge(lane, wake, hints);
     }
 
-    /// When [`Outbox::take`] next has something to give.
+    /// Time at which [`Outbox::take`] next returns a wake.
     pub fn due(&self) -> Option<Duration> {
         self.ready_lanes().map(|(_, waiting)| waiting.due).min()
     }
 
-    /// The wakes whose time has come, one per lane. Each must be answered by [`Outbox::sent`] or [`Outbox::failed`].
+    /// Takes the due wakes, one per lane. Each ends with [`Outbox::sent`] or [`Outbox::failed`].
     pub fn take(&mut self, now: Duration) -> Vec<Wake> {
         let lanes: Vec<Lane> = self
             .ready_lanes()
@@ -162,7 +162,7 @@ impl Outbox {
         self.failures.remove(&lane);
     }
 
-    /// The wake goes back, merged with what came meanwhile, and the lane rests.
+    /// Returns a wake to the buffer, merged with newer ones, and delays its lane.
     pub fn failed(&mut self, wake: Wake, now: Duration) {
         let lane = wake.lane;
         self.sending.remove(&lane);
@@ -181,21 +181,21 @@ impl Outbox {
         }
     }
 
-    /// Makes everything due, for a last attempt before the process ends.
-    pub fn hurry(&mut self) {
+    /// Makes all wakes due, for a last attempt before the process ends.
+    pub fn flush(&mut self) {
         for waiting in self.waiting.values_mut() {
             waiting.due = Duration::ZERO;
         }
     }
 
-    /// When a lane's wake is due; `None` if none waits, or one is on its way.
+    /// Time at which a lane's wake is due; `None` if none is pending, or one is in flight.
     pub fn due_of(&self, lane: Lane) -> Option<Duration> {
         self.ready_lanes()
             .find(|(ready, _)| *ready == lane)
             .map(|(_, waiting)| waiting.due)
     }
 
-    /// Whether nothing waits and nothing is on its way.
+    /// Returns whether no wake is pending or in flight.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.sending.is_empty()
     }
@@ -210,12 +210,12 @@ impl Outbox {
     fn merge(&mut self, lane: Lane, wake: Waiting, hints: impl IntoIterator<Item = String>) {
         let (due, spaced, batch) = (wake.due, wake.spaced, wake.batch);
         let waiting = self.waiting.entry(lane).or_insert(wake);
-        // A lane that rests after a failure goes on resting.
+        // A lane that is delayed after a failure stays delayed.
         if !self.failures.contains_key(&lane) {
             waiting.due = waiting.due.min(due);
         }
         waiting.spaced |= spaced;
-        // A window that closed is not open any more.
+        // Once one of the merged wakes is for a closed window, the window counts as closed.
         if batch.is_closed() {
             waiting.batch = Batch::Closed;
         }
@@ -242,7 +242,7 @@ mod tests {
     fn outbox() -> Outbox {
         let backoff = Backoff {
             first: Duration::from_secs(1),
-            most: Duration::from_secs(30),
+            max: Duration::from_secs(30),
             seed: 0,
         };
         Outbox::new(ClusterName::from("demo"), backoff)
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn wakes_to_one_lane_coalesce_and_leave_within_200_ms_of_the_first() {
+    fn wakes_of_a_lane_coalesce_and_are_sent_within_200_ms() {
         let mut outbox = outbox();
         outbox.add(Lane::Lifecycle, "node-appeared", hint("node/a"), at(1_000));
         outbox.add(Lane::Lifecycle, "node-changed", hint("node/b"), at(1_100));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wake_per_lane_is_on_its_way() {
+    fn one_wake_per_lane_is_in_flight() {
         let mut outbox = outbox();
         outbox.add(Lane::Terminator, "pod-ready", None, at(0));
         assert_eq!(outbox.take(at(200)).len(), 1);
@@ -299,14 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_keeps_one_wake_per_lane_and_loses_none() {
+    fn outage_keeps_one_wake_per_lane_and_all_hints() {
         let mut outbox = outbox();
         outbox.add(Lane::Terminator, "pod-ready", hint("node/a"), at(0));
         let wake = outbox.take(at(200)).remove(0);
         outbox.add(Lane::Terminator, "pdb-allows", hint("node/b"), at(300));
         outbox.failed(wake, at(400));
         outbox.add(Lane::Terminator, "pod-ready", hint("node/c"), at(500));
-        assert!(outbox.take(at(1_000)).is_empty(), "rests after a failure");
+        assert!(outbox.take(at(1_000)).is_empty(), "delayed after a failure");
         let wakes = outbox.take(at(1_400));
         assert_eq!(wakes.len(), 1);
         assert_eq!(wakes[0].hints, ["node/a", "node/b", "node/c"]);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_rests_longer_after_each_failure_and_is_itself_again_after_a_success() {
+    fn delay_grows_with_failures_and_ends_with_success() {
         let mut outbox = outbox();
         let mut now = at(0);
         outbox.add(Lane::Lifecycle, "node-gone", None, now);
@@ -335,11 +335,11 @@ mod tests {
     }
 
     #[test]
-    fn a_look_into_an_open_window_merges_into_the_wake_that_ends_it() {
+    fn early_wake_merges_into_wake_of_closed_window() {
         let mut outbox = outbox();
-        outbox.add_glance(Lane::Provisioner, "pods-unschedulable", hint("a"), at(0));
+        outbox.add_early(Lane::Provisioner, "pods-unschedulable", hint("a"), at(0));
         outbox.add_now(Lane::Provisioner, "pods-unschedulable", hint("b"), at(0));
-        outbox.add_glance(Lane::Provisioner, "pods-unschedulable", hint("c"), at(0));
+        outbox.add_early(Lane::Provisioner, "pods-unschedulable", hint("c"), at(0));
         let wakes = outbox.take(at(0));
         assert_eq!(wakes.len(), 1);
         assert_eq!(wakes[0].batch, Batch::Closed);
@@ -347,16 +347,16 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_could_not_be_sent_is_still_one() {
+    fn early_wake_stays_early_after_failure() {
         let mut outbox = outbox();
-        outbox.add_glance(Lane::Provisioner, "pods-unschedulable", None, at(0));
+        outbox.add_early(Lane::Provisioner, "pods-unschedulable", None, at(0));
         let wake = outbox.take(at(0)).remove(0);
         outbox.failed(wake, at(0));
         assert_eq!(outbox.take(at(2_000))[0].batch, Batch::Open);
     }
 
     #[test]
-    fn hints_stop_at_their_bound() {
+    fn hints_are_limited() {
         let mut outbox = outbox();
         let pods = (0..500).map(|index| format!("default/web-{index}"));
         outbox.add_now(Lane::Provisioner, "pods-unschedulable", pods, at(0));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn spaced_wakes_leave_promptly_once_and_then_at_their_distance() {
+    fn spaced_wakes_keep_minimum_distance() {
         let mut outbox = outbox();
         outbox.add_spaced(Lane::Lifecycle, "pods-moved", None, at(20_000));
         assert_eq!(outbox.take(at(20_150)).len(), 1);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_wake_takes_a_spaced_one_along() {
+    fn prompt_wake_includes_pending_spaced_wake() {
         let mut outbox = outbox();
         outbox.add_spaced(Lane::Lifecycle, "pods-moved", hint("node/a"), at(20_000));
         outbox.take(at(20_150));

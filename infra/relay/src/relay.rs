@@ -1,4 +1,4 @@
-//! The relay as a state machine: observations and the time go in, wakes and heartbeats come out. It does no I/O.
+//! The relay as a state machine: observations and the time are its input, wakes and heartbeats its output. It does no I/O.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use model::{ClusterName, Lane, Wake, view::ViewPointer};
 
 use crate::backoff::Backoff;
 use crate::batcher::{Batcher, Window};
-use crate::change::{Change, What};
+use crate::change::{Change, ChangeKind};
 use crate::counters::Counters;
-use crate::heartbeat::Heartbeat;
+use crate::heartbeat::HeartbeatSchedule;
 use crate::kind::Kind;
 use crate::outbox::Outbox;
-use crate::published::Published;
-use crate::routing::{Concern, Pace, route};
-use crate::state::{Sighting, State};
+use crate::routing::{Concern, Urgency, route};
+use crate::state::{ObservedObject, State};
+use crate::view_publisher::ViewPublisher;
 use crate::watches::Watches;
 
-/// Between the tries of a queue or the table that does not answer: soon enough after a hiccup, seldom in an outage.
-const REST_FIRST: Duration = Duration::from_millis(500);
-const REST_MOST: Duration = Duration::from_secs(30);
+/// Delays between attempts to reach a queue or the table: short after a hiccup, long in an outage.
+const RETRY_DELAY_FIRST: Duration = Duration::from_millis(500);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// The wakes that look into a window and end it, whichever pods or nodes opened it.
+/// Reason of all wakes of a batching window, whichever pods or nodes opened it.
 const BATCH_REASON: &str = "pods-unschedulable";
 
-/// What a watch tells of its kind.
+/// An observation of a watch.
 #[derive(Clone, Debug)]
 pub struct Observation {
     pub kind: Kind,
@@ -34,18 +34,18 @@ pub struct Observation {
 #[derive(Clone, Debug)]
 pub enum Event {
     ListBegun,
-    Page(Vec<Sighting>),
+    Page(Vec<ObservedObject>),
     ListEnded,
-    Changed(Sighting),
-    Deleted(Sighting),
+    Changed(ObservedObject),
+    Deleted(ObservedObject),
     Bookmark,
-    /// The API server does not know the kind.
+    /// The API server does not serve the kind.
     Missing,
-    /// The list or watch failed and will be tried again.
+    /// The list or watch failed and will be retried.
     Failed(String),
 }
 
-/// All of the relay's memory. Times are since it started.
+/// The complete state of the relay. All times count from its start.
 #[derive(Debug)]
 pub struct Relay {
     state: State,
@@ -53,17 +53,17 @@ pub struct Relay {
     counters: Counters,
     batcher: Batcher,
     outbox: Outbox,
-    heartbeat: Heartbeat,
-    /// Where pods are published.
-    published: Option<Published>,
+    heartbeat: HeartbeatSchedule,
+    /// Publisher of pods, if the relay publishes them.
+    published: Option<ViewPublisher>,
 }
 
 impl Relay {
-    /// `seed` sets this relay's rests apart from those of others.
+    /// Creates a relay; `seed` determines its back-off jitter.
     pub fn new(cluster: ClusterName, window: Window, seed: u64) -> Self {
         let backoff = Backoff {
-            first: REST_FIRST,
-            most: REST_MOST,
+            first: RETRY_DELAY_FIRST,
+            max: RETRY_DELAY_MAX,
             seed,
         };
         Self {
@@ -72,20 +72,20 @@ impl Relay {
             counters: Counters::default(),
             batcher: Batcher::new(window),
             outbox: Outbox::new(cluster, backoff),
-            heartbeat: Heartbeat::new(backoff),
+            heartbeat: HeartbeatSchedule::new(backoff),
             published: None,
         }
     }
 
-    /// The same relay, publishing pods under the name of its epoch.
+    /// Publishes the view of pods under this epoch.
     pub fn publishing(self, cluster: ClusterName, epoch: String) -> Self {
         Self {
-            published: Some(Published::new(cluster, epoch)),
+            published: Some(ViewPublisher::new(cluster, epoch)),
             ..self
         }
     }
 
-    /// The relay timing how long objects take from their deletion until they are gone.
+    /// Measures the time from objects' deletion until they are gone.
     pub fn timing_terminations(self, clock: fn() -> Timestamp) -> Self {
         Self {
             state: self.state.timing_terminations(clock),
@@ -93,8 +93,8 @@ impl Relay {
         }
     }
 
-    /// The relay with series for each pod on `/metrics`.
-    pub fn telling_of_each_pod(self) -> Self {
+    /// Adds series for each pod to `/metrics`.
+    pub fn with_pod_series(self) -> Self {
         Self {
             state: self.state.keeping_details(),
             ..self
@@ -107,50 +107,50 @@ impl Relay {
             published.observe(&mut event);
         }
         let changes = match event {
-            // Nothing was answered yet.
+            // Nothing has been received yet.
             Event::ListBegun => return self.state.begin_list(kind),
             Event::Missing => return self.watches.missing(kind, now),
             Event::Failed(cause) => return self.watches.failing(kind, cause, now),
-            Event::Page(sightings) => sightings
+            Event::Page(objects) => objects
                 .into_iter()
-                .flat_map(|sighting| self.state.see(kind, sighting))
+                .flat_map(|observed| self.state.apply(kind, observed))
                 .collect(),
             Event::ListEnded => {
                 self.watches.listed(kind);
                 self.state.end_list(kind)
             }
-            Event::Changed(sighting) => self.state.see(kind, sighting),
-            Event::Deleted(sighting) => self.state.lose(kind, &sighting),
+            Event::Changed(observed) => self.state.apply(kind, observed),
+            Event::Deleted(observed) => self.state.remove(kind, &observed),
             Event::Bookmark => Vec::new(),
         };
-        self.watches.sign(kind, now);
+        self.watches.mark_alive(kind, now);
         for change in changes {
-            self.note(&change, now);
+            self.route_change(&change, now);
         }
     }
 
-    /// When something is due next.
+    /// Time at which an output is due next.
     pub fn due(&self, now: Duration) -> Option<Duration> {
         let heartbeat = self.heartbeat.due(now, self.watches.alive_until());
-        let held_until = self.published.as_ref().and_then(Published::held_until);
+        let held_until = self.published.as_ref().and_then(ViewPublisher::held_until);
         let wakes = [
             self.batcher.due(),
-            self.batcher.glance_due(),
+            self.batcher.early_wake_due(),
             self.outbox.due(),
         ];
         let wakes = wakes.into_iter().flatten().min();
-        // Wakes that a view holds back are due when it no longer does.
+        // Wakes that wait for a version of the view are due when they stop waiting.
         let wakes = wakes.map(|due| due.max(held_until.unwrap_or_default()));
         [wakes, heartbeat].into_iter().flatten().min()
     }
 
-    /// What is to be put into the bucket before the wakes that are due now are sent. Each must be answered by
+    /// Returns the version of the view that is to be stored before the wakes that are due now are sent. Storing it ends with
     /// [`Relay::view_stored`] or [`Relay::view_failed`]; until then, or for a moment, wakes wait.
     pub fn take_view(&mut self, now: Duration) -> Option<view::Issue> {
         let published = self.published.as_mut()?;
         let is_due = |due: Option<Duration>| due.is_some_and(|due| due <= now);
         let pods_wait = is_due(self.batcher.due())
-            || is_due(self.batcher.glance_due())
+            || is_due(self.batcher.early_wake_due())
             || is_due(self.outbox.due_of(Lane::Provisioner));
         let others_wait = is_due(self.outbox.due());
         published.take(pods_wait, others_wait, &self.counters, now)
@@ -173,17 +173,21 @@ impl Relay {
         self.published.as_ref()?.pointer(at)
     }
 
-    /// The wakes that are to be sent now. Each must be answered by [`Relay::wake_sent`] or [`Relay::wake_failed`].
+    /// Takes the wakes that are due. Each ends with [`Relay::wake_sent`] or [`Relay::wake_failed`].
     pub fn take_wakes(&mut self, now: Duration) -> Vec<Wake> {
-        if self.published.as_ref().is_some_and(|one| one.holds(now)) {
+        if self
+            .published
+            .as_ref()
+            .is_some_and(|publisher| publisher.holds(now))
+        {
             return Vec::new();
         }
         if let Some(hints) = self.batcher.close(now) {
             self.outbox
                 .add_now(Lane::Provisioner, BATCH_REASON, hints, now);
-        } else if let Some(hints) = self.batcher.glance(now) {
+        } else if let Some(hints) = self.batcher.take_early_wake(now) {
             self.outbox
-                .add_glance(Lane::Provisioner, BATCH_REASON, hints, now);
+                .add_early(Lane::Provisioner, BATCH_REASON, hints, now);
         }
         self.outbox.take(now)
     }
@@ -196,8 +200,7 @@ impl Relay {
         self.outbox.failed(wake, now);
     }
 
-    /// The counters, if a heartbeat is to be written now. It must be answered by [`Relay::beat_written`] or
-    /// [`Relay::beat_failed`].
+    /// Returns the counters if a heartbeat is due. It ends with [`Relay::beat_written`] or [`Relay::beat_failed`].
     pub fn take_beat(&mut self, now: Duration) -> Option<Counters> {
         let due = self.heartbeat.due(now, self.watches.alive_until())?;
         (due <= now).then(|| {
@@ -214,16 +217,16 @@ impl Relay {
         self.heartbeat.failed();
     }
 
-    /// Nothing more will be observed: what waits is due at once.
-    pub fn hurry(&mut self, now: Duration) {
+    /// Makes all pending wakes due, because no more observations follow.
+    pub fn flush(&mut self, now: Duration) {
         if let Some(hints) = self.batcher.close_now() {
             self.outbox
                 .add_now(Lane::Provisioner, BATCH_REASON, hints, now);
         }
-        self.outbox.hurry();
+        self.outbox.flush();
     }
 
-    /// Whether every wake has left.
+    /// Returns whether every wake has been sent.
     pub fn is_drained(&self) -> bool {
         self.outbox.is_empty() && !self.batcher.is_open()
     }
@@ -240,39 +243,39 @@ impl Relay {
         &self.counters
     }
 
-    /// When the last heartbeat was begun, unless it failed.
+    /// Start of the last heartbeat, unless it failed.
     pub fn last_beat(&self) -> Option<Duration> {
         self.heartbeat.last_good()
     }
 
-    fn note(&mut self, change: &Change, now: Duration) {
-        for concern in route(change.what, self.state.situation(change)) {
+    fn route_change(&mut self, change: &Change, now: Duration) {
+        for concern in route(change.kind, self.state.context(change)) {
             self.counters.bump(concern.lane);
-            self.heartbeat.moved();
+            self.heartbeat.counters_changed();
             self.wake(concern, change, now);
         }
     }
 
-    fn wake(&mut self, Concern { lane, pace }: Concern, change: &Change, now: Duration) {
-        let reason = change.what.reason();
+    fn wake(&mut self, Concern { lane, urgency }: Concern, change: &Change, now: Duration) {
+        let reason = change.kind.reason();
         let hint = self.hint(lane, change);
-        match pace {
-            Pace::Batched => self.batcher.trigger(change.key, hint, now),
-            // The open window ends in a wake of this lane; one before it would see half of the pods.
-            Pace::Prompt if lane == Lane::Provisioner && self.batcher.is_open() => {}
-            Pace::Prompt => self.outbox.add(lane, reason, hint, now),
-            Pace::Spaced => self.outbox.add_spaced(lane, reason, hint, now),
-            Pace::Counted => {}
+        match urgency {
+            Urgency::Batched => self.batcher.trigger(change.key, hint, now),
+            // The open window ends with a wake of this lane; an earlier wake would read only a part of the pods.
+            Urgency::Prompt if lane == Lane::Provisioner && self.batcher.is_open() => {}
+            Urgency::Prompt => self.outbox.add(lane, reason, hint, now),
+            Urgency::Spaced => self.outbox.add_spaced(lane, reason, hint, now),
+            Urgency::Counted => {}
         }
     }
 
-    /// The provisioner reads the named pods first; other lanes the named node, if the change is about one.
+    /// Hint of a wake: the provisioner reads the named pods first, other lanes the named node.
     fn hint(&self, lane: Lane, change: &Change) -> Option<String> {
         match lane {
             Lane::Provisioner => change
                 .object
                 .clone()
-                .filter(|_| change.what == What::PodUnschedulable),
+                .filter(|_| change.kind == ChangeKind::PodUnschedulable),
             Lane::Lifecycle
             | Lane::Disruption
             | Lane::Terminator

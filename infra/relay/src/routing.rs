@@ -1,160 +1,162 @@
-//! Which lanes a change concerns: one table, `change × situation → (lane, pace)`.
+//! Which lanes a change concerns: one table, `change × context → (lane, urgency)`.
 //!
 //! | change | lanes |
 //! |---|---|
-//! | pod unschedulable; node to be emptied (disrupted taint, deletion) | provisioner, batched (docs/spec/scheduling.md#batching) |
-//! | pod bound, ended or gone | terminator on a draining node; else lifecycle (when its node was last used) and disruption |
-//! | last pod of a node gone | lifecycle, which wakes disruption when the node may be consolidated |
+//! | pod unschedulable; node with pods to be placed elsewhere (disrupted taint, deletion) | provisioner, batched (docs/spec/scheduling.md#batching) |
+//! | pod bound, ended or gone | terminator on a draining node; else lifecycle (for the last use of its node) and disruption |
+//! | last pod of a node gone | lifecycle, which wakes disruption once the node may be consolidated |
 //! | pod Ready | terminator while anything drains: its PodDisruptionBudget may allow the next eviction |
 //! | pod unready, do-not-disrupt changed | terminator on a draining node |
-//! | node, NodeClaim | lifecycle; terminator while it is deleting or reboots; disruption when it is initialized, may be chosen or is gone |
+//! | node, NodeClaim | lifecycle; terminator while it is being deleted or rebooted; disruption when it is initialized, becomes a candidate or is gone |
 //! | NodePool | lifecycle, disruption (budgets, policy), provisioner if pods wait; housekeeper (static capacity) |
-//! | EC2NodeClass | lifecycle for its spec; provisioner if pods wait and disruption for what it resolves to |
+//! | EC2NodeClass | lifecycle for its spec; provisioner if pods wait and disruption for its status |
 //! | PodDisruptionBudget, VolumeAttachment gone | terminator while anything drains |
 //! | DaemonSet, CSINode | provisioner if pods wait; disruption |
-//! | CapacityBuffer | lifecycle, which resolves it and wakes the provisioner; disruption (room that nobody needs) |
+//! | CapacityBuffer | lifecycle, which resolves it and wakes the provisioner; disruption (unneeded headroom) |
 //! | NodeOverlay | lifecycle (its status); provisioner if pods wait; disruption (prices) |
 //!
-//! A lane is left out where it has nothing to do (no drain, no pod waiting): an idle cluster's chatter must not start
-//! functions. If the relay has not seen yet what would make the change matter, seeing that wakes the lane.
+//! A lane is omitted if it has nothing to do (no drain, no unschedulable pod), so that routine changes of an idle cluster start
+//! no functions. If a later observation makes the change relevant, that observation wakes the lane.
 
 use model::Lane;
 
-use crate::change::{Place, Situation, What};
+use crate::change::{ChangeContext, ChangeKind, NodeState};
 
-/// How soon a lane hears of a change. All of them count in the lane's counter at once.
+/// Urgency of a change for a lane. In any case, the lane's counter is incremented immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// When the window of pending pods closes.
+pub enum Urgency {
+    /// The lane is woken when the batching window closes.
     Batched,
-    /// At once, with what else comes in the coalescing window.
+    /// The lane is woken immediately, together with other changes of the coalescing window.
     Prompt,
-    /// As [`Pace::Prompt`], but at most every [`crate::outbox::SPACING`].
+    /// Like [`Urgency::Prompt`], but at most every [`crate::outbox::SPACING`].
     Spaced,
-    /// Only by its counter: the sweep wakes the lane within a minute.
+    /// Only the counter is incremented: the sweep wakes the lane within a minute.
     Counted,
 }
 
-/// One lane that a change concerns.
+/// A lane that a change concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Concern {
     pub lane: Lane,
-    pub pace: Pace,
+    pub urgency: Urgency,
 }
 
-/// The lanes a change concerns, each at most once.
-pub fn route(what: What, situation: Situation) -> Vec<Concern> {
+/// Returns the lanes that a change concerns, each at most once.
+pub fn route(kind: ChangeKind, context: ChangeContext) -> Vec<Concern> {
     use Lane::{Disruption, Housekeeper, Lifecycle, Provisioner, Terminator};
-    use Pace::{Batched, Counted, Prompt, Spaced};
+    use Urgency::{Batched, Counted, Prompt, Spaced};
 
-    let Situation {
-        place,
+    let ChangeContext {
+        node,
         draining,
         waiting,
-    } = situation;
-    let on_draining = place == Place::Draining;
+    } = context;
+    let on_draining = node == NodeState::Draining;
     let mut concerns = Vec::new();
-    let mut add = |condition: bool, lane, pace| {
+    let mut add = |condition: bool, lane, urgency| {
         if condition {
-            concerns.push(Concern { lane, pace });
+            concerns.push(Concern { lane, urgency });
         }
     };
-    match what {
-        What::PodUnschedulable | What::NodeDisrupted => add(true, Provisioner, Batched),
-        What::PodMoved { daemon } => {
+    match kind {
+        ChangeKind::PodUnschedulable | ChangeKind::NodeDisrupted => add(true, Provisioner, Batched),
+        ChangeKind::PodMoved { daemon } => {
             add(on_draining, Terminator, Prompt);
-            add(!daemon && place == Place::Managed, Lifecycle, Spaced);
+            add(!daemon && node == NodeState::Managed, Lifecycle, Spaced);
             add(!daemon && !on_draining, Disruption, Counted);
         }
-        What::NodeEmptied => add(place == Place::Managed, Lifecycle, Prompt),
-        What::PodReady => add(draining, Terminator, Prompt),
-        What::PodUnready => add(on_draining, Terminator, Prompt),
-        What::PodProtectionChanged => {
+        ChangeKind::NodeEmptied => add(node == NodeState::Managed, Lifecycle, Prompt),
+        ChangeKind::PodReady => add(draining, Terminator, Prompt),
+        ChangeKind::PodUnready => add(on_draining, Terminator, Prompt),
+        ChangeKind::PodProtectionChanged => {
             add(on_draining, Terminator, Prompt);
             add(!on_draining, Disruption, Counted);
         }
-        What::NodeAppeared => {
+        ChangeKind::NodeAppeared => {
             add(true, Lifecycle, Prompt);
             add(true, Disruption, Counted);
         }
-        What::NodeChanged => {
-            add(on_draining || place == Place::Managed, Lifecycle, Prompt);
+        ChangeKind::NodeChanged => {
+            add(on_draining || node == NodeState::Managed, Lifecycle, Prompt);
             add(on_draining, Terminator, Prompt);
             add(!on_draining, Disruption, Counted);
         }
-        What::NodeDraining => {
+        ChangeKind::NodeDraining => {
             add(true, Lifecycle, Prompt);
             add(true, Terminator, Prompt);
             add(true, Disruption, Counted);
         }
-        What::NodeGone { managed } => {
+        ChangeKind::NodeGone { managed } => {
             add(managed, Lifecycle, Prompt);
             add(managed, Terminator, Prompt);
             add(true, Disruption, Counted);
             add(managed, Housekeeper, Counted);
         }
-        What::NodeClaimAppeared => {
+        ChangeKind::NodeClaimAppeared => {
             add(true, Lifecycle, Prompt);
             add(true, Disruption, Counted);
         }
-        What::NodeClaimChanged { deleting } => {
+        ChangeKind::NodeClaimChanged { deleting } => {
             add(true, Lifecycle, Prompt);
             add(deleting, Terminator, Prompt);
         }
-        What::NodeClaimInitialized => add(true, Disruption, Prompt),
-        What::NodeClaimRebooting => add(true, Terminator, Prompt),
-        What::NodeClaimEligibilityChanged => add(true, Disruption, Counted),
-        What::NodeClaimDeleting => {
+        ChangeKind::NodeClaimInitialized => add(true, Disruption, Prompt),
+        ChangeKind::NodeClaimRebooting => add(true, Terminator, Prompt),
+        ChangeKind::NodeClaimEligibilityChanged => add(true, Disruption, Counted),
+        ChangeKind::NodeClaimDeleting => {
             add(true, Provisioner, Batched);
             add(true, Lifecycle, Prompt);
             add(true, Terminator, Prompt);
             add(true, Disruption, Counted);
             add(true, Housekeeper, Counted);
         }
-        What::NodeClaimGone => {
-            // It counted against its NodePool's limits.
+        ChangeKind::NodeClaimGone => {
+            // The NodeClaim no longer counts towards its NodePool's limits.
             add(waiting, Provisioner, Prompt);
             add(true, Lifecycle, Prompt);
             add(true, Disruption, Counted);
             add(true, Housekeeper, Counted);
         }
-        What::NodePoolChanged => {
+        ChangeKind::NodePoolChanged => {
             add(waiting, Provisioner, Prompt);
             add(true, Lifecycle, Prompt);
             add(true, Disruption, Prompt);
             add(true, Housekeeper, Counted);
         }
-        What::NodePoolReadyChanged => {
+        ChangeKind::NodePoolReadyChanged => {
             add(waiting, Provisioner, Prompt);
             add(true, Disruption, Counted);
             add(true, Housekeeper, Counted);
         }
-        What::NodeClassChanged => add(true, Lifecycle, Prompt),
-        What::NodeClassResolved | What::DaemonSetChanged | What::VolumeLimitsChanged => {
+        ChangeKind::NodeClassChanged => add(true, Lifecycle, Prompt),
+        ChangeKind::NodeClassResolved
+        | ChangeKind::DaemonSetChanged
+        | ChangeKind::VolumeLimitsChanged => {
             add(waiting, Provisioner, Prompt);
             add(true, Disruption, Counted);
         }
-        What::BudgetAllows | What::BudgetChanged => {
+        ChangeKind::BudgetAllows | ChangeKind::BudgetChanged => {
             add(draining, Terminator, Prompt);
             add(true, Disruption, Counted);
         }
-        What::VolumeDetached => {
+        ChangeKind::VolumeDetached => {
             add(
-                on_draining || (draining && place == Place::Unknown),
+                on_draining || (draining && node == NodeState::Unknown),
                 Terminator,
                 Prompt,
             );
         }
-        What::BufferChanged => {
+        ChangeKind::BufferChanged => {
             add(true, Lifecycle, Prompt);
             add(true, Disruption, Counted);
         }
-        What::OverlayChanged => {
+        ChangeKind::OverlayChanged => {
             add(waiting, Provisioner, Prompt);
             add(true, Lifecycle, Prompt);
             add(true, Disruption, Counted);
         }
-        What::FirstListed => {
+        ChangeKind::FirstListed => {
             add(waiting, Provisioner, Prompt);
             add(true, Lifecycle, Spaced);
             add(draining, Terminator, Prompt);

@@ -1,4 +1,4 @@
-//! The loop that carries observations to the relay and its wakes and heartbeats to the sink.
+//! The main loop: passes observations to the relay, and its wakes and heartbeats to the sink.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -17,22 +17,22 @@ use tracing::{debug, info, warn};
 use crate::counters::Counters;
 use crate::metrics::Metrics;
 use crate::relay::{Observation, Relay};
-use crate::sink::{Beat, Sink, SinkError};
+use crate::sink::{HeartbeatRecord, Sink, SinkError};
 
-/// Observations between the watches and the loop; a full channel makes the watches wait, and the API server with them.
-/// A page of a list is one of them.
+/// Capacity of the channel between the watches and the loop; a full channel blocks the watches, and with them the API server. A
+/// page of a list is one observation.
 pub const OBSERVATIONS: usize = 64;
 
-/// The loop turns at least this often, so that `/healthz` can tell whether it does.
-const TURN_MOST: Duration = Duration::from_secs(5);
+/// Maximum time between two turns of the loop, so that `/healthz` can check that it turns.
+const TURN_INTERVAL_MAX: Duration = Duration::from_secs(5);
 
-/// Storing a version of the view takes a moment, or is given up.
-const VIEW_MOST: Duration = Duration::from_secs(20);
+/// Timeout of storing a version of the view.
+const VIEW_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// For what waits when the process is asked to end; well under Kubernetes' default grace of 30 s.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Timeout of sending pending wakes when the process ends; well below Kubernetes' default grace period of 30 s.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The relay's memory, shared between its loop and its HTTP endpoints.
+/// The relay's state, shared by the loop and the HTTP endpoints.
 #[derive(Clone)]
 pub struct Shared(Arc<Inner>);
 
@@ -75,7 +75,7 @@ impl Shared {
     }
 }
 
-/// What a heartbeat says besides the counters.
+/// Content of heartbeats besides the counters.
 pub struct Identity {
     pub cluster: ClusterName,
     pub epoch: String,
@@ -83,13 +83,13 @@ pub struct Identity {
     pub clock: fn() -> Timestamp,
 }
 
-enum Done {
+enum Completion {
     Wake(Wake, Result<(), SinkError>),
     Beat(Result<(), SinkError>),
     View(Result<(), SinkError>),
 }
 
-/// What the log speaks of as one.
+/// A kind of delivery; the log reports failures and recoveries per kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Delivery {
     Wakes(Lane),
@@ -97,7 +97,7 @@ enum Delivery {
     View,
 }
 
-/// Relays until `ending` resolves, then sends what waits and returns.
+/// Runs the relay until `ending` resolves, then sends pending wakes and returns.
 pub async fn run(
     shared: Shared,
     mut observations: mpsc::Receiver<Observation>,
@@ -105,12 +105,12 @@ pub async fn run(
     identity: Identity,
     ending: impl Future<Output = ()>,
 ) {
-    let mut courier = Courier {
+    let mut dispatcher = Dispatcher {
         shared: shared.clone(),
         sink,
         identity,
         under_way: FuturesUnordered::new(),
-        troubled: BTreeSet::new(),
+        failing: BTreeSet::new(),
     };
     let mut ending = pin!(ending);
     loop {
@@ -119,52 +119,58 @@ pub async fn run(
             .last_turn
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = shared.now();
-        courier.dispatch();
+        dispatcher.dispatch();
         let due = shared.with(|relay| relay.due(shared.now()));
-        let wait_until =
-            shared.0.began + due.unwrap_or(Duration::MAX).min(shared.now() + TURN_MOST);
+        let wait_until = shared.0.began
+            + due
+                .unwrap_or(Duration::MAX)
+                .min(shared.now() + TURN_INTERVAL_MAX);
         tokio::select! {
             () = &mut ending => break,
             Some(observation) = observations.recv() => {
                 shared.with(|relay| relay.observe(observation, shared.now()));
             }
-            Some(done) = courier.under_way.next() => courier.conclude(done),
+            Some(done) = dispatcher.under_way.next() => dispatcher.handle(done),
             () = sleep_until(wait_until) => {}
         }
     }
     drop(observations);
-    if timeout(FAREWELL, courier.finish()).await.is_err() {
-        warn!("ended with wakes that could not be sent; the sweep makes them good");
+    if timeout(SHUTDOWN_TIMEOUT, dispatcher.finish())
+        .await
+        .is_err()
+    {
+        warn!("ended with unsent wakes; the sweep will wake their lanes");
     }
 }
 
 /// Sends what is due, at most one wake per lane and one heartbeat at a time.
-struct Courier {
+struct Dispatcher {
     shared: Shared,
     sink: Arc<dyn Sink>,
     identity: Identity,
-    under_way: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// What the log has said cannot be delivered.
-    troubled: BTreeSet<Delivery>,
+    under_way: FuturesUnordered<BoxFuture<'static, Completion>>,
+    /// Kinds of delivery whose failure has been logged.
+    failing: BTreeSet<Delivery>,
 }
 
-impl Courier {
+impl Dispatcher {
     fn dispatch(&mut self) {
         let now = self.shared.now();
         if let Some(counters) = self.shared.with(|relay| relay.take_beat(now)) {
             let beat = self.beat(counters);
             let sink = Arc::clone(&self.sink);
-            self.under_way
-                .push(Box::pin(async move { Done::Beat(sink.beat(&beat).await) }));
+            self.under_way.push(Box::pin(
+                async move { Completion::Beat(sink.beat(&beat).await) },
+            ));
         }
         if let Some(issue) = self.shared.with(|relay| relay.take_view(now)) {
             let sink = Arc::clone(&self.sink);
             self.under_way.push(Box::pin(async move {
-                let stored = timeout(VIEW_MOST, sink.publish(issue)).await;
-                Done::View(stored.unwrap_or_else(|_| {
+                let stored = timeout(VIEW_TIMEOUT, sink.publish(issue)).await;
+                Completion::View(stored.unwrap_or_else(|_| {
                     Err(SinkError {
                         what: "storing a version of the view".to_owned(),
-                        cause: format!("no answer in {} s", VIEW_MOST.as_secs()),
+                        cause: format!("no answer in {} s", VIEW_TIMEOUT.as_secs()),
                     })
                 }))
             }));
@@ -175,19 +181,19 @@ impl Courier {
             let sink = Arc::clone(&self.sink);
             self.under_way.push(Box::pin(async move {
                 let sent = sink.send(&wake).await;
-                Done::Wake(wake, sent)
+                Completion::Wake(wake, sent)
             }));
         }
     }
 
-    fn beat(&self, counters: Counters) -> Beat {
+    fn beat(&self, counters: Counters) -> HeartbeatRecord {
         let Identity {
             cluster,
             epoch,
             api_server,
             clock,
         } = &self.identity;
-        Beat {
+        HeartbeatRecord {
             cluster: cluster.clone(),
             epoch: epoch.clone(),
             at: clock(),
@@ -198,11 +204,11 @@ impl Courier {
         }
     }
 
-    fn conclude(&mut self, done: Done) {
+    fn handle(&mut self, done: Completion) {
         let now = self.shared.now();
         let metrics = self.shared.metrics();
         match done {
-            Done::Wake(wake, outcome) => {
+            Completion::Wake(wake, outcome) => {
                 metrics.wake(wake.lane, outcome.is_ok());
                 self.report(Delivery::Wakes(wake.lane), &outcome);
                 if outcome.is_ok() {
@@ -212,7 +218,7 @@ impl Courier {
                     self.shared.with(|relay| relay.wake_failed(wake, now));
                 }
             }
-            Done::Beat(outcome) => {
+            Completion::Beat(outcome) => {
                 metrics.beat(outcome.is_ok());
                 self.report(Delivery::Heartbeat, &outcome);
                 self.shared.with(|relay| {
@@ -223,7 +229,7 @@ impl Courier {
                     }
                 });
             }
-            Done::View(outcome) => {
+            Completion::View(outcome) => {
                 metrics.view(outcome.is_ok());
                 self.report(Delivery::View, &outcome);
                 self.shared.with(|relay| match outcome {
@@ -234,26 +240,26 @@ impl Courier {
         }
     }
 
-    /// Says the first failure and the recovery aloud, for each kind of delivery; `/metrics` counts the rest.
+    /// Logs the first failure and the recovery of each kind of delivery; `/metrics` counts the others.
     fn report(&mut self, what: Delivery, outcome: &Result<(), SinkError>) {
         match outcome {
-            Ok(()) if self.troubled.remove(&what) => info!(?what, "delivering again"),
+            Ok(()) if self.failing.remove(&what) => info!(?what, "delivery recovered"),
             Ok(()) => {}
-            Err(error) if self.troubled.insert(what) => {
-                warn!(%error, "cannot deliver; trying again")
+            Err(error) if self.failing.insert(what) => {
+                warn!(%error, "delivery failed; retrying")
             }
-            Err(error) => debug!(%error, "cannot deliver; trying again"),
+            Err(error) => debug!(%error, "delivery failed; retrying"),
         }
     }
 
-    /// Sends what waits, until nothing does.
+    /// Sends all pending wakes.
     async fn finish(&mut self) {
         let now = self.shared.now();
-        self.shared.with(|relay| relay.hurry(now));
+        self.shared.with(|relay| relay.flush(now));
         loop {
             self.dispatch();
             match self.under_way.next().await {
-                Some(done) => self.conclude(done),
+                Some(done) => self.handle(done),
                 None => return,
             }
         }

@@ -1,4 +1,4 @@
-//! Where wakes and heartbeats go.
+//! Destination of wakes and heartbeats.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -7,36 +7,36 @@ use view::Issue;
 
 use crate::counters::Counters;
 
-/// The proof that the relay is alive and what it saw.
+/// A heartbeat: proof that the relay is alive, with its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beat {
+pub struct HeartbeatRecord {
     pub cluster: ClusterName,
-    /// Names the process: counters of two epochs cannot be compared.
+    /// Identifies the process: counters of different epochs cannot be compared.
     pub epoch: String,
-    /// For people; staleness is judged by the reader's own clock.
+    /// Informational; readers measure staleness by their own clock.
     pub at: Timestamp,
     pub version: &'static str,
     pub api_server: String,
     pub counters: Counters,
-    /// The newest view of the cluster's pods, where they are published.
+    /// The newest view of the cluster's pods, if the relay publishes it.
     pub view: Option<ViewPointer>,
 }
 
-/// The queues and the ledger row, or their stand-in in tests.
+/// The queues and the ledger row, or their fake in tests.
 #[async_trait]
 pub trait Sink: Send + Sync {
     async fn send(&self, wake: &Wake) -> Result<(), SinkError>;
-    async fn beat(&self, beat: &Beat) -> Result<(), SinkError>;
-    /// Puts a version of the view into the stack's bucket.
+    async fn beat(&self, beat: &HeartbeatRecord) -> Result<(), SinkError>;
+    /// Stores a version of the view in the stack's bucket.
     async fn publish(&self, issue: Issue) -> Result<(), SinkError>;
 }
 
-/// A wake or heartbeat that did not arrive, or whose arrival is unknown. Trying again is always safe.
+/// Error of a wake or heartbeat that did not arrive, or may not have arrived. A retry is always safe.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {cause}")]
 pub struct SinkError {
-    /// What was tried, naming the queue or table.
+    /// The attempted action, naming the queue or table.
     pub what: String,
-    /// The whole chain of causes, as text.
+    /// The complete chain of causes.
     pub cause: String,
 }

@@ -1,27 +1,27 @@
-//! What the relay knows of the cluster: a digest per object, and from it what changed.
+//! The relay's knowledge of the cluster: a digest per object, from which changes are derived.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use model::status::Status;
 
-use crate::change::{Change, Place, Situation, What};
+use crate::change::{Change, ChangeContext, ChangeKind, NodeState};
 use crate::kind::Kind;
-use crate::measured::Measured;
-use crate::objects::facts::Facts;
+use crate::measurements::Measurements;
+use crate::objects::metric_data::MetricData;
 use crate::objects::node::NodeDigest;
 use crate::objects::{Digest, Key, differences};
 
-/// One object as a watch or a list showed it.
+/// An object as observed by a watch or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct ObservedObject {
     pub key: Key,
-    /// `namespace/name`, or the name alone.
+    /// `namespace/name`, or the name of a cluster-scoped object.
     pub name: String,
     pub digest: Digest,
-    /// Parts that `/metrics` tells of.
-    pub facts: Option<Facts>,
-    /// A pod as functions plan with it, where the relay publishes pods.
+    /// Data for `/metrics`.
+    pub metric_data: Option<MetricData>,
+    /// The complete pod, if the relay publishes pods.
     pub pod: Option<Box<model::pod::Pod>>,
 }
 
@@ -31,30 +31,30 @@ pub struct State {
     kinds: BTreeMap<Kind, Objects>,
     waiting: usize,
     draining: usize,
-    /// How many pods there are on each node, without those of daemons and those that end.
+    /// Number of pods on each node, without pods of DaemonSets and terminating ones.
     occupants: BTreeMap<Key, usize>,
-    measured: Measured,
+    measured: Measurements,
     keeps_details: bool,
-    /// The time at which objects are gone, where that is measured.
+    /// Clock that times the deletion of objects, if that is measured.
     clock: Option<fn() -> Timestamp>,
 }
 
 #[derive(Debug, Default)]
 struct Objects {
-    known: BTreeMap<Key, Known>,
-    /// What the list under way has shown so far; a list that is given up leaves nothing behind.
+    known: BTreeMap<Key, KnownObject>,
+    /// Objects that the list in progress has shown; an abandoned list has no effect.
     listing: Option<BTreeSet<Key>>,
     listed: bool,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownObject {
     digest: Digest,
-    facts: Option<Facts>,
+    metric_data: Option<MetricData>,
 }
 
 impl State {
-    /// Keeps what tells pods apart, for series of their own.
+    /// Keeps details of pods, for series of their own.
     pub fn keeping_details(self) -> Self {
         Self {
             keeps_details: true,
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// Measures how long objects take from their deletion until they are gone.
+    /// Measures the time from objects' deletion until they are gone.
     pub fn timing_terminations(self, clock: fn() -> Timestamp) -> Self {
         Self {
             clock: Some(clock),
@@ -70,62 +70,65 @@ impl State {
         }
     }
 
-    /// A list of this kind begins: what it does not show by its end is gone.
+    /// Begins a list of a kind: objects that it does not show until its end are gone.
     pub fn begin_list(&mut self, kind: Kind) {
-        self.objects(kind).listing = Some(BTreeSet::new());
+        self.objects_of(kind).listing = Some(BTreeSet::new());
     }
 
-    /// An object is as shown.
-    pub fn see(&mut self, kind: Kind, sighting: Sighting) -> Vec<Change> {
-        let objects = self.objects(kind);
+    /// Updates an object; returns the changes.
+    pub fn apply(&mut self, kind: Kind, observed: ObservedObject) -> Vec<Change> {
+        let objects = self.objects_of(kind);
         if let Some(listing) = &mut objects.listing {
-            listing.insert(sighting.key);
+            listing.insert(observed.key);
         }
-        let Sighting {
+        let ObservedObject {
             key,
             name,
             digest,
-            facts,
+            metric_data,
             ..
-        } = sighting;
-        let new = Known { digest, facts };
+        } = observed;
+        let new = KnownObject {
+            digest,
+            metric_data,
+        };
         let changes = self.replace(kind, key, Some(new), Some(object_name(kind, &name)));
-        if self.objects(kind).listed {
+        if self.objects_of(kind).listed {
             changes
         } else {
             changes
                 .into_iter()
-                .filter(|change| change.what.is_standing())
+                .filter(|change| change.kind.is_current_state())
                 .collect()
         }
     }
 
-    /// An object was deleted.
-    pub fn lose(&mut self, kind: Kind, sighting: &Sighting) -> Vec<Change> {
-        if let (Some(clock), Some(facts)) = (self.clock, &sighting.facts) {
-            self.measured.finish(kind, facts, clock());
+    /// Removes a deleted object; returns the changes.
+    pub fn remove(&mut self, kind: Kind, observed: &ObservedObject) -> Vec<Change> {
+        if let (Some(clock), Some(metric_data)) = (self.clock, &observed.metric_data) {
+            self.measured.finish(kind, metric_data, clock());
         }
         self.replace(
             kind,
-            sighting.key,
+            observed.key,
             None,
-            Some(object_name(kind, &sighting.name)),
+            Some(object_name(kind, &observed.name)),
         )
     }
 
-    /// The list that [`State::begin_list`] announced is complete.
+    /// Ends the list that [`State::begin_list`] began; returns the changes.
     pub fn end_list(&mut self, kind: Kind) -> Vec<Change> {
-        let objects = self.objects(kind);
+        let objects = self.objects_of(kind);
         let shown = objects.listing.take().unwrap_or_default();
         if !objects.listed {
             objects.listed = true;
             if kind.is_gated() {
-                // Turns that read them look each minute anyway.
+                // Turns that read such kinds run each minute anyway.
                 return Vec::new();
             }
             let key = Key::new("", kind.resource());
             return vec![Change {
-                what: What::FirstListed,
+                kind: ChangeKind::FirstListed,
                 key,
                 object: None,
                 node: None,
@@ -142,14 +145,14 @@ impl State {
             .collect()
     }
 
-    /// What surrounds a change that was just returned.
-    pub fn situation(&self, change: &Change) -> Situation {
-        Situation {
-            place: match change.node.map(|node| self.node(node)) {
-                None | Some(None) => Place::Unknown,
-                Some(Some(node)) if node.is_draining() => Place::Draining,
-                Some(Some(node)) if node.managed => Place::Managed,
-                Some(Some(_)) => Place::Unmanaged,
+    /// The context of a change that was just returned.
+    pub fn context(&self, change: &Change) -> ChangeContext {
+        ChangeContext {
+            node: match change.node.map(|node| self.node(node)) {
+                None | Some(None) => NodeState::Unknown,
+                Some(Some(node)) if node.is_draining() => NodeState::Draining,
+                Some(Some(node)) if node.managed => NodeState::Managed,
+                Some(Some(_)) => NodeState::Unmanaged,
             },
             draining: self.draining > 0,
             waiting: self.waiting > 0,
@@ -160,26 +163,26 @@ impl State {
         self.node(node).map(|node| node.name.as_ref())
     }
 
-    /// How many objects of a kind are known.
+    /// Number of known objects of a kind.
     pub fn count(&self, kind: Kind) -> usize {
         self.kinds
             .get(&kind)
             .map_or(0, |objects| objects.known.len())
     }
 
-    /// Pods that wait for capacity.
+    /// Number of unschedulable pods.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// The objects of a kind that `/metrics` tells of.
-    pub fn facts(&self, kind: Kind) -> impl Iterator<Item = (Key, &Facts)> {
+    /// Objects of a kind with data for `/metrics`.
+    pub fn metric_data(&self, kind: Kind) -> impl Iterator<Item = (Key, &MetricData)> {
         let objects = self.kinds.get(&kind).into_iter();
         let known = objects.flat_map(|objects| &objects.known);
-        known.filter_map(|(key, known)| Some((*key, known.facts.as_ref()?)))
+        known.filter_map(|(key, known)| Some((*key, known.metric_data.as_ref()?)))
     }
 
-    /// Counts and times of changes since the relay started.
+    /// Counts and durations since the relay started.
     pub fn measured(&self) -> &Status {
         self.measured.status()
     }
@@ -191,7 +194,7 @@ impl State {
         Some(node)
     }
 
-    fn objects(&mut self, kind: Kind) -> &mut Objects {
+    fn objects_of(&mut self, kind: Kind) -> &mut Objects {
         self.kinds.entry(kind).or_default()
     }
 
@@ -199,17 +202,17 @@ impl State {
         &mut self,
         kind: Kind,
         key: Key,
-        new: Option<Known>,
+        new: Option<KnownObject>,
         object: Option<String>,
     ) -> Vec<Change> {
         let known = &mut self.kinds.entry(kind).or_default().known;
         let digest = new.as_ref().map(|new| new.digest.clone());
         let old = match new {
             Some(mut new) => {
-                let old = known.get(&key).and_then(|old| old.facts.as_ref());
-                if let Some(facts) = &mut new.facts {
-                    self.measured.follow(kind, old, facts);
-                    if let Facts::Pod(pod) = facts
+                let old = known.get(&key).and_then(|old| old.metric_data.as_ref());
+                if let Some(metric_data) = &mut new.metric_data {
+                    self.measured.update(kind, old, metric_data);
+                    if let MetricData::Pod(pod) = metric_data
                         && !self.keeps_details
                     {
                         pod.details = None;
@@ -225,8 +228,8 @@ impl State {
             self.draining + usize::from(is_draining(&new)) - usize::from(is_draining(&old));
         let node = new.as_ref().or(old.as_ref()).and_then(Digest::node);
         let changes = differences(old.as_ref(), new.as_ref());
-        let changes = changes.into_iter().map(|what| Change {
-            what,
+        let changes = changes.into_iter().map(|change| Change {
+            kind: change,
             key,
             object: object.clone(),
             node,
@@ -236,7 +239,7 @@ impl State {
         changes
     }
 
-    /// Counts a pod that left a node or came to one. Tells of a node that it left empty.
+    /// Counts a pod that left a node or was bound to one. Returns a change if the node it left is empty.
     fn move_occupant(&mut self, from: Option<Key>, to: Option<Key>) -> Option<Change> {
         if from == to {
             return None;
@@ -251,7 +254,7 @@ impl State {
             return None;
         }
         Some(Change {
-            what: What::NodeEmptied,
+            kind: ChangeKind::NodeEmptied,
             key: node,
             object: None,
             node: Some(node),
@@ -287,78 +290,90 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::objects::Watched;
+    use crate::objects::WatchedObject;
     use crate::objects::node::Node;
     use crate::objects::pod::Pod;
 
-    fn sighting<T: Watched>(object: Value) -> Sighting {
+    fn observed<T: WatchedObject>(object: Value) -> ObservedObject {
         let object: T = serde_json::from_value(object).unwrap();
-        Sighting {
+        ObservedObject {
             key: Key::new(&object.meta().namespace, &object.meta().name),
             name: object.meta().full_name(),
             digest: object.digest(),
-            facts: object.facts(),
+            metric_data: object.metric_data(),
             pod: None,
         }
     }
 
-    fn pending(name: &str) -> Sighting {
-        sighting::<Pod>(json!({
+    fn pending(name: &str) -> ObservedObject {
+        observed::<Pod>(json!({
             "metadata": {"name": name, "namespace": "default"},
             "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
         }))
     }
 
-    fn running(name: &str, node: &str) -> Sighting {
-        sighting::<Pod>(
+    fn running(name: &str, node: &str) -> ObservedObject {
+        observed::<Pod>(
             json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"nodeName": node}}),
         )
     }
 
-    fn node(name: &str, deleting: bool) -> Sighting {
+    fn node(name: &str, deleting: bool) -> ObservedObject {
         let labels = json!({"karpenter.sh/nodepool": "default"});
         let deleted = deleting.then_some("2026-01-01T00:00:00Z");
-        sighting::<Node>(json!({
+        observed::<Node>(json!({
             "metadata": {"name": name, "labels": labels, "deletionTimestamp": deleted},
             "spec": {"providerID": "aws:///us-east-1a/i-1"},
         }))
     }
 
-    fn whats(changes: &[Change]) -> Vec<What> {
-        changes.iter().map(|change| change.what).collect()
+    fn kinds_of(changes: &[Change]) -> Vec<ChangeKind> {
+        changes.iter().map(|change| change.kind).collect()
     }
 
-    fn listed(kind: Kind, sightings: impl IntoIterator<Item = Sighting>) -> (State, Vec<Change>) {
+    fn listed(
+        kind: Kind,
+        objects: impl IntoIterator<Item = ObservedObject>,
+    ) -> (State, Vec<Change>) {
         let mut state = State::default();
         state.begin_list(kind);
-        let mut changes: Vec<Change> = sightings
+        let mut changes: Vec<Change> = objects
             .into_iter()
-            .flat_map(|sighting| state.see(kind, sighting))
+            .flat_map(|observed| state.apply(kind, observed))
             .collect();
         changes.extend(state.end_list(kind));
         (state, changes)
     }
 
     #[test]
-    fn the_first_list_tells_what_stands_and_does_not_pass_for_transitions() {
+    fn first_list_reports_current_state_without_transitions() {
         let (_, changes) = listed(Kind::Pod, [pending("a"), running("b", "n1")]);
-        assert_eq!(whats(&changes), [What::PodUnschedulable, What::FirstListed]);
+        assert_eq!(
+            kinds_of(&changes),
+            [ChangeKind::PodUnschedulable, ChangeKind::FirstListed]
+        );
         assert_eq!(changes[0].object.as_deref(), Some("default/a"));
         let (_, changes) = listed(Kind::Node, [node("n1", false), node("n2", true)]);
-        assert_eq!(whats(&changes), [What::NodeDisrupted, What::FirstListed]);
+        assert_eq!(
+            kinds_of(&changes),
+            [ChangeKind::NodeDisrupted, ChangeKind::FirstListed]
+        );
         assert_eq!(changes[0].object.as_deref(), Some("node/n2"));
     }
 
     #[test]
-    fn a_list_after_a_gap_tells_exactly_what_changed_in_it() {
+    fn list_after_gap_reports_exactly_its_changes() {
         let (mut state, _) = listed(Kind::Pod, [running("stays", "n1"), running("goes", "n1")]);
         state.begin_list(Kind::Pod);
-        let mut changes = state.see(Kind::Pod, running("stays", "n1"));
-        changes.extend(state.see(Kind::Pod, pending("comes")));
+        let mut changes = state.apply(Kind::Pod, running("stays", "n1"));
+        changes.extend(state.apply(Kind::Pod, pending("comes")));
         changes.extend(state.end_list(Kind::Pod));
         assert_eq!(
-            whats(&changes),
-            [What::PodUnschedulable, What::PodMoved { daemon: false }]
+            kinds_of(&changes),
+            [
+                ChangeKind::PodUnschedulable,
+                ChangeKind::PodMoved { daemon: false }
+            ]
         );
         assert_eq!(changes[1].object, None, "its name was not kept");
         assert_eq!(changes[1].node, Some(Key::node("n1")));
@@ -366,25 +381,25 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_of_when_its_last_pod_goes() {
+    fn node_is_reported_empty_when_last_pod_leaves() {
         let (mut state, _) = listed(Kind::Pod, [running("a", "n1"), running("b", "n1")]);
-        let moved = What::PodMoved { daemon: false };
-        let changes = state.lose(Kind::Pod, &running("a", "n1"));
-        assert_eq!(whats(&changes), [moved]);
-        let ending = sighting::<Pod>(json!({
+        let moved = ChangeKind::PodMoved { daemon: false };
+        let changes = state.remove(Kind::Pod, &running("a", "n1"));
+        assert_eq!(kinds_of(&changes), [moved]);
+        let ending = observed::<Pod>(json!({
             "metadata": {"name": "b", "namespace": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"nodeName": "n1"},
         }));
-        let changes = state.see(Kind::Pod, ending);
-        assert_eq!(whats(&changes), [moved, What::NodeEmptied]);
+        let changes = state.apply(Kind::Pod, ending);
+        assert_eq!(kinds_of(&changes), [moved, ChangeKind::NodeEmptied]);
         assert_eq!(changes[1].node, Some(Key::node("n1")));
-        let changes = state.lose(Kind::Pod, &running("b", "n1"));
-        assert_eq!(whats(&changes), [moved], "it was told already");
+        let changes = state.remove(Kind::Pod, &running("b", "n1"));
+        assert_eq!(kinds_of(&changes), [moved], "already reported");
     }
 
     #[test]
-    fn daemons_keep_no_node_from_being_empty() {
-        let daemon = sighting::<Pod>(json!({
+    fn daemon_pods_do_not_occupy_node() {
+        let daemon = observed::<Pod>(json!({
             "metadata": {
                 "name": "daemon", "namespace": "default",
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "daemon"}],
@@ -392,56 +407,59 @@ mod tests {
             "spec": {"nodeName": "n1"},
         }));
         let (mut state, _) = listed(Kind::Pod, [daemon, running("a", "n1")]);
-        let changes = state.lose(Kind::Pod, &running("a", "n1"));
-        assert!(whats(&changes).contains(&What::NodeEmptied), "{changes:?}");
+        let changes = state.remove(Kind::Pod, &running("a", "n1"));
+        assert!(
+            kinds_of(&changes).contains(&ChangeKind::NodeEmptied),
+            "{changes:?}"
+        );
     }
 
     #[test]
-    fn a_list_that_was_given_up_removes_nothing() {
+    fn abandoned_list_removes_nothing() {
         let (mut state, _) = listed(Kind::Pod, [running("a", "n1"), running("b", "n1")]);
         state.begin_list(Kind::Pod);
-        state.see(Kind::Pod, running("a", "n1"));
+        state.apply(Kind::Pod, running("a", "n1"));
         state.begin_list(Kind::Pod);
-        state.see(Kind::Pod, running("a", "n1"));
-        state.see(Kind::Pod, running("b", "n1"));
+        state.apply(Kind::Pod, running("a", "n1"));
+        state.apply(Kind::Pod, running("b", "n1"));
         assert_eq!(state.end_list(Kind::Pod), []);
         assert_eq!(state.count(Kind::Pod), 2);
     }
 
     #[test]
-    fn the_situation_follows_pods_that_wait_and_nodes_that_drain() {
+    fn context_reflects_pending_pods_and_draining_nodes() {
         let (mut state, _) = listed(Kind::Node, [node("n1", false)]);
         let change = |node: &str| Change {
-            what: What::PodReady,
+            kind: ChangeKind::PodReady,
             key: Key::node(node),
             object: None,
             node: Some(Key::node(node)),
         };
-        let situation = |state: &State, node| {
-            let situation = state.situation(&change(node));
-            (situation.place, situation.draining, situation.waiting)
+        let context = |state: &State, node| {
+            let context = state.context(&change(node));
+            (context.node, context.draining, context.waiting)
         };
-        assert_eq!(situation(&state, "n1"), (Place::Managed, false, false));
+        assert_eq!(context(&state, "n1"), (NodeState::Managed, false, false));
         assert_eq!(
-            situation(&state, "elsewhere"),
-            (Place::Unknown, false, false)
+            context(&state, "elsewhere"),
+            (NodeState::Unknown, false, false)
         );
 
-        state.see(Kind::Node, node("n1", true));
-        state.see(Kind::Pod, pending("a"));
-        assert_eq!(situation(&state, "n1"), (Place::Draining, true, true));
+        state.apply(Kind::Node, node("n1", true));
+        state.apply(Kind::Pod, pending("a"));
+        assert_eq!(context(&state, "n1"), (NodeState::Draining, true, true));
 
-        state.see(Kind::Pod, running("a", "n1"));
-        state.lose(Kind::Node, &node("n1", true));
-        assert_eq!(situation(&state, "n1"), (Place::Unknown, false, false));
+        state.apply(Kind::Pod, running("a", "n1"));
+        state.remove(Kind::Node, &node("n1", true));
+        assert_eq!(context(&state, "n1"), (NodeState::Unknown, false, false));
     }
 
     #[test]
-    fn a_node_seen_draining_twice_is_done_draining_when_it_is_gone() {
+    fn node_seen_draining_twice_stops_draining_when_deleted() {
         let (mut state, _) = listed(Kind::Node, [node("n1", true)]);
-        state.see(Kind::Node, node("n1", true));
-        let changes = state.lose(Kind::Node, &node("n1", true));
-        assert_eq!(whats(&changes), [What::NodeGone { managed: true }]);
-        assert!(!state.situation(&changes[0]).draining);
+        state.apply(Kind::Node, node("n1", true));
+        let changes = state.remove(Kind::Node, &node("n1", true));
+        assert_eq!(kinds_of(&changes), [ChangeKind::NodeGone { managed: true }]);
+        assert!(!state.context(&changes[0]).draining);
     }
 }

@@ -1,4 +1,4 @@
-//! Pods for the functions: when the next version of their view is put into the bucket, and which one wakes may name.
+//! Publication of the view of pods: when its next version is put into the bucket, and which version wakes may name.
 
 use std::time::Duration;
 
@@ -9,62 +9,63 @@ use view::{Issue, Publisher};
 use crate::counters::Counters;
 use crate::relay::Event;
 
-/// Wakes wait for the view that they are about for so long at most; without it the function lists pods.
-const HELD_MOST: Duration = Duration::from_millis(500);
-/// Pods that wait are told of at once. What only moved is told of as seldom as this, because every version costs.
+/// Upper bound on the delay of wakes for the view that they concern; without it the function lists pods.
+const WAKE_DELAY_MAX: Duration = Duration::from_millis(500);
+/// Minimum time between versions that only contain pods that moved, because every version costs. Unschedulable pods are published
+/// immediately.
 const SPACING: Duration = Duration::from_secs(5);
-/// The bucket keeps objects for a day: long before that a full state takes the place of what is there.
-const RENEWED: Duration = Duration::from_hours(6);
-/// After a version that could not be stored.
-const REST: Duration = Duration::from_secs(10);
+/// Age at which a full state replaces the previous one: the bucket keeps objects for a day.
+const FULL_STATE_AGE_MAX: Duration = Duration::from_hours(6);
+/// Delay after a version that could not be stored.
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub struct Published {
+pub struct ViewPublisher {
     publisher: Publisher,
-    /// The counters of the version that stands, and of the one under way.
-    standing: Counters,
-    drafted: Option<(Counters, Duration)>,
+    /// Counters of the stored version, and of the one in flight with its start.
+    stored_counters: Counters,
+    in_flight: Option<(Counters, Duration)>,
     last: Option<Duration>,
-    /// The full state that stands, and since when.
+    /// The stored full state, with its time.
     full: Option<(u64, Duration)>,
-    rests_until: Duration,
+    retry_at: Duration,
 }
 
-impl Published {
+impl ViewPublisher {
     pub fn new(cluster: ClusterName, epoch: String) -> Self {
         Self {
             publisher: Publisher::new(cluster, epoch),
-            standing: Counters::default(),
-            drafted: None,
+            stored_counters: Counters::default(),
+            in_flight: None,
             last: None,
             full: None,
-            rests_until: Duration::ZERO,
+            retry_at: Duration::ZERO,
         }
     }
 
-    /// What a watch of pods told. Whole pods are taken out of it.
+    /// Updates the view from an observation of pods. Takes the complete pods out of it.
     pub fn observe(&mut self, event: &mut Event) {
         match event {
             Event::ListBegun => self.publisher.begin_list(),
-            Event::Page(sightings) => {
-                for pod in sightings
+            Event::Page(objects) => {
+                for pod in objects
                     .iter_mut()
-                    .filter_map(|sighting| sighting.pod.take())
+                    .filter_map(|observed| observed.pod.take())
                 {
                     self.publisher.see(*pod);
                 }
             }
             Event::ListEnded => self.publisher.end_list(),
-            Event::Changed(sighting) => match sighting.pod.take() {
+            Event::Changed(observed) => match observed.pod.take() {
                 Some(pod) => self.publisher.see(*pod),
-                None => self.publisher.lose(&key(&sighting.name)),
+                None => self.publisher.lose(&key(&observed.name)),
             },
-            Event::Deleted(sighting) => self.publisher.lose(&key(&sighting.name)),
+            Event::Deleted(observed) => self.publisher.lose(&key(&observed.name)),
             Event::Bookmark | Event::Missing | Event::Failed(_) => {}
         }
     }
 
-    /// The version to be stored now, if wakes that are due wait for one.
+    /// Returns the version to be stored now, if due wakes need one.
     pub fn take(
         &mut self,
         pods_wait: bool,
@@ -72,22 +73,21 @@ impl Published {
         counters: &Counters,
         now: Duration,
     ) -> Option<Issue> {
-        let is_old = self.full.is_some_and(|(_, since)| now >= since + RENEWED);
-        if is_old && self.drafted.is_none() {
+        let is_old = self
+            .full
+            .is_some_and(|(_, since)| now >= since + FULL_STATE_AGE_MAX);
+        if is_old && self.in_flight.is_none() {
             self.publisher.renew();
         }
         let is_spaced = self.last.is_none_or(|last| now >= last + SPACING);
         let is_wanted = is_old || pods_wait || others_wait && is_spaced;
-        if !is_wanted
-            || self.drafted.is_some()
-            || now < self.rests_until
-            || !self.publisher.is_due()
+        if !is_wanted || self.in_flight.is_some() || now < self.retry_at || !self.publisher.is_due()
         {
             return None;
         }
         match self.publisher.issue() {
             Ok(issue) => {
-                self.drafted = Some((counters.clone(), now));
+                self.in_flight = Some((counters.clone(), now));
                 Some(issue)
             }
             Err(error) => {
@@ -100,33 +100,33 @@ impl Published {
 
     pub fn stored(&mut self) {
         self.publisher.stored();
-        if let Some((counters, begun)) = self.drafted.take() {
-            self.standing = counters;
-            self.last = Some(begun);
+        if let Some((counters, started_at)) = self.in_flight.take() {
+            self.stored_counters = counters;
+            self.last = Some(started_at);
             let full = self.publisher.standing().map(|(_, full)| full);
             if full != self.full.map(|(full, _)| full) {
-                self.full = full.map(|full| (full, begun));
+                self.full = full.map(|full| (full, started_at));
             }
         }
     }
 
     pub fn failed(&mut self, now: Duration) {
         self.publisher.give_up();
-        self.drafted = None;
-        self.rests_until = now + REST;
+        self.in_flight = None;
+        self.retry_at = now + RETRY_DELAY;
     }
 
-    /// Whether wakes wait for a version under way.
+    /// Returns whether wakes wait for a version in flight.
     pub fn holds(&self, now: Duration) -> bool {
         self.held_until().is_some_and(|until| now < until)
     }
 
     pub fn held_until(&self) -> Option<Duration> {
-        let (_, begun) = self.drafted.as_ref()?;
-        Some(*begun + HELD_MOST)
+        let (_, started_at) = self.in_flight.as_ref()?;
+        Some(*started_at + WAKE_DELAY_MAX)
     }
 
-    /// The version that stands.
+    /// Returns a pointer to the stored version.
     pub fn pointer(&self, at: Timestamp) -> Option<ViewPointer> {
         let (base, full) = self.publisher.standing()?;
         Some(ViewPointer {
@@ -136,7 +136,7 @@ impl Published {
             digest: base.digest.clone(),
             at,
             counters: self
-                .standing
+                .stored_counters
                 .iter()
                 .map(|(lane, count)| (lane.to_string(), count))
                 .collect(),
@@ -144,7 +144,7 @@ impl Published {
     }
 }
 
-/// `namespace/name`.
+/// Parses `namespace/name`.
 fn key(name: &str) -> PodKey {
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
     PodKey::new(namespace, name)

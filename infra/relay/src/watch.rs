@@ -1,9 +1,9 @@
 //! Lists and watches one kind for as long as the relay runs.
 //!
-//! A list is paged and decoded into slim objects; then the watch goes on from its version. A watch that ends without an
-//! error is resumed where it was; one that broke is resumed after a rest; one that fell silent is listed anew where that takes
-//! one page, and else resumed; 410 starts over with a list; a kind the API server does not know is looked for again now and then.
-//! An object that cannot be read is left out by its name, and the others of its kind are watched.
+//! A list is read page by page and decoded into slim objects; then a watch continues from its version. A watch that ends without
+//! an error is resumed immediately; after an error it is resumed with a delay; a silent one is replaced by a list if the list has
+//! one page, and resumed otherwise. 410 Gone restarts with a list. A kind that the API server does not serve is retried now and
+//! then. An object that cannot be decoded is skipped and logged by name; the others of its kind are watched.
 
 use std::marker::PhantomData;
 use std::pin::pin;
@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use crate::backoff::Backoff;
-use crate::events::{Beginning, Events, Told};
+use crate::events::{EventReader, ObjectHeader, WatchEvent};
 use crate::metrics::Metrics;
 use crate::objects::capacity::{CsiNode, DaemonSet};
 use crate::objects::gated::{CapacityBuffer, NodeOverlay};
@@ -35,70 +35,70 @@ use crate::objects::node_pool::NodePool;
 use crate::objects::pod_disruption_budget::PodDisruptionBudget;
 use crate::objects::volume_attachment::VolumeAttachment;
 use crate::objects::whole_pod::WholePod;
-use crate::objects::{Key, Watched};
+use crate::objects::{Key, WatchedObject};
 use crate::relay::{Event, Observation};
-use crate::state::Sighting;
+use crate::state::ObservedObject;
 
-/// How patient a watch is.
+/// Timeouts and delays of a watch.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// For the answer to a request: one page, or the beginning of a watch.
-    pub answer: Duration,
-    /// For the next event or bookmark, before the kind is looked at. API servers send a bookmark a minute, unless they have seen no
-    /// event of the kind since they started and their etcd does not notify them of progress.
+pub struct WatchTimeouts {
+    /// Timeout of the response to a request: one page, or the header of a watch.
+    pub response: Duration,
+    /// Timeout of the next event or bookmark, after which the kind is listed. API servers send a bookmark each minute, unless
+    /// they have seen no event of the kind since they started and their etcd does not send progress notifications.
     pub silence: Duration,
-    /// Between two looks for a missing kind.
+    /// Delay between attempts to list a missing kind.
     pub missing: Duration,
-    /// After failures.
+    /// Delay after failures.
     pub backoff: Backoff,
 }
 
-impl Patience {
-    /// `seed` sets this relay's rests apart from those of others.
+impl WatchTimeouts {
+    /// Default timeouts; `seed` determines the relay's back-off jitter.
     pub fn new(seed: u64) -> Self {
         Self {
-            answer: Duration::from_mins(1),
+            response: Duration::from_mins(1),
             silence: Duration::from_secs(90),
             missing: Duration::from_secs(30),
             backoff: Backoff {
                 first: Duration::from_millis(500),
-                most: Duration::from_secs(30),
+                max: Duration::from_secs(30),
                 seed,
             },
         }
     }
 }
 
-/// Objects per page of a list. A page is the largest thing in memory: whole pods of 20 KiB make it 5 MiB of text.
+/// Objects per page of a list. A page is the largest object in memory: pods of 20 KiB make it 5 MiB of text.
 const PAGE: u32 = 250;
 
-/// What all watches share.
+/// Resources that all watches share.
 #[derive(Clone)]
 pub struct Watcher {
     pub client: Client,
     pub observations: mpsc::Sender<Observation>,
-    pub patience: Patience,
+    pub timeouts: WatchTimeouts,
     pub metrics: Metrics,
-    /// One page at a time over all kinds, so that memory peaks at one page.
+    /// Allows one page at a time across all kinds, to limit the peak of memory.
     pub pages: Arc<Semaphore>,
 }
 
-/// Why a list or watch ended before its time.
+/// Error that ended a list or watch.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum WatchError {
     #[error("the API server does not know the resource")]
     Missing,
     #[error("the resource version is too old")]
     Gone,
     #[error("{0}")]
     Failed(String),
-    /// Nobody listens any more: the relay ends.
+    /// The receiver of observations is gone: the relay ends.
     #[error("the relay is ending")]
     Closed,
 }
 
 impl Watcher {
-    /// Watches every kind, each in its own task. The tasks end when nobody listens any more.
+    /// Watches every kind in its own task. The tasks end when the receiver of observations is dropped.
     pub fn spawn(&self) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         tasks.spawn(self.watch::<WholePod>().run());
@@ -115,12 +115,12 @@ impl Watcher {
         tasks
     }
 
-    fn watch<T: Watched>(&self) -> Watch<T> {
+    fn watch<T: WatchedObject>(&self) -> Watch<T> {
         Watch {
             shared: self.clone(),
             version: None,
             failures: 0,
-            troubled: false,
+            failure_logged: false,
             unreadable: String::new(),
             kind: PhantomData,
         }
@@ -129,13 +129,13 @@ impl Watcher {
 
 struct Watch<T> {
     shared: Watcher,
-    /// Where to go on; `None` asks for a list.
+    /// Version from which the watch continues; `None` requires a list.
     version: Option<String>,
-    /// Attempts in a row that showed no life.
+    /// Consecutive attempts without an event or bookmark.
     failures: u32,
-    /// The log has said so.
-    troubled: bool,
-    /// The object that the log has named last as one that cannot be read.
+    /// Whether the failure has been logged.
+    failure_logged: bool,
+    /// Name of the last object that was logged as not decodable.
     unreadable: String,
     kind: PhantomData<fn() -> T>,
 }
@@ -165,7 +165,7 @@ impl PageMeta {
     }
 }
 
-/// A page whose objects are read one by one.
+/// A page whose objects are decoded one by one.
 #[derive(Deserialize)]
 struct RawPage<'a> {
     metadata: PageMeta,
@@ -173,71 +173,71 @@ struct RawPage<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-impl<T: Watched> Watch<T> {
+impl<T: WatchedObject> Watch<T> {
     async fn run(mut self) {
         loop {
             let ended = match self.version.clone() {
                 None => self.list().await,
                 Some(version) => self.follow(version).await,
             };
-            let rest = match ended {
-                Ok(rest) => Some(rest),
-                Err(trouble) => self.recover(trouble).await,
+            let delay = match ended {
+                Ok(delay) => Some(delay),
+                Err(error) => self.recover(error).await,
             };
-            let Some(rest) = rest else {
+            let Some(delay) = delay else {
                 return;
             };
-            sleep(rest).await;
+            sleep(delay).await;
         }
     }
 
-    /// Tells of a trouble and decides where to go on; returns how long to rest first, or `None` if nobody listens.
-    async fn recover(&mut self, trouble: Trouble) -> Option<Duration> {
+    /// Reports an error and decides how to continue; returns the delay before the next attempt, or `None` if the relay ends.
+    async fn recover(&mut self, error: WatchError) -> Option<Duration> {
         let kind = T::KIND;
-        let (cause, event) = match &trouble {
-            Trouble::Missing => ("missing", Some(Event::Missing)),
-            Trouble::Gone => ("gone", None),
-            Trouble::Failed(why) => ("failed", Some(Event::Failed(why.clone()))),
-            Trouble::Closed => return None,
+        let (cause, event) = match &error {
+            WatchError::Missing => ("missing", Some(Event::Missing)),
+            WatchError::Gone => ("gone", None),
+            WatchError::Failed(why) => ("failed", Some(Event::Failed(why.clone()))),
+            WatchError::Closed => return None,
         };
         self.failures = self.failures.saturating_add(1);
         self.shared.metrics.watch_restarted(kind, cause);
-        let is_absent = kind.is_gated() && matches!(trouble, Trouble::Missing);
-        if event.is_some() && !self.troubled && !is_absent {
-            self.troubled = true;
-            warn!(resource = kind.resource(), path = kind.path(), error = %trouble, "cannot watch; trying again");
+        let is_absent = kind.is_gated() && matches!(error, WatchError::Missing);
+        if event.is_some() && !self.failure_logged && !is_absent {
+            self.failure_logged = true;
+            warn!(resource = kind.resource(), path = kind.path(), %error, "watch failed; retrying");
         } else {
-            debug!(resource = kind.resource(), error = %trouble, "watch starts again");
+            debug!(resource = kind.resource(), %error, "watch restarts");
         }
         if let Some(event) = event {
-            self.tell(event).await.ok()?;
+            self.send(event).await.ok()?;
         }
-        if !matches!(trouble, Trouble::Failed(_)) {
+        if !matches!(error, WatchError::Failed(_)) {
             self.version = None;
         }
-        if matches!(trouble, Trouble::Missing) {
-            return Some(self.shared.patience.missing);
+        if matches!(error, WatchError::Missing) {
+            return Some(self.shared.timeouts.missing);
         }
-        Some(self.rest())
+        Some(self.delay())
     }
 
-    fn rest(&self) -> Duration {
-        self.shared.patience.backoff.delay(self.failures)
+    fn delay(&self) -> Duration {
+        self.shared.timeouts.backoff.delay(self.failures)
     }
 
-    /// The API server spoke of the kind.
-    fn lively(&mut self) {
+    /// Notes that the API server has responded about the kind.
+    fn mark_alive(&mut self) {
         self.failures = 0;
-        if self.troubled {
-            self.troubled = false;
-            info!(resource = T::KIND.resource(), "watching again");
+        if self.failure_logged {
+            self.failure_logged = false;
+            info!(resource = T::KIND.resource(), "watch recovered");
         }
     }
 
-    /// Reads all objects, page by page, from the API server's own state (never from a cache of unknown age). The watch
-    /// goes on from there without a rest.
-    async fn list(&mut self) -> Result<Duration, Trouble> {
-        self.tell(Event::ListBegun).await?;
+    /// Lists all objects, page by page, by quorum reads (never from a cache of unknown age). The watch continues from there
+    /// without a delay.
+    async fn list(&mut self) -> Result<Duration, WatchError> {
+        self.send(Event::ListBegun).await?;
         let mut next = None;
         loop {
             let params = ListParams {
@@ -253,63 +253,63 @@ impl<T: Watched> Watch<T> {
         }
     }
 
-    async fn take_page(&mut self, page: Page<T>, is_last: bool) -> Result<(), Trouble> {
-        let sightings = page.items.into_iter().map(sighting).collect();
-        self.tell(Event::Page(sightings)).await?;
+    async fn take_page(&mut self, page: Page<T>, is_last: bool) -> Result<(), WatchError> {
+        let objects = page.items.into_iter().map(observed).collect();
+        self.send(Event::Page(objects)).await?;
         if is_last {
             self.version = Some(page.metadata.resource_version);
-            self.tell(Event::ListEnded).await?;
+            self.send(Event::ListEnded).await?;
         }
         Ok(())
     }
 
-    /// Looks what there is where a watch says nothing: its connection is dead, or the API server has nothing to say. What takes
-    /// one page is listed anew, which is as good as an event; of more, the watch is resumed.
-    async fn look(&mut self) -> Result<Duration, Trouble> {
+    /// Lists a kind whose watch is silent: the connection is dead, or the API server has nothing to send. If the list fits into
+    /// one page, it is as good as an event; otherwise the watch is resumed.
+    async fn relist_silent(&mut self) -> Result<Duration, WatchError> {
         let silent = format!(
             "no event or bookmark for {} s",
-            self.shared.patience.silence.as_secs()
+            self.shared.timeouts.silence.as_secs()
         );
         let mut page = self.page(&ListParams::default().limit(PAGE)).await?;
         if page.metadata.next().is_some() {
-            return Err(Trouble::Failed(silent));
+            return Err(WatchError::Failed(silent));
         }
-        debug!(resource = T::KIND.resource(), "{silent}: listed anew");
+        debug!(resource = T::KIND.resource(), "{silent}: listed again");
         self.shared.metrics.watch_restarted(T::KIND, "silent");
-        self.lively();
-        self.tell(Event::ListBegun).await?;
+        self.mark_alive();
+        self.send(Event::ListBegun).await?;
         self.take_page(page, true).await?;
         Ok(Duration::ZERO)
     }
 
-    async fn page(&mut self, params: &ListParams) -> Result<Page<T>, Trouble> {
+    async fn page(&mut self, params: &ListParams) -> Result<Page<T>, WatchError> {
         let request = Request::new(T::KIND.path()).list(params).map_err(failed)?;
         let pages = Arc::clone(&self.shared.pages);
-        let _permit = pages.acquire().await.map_err(|_| Trouble::Closed)?;
+        let _permit = pages.acquire().await.map_err(|_| WatchError::Closed)?;
         let text = timeout(
-            self.shared.patience.answer,
+            self.shared.timeouts.response,
             self.shared.client.request_text(request),
         )
         .await
         .map_err(|_| self.no_answer())?
-        .map_err(trouble)?;
+        .map_err(watch_error)?;
         match serde_json::from_str(&text) {
             Ok(page) => Ok(page),
-            Err(_) => self.read_one_by_one(&text),
+            Err(_) => self.decode_one_by_one(&text),
         }
     }
 
-    fn read_one_by_one(&mut self, text: &str) -> Result<Page<T>, Trouble> {
+    fn decode_one_by_one(&mut self, text: &str) -> Result<Page<T>, WatchError> {
         let page: RawPage<'_> = serde_json::from_str(text)
-            .map_err(|error| Trouble::Failed(format!("the list cannot be read: {error}")))?;
+            .map_err(|error| WatchError::Failed(format!("the list cannot be read: {error}")))?;
         let mut items = Vec::new();
         for object in page.items.unwrap_or_default() {
             match serde_json::from_str(object.get()) {
                 Ok(object) => items.push(object),
                 Err(error) => {
-                    let beginning: Option<Beginning> = serde_json::from_str(object.get()).ok();
-                    let name = beginning.map(|beginning| beginning.metadata.to_string());
-                    self.leave_out(&name.unwrap_or_default(), &error.to_string());
+                    let header: Option<ObjectHeader> = serde_json::from_str(object.get()).ok();
+                    let name = header.map(|header| header.metadata.to_string());
+                    self.skip_object(&name.unwrap_or_default(), &error.to_string());
                 }
             }
         }
@@ -319,78 +319,83 @@ impl<T: Watched> Watch<T> {
         })
     }
 
-    /// Tells of an object that cannot be read, and goes on.
-    fn leave_out(&mut self, name: &str, why: &str) {
+    /// Logs an object that cannot be decoded, and skips it.
+    fn skip_object(&mut self, name: &str, why: &str) {
         let resource = T::KIND.resource();
         self.shared.metrics.event(T::KIND, "unreadable");
         if self.unreadable != name {
             name.clone_into(&mut self.unreadable);
-            warn!(resource, name, error = why, "cannot be read; left out");
+            warn!(
+                resource,
+                name,
+                error = why,
+                "object cannot be decoded; skipped"
+            );
         }
     }
 
-    /// Watches from a version on until the stream ends; returns how long to rest before it is resumed.
-    async fn follow(&mut self, version: String) -> Result<Duration, Trouble> {
-        let patience = self.shared.patience;
+    /// Watches from a version until the stream ends; returns the delay before it is resumed.
+    async fn follow(&mut self, version: String) -> Result<Duration, WatchError> {
+        let timeouts = self.shared.timeouts;
         let mut request = Request::new(T::KIND.path())
             .watch(&WatchParams::default(), &version)
             .map_err(failed)?;
-        // API servers may compress events one by one, of which this client would read the first.
+        // API servers may compress events one by one, of which this client would decode only the first.
         request.headers_mut().insert(
             header::ACCEPT_ENCODING,
             HeaderValue::from_static("identity"),
         );
         let client = self.shared.client.clone();
-        let stream = timeout(patience.answer, client.request_stream(request))
+        let stream = timeout(timeouts.response, client.request_stream(request))
             .await
             .map_err(|_| self.no_answer())?
-            .map_err(trouble)?;
+            .map_err(watch_error)?;
         let stream = pin!(stream);
-        let mut events = Events::new(stream);
-        // A stream that ends before it showed life must not be reopened in a tight loop.
+        let mut events = EventReader::new(stream);
+        // A stream that ends without any event must not be reopened in a tight loop.
         self.failures = self.failures.saturating_add(1);
         loop {
-            let Ok(told) = timeout(patience.silence, events.next::<T>()).await else {
-                return self.look().await;
+            let Ok(event) = timeout(timeouts.silence, events.next::<T>()).await else {
+                return self.relist_silent().await;
             };
-            let told = told.map_err(failed)?;
-            match told {
-                Some(told) => self.take(told).await?,
-                None => return Ok(self.rest()),
+            let event = event.map_err(failed)?;
+            match event {
+                Some(event) => self.take(event).await?,
+                None => return Ok(self.delay()),
             }
         }
     }
 
-    async fn take(&mut self, told: Told<T>) -> Result<(), Trouble> {
+    async fn take(&mut self, event: WatchEvent<T>) -> Result<(), WatchError> {
         let version = |object: &T| object.meta().resource_version.clone();
-        let (version, event, name) = match told {
-            Told::Refused(status) => return Err(refused(&status)),
-            Told::Unreadable(Beginning { metadata }) => {
-                self.leave_out(&metadata.to_string(), "in an event");
+        let (version, event, name) = match event {
+            WatchEvent::Error(status) => return Err(status_error(&status)),
+            WatchEvent::Unreadable(ObjectHeader { metadata }) => {
+                self.skip_object(&metadata.to_string(), "in an event");
                 (metadata.resource_version, Event::Bookmark, "unreadable")
             }
-            Told::Bookmark(version) => (version, Event::Bookmark, "bookmark"),
-            Told::Changed(object) => (
+            WatchEvent::Bookmark(version) => (version, Event::Bookmark, "bookmark"),
+            WatchEvent::Changed(object) => (
                 version(&object),
-                Event::Changed(sighting(object)),
+                Event::Changed(observed(object)),
                 "changed",
             ),
-            Told::Deleted(object) => (
+            WatchEvent::Deleted(object) => (
                 version(&object),
-                Event::Deleted(sighting(object)),
+                Event::Deleted(observed(object)),
                 "deleted",
             ),
         };
         if name != "unreadable" {
             self.shared.metrics.event(T::KIND, name);
         }
-        self.lively();
-        self.tell(event).await?;
+        self.mark_alive();
+        self.send(event).await?;
         self.version = Some(version);
         Ok(())
     }
 
-    async fn tell(&self, event: Event) -> Result<(), Trouble> {
+    async fn send(&self, event: Event) -> Result<(), WatchError> {
         let observation = Observation {
             kind: T::KIND,
             event,
@@ -399,47 +404,47 @@ impl<T: Watched> Watch<T> {
             .observations
             .send(observation)
             .await
-            .map_err(|_| Trouble::Closed)
+            .map_err(|_| WatchError::Closed)
     }
 
-    fn no_answer(&self) -> Trouble {
-        Trouble::Failed(format!(
+    fn no_answer(&self) -> WatchError {
+        WatchError::Failed(format!(
             "no answer in {} s",
-            self.shared.patience.answer.as_secs()
+            self.shared.timeouts.response.as_secs()
         ))
     }
 }
 
-fn sighting<T: Watched>(object: T) -> Sighting {
+fn observed<T: WatchedObject>(object: T) -> ObservedObject {
     let meta = object.meta();
-    Sighting {
+    ObservedObject {
         key: Key::new(&meta.namespace, &meta.name),
         name: meta.full_name(),
         digest: object.digest(),
-        facts: object.facts(),
+        metric_data: object.metric_data(),
         pod: object.into_whole_pod(),
     }
 }
 
-fn trouble(error: kube::Error) -> Trouble {
+fn watch_error(error: kube::Error) -> WatchError {
     if let kube::Error::Api(status) = &error {
-        refused(status)
+        status_error(status)
     } else {
         failed(error)
     }
 }
 
-fn refused(status: &Status) -> Trouble {
+fn status_error(status: &Status) -> WatchError {
     match status.code {
-        404 => Trouble::Missing,
-        410 => Trouble::Gone,
+        404 => WatchError::Missing,
+        410 => WatchError::Gone,
         code => {
             let remedy = match code {
                 401 => " (is the service account's token valid for this cluster?)",
                 403 => " (is the relay's ClusterRole of the chart bound?)",
                 _ => "",
             };
-            Trouble::Failed(format!(
+            WatchError::Failed(format!(
                 "{code} {}: {}{remedy}",
                 status.reason, status.message
             ))
@@ -447,6 +452,6 @@ fn refused(status: &Status) -> Trouble {
     }
 }
 
-fn failed(error: impl std::error::Error) -> Trouble {
-    Trouble::Failed(with_causes(&error))
+fn failed(error: impl std::error::Error) -> WatchError {
+    WatchError::Failed(with_causes(&error))
 }

@@ -1,92 +1,94 @@
-//! How each watch is doing, and from it whether the relay may claim to see the cluster.
+//! Status of each watch, and whether the relay may claim to observe the cluster.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::kind::Kind;
 
-/// A watch without an event, a bookmark or a list for longer than this may be dead: the heartbeat stops (docs/protocol.md#l6).
+/// Time without an event, bookmark or list after which a watch may be dead, and heartbeats stop (docs/protocol.md#l6).
 pub const ALIVE: Duration = Duration::from_mins(2);
 
-/// How one watch is doing.
+/// Status of one watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Watching {
-    /// The first list has not come to its end yet.
+pub enum WatchStatus {
+    /// The first list is not complete yet.
     #[default]
     Starting,
     Current,
-    /// The API server does not know the kind.
+    /// The API server does not serve the kind.
     Missing,
-    /// Not to be had right now, and why.
+    /// The watch is failing, with the cause.
     Failing(String),
 }
 
-/// All watches. Times are since the relay started.
+/// All watches. All times count from the relay's start.
 #[derive(Debug, Default)]
 pub struct Watches {
     watches: BTreeMap<Kind, Watch>,
-    /// When a watch last stopped being current although all were: the relay's start where they never were.
+    /// Time at which a watch last stopped being current while all were; the relay's start if they never were.
     unsynced_since: Duration,
 }
 
 #[derive(Debug, Default)]
 struct Watch {
-    watching: Watching,
+    status: WatchStatus,
     listed: bool,
-    /// When the API server last said something about the kind.
-    sign: Option<Duration>,
+    /// Time of the last response of the API server about the kind.
+    last_activity: Option<Duration>,
 }
 
 impl Watches {
-    /// An event or bookmark came.
-    pub fn sign(&mut self, kind: Kind, now: Duration) {
+    /// Notes an event or bookmark.
+    pub fn mark_alive(&mut self, kind: Kind, now: Duration) {
         let watch = self.watches.entry(kind).or_default();
-        watch.sign = Some(now);
+        watch.last_activity = Some(now);
         if watch.listed {
-            watch.watching = Watching::Current;
+            watch.status = WatchStatus::Current;
         }
     }
 
-    /// A list came to its end: the watch is current with its next sign.
+    /// Notes that a list is complete: the watch is current from the next event or page on.
     pub fn listed(&mut self, kind: Kind) {
         self.watches.entry(kind).or_default().listed = true;
     }
 
-    /// The API server answered that there is no such kind: nothing of it can change unseen.
+    /// Notes that the API server does not serve the kind: no change of it can be missed.
     pub fn missing(&mut self, kind: Kind, now: Duration) {
-        self.watches.entry(kind).or_default().sign = Some(now);
-        self.stop(kind, Watching::Missing, now);
+        self.watches.entry(kind).or_default().last_activity = Some(now);
+        self.stop(kind, WatchStatus::Missing, now);
     }
 
     pub fn failing(&mut self, kind: Kind, cause: String, now: Duration) {
-        self.stop(kind, Watching::Failing(cause), now);
+        self.stop(kind, WatchStatus::Failing(cause), now);
     }
 
-    fn stop(&mut self, kind: Kind, watching: Watching, now: Duration) {
+    fn stop(&mut self, kind: Kind, status: WatchStatus, now: Duration) {
         let was_current = self.all_current();
-        self.watches.entry(kind).or_default().watching = watching;
+        self.watches.entry(kind).or_default().status = status;
         if was_current && !self.all_current() {
             self.unsynced_since = now;
         }
     }
 
-    pub fn get(&self, kind: Kind) -> Watching {
+    pub fn get(&self, kind: Kind) -> WatchStatus {
         self.watches
             .get(&kind)
-            .map(|watch| watch.watching.clone())
+            .map(|watch| watch.status.clone())
             .unwrap_or_default()
     }
 
-    /// When the API server last said something about the kind.
-    pub fn last_sign(&self, kind: Kind) -> Option<Duration> {
-        self.watches.get(&kind).and_then(|watch| watch.sign)
+    /// Time of the last response of the API server about the kind.
+    pub fn last_activity(&self, kind: Kind) -> Option<Duration> {
+        self.watches
+            .get(&kind)
+            .and_then(|watch| watch.last_activity)
     }
 
     pub fn all_current(&self) -> bool {
-        needed().all(|kind| self.get(kind) == Watching::Current)
+        needed().all(|kind| self.get(kind) == WatchStatus::Current)
     }
 
-    /// Time for which not all watches have been current; none while they are.
+    /// Time since not all watches are current; zero while they are.
     pub fn unsynced_for(&self, now: Duration) -> Duration {
         match self.all_current() {
             true => Duration::ZERO,
@@ -94,16 +96,16 @@ impl Watches {
         }
     }
 
-    /// Until when every watch counts as alive; `None` before each has been heard.
+    /// Time until which every watch counts as alive; `None` before each has had a response.
     pub fn alive_until(&self) -> Option<Duration> {
         needed()
-            .map(|kind| self.last_sign(kind).map(|sign| sign + ALIVE))
+            .map(|kind| self.last_activity(kind).map(|sign| sign + ALIVE))
             .min()
             .flatten()
     }
 }
 
-/// Kinds without which the relay does not see the cluster.
+/// Kinds that the relay must watch to observe the cluster.
 fn needed() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| !kind.is_gated())
 }
@@ -117,40 +119,40 @@ mod tests {
     }
 
     #[test]
-    fn alive_as_long_as_the_most_silent_watch() {
+    fn alive_until_most_silent_watch_times_out() {
         let mut watches = Watches::default();
         for (second, kind) in (1..).zip(needed()) {
             assert_eq!(watches.alive_until(), None);
             watches.listed(kind);
-            watches.sign(kind, at(second));
+            watches.mark_alive(kind, at(second));
         }
         assert_eq!(watches.alive_until(), Some(at(1) + ALIVE));
-        watches.sign(Kind::Pod, at(100));
+        watches.mark_alive(Kind::Pod, at(100));
         assert_eq!(watches.alive_until(), Some(at(2) + ALIVE));
     }
 
     #[test]
-    fn a_missing_kind_counts_as_heard_but_is_not_current() {
+    fn missing_kind_is_alive_but_not_current() {
         let mut watches = Watches::default();
         for kind in Kind::ALL {
             watches.listed(kind);
-            watches.sign(kind, at(0));
+            watches.mark_alive(kind, at(0));
         }
         assert!(watches.all_current());
         watches.missing(Kind::NodePool, at(60));
         for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::NodePool) {
-            watches.sign(kind, at(60));
+            watches.mark_alive(kind, at(60));
         }
         assert_eq!(watches.alive_until(), Some(at(60) + ALIVE));
         assert!(!watches.all_current());
     }
 
     #[test]
-    fn gated_kinds_hold_up_nothing() {
+    fn gated_kinds_do_not_block_heartbeats() {
         let mut watches = Watches::default();
         for kind in needed() {
             watches.listed(kind);
-            watches.sign(kind, at(0));
+            watches.mark_alive(kind, at(0));
         }
         watches.missing(Kind::CapacityBuffer, at(0));
         watches.failing(Kind::NodeOverlay, "403".to_owned(), at(0));
@@ -159,34 +161,37 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_watch_is_current_again_with_the_next_event_but_not_before_its_first_list() {
+    fn failing_watch_is_current_after_first_list_and_event() {
         let mut watches = Watches::default();
-        watches.sign(Kind::Pod, at(0));
-        assert_eq!(watches.get(Kind::Pod), Watching::Starting);
+        watches.mark_alive(Kind::Pod, at(0));
+        assert_eq!(watches.get(Kind::Pod), WatchStatus::Starting);
         watches.listed(Kind::Pod);
-        watches.sign(Kind::Pod, at(1));
+        watches.mark_alive(Kind::Pod, at(1));
         watches.failing(Kind::Pod, "503".to_owned(), at(1));
-        assert_eq!(watches.get(Kind::Pod), Watching::Failing("503".to_owned()));
-        watches.sign(Kind::Pod, at(2));
-        assert_eq!(watches.get(Kind::Pod), Watching::Current);
+        assert_eq!(
+            watches.get(Kind::Pod),
+            WatchStatus::Failing("503".to_owned())
+        );
+        watches.mark_alive(Kind::Pod, at(2));
+        assert_eq!(watches.get(Kind::Pod), WatchStatus::Current);
     }
 
     #[test]
-    fn unsynced_from_the_first_watch_that_stops_until_the_last_is_current() {
+    fn unsynced_from_first_failing_watch_until_all_are_current() {
         let mut watches = Watches::default();
         assert_eq!(watches.unsynced_for(at(5)), at(5), "since the start");
         for kind in needed() {
             watches.listed(kind);
-            watches.sign(kind, at(10));
+            watches.mark_alive(kind, at(10));
         }
         assert_eq!(watches.unsynced_for(at(20)), Duration::ZERO);
         watches.failing(Kind::CapacityBuffer, "403".to_owned(), at(20));
         assert_eq!(watches.unsynced_for(at(30)), Duration::ZERO);
         watches.failing(Kind::Pod, "503".to_owned(), at(30));
         watches.failing(Kind::Node, "503".to_owned(), at(40));
-        watches.sign(Kind::Pod, at(50));
+        watches.mark_alive(Kind::Pod, at(50));
         assert_eq!(watches.unsynced_for(at(60)), at(30));
-        watches.sign(Kind::Node, at(60));
+        watches.mark_alive(Kind::Node, at(60));
         assert_eq!(watches.unsynced_for(at(70)), Duration::ZERO);
     }
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::exposition::Exposition;
 use super::{OBJECTS_MAX, age, number};
 use crate::kind::Kind;
-use crate::objects::facts::{ConditionFacts, Facts, ObjectFacts};
+use crate::objects::metric_data::{ConditionData, MetricData, ObjectData};
 use crate::state::State;
 
 const KINDS: [Kind; 5] = [
@@ -32,7 +32,7 @@ pub(super) fn write(state: &State, per_object: bool, now: Timestamp, page: &mut 
         }
         page.gauge(
             &format!("operator_{name}_status_condition_current_status_seconds"),
-            "How long the condition has had its status",
+            "Time for which the condition has had its status",
         );
         for (object, condition) in each(state, kind) {
             if let Some(age) = age(condition.since, now) {
@@ -64,16 +64,18 @@ fn write_counts(state: &State, kind: Kind, page: &mut Exposition<'_>) {
     }
 }
 
-fn objects(state: &State, kind: Kind) -> impl Iterator<Item = &ObjectFacts> {
-    state.facts(kind).filter_map(|(_, facts)| match facts {
-        Facts::Node(node) => Some(&node.object),
-        Facts::Other(object) => Some(object),
-        Facts::Pod(_) => None,
-    })
+fn objects(state: &State, kind: Kind) -> impl Iterator<Item = &ObjectData> {
+    state
+        .metric_data(kind)
+        .filter_map(|(_, metric_data)| match metric_data {
+            MetricData::Node(node) => Some(&node.object),
+            MetricData::Other(object) => Some(object),
+            MetricData::Pod(_) => None,
+        })
 }
 
-/// Each condition of the objects that have series of their own.
-fn each(state: &State, kind: Kind) -> impl Iterator<Item = (&ObjectFacts, &ConditionFacts)> {
+/// Conditions of the objects that have series of their own.
+fn each(state: &State, kind: Kind) -> impl Iterator<Item = (&ObjectData, &ConditionData)> {
     let objects = objects(state, kind).take(OBJECTS_MAX);
     objects.flat_map(|object| {
         let conditions = object.conditions.iter();
@@ -81,7 +83,7 @@ fn each(state: &State, kind: Kind) -> impl Iterator<Item = (&ObjectFacts, &Condi
     })
 }
 
-fn labels<'a>(object: &'a ObjectFacts, condition: &'a ConditionFacts) -> [(&'a str, &'a str); 5] {
+fn labels<'a>(object: &'a ObjectData, condition: &'a ConditionData) -> [(&'a str, &'a str); 5] {
     [
         ("namespace", &object.namespace),
         ("name", &object.name),

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-/// A page of the OpenMetrics text format. It is written from what is borrowed: a large cluster has a hundred thousand series.
+/// A page of the OpenMetrics text format. It borrows its input, because a large cluster has a hundred thousand series.
 pub(super) struct Exposition<'a> {
     text: &'a mut String,
     name: String,
@@ -30,12 +30,12 @@ impl<'a> Exposition<'a> {
         let _ = writeln!(self.text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
     }
 
-    /// Adds a series to the family that was begun last. Labels without a value are left out, which Prometheus takes for the same.
+    /// Adds a series to the current family. Labels without a value are omitted, which Prometheus treats the same.
     pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
         self.sample_of("", labels, value);
     }
 
-    /// Adds a series whose name goes on after the family's, such as `_sum`.
+    /// Adds a series with a suffix of the family's name, such as `_sum`.
     pub(super) fn sample_of(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) {
         self.text.push_str(&self.name);
         self.text.push_str(suffix);

@@ -9,11 +9,11 @@ use super::exposition::Exposition;
 use super::{OBJECTS_MAX, age, number};
 use crate::kind::Kind;
 use crate::objects::Key;
-use crate::objects::facts::{Facts, NodeFacts, PodFacts};
+use crate::objects::metric_data::{MetricData, NodeData, PodData};
 use crate::state::State;
 
-/// Labels that nodes which are alike share, by the names of metrics' labels.
-pub(super) const ALIKE: [(&str, &str); 5] = [
+/// Labels by which nodes are grouped, with the names of the metrics' labels.
+pub(super) const GROUP: [(&str, &str); 5] = [
     ("nodepool", NODE_POOL),
     ("capacity_type", CAPACITY_TYPE),
     ("zone", ZONE),
@@ -23,7 +23,7 @@ pub(super) const ALIKE: [(&str, &str); 5] = [
 
 type Labels = Vec<(String, String)>;
 
-/// Amounts of one node, or of all that are alike.
+/// Amounts of one node, or of a group of nodes.
 #[derive(Default)]
 struct Amounts {
     capacity: Resources,
@@ -34,43 +34,43 @@ struct Amounts {
     daemon_limits: Resources,
 }
 
-/// A family of gauges by resource: name, help, amounts, and whether the functions tell of it where nodes are summed up.
+/// A family of gauges by resource: name, help, amounts, and whether the functions report it for groups of nodes.
 type Family = (&'static str, &'static str, fn(&Amounts) -> Resources, bool);
 
 const FAMILIES: [Family; 6] = [
     (
         "karpenter_nodes_allocatable",
-        "What pods may request of the node",
+        "Allocatable resources of the node",
         |amounts| amounts.allocatable.clone(),
         true,
     ),
     (
         "karpenter_nodes_total_pod_requests",
-        "What all pods of the node request",
+        "Requests of all pods of the node",
         |amounts| amounts.requests.clone(),
         true,
     ),
     (
         "karpenter_nodes_total_pod_limits",
-        "What all pods of nodes are limited to",
+        "Limits of all pods of nodes",
         |amounts| amounts.limits.clone(),
         false,
     ),
     (
         "karpenter_nodes_total_daemon_requests",
-        "What pods of DaemonSets request of nodes",
+        "Requests of DaemonSet pods on nodes",
         |amounts| amounts.daemon_requests.clone(),
         false,
     ),
     (
         "karpenter_nodes_total_daemon_limits",
-        "What pods of DaemonSets are limited to on nodes",
+        "Limits of DaemonSet pods on nodes",
         |amounts| amounts.daemon_limits.clone(),
         false,
     ),
     (
         "karpenter_nodes_system_overhead",
-        "What nodes have and pods may not request",
+        "Resources of nodes that pods cannot request",
         |amounts| {
             let mut overhead = amounts.capacity.clone();
             overhead.subtract(&amounts.allocatable);
@@ -81,11 +81,11 @@ const FAMILIES: [Family; 6] = [
 ];
 
 pub(super) fn write(state: &State, per_object: bool, now: Timestamp, page: &mut Exposition<'_>) {
-    let labels: fn(&NodeFacts) -> Labels = if per_object { own_labels } else { alike };
+    let labels: fn(&NodeData) -> Labels = if per_object { own_labels } else { group };
     let most = if per_object { OBJECTS_MAX } else { usize::MAX };
     let by_labels = amounts(state, labels, most);
-    for (name, help, of, is_told) in FAMILIES {
-        if is_told && !per_object {
+    for (name, help, of, is_reported) in FAMILIES {
+        if is_reported && !per_object {
             continue;
         }
         page.gauge(name, help);
@@ -98,10 +98,10 @@ pub(super) fn write(state: &State, per_object: bool, now: Timestamp, page: &mut 
             }
         }
     }
-    page.gauge("whittle_nodes", "Nodes that are alike");
+    page.gauge("whittle_nodes", "Number of similar nodes");
     let mut counts: BTreeMap<Labels, usize> = BTreeMap::new();
     for (_, node) in nodes(state) {
-        *counts.entry(alike(node)).or_default() += 1;
+        *counts.entry(group(node)).or_default() += 1;
     }
     for (labels, count) in &counts {
         page.sample(&borrowed(labels), number(*count));
@@ -119,21 +119,21 @@ pub(super) fn write(state: &State, per_object: bool, now: Timestamp, page: &mut 
     }
 }
 
-pub(super) fn nodes(state: &State) -> impl Iterator<Item = (Key, &NodeFacts)> {
+pub(super) fn nodes(state: &State) -> impl Iterator<Item = (Key, &NodeData)> {
     state
-        .facts(Kind::Node)
-        .filter_map(|(key, facts)| match facts {
-            Facts::Node(node) => Some((key, &**node)),
-            Facts::Pod(_) | Facts::Other(_) => None,
+        .metric_data(Kind::Node)
+        .filter_map(|(key, metric_data)| match metric_data {
+            MetricData::Node(node) => Some((key, &**node)),
+            MetricData::Pod(_) | MetricData::Other(_) => None,
         })
 }
 
 fn amounts(
     state: &State,
-    labels: fn(&NodeFacts) -> Labels,
+    labels: fn(&NodeData) -> Labels,
     most: usize,
 ) -> BTreeMap<Labels, Amounts> {
-    let mut of_pods: BTreeMap<Key, Vec<&PodFacts>> = BTreeMap::new();
+    let mut of_pods: BTreeMap<Key, Vec<&PodData>> = BTreeMap::new();
     for pod in super::pods::pods(state).filter(|pod| !pod.is_over()) {
         if let Some(node) = pod.node {
             of_pods.entry(node).or_default().push(pod);
@@ -156,8 +156,8 @@ fn amounts(
     by_labels
 }
 
-fn alike(node: &NodeFacts) -> Labels {
-    let shared = ALIKE.iter().filter_map(|(name, key)| {
+fn group(node: &NodeData) -> Labels {
+    let shared = GROUP.iter().filter_map(|(name, key)| {
         let value = node.labels.get(*key)?;
         Some(((*name).to_owned(), value.clone()))
     });
@@ -165,8 +165,8 @@ fn alike(node: &NodeFacts) -> Labels {
     shared.chain([managed]).collect()
 }
 
-/// Karpenter's well-known labels, each by what follows its group, and the node's name.
-fn own_labels(node: &NodeFacts) -> Labels {
+/// Karpenter's well-known labels, named by the part after their group, and the node's name.
+fn own_labels(node: &NodeData) -> Labels {
     let known = node.labels.iter().map(|(key, value)| {
         let (_, name) = key.rsplit_once('/').unwrap_or(("", key));
         (name.replace(['-', '.'], "_"), value.clone())
@@ -185,7 +185,7 @@ fn borrowed(labels: &Labels) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Cores, bytes and pieces; cpu is kept in thousandths of a core.
+/// Converts to cores, bytes and counts; cpu is stored in millicores.
 #[expect(
     clippy::cast_precision_loss,
     reason = "bytes of a cluster have fewer digits"

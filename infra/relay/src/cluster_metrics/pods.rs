@@ -4,25 +4,25 @@ use jiff::Timestamp;
 use model::pod::PodPhase;
 
 use super::exposition::Exposition;
-use super::nodes::{ALIKE, nodes};
+use super::nodes::{GROUP, nodes};
 use super::{PODS_MAX, age};
 use crate::kind::Kind;
 use crate::objects::Key;
-use crate::objects::facts::{Facts, NodeFacts, PodFacts};
+use crate::objects::metric_data::{MetricData, NodeData, PodData};
 use crate::state::State;
 
-/// A family of ages: name, help, and which pods have one.
-type Family = (&'static str, &'static str, fn(&PodFacts) -> bool);
+/// A family of ages: name, help, and the pods that have one.
+type Family = (&'static str, &'static str, fn(&PodData) -> bool);
 
 const AGES: [Family; 2] = [
     (
         "karpenter_pods_unbound_time_seconds",
-        "Age of pods without a node; of the oldest, where pods have no series of their own",
+        "Age of pods without a node; of the oldest one if pods have no series of their own",
         |pod| pod.node.is_none() && !pod.is_over(),
     ),
     (
         "karpenter_pods_unstarted_time_seconds",
-        "Age of pods that have not started; of the oldest, where pods have no series of their own",
+        "Age of pods that have not started; of the oldest one if pods have no series of their own",
         |pod| pod.phase == PodPhase::Pending,
     ),
 ];
@@ -45,7 +45,7 @@ pub(super) fn write(state: &State, per_object: bool, now: Timestamp, page: &mut 
     }
     if per_object {
         page.gauge("karpenter_pods_state", "1 for each pod");
-        let nodes: BTreeMap<Key, &NodeFacts> = nodes(state).collect();
+        let nodes: BTreeMap<Key, &NodeData> = nodes(state).collect();
         for pod in pods(state).take(PODS_MAX) {
             write_state(
                 pod,
@@ -56,14 +56,16 @@ pub(super) fn write(state: &State, per_object: bool, now: Timestamp, page: &mut 
     }
 }
 
-pub(super) fn pods(state: &State) -> impl Iterator<Item = &PodFacts> {
-    state.facts(Kind::Pod).filter_map(|(_, facts)| match facts {
-        Facts::Pod(pod) => Some(pod),
-        Facts::Node(_) | Facts::Other(_) => None,
-    })
+pub(super) fn pods(state: &State) -> impl Iterator<Item = &PodData> {
+    state
+        .metric_data(Kind::Pod)
+        .filter_map(|(_, metric_data)| match metric_data {
+            MetricData::Pod(pod) => Some(pod),
+            MetricData::Node(_) | MetricData::Other(_) => None,
+        })
 }
 
-fn write_state(pod: &PodFacts, node: Option<&NodeFacts>, page: &mut Exposition<'_>) {
+fn write_state(pod: &PodData, node: Option<&NodeData>, page: &mut Exposition<'_>) {
     let Some(details) = &pod.details else {
         return;
     };
@@ -79,7 +81,7 @@ fn write_state(pod: &PodFacts, node: Option<&NodeFacts>, page: &mut Exposition<'
         ("ready", text(pod.ready)),
         ("managed", text(node.is_some_and(|node| node.managed))),
     ];
-    let of_node = ALIKE.iter().filter_map(|(name, key)| {
+    let of_node = GROUP.iter().filter_map(|(name, key)| {
         let value = node?.labels.get(*key)?;
         Some((*name, value.as_str()))
     });

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::batcher::Window;
+use crate::function_metrics::FunctionMetrics;
 use crate::metrics::Metrics;
 use crate::objects::node::Node;
 use crate::objects::node_claim::NodeClaim;
 use crate::objects::whole_pod::WholePod;
-use crate::objects::{Key, Watched};
+use crate::objects::{Key, WatchedObject};
 use crate::relay::{Event, Observation};
-use crate::state::Sighting;
-use crate::told::Told;
+use crate::state::ObservedObject;
 
-/// A relay that has seen some objects; it is 12:10.
+/// A relay that has observed some objects; the time is 12:10.
 struct Scrape {
     relay: Relay,
     metrics: Metrics,
@@ -31,41 +31,41 @@ impl Scrape {
         let relay = relay.timing_terminations(clock);
         Self {
             relay: match per_object {
-                true => relay.telling_of_each_pod(),
+                true => relay.with_pod_series(),
                 false => relay,
             },
             metrics: Metrics::default().of_cluster(ClusterMetrics { clock, per_object }),
         }
     }
 
-    fn see<T: Watched>(&mut self, object: &Value) {
+    fn see<T: WatchedObject>(&mut self, object: &Value) {
         self.observe::<T>(object, Event::Changed);
     }
 
-    fn lose<T: Watched>(&mut self, object: &Value) {
+    fn lose<T: WatchedObject>(&mut self, object: &Value) {
         self.observe::<T>(object, Event::Deleted);
     }
 
-    fn observe<T: Watched>(&mut self, object: &Value, event: fn(Sighting) -> Event) {
-        // Pods are read of text only.
+    fn observe<T: WatchedObject>(&mut self, object: &Value, event: fn(ObservedObject) -> Event) {
+        // Pods are decoded from text.
         let object: T = serde_json::from_str(&object.to_string()).unwrap();
-        let sighting = Sighting {
+        let observed = ObservedObject {
             key: Key::new(&object.meta().namespace, &object.meta().name),
             name: object.meta().full_name(),
             digest: object.digest(),
-            facts: object.facts(),
+            metric_data: object.metric_data(),
             pod: None,
         };
         let observation = Observation {
             kind: T::KIND,
-            event: event(sighting),
+            event: event(observed),
         };
         self.relay.observe(observation, Duration::ZERO);
     }
 
     fn lines(&self) -> Vec<String> {
         let text = self.metrics.render(&self.relay, Duration::ZERO).unwrap();
-        // Either is a series without labels.
+        // Either form is a series without labels.
         text.lines().map(|line| line.replace("{}", "")).collect()
     }
 
@@ -114,10 +114,10 @@ fn ready(mut pod: Value, at: &str) -> Value {
     pod
 }
 
-const ALIKE: &str = r#"{nodepool="default",capacity_type="spot",zone="us-east-1a",arch="amd64",instance_type="m5.xlarge",managed="true""#;
+const GROUP: &str = r#"{nodepool="default",capacity_type="spot",zone="us-east-1a",arch="amd64",instance_type="m5.xlarge",managed="true""#;
 
 #[test]
-fn nodes_that_are_alike_are_summed_up_with_what_daemons_and_the_system_take() {
+fn similar_nodes_are_summed_with_daemon_and_system_overhead() {
     let mut scrape = Scrape::new(false);
     for name in ["a", "b"] {
         scrape.see::<Node>(&node(name, "m5.xlarge"));
@@ -125,22 +125,26 @@ fn nodes_that_are_alike_are_summed_up_with_what_daemons_and_the_system_take() {
     }
     scrape.see::<WholePod>(&pod("web-0", "ReplicaSet", Some("a")));
     let of = |name: &str| scrape.samples(name);
-    let cpu = |value: &str| format!("{ALIKE},resource_type=\"cpu\"}} {value}");
+    let cpu = |value: &str| format!("{GROUP},resource_type=\"cpu\"}} {value}");
     assert_eq!(of("karpenter_nodes_system_overhead")[0], cpu("0.16"));
     assert_eq!(of("karpenter_nodes_total_daemon_requests")[0], cpu("1.0"));
-    let memory = format!("{ALIKE},resource_type=\"memory\"}} 6442450944.0");
+    let memory = format!("{GROUP},resource_type=\"memory\"}} 6442450944.0");
     assert!(of("karpenter_nodes_total_pod_limits").contains(&memory));
-    assert_eq!(of("whittle_nodes"), [format!("{ALIKE}}} 2.0")]);
+    assert_eq!(of("whittle_nodes"), [format!("{GROUP}}} 2.0")]);
     assert_eq!(
         of("karpenter_nodes_allocatable"),
         [""; 0],
-        "the functions tell it"
+        "the functions report it"
     );
-    assert_eq!(of("karpenter_pods_state"), [""; 0], "the functions tell it");
+    assert_eq!(
+        of("karpenter_pods_state"),
+        [""; 0],
+        "the functions report it"
+    );
 }
 
 #[test]
-fn each_node_and_pod_has_series_of_its_own_until_it_is_gone() {
+fn node_and_pod_have_series_until_deleted() {
     let mut scrape = Scrape::new(true);
     let objects = (
         node("a", "m5.xlarge"),
@@ -186,7 +190,7 @@ fn each_node_and_pod_has_series_of_its_own_until_it_is_gone() {
         [r#"{name="web-1",namespace="shop"} 120.0"#]
     );
 
-    // The label that names the node is another with each family of series.
+    // The label with the node's name differs between families of series.
     let about_either = |scrape: &Scrape| -> Vec<String> {
         let lines = scrape.lines().into_iter();
         lines
@@ -204,7 +208,7 @@ fn each_node_and_pod_has_series_of_its_own_until_it_is_gone() {
 }
 
 #[test]
-fn waiting_pods_are_told_by_the_age_of_the_oldest() {
+fn unschedulable_pods_are_reported_with_age_of_oldest() {
     let mut scrape = Scrape::new(false);
     let unbound = "karpenter_pods_unbound_time_seconds";
     assert_eq!(scrape.samples(unbound), [" 0.0"]);
@@ -218,7 +222,7 @@ fn waiting_pods_are_told_by_the_age_of_the_oldest() {
 }
 
 #[test]
-fn pods_that_were_seen_waiting_are_timed_until_they_are_bound_and_ready() {
+fn pods_seen_pending_are_timed_until_bound_and_ready() {
     for (per_object, kind) in [(false, "histogram"), (true, "summary")] {
         let mut scrape = Scrape::new(per_object);
         let startup = "karpenter_pods_startup_duration_seconds";
@@ -229,14 +233,15 @@ fn pods_that_were_seen_waiting_are_timed_until_they_are_bound_and_ready() {
         for _ in 0..2 {
             scrape.see::<WholePod>(&serves);
         }
-        // The pod had started before the relay did.
+        // The pod was created before the relay started.
         let early = ready(
             pod("web-1", "ReplicaSet", Some("a")),
             "2026-03-05T12:09:00Z",
         );
         scrape.see::<WholePod>(&early);
         let lines = scrape.lines();
-        let has = |line: &str| assert!(lines.iter().any(|one| one == line), "{line} {lines:#?}");
+        let has =
+            |line: &str| assert!(lines.iter().any(|other| other == line), "{line} {lines:#?}");
         has(&format!("# TYPE {startup} {kind}"));
         has(&format!("{startup}_sum 75.0"));
         has(&format!(
@@ -252,7 +257,7 @@ fn pods_that_were_seen_waiting_are_timed_until_they_are_bound_and_ready() {
 }
 
 #[test]
-fn conditions_are_counted_or_told_of_each_object_with_their_age() {
+fn conditions_are_counted_or_listed_per_object_with_age() {
     let claim = json!({
         "metadata": {"name": "default-x", "deletionTimestamp": "2026-03-05T12:09:00Z"},
         "status": {"conditions": [
@@ -284,7 +289,7 @@ fn conditions_are_counted_or_told_of_each_object_with_their_age() {
 }
 
 #[test]
-fn a_condition_that_changes_is_counted_and_how_long_it_stood_is_timed() {
+fn condition_transition_is_counted_and_timed() {
     let mut scrape = Scrape::new(false);
     let mut node = node("a", "m5.xlarge");
     scrape.see::<Node>(&node);
@@ -302,7 +307,7 @@ fn a_condition_that_changes_is_counted_and_how_long_it_stood_is_timed() {
 }
 
 #[test]
-fn objects_are_timed_from_their_deletion_until_they_are_gone() {
+fn deletion_of_objects_is_timed() {
     let mut scrape = Scrape::new(false);
     let mut deleted = node("a", "m5.xlarge");
     scrape.see::<Node>(&deleted);
@@ -319,7 +324,7 @@ fn objects_are_timed_from_their_deletion_until_they_are_gone() {
 }
 
 #[test]
-fn a_relay_that_has_not_listed_everything_says_for_how_long() {
+fn unsynced_time_is_reported_until_all_kinds_are_listed() {
     let scrape = Scrape::new(false);
     let after = Duration::from_secs(7);
     let text = scrape.metrics.render(&scrape.relay, after).unwrap();
@@ -332,24 +337,24 @@ fn a_relay_that_has_not_listed_everything_says_for_how_long() {
 }
 
 #[test]
-fn pods_that_the_provisioner_gave_up_are_no_more_than_those_that_wait() {
-    let gauges = OF_WAITING
+fn unschedulable_counts_do_not_exceed_pending_pods() {
+    let gauges = UNSCHEDULABLE_COUNTS
         .map(|name| json!({"name": name, "labels": {"controller": "provisioner"}, "value": 2.0}));
     let document = json!({"version": 1, "gauges": gauges});
     let data = [("provisioner".to_owned(), document.to_string())].into();
     let mut scrape = Scrape::new(false);
-    scrape.metrics.show(Told::read(&data));
-    let told = |scrape: &Scrape| OF_WAITING.map(|name| scrape.samples(name).concat());
-    assert_eq!(told(&scrape), [r#"{controller="provisioner"} 0.0"#; 3]);
+    scrape.metrics.show(FunctionMetrics::read(&data));
+    let counts = |scrape: &Scrape| UNSCHEDULABLE_COUNTS.map(|name| scrape.samples(name).concat());
+    assert_eq!(counts(&scrape), [r#"{controller="provisioner"} 0.0"#; 3]);
     let mut waits = pod("web-0", "ReplicaSet", None);
     waits["status"]["conditions"] =
         json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
     scrape.see::<WholePod>(&waits);
-    assert_eq!(told(&scrape), [r#"{controller="provisioner"} 1.0"#; 3]);
+    assert_eq!(counts(&scrape), [r#"{controller="provisioner"} 1.0"#; 3]);
 }
 
 #[test]
-fn objects_beyond_the_bound_have_no_series_and_are_counted() {
+fn objects_beyond_limit_are_counted_without_series() {
     let mut scrape = Scrape::new(true);
     for number in 0..OBJECTS_MAX + 3 {
         scrape.see::<Node>(&node(&format!("n{number}"), "m5.xlarge"));

@@ -7,12 +7,13 @@ use prometheus_client::metrics::MetricType;
 
 use super::Labels;
 
-/// One family of histograms that others have counted: the library's own count what they observe themselves.
+/// A family of histograms with given counts; the histograms of the library only count their own observations.
 #[derive(Debug, Default)]
 pub(crate) struct Histograms(BTreeMap<Labels, Durations>);
 
 impl Histograms {
-    /// Two that have other bounds cannot be summed up: the first stands, until the functions are of one version again.
+    /// Adds a histogram. Histograms with different buckets cannot be summed: the first is kept, until all functions have the same
+    /// version.
     pub(super) fn add(&mut self, labels: Labels, more: &Durations) {
         let bounds = more.bounds();
         let empty = || Durations::new(&more.name, more.labels.clone(), &bounds);
@@ -34,10 +35,10 @@ impl Histograms {
     }
 }
 
-/// The value that this share of all observations is not above, between the bounds of its bucket in proportion.
+/// Quantile of all observations, interpolated linearly within its bucket.
 #[expect(
     clippy::cast_precision_loss,
-    reason = "no relay sees so many observations"
+    reason = "no relay counts that many observations"
 )]
 pub(crate) fn quantile(durations: &Durations, share: f64) -> f64 {
     let wanted = share * durations.count() as f64;
@@ -49,7 +50,7 @@ pub(crate) fn quantile(durations: &Durations, share: f64) -> f64 {
         }
         (below, from) = (below + of_bucket, *bound);
     }
-    // Above all bounds: nothing more is known.
+    // The value is above all bounds, which is all that is known.
     from
 }
 

@@ -10,47 +10,47 @@ use model::status::CONFIG_MAP;
 use ports::with_causes;
 use tracing::{debug, info, warn};
 
-use super::Told;
+use super::FunctionMetrics;
 use crate::metrics::Metrics;
 
-/// Shows what the functions tell, for as long as the relay runs. What fails is said once, and tried again.
+/// Watches the functions' ConfigMap for as long as the relay runs. A failure is logged once, and retried.
 pub async fn follow(client: Client, namespace: String, metrics: Metrics) {
     let maps = Api::<ConfigMap>::namespaced(client, &namespace);
-    let mut seen = pin!(watch_object(maps, CONFIG_MAP).default_backoff());
-    let mut troubled = false;
-    while let Some(seen) = seen.next().await {
-        match seen {
+    let mut updates = pin!(watch_object(maps, CONFIG_MAP).default_backoff());
+    let mut failing = false;
+    while let Some(update) = updates.next().await {
+        match update {
             Ok(map) => {
-                if std::mem::take(&mut troubled) {
-                    info!(namespace, "what the functions tell is seen again");
+                if std::mem::take(&mut failing) {
+                    info!(namespace, "metrics of the functions are read again");
                 }
                 let data: BTreeMap<String, String> =
                     map.and_then(|map| map.data).unwrap_or_default();
-                metrics.show(Told::read(&data));
+                metrics.show(FunctionMetrics::read(&data));
             }
-            // The watch goes on from where it was, without a word.
+            // The watch resumes where it was, without a warning.
             Err(error) if !is_lasting(&error) => {
                 debug!(
                     namespace,
                     error = with_causes(&error),
-                    "the watch of the functions' metrics starts again"
+                    "watch of the functions' metrics restarts"
                 );
             }
             Err(error) => {
-                let trouble = format!("{}{}", with_causes(&error), remedy(&error));
-                if !std::mem::replace(&mut troubled, true) {
+                let error = format!("{}{}", with_causes(&error), remedy(&error));
+                if !std::mem::replace(&mut failing, true) {
                     warn!(
                         namespace,
-                        trouble, "what the functions tell is not seen; trying again"
+                        error, "metrics of the functions cannot be read; retrying"
                     );
                 }
-                metrics.show_trouble(trouble);
+                metrics.set_functions_error(error);
             }
         }
     }
 }
 
-/// Whether it keeps newer documents from being seen, as far as one can tell.
+/// Returns whether the error seems to prevent reading newer documents.
 fn is_lasting(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(_)) || is_forbidden(error)
 }

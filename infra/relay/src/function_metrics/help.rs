@@ -1,119 +1,119 @@
-/// What a metric counts or measures.
+/// Help text of a metric.
 pub(crate) fn help(name: &str) -> &'static str {
     match name {
-        "karpenter_nodeclaims_created_total" => "NodeClaims created, by why",
-        "karpenter_nodeclaims_disrupted_total" => "NodeClaims deleted, by why",
+        "karpenter_nodeclaims_created_total" => "NodeClaims created, by reason",
+        "karpenter_nodeclaims_disrupted_total" => "NodeClaims disrupted, by reason",
         "karpenter_nodeclaims_unhealthy_disrupted_total" => {
-            "NodeClaims deleted because their nodes stayed unhealthy"
+            "NodeClaims disrupted because their node was unhealthy"
         }
-        "karpenter_nodeclaims_terminated_total" => "NodeClaims that are gone with their instance",
-        "karpenter_pods_disruption_initiated_total" => {
-            "Pods that have to move because their node was disrupted"
-        }
+        "karpenter_nodeclaims_terminated_total" => "NodeClaims terminated",
+        "karpenter_pods_disruption_initiated_total" => "Pods whose node was disrupted",
         "karpenter_pods_eviction_requests_total" => {
-            "Evictions asked for, by the API server's answer"
+            "Eviction requests, by response code of the API server"
         }
-        "karpenter_pods_drained_total" => "Pods that left a node which is drained",
-        "karpenter_nodes_created_total" => "Nodes that joined",
-        "karpenter_nodes_terminated_total" => "Nodes that are gone",
-        "karpenter_nodes_drained_total" => "Nodes that were drained",
+        "karpenter_pods_drained_total" => "Pods drained from nodes",
+        "karpenter_nodes_created_total" => "Nodes created",
+        "karpenter_nodes_terminated_total" => "Nodes terminated",
+        "karpenter_nodes_drained_total" => "Nodes drained",
         "karpenter_pod_deletion_cost_pod_annotation_writes_total" => {
-            "Deletion costs that were to be written to pods"
+            "Writes of the deletion cost annotation to pods"
         }
         "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes" => {
-            "Nodes whose pods' deletion costs wait for a later pass"
+            "Nodes whose pods' deletion costs are still to be written"
         }
-        "karpenter_voluntary_disruption_decisions_total" => "Disruptions decided",
+        "karpenter_voluntary_disruption_decisions_total" => "Disruption decisions",
         "karpenter_voluntary_disruption_decisions_by_nodepool_total" => {
-            "Disruptions decided, for each NodePool concerned"
+            "Disruption decisions, per NodePool"
         }
         "karpenter_voluntary_disruption_failed_validations_total" => {
-            "Disruptions that did not hold when they were judged again"
+            "Disruption commands that failed validation"
         }
-        "karpenter_voluntary_disruption_queue_failures_total" => "Disruptions that were taken back",
+        "karpenter_voluntary_disruption_queue_failures_total" => {
+            "Disruption commands that were rolled back"
+        }
         "karpenter_interruption_received_messages_total" => {
-            "Announcements of AWS about nodes of this cluster"
+            "Interruption messages about nodes of this cluster"
         }
         "karpenter_nodeclaims_termination_duration_seconds" => {
-            "From the deletion of a NodeClaim until it is gone"
+            "Time from the deletion of a NodeClaim until its removal"
         }
         "karpenter_nodeclaims_instance_termination_duration_seconds" => {
-            "From the end of an instance's pods until it is gone"
+            "Time from the end of a drain until the instance is terminated"
         }
         "karpenter_nodes_termination_duration_seconds" => {
-            "From the deletion of a Node until it is gone"
+            "Time from the deletion of a Node until its removal"
         }
-        "karpenter_nodes_lifetime_duration_seconds" => "How long Nodes lived",
+        "karpenter_nodes_lifetime_duration_seconds" => "Lifetime of Nodes",
         "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" => {
-            "How long it took to find something to disrupt"
+            "Duration of disruption evaluations"
         }
         "operator_nodeclaim_status_condition_transitions_total" => {
-            "Changes of NodeClaims' conditions"
+            "Transitions of NodeClaim conditions"
         }
         "karpenter_nodepools_usage" => {
-            "What the NodePool's nodes come to, in cores, bytes and pieces"
+            "Resources of the NodePool's nodes, in cores, bytes and counts"
         }
-        "karpenter_nodepools_limit" => "What the NodePool's nodes may come to",
+        "karpenter_nodepools_limit" => "Resource limits of the NodePool",
         "karpenter_nodepools_allowed_disruptions" => {
-            "Nodes of the NodePool that its budgets let go at once, by reason"
+            "Nodes of the NodePool that its budgets allow to disrupt at once, by reason"
         }
         "karpenter_nodepools_nodes_consuming_budgets" => {
-            "Nodes of the NodePool that are on their way out or not ready"
+            "Nodes of the NodePool that are being deleted or not ready"
         }
-        "karpenter_nodes_allocatable" => {
-            "What pods may request of nodes that are alike, all together"
+        "karpenter_nodes_allocatable" => "Allocatable resources, summed over similar nodes",
+        "karpenter_nodes_total_pod_requests" => "Requests of pods, summed over similar nodes",
+        "karpenter_cluster_state_node_count" => "Nodes of the cluster, managed or not",
+        "karpenter_cluster_utilization_percent" => {
+            "Share of allocatable resources that pods request"
         }
-        "karpenter_nodes_total_pod_requests" => {
-            "What pods request of nodes that are alike, all together"
-        }
-        "karpenter_cluster_state_node_count" => "Nodes of the cluster, whoever made them",
-        "karpenter_cluster_utilization_percent" => "Share of what nodes have that pods request",
         "karpenter_voluntary_disruption_eligible_nodes" => {
-            "Nodes that may be disrupted, by reason, whatever budgets allow"
+            "Nodes eligible for disruption, by reason, regardless of budgets"
         }
-        "karpenter_nodepools_cost_total" => "Dollars per hour that the NodePool's nodes cost",
+        "karpenter_nodepools_cost_total" => "Price of the NodePool's nodes, in dollars per hour",
         "karpenter_scheduler_unschedulable_pods_count" => {
-            "Pods that no node would take, whatever was launched"
+            "Pods that no existing or new node can run"
         }
         "karpenter_scheduler_ignored_pods_count" => {
-            "Pods that ask for something that cannot be, so that no place is looked for"
+            "Pods ignored by scheduling because of invalid requests"
         }
         "karpenter_scheduler_pending_pods_by_effective_zone_count" => {
-            "Pods that wait, by the zone that they can use: flexible for several, none where nothing satisfies all they ask for"
+            "Pending pods, by the zone that they can use: flexible for several, none if no zone satisfies all constraints"
         }
-        "karpenter_scheduler_scheduling_duration_seconds" => "How long it took to make a plan",
+        "karpenter_scheduler_scheduling_duration_seconds" => "Duration of scheduling",
         "karpenter_consolidation_score" => {
-            "Share of a NodePool's cost that a move saves for each share of its disruption"
+            "Savings of a move relative to its disruption, as shares of the NodePool"
         }
-        "karpenter_consolidation_moves_total" => "Moves that policy Balanced judged",
+        "karpenter_consolidation_moves_total" => "Consolidation moves evaluated by policy Balanced",
         "karpenter_interruption_deleted_messages_total" => {
-            "Announcements of AWS about nodes of this cluster that were dealt with"
+            "Interruption messages about nodes of this cluster that were handled"
         }
         "karpenter_interruption_message_queue_duration_seconds" => {
-            "Age of announcements of AWS when they were read"
+            "Age of interruption messages when received"
         }
         "karpenter_interruption_instance_status_unhealthy_total" => {
-            "Instances that began to fail a check of EC2"
+            "Instances that started failing an EC2 status check"
         }
         "karpenter_cloudprovider_errors_total" => {
-            "Instances that EC2 did not launch or end when asked to, by class of error"
+            "Failed launches and terminations of instances, by class of error"
         }
         "karpenter_cloudprovider_instance_launch_failures_total" => {
-            "Errors in EC2's answers to launches, one for each offering"
+            "Errors in EC2's responses to launches, one per offering"
         }
         "karpenter_cloudprovider_instance_termination_failures_total" => {
-            "Instances that EC2 refused to end"
+            "Instances that EC2 failed to terminate"
         }
-        "karpenter_pods_bound_duration_seconds" => "From a pod's creation until it has a node",
-        "karpenter_pods_startup_duration_seconds" => "From a pod's creation until it is ready",
-        name if name.ends_with("_status_condition_transitions_total") => "Changes of conditions",
+        "karpenter_pods_bound_duration_seconds" => "Time from a pod's creation until it is bound",
+        "karpenter_pods_startup_duration_seconds" => "Time from a pod's creation until it is ready",
+        name if name.ends_with("_status_condition_transitions_total") => {
+            "Transitions of status conditions"
+        }
         name if name.ends_with("_status_condition_transition_seconds") => {
-            "How long a condition had its status before it changed"
+            "Time for which a condition had its status before the transition"
         }
         name if name.ends_with("_termination_duration_seconds") => {
-            "From an object's deletion until it is gone"
+            "Time from an object's deletion until its removal"
         }
-        "karpenter_pods_state" => "Pods that are alike: a number, not a series for each",
-        _ => "Told by a function of another version",
+        "karpenter_pods_state" => "Number of similar pods",
+        _ => "Reported by a function of another version",
     }
 }

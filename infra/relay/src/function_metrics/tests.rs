@@ -3,15 +3,15 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn told(documents: &[(&str, Value)]) -> Told {
+fn metrics(documents: &[(&str, Value)]) -> FunctionMetrics {
     let data = documents.iter();
     let data = data.map(|(name, document)| ((*name).to_owned(), document.to_string()));
-    Told::read(&data.collect())
+    FunctionMetrics::read(&data.collect())
 }
 
-fn shown(told: &Told) -> String {
+fn rendered(reported: &FunctionMetrics) -> String {
     let mut registry = Registry::default();
-    told.register(&Status::default(), &[], &mut registry);
+    reported.register(&Status::default(), &[], &mut registry);
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     text
@@ -31,18 +31,18 @@ fn assert_shows(text: &str, lines: &[&str]) {
 }
 
 #[test]
-fn series_have_karpenters_names_a_type_and_what_they_mean() {
+fn series_have_karpenters_names_type_and_help() {
     let labels = json!({"nodepool": "default", "resource_type": "cpu"});
     let usage = json!({"name": "karpenter_nodepools_usage", "labels": labels, "value": 2.5});
     let nodes = json!({"name": "karpenter_cluster_state_node_count", "value": 3});
     let document = json!({
         "version": 1, "counters": [created("default", 4.0)], "gauges": [usage, nodes],
     });
-    let text = shown(&told(&[("disruption", document)]));
+    let text = rendered(&metrics(&[("disruption", document)]));
     assert_shows(
         &text,
         &[
-            "# HELP karpenter_nodeclaims_created NodeClaims created, by why.",
+            "# HELP karpenter_nodeclaims_created NodeClaims created, by reason.",
             "# TYPE karpenter_nodeclaims_created counter",
             r#"karpenter_nodeclaims_created_total{nodepool="default"} 4.0"#,
             "# TYPE karpenter_nodepools_usage gauge",
@@ -57,9 +57,9 @@ fn series_have_karpenters_names_a_type_and_what_they_mean() {
 }
 
 #[test]
-fn what_two_functions_count_is_summed_up() {
+fn counters_of_functions_are_summed() {
     let document = |counters: Value| json!({"version": 1, "counters": counters});
-    let text = shown(&told(&[
+    let text = rendered(&metrics(&[
         (
             "provisioner",
             document(json!([created("a", 2.0), created("b", 1.0)])),
@@ -80,13 +80,13 @@ fn what_two_functions_count_is_summed_up() {
 }
 
 #[test]
-fn a_document_that_cannot_be_read_is_named_and_the_others_are_shown() {
+fn undecodable_document_is_reported_and_others_are_shown() {
     let mut data = BTreeMap::from([("terminator".to_owned(), "{".to_owned())]);
     data.insert("lifecycle".to_owned(), json!({"version": 2}).to_string());
     let good = json!({"version": 1, "counters": [created("a", 1.0)]});
     data.insert("provisioner".to_owned(), good.to_string());
     assert_shows(
-        &shown(&Told::read(&data)),
+        &rendered(&FunctionMetrics::read(&data)),
         &[
             r#"whittle_status_unreadable{document="lifecycle"} 1"#,
             r#"whittle_status_unreadable{document="provisioner"} 0"#,
@@ -97,13 +97,13 @@ fn a_document_that_cannot_be_read_is_named_and_the_others_are_shown() {
 }
 
 #[test]
-fn labels_are_written_as_prometheus_demands() {
+fn labels_are_sanitized_for_prometheus() {
     let labels = json!({"node-pool": "a\"b\\c\nd", "node.pool": "last", "1st": "x", "": "y"});
     let odd = json!({"name": "karpenter_odd-name.total", "labels": labels, "value": 1});
     let escaped = json!({
         "name": "karpenter_pods_state", "labels": {"phase": "a\"b\\c\nd"}, "value": 1,
     });
-    let text = shown(&told(&[(
+    let text = rendered(&metrics(&[(
         "disruption",
         json!({"version": 1, "gauges": [odd, escaped]}),
     )]));
@@ -117,11 +117,11 @@ fn labels_are_written_as_prometheus_demands() {
 }
 
 #[test]
-fn no_document_speaks_for_the_relay_or_gives_a_name_two_types() {
+fn document_cannot_use_relay_names_or_second_type_of_a_name() {
     let counters = json!([{"name": "whittle_relay_events_total", "value": 7}, created("a", -1.0)]);
     let gauges = json!([{"name": "karpenter_nodeclaims_created", "value": 7}]);
     let document = json!({"version": 1, "counters": counters, "gauges": gauges});
-    let text = shown(&told(&[("disruption", document)]));
+    let text = rendered(&metrics(&[("disruption", document)]));
     assert!(!text.contains("whittle_relay"), "{text}");
     assert!(!text.contains('7'), "{text}");
     assert_shows(
@@ -131,24 +131,24 @@ fn no_document_speaks_for_the_relay_or_gives_a_name_two_types() {
 }
 
 #[test]
-fn nothing_told_is_nothing_shown() {
-    assert_eq!(shown(&Told::default()), "# EOF\n");
-    assert_eq!(Told::default().doing(), "nothing told");
-    let mut told = told(&[("disruption", json!({"version": 1}))]);
-    assert_eq!(told.doing(), "told by 1 functions");
-    told.set_trouble("403 Forbidden".to_owned());
-    assert_eq!(told.doing(), "failing: 403 Forbidden");
+fn no_metrics_are_rendered_without_documents() {
+    assert_eq!(rendered(&FunctionMetrics::default()), "# EOF\n");
+    assert_eq!(FunctionMetrics::default().summary(), "none reported");
+    let mut reported = metrics(&[("disruption", json!({"version": 1}))]);
+    assert_eq!(reported.summary(), "reported by 1 functions");
+    reported.set_error("403 Forbidden".to_owned());
+    assert_eq!(reported.summary(), "failing: 403 Forbidden");
 }
 
 #[test]
-fn durations_are_histograms_and_those_of_two_functions_are_summed_up() {
+fn histograms_of_functions_are_summed() {
     let name = "karpenter_nodes_termination_duration_seconds";
     let durations = |sum: f64, buckets: Value, above: u64| {
         json!({"version": 1, "durations": [
             {"name": name, "labels": {"nodepool": "a"}, "sum": sum, "buckets": buckets, "above": above},
         ]})
     };
-    let text = shown(&told(&[
+    let text = rendered(&metrics(&[
         ("lifecycle", durations(3.0, json!([[1.0, 1], [2.0, 1]]), 0)),
         ("terminator", durations(9.5, json!([[1.0, 1], [2.0, 0]]), 1)),
         ("unlike", durations(1.0, json!([[7.0, 1]]), 0)),

@@ -1,10 +1,10 @@
-//! DaemonSets and CSINodes: they change how much of a node pods can use.
+//! DaemonSets and CSINodes, which change how much of a node pods can use.
 
 use serde::Deserialize;
 
 use super::meta::{Meta, null_is_empty};
-use super::{Digest, Watched, fingerprint};
-use crate::change::What;
+use super::{Digest, WatchedObject, fingerprint};
+use crate::change::ChangeKind;
 use crate::kind::Kind;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -13,13 +13,13 @@ pub struct DaemonSet {
     metadata: Meta,
 }
 
-/// What is kept of a DaemonSet: its generation moves with its pod template.
+/// Digest of a DaemonSet: its generation changes with its pod template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonSetDigest {
     generation: i64,
 }
 
-impl Watched for DaemonSet {
+impl WatchedObject for DaemonSet {
     const KIND: Kind = Kind::DaemonSet;
 
     fn meta(&self) -> &Meta {
@@ -36,9 +36,9 @@ impl Watched for DaemonSet {
 pub fn daemon_set_differences(
     old: Option<&DaemonSetDigest>,
     new: Option<&DaemonSetDigest>,
-) -> Vec<What> {
+) -> Vec<ChangeKind> {
     (old != new)
-        .then_some(What::DaemonSetChanged)
+        .then_some(ChangeKind::DaemonSetChanged)
         .into_iter()
         .collect()
 }
@@ -71,13 +71,13 @@ struct Allocatable {
     count: Option<i64>,
 }
 
-/// What is kept of a CSINode: which drivers attach how many volumes.
+/// Digest of a CSINode: the volume limits of its drivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsiNodeDigest {
     drivers: u64,
 }
 
-impl Watched for CsiNode {
+impl WatchedObject for CsiNode {
     const KIND: Kind = Kind::CsiNode;
 
     fn meta(&self) -> &Meta {
@@ -91,9 +91,12 @@ impl Watched for CsiNode {
     }
 }
 
-pub fn csi_node_differences(old: Option<&CsiNodeDigest>, new: Option<&CsiNodeDigest>) -> Vec<What> {
+pub fn csi_node_differences(
+    old: Option<&CsiNodeDigest>,
+    new: Option<&CsiNodeDigest>,
+) -> Vec<ChangeKind> {
     (old != new)
-        .then_some(What::VolumeLimitsChanged)
+        .then_some(ChangeKind::VolumeLimitsChanged)
         .into_iter()
         .collect()
 }

@@ -1,15 +1,14 @@
-//! CapacityBuffers and NodeOverlays: functions read them only where a feature gate is on.
+//! CapacityBuffers and NodeOverlays, which functions read only behind a feature gate.
 
 use serde::Deserialize;
 
-use super::facts::{Facts, ObjectFacts};
 use super::meta::{Condition, Meta, null_is_empty};
-use super::{Digest, Watched};
-use crate::change::What;
+use super::metric_data::{MetricData, ObjectData};
+use super::{Digest, WatchedObject};
+use crate::change::ChangeKind;
 use crate::kind::Kind;
 
-/// The part that is kept of either: generation moves with every change of the spec and when deletion begins. What turns write into
-/// their status is no change.
+/// Digest of both kinds: the generation changes with the spec and when deletion begins. Status changes by turns do not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatedDigest {
     generation: i64,
@@ -29,7 +28,7 @@ struct CapacityBufferStatus {
     conditions: Vec<Condition>,
 }
 
-impl Watched for CapacityBuffer {
+impl WatchedObject for CapacityBuffer {
     const KIND: Kind = Kind::CapacityBuffer;
 
     fn meta(&self) -> &Meta {
@@ -42,14 +41,14 @@ impl Watched for CapacityBuffer {
         })
     }
 
-    fn facts(&self) -> Option<Facts> {
-        let facts = ObjectFacts::new(&self.metadata, &self.status.conditions);
-        Some(Facts::Other(facts))
+    fn metric_data(&self) -> Option<MetricData> {
+        let metric_data = ObjectData::new(&self.metadata, &self.status.conditions);
+        Some(MetricData::Other(metric_data))
     }
 }
 
-pub fn buffer_differences(old: Option<&GatedDigest>, new: Option<&GatedDigest>) -> Vec<What> {
-    let changed = (old != new).then_some(What::BufferChanged);
+pub fn buffer_differences(old: Option<&GatedDigest>, new: Option<&GatedDigest>) -> Vec<ChangeKind> {
+    let changed = (old != new).then_some(ChangeKind::BufferChanged);
     changed.into_iter().collect()
 }
 
@@ -59,7 +58,7 @@ pub struct NodeOverlay {
     metadata: Meta,
 }
 
-impl Watched for NodeOverlay {
+impl WatchedObject for NodeOverlay {
     const KIND: Kind = Kind::NodeOverlay;
 
     fn meta(&self) -> &Meta {
@@ -73,7 +72,10 @@ impl Watched for NodeOverlay {
     }
 }
 
-pub fn overlay_differences(old: Option<&GatedDigest>, new: Option<&GatedDigest>) -> Vec<What> {
-    let changed = (old != new).then_some(What::OverlayChanged);
+pub fn overlay_differences(
+    old: Option<&GatedDigest>,
+    new: Option<&GatedDigest>,
+) -> Vec<ChangeKind> {
+    let changed = (old != new).then_some(ChangeKind::OverlayChanged);
     changed.into_iter().collect()
 }

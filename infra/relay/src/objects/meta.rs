@@ -1,4 +1,4 @@
-//! The parts of metadata and conditions the relay reads.
+//! The parts of metadata and conditions that the relay decodes.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl Meta {
         self.deletion_timestamp.as_ref()?.parse().ok()
     }
 
-    /// `namespace/name`, or the name alone where there is no namespace.
+    /// `namespace/name`, or the name of a cluster-scoped object.
     pub fn full_name(&self) -> String {
         if self.namespace.is_empty() {
             self.name.clone()
@@ -48,7 +48,7 @@ impl Meta {
         }
     }
 
-    /// The annotations that decide something in Karpenter's groups and ours; others, such as a CSI driver's, are noise.
+    /// Annotations of Karpenter's groups and of Whittle's, which decisions use; others, such as a CSI driver's, are irrelevant.
     pub fn deciding_annotations(&self) -> Vec<(&str, &str)> {
         let deciding = ["karpenter.sh/", "karpenter.k8s.aws/", "whittle.sh/"];
         self.annotations
@@ -58,7 +58,8 @@ impl Meta {
             .collect()
     }
 
-    /// Whether an owner has this kind; any reference counts, not only the controlling one (docs/spec/lifecycle.md#pod-predicates).
+    /// Returns whether an owner has this kind; any reference counts, not only the controller
+    /// (docs/spec/lifecycle.md#pod-predicates).
     pub fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {
         self.owner_references
             .iter()
@@ -73,7 +74,7 @@ pub struct Owner {
     pub kind: String,
 }
 
-/// One status condition. Digests leave out its time, which changes without meaning anything to a lane.
+/// One status condition. Digests omit its time, which does not matter to lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Condition {
@@ -86,13 +87,13 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Instant at which the condition took its status.
+    /// Time at which the condition took its status.
     pub fn since(&self) -> Option<Timestamp> {
         self.last_transition.as_ref()?.parse().ok()
     }
 }
 
-/// The `nodeClassRef` of a NodePool's template or a NodeClaim.
+/// The `nodeClassRef` of a NodePool's template or of a NodeClaim.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NodeClassRef {
@@ -101,20 +102,20 @@ pub struct NodeClassRef {
 }
 
 impl NodeClassRef {
-    /// EKS Auto Mode shares Karpenter's CRDs; only what refers to an EC2NodeClass is ours.
+    /// Returns whether the reference is to an EC2NodeClass. EKS Auto Mode uses Karpenter's CRDs with other NodeClasses.
     pub fn is_ours(&self) -> bool {
         self.group == "karpenter.k8s.aws" && self.kind == "EC2NodeClass"
     }
 }
 
-/// Whether the condition is there and True.
+/// Returns whether the condition exists and is True.
 pub fn is_true(conditions: &[Condition], name: &str) -> bool {
     conditions
         .iter()
         .any(|condition| condition.name == name && condition.status == "True")
 }
 
-/// API servers write `null` for an empty Go list or map.
+/// Decodes `null` as empty: API servers write it for an empty Go list or map.
 pub fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! The parts of objects that `/metrics` tells of. Nothing is decided by them.
+//! Data of objects for `/metrics`. No decision depends on it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use model::pod::{Pod, PodPhase};
 use super::Key;
 use super::meta::{Condition, Meta};
 
-/// Parts of an object that `/metrics` tells of.
+/// Data of an object for `/metrics`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Facts {
-    Pod(PodFacts),
-    Node(Box<NodeFacts>),
+pub enum MetricData {
+    Pod(PodData),
+    Node(Box<NodeData>),
     /// A NodeClaim, NodePool, EC2NodeClass or CapacityBuffer.
-    Other(ObjectFacts),
+    Other(ObjectData),
 }
 
-/// Parts that all kinds with conditions have in common.
+/// Data that all kinds with conditions share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ObjectFacts {
+pub struct ObjectData {
     pub namespace: Box<str>,
     pub name: Box<str>,
     pub deleted_at: Option<Timestamp>,
-    pub conditions: Vec<ConditionFacts>,
+    pub conditions: Vec<ConditionData>,
 }
 
-/// One status condition, and since when it has its status.
+/// A status condition, and when it took its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConditionFacts {
+pub struct ConditionData {
     pub name: Box<str>,
     pub status: Box<str>,
     pub reason: Box<str>,
@@ -39,10 +39,10 @@ pub struct ConditionFacts {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeFacts {
-    pub object: ObjectFacts,
+pub struct NodeData {
+    pub object: ObjectData,
     pub created_at: Option<Timestamp>,
-    /// The labels that Karpenter's metrics have.
+    /// Labels that Karpenter's metrics have.
     pub labels: BTreeMap<String, String>,
     pub managed: bool,
     pub capacity: Resources,
@@ -50,44 +50,44 @@ pub struct NodeFacts {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodFacts {
+pub struct PodData {
     pub node: Option<Key>,
     pub phase: PodPhase,
     pub ready: bool,
-    /// Whether a DaemonSet owns it.
+    /// Whether a DaemonSet owns the pod.
     pub daemon: bool,
     pub created_at: Option<Timestamp>,
-    /// Shared by the pods that are alike.
+    /// Shared by all pods with the same amounts.
     pub amounts: Arc<PodAmounts>,
-    /// Seen before it was bound, and before it was ready: only then is it known how long either took.
+    /// Whether the pod was observed before it was bound, and before it was ready; otherwise these durations are unknown.
     pub seen_unbound: bool,
     pub seen_unready: bool,
-    /// Kept only where pods have series of their own: these are most of what a pod takes of the relay's memory.
+    /// Stored only if pods have series of their own: details are most of a pod's memory.
     pub details: Option<Box<PodDetails>>,
 }
 
-/// Parts of a pod that tell it from others.
+/// Details that distinguish a pod from others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodDetails {
     pub namespace: Box<str>,
     pub name: Box<str>,
-    /// Name of the controlling owner.
+    /// Name of the controller.
     pub owner: Box<str>,
     pub node: Box<str>,
     pub bound_at: Option<Timestamp>,
     pub ready_at: Option<Timestamp>,
 }
 
-/// Requests and limits of a pod's containers together.
+/// Requests and limits of all containers of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodAmounts {
     pub requests: Resources,
     pub limits: Resources,
 }
 
-/// Whether Karpenter's metrics of nodes have this label.
-pub(super) fn is_told(label: &str) -> bool {
-    const TOLD: [&str; 7] = [
+/// Returns whether Karpenter's node metrics have this label.
+pub(super) fn is_exported(label: &str) -> bool {
+    const EXPORTED: [&str; 7] = [
         ARCH,
         CAPACITY_TYPE,
         INSTANCE_TYPE,
@@ -96,11 +96,11 @@ pub(super) fn is_told(label: &str) -> bool {
         REGION,
         ZONE,
     ];
-    TOLD.contains(&label) || label.starts_with("karpenter.k8s.aws/instance-")
+    EXPORTED.contains(&label) || label.starts_with("karpenter.k8s.aws/instance-")
 }
 
-impl PodFacts {
-    /// Whether it takes nothing of its node any more.
+impl PodData {
+    /// Returns whether the pod uses nothing of its node any more.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
@@ -138,9 +138,9 @@ impl PodFacts {
     }
 }
 
-impl ObjectFacts {
+impl ObjectData {
     pub(super) fn new(meta: &Meta, conditions: &[Condition]) -> Self {
-        let conditions = conditions.iter().map(|condition| ConditionFacts {
+        let conditions = conditions.iter().map(|condition| ConditionData {
             name: condition.name.as_str().into(),
             status: condition.status.as_str().into(),
             reason: condition.reason.as_str().into(),
@@ -155,11 +155,11 @@ impl ObjectFacts {
     }
 }
 
-/// An API server's resource list; an amount that cannot be read is left out.
+/// Parses a resource list of an API server; amounts that cannot be parsed are skipped.
 pub(super) fn resources(list: &BTreeMap<String, String>) -> Resources {
     let mut resources = Resources::default();
     for (name, amount) in list {
-        // An amount that is left out is missing from a chart, and nothing else.
+        // A skipped amount is only missing in metrics.
         let _ = resources.set_quantity(name, amount);
     }
     resources

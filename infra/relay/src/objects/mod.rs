@@ -1,12 +1,12 @@
-//! For each kind: what is read of an object, the digest that is kept of it, and which differences count as a change.
+//! For each kind: the decoded part of an object, the digest that is kept of it, and which differences count as a change.
 //!
-//! Watched objects are decoded straight into these slim structs, which skip everything else; nothing larger than a
-//! digest outlives its event, so 50,000 pods take a few MiB.
+//! WatchedObject objects are decoded directly into these slim structs, which skip everything else. Only digests outlive their event, so
+//! 50,000 pods take a few MiB.
 
 pub mod capacity;
-pub mod facts;
 pub mod gated;
 pub mod meta;
+pub mod metric_data;
 pub mod node;
 pub mod node_claim;
 pub mod node_class;
@@ -20,23 +20,23 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::de::DeserializeOwned;
 
-use crate::change::What;
+use crate::change::ChangeKind;
 use crate::kind::Kind;
-use facts::Facts;
 use meta::Meta;
+use metric_data::MetricData;
 
-/// The slim form of one watched kind.
-pub trait Watched: DeserializeOwned + Send + 'static {
+/// The slim form of a watched kind.
+pub trait WatchedObject: DeserializeOwned + Send + 'static {
     const KIND: Kind;
     fn meta(&self) -> &Meta;
     fn digest(&self) -> Digest;
 
-    /// Parts that `/metrics` tells of, if there are any.
-    fn facts(&self) -> Option<Facts> {
+    /// Data for `/metrics`, if the kind has any.
+    fn metric_data(&self) -> Option<MetricData> {
         None
     }
 
-    /// The object as functions plan with it, where it is a pod that was read for that.
+    /// The complete pod as functions use it, if the object is a pod that was decoded for that.
     fn into_whole_pod(self) -> Option<Box<model::pod::Pod>>
     where
         Self: Sized,
@@ -45,8 +45,8 @@ pub trait Watched: DeserializeOwned + Send + 'static {
     }
 }
 
-/// Tells objects of one kind apart: a hash of namespace and name. Two of 50,000 objects share one with a chance below
-/// one in a billion, and the price would be a missed wake, which the sweep makes good.
+/// Identifies an object within its kind: a hash of namespace and name. The probability that two of 50,000 objects share a key is
+/// below one in a billion, and the effect would be a missed wake, which the sweep corrects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(u64);
 
@@ -60,7 +60,7 @@ impl Key {
     }
 }
 
-/// What the relay remembers of an object.
+/// The part of an object that the relay stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Digest {
     Pod(pod::PodDigest),
@@ -77,7 +77,7 @@ pub enum Digest {
 }
 
 impl Digest {
-    /// The node an object sits on, or is.
+    /// The object's node, or the node itself.
     pub fn node(&self) -> Option<Key> {
         match self {
             Self::Pod(pod) => pod.node,
@@ -95,8 +95,8 @@ impl Digest {
     }
 }
 
-/// What changed between two digests of one object; `None` before it existed and after it is gone.
-pub fn differences(old: Option<&Digest>, new: Option<&Digest>) -> Vec<What> {
+/// Changes between two digests of an object; `None` before its creation and after its deletion.
+pub fn differences(old: Option<&Digest>, new: Option<&Digest>) -> Vec<ChangeKind> {
     macro_rules! between {
         ($variant:ident, $differences:path) => {{
             let pick = |digest| match digest {

@@ -1,13 +1,13 @@
-//! Nodes: heartbeats and image lists are left out, what lanes act on is kept.
+//! Nodes: heartbeats and image lists are ignored; the fields that lanes use are kept.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::facts::{Facts, NodeFacts, ObjectFacts, is_told, resources};
 use super::meta::{Condition, Meta, null_is_empty};
-use super::{Digest, Watched, fingerprint};
-use crate::change::What;
+use super::metric_data::{MetricData, NodeData, ObjectData, is_exported, resources};
+use super::{Digest, WatchedObject, fingerprint};
+use crate::change::ChangeKind;
 use crate::kind::Kind;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -56,30 +56,31 @@ struct NodeInfo {
     boot_id: String,
 }
 
-/// What is kept of a Node.
+/// Digest of a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDigest {
-    /// Kept whole because changes of its pods are told by its name.
+    /// The complete name, because wakes about the node's pods carry it as a hint.
     pub name: Box<str>,
     pub managed: bool,
     pub deleting: bool,
-    /// Its pods are to be placed elsewhere: tainted `karpenter.sh/disrupted`, or deleting.
+    /// Whether the node's pods have to be placed elsewhere: it is tainted `karpenter.sh/disrupted`, or being deleted.
     disrupted: bool,
-    /// Whether the node is rebooted in place: tainted `karpenter.sh/rebooting`.
+    /// Whether the node is rebooted in node: it is tainted `karpenter.sh/rebooting`.
     rebooting: bool,
     has_provider_id: bool,
     content: u64,
 }
 
 impl NodeDigest {
-    /// Whether its pods are asked to leave.
+    /// Returns whether the node's pods are being evicted.
     pub fn is_draining(&self) -> bool {
         self.managed && (self.deleting || self.rebooting)
     }
 }
 
 impl Node {
-    /// Nodes made by old releases lack the NodeClass label; EKS Auto Mode's carry the NodePool label, too.
+    /// Returns whether a NodeClaim of Whittle owns the node. Nodes of old releases lack the NodeClass label; those of EKS Auto
+    /// Mode have the NodePool label as well.
     fn is_managed(&self) -> bool {
         let has_label = |key| self.metadata.labels.contains_key(key);
         has_label("karpenter.k8s.aws/ec2nodeclass")
@@ -87,7 +88,7 @@ impl Node {
     }
 }
 
-impl Watched for Node {
+impl WatchedObject for Node {
     const KIND: Kind = Kind::Node;
 
     fn meta(&self) -> &Meta {
@@ -129,14 +130,14 @@ impl Watched for Node {
         })
     }
 
-    fn facts(&self) -> Option<Facts> {
+    fn metric_data(&self) -> Option<MetricData> {
         let Self {
             metadata, status, ..
         } = self;
-        let labels = metadata.labels.iter().filter(|(key, _)| is_told(key));
+        let labels = metadata.labels.iter().filter(|(key, _)| is_exported(key));
         let labels = labels.map(|(key, value)| (key.clone(), value.clone()));
-        Some(Facts::Node(Box::new(NodeFacts {
-            object: ObjectFacts::new(metadata, &status.conditions),
+        Some(MetricData::Node(Box::new(NodeData {
+            object: ObjectData::new(metadata, &status.conditions),
             created_at: metadata.created_at(),
             labels: labels.collect(),
             managed: self.is_managed(),
@@ -146,7 +147,8 @@ impl Watched for Node {
     }
 }
 
-/// Type, status and, where node repair looks at it, reason. Those of the kubelet's conditions change with its wording.
+/// Type and status of conditions, and the reason if node repair uses it. Reasons of the kubelet's conditions change with its
+/// wording.
 fn statuses(conditions: &[Condition]) -> Vec<(&str, &str, &str)> {
     let mut statuses: Vec<_> = conditions
         .iter()
@@ -163,27 +165,27 @@ fn statuses(conditions: &[Condition]) -> Vec<(&str, &str, &str)> {
     statuses
 }
 
-pub fn differences(old: Option<&NodeDigest>, new: Option<&NodeDigest>) -> Vec<What> {
+pub fn differences(old: Option<&NodeDigest>, new: Option<&NodeDigest>) -> Vec<ChangeKind> {
     let Some(new) = new else {
         return old
-            .map(|old| What::NodeGone {
+            .map(|old| ChangeKind::NodeGone {
                 managed: old.managed,
             })
             .into_iter()
             .collect();
     };
     let mut changes = Vec::new();
-    // A Node that its cloud controller gives a provider ID can now be matched with a NodeClaim: as good as new.
+    // A Node that gets its provider ID from the cloud controller can be matched with a NodeClaim from now on, like a new one.
     if !old.is_some_and(|old| old.has_provider_id || !new.has_provider_id) {
-        changes.push(What::NodeAppeared);
+        changes.push(ChangeKind::NodeAppeared);
     } else if old.is_some_and(|old| old.content != new.content) {
-        changes.push(What::NodeChanged);
+        changes.push(ChangeKind::NodeChanged);
     }
     if new.disrupted && !old.is_some_and(|old| old.disrupted) {
-        changes.push(What::NodeDisrupted);
+        changes.push(ChangeKind::NodeDisrupted);
     }
     if new.is_draining() && !old.is_some_and(NodeDigest::is_draining) {
-        changes.push(What::NodeDraining);
+        changes.push(ChangeKind::NodeDraining);
     }
     changes
 }

@@ -1,11 +1,11 @@
-//! NodeClaims: who set a condition decides which lane has to look.
+//! NodeClaims. Which component set a condition determines the lanes that are woken.
 
 use serde::Deserialize;
 
-use super::facts::{Facts, ObjectFacts};
 use super::meta::{Condition, Meta, NodeClassRef, is_true, null_is_empty};
-use super::{Digest, Watched, fingerprint};
-use crate::change::What;
+use super::metric_data::{MetricData, ObjectData};
+use super::{Digest, WatchedObject, fingerprint};
+use crate::change::ChangeKind;
 use crate::kind::Kind;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -31,21 +31,22 @@ struct NodeClaimStatus {
     conditions: Vec<Condition>,
 }
 
-/// What is kept of a NodeClaim.
+/// Digest of a NodeClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeClaimDigest {
     ours: bool,
     deleting: bool,
     initialized: bool,
     rebooting: bool,
-    /// What the lifecycle lane acts on. The conditions it writes itself are not part of it, or each of its turns would
-    /// wake the next.
+    /// The part that the lifecycle lane acts on. Conditions that the lane sets itself are excluded, because each of its turns
+    /// would wake the next.
     lifecycle: u64,
-    /// Whether the disruption lane may choose it: Consolidatable, Drifted, and the reason of a running disruption.
+    /// The part that the disruption lane uses to select candidates: Consolidatable, Drifted, and the reason of a disruption in
+    /// progress.
     eligibility: u64,
 }
 
-impl Watched for NodeClaim {
+impl WatchedObject for NodeClaim {
     const KIND: Kind = Kind::NodeClaim;
 
     fn meta(&self) -> &Meta {
@@ -84,37 +85,40 @@ impl Watched for NodeClaim {
         })
     }
 
-    fn facts(&self) -> Option<Facts> {
-        let facts = ObjectFacts::new(&self.metadata, &self.status.conditions);
-        Some(Facts::Other(facts))
+    fn metric_data(&self) -> Option<MetricData> {
+        let metric_data = ObjectData::new(&self.metadata, &self.status.conditions);
+        Some(MetricData::Other(metric_data))
     }
 }
 
-pub fn differences(old: Option<&NodeClaimDigest>, new: Option<&NodeClaimDigest>) -> Vec<What> {
+pub fn differences(
+    old: Option<&NodeClaimDigest>,
+    new: Option<&NodeClaimDigest>,
+) -> Vec<ChangeKind> {
     let mut changes = Vec::new();
     match (old, new) {
-        (Some(old), None) if old.ours => changes.push(What::NodeClaimGone),
+        (Some(old), None) if old.ours => changes.push(ChangeKind::NodeClaimGone),
         (old, Some(new)) if new.ours => {
             match old {
-                None => changes.push(What::NodeClaimAppeared),
+                None => changes.push(ChangeKind::NodeClaimAppeared),
                 Some(old) if old.lifecycle != new.lifecycle => {
-                    changes.push(What::NodeClaimChanged {
+                    changes.push(ChangeKind::NodeClaimChanged {
                         deleting: new.deleting,
                     })
                 }
                 Some(_) => {}
             }
             if new.initialized && !old.is_some_and(|old| old.initialized) {
-                changes.push(What::NodeClaimInitialized);
+                changes.push(ChangeKind::NodeClaimInitialized);
             }
             if new.rebooting && !old.is_some_and(|old| old.rebooting) {
-                changes.push(What::NodeClaimRebooting);
+                changes.push(ChangeKind::NodeClaimRebooting);
             }
             if old.is_some_and(|old| old.eligibility != new.eligibility) {
-                changes.push(What::NodeClaimEligibilityChanged);
+                changes.push(ChangeKind::NodeClaimEligibilityChanged);
             }
             if new.deleting && !old.is_some_and(|old| old.deleting) {
-                changes.push(What::NodeClaimDeleting);
+                changes.push(ChangeKind::NodeClaimDeleting);
             }
         }
         (Some(_) | None, Some(_) | None) => {}

@@ -1,16 +1,16 @@
-//! EC2NodeClasses: the spec is the lifecycle lane's to resolve, the status is what others launch with.
+//! EC2NodeClasses: the lifecycle lane resolves the spec, and launches use the status.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::facts::{Facts, ObjectFacts};
 use super::meta::{Condition, Meta, null_is_empty};
-use super::{Digest, Watched, fingerprint};
-use crate::change::What;
+use super::metric_data::{MetricData, ObjectData};
+use super::{Digest, WatchedObject, fingerprint};
+use crate::change::ChangeKind;
 use crate::kind::Kind;
 
-/// The whole status is read, unlike in other kinds, because any part of it may change what is launched; NodeClasses
-/// are few and nothing but its hash is kept.
+/// The complete status is decoded, unlike for other kinds, because any part of it may change launches. NodeClasses are few, and
+/// only a hash of it is kept.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NodeClass {
@@ -19,14 +19,14 @@ pub struct NodeClass {
     status: serde_json::Map<String, Value>,
 }
 
-/// What is kept of an EC2NodeClass.
+/// Digest of an EC2NodeClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeClassDigest {
     spec: u64,
     status: u64,
 }
 
-impl Watched for NodeClass {
+impl WatchedObject for NodeClass {
     const KIND: Kind = Kind::Ec2NodeClass;
 
     fn meta(&self) -> &Meta {
@@ -45,21 +45,27 @@ impl Watched for NodeClass {
         })
     }
 
-    fn facts(&self) -> Option<Facts> {
+    fn metric_data(&self) -> Option<MetricData> {
         let conditions = self.status.get("conditions");
         let conditions: Option<Vec<Condition>> =
             conditions.and_then(|conditions| Deserialize::deserialize(conditions).ok());
         let conditions = conditions.unwrap_or_default();
-        Some(Facts::Other(ObjectFacts::new(&self.metadata, &conditions)))
+        Some(MetricData::Other(ObjectData::new(
+            &self.metadata,
+            &conditions,
+        )))
     }
 }
 
-pub fn differences(old: Option<&NodeClassDigest>, new: Option<&NodeClassDigest>) -> Vec<What> {
+pub fn differences(
+    old: Option<&NodeClassDigest>,
+    new: Option<&NodeClassDigest>,
+) -> Vec<ChangeKind> {
     let mut changes = Vec::new();
     if old.map(|old| old.spec) != new.map(|new| new.spec) {
-        changes.push(What::NodeClassChanged);
+        changes.push(ChangeKind::NodeClassChanged);
     } else if old.map(|old| old.status) != new.map(|new| new.status) {
-        changes.push(What::NodeClassResolved);
+        changes.push(ChangeKind::NodeClassResolved);
     }
     changes
 }

@@ -1,12 +1,12 @@
-//! NodePools: their spec, and whether they may be used.
+//! NodePools: their spec, and whether they are ready.
 
 use api::names::annotation::REGISTRATIONS;
 use serde::Deserialize;
 
-use super::facts::{Facts, ObjectFacts};
 use super::meta::{Condition, Meta, NodeClassRef, is_true, null_is_empty};
-use super::{Digest, Watched, fingerprint};
-use crate::change::What;
+use super::metric_data::{MetricData, ObjectData};
+use super::{Digest, WatchedObject, fingerprint};
+use crate::change::ChangeKind;
 use crate::kind::Kind;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,7 +35,7 @@ struct TemplateSpec {
     node_class_ref: NodeClassRef,
 }
 
-/// Usage counts are left out: they follow from nodes the relay sees itself.
+/// Usage is omitted: it follows from nodes that the relay watches.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct NodePoolStatus {
@@ -43,16 +43,16 @@ struct NodePoolStatus {
     conditions: Vec<Condition>,
 }
 
-/// What is kept of a NodePool.
+/// Digest of a NodePool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePoolDigest {
     ours: bool,
     ready: bool,
-    /// Generation moves with every change of the spec and when deletion begins; settings of ours are annotations.
+    /// The generation changes with the spec and when deletion begins; Whittle's settings are annotations.
     spec: u64,
 }
 
-impl Watched for NodePool {
+impl WatchedObject for NodePool {
     const KIND: Kind = Kind::NodePool;
 
     fn meta(&self) -> &Meta {
@@ -71,27 +71,27 @@ impl Watched for NodePool {
         })
     }
 
-    fn facts(&self) -> Option<Facts> {
-        let facts = ObjectFacts::new(&self.metadata, &self.status.conditions);
-        Some(Facts::Other(facts))
+    fn metric_data(&self) -> Option<MetricData> {
+        let metric_data = ObjectData::new(&self.metadata, &self.status.conditions);
+        Some(MetricData::Other(metric_data))
     }
 }
 
-/// What users set by annotations; what turns write down there is no change.
+/// Annotations that users set; annotations that turns write do not count as changes.
 fn settings(metadata: &Meta) -> Vec<(&str, &str)> {
     let mut deciding = metadata.deciding_annotations();
     deciding.retain(|(key, _)| key.starts_with("whittle.sh/") && *key != REGISTRATIONS);
     deciding
 }
 
-pub fn differences(old: Option<&NodePoolDigest>, new: Option<&NodePoolDigest>) -> Vec<What> {
+pub fn differences(old: Option<&NodePoolDigest>, new: Option<&NodePoolDigest>) -> Vec<ChangeKind> {
     let ours = |pool: &&NodePoolDigest| pool.ours;
     let (old, new) = (old.filter(ours), new.filter(ours));
     let mut changes = Vec::new();
     if old.map(|old| old.spec) != new.map(|new| new.spec) {
-        changes.push(What::NodePoolChanged);
+        changes.push(ChangeKind::NodePoolChanged);
     } else if old.map(|old| old.ready) != new.map(|new| new.ready) {
-        changes.push(What::NodePoolReadyChanged);
+        changes.push(ChangeKind::NodePoolReadyChanged);
     }
     changes
 }

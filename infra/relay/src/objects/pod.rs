@@ -1,10 +1,10 @@
-//! Pods: pending ones, and those whose coming and going moves a drain or an empty node along.
+//! Pods: unschedulable ones, and those that affect a drain or an empty node.
 
 use serde::Deserialize;
 
 use super::meta::{Condition, Meta, is_true, null_is_empty};
-use super::{Digest, Key, Watched, fingerprint};
-use crate::change::What;
+use super::{Digest, Key, WatchedObject, fingerprint};
+use crate::change::ChangeKind;
 use crate::kind::Kind;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -36,20 +36,20 @@ impl Pod {
     }
 }
 
-/// What is kept of a pod.
+/// Digest of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodDigest {
     pub node: Option<Key>,
-    /// Waits for capacity a node could bring (docs/spec/scheduling.md#provisionable).
+    /// Whether the pod needs capacity that a new node could provide (docs/spec/scheduling.md#provisionable).
     pub provisionable: bool,
-    /// Owned by a DaemonSet, or static: its coming and going says nothing about how its node is used.
+    /// Whether the pod belongs to a DaemonSet or is static, so that it does not count as usage of its node.
     daemon: bool,
-    /// Terminal or terminating.
+    /// Whether the pod has ended or is terminating.
     ending: bool,
     ready: bool,
-    /// Value of `karpenter.sh/do-not-disrupt`, as a hash; 0 without one.
+    /// Hash of the value of `karpenter.sh/do-not-disrupt`; 0 without it.
     protection: u64,
-    /// What a pending pod may change while it waits.
+    /// Hash of the fields that may change while the pod is pending.
     shape: u64,
 }
 
@@ -60,7 +60,7 @@ impl PodDigest {
     }
 }
 
-impl Watched for Pod {
+impl WatchedObject for Pod {
     const KIND: Kind = Kind::Pod;
 
     fn meta(&self) -> &Meta {
@@ -98,18 +98,18 @@ impl Watched for Pod {
     }
 }
 
-pub fn differences(old: Option<&PodDigest>, new: Option<&PodDigest>) -> Vec<What> {
+pub fn differences(old: Option<&PodDigest>, new: Option<&PodDigest>) -> Vec<ChangeKind> {
     let mut changes = Vec::new();
     let Some(new) = new else {
         changes.extend(
             old.filter(|old| old.node.is_some())
-                .map(|old| What::PodMoved { daemon: old.daemon }),
+                .map(|old| ChangeKind::PodMoved { daemon: old.daemon }),
         );
         return changes;
     };
     let pending = |pod: &PodDigest| pod.provisionable.then_some(pod.shape);
     if new.provisionable && old.and_then(pending) != pending(new) {
-        changes.push(What::PodUnschedulable);
+        changes.push(ChangeKind::PodUnschedulable);
     }
     if new.node.is_none() {
         return changes;
@@ -117,15 +117,15 @@ pub fn differences(old: Option<&PodDigest>, new: Option<&PodDigest>) -> Vec<What
     if old.and_then(|old| old.node) != new.node
         || (new.ending && !old.is_some_and(|old| old.ending))
     {
-        changes.push(What::PodMoved { daemon: new.daemon });
+        changes.push(ChangeKind::PodMoved { daemon: new.daemon });
     }
     match (old.is_some_and(|old| old.ready), new.ready) {
-        (false, true) => changes.push(What::PodReady),
-        (true, false) => changes.push(What::PodUnready),
+        (false, true) => changes.push(ChangeKind::PodReady),
+        (true, false) => changes.push(ChangeKind::PodUnready),
         (true, true) | (false, false) => {}
     }
     if old.is_some_and(|old| old.protection != new.protection) {
-        changes.push(What::PodProtectionChanged);
+        changes.push(ChangeKind::PodProtectionChanged);
     }
     changes
 }

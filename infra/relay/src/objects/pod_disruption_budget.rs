@@ -1,10 +1,10 @@
-//! PodDisruptionBudgets: when an eviction that was refused may be tried again.
+//! PodDisruptionBudgets, which determine when a rejected eviction may be retried.
 
 use serde::Deserialize;
 
 use super::meta::Meta;
-use super::{Digest, Watched};
-use crate::change::What;
+use super::{Digest, WatchedObject};
+use crate::change::ChangeKind;
 use crate::kind::Kind;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -20,14 +20,14 @@ struct BudgetStatus {
     disruptions_allowed: i64,
 }
 
-/// What is kept of a PodDisruptionBudget.
+/// Digest of a PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetDigest {
     generation: i64,
     allows: bool,
 }
 
-impl Watched for PodDisruptionBudget {
+impl WatchedObject for PodDisruptionBudget {
     const KIND: Kind = Kind::PodDisruptionBudget;
 
     fn meta(&self) -> &Meta {
@@ -42,12 +42,12 @@ impl Watched for PodDisruptionBudget {
     }
 }
 
-pub fn differences(old: Option<&BudgetDigest>, new: Option<&BudgetDigest>) -> Vec<What> {
+pub fn differences(old: Option<&BudgetDigest>, new: Option<&BudgetDigest>) -> Vec<ChangeKind> {
     let mut changes = Vec::new();
     if old.map(|old| old.generation) != new.map(|new| new.generation) {
-        changes.push(What::BudgetChanged);
+        changes.push(ChangeKind::BudgetChanged);
     } else if new.is_some_and(|new| new.allows) && !old.is_some_and(|old| old.allows) {
-        changes.push(What::BudgetAllows);
+        changes.push(ChangeKind::BudgetAllows);
     }
     changes
 }

@@ -1,4 +1,4 @@
-//! Each test shows two versions of an object, as the API server would, and names what counts as changed.
+//! Each test compares two versions of an object and names the changes.
 
 use serde_json::{Value, json};
 
@@ -12,18 +12,21 @@ use super::pod_disruption_budget::PodDisruptionBudget;
 use super::volume_attachment::VolumeAttachment;
 use super::*;
 
-fn digest<T: Watched>(object: Value) -> Digest {
+fn digest<T: WatchedObject>(object: Value) -> Digest {
     serde_json::from_value::<T>(object).unwrap().digest()
 }
 
-fn changes<T: Watched>(old: impl Into<Option<Value>>, new: impl Into<Option<Value>>) -> Vec<What> {
+fn changes<T: WatchedObject>(
+    old: impl Into<Option<Value>>,
+    new: impl Into<Option<Value>>,
+) -> Vec<ChangeKind> {
     differences(
         old.into().map(digest::<T>).as_ref(),
         new.into().map(digest::<T>).as_ref(),
     )
 }
 
-/// `object` with the value at a JSON pointer replaced or added.
+/// Replaces or adds the value at a JSON pointer of `object`.
 fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     object.pointer_mut(parent).unwrap()[key] = value;
@@ -64,20 +67,20 @@ fn owned(pod: Value, api_version: &str, kind: &str) -> Value {
 }
 
 #[test]
-fn a_pod_waits_from_the_moment_the_scheduler_says_so() {
+fn pod_is_unschedulable_from_its_condition_on() {
     assert_eq!(changes::<Pod>(None, pod()), []);
     assert_eq!(
         changes::<Pod>(None, unschedulable(pod())),
-        [What::PodUnschedulable]
+        [ChangeKind::PodUnschedulable]
     );
     assert_eq!(
         changes::<Pod>(pod(), unschedulable(pod())),
-        [What::PodUnschedulable]
+        [ChangeKind::PodUnschedulable]
     );
 }
 
 #[test]
-fn the_schedulers_next_message_about_a_waiting_pod_is_no_change() {
+fn new_scheduler_message_is_no_change() {
     let again = with(
         unschedulable(pod()),
         "/status/conditions/0/message",
@@ -87,21 +90,21 @@ fn the_schedulers_next_message_about_a_waiting_pod_is_no_change() {
 }
 
 #[test]
-fn a_waiting_pod_that_is_changed_or_replaced_asks_anew() {
+fn changed_or_replaced_unschedulable_pod_is_a_change() {
     let relabeled = with(unschedulable(pod()), "/metadata/labels/zone", json!("b"));
     assert_eq!(
         changes::<Pod>(unschedulable(pod()), relabeled),
-        [What::PodUnschedulable]
+        [ChangeKind::PodUnschedulable]
     );
     let replaced = with(unschedulable(pod()), "/metadata/uid", json!("u2"));
     assert_eq!(
         changes::<Pod>(unschedulable(pod()), replaced),
-        [What::PodUnschedulable]
+        [ChangeKind::PodUnschedulable]
     );
 }
 
 #[test]
-fn pods_that_no_node_would_help_do_not_wait() {
+fn pods_that_no_node_can_help_are_not_unschedulable() {
     let gated = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]);
     for pod in [
         with(pod(), "/status/conditions", gated),
@@ -118,8 +121,8 @@ fn pods_that_no_node_would_help_do_not_wait() {
 }
 
 #[test]
-fn a_pod_moves_when_it_is_bound_ends_or_vanishes() {
-    let moved = [What::PodMoved { daemon: false }];
+fn pod_moves_when_bound_ended_or_deleted() {
+    let moved = [ChangeKind::PodMoved { daemon: false }];
     let terminating = with(
         bound(),
         "/metadata/deletionTimestamp",
@@ -135,12 +138,12 @@ fn a_pod_moves_when_it_is_bound_ends_or_vanishes() {
     assert_eq!(changes::<Pod>(pod(), None), [], "it was on no node");
     assert_eq!(
         changes::<Pod>(owned(bound(), "apps/v1", "DaemonSet"), None),
-        [What::PodMoved { daemon: true }]
+        [ChangeKind::PodMoved { daemon: true }]
     );
 }
 
 #[test]
-fn a_running_pods_phase_and_restarts_are_no_change() {
+fn phase_and_restarts_of_running_pod_are_no_change() {
     assert_eq!(
         changes::<Pod>(bound(), with(bound(), "/status/phase", json!("Running"))),
         []
@@ -148,18 +151,18 @@ fn a_running_pods_phase_and_restarts_are_no_change() {
 }
 
 #[test]
-fn readiness_and_protection_of_a_bound_pod_are_told() {
-    assert_eq!(changes::<Pod>(bound(), ready()), [What::PodReady]);
-    assert_eq!(changes::<Pod>(ready(), bound()), [What::PodUnready]);
+fn readiness_and_do_not_disrupt_of_bound_pod_are_changes() {
+    assert_eq!(changes::<Pod>(bound(), ready()), [ChangeKind::PodReady]);
+    assert_eq!(changes::<Pod>(ready(), bound()), [ChangeKind::PodUnready]);
     let mut protected = ready();
     protected["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true");
     assert_eq!(
         changes::<Pod>(protected.clone(), ready()),
-        [What::PodProtectionChanged]
+        [ChangeKind::PodProtectionChanged]
     );
     assert_eq!(
         changes::<Pod>(ready(), protected),
-        [What::PodProtectionChanged]
+        [ChangeKind::PodProtectionChanged]
     );
 }
 
@@ -199,7 +202,7 @@ fn unmanaged(node: Value) -> Value {
 }
 
 #[test]
-fn heartbeats_images_and_foreign_annotations_of_a_node_are_no_change() {
+fn heartbeats_images_and_other_annotations_of_node_are_no_change() {
     let mut later = with(
         node(),
         "/status/conditions/0/lastHeartbeatTime",
@@ -211,7 +214,7 @@ fn heartbeats_images_and_foreign_annotations_of_a_node_are_no_change() {
 }
 
 #[test]
-fn what_lanes_read_of_a_node_is_a_change() {
+fn fields_that_lanes_read_of_node_are_changes() {
     for (pointer, value) in [
         ("/status/conditions/0/status", json!("Unknown")),
         ("/status/allocatable/cpu", json!("3900m")),
@@ -222,42 +225,45 @@ fn what_lanes_read_of_a_node_is_a_change() {
     ] {
         assert_eq!(
             changes::<Node>(node(), with(node(), pointer, value)),
-            [What::NodeChanged],
+            [ChangeKind::NodeChanged],
             "{pointer}"
         );
     }
     let mut protected = node();
     protected["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("true");
-    assert_eq!(changes::<Node>(node(), protected), [What::NodeChanged]);
-}
-
-#[test]
-fn a_node_appears_when_it_is_made_and_when_its_provider_id_is_known() {
-    assert_eq!(changes::<Node>(None, node()), [What::NodeAppeared]);
     assert_eq!(
-        changes::<Node>(with(node(), "/spec/providerID", json!("")), node()),
-        [What::NodeAppeared]
+        changes::<Node>(node(), protected),
+        [ChangeKind::NodeChanged]
     );
 }
 
 #[test]
-fn a_node_is_disrupted_by_taint_or_deletion_once() {
+fn node_appears_when_created_and_when_provider_id_is_set() {
+    assert_eq!(changes::<Node>(None, node()), [ChangeKind::NodeAppeared]);
+    assert_eq!(
+        changes::<Node>(with(node(), "/spec/providerID", json!("")), node()),
+        [ChangeKind::NodeAppeared]
+    );
+}
+
+#[test]
+fn node_is_disrupted_once_by_taint_or_deletion() {
     assert_eq!(
         changes::<Node>(node(), disrupted(node())),
-        [What::NodeChanged, What::NodeDisrupted]
+        [ChangeKind::NodeChanged, ChangeKind::NodeDisrupted]
     );
     assert_eq!(
         changes::<Node>(disrupted(node()), deleting(disrupted(node()))),
-        [What::NodeDraining]
+        [ChangeKind::NodeDraining]
     );
     assert_eq!(
         changes::<Node>(node(), deleting(node())),
-        [What::NodeDisrupted, What::NodeDraining]
+        [ChangeKind::NodeDisrupted, ChangeKind::NodeDraining]
     );
 }
 
 #[test]
-fn nodes_that_are_not_ours_are_neither_disrupted_nor_drained() {
+fn unmanaged_nodes_are_neither_disrupted_nor_drained() {
     assert_eq!(
         changes::<Node>(unmanaged(node()), deleting(unmanaged(node()))),
         []
@@ -271,16 +277,16 @@ fn nodes_that_are_not_ours_are_neither_disrupted_nor_drained() {
     );
     assert_eq!(
         changes::<Node>(auto_mode, None),
-        [What::NodeGone { managed: false }]
+        [ChangeKind::NodeGone { managed: false }]
     );
     assert_eq!(
         changes::<Node>(node(), None),
-        [What::NodeGone { managed: true }]
+        [ChangeKind::NodeGone { managed: true }]
     );
 }
 
 #[test]
-fn node_changes_with_the_reason_of_a_condition_only_where_repair_looks_at_it() {
+fn node_changes_with_condition_reason_only_if_repair_uses_it() {
     let with_reason = |name: &str, reason: &str| {
         let condition = json!([{"type": name, "status": "False", "reason": reason}]);
         with(node(), "/status/conditions", condition)
@@ -291,7 +297,10 @@ fn node_changes_with_the_reason_of_a_condition_only_where_repair_looks_at_it() {
             with_reason(name, "NvidiaXID79Error"),
         )
     };
-    assert_eq!(changed("AcceleratedHardwareReady"), [What::NodeChanged]);
+    assert_eq!(
+        changed("AcceleratedHardwareReady"),
+        [ChangeKind::NodeChanged]
+    );
     assert_eq!(changed("Ready"), []);
 }
 
@@ -310,15 +319,15 @@ fn condition(object: Value, name: &str, status: &str) -> Value {
 }
 
 #[test]
-fn a_nodeclaim_comes_changes_and_goes() {
+fn node_claim_creation_change_and_deletion_are_changes() {
     assert_eq!(
         changes::<NodeClaim>(None, node_claim()),
-        [What::NodeClaimAppeared]
+        [ChangeKind::NodeClaimAppeared]
     );
     let launched = condition(node_claim(), "Launched", "True");
     assert_eq!(
         changes::<NodeClaim>(node_claim(), launched),
-        [What::NodeClaimChanged { deleting: false }]
+        [ChangeKind::NodeClaimChanged { deleting: false }]
     );
     let provided = with(
         node_claim(),
@@ -327,11 +336,11 @@ fn a_nodeclaim_comes_changes_and_goes() {
     );
     assert_eq!(
         changes::<NodeClaim>(node_claim(), provided),
-        [What::NodeClaimChanged { deleting: false }]
+        [ChangeKind::NodeClaimChanged { deleting: false }]
     );
     assert_eq!(
         changes::<NodeClaim>(node_claim(), deleting(node_claim())),
-        [What::NodeClaimDeleting]
+        [ChangeKind::NodeClaimDeleting]
     );
     let finalized = with(
         deleting(node_claim()),
@@ -340,28 +349,28 @@ fn a_nodeclaim_comes_changes_and_goes() {
     );
     assert_eq!(
         changes::<NodeClaim>(finalized, deleting(node_claim())),
-        [What::NodeClaimChanged { deleting: true }]
+        [ChangeKind::NodeClaimChanged { deleting: true }]
     );
     assert_eq!(
         changes::<NodeClaim>(deleting(node_claim()), None),
-        [What::NodeClaimGone]
+        [ChangeKind::NodeClaimGone]
     );
 }
 
 #[test]
-fn conditions_the_lifecycle_lane_writes_itself_do_not_wake_it() {
+fn conditions_set_by_lifecycle_lane_do_not_wake_it() {
     assert_eq!(
         changes::<NodeClaim>(node_claim(), condition(node_claim(), "Registered", "True")),
         []
     );
     assert_eq!(
         changes::<NodeClaim>(node_claim(), condition(node_claim(), "Initialized", "True")),
-        [What::NodeClaimInitialized]
+        [ChangeKind::NodeClaimInitialized]
     );
     for name in ["Consolidatable", "Drifted", "DisruptionReason"] {
         assert_eq!(
             changes::<NodeClaim>(node_claim(), condition(node_claim(), name, "True")),
-            [What::NodeClaimEligibilityChanged],
+            [ChangeKind::NodeClaimEligibilityChanged],
             "{name}"
         );
     }
@@ -374,7 +383,7 @@ fn conditions_the_lifecycle_lane_writes_itself_do_not_wake_it() {
 }
 
 #[test]
-fn nodeclaims_and_nodepools_of_auto_mode_are_not_ours() {
+fn node_claims_and_node_pools_of_auto_mode_are_unmanaged() {
     let foreign = json!({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"});
     let claim = with(node_claim(), "/spec/nodeClassRef", foreign.clone());
     assert_eq!(changes::<NodeClaim>(None, claim.clone()), []);
@@ -400,18 +409,18 @@ fn node_pool() -> Value {
 fn a_nodepools_spec_and_readiness_count_and_its_usage_does_not() {
     assert_eq!(
         changes::<NodePool>(None, node_pool()),
-        [What::NodePoolChanged]
+        [ChangeKind::NodePoolChanged]
     );
     assert_eq!(
         changes::<NodePool>(
             node_pool(),
             with(node_pool(), "/metadata/generation", json!(2))
         ),
-        [What::NodePoolChanged]
+        [ChangeKind::NodePoolChanged]
     );
     assert_eq!(
         changes::<NodePool>(node_pool(), condition(node_pool(), "Ready", "True")),
-        [What::NodePoolReadyChanged]
+        [ChangeKind::NodePoolReadyChanged]
     );
     assert_eq!(
         changes::<NodePool>(
@@ -422,18 +431,18 @@ fn a_nodepools_spec_and_readiness_count_and_its_usage_does_not() {
     );
     assert_eq!(
         changes::<NodePool>(node_pool(), None),
-        [What::NodePoolChanged]
+        [ChangeKind::NodePoolChanged]
     );
     for (key, changed) in [
         ("whittle.sh/mode", true),
         ("whittle.sh/max-dollars-per-hour", true),
-        // Turns write these.
+        // Turns write these annotations.
         ("whittle.sh/registrations", false),
         ("karpenter.sh/nodepool-hash", false),
     ] {
         let annotated = with(node_pool(), "/metadata/annotations", json!({key: "1"}));
-        let expected: &[What] = if changed {
-            &[What::NodePoolChanged]
+        let expected: &[ChangeKind] = if changed {
+            &[ChangeKind::NodePoolChanged]
         } else {
             &[]
         };
@@ -446,46 +455,46 @@ fn a_nodepools_spec_and_readiness_count_and_its_usage_does_not() {
 }
 
 #[test]
-fn a_nodeclass_is_changed_by_its_spec_and_resolved_by_its_status() {
+fn node_class_changes_by_spec_and_resolves_by_status() {
     let class = json!({"metadata": {"name": "default", "generation": 1}, "spec": {"role": "node"}});
     let resolved = json!({"metadata": {"name": "default", "generation": 1}, "status": {"amis": [{"id": "ami-1"}]}});
     assert_eq!(
         changes::<NodeClass>(None, class.clone()),
-        [What::NodeClassChanged]
+        [ChangeKind::NodeClassChanged]
     );
     assert_eq!(
         changes::<NodeClass>(class.clone(), resolved.clone()),
-        [What::NodeClassResolved]
+        [ChangeKind::NodeClassResolved]
     );
     assert_eq!(
         changes::<NodeClass>(
             resolved.clone(),
             with(resolved.clone(), "/status/amis/0/id", json!("ami-2"))
         ),
-        [What::NodeClassResolved]
+        [ChangeKind::NodeClassResolved]
     );
     assert_eq!(
         changes::<NodeClass>(
             class.clone(),
             with(class.clone(), "/metadata/generation", json!(2))
         ),
-        [What::NodeClassChanged]
+        [ChangeKind::NodeClassChanged]
     );
     assert_eq!(
         changes::<NodeClass>(class.clone(), deleting(class)),
-        [What::NodeClassChanged]
+        [ChangeKind::NodeClassChanged]
     );
 }
 
 #[test]
-fn a_budget_that_allows_again_is_told_and_one_that_stops_allowing_is_not() {
+fn budget_that_allows_evictions_again_is_a_change() {
     let budget = |generation: i64, allowed: i64| {
         json!({"metadata": {"name": "web", "namespace": "default", "generation": generation},
                "status": {"disruptionsAllowed": allowed}})
     };
     assert_eq!(
         changes::<PodDisruptionBudget>(budget(1, 0), budget(1, 1)),
-        [What::BudgetAllows]
+        [ChangeKind::BudgetAllows]
     );
     assert_eq!(
         changes::<PodDisruptionBudget>(budget(1, 1), budget(1, 0)),
@@ -498,16 +507,16 @@ fn a_budget_that_allows_again_is_told_and_one_that_stops_allowing_is_not() {
     );
     assert_eq!(
         changes::<PodDisruptionBudget>(budget(1, 0), budget(2, 0)),
-        [What::BudgetChanged]
+        [ChangeKind::BudgetChanged]
     );
     assert_eq!(
         changes::<PodDisruptionBudget>(budget(1, 0), None),
-        [What::BudgetChanged]
+        [ChangeKind::BudgetChanged]
     );
 }
 
 #[test]
-fn a_volume_is_detached_when_its_attachment_is_gone() {
+fn deleted_attachment_is_a_detached_volume() {
     let attachment = json!({"metadata": {"name": "csi-1"}, "spec": {"nodeName": "ip-10-0-0-1"}, "status": {"attached": true}});
     let detaching = with(attachment.clone(), "/status/attached", json!(false));
     assert_eq!(changes::<VolumeAttachment>(None, attachment.clone()), []);
@@ -517,12 +526,12 @@ fn a_volume_is_detached_when_its_attachment_is_gone() {
     );
     assert_eq!(
         changes::<VolumeAttachment>(attachment, None),
-        [What::VolumeDetached]
+        [ChangeKind::VolumeDetached]
     );
 }
 
 #[test]
-fn what_changes_the_room_on_nodes_is_told() {
+fn changes_of_usable_node_capacity_are_changes() {
     let daemon_set = |generation: i64, ready: i64| {
         json!({"metadata": {"name": "agent", "namespace": "kube-system", "generation": generation},
                "status": {"numberReady": ready}})
@@ -530,7 +539,7 @@ fn what_changes_the_room_on_nodes_is_told() {
     assert_eq!(changes::<DaemonSet>(daemon_set(1, 3), daemon_set(1, 4)), []);
     assert_eq!(
         changes::<DaemonSet>(daemon_set(1, 3), daemon_set(2, 3)),
-        [What::DaemonSetChanged]
+        [ChangeKind::DaemonSetChanged]
     );
 
     let csi_node = |count: i64, topology: &str| {
@@ -540,19 +549,19 @@ fn what_changes_the_room_on_nodes_is_told() {
     assert_eq!(changes::<CsiNode>(csi_node(25, "a"), csi_node(25, "b")), []);
     assert_eq!(
         changes::<CsiNode>(csi_node(25, "a"), csi_node(26, "a")),
-        [What::VolumeLimitsChanged]
+        [ChangeKind::VolumeLimitsChanged]
     );
     let no_drivers = json!({"metadata": {"name": "ip-10-0-0-1"}, "spec": {"drivers": null}});
     assert_eq!(changes::<CsiNode>(no_drivers.clone(), no_drivers), []);
 }
 
 #[test]
-fn a_digest_stays_small() {
+fn digest_is_small() {
     assert!(std::mem::size_of::<(Key, Digest)>() <= 64);
 }
 
 #[test]
-fn node_that_reboots_drains_and_tells_of_its_next_boot() {
+fn rebooting_node_drains_and_reports_next_boot() {
     let node = json!({
         "metadata": {"name": "n", "labels": {"karpenter.k8s.aws/ec2nodeclass": "default"}},
         "spec": {"providerID": "aws:///us-east-1a/i-1"},
@@ -561,13 +570,13 @@ fn node_that_reboots_drains_and_tells_of_its_next_boot() {
     let taints = json!([{"key": "karpenter.sh/rebooting", "effect": "NoSchedule"}]);
     let tainted = with(node.clone(), "/spec/taints", taints);
     let changed = changes::<Node>(node, tainted.clone());
-    assert_eq!(changed, [What::NodeChanged, What::NodeDraining]);
+    assert_eq!(changed, [ChangeKind::NodeChanged, ChangeKind::NodeDraining]);
     let again = with(tainted.clone(), "/status/nodeInfo/bootID", json!("second"));
-    assert_eq!(changes::<Node>(tainted, again), [What::NodeChanged]);
+    assert_eq!(changes::<Node>(tainted, again), [ChangeKind::NodeChanged]);
 }
 
 #[test]
-fn nodeclaim_whose_node_is_to_reboot_is_told_once() {
+fn rebooting_node_claim_is_reported_once() {
     let claim = |status: &str| {
         json!({
             "metadata": {"name": "a"},
@@ -575,8 +584,8 @@ fn nodeclaim_whose_node_is_to_reboot_is_told_once() {
             "status": {"conditions": [{"type": "Rebooting", "status": status, "reason": "RebootRequested"}]},
         })
     };
-    let told = changes::<NodeClaim>(claim("Unknown"), claim("True"));
-    assert_eq!(told, [What::NodeClaimRebooting]);
+    let reported = changes::<NodeClaim>(claim("Unknown"), claim("True"));
+    assert_eq!(reported, [ChangeKind::NodeClaimRebooting]);
     assert_eq!(changes::<NodeClaim>(claim("True"), claim("True")), []);
     assert_eq!(changes::<NodeClaim>(claim("True"), claim("False")), []);
 }

@@ -1,11 +1,11 @@
-//! VolumeAttachments: a node that is drained keeps its instance until its volumes are detached
+//! VolumeAttachments: the instance of a drained node is kept until its volumes are detached
 //! (docs/spec/lifecycle.md#volume-detachment).
 
 use serde::Deserialize;
 
 use super::meta::Meta;
-use super::{Digest, Key, Watched};
-use crate::change::What;
+use super::{Digest, Key, WatchedObject};
+use crate::change::ChangeKind;
 use crate::kind::Kind;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -21,13 +21,13 @@ struct AttachmentSpec {
     node_name: String,
 }
 
-/// What is kept of a VolumeAttachment.
+/// Digest of a VolumeAttachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachmentDigest {
     pub node: Key,
 }
 
-impl Watched for VolumeAttachment {
+impl WatchedObject for VolumeAttachment {
     const KIND: Kind = Kind::VolumeAttachment;
 
     fn meta(&self) -> &Meta {
@@ -41,9 +41,12 @@ impl Watched for VolumeAttachment {
     }
 }
 
-pub fn differences(old: Option<&AttachmentDigest>, new: Option<&AttachmentDigest>) -> Vec<What> {
+pub fn differences(
+    old: Option<&AttachmentDigest>,
+    new: Option<&AttachmentDigest>,
+) -> Vec<ChangeKind> {
     match (old, new) {
-        (Some(_), None) => vec![What::VolumeDetached],
+        (Some(_), None) => vec![ChangeKind::VolumeDetached],
         (Some(_) | None, Some(_)) | (None, None) => Vec::new(),
     }
 }

@@ -1,25 +1,25 @@
-//! Pods as they are read: what the relay needs itself, and what the functions plan with. They are read of text only.
+//! Pods decoded twice: the slim form of the relay, and the complete pod that functions use.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::facts::{Facts, PodFacts};
 use super::meta::Meta;
+use super::metric_data::{MetricData, PodData};
 use super::pod::Pod;
-use super::{Digest, Watched};
+use super::{Digest, WatchedObject};
 use crate::kind::Kind;
 
 #[derive(Clone, Debug)]
 pub struct WholePod {
     slim: Pod,
-    /// `None` for a pod that functions could not read either; they leave it out of their lists, too.
+    /// `None` for a pod that functions could not decode either; their lists skip it as well.
     whole: Option<Box<model::pod::Pod>>,
 }
 
 impl<'de> Deserialize<'de> for WholePod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Read twice, which is less work than to build up what nobody needs, such as managed fields.
+        // Decoding twice is cheaper than building an intermediate value with unused fields, such as managed fields.
         let text = <&RawValue>::deserialize(deserializer)?.get();
         let slim = serde_json::from_str(text).map_err(D::Error::custom)?;
         let whole = serde_json::from_str::<api::kubernetes::Pod>(text).ok();
@@ -30,7 +30,7 @@ impl<'de> Deserialize<'de> for WholePod {
     }
 }
 
-impl Watched for WholePod {
+impl WatchedObject for WholePod {
     const KIND: Kind = Kind::Pod;
 
     fn meta(&self) -> &Meta {
@@ -41,10 +41,10 @@ impl Watched for WholePod {
         self.slim.digest()
     }
 
-    fn facts(&self) -> Option<Facts> {
+    fn metric_data(&self) -> Option<MetricData> {
         let pod = self.whole.as_ref()?;
-        let facts = PodFacts::new(pod, self.slim.conditions());
-        Some(Facts::Pod(facts))
+        let metric_data = PodData::new(pod, self.slim.conditions());
+        Some(MetricData::Pod(metric_data))
     }
 
     fn into_whole_pod(self) -> Option<Box<model::pod::Pod>> {

@@ -4,45 +4,45 @@ use expect_test::expect;
 
 use super::*;
 
-/// Per change the lanes in a quiet cluster, then every situation in which they are others.
+/// For each change, the lanes in a quiet cluster, and every context in which they differ.
 fn table() -> String {
     let all = [
-        What::PodUnschedulable,
-        What::PodMoved { daemon: false },
-        What::PodMoved { daemon: true },
-        What::NodeEmptied,
-        What::PodReady,
-        What::PodUnready,
-        What::PodProtectionChanged,
-        What::NodeAppeared,
-        What::NodeChanged,
-        What::NodeDisrupted,
-        What::NodeDraining,
-        What::NodeGone { managed: true },
-        What::NodeGone { managed: false },
-        What::NodeClaimAppeared,
-        What::NodeClaimChanged { deleting: false },
-        What::NodeClaimChanged { deleting: true },
-        What::NodeClaimInitialized,
-        What::NodeClaimEligibilityChanged,
-        What::NodeClaimRebooting,
-        What::NodeClaimDeleting,
-        What::NodeClaimGone,
-        What::NodePoolChanged,
-        What::NodePoolReadyChanged,
-        What::NodeClassChanged,
-        What::NodeClassResolved,
-        What::BudgetAllows,
-        What::BudgetChanged,
-        What::VolumeDetached,
-        What::DaemonSetChanged,
-        What::VolumeLimitsChanged,
-        What::BufferChanged,
-        What::OverlayChanged,
-        What::FirstListed,
+        ChangeKind::PodUnschedulable,
+        ChangeKind::PodMoved { daemon: false },
+        ChangeKind::PodMoved { daemon: true },
+        ChangeKind::NodeEmptied,
+        ChangeKind::PodReady,
+        ChangeKind::PodUnready,
+        ChangeKind::PodProtectionChanged,
+        ChangeKind::NodeAppeared,
+        ChangeKind::NodeChanged,
+        ChangeKind::NodeDisrupted,
+        ChangeKind::NodeDraining,
+        ChangeKind::NodeGone { managed: true },
+        ChangeKind::NodeGone { managed: false },
+        ChangeKind::NodeClaimAppeared,
+        ChangeKind::NodeClaimChanged { deleting: false },
+        ChangeKind::NodeClaimChanged { deleting: true },
+        ChangeKind::NodeClaimInitialized,
+        ChangeKind::NodeClaimEligibilityChanged,
+        ChangeKind::NodeClaimRebooting,
+        ChangeKind::NodeClaimDeleting,
+        ChangeKind::NodeClaimGone,
+        ChangeKind::NodePoolChanged,
+        ChangeKind::NodePoolReadyChanged,
+        ChangeKind::NodeClassChanged,
+        ChangeKind::NodeClassResolved,
+        ChangeKind::BudgetAllows,
+        ChangeKind::BudgetChanged,
+        ChangeKind::VolumeDetached,
+        ChangeKind::DaemonSetChanged,
+        ChangeKind::VolumeLimitsChanged,
+        ChangeKind::BufferChanged,
+        ChangeKind::OverlayChanged,
+        ChangeKind::FirstListed,
     ];
-    let quiet = Situation {
-        place: Place::Unknown,
+    let quiet = ChangeContext {
+        node: NodeState::Unknown,
         draining: false,
         waiting: false,
     };
@@ -50,36 +50,36 @@ fn table() -> String {
         ("", quiet),
         (
             "unmanaged node",
-            Situation {
-                place: Place::Unmanaged,
+            ChangeContext {
+                node: NodeState::Unmanaged,
                 ..quiet
             },
         ),
         (
             "managed node",
-            Situation {
-                place: Place::Managed,
+            ChangeContext {
+                node: NodeState::Managed,
                 ..quiet
             },
         ),
         (
             "pods wait",
-            Situation {
+            ChangeContext {
                 waiting: true,
                 ..quiet
             },
         ),
         (
             "something drains",
-            Situation {
+            ChangeContext {
                 draining: true,
                 ..quiet
             },
         ),
         (
             "draining node",
-            Situation {
-                place: Place::Draining,
+            ChangeContext {
+                node: NodeState::Draining,
                 draining: true,
                 ..quiet
             },
@@ -88,9 +88,9 @@ fn table() -> String {
     let mut table = String::new();
     for what in all {
         writeln!(table, "{what:?}").unwrap();
-        for (name, situation) in situations {
-            let concerns = route(what, situation);
-            if situation != quiet && concerns == route(what, quiet) {
+        for (name, context) in situations {
+            let concerns = route(what, context);
+            if context != quiet && concerns == route(what, quiet) {
                 continue;
             }
             let lanes: Vec<String> = concerns
@@ -99,7 +99,7 @@ fn table() -> String {
                     format!(
                         "{} {}",
                         concern.lane,
-                        format!("{:?}", concern.pace).to_lowercase()
+                        format!("{:?}", concern.urgency).to_lowercase()
                     )
                 })
                 .collect();
@@ -120,7 +120,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_table_of_changes_and_lanes() {
+fn changes_are_routed_as_in_table() {
     expect![[r#"
         PodUnschedulable
             provisioner batched
@@ -218,7 +218,7 @@ fn the_table_of_changes_and_lanes() {
 }
 
 #[test]
-fn a_lane_is_named_at_most_once_per_change() {
+fn lane_occurs_at_most_once_per_change() {
     for line in table().lines().filter(|line| line.starts_with("    ")) {
         let lanes: Vec<&str> = line
             .split([',', ':'])

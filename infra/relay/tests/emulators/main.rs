@@ -9,6 +9,6 @@ mod moto;
 mod process;
 mod sink;
 mod stack;
-#[expect(dead_code, reason = "programs are found by the harness here")]
+#[expect(dead_code, reason = "the harness locates programs")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,16 +1,16 @@
-//! An AWS on this machine: moto behind the services' own models, started and stopped by the test.
+//! AWS on this machine: moto behind the services' own models, started and stopped by the test.
 
 use aws_config::{Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use relay::aws::sdk_config;
 
-/// The Region and credentials moto is called with; it accepts any.
+/// Region and credentials for moto, which accepts any.
 pub(crate) const REGION: &str = harness::REGION;
 pub(crate) const KEY: &str = "test";
 
 pub(crate) struct Moto {
-    /// Emulator process; ends with this value.
+    /// The emulator's process; ends when dropped.
     _server: harness::Moto,
     pub(crate) url: String,
     pub(crate) sdk: SdkConfig,

@@ -1,4 +1,4 @@
-//! The process itself, from its environment to its end.
+//! The process, from its environment to its end.
 
 use std::process::{Child, Command, Stdio};
 
@@ -12,17 +12,17 @@ use serde_json::json;
 use crate::stack::Stack;
 use crate::support::until;
 
-/// Ends with its test, also with one that fails.
+/// Kills the process at the end of its test, also of a failing one.
 struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nobody to tell.
+        // The process may have ended by itself.
         let _ = self.0.kill();
     }
 }
 
-/// An API server with one pod, whose watches never say anything.
+/// An API server with one pod, whose watches never send events.
 async fn serve_one_pending_pod() -> String {
     let answer = async |uri: Uri, RawQuery(query): RawQuery| {
         if query.is_some_and(|query| query.contains("watch=true")) {
@@ -46,7 +46,7 @@ async fn serve_one_pending_pod() -> String {
 }
 
 #[tokio::test]
-async fn the_process_relays_from_a_cluster_to_the_queues_until_it_is_asked_to_end() {
+async fn process_relays_wakes_until_terminated() {
     let stack = Stack::start().await;
     let server = serve_one_pending_pod().await;
     let directory = tempfile::tempdir().unwrap();
@@ -92,7 +92,7 @@ async fn the_process_relays_from_a_cluster_to_the_queues_until_it_is_asked_to_en
 }
 
 #[test]
-fn a_process_that_is_not_configured_says_everything_that_is_missing() {
+fn unconfigured_process_reports_all_missing_variables() {
     let output = Command::new(env!("CARGO_BIN_EXE_relay"))
         .env_clear()
         .output()

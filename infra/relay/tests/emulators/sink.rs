@@ -1,4 +1,4 @@
-//! Wakes and heartbeats, as they arrive.
+//! Wakes and heartbeats as they arrive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use model::{ClusterName, Lane, Wake};
 use ports::{Archive as _, Clock};
 use relay::aws::AwsSink;
 use relay::counters::Counters;
-use relay::sink::{Beat, Sink as _};
+use relay::sink::{HeartbeatRecord, Sink as _};
 use signed::{Bucket, Request, send};
 use view::Issue;
 
@@ -31,8 +31,8 @@ fn clock() -> Arc<dyn Clock> {
     Arc::new(FixedClock)
 }
 
-fn beat(counters: Counters) -> Beat {
-    Beat {
+fn beat(counters: Counters) -> HeartbeatRecord {
+    HeartbeatRecord {
         cluster: ClusterName::from("demo"),
         epoch: EPOCH.to_owned(),
         at: Timestamp::UNIX_EPOCH,
@@ -44,7 +44,7 @@ fn beat(counters: Counters) -> Beat {
 }
 
 #[tokio::test]
-async fn a_wake_arrives_as_the_functions_read_it() {
+async fn wake_has_format_of_functions() {
     let stack = Stack::start().await;
     let sink = AwsSink::new(&stack.moto.sdk, &stack.config(), clock());
     let mut wake = Wake::new(ClusterName::from("demo"), Lane::Terminator, "pdb-allows");
@@ -65,7 +65,7 @@ async fn wake_is_sent_in_message_group_of_its_cluster() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_replaces_the_last_one_and_keeps_what_it_does_not_know() {
+async fn heartbeat_replaces_known_attributes_and_keeps_others() {
     let stack = Stack::start().await;
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let put = stack
@@ -99,7 +99,7 @@ async fn a_heartbeat_replaces_the_last_one_and_keeps_what_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn a_view_is_put_into_the_bucket_and_named_by_the_heartbeat_while_it_is_published() {
+async fn view_is_stored_and_named_by_heartbeat_while_published() {
     let mut stack = Stack::start().await;
     stack.environment.insert(
         "WHITTLE_VIEW_BUCKET".to_owned(),
@@ -136,7 +136,7 @@ async fn a_view_is_put_into_the_bucket_and_named_by_the_heartbeat_while_it_is_pu
         at: Timestamp::UNIX_EPOCH,
         counters: BTreeMap::new(),
     };
-    let publishing = Beat {
+    let publishing = HeartbeatRecord {
         view: Some(pointer.clone()),
         ..beat(Counters::default())
     };
@@ -149,7 +149,7 @@ async fn a_view_is_put_into_the_bucket_and_named_by_the_heartbeat_while_it_is_pu
 }
 
 #[tokio::test]
-async fn what_cannot_be_delivered_is_named() {
+async fn delivery_errors_name_their_destination() {
     let mut stack = Stack::start().await;
     let missing =
         stack.environment["WHITTLE_QUEUE_LIFECYCLE"].replace("whittle-lifecycle", "no-such-queue");

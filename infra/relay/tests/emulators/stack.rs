@@ -19,7 +19,7 @@ pub(crate) struct Stack {
     pub(crate) moto: Moto,
     sqs: aws_sdk_sqs::Client,
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
-    /// What the chart would set for the relay.
+    /// Environment that the chart sets for the relay.
     pub(crate) environment: BTreeMap<String, String>,
 }
 
@@ -83,7 +83,7 @@ impl Stack {
         received.into_iter().map(|(wake, _)| wake).collect()
     }
 
-    /// Wakes with the message group that each was sent in.
+    /// Receives wakes, each with its message group.
     pub(crate) async fn received(&self, lane: Lane) -> Vec<(Wake, Option<String>)> {
         let group = MessageSystemAttributeName::MessageGroupId;
         let received = self

@@ -1,4 +1,4 @@
-//! A tiny API server: lists with paging, watches with versions and bookmarks, and the ways real ones fail.
+//! A minimal API server: paged lists, watches with versions and bookmarks, and the failures of real servers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -15,17 +15,17 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// How often a watch looks for events, and sends a bookmark.
+/// Interval at which a watch checks for events and sends a bookmark.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How the server answers for one kind.
+/// Behaviour of the server for one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum Behaviour {
     #[default]
-    Well,
-    /// Lists and new watches get this status; running watches break off.
+    Normal,
+    /// Lists and new watches get this status; running watches are interrupted.
     Refusing(u16),
-    /// Watches are accepted and say nothing.
+    /// Watches are accepted and stay silent.
     Silent,
 }
 
@@ -43,16 +43,16 @@ struct World {
 
 #[derive(Default)]
 struct Objects {
-    mood: Mood,
+    behaviour: Behaviour,
     objects: BTreeMap<String, Value>,
-    /// Version, event type, object.
+    /// Version, event type and object.
     log: Vec<(u64, &'static str, Value)>,
-    /// Watches from before this version are answered with 410.
+    /// Watches from before this version get 410 Gone.
     oldest: u64,
-    /// Raised to end the running watches.
+    /// Incremented to end the running watches.
     generation: u64,
     lists: usize,
-    /// The version each watch began from.
+    /// The version from which each watch began.
     watches: Vec<u64>,
 }
 
@@ -101,8 +101,8 @@ impl ApiServer {
         });
     }
 
-    pub(crate) fn set_mood(&self, kind: Kind, mood: Mood) {
-        self.change(kind, |objects, _| objects.mood = mood);
+    pub(crate) fn set_behaviour(&self, kind: Kind, behaviour: Behaviour) {
+        self.change(kind, |objects, _| objects.behaviour = behaviour);
     }
 
     /// Ends the running watches without an error.
@@ -110,7 +110,7 @@ impl ApiServer {
         self.change(kind, |objects, _| objects.generation += 1);
     }
 
-    /// Forgets all events so far, and ends the running watches: they cannot be resumed.
+    /// Discards all events so far, and ends the running watches, which cannot be resumed.
     pub(crate) fn compact(&self, kind: Kind) {
         self.change(kind, |objects, version| {
             objects.oldest = version;
@@ -118,12 +118,12 @@ impl ApiServer {
         });
     }
 
-    /// How many lists were begun or continued.
+    /// Number of pages that were requested.
     pub(crate) fn lists(&self, kind: Kind) -> usize {
         self.change(kind, |objects, _| objects.lists)
     }
 
-    /// The version each watch began from.
+    /// The versions from which the watches began.
     pub(crate) fn watches(&self, kind: Kind) -> Vec<u64> {
         self.change(kind, |objects, _| objects.watches.clone())
     }
@@ -158,7 +158,7 @@ async fn answer(
     let Some(objects) = locked.kinds.get_mut(path.as_str()) else {
         return status(404);
     };
-    if let Mood::Refusing(code) = objects.mood {
+    if let Behaviour::Refusing(code) = objects.behaviour {
         return status(code);
     }
     if !query.contains_key("watch") {
@@ -193,7 +193,7 @@ fn list(objects: &Objects, version: u64, query: &BTreeMap<String, String>) -> Re
         String::new()
     };
     let metadata = json!({"resourceVersion": version.to_string(), "continue": next});
-    // As Go writes an empty list of a custom resource that was never there.
+    // Go encodes an empty list of a custom resource that never existed like this.
     let items = if items.is_empty() {
         Value::Null
     } else {
@@ -213,10 +213,12 @@ fn watch(world: Arc<Mutex<World>>, path: String, from: u64, generation: u64) -> 
                 tokio::time::sleep(TICK).await;
                 let world = world.lock().unwrap();
                 let objects = &world.kinds[path.as_str()];
-                if objects.generation != generation || matches!(objects.mood, Mood::Refusing(_)) {
+                if objects.generation != generation
+                    || matches!(objects.behaviour, Behaviour::Refusing(_))
+                {
                     return None;
                 }
-                if objects.mood == Mood::Silent {
+                if objects.behaviour == Behaviour::Silent {
                     continue;
                 }
                 let mut lines = String::new();

@@ -1,4 +1,4 @@
-//! The chart, rendered by helm: the relay it deploys is one that starts, and every function may do its work and no more.
+//! The chart, rendered by helm: the relay's configuration is valid, and the rights of functions are sufficient and minimal.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -30,7 +30,7 @@ fn helm(arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// The objects the chart renders with complete values and those given.
+/// Renders the chart with all required values and these.
 pub(crate) fn render(sets: &[&str]) -> Vec<Value> {
     let values = format!("{CHART}/ci/complete-values.yaml");
     let mut arguments = vec![
@@ -65,7 +65,7 @@ fn strings(value: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Whether a role's rules allow the verb on the resource.
+/// Returns whether a role allows the verb on the resource.
 fn allows(role: &Value, verb: &str, group: &str, resource: &str) -> bool {
     role["rules"].as_array().unwrap().iter().any(|rule| {
         strings(&rule["verbs"]).contains(&verb)
@@ -90,13 +90,13 @@ fn functions_that_may(
 }
 
 #[test]
-fn helm_finds_nothing_to_complain_about() {
+fn helm_lint_succeeds() {
     let values = format!("{CHART}/ci/complete-values.yaml");
     helm(&["lint", "--strict", CHART, "--values", &values]).unwrap();
 }
 
 #[test]
-fn devices_are_read_only_where_claims_for_them_count() {
+fn devices_are_readable_only_with_resource_claims_enabled() {
     let readers = |sets: &[&str], resource: &str| {
         let objects = render(sets);
         functions_that_may(&objects, "list", "resource.k8s.io", resource)
@@ -119,7 +119,7 @@ fn devices_are_read_only_where_claims_for_them_count() {
 }
 
 #[test]
-fn enabling_devices_stands_alone() {
+fn resource_claims_can_be_enabled_alone() {
     for set in [
         "settings.ignoreDRARequests=true",
         "settings.awsFeatureGates.draEFA=true",
@@ -140,7 +140,7 @@ fn enabling_devices_stands_alone() {
 }
 
 #[test]
-fn settings_that_the_registry_entry_has_are_accepted_and_named() {
+fn settings_of_registry_entry_are_accepted_and_named() {
     let values = format!("{CHART}/ci/complete-values.yaml");
     let gates = api::FEATURE_GATES.map(|(_, gate)| format!("settings.featureGates.{gate}"));
     let aws_gates =
@@ -170,7 +170,7 @@ fn settings_that_the_registry_entry_has_are_accepted_and_named() {
     assert!(!notes(&[]).contains(has_no_effect));
     let notes = notes(&sets);
     assert!(notes.contains(has_no_effect), "{notes}");
-    // Gates of which the chart grants rights.
+    // Feature gates for which the chart grants rights.
     let acted_on = ["podDeletionCostManagement", "draEFA", "draNVIDIAGPU"];
     for (name, _) in settings {
         let name = name.trim_end_matches(".podTopologySpread");
@@ -181,7 +181,7 @@ fn settings_that_the_registry_entry_has_are_accepted_and_named() {
 }
 
 #[test]
-fn the_deployed_relay_is_configured_completely() {
+fn deployed_relay_is_completely_configured() {
     let objects = render(&["settings.batchMaxDuration=20s", "metrics.perObject=true"]);
     let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
@@ -208,7 +208,7 @@ fn the_deployed_relay_is_configured_completely() {
 }
 
 #[test]
-fn the_relay_runs_with_nothing_it_does_not_need() {
+fn relay_runs_with_minimal_privileges() {
     let objects = render(&[]);
     let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();
     assert_eq!(deployment["spec"]["replicas"], 1);
@@ -233,7 +233,7 @@ fn the_relay_runs_with_nothing_it_does_not_need() {
 }
 
 #[test]
-fn relay_runs_only_on_nodes_that_its_image_is_built_for() {
+fn relay_runs_only_on_supported_architectures() {
     let selector = |sets: &[&str]| {
         let objects = render(sets);
         let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();
@@ -245,13 +245,13 @@ fn relay_runs_only_on_nodes_that_its_image_is_built_for() {
     assert_eq!(arm, linux("arm64"));
     let every = selector(&["relay.image.architecture="]);
     assert_eq!(every, json!({"kubernetes.io/os": "linux"}));
-    // A selector of the user's own counts.
+    // A user's own selector is kept.
     let own = selector(&["relay.nodeSelector.kubernetes\\.io/arch=arm64"]);
     assert_eq!(own, linux("arm64"));
 }
 
 #[test]
-fn regions_of_every_partition_are_taken() {
+fn regions_of_every_partition_are_accepted() {
     for region in [
         "eu-central-1",
         "cn-northwest-1",
@@ -266,7 +266,7 @@ fn regions_of_every_partition_are_taken() {
 }
 
 #[test]
-fn the_relay_may_watch_its_kinds_and_do_nothing_else() {
+fn relay_may_only_watch_its_kinds() {
     let objects = render(&[]);
     let role = find(&objects, "ClusterRole", "whittle-relay").unwrap();
     for kind in Kind::ALL {
@@ -290,7 +290,7 @@ fn the_relay_may_watch_its_kinds_and_do_nothing_else() {
 }
 
 #[test]
-fn only_the_terminator_touches_pods() {
+fn only_terminator_may_change_pods() {
     let objects = render(&[]);
     assert_eq!(
         functions_that_may(&objects, "create", "", "pods/eviction"),
@@ -301,7 +301,7 @@ fn only_the_terminator_touches_pods() {
         ["terminator"]
     );
     for verb in ["create", "update", "patch", "deletecollection"] {
-        // Patches leave fields of other writers alone; a replacement would not.
+        // Patches keep fields of other writers; a replacement would not.
         for resource in ["nodes", "nodeclaims", "nodepools", "ec2nodeclasses"] {
             for group in ["", "karpenter.sh", "karpenter.k8s.aws"] {
                 let may = functions_that_may(&objects, "update", group, resource);
@@ -317,7 +317,7 @@ fn only_the_terminator_touches_pods() {
 }
 
 #[test]
-fn disruption_writes_to_pods_only_where_it_manages_their_deletion_cost() {
+fn disruption_may_change_pods_only_to_manage_deletion_cost() {
     let gate = "settings.featureGates.podDeletionCostManagement";
     for (managed, may) in [("true", &["disruption"][..]), ("false", &[])] {
         let objects = render(&[&format!("{gate}={managed}")]);
@@ -331,7 +331,7 @@ fn disruption_writes_to_pods_only_where_it_manages_their_deletion_cost() {
 }
 
 #[test]
-fn each_function_may_write_what_it_owns() {
+fn each_function_may_write_its_objects() {
     let objects = render(&[]);
     assert_eq!(
         functions_that_may(&objects, "create", "karpenter.sh", "nodeclaims"),
@@ -390,9 +390,9 @@ fn each_function_may_write_what_it_owns() {
     }
 }
 
-/// Lists of these are followed by watches once they are large.
+/// Large lists of these kinds are followed by watches.
 #[test]
-fn whoever_lists_a_large_kind_may_watch_it() {
+fn functions_that_list_a_large_kind_may_watch_it() {
     let objects = render(&[]);
     for (group, resource) in [("", "pods"), ("", "nodes"), ("karpenter.sh", "nodeclaims")] {
         assert_eq!(
@@ -404,7 +404,7 @@ fn whoever_lists_a_large_kind_may_watch_it() {
 }
 
 #[test]
-fn limit_of_memory_is_twice_what_publishing_pods_takes() {
+fn memory_limit_is_twice_usage_with_published_pods() {
     let objects = render(&["relay.publishPods=true", "stack.bucket=whittle-bucket"]);
     let deployment = find(&objects, "Deployment", "whittle-relay").unwrap();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
@@ -414,7 +414,7 @@ fn limit_of_memory_is_twice_what_publishing_pods_takes() {
 }
 
 #[test]
-fn metrics_may_be_kept_from_other_pods() {
+fn metrics_can_be_restricted_by_network_policy() {
     let ingress = |sets: &[&str]| {
         let sets = [&["relay.networkPolicy.enabled=true"], sets].concat();
         let objects = render(&sets);
@@ -431,7 +431,7 @@ fn metrics_may_be_kept_from_other_pods() {
 }
 
 #[test]
-fn no_function_reads_secrets_or_uses_wildcards() {
+fn no_function_may_read_secrets_or_use_wildcards() {
     let objects = render(&[]);
     for function in FUNCTIONS {
         let role = find(&objects, "ClusterRole", &format!("whittle:{function}")).unwrap();
@@ -449,7 +449,7 @@ fn no_function_reads_secrets_or_uses_wildcards() {
 }
 
 #[test]
-fn each_role_is_bound_to_its_functions_group_and_all_may_read_the_lease() {
+fn roles_are_bound_to_groups_and_all_may_read_lease() {
     let objects = render(&["leaderElection.namespace=karpenter"]);
     for function in FUNCTIONS {
         let name = format!("whittle:{function}");
@@ -478,13 +478,13 @@ fn each_role_is_bound_to_its_functions_group_and_all_may_read_the_lease() {
 }
 
 #[test]
-fn all_functions_write_one_config_map_which_the_chart_leaves_empty_and_the_relay_watches() {
+fn functions_may_write_status_config_map_that_relay_watches() {
     let objects = render(&["leaderElection.namespace=karpenter"]);
     let map = find(&objects, "ConfigMap", "whittle-status").unwrap();
     assert_eq!(map["metadata"]["namespace"], "karpenter");
     assert!(
         map.get("data").is_none(),
-        "an upgrade must not take away what was told"
+        "an upgrade must keep the published data"
     );
     let everybody = FUNCTIONS.map(|function| format!("whittle:{function}"));
     for (name, verbs, subjects) in [
@@ -513,7 +513,7 @@ fn all_functions_write_one_config_map_which_the_chart_leaves_empty_and_the_relay
 }
 
 #[test]
-fn parts_can_be_left_out() {
+fn parts_can_be_disabled() {
     let objects = render(&[
         "relay.enabled=false",
         "rbac.functions=false",
@@ -537,7 +537,7 @@ fn parts_can_be_left_out() {
 }
 
 #[test]
-fn alerts_are_rules_of_the_prometheus_operator_where_they_are_asked_for() {
+fn alerts_are_rendered_as_prometheus_rule_if_enabled() {
     let rule = render(&["prometheusRule.labels.release=monitoring"]);
     let rule = find(&rule, "PrometheusRule", "whittle-relay").unwrap();
     assert_eq!(rule["metadata"]["labels"]["release"], "monitoring");
@@ -551,7 +551,7 @@ fn alerts_are_rules_of_the_prometheus_operator_where_they_are_asked_for() {
 }
 
 #[test]
-fn wrong_values_are_refused_by_name() {
+fn wrong_values_are_rejected_by_name() {
     let values = format!("{CHART}/ci/complete-values.yaml");
     for (set, named) in [
         ("cluster=", "cluster is needed"),

@@ -1,9 +1,9 @@
-//! The relay against an API server and an AWS that fail as real ones do.
+//! The relay against an API server and AWS with realistic failures.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::api_server::{ApiServer, Mood};
+use crate::api_server::{ApiServer, Behaviour};
 use crate::running::Running;
 use crate::support::until;
 use axum::http::StatusCode;
@@ -40,7 +40,7 @@ fn draining(name: &str) -> Value {
 }
 
 impl Running {
-    /// Waits until the lane was woken about the object.
+    /// Waits until the lane is woken about the object.
     async fn woken(&self, lane: Lane, hint: &str) {
         until(&format!("{lane} is woken about {hint}"), async || {
             self.sink
@@ -52,7 +52,7 @@ impl Running {
     }
 }
 
-/// What a function reads that has read nothing yet.
+/// Reads the view as a function with an empty cache does.
 fn view_of(relay: &Running, pointer: &ViewPointer) -> View {
     let cluster = ClusterName::from("demo");
     let object = |version| {
@@ -69,7 +69,7 @@ fn view_of(relay: &Running, pointer: &ViewPointer) -> View {
 }
 
 #[tokio::test]
-async fn a_wake_names_a_view_that_shows_what_it_is_about() {
+async fn wake_names_view_with_its_pods() {
     let server = ApiServer::start().await;
     server.put(Kind::Pod, running("old", "node-a"));
     let relay = Running::start(&server);
@@ -85,7 +85,7 @@ async fn a_wake_names_a_view_that_shows_what_it_is_about() {
         .collect();
     assert_eq!(seen, [("old", false), ("web-0", true)]);
 
-    // A heartbeat names it, too, with the changes that it shows.
+    // The heartbeat names the view as well, with the changes that it contains.
     until("a heartbeat names the view", async || {
         let beat = relay.sink.last_beat();
         beat.and_then(|beat| Some(beat.view?.counters == counters(&beat.counters)))
@@ -101,7 +101,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
 }
 
 #[tokio::test]
-async fn what_only_moved_is_told_with_the_next_wake() {
+async fn moved_pods_are_published_with_next_wake() {
     let server = ApiServer::start().await;
     server.put(Kind::Pod, running("old", "node-a"));
     let relay = Running::start(&server);
@@ -114,7 +114,7 @@ async fn what_only_moved_is_told_with_the_next_wake() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_is_down_delays_no_wake() {
+async fn unavailable_bucket_does_not_delay_wakes() {
     let server = ApiServer::start().await;
     let relay = Running::start(&server);
     relay.ready().await;
@@ -124,7 +124,7 @@ async fn a_bucket_that_is_down_delays_no_wake() {
 }
 
 #[tokio::test]
-async fn a_pending_pod_wakes_the_provisioner_and_moves_its_counter() {
+async fn pending_pod_wakes_provisioner_and_increments_counter() {
     let server = ApiServer::start().await;
     let relay = Running::start(&server);
     relay.ready().await;
@@ -150,7 +150,7 @@ async fn a_pending_pod_wakes_the_provisioner_and_moves_its_counter() {
 }
 
 #[tokio::test]
-async fn each_kind_is_watched_and_wakes_who_is_concerned() {
+async fn each_kind_is_watched_and_wakes_its_lanes() {
     let server = ApiServer::start().await;
     let class_ref =
         json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
@@ -229,7 +229,7 @@ async fn long_lists_are_read_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_watch_that_ends_without_an_error_is_resumed_where_it_was() {
+async fn watch_that_ends_without_error_is_resumed() {
     let server = ApiServer::start().await;
     let relay = Running::start(&server);
     relay.ready().await;
@@ -245,18 +245,18 @@ async fn a_watch_that_ends_without_an_error_is_resumed_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_gone_starts_over_and_tells_what_the_gap_hid() {
+async fn expired_version_causes_list_that_reports_gap() {
     let server = ApiServer::start().await;
     server.put(Kind::Node, draining("n1"));
     server.put(Kind::Pod, running("stays", "n1"));
     server.put(Kind::Pod, running("goes", "n1"));
     let relay = Running::start(&server);
     relay.ready().await;
-    server.set_mood(Kind::Pod, Mood::Refusing(503));
+    server.set_behaviour(Kind::Pod, Behaviour::Refusing(503));
     server.delete(Kind::Pod, &running("goes", "n1"));
     server.put(Kind::Pod, pending("comes"));
     server.compact(Kind::Pod);
-    server.set_mood(Kind::Pod, Mood::Well);
+    server.set_behaviour(Kind::Pod, Behaviour::Normal);
     relay.woken(Lane::Terminator, "node/n1").await;
     relay.woken(Lane::Provisioner, "default/comes").await;
     assert_eq!(server.lists(Kind::Pod), 2);
@@ -270,11 +270,11 @@ async fn a_version_that_is_gone_starts_over_and_tells_what_the_gap_hid() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_is_asked_again_and_named_meanwhile() {
+async fn server_errors_are_retried_and_reported() {
     let server = ApiServer::start().await;
     let relay = Running::start(&server);
     relay.ready().await;
-    server.set_mood(Kind::Pod, Mood::Refusing(500));
+    server.set_behaviour(Kind::Pod, Behaviour::Refusing(500));
     until("/readyz names the failure", async || {
         let (status, text) = relay.get("/readyz").await;
         status == StatusCode::SERVICE_UNAVAILABLE
@@ -282,16 +282,16 @@ async fn a_server_that_refuses_is_asked_again_and_named_meanwhile() {
     })
     .await;
     server.put(Kind::Pod, pending("web-0"));
-    server.set_mood(Kind::Pod, Mood::Well);
+    server.set_behaviour(Kind::Pod, Behaviour::Normal);
     relay.woken(Lane::Provisioner, "default/web-0").await;
     relay.ready().await;
     assert_eq!(server.lists(Kind::Pod), 1, "resumed, not started over");
 }
 
 #[tokio::test]
-async fn a_forbidden_list_names_the_remedy() {
+async fn forbidden_list_names_remedy() {
     let server = ApiServer::start().await;
-    server.set_mood(Kind::PodDisruptionBudget, Mood::Refusing(403));
+    server.set_behaviour(Kind::PodDisruptionBudget, Behaviour::Refusing(403));
     let relay = Running::start(&server);
     until("/readyz names the remedy", async || {
         relay
@@ -305,9 +305,9 @@ async fn a_forbidden_list_names_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_missing_crd_stops_nothing_else() {
+async fn missing_crd_affects_only_its_kind() {
     let server = ApiServer::start().await;
-    server.set_mood(Kind::Ec2NodeClass, Mood::Refusing(404));
+    server.set_behaviour(Kind::Ec2NodeClass, Behaviour::Refusing(404));
     let relay = Running::start(&server);
     until("/readyz names the missing kind", async || {
         let (status, text) = relay.get("/readyz").await;
@@ -318,7 +318,7 @@ async fn a_missing_crd_stops_nothing_else() {
     relay.woken(Lane::Provisioner, "default/web-0").await;
     until("the heart beats", async || relay.sink.last_beat().is_some()).await;
 
-    server.set_mood(Kind::Ec2NodeClass, Mood::Well);
+    server.set_behaviour(Kind::Ec2NodeClass, Behaviour::Normal);
     relay.ready().await;
     server.put(
         Kind::Ec2NodeClass,
@@ -328,25 +328,25 @@ async fn a_missing_crd_stops_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_connection_that_fell_silent_is_replaced() {
+async fn silent_connection_is_replaced() {
     let server = ApiServer::start().await;
     let relay = Running::start(&server);
     relay.ready().await;
-    server.set_mood(Kind::Pod, Mood::Silent);
+    server.set_behaviour(Kind::Pod, Behaviour::Silent);
     until("the watch is begun again", async || {
         server.watches(Kind::Pod).len() > 1
     })
     .await;
-    server.set_mood(Kind::Pod, Mood::Well);
+    server.set_behaviour(Kind::Pod, Behaviour::Normal);
     server.put(Kind::Pod, pending("web-0"));
     relay.woken(Lane::Provisioner, "default/web-0").await;
 }
 
-/// API servers that have seen no event of a kind may have nothing to say of it, not even a bookmark.
+/// API servers that have seen no event of a kind may send nothing about it, not even a bookmark.
 #[tokio::test]
-async fn kind_that_nothing_is_said_of_is_listed_and_nobody_is_alarmed() {
+async fn silent_kind_is_listed_without_warning() {
     let server = ApiServer::start().await;
-    server.set_mood(Kind::VolumeAttachment, Mood::Silent);
+    server.set_behaviour(Kind::VolumeAttachment, Behaviour::Silent);
     let relay = Running::start(&server);
     relay.ready().await;
     until("it is listed again and again", async || {
@@ -359,7 +359,7 @@ async fn kind_that_nothing_is_said_of_is_listed_and_nobody_is_alarmed() {
 }
 
 #[tokio::test]
-async fn object_that_cannot_be_read_is_left_out_and_the_others_are_watched() {
+async fn undecodable_object_is_skipped_and_others_are_watched() {
     let odd = |name: &str| json!({"metadata": {"name": name, "namespace": "default", "labels": 7}});
     let server = ApiServer::start().await;
     server.put(Kind::Pod, odd("listed"));
@@ -370,15 +370,15 @@ async fn object_that_cannot_be_read_is_left_out_and_the_others_are_watched() {
     relay.woken(Lane::Provisioner, "default/web-0").await;
     assert_eq!(server.lists(Kind::Pod), 1);
     let (_, metrics) = relay.get("/metrics").await;
-    let told = r#"resource="pods",event="unreadable"} 2"#;
-    assert!(metrics.contains(told), "{metrics}");
+    let line = r#"resource="pods",event="unreadable"} 2"#;
+    assert!(metrics.contains(line), "{metrics}");
 }
 
 #[tokio::test]
 async fn buffers_and_overlays_wake_the_lifecycle_and_may_be_absent_or_forbidden() {
     let server = ApiServer::start().await;
-    server.set_mood(Kind::CapacityBuffer, Mood::Refusing(404));
-    server.set_mood(Kind::NodeOverlay, Mood::Refusing(403));
+    server.set_behaviour(Kind::CapacityBuffer, Behaviour::Refusing(404));
+    server.set_behaviour(Kind::NodeOverlay, Behaviour::Refusing(403));
     let relay = Running::start(&server);
     relay.ready().await;
     until("the heart beats", async || relay.sink.last_beat().is_some()).await;
@@ -391,7 +391,7 @@ async fn buffers_and_overlays_wake_the_lifecycle_and_may_be_absent_or_forbidden(
         ),
         (Kind::NodeOverlay, "", "nodeoverlay/spare"),
     ] {
-        server.set_mood(kind, Mood::Well);
+        server.set_behaviour(kind, Behaviour::Normal);
         until("it is watched", async || !server.watches(kind).is_empty()).await;
         let metadata = json!({"name": "spare", "namespace": namespace, "generation": 1});
         server.put(kind, json!({"metadata": metadata}));
@@ -400,7 +400,7 @@ async fn buffers_and_overlays_wake_the_lifecycle_and_may_be_absent_or_forbidden(
 }
 
 #[tokio::test]
-async fn an_outage_of_aws_delays_wakes_and_loses_none() {
+async fn aws_outage_delays_wakes_without_loss() {
     let server = ApiServer::start().await;
     let relay = Running::start(&server);
     relay.ready().await;
@@ -428,7 +428,7 @@ async fn an_outage_of_aws_delays_wakes_and_loses_none() {
 }
 
 #[tokio::test]
-async fn wakes_that_wait_leave_before_the_process_ends() {
+async fn pending_wakes_are_sent_before_process_ends() {
     let server = ApiServer::start().await;
     let relay = Running::start_with_window(&server, Duration::from_secs(3_600));
     relay.ready().await;
@@ -442,7 +442,7 @@ async fn wakes_that_wait_leave_before_the_process_ends() {
 }
 
 #[tokio::test]
-async fn the_endpoints_speak_to_probes_and_prometheus() {
+async fn endpoints_serve_probes_and_metrics() {
     let server = ApiServer::start().await;
     server.put(Kind::Node, node("n1"));
     server.put(Kind::Pod, pending("web-0"));

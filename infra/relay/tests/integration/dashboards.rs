@@ -1,5 +1,5 @@
-//! Boards and alerts, judged by Prometheus itself, which scrapes a relay: every query parses and answers data, by Whittle's series and by
-//! series as Karpenter has them.
+//! Dashboards and alerts, checked by a real Prometheus that scrapes a relay: every query parses and returns data, with Whittle's
+//! series and with series like Karpenter's.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +10,9 @@ use http::Request;
 use jiff::Timestamp;
 use model::status::{Durations, Series, Status};
 use relay::cluster_metrics::ClusterMetrics;
+use relay::function_metrics::FunctionMetrics;
 use relay::kind::Kind;
 use relay::metrics::Metrics;
-use relay::told::Told;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ impl Prometheus {
         }
     }
 
-    /// Values of the series that a query answers; an error is Prometheus' own.
+    /// Values of the series that a query returns; an error is Prometheus' own.
     pub(crate) async fn query(&self, query: &str) -> Result<Vec<f64>, String> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let request = Request::get(format!("/api/v1/query?query={encoded}"));
@@ -81,7 +81,7 @@ impl Prometheus {
         Ok(series.map(value).collect())
     }
 
-    /// Waits until a query answers data.
+    /// Waits until a query returns data.
     pub(crate) async fn answers(&self, query: &str) {
         until(
             query,
@@ -91,7 +91,7 @@ impl Prometheus {
     }
 }
 
-/// Queries of a board, by their panels.
+/// Queries of a dashboard, with their panels.
 fn queries(board: &str) -> Vec<(String, String)> {
     let text = fs::read_to_string(format!("{ROOT}/grafana/{board}.json")).unwrap();
     let board: Value = serde_json::from_str(&text).unwrap();
@@ -110,7 +110,7 @@ fn queries(board: &str) -> Vec<(String, String)> {
     queries.collect()
 }
 
-/// Conditions of all alerts, by their names.
+/// Expressions of all alerts, with their names.
 fn alerts() -> Vec<(String, String)> {
     let text = fs::read_to_string(format!("{ROOT}/chart/alerts.yaml")).unwrap();
     let rules: Value = serde_saphyr::from_str(&text).unwrap();
@@ -122,15 +122,15 @@ fn alerts() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Metrics that a query names.
+/// Metrics in a query.
 fn metrics_of(query: &str) -> impl Iterator<Item = &str> {
     let words = query.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
     let prefixes = ["karpenter_", "operator_", "whittle_"];
     words.filter(move |word| prefixes.iter().any(|prefix| word.starts_with(prefix)))
 }
 
-/// Status document of the functions of a busy cluster.
-fn told() -> Told {
+/// Metrics of the functions of a busy cluster.
+fn function_metrics() -> FunctionMetrics {
     let labels = |text: &str| -> BTreeMap<String, String> {
         let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
         pairs
@@ -244,7 +244,7 @@ fn told() -> Told {
         });
     }
     let text = status.keep().unwrap().text;
-    Told::read(&[("disruption".to_owned(), text)].into())
+    FunctionMetrics::read(&[("disruption".to_owned(), text)].into())
 }
 
 fn node(name: &str, capacity_type: &str) -> Value {
@@ -283,8 +283,8 @@ fn claim(initialized: &str, at: &str) -> Value {
     })
 }
 
-/// A relay that has seen pods and a NodeClaim on their way, two spot nodes that are alike and one on demand, and the address of its
-/// `/metrics`.
+/// A relay that has observed pods and a NodeClaim being launched, two similar spot nodes and an on-demand one; and the address of
+/// its `/metrics`.
 pub(crate) async fn relay(per_object: bool) -> (ApiServer, Running, String) {
     let server = ApiServer::start().await;
     for (name, capacity_type) in [("a", "spot"), ("b", "spot"), ("c", "on-demand")] {
@@ -297,8 +297,8 @@ pub(crate) async fn relay(per_object: bool) -> (ApiServer, Running, String) {
     server.put(Kind::NodeClaim, claim("Unknown", "2026-01-01T00:00:00Z"));
     let clock = || Timestamp::UNIX_EPOCH;
     let metrics = Metrics::default().of_cluster(ClusterMetrics { clock, per_object });
-    metrics.show(told());
-    let relay = Running::start_telling(&server, metrics);
+    metrics.show(function_metrics());
+    let relay = Running::start_with_metrics(&server, metrics);
     relay.ready().await;
     for owner in ["ReplicaSet", "DaemonSet"] {
         server.put(Kind::Pod, pod(owner, Some("a"), "Running"));
@@ -306,7 +306,7 @@ pub(crate) async fn relay(per_object: bool) -> (ApiServer, Running, String) {
     server.put(Kind::NodeClaim, claim("True", "2026-01-01T00:01:30Z"));
     until("the relay has seen the pods start", async || {
         let (_, metrics) = relay.get("/metrics").await;
-        // Either is a series without labels.
+        // Either form is a series without labels.
         let metrics = metrics.replace("{}", "");
         metrics.contains("karpenter_pods_startup_duration_seconds_count 2")
             && metrics.contains("nodeclaim_status_condition_transition_seconds_count")
@@ -317,7 +317,7 @@ pub(crate) async fn relay(per_object: bool) -> (ApiServer, Running, String) {
 }
 
 #[tokio::test]
-async fn every_query_of_boards_and_alerts_answers() {
+async fn queries_of_dashboards_and_alerts_return_data() {
     let (_server, _relay, address) = relay(false).await;
     let prometheus = Prometheus::start(&address);
     prometheus.answers("up == 1").await;
@@ -338,7 +338,7 @@ async fn every_query_of_boards_and_alerts_answers() {
 }
 
 #[tokio::test]
-async fn boards_answer_by_karpenters_series_alone() {
+async fn dashboards_need_only_karpenters_series() {
     let (_server, _relay, address) = relay(true).await;
     let prometheus = Prometheus::start(&address);
     prometheus.answers("up == 1").await;

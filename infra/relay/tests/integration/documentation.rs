@@ -1,4 +1,5 @@
-//! The page of metrics against the source: every series that is served is documented, and none that the page says is not here.
+//! The documentation of metrics against the source: every served series is documented, and no series is documented as missing
+//! that is served.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +9,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const NOT_HERE: &str = "### Series of Karpenter that are not here";
 const END: &str = "### How it is kept";
 
-/// The text of all source below a directory, but for tests.
+/// The text of all source files in a directory, except tests.
 fn source(directory: &Path) -> String {
     let mut text = String::new();
     let mut entries: Vec<_> = fs::read_dir(directory).unwrap().collect();
@@ -17,7 +18,7 @@ fn source(directory: &Path) -> String {
         let path = entry.unwrap().path();
         if path.is_dir() {
             text += &source(&path);
-        // Help texts name series that somebody else has to make.
+        // Help texts name series of other components.
         } else if path
             .file_stem()
             .is_some_and(|stem| stem != "tests" && stem != "help")
@@ -29,7 +30,7 @@ fn source(directory: &Path) -> String {
     text
 }
 
-/// Names of Karpenter's metrics in a text. `{kind}` and lists in braces stand for each kind of object.
+/// Names of Karpenter's metrics in a text. `{kind}` and lists in braces are expanded for each kind of object.
 fn names(text: &str) -> BTreeSet<String> {
     const KINDS: &str = "{nodeclaim,nodepool,node,ec2nodeclass,capacitybuffer}";
     let text = text.replace("operator_{name}_", "operator_{kind}_");
@@ -49,7 +50,7 @@ fn names(text: &str) -> BTreeSet<String> {
     words.filter(is_name).map(str::to_owned).collect()
 }
 
-/// Series that the page says are here, and the first column of its table of those that are not.
+/// The documented series, and the first column of the table of missing ones.
 fn page() -> (String, String) {
     let page = fs::read_to_string(format!("{ROOT}/docs/events-and-metrics.md")).unwrap();
     let (here, rest) = page.split_once(NOT_HERE).unwrap();
@@ -66,14 +67,14 @@ fn served() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_series_that_is_served_is_documented_and_every_one_documented_is_served() {
+fn served_and_documented_series_are_the_same() {
     let (here, _) = page();
     let documented = names(&here);
     let served = served();
     assert!(served.len() > 60, "{served:?}");
     let missing: Vec<_> = served.difference(&documented).collect();
     assert!(missing.is_empty(), "not in the page: {missing:?}");
-    // The page says of this one that it never counts.
+    // Documented as always zero.
     let never = "karpenter_voluntary_disruption_consolidation_timeouts_total";
     let mut only_documented = documented.difference(&served);
     let only = only_documented.find(|name| *name != never);
@@ -81,9 +82,9 @@ fn every_series_that_is_served_is_documented_and_every_one_documented_is_served(
 }
 
 #[test]
-fn no_series_that_the_page_says_is_missing_is_served() {
+fn series_documented_as_missing_are_not_served() {
     let (_, not_here) = page();
-    // Of this one only some methods are missing.
+    // Only some of this metric's methods are missing.
     let not_here = not_here.replace("`karpenter_cloudprovider_errors_total`", "");
     let absent = names(&not_here);
     assert!(absent.len() > 5, "{absent:?}");

@@ -1,4 +1,5 @@
-//! What the functions tell, all the way: written with the rights of the chart, seen with the relay's, shown on `/metrics`.
+//! Metrics of the functions end to end: published with the chart's rights of a function, read with the relay's, shown on
+//! `/metrics`.
 
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use model::status::{CONFIG_MAP, Status};
 use model::{ClusterName, Lane};
 use ports::{Cluster as _, ClusterError, cluster::StatusDocument};
 use relay::batcher::Window;
+use relay::function_metrics::follow;
 use relay::http::router;
 use relay::metrics::Metrics;
 use relay::relay::Relay;
 use relay::run::Shared;
-use relay::told::follow;
 use sandbox::server::WriteOptions;
 use sandbox::{Credential, Sandbox, SandboxOptions};
 use serde_json::{Value, json};
@@ -25,8 +26,8 @@ use crate::support::until;
 
 const NAMESPACE: &str = "karpenter";
 
-/// A cluster in which functions and the relay are what the chart makes of them.
-struct Stage {
+/// A cluster with the chart's rights for functions and the relay.
+struct TestCluster {
     server: Sandbox,
     shared: Shared,
     following: JoinSet<()>,
@@ -40,9 +41,9 @@ fn credential(token: &str, user: &str, group: &str) -> Credential {
     }
 }
 
-impl Stage {
-    /// With these kinds of the chart's objects.
-    async fn set(kinds: &[&str]) -> Self {
+impl TestCluster {
+    /// Creates the cluster with these kinds of the chart's objects.
+    async fn new(kinds: &[&str]) -> Self {
         let relay = "system:serviceaccount:whittle:whittle-relay";
         let credentials = vec![
             Credential::administrator("administrator"),
@@ -66,19 +67,19 @@ impl Stage {
             Relay::new(ClusterName::from("demo"), window, 0),
             metrics.clone(),
         );
-        let mut stage = Self {
+        let mut cluster = Self {
             server,
             shared,
             following: JoinSet::new(),
         };
-        stage.create(
+        cluster.create(
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
         );
-        stage.install(kinds);
-        let client = client(&stage.server, "relay");
+        cluster.install(kinds);
+        let client = client(&cluster.server, "relay");
         let follow = follow(client, NAMESPACE.to_owned(), metrics);
-        stage.following.spawn(follow);
-        stage
+        cluster.following.spawn(follow);
+        cluster
     }
 
     fn install(&self, kinds: &[&str]) {
@@ -140,7 +141,7 @@ fn counted(pool: &str, more: f64) -> String {
     status.keep().unwrap().text
 }
 
-async fn tell(function: &KubeCluster, lane: Lane, text: String) {
+async fn publish(function: &KubeCluster, lane: Lane, text: String) {
     let before = function.status_document(lane).await.unwrap().unwrap();
     let document = StatusDocument { text, ..before };
     function
@@ -152,35 +153,41 @@ async fn tell(function: &KubeCluster, lane: Lane, text: String) {
 const RIGHTS: [&str; 3] = ["ConfigMap", "Role", "RoleBinding"];
 
 #[tokio::test]
-async fn what_functions_tell_is_shown_beside_the_relays_own_metrics() {
-    let stage = Stage::set(&RIGHTS).await;
-    let (provisioner, disruption) = (stage.function("provisioner"), stage.function("disruption"));
-    tell(&provisioner, Lane::Provisioner, counted("default", 2.0)).await;
+async fn function_metrics_are_shown_with_relay_metrics() {
+    let cluster = TestCluster::new(&RIGHTS).await;
+    let (provisioner, disruption) = (
+        cluster.function("provisioner"),
+        cluster.function("disruption"),
+    );
+    publish(&provisioner, Lane::Provisioner, counted("default", 2.0)).await;
     let line = r#"karpenter_nodeclaims_created_total{nodepool="default"} 2.0"#;
-    stage.shows("/metrics", line).await;
-    tell(&disruption, Lane::Disruption, counted("default", 3.0)).await;
+    cluster.shows("/metrics", line).await;
+    publish(&disruption, Lane::Disruption, counted("default", 3.0)).await;
     let line = r#"karpenter_nodeclaims_created_total{nodepool="default"} 5.0"#;
-    stage.shows("/metrics", line).await;
+    cluster.shows("/metrics", line).await;
 
-    let metrics = stage.get("/metrics").await;
+    let metrics = cluster.get("/metrics").await;
     assert!(
         metrics.contains("whittle_relay_pods_waiting 0"),
         "{metrics}"
     );
     assert!(metrics.ends_with("\n# EOF\n"), "{metrics}");
     assert_eq!(metrics.matches("# EOF").count(), 1, "{metrics}");
-    let line = "metrics of the functions: told by 2 functions";
-    stage.shows("/readyz", line).await;
+    let line = "metrics of the functions: reported by 2 functions";
+    cluster.shows("/readyz", line).await;
 }
 
 #[tokio::test]
-async fn a_function_replaces_nothing_but_what_it_saw_of_its_own() {
-    let stage = Stage::set(&RIGHTS).await;
-    let (provisioner, disruption) = (stage.function("provisioner"), stage.function("disruption"));
+async fn function_replaces_only_the_document_it_read() {
+    let cluster = TestCluster::new(&RIGHTS).await;
+    let (provisioner, disruption) = (
+        cluster.function("provisioner"),
+        cluster.function("disruption"),
+    );
     let read = provisioner.status_document(Lane::Provisioner).await;
     let seen = read.unwrap().unwrap();
     assert_eq!(seen.text, "");
-    tell(&disruption, Lane::Disruption, counted("a", 1.0)).await;
+    publish(&disruption, Lane::Disruption, counted("a", 1.0)).await;
 
     let late = provisioner
         .store_status_document(Lane::Provisioner, &seen)
@@ -189,42 +196,42 @@ async fn a_function_replaces_nothing_but_what_it_saw_of_its_own() {
         matches!(late, Err(ClusterError::Conflict { .. })),
         "{late:?}"
     );
-    tell(&provisioner, Lane::Provisioner, counted("b", 1.0)).await;
-    let told = disruption.status_document(Lane::Disruption).await;
-    assert_eq!(told.unwrap().unwrap().text, counted("a", 1.0));
+    publish(&provisioner, Lane::Provisioner, counted("b", 1.0)).await;
+    let document = disruption.status_document(Lane::Disruption).await;
+    assert_eq!(document.unwrap().unwrap().text, counted("a", 1.0));
 }
 
 #[tokio::test]
-async fn a_chart_without_the_right_is_said_and_costs_nothing_else() {
-    let stage = Stage::set(&[]).await;
-    let provisioner = stage.function("provisioner");
+async fn missing_right_is_reported_and_affects_only_function_metrics() {
+    let cluster = TestCluster::new(&[]).await;
+    let provisioner = cluster.function("provisioner");
     let denied = provisioner.status_document(Lane::Provisioner).await;
     assert!(
         matches!(denied, Err(ClusterError::Denied { .. })),
         "{denied:?}"
     );
     until("the relay says why", async || {
-        let ready = stage.get("/readyz").await;
+        let ready = cluster.get("/readyz").await;
         ready.contains("metrics of the functions: failing: ")
             && ready.contains("(is the Role whittle:status-reader of the chart bound to the relay's service account?)")
     })
     .await;
-    let metrics = stage.get("/metrics").await;
+    let metrics = cluster.get("/metrics").await;
     assert!(
         metrics.contains("whittle_relay_pods_waiting 0"),
         "{metrics}"
     );
 
-    stage.install(&RIGHTS);
-    tell(&provisioner, Lane::Provisioner, counted("default", 1.0)).await;
+    cluster.install(&RIGHTS);
+    publish(&provisioner, Lane::Provisioner, counted("default", 1.0)).await;
     let line = r#"karpenter_nodeclaims_created_total{nodepool="default"} 1.0"#;
-    stage.shows("/metrics", line).await;
+    cluster.shows("/metrics", line).await;
 }
 
 #[tokio::test]
-async fn without_the_config_map_nobody_is_told_and_nobody_complains() {
-    let stage = Stage::set(&["Role", "RoleBinding"]).await;
-    let provisioner = stage.function("provisioner");
+async fn missing_config_map_is_no_error() {
+    let cluster = TestCluster::new(&["Role", "RoleBinding"]).await;
+    let provisioner = cluster.function("provisioner");
     let none = provisioner.status_document(Lane::Provisioner).await;
     assert_eq!(none.unwrap(), None);
     let gone = provisioner
@@ -234,14 +241,14 @@ async fn without_the_config_map_nobody_is_told_and_nobody_complains() {
         matches!(gone, Err(ClusterError::NotFound { .. })),
         "{gone:?}"
     );
-    let line = "metrics of the functions: nothing told";
-    stage.shows("/readyz", line).await;
+    let line = "metrics of the functions: none reported";
+    cluster.shows("/readyz", line).await;
 }
 
 #[tokio::test]
 async fn no_other_config_map_is_open_to_functions_or_the_relay() {
-    let stage = Stage::set(&RIGHTS).await;
-    stage.create(json!({
+    let cluster = TestCluster::new(&RIGHTS).await;
+    cluster.create(json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "aws-auth", "namespace": NAMESPACE},
     }));
     let maps = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
@@ -268,7 +275,7 @@ async fn no_other_config_map_is_open_to_functions_or_the_relay() {
         ("relay", "/api/v1/configmaps".to_owned(), false),
     ] {
         let request = http::Request::get(&path).body(Vec::new()).unwrap();
-        let answer = client(&stage.server, token).request_text(request).await;
+        let answer = client(&cluster.server, token).request_text(request).await;
         assert_eq!(answer.is_ok(), allowed, "{token} {path}: {answer:?}");
     }
 }

@@ -1,24 +1,24 @@
-//! Boards that Karpenter ships, panel by panel: whether a panel shows what its title says, by the series of a relay that a real Prometheus
-//! scrapes, summed up and with series for each object (docs/spec/v1.15.md#boards).
+//! Karpenter's dashboards, panel by panel: whether a panel shows what its title says, with the series of a relay that a real
+//! Prometheus scrapes, as sums and with series per object (docs/spec/v1.15.md#boards).
 
-use crate::boards::{Prometheus, relay};
+use crate::dashboards::{Prometheus, relay};
 use crate::support::until;
 
 struct Panel {
     board: &'static str,
     title: &'static str,
     query: &'static str,
-    /// By sums over objects that are alike.
+    /// Expected result with sums over similar objects.
     summed: Shows,
-    /// By a series for each object.
+    /// Expected result with a series per object.
     per_object: Shows,
 }
 
-/// A panel's answer, and why it is no other.
+/// Result of a panel, with a reason if it is empty.
 #[derive(Clone, Copy)]
 enum Shows {
     Data,
-    /// Values of all its series, in ascending order.
+    /// Values of all series, in ascending order.
     Values(&'static [f64], &'static str),
     Nothing(&'static str),
 }
@@ -235,7 +235,7 @@ const PANELS: [Panel; 29] = [
     ),
 ];
 
-/// Judges every panel. Panels that must be empty come last, once the others have shown that Prometheus has scraped.
+/// Checks every panel. Panels that must be empty come last, once the others have shown that Prometheus has scraped.
 async fn judge(per_object: bool) {
     let (_server, _relay, address) = relay(per_object).await;
     let prometheus = Prometheus::start(&address);
@@ -281,11 +281,11 @@ async fn judge(per_object: bool) {
 }
 
 #[tokio::test]
-async fn panels_of_karpenters_boards_show_what_sums_can() {
+async fn panels_of_karpenters_dashboards_work_with_sums() {
     judge(false).await;
 }
 
 #[tokio::test]
-async fn panels_of_karpenters_boards_show_all_that_is_served_for_each_object() {
+async fn panels_of_karpenters_dashboards_work_with_series_per_object() {
     judge(true).await;
 }

@@ -1,4 +1,4 @@
-//! The relay against a cluster and an AWS that misbehave as real ones do, and the chart that deploys it.
+//! The relay against a cluster and AWS with realistic failures, and the chart that deploys it.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -6,12 +6,12 @@
 )]
 
 mod api_server;
-mod boards;
 mod chart;
 mod cluster;
-mod documented;
-mod karpenter_boards;
+mod dashboards;
+mod documentation;
+mod function_metrics;
+mod karpenter_dashboards;
 mod running;
 #[path = "../support/mod.rs"]
 mod support;
-mod told;

@@ -1,4 +1,4 @@
-//! What the integration tests share: a cluster that can misbehave, an AWS that can fail, and a relay between them.
+//! Shared parts of the integration tests: a cluster and AWS with injected failures, and a relay between them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use relay::http::router;
 use relay::metrics::Metrics;
 use relay::relay::Relay;
 use relay::run::{Identity, OBSERVATIONS, Shared, run};
-use relay::sink::{Beat, Sink, SinkError};
-use relay::watch::{Patience, Watcher};
+use relay::sink::{HeartbeatRecord, Sink, SinkError};
+use relay::watch::{WatchTimeouts, Watcher};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
@@ -33,7 +33,7 @@ pub(crate) struct MemorySink(Mutex<Received>);
 #[derive(Default)]
 struct Received {
     wakes: Vec<Wake>,
-    beats: Vec<Beat>,
+    beats: Vec<HeartbeatRecord>,
     views: BTreeMap<String, Vec<u8>>,
     refused: usize,
     down: bool,
@@ -51,16 +51,16 @@ impl MemorySink {
             .collect()
     }
 
-    /// A version of the view as it lies in the bucket.
+    /// A version of the view as stored in the bucket.
     pub(crate) fn view(&self, name: &str) -> Option<Vec<u8>> {
         self.0.lock().unwrap().views.get(name).cloned()
     }
 
-    pub(crate) fn last_beat(&self) -> Option<Beat> {
+    pub(crate) fn last_beat(&self) -> Option<HeartbeatRecord> {
         self.0.lock().unwrap().beats.last().cloned()
     }
 
-    /// Calls that were answered with an error.
+    /// Number of calls that were answered with an error.
     pub(crate) fn refused(&self) -> usize {
         self.0.lock().unwrap().refused
     }
@@ -93,7 +93,7 @@ impl Sink for MemorySink {
         self.receive(|received| received.wakes.push(wake.clone()))
     }
 
-    async fn beat(&self, beat: &Beat) -> Result<(), SinkError> {
+    async fn beat(&self, beat: &HeartbeatRecord) -> Result<(), SinkError> {
         self.receive(|received| received.beats.push(beat.clone()))
     }
 
@@ -132,8 +132,8 @@ impl Running {
         Self::begin(server, idle, Metrics::default())
     }
 
-    /// A relay that tells these metrics besides.
-    pub(crate) fn start_telling(server: &ApiServer, metrics: Metrics) -> Self {
+    /// Starts a relay with these additional metrics.
+    pub(crate) fn start_with_metrics(server: &ApiServer, metrics: Metrics) -> Self {
         Self::begin(server, Duration::from_millis(30), metrics)
     }
 
@@ -145,7 +145,7 @@ impl Running {
         let cluster = ClusterName::from("demo");
         let relay = Relay::new(cluster.clone(), window, 0);
         let relay = relay.publishing(cluster.clone(), "epoch".to_owned());
-        let relay = relay.telling_of_each_pod();
+        let relay = relay.with_pod_series();
         let shared = Shared::new(relay, metrics.clone());
         let sink = Arc::new(MemorySink::default());
         let (observations, receiver) = mpsc::channel(OBSERVATIONS);
@@ -154,7 +154,7 @@ impl Running {
         let watcher = Watcher {
             client: kube::Client::try_from(config).unwrap(),
             observations,
-            patience: impatient(),
+            timeouts: short_timeouts(),
             metrics,
             pages: Arc::new(Semaphore::new(1)),
         };
@@ -166,7 +166,7 @@ impl Running {
             clock: || Timestamp::UNIX_EPOCH,
         };
         let loop_ends = async move {
-            // Dropping the sender ends the relay, too.
+            // Dropping the sender ends the relay as well.
             let _ = ending.await;
         };
         let looping = tokio::spawn(run(
@@ -201,7 +201,7 @@ impl Running {
         (status, String::from_utf8(body.to_vec()).unwrap())
     }
 
-    /// Serves on an address of this machine, and says which.
+    /// Serves on a local address, and returns it.
     pub(crate) async fn serve(&self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -221,14 +221,14 @@ impl Running {
     }
 }
 
-fn impatient() -> Patience {
-    Patience {
-        answer: Duration::from_secs(5),
+fn short_timeouts() -> WatchTimeouts {
+    WatchTimeouts {
+        response: Duration::from_secs(5),
         silence: Duration::from_millis(400),
         missing: Duration::from_millis(30),
         backoff: Backoff {
             first: Duration::from_millis(10),
-            most: Duration::from_millis(50),
+            max: Duration::from_millis(50),
             seed: 0,
         },
     }

@@ -1,10 +1,10 @@
-//! What all integration tests need.
+//! Utilities of all integration tests.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Far beyond what any step takes; a test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of a step, far longer than any step takes.
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Waits until the condition holds.
 pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
@@ -13,7 +13,7 @@ pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    if tokio::time::timeout(PATIENCE, holds).await.is_err() {
+    if tokio::time::timeout(STEP_TIMEOUT, holds).await.is_err() {
         panic!("waited in vain: {what}");
     }
 }
