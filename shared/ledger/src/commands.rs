@@ -22,10 +22,10 @@ use crate::{
 };
 
 /// A finished notice is kept this long, so that late duplicates of its event are recognized.
-const NOTICES_KEPT: SignedDuration = SignedDuration::from_hours(24);
+const NOTICE_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
 /// A finished command expires after this time, in case no disruption turn deletes it.
-const COMMANDS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+const COMMAND_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
 pub(crate) fn command_row(cluster: &ClusterName, command: &Command) -> Result<NewRow, LedgerError> {
     NewRow::new(&Key::command(cluster, &command.id))
@@ -127,11 +127,11 @@ pub(crate) fn state_change(
     to: CommandState,
 ) -> Result<Write, LedgerError> {
     let key = Key::command(cluster, &from.id);
-    let kept = from.committed_at.saturating_add(COMMANDS_KEPT);
-    let write = match kept.ok().filter(|_| to.is_over()) {
+    let expires_at = from.committed_at.saturating_add(COMMAND_RETENTION);
+    let write = match expires_at.ok().filter(|_| to.is_over()) {
         None => Write::update(&key, "SET #state = :to"),
-        Some(kept) => Write::update(&key, "SET #state = :to, #expires = :expires")
-            .value("expires", kept.as_second()),
+        Some(expires_at) => Write::update(&key, "SET #state = :to, #expires = :expires")
+            .value("expires", expires_at.as_second()),
     };
     Ok(write
         .when("#state = :from")
@@ -211,12 +211,12 @@ pub(crate) async fn finish_notice(
         .value("yes", true);
     // A notice without a deadline announces something that had already happened at `at`.
     let over = notice.deadline.or(notice.at);
-    let write = match over.and_then(|over| over.saturating_add(NOTICES_KEPT).ok()) {
+    let write = match over.and_then(|over| over.saturating_add(NOTICE_RETENTION).ok()) {
         None => write,
-        Some(kept) => Write::update(&key, "SET #done = :yes, #expires = :expires")
+        Some(expires_at) => Write::update(&key, "SET #done = :yes, #expires = :expires")
             .when("attribute_exists(#pk)")
             .value("yes", true)
-            .value("expires", kept.as_second()),
+            .value("expires", expires_at.as_second()),
     };
     table.write(write).await.map(drop)
 }

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Retention of plans: turns that lost a race read them back, and people look at them for a few days.
-const PLANS_KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
+const PLAN_RETENTION: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Size of a plan's chunk. A DynamoDB item holds at most 400 KB, keys and attributes included.
 const CHUNK_BYTES: usize = 350_000;
 /// Rows of intents and commands in one transaction. A transaction holds 100 items; the generation, the plan's row, the account's
@@ -275,7 +275,7 @@ fn header(
         .with("generation", generation)
         .json("header", header)?;
     Ok(match now {
-        Some(now) => row.expires(now.saturating_add(PLANS_KEPT).unwrap_or(now)),
+        Some(now) => row.expires(now.saturating_add(PLAN_RETENTION).unwrap_or(now)),
         None => row,
     })
 }
@@ -286,14 +286,19 @@ async fn put_body(
     commit: &Commit,
 ) -> Result<usize, LedgerError> {
     let packed = pack(&commit.plan)?;
-    let kept = commit.now.saturating_add(PLANS_KEPT).unwrap_or(commit.now);
+    let expires_at = commit
+        .now
+        .saturating_add(PLAN_RETENTION)
+        .unwrap_or(commit.now);
     let mut chunks = 0;
     for bytes in packed.chunks(CHUNK_BYTES) {
         let key = Key::plan_body(cluster, &commit.id, chunks);
         table
             .write(Write::put(
                 &key,
-                NewRow::new(&key).with("body", bytes.to_vec()).expires(kept),
+                NewRow::new(&key)
+                    .with("body", bytes.to_vec())
+                    .expires(expires_at),
             ))
             .await?;
         chunks += 1;

@@ -18,7 +18,7 @@ use crate::{
 
 /// Retention of an unavailable offering after its back-off: the back-off restarts after its longest wait, so an older row means
 /// nothing.
-const OFFERINGS_KEPT: SignedDuration = SignedDuration::from_hours(2);
+const OFFERING_RETENTION: SignedDuration = SignedDuration::from_hours(2);
 const TRIES: u32 = 5;
 
 pub(crate) async fn all(
@@ -61,9 +61,9 @@ pub(crate) async fn mark_unavailable(
 ) -> Result<(), LedgerError> {
     change(table, &account.offering(offering), |before| {
         let after = UnavailableOffering::after(offering.clone(), before, now);
-        let kept = after.until.saturating_add(OFFERINGS_KEPT);
-        let kept = kept.unwrap_or(after.until);
-        Some((after, kept))
+        let expires_at = after.until.saturating_add(OFFERING_RETENTION);
+        let expires_at = expires_at.unwrap_or(after.until);
+        Some((after, expires_at))
     })
     .await
 }
@@ -87,8 +87,8 @@ pub(crate) async fn measure_memory(
 ) -> Result<(), LedgerError> {
     change(table, key, |before| {
         let after = after(before)?;
-        let kept = after.until;
-        Some((after, kept))
+        let expires_at = after.until;
+        Some((after, expires_at))
     })
     .await
 }
@@ -104,10 +104,13 @@ async fn change<T: DeserializeOwned + serde::Serialize>(
         let row = table.get(key).await?;
         // A row that cannot be read counts as absent: it describes what will be observed again, and is overwritten.
         let before: Option<T> = readable(&row, |row| row.json("body")).next();
-        let Some((after, kept)) = after(before.as_ref()) else {
+        let Some((after, expires_at)) = after(before.as_ref()) else {
             return Ok(());
         };
-        let put = Write::put(key, NewRow::new(key).json("body", &after)?.expires(kept));
+        let put = Write::put(
+            key,
+            NewRow::new(key).json("body", &after)?.expires(expires_at),
+        );
         let put = match row.as_ref().map(|row| row.text("body")) {
             None => put.when("attribute_not_exists(#pk)"),
             Some(None) => put.when("attribute_not_exists(#body)"),

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A closed call explains its instances to garbage collection for this long (docs/protocol.md#g3).
-const CALLS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+const CALL_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
 /// The part of an intent that no condition compares.
 #[derive(Deserialize, Serialize)]
@@ -84,11 +84,14 @@ pub(crate) async fn launched(
             continue;
         };
         if let IntentState::Launched { .. } = intent.state {
-            let there = Key::launched(cluster, intent.name());
-            let left = Write::delete(&Key::intent(cluster, intent.name()))
+            let target_key = Key::launched(cluster, intent.name());
+            let delete = Write::delete(&Key::intent(cluster, intent.name()))
                 .when("#state = :state")
                 .value("state", json(&intent.state)?);
-            let writes = vec![left, Write::put(&there, row.at(&there).released())];
+            let writes = vec![
+                delete,
+                Write::put(&target_key, row.at(&target_key).released()),
+            ];
             // A refused transaction means that the row is gone or another turn has moved it.
             table.transact(writes).await?;
         }
@@ -186,17 +189,21 @@ async fn end_with_instance(
     from: &Intent,
     to: &IntentState,
 ) -> Result<Moved, LedgerError> {
-    let (here, there) = (
+    let (source_key, target_key) = (
         Key::intent(cluster, from.name()),
         Key::launched(cluster, from.name()),
     );
-    if let Some(row) = table.get(&here).await? {
-        let row = row.at(&there).released().json("state", to)?;
-        let left = Write::delete(&here)
+    if let Some(row) = table.get(&source_key).await? {
+        let row = row.at(&target_key).released().json("state", to)?;
+        let delete = Write::delete(&source_key)
             .when("#state = :from AND #leaseOwner = :me")
             .value("from", json(&from.state)?)
             .value("me", turn.as_str());
-        if table.transact(vec![left, Write::put(&there, row)]).await? == Moved::Yes {
+        if table
+            .transact(vec![delete, Write::put(&target_key, row)])
+            .await?
+            == Moved::Yes
+        {
             return Ok(Moved::Yes);
         }
     }
@@ -298,14 +305,14 @@ pub(crate) fn call_row(cluster: &ClusterName, call: &Call) -> Result<NewRow, Led
         members: call.members.clone(),
         frozen_at: call.frozen_at,
     };
-    let kept = call
+    let expires_at = call
         .frozen_at
-        .saturating_add(CALLS_KEPT)
+        .saturating_add(CALL_RETENTION)
         .unwrap_or(call.frozen_at);
     Ok(NewRow::new(&Key::call(cluster, &call.request.token))
         .json("body", &body)?
         .with("closed", call.closed)
-        .with("keepUntil", kept)
+        .with("keepUntil", expires_at)
         .lease(call.lease.as_ref()))
 }
 
@@ -338,7 +345,7 @@ pub(crate) async fn open_calls(
     cluster: &ClusterName,
 ) -> Result<Vec<Call>, LedgerError> {
     let rows = table.query(&key::partition(cluster), key::CALL).await?;
-    // Functions of an earlier version keep closed calls here for [`CALLS_KEPT`].
+    // Functions of an earlier version keep closed calls here for [`CALL_RETENTION`].
     let open = rows.iter().filter(|row| !row.flag("closed"));
     // A call that cannot be read is looked up by its token before one of its instances is collected.
     Ok(readable(open, call_of).collect())
@@ -371,17 +378,21 @@ pub(crate) async fn close_call(
     token: &LaunchToken,
     turn: &TurnId,
 ) -> Result<Moved, LedgerError> {
-    let (here, there) = (Key::call(cluster, token), Key::closed_call(cluster, token));
-    if let Some(row) = table.get(&here).await? {
+    let (source_key, target_key) = (Key::call(cluster, token), Key::closed_call(cluster, token));
+    if let Some(row) = table.get(&source_key).await? {
         // DynamoDB's TTL is in seconds; `keepUntil` is in milliseconds and counts from the freeze.
         let expires = row.number("keepUntil").unwrap_or(0) / 1_000;
-        let row = row.at(&there).released();
+        let row = row.at(&target_key).released();
         let row = row.with("closed", true).with("expires", expires);
-        let left = Write::delete(&here)
+        let delete = Write::delete(&source_key)
             .when("#closed = :no AND #leaseOwner = :me")
             .value("no", false)
             .value("me", turn.as_str());
-        if table.transact(vec![left, Write::put(&there, row)]).await? == Moved::Yes {
+        if table
+            .transact(vec![delete, Write::put(&target_key, row)])
+            .await?
+            == Moved::Yes
+        {
             return Ok(Moved::Yes);
         }
     }

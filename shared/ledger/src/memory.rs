@@ -157,7 +157,7 @@ pub(crate) async fn store_sweep_memory(
 
 const OUTBOX: &str = "OUTBOX#";
 /// A notification that was sent is kept this long, so that late duplicates are recognized.
-const NOTIFICATIONS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+const NOTIFICATION_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
 pub(crate) fn outbox(cluster: &ClusterName, notification: &Notification) -> Key {
     Key {
@@ -170,12 +170,12 @@ pub(crate) fn notification_row(
     key: &Key,
     notification: &Notification,
 ) -> Result<NewRow, LedgerError> {
-    let kept = notification
+    let expires_at = notification
         .at
-        .saturating_add(NOTIFICATIONS_KEPT)
+        .saturating_add(NOTIFICATION_RETENTION)
         .unwrap_or(notification.at);
     let row = NewRow::new(key).json("body", notification)?;
-    Ok(row.with("done", false).expires(kept))
+    Ok(row.with("done", false).expires(expires_at))
 }
 
 pub(crate) async fn put_notifications(

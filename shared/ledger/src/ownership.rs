@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// AWS reports events of an instance late and more than once; by then a launch that could own the instance has timed out.
-const OWNERS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+const OWNER_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
 pub(crate) async fn own(
     table: &Store,
@@ -140,8 +140,8 @@ pub(crate) async fn collect(
         .await?
         .map(|row| row.json::<InstanceOwner>("owner"))
         .transpose()?;
-    let kept = now.saturating_add(OWNERS_KEPT).unwrap_or(now);
-    let put = Write::put(&key, owner_row(instance, &collector)?.expires(kept));
+    let expires_at = now.saturating_add(OWNER_RETENTION).unwrap_or(now);
+    let put = Write::put(&key, owner_row(instance, &collector)?.expires(expires_at));
     let written = match held {
         None => table.write(put.when("attribute_not_exists(#pk)")).await?,
         Some(held) if held == collector => return Ok(Moved::Yes),
@@ -201,12 +201,12 @@ pub(crate) async fn forget(
             cluster: cluster.clone(),
             holder: Holder::Claim(name.clone()),
         };
-        let kept = now.saturating_add(OWNERS_KEPT).unwrap_or(now);
+        let expires_at = now.saturating_add(OWNER_RETENTION).unwrap_or(now);
         let write = Write::update(&Key::owner(&instance.into()), "SET #expires = :expires")
             // A collector's row already has an expiry.
             .when("#owner = :held")
             .value("held", json(&held)?)
-            .value("expires", kept.as_second());
+            .value("expires", expires_at.as_second());
         table.write(write).await?;
     }
     for key in [intent_key, launched_key] {

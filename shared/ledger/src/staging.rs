@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Retention of rows whose turn died before its transaction: by then no turn that could commit the plan is under way.
-const STAGED_KEPT: SignedDuration = SignedDuration::from_hours(24);
+const STAGED_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 /// Prefix of rows that hold many intents each.
 const PACKED: &str = "STAGEDPACK#";
 /// Prefix of rows of one intent each, which earlier versions of the functions wrote.
@@ -49,7 +49,7 @@ pub(crate) async fn stage(
     intents: &[Intent],
     now: Timestamp,
 ) -> Result<Staged, LedgerError> {
-    let kept = now.saturating_add(STAGED_KEPT).unwrap_or(now);
+    let expires_at = now.saturating_add(STAGED_RETENTION).unwrap_or(now);
     let mut keys = Vec::new();
     let mut writes = Vec::new();
     for (place, intents) in intents.chunks(INTENTS_IN_ROW).enumerate() {
@@ -66,7 +66,7 @@ pub(crate) async fn stage(
             .with("plan", plan.as_str())
             .with("generation", generation)
             .with("body", pack(&pack_of)?)
-            .expires(kept);
+            .expires(expires_at);
         writes.push(Write::put(&key, row));
         keys.push(key);
     }

@@ -94,20 +94,22 @@ impl Store {
     pub(crate) async fn get_together(&self, keys: &[Key]) -> Result<Vec<Row>, LedgerError> {
         let mut rows = Vec::new();
         for keys in keys.chunks(BATCH_KEYS) {
-            let mut left = keys.to_vec();
+            let mut unprocessed = keys.to_vec();
             for tries in 1..=UNPROCESSED_TRIES {
-                let batch = self.with_retries(|| self.table.batch_get(&left)).await;
+                let batch = self
+                    .with_retries(|| self.table.batch_get(&unprocessed))
+                    .await;
                 let batch = batch
                     .map_err(|error| batch_error("get rows together with", keys.first(), error))?;
                 rows.extend(batch.rows.into_iter().map(Row::new));
-                left = batch.unprocessed;
-                if left.is_empty() {
+                unprocessed = batch.unprocessed;
+                if unprocessed.is_empty() {
                     break;
                 }
                 self.table.pause(tries).await;
             }
-            if !left.is_empty() {
-                return Err(unprocessed_error("get", keys.first(), left.len()));
+            if !unprocessed.is_empty() {
+                return Err(unprocessed_error("get", keys.first(), unprocessed.len()));
             }
         }
         Ok(rows)
@@ -122,21 +124,25 @@ impl Store {
         while !writes.is_empty() {
             let rest = writes.split_off(writes.len().min(BATCH_WRITES));
             let first = writes.first().map(|write| write.key.clone());
-            let mut left = writes;
+            let mut unprocessed = writes;
             for tries in 1..=UNPROCESSED_TRIES {
                 let written = self
-                    .with_retries(|| self.table.batch_write(left.clone()))
+                    .with_retries(|| self.table.batch_write(unprocessed.clone()))
                     .await;
-                left = written.map_err(|error| {
+                unprocessed = written.map_err(|error| {
                     batch_error("write rows together with", first.as_ref(), error)
                 })?;
-                if left.is_empty() {
+                if unprocessed.is_empty() {
                     break;
                 }
                 self.table.pause(tries).await;
             }
-            if !left.is_empty() {
-                return Err(unprocessed_error("write", first.as_ref(), left.len()));
+            if !unprocessed.is_empty() {
+                return Err(unprocessed_error(
+                    "write",
+                    first.as_ref(),
+                    unprocessed.len(),
+                ));
             }
             writes = rest;
         }
@@ -174,19 +180,19 @@ impl Store {
         pk: &str,
         from: &str,
         to: &str,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<Row>, LedgerError> {
         let mut rows = Vec::new();
         let mut after = None;
-        while rows.len() < most {
-            let page = self.page(pk, from, to, Some(most.max(1)), after).await?;
+        while rows.len() < limit {
+            let page = self.page(pk, from, to, Some(limit.max(1)), after).await?;
             rows.extend(page.rows.into_iter().map(Row::new));
             match page.next {
                 None => break,
                 next => after = next,
             }
         }
-        rows.truncate(most);
+        rows.truncate(limit);
         Ok(rows)
     }
 
@@ -248,11 +254,11 @@ impl Store {
     }
 }
 
-fn unprocessed_error(action: &str, first: Option<&Key>, left: usize) -> LedgerError {
+fn unprocessed_error(action: &str, first: Option<&Key>, unprocessed: usize) -> LedgerError {
     let first = first.map_or_else(String::new, |key| format!("{} / {}", key.pk, key.sk));
     LedgerError::Throttled {
         action: format!(
-            "{action} rows together with {first}: {left} were left out {UNPROCESSED_TRIES} times"
+            "{action} rows together with {first}: {unprocessed} were unprocessed out {UNPROCESSED_TRIES} times"
         ),
     }
 }
