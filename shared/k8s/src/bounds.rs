@@ -8,7 +8,7 @@ use http::{Request, Response, header::CONTENT_LENGTH};
 use http_body_util::BodyExt;
 use kube::{Client, Error, client::Body, core::Status};
 
-/// Upper bound on the response for one object, in bytes: objects are at max_bytes 1.5 MiB in etcd, and requests at max_bytes 3 MiB, in
+/// Upper bound on the response for one object, in bytes: objects are at most 1.5 MiB in etcd, and requests at most 3 MiB, in
 /// which JSON is the largest form.
 pub(crate) const OBJECT_BYTES_MAX: usize = 4 << 20;
 /// Upper bound on one page of a list, in bytes: 500 pods are about 2 MiB, 500 nodes with many images 12 MiB.

@@ -75,7 +75,7 @@ fn lost(why: impl Display) -> RelistReason {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a lapse of time is measured, also while the process is frozen, which no monotonic clock is sure to count"
+    reason = "measures elapsed time, also while the process is frozen, which monotonic clocks may not count"
 )]
 fn now() -> SystemTime {
     SystemTime::now()

@@ -1,6 +1,6 @@
 //! Limits on responses of API servers: a response beyond them is an error that names the limit, and costs neither memory nor
 //! time.
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+#![expect(clippy::unwrap_used, reason = "a missing value fails the test")]
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! The leader-election Lease: fields that other clients set are preserved.
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+#![expect(clippy::unwrap_used, reason = "a missing value fails the test")]
 
 use k8s::{Access, Credentials, KubeCluster};
 use ports::{Cluster, cluster::LeaderLease};

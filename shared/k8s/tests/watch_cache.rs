@@ -1,6 +1,6 @@
 //! Cached kinds: a warm function follows changes by watches, and lists again with the same result if the cache cannot be brought
 //! up to date.
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+#![expect(clippy::unwrap_used, reason = "a missing value fails the test")]
 
 use std::time::Duration;
 
