@@ -46,15 +46,15 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     cluster_summaries::l5_cluster_summary_equals_individual_reads(ledger, &cluster("l5")).await;
     cluster_summaries::l5_summaries_of_many_clusters_are_complete(ledger, &cluster("l5-many"))
         .await;
-    commits::c1_a_commit_needs_its_generation_and_the_active_mode(ledger, &cluster("c1")).await;
+    commits::c1_commit_needs_its_generation_and_active_mode(ledger, &cluster("c1")).await;
     commits::c1_rows_of_a_plan_that_lost_are_never_read(ledger, &cluster("c1-lost")).await;
-    commits::c1_a_large_plan_is_committed_whole(ledger, &cluster("c1-large")).await;
+    commits::c1_large_plan_is_committed_completely(ledger, &cluster("c1-large")).await;
     commits::c2_committed_since_returns_records_in_order(ledger, &cluster("c2")).await;
-    commits::c3_unfenced_acts_bump_the_generation_once(ledger, &cluster("c3")).await;
+    commits::c3_unfenced_acts_advance_the_generation_once(ledger, &cluster("c3")).await;
     bounds::c3_unfenced_acts_of_any_number_are_recorded(ledger, &cluster("c3-many")).await;
     bounds::c3_acts_with_thousands_of_targets_are_recorded(ledger, &cluster("c3-targets")).await;
     bounds::c3_finished_notice_reopens_for_another_event(ledger, &cluster("c3-again")).await;
-    bounds::c1_plan_of_250_launches_is_committed_whole(ledger, &cluster("c1-250")).await;
+    bounds::c1_plan_of_250_launches_is_committed_completely(ledger, &cluster("c1-250")).await;
     bounds::a1_forgetting_a_claim_keeps_launch_of_another_claim_of_that_name(
         ledger,
         &cluster("a1-forgotten"),

@@ -159,7 +159,7 @@ pub fn node_pool(name: &str, consolidate_after: &str) -> NodePool {
 
 #[expect(
     clippy::expect_used,
-    reason = "the manifests above are constants; a typo shall stop the test that uses one"
+    reason = "the manifests above are constants; a typo should stop the test that uses one"
 )]
 fn manifest<T: serde::de::DeserializeOwned>(json: serde_json::Value) -> T {
     serde_json::from_value(json).expect("a valid manifest")
@@ -262,7 +262,10 @@ impl NodeClassResolver for Sim {
             return Ok(Some("NodeClassDrift".to_owned()));
         }
         let instance = instance.ok_or("EC2 was not asked")?;
-        let status = node_class.status.as_ref().ok_or("nobody looked yet")?;
+        let status = node_class
+            .status
+            .as_ref()
+            .ok_or("the NodeClass is not resolved yet")?;
         let groups = status.security_groups.as_deref();
         let groups = groups.unwrap_or_default().iter().map(|group| &group.id);
         let drifted = !groups.eq(&instance.security_groups);

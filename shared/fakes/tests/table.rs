@@ -1,5 +1,5 @@
 //! The in-memory table rejects what DynamoDB rejects, and the ledger handles the table's failures.
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+#![expect(clippy::unwrap_used, reason = "a missing value fails the test")]
 
 use std::sync::Arc;
 
@@ -387,7 +387,7 @@ async fn command_too_large_for_an_item_does_not_affect_others() {
         "{recorded:?}"
     );
     let commands = ledger.commands(&cluster()).await.unwrap();
-    let ids: Vec<&str> = commands.iter().map(|one| one.id.as_str()).collect();
+    let ids: Vec<&str> = commands.iter().map(|command| command.id.as_str()).collect();
     assert_eq!(ids, ["a", "c"]);
 }
 
@@ -443,10 +443,12 @@ async fn partially_readable_command_keeps_its_nodes_untouched() {
         laws::one_of_each(&sim, &c).await;
         sim.with(|world| {
             let pk = format!("CLUSTER#{c}");
-            world.ledger.change_attributes(&pk, "COMMAND#proposed", |row| {
-                row.remove(attribute);
-                row.extend(value.map(|value| (attribute.to_owned(), value)));
-            });
+            world
+                .ledger
+                .change_attributes(&pk, "COMMAND#proposed", |row| {
+                    row.remove(attribute);
+                    row.extend(value.map(|value| (attribute.to_owned(), value)));
+                });
         });
         let commands = sim.commands(&c).await.unwrap();
         let found = commands.iter().find(|command| command.id == "proposed");

@@ -105,7 +105,7 @@ pub async fn c3_finished_notice_reopens_for_another_event(ledger: &dyn Ledger, c
     );
 }
 
-pub async fn c1_plan_of_250_launches_is_committed_whole(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn c1_plan_of_250_launches_is_committed_completely(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let names: Vec<String> = (0..250).map(|n| format!("n-{n:03}")).collect();
     let refs: Vec<&str> = names.iter().map(String::as_str).collect();

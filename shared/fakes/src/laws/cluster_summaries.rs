@@ -18,7 +18,7 @@ const MANY: usize = 30;
 
 pub async fn l5_cluster_summary_equals_individual_reads(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
-    let looked = LaneEnd {
+    let full_look_end = LaneEnd {
         full_look: Some(RelayCounter {
             epoch: "epoch".into(),
             seq: 7,
@@ -28,7 +28,7 @@ pub async fn l5_cluster_summary_equals_individual_reads(ledger: &dyn Ledger, c: 
     for lane in [Lane::Lifecycle, Lane::Housekeeper] {
         let mine = lease("t1", 60);
         ledger.take_lane(c, lane, &mine, at(0)).await.unwrap();
-        let ended = ledger.end_lane(c, lane, &turn("t1"), &looked).await;
+        let ended = ledger.end_lane(c, lane, &turn("t1"), &full_look_end).await;
         ended.unwrap();
     }
     let held = lease("t2", 60);

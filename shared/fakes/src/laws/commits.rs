@@ -12,10 +12,7 @@ use ports::{
 
 use super::{activate, at, claimed, command, commit, intent, launch, notice, turn};
 
-pub async fn c1_a_commit_needs_its_generation_and_the_active_mode(
-    ledger: &dyn Ledger,
-    c: &ClusterName,
-) {
+pub async fn c1_commit_needs_its_generation_and_active_mode(ledger: &dyn Ledger, c: &ClusterName) {
     assert_eq!(
         ledger.commit(c, &commit("p0", 0, &[])).await.unwrap(),
         Committed::NotActive,
@@ -78,7 +75,7 @@ pub async fn c1_rows_of_a_plan_that_lost_are_never_read(ledger: &dyn Ledger, c: 
     );
 }
 
-pub async fn c1_a_large_plan_is_committed_whole(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn c1_large_plan_is_committed_completely(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let names: Vec<String> = (0..150).map(|n| format!("n-{n:03}")).collect();
     let refs: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -124,7 +121,7 @@ pub async fn c2_committed_since_returns_records_in_order(ledger: &dyn Ledger, c:
     assert_eq!(launched, [(2, 1), (3, 1)], "C2: plans are data");
 }
 
-pub async fn c3_unfenced_acts_bump_the_generation_once(ledger: &dyn Ledger, c: &ClusterName) {
+pub async fn c3_unfenced_acts_advance_the_generation_once(ledger: &dyn Ledger, c: &ClusterName) {
     activate(ledger, c).await;
     let acts = Unfenced {
         turn: turn("t1"),
@@ -260,7 +257,7 @@ pub async fn d1_command_is_deleted_only_if_unchanged(ledger: &dyn Ledger, c: &Cl
             .collect::<Vec<_>>()
     };
     ledger.forget_command(c, &rolled_back).await.unwrap();
-    assert_eq!(ids().await, ["c1", "c2"], "it goes on");
+    assert_eq!(ids().await, ["c1", "c2"], "it is still in progress");
     ledger
         .move_command(c, &replacing, CommandState::RolledBack)
         .await

@@ -258,12 +258,12 @@ pub async fn l6_full_look_records_counters_read_at_its_start(ledger: &dyn Ledger
         .take_lane(c, Lane::Lifecycle, &lease("t1", 60), at(0))
         .await
         .unwrap();
-    let looked = LaneEnd {
+    let full_look_end = LaneEnd {
         full_look: Some(seen.clone()),
         ..end(3, None)
     };
     ledger
-        .end_lane(c, Lane::Lifecycle, &turn("t1"), &looked)
+        .end_lane(c, Lane::Lifecycle, &turn("t1"), &full_look_end)
         .await
         .unwrap();
     ledger

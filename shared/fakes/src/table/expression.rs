@@ -50,7 +50,7 @@ impl Condition {
         let condition = tokens.any();
         assert!(
             tokens.peek().is_none(),
-            "{text:?} goes on after a condition"
+            "{text:?} has text after the condition"
         );
         condition
     }
