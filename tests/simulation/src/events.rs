@@ -28,7 +28,7 @@ use crate::{
     is_own,
     play::{Play, SimulatedCluster},
     rng::Rng,
-    script::{Setting, What},
+    script::{EventKind, Setting},
 };
 
 /// Time between a spot interruption notice and the interruption.
@@ -46,26 +46,26 @@ pub(crate) fn set_up(sim: &Sim, setting: &Setting) {
 }
 
 /// Applies an event to a cluster.
-pub(crate) fn apply(play: &mut Play, cluster: usize, what: &What) {
+pub(crate) fn apply(play: &mut Play, cluster: usize, event: &EventKind) {
     let now = play.now();
     let mut rng = Rng::new(u64::try_from(play.seconds).unwrap_or(0), 4);
     let Some(simulated) = play.clusters.get_mut(cluster) else {
         return;
     };
     let (sim, name) = (simulated.sim.clone(), simulated.name.clone());
-    if let What::RelayDead { seconds } = what {
+    if let EventKind::RelayDead { seconds } = event {
         simulated.relay.dead_until(play.seconds + seconds);
     }
     play.last_change = play.seconds;
-    match what {
-        What::Scale {
+    match event {
+        EventKind::Scale {
             deployment,
             replicas,
         } => sim.with(|world| {
             let requests = node_pools::requests(deployment);
             world.api.scale(deployment, *replicas, requests);
         }),
-        What::SpotStorm { nodes } => {
+        EventKind::SpotStorm { nodes } => {
             for _ in 0..*nodes {
                 let id = sim.look(|world| some_instance(world, &mut rng, true));
                 announce(
@@ -77,7 +77,7 @@ pub(crate) fn apply(play: &mut Play, cluster: usize, what: &What) {
                 );
             }
         }
-        What::Rebalance => {
+        EventKind::Rebalance => {
             let id = sim.look(|world| some_instance(world, &mut rng, true));
             announce(
                 play,
@@ -87,62 +87,64 @@ pub(crate) fn apply(play: &mut Play, cluster: usize, what: &What) {
                 None,
             );
         }
-        What::InstanceDies => {
+        EventKind::InstanceDies => {
             let id = sim.look(|world| some_instance(world, &mut rng, false));
             if let Some(id) = &id {
                 sim.with(|world| world.account.terminate(id, world.now));
             }
             announce(play, &name, id, InterruptionKind::InstanceTerminated, None);
         }
-        What::NodeDeleted => sim.with(|world| {
+        EventKind::NodeDeleted => sim.with(|world| {
             let names: Vec<_> = world.api.nodes.keys().cloned().collect();
             if let Some(name) = rng.pick(&names) {
                 world.api.request_node_deletion(name, now);
             }
         }),
-        What::NodeClaimDeleted => sim.with(|world| {
+        EventKind::NodeClaimDeleted => sim.with(|world| {
             let names: Vec<_> = world.api.node_claims.keys().cloned().collect();
             if let Some(name) = rng.pick(&names) {
                 world.api.request_deletion(name, now);
             }
         }),
-        What::NodeClaimForced => {
+        EventKind::NodeClaimForced => {
             let forced = sim.with(|world| force(world, &mut rng));
             play.laws.with(&name, |laws| laws.forced.extend(forced));
         }
-        What::PodDeleted => sim.with(|world| {
+        EventKind::PodDeleted => sim.with(|world| {
             let keys: Vec<_> = world.api.pods.keys().cloned().collect();
             if let Some(key) = rng.pick(&keys) {
                 world.api.pods.remove(key);
             }
         }),
-        What::NodeClassEdited => sim.with(|world| {
+        EventKind::NodeClassEdited => sim.with(|world| {
             for class in world.api.node_classes.values_mut() {
                 class.spec.user_data = Some(format!("edited at {now}"));
                 class.metadata.generation =
                     class.metadata.generation.map(|generation| generation + 1);
             }
         }),
-        What::LimitEdited { cores } => edit(&sim, |pool| node_pools::limit(pool, *cores)),
-        What::BudgetEdited { nodes } => edit(&sim, |pool| node_pools::edit_budget(pool, nodes)),
-        What::NoCapacity { choice, seconds } => {
+        EventKind::LimitEdited { cores } => edit(&sim, |pool| node_pools::limit(pool, *cores)),
+        EventKind::BudgetEdited { nodes } => {
+            edit(&sim, |pool| node_pools::edit_budget(pool, nodes))
+        }
+        EventKind::NoCapacity { choice, seconds } => {
             let offering = offering(*choice);
             sim.with(|world| world.account.no_capacity.insert(offering));
-            schedule_end(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, event);
         }
-        What::OutOfCapacity {
+        EventKind::OutOfCapacity {
             capacity_type,
             seconds,
         } => {
             let all = offerings(*capacity_type);
             sim.with(|world| world.account.no_capacity.extend(all));
-            schedule_end(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, event);
         }
-        What::Blind { seconds } => {
+        EventKind::Blind { seconds } => {
             sim.with(|world| world.account.blind = true);
-            schedule_end(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, event);
         }
-        What::Truncated { hidden, seconds } => {
+        EventKind::Truncated { hidden, seconds } => {
             sim.with(|world| {
                 let ids: Vec<InstanceId> = world
                     .account
@@ -151,32 +153,32 @@ pub(crate) fn apply(play: &mut Play, cluster: usize, what: &What) {
                     .collect();
                 world.account.unlisted.extend(ids.into_iter().take(*hidden));
             });
-            schedule_end(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, event);
         }
-        What::ZoneOutage { seconds } => {
+        EventKind::ZoneOutage { seconds } => {
             sim.with(|world| {
                 world.account.blind = true;
                 world.api.silent.extend(world.api.nodes.keys().cloned());
             });
-            schedule_end(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, event);
         }
-        What::KubeletSilent { seconds } => {
+        EventKind::KubeletSilent { seconds } => {
             sim.with(|world| {
                 let nodes: Vec<_> = world.api.nodes.keys().cloned().collect();
                 world.api.silent.extend(rng.pick(&nodes).cloned());
             });
-            schedule_end(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, event);
         }
-        What::RelayDead { .. } => {}
-        What::Shadow { seconds } => {
+        EventKind::RelayDead { .. } => {}
+        EventKind::Shadow { seconds } => {
             register(&sim, "shadow", None);
-            schedule_end(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, event);
         }
-        What::KarpenterLeads { seconds } => {
+        EventKind::KarpenterLeads { seconds } => {
             lead(&sim, "karpenter-5d8c");
-            schedule_end(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, event);
         }
-        What::Paused {
+        EventKind::Paused {
             level,
             scope,
             seconds,
@@ -184,17 +186,17 @@ pub(crate) fn apply(play: &mut Play, cluster: usize, what: &What) {
             let until = now + SignedDuration::from_secs(*seconds);
             sim.with(|world| pauses::pause(world, *level, scope, until));
         }
-        What::CheckedPorts { pool, seconds } => {
+        EventKind::CheckedPorts { pool, seconds } => {
             sim.with(|world| pauses::watch(world, pool, true));
             let until = now + SignedDuration::from_secs(*seconds);
-            play.pending_ends.push((until, cluster, what.clone()));
+            play.pending_ends.push((until, cluster, event.clone()));
         }
-        What::InstanceRefuses { why, is_deleted } => {
+        EventKind::InstanceRefuses { why, is_deleted } => {
             let concerned =
                 sim.with(|world| rejections::instance(world, &mut rng, *why, *is_deleted));
             play.laws.with(&name, |laws| laws.rejected.add(concerned));
         }
-        What::ObjectRefuses {
+        EventKind::ObjectRefuses {
             object,
             how,
             is_deleted,
@@ -203,25 +205,25 @@ pub(crate) fn apply(play: &mut Play, cluster: usize, what: &What) {
                 sim.with(|world| rejections::object(world, &mut rng, (*object, *how), *is_deleted));
             play.laws.with(&name, |laws| laws.rejected.add(concerned));
         }
-        What::RowUnreadable { choice } => {
+        EventKind::RowUnreadable { choice } => {
             let unreadable = sim.with(|world| rejections::corrupt_row(world, *choice));
             if let Some((row, concerned)) = unreadable {
                 play.laws.with(&name, |laws| laws.rejected.add(concerned));
                 with_cluster(play, cluster, |simulated| simulated.unreadable.push(row));
             }
         }
-        What::EntryUnreadable { seconds } => {
+        EventKind::EntryUnreadable { seconds } => {
             let entry = sim.with(rejections::hide_entry);
             with_cluster(play, cluster, |simulated| {
                 simulated.entry = simulated.entry.take().or(entry);
             });
             let until = now + SignedDuration::from_secs(*seconds);
-            play.pending_ends.push((until, cluster, what.clone()));
+            play.pending_ends.push((until, cluster, event.clone()));
         }
-        What::NodeFails { failure_mode } => {
+        EventKind::NodeFails { failure_mode } => {
             sim.with(|world| node_failures::fail_one(world, &mut rng, *failure_mode));
         }
-        What::Outbreak {
+        EventKind::Outbreak {
             cause,
             failure_mode,
         } => {
@@ -229,14 +231,14 @@ pub(crate) fn apply(play: &mut Play, cluster: usize, what: &What) {
             with_cluster(play, cluster, |simulated| {
                 simulated.outbreaks.push((*cause, *failure_mode));
             });
-            play.faults.add(Timestamp::MAX, &name, what.clone());
+            play.faults.add(Timestamp::MAX, &name, event.clone());
         }
-        What::Replicas { count } => edit(&sim, |pool| gated_features::scale(pool, *count)),
-        What::TableFails { faults, seconds } => {
+        EventKind::Replicas { count } => edit(&sim, |pool| gated_features::scale(pool, *count)),
+        EventKind::TableFails { faults, seconds } => {
             sim.with(|world| world.ledger.table().set_faults(*faults));
-            schedule_end(play, (cluster, &name), now, *seconds, what);
+            schedule_end(play, (cluster, &name), now, *seconds, event);
         }
-        What::ClusterRecreated { is_known_gone } => {
+        EventKind::ClusterRecreated { is_known_gone } => {
             sim.with(|world| recreated_cluster::recreate(world, *is_known_gone));
             with_cluster(play, cluster, |simulated| {
                 if let Some(entry) = &mut simulated.entry
@@ -249,25 +251,25 @@ pub(crate) fn apply(play: &mut Play, cluster: usize, what: &What) {
             play.faults.add(
                 now + recreated_cluster::REINSTALLED_WITHIN,
                 &name,
-                what.clone(),
+                event.clone(),
             );
             let dead_until = play.seconds + recreated_cluster::REINSTALLED_WITHIN.as_secs();
             with_cluster(play, cluster, |simulated| {
                 simulated.relay.dead_until(dead_until)
             });
         }
-        What::Down { seconds, .. }
-        | What::ApiServerSlow { seconds, .. }
-        | What::Faults { seconds, .. }
-        | What::CallFails { seconds, .. }
-        | What::Slow { seconds, .. }
-        | What::Crashes { seconds, .. }
-        | What::WakesLost { seconds, .. }
-        | What::WakesDoubled { seconds, .. }
-        | What::WakesLate { seconds, .. }
-        | What::SweepsMissed { seconds } => {
+        EventKind::Down { seconds, .. }
+        | EventKind::ApiServerSlow { seconds, .. }
+        | EventKind::Faults { seconds, .. }
+        | EventKind::CallFails { seconds, .. }
+        | EventKind::Slow { seconds, .. }
+        | EventKind::Crashes { seconds, .. }
+        | EventKind::WakesLost { seconds, .. }
+        | EventKind::WakesDoubled { seconds, .. }
+        | EventKind::WakesLate { seconds, .. }
+        | EventKind::SweepsMissed { seconds } => {
             let until = now + SignedDuration::from_secs(*seconds);
-            play.faults.add(until, &name, what.clone());
+            play.faults.add(until, &name, event.clone());
         }
     }
 }
@@ -284,13 +286,16 @@ fn schedule_end(
     at: (usize, &ClusterName),
     now: Timestamp,
     seconds: i64,
-    what: &What,
+    event: &EventKind,
 ) {
     let until = now + SignedDuration::from_secs(seconds);
-    play.pending_ends.push((until, at.0, what.clone()));
+    play.pending_ends.push((until, at.0, event.clone()));
     // Missing capacity does not prevent any act.
-    if !matches!(what, What::NoCapacity { .. } | What::OutOfCapacity { .. }) {
-        play.faults.add(until, at.1, what.clone());
+    if !matches!(
+        event,
+        EventKind::NoCapacity { .. } | EventKind::OutOfCapacity { .. }
+    ) {
+        play.faults.add(until, at.1, event.clone());
     }
 }
 

@@ -9,7 +9,7 @@ use model::ClusterName;
 
 use crate::{
     rng::Rng,
-    script::{Port, What},
+    script::{EventKind, Port},
 };
 
 /// Time after which a client gives up an unanswered call, the same as the real client's.
@@ -24,7 +24,7 @@ struct State {
     /// Probability of a slow call, per mille, and the longest duration of one in seconds.
     latency: (u64, i64),
     /// Active faults, each with its end and its cluster. Only faults of one cluster's API server are limited to that cluster.
-    active: Vec<(Timestamp, ClusterName, What)>,
+    active: Vec<(Timestamp, ClusterName, EventKind)>,
     /// Whether several invocations are running, so that the interleaving of calls matters.
     concurrent: bool,
     /// End of the last fault that concerned each cluster.
@@ -51,7 +51,7 @@ impl ActiveFaults {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn add(&self, until: Timestamp, cluster: &ClusterName, event: What) {
+    pub(crate) fn add(&self, until: Timestamp, cluster: &ClusterName, event: EventKind) {
         let event = (until, cluster.clone(), event);
         self.with(|state| state.active.push(event));
     }
@@ -91,7 +91,7 @@ impl ActiveFaults {
     /// Returns the first result of `select` among the active faults.
     pub(crate) fn find<T>(
         &self,
-        mut select: impl FnMut(&mut Rng, &What) -> Option<T>,
+        mut select: impl FnMut(&mut Rng, &EventKind) -> Option<T>,
     ) -> Option<T> {
         self.with(|state| {
             let State { rng, active, .. } = state;
@@ -131,7 +131,7 @@ impl FaultSchedule for ActiveFaults {
                 return outcome;
             }
             let port = port(call);
-            let concerns = |of: &ClusterName, event: &What| {
+            let concerns = |of: &ClusterName, event: &EventKind| {
                 !is_of_one_cluster(event) || cluster.is_none_or(|cluster| cluster == of)
             };
             for (_, of, event) in active.iter() {
@@ -139,7 +139,7 @@ impl FaultSchedule for ActiveFaults {
                     continue;
                 }
                 match event {
-                    What::Faults {
+                    EventKind::Faults {
                         port: of,
                         fault,
                         permille,
@@ -147,10 +147,10 @@ impl FaultSchedule for ActiveFaults {
                     } if Some(*of) == port && rng.chance(*permille) => {
                         outcome.fault = Some(*fault);
                     }
-                    What::Down { port: of, .. } if Some(*of) == port => {
+                    EventKind::Down { port: of, .. } if Some(*of) == port => {
                         outcome.fault = Some(fakes::Fault::Unavailable);
                     }
-                    What::CallFails {
+                    EventKind::CallFails {
                         call: of,
                         fault: failing,
                         permille,
@@ -159,7 +159,7 @@ impl FaultSchedule for ActiveFaults {
                         Some(failing) => outcome.fault = Some(*failing),
                         None => outcome.crash = Some(CrashTiming::After),
                     },
-                    What::ApiServerSlow { hangs, .. } if port == Some(Port::Cluster) => {
+                    EventKind::ApiServerSlow { hangs, .. } if port == Some(Port::Cluster) => {
                         outcome.delay = match hangs {
                             true => CLIENT_TIMEOUT,
                             false => rng.seconds(10, 20),
@@ -167,10 +167,10 @@ impl FaultSchedule for ActiveFaults {
                         outcome.fault =
                             hangs.then_some(fakes::Fault::Unavailable).or(outcome.fault);
                     }
-                    What::Slow { permille, most, .. } if rng.chance(*permille) => {
+                    EventKind::Slow { permille, most, .. } if rng.chance(*permille) => {
                         outcome.delay = rng.seconds(1, *most);
                     }
-                    What::Crashes { permille, .. } if rng.chance(*permille) => {
+                    EventKind::Crashes { permille, .. } if rng.chance(*permille) => {
                         let crash = if rng.chance(500) {
                             CrashTiming::Before
                         } else {
@@ -188,21 +188,21 @@ impl FaultSchedule for ActiveFaults {
 
 /// Returns whether a fault is limited to its cluster: each cluster has its own API server, kubelets, mode and leader; everything
 /// else is shared.
-fn is_of_one_cluster(event: &What) -> bool {
+fn is_of_one_cluster(event: &EventKind) -> bool {
     matches!(
         event,
-        What::Down {
+        EventKind::Down {
             port: Port::Cluster,
             ..
-        } | What::Faults {
+        } | EventKind::Faults {
             port: Port::Cluster,
             ..
-        } | What::ApiServerSlow { .. }
-            | What::ClusterRecreated { .. }
-            | What::Outbreak { .. }
-            | What::KubeletSilent { .. }
-            | What::Shadow { .. }
-            | What::KarpenterLeads { .. }
+        } | EventKind::ApiServerSlow { .. }
+            | EventKind::ClusterRecreated { .. }
+            | EventKind::Outbreak { .. }
+            | EventKind::KubeletSilent { .. }
+            | EventKind::Shadow { .. }
+            | EventKind::KarpenterLeads { .. }
     )
 }
 

@@ -33,7 +33,7 @@ use model::{
 
 use crate::{
     rows,
-    script::{Script, What},
+    script::{EventKind, Script},
 };
 
 /// The laws of every cluster, shared by everything that acts there.
@@ -73,7 +73,7 @@ pub struct Laws {
     /// Times at which announced interruptions happen.
     pub(crate) deadlines: BTreeMap<InstanceId, Timestamp>,
     /// Deadlines of the pods of NodeClaims that are being deleted, by instance.
-    allowed: BTreeMap<InstanceId, Timestamp>,
+    drain_deadlines: BTreeMap<InstanceId, Timestamp>,
     /// Start of each process, and the generation that it read before the inputs of its plan.
     started_at: BTreeMap<u64, Timestamp>,
     generations: BTreeMap<u64, u64>,
@@ -82,9 +82,9 @@ pub struct Laws {
     /// Time at which the cluster was last recreated.
     recreated_at: Option<Timestamp>,
     /// The turn that last took each lane.
-    taken: BTreeMap<Lane, TurnId>,
+    last_turns: BTreeMap<Lane, TurnId>,
     /// Leases by lane, on the lane's own clock.
-    held: BTreeMap<Lane, Lease>,
+    leases: BTreeMap<Lane, Lease>,
     /// Start of the period in which Whittle may not act, if it may not.
     idle_since: Option<Timestamp>,
     /// Start of the period in which Whittle may act, if it may.
@@ -94,13 +94,13 @@ pub struct Laws {
     hidden_at: Option<Timestamp>,
     initialized: BTreeSet<NodeClaimName>,
     /// NodeClaims and Nodes that were collected although their instance is alive, with the time.
-    lost: BTreeMap<String, Timestamp>,
+    collected: BTreeMap<String, Timestamp>,
     /// Whether a user has approved collecting all of them.
     pub(crate) approved: bool,
-    most_instances: usize,
+    max_instances: usize,
     /// Whether each pod still needed a node when a commit last read it again.
     reread: BTreeMap<(Lane, PodKey), bool>,
-    lacking: BTreeMap<Offering, Timestamp>,
+    capacity_errors: BTreeMap<Offering, Timestamp>,
     requested: BTreeSet<String>,
     launched: BTreeSet<NodeClaimName>,
     created: BTreeSet<NodeClaimName>,
@@ -114,23 +114,23 @@ pub struct Laws {
     checked_changes: u64,
     unchanged_checks: u32,
     /// NodeClaims that the ledger marked for removal at the last change.
-    leaving: BTreeSet<NodeClaimName>,
+    marked_for_removal: BTreeSet<NodeClaimName>,
     /// NodeClaims that the ledger marked for removal, with the last time.
-    left: BTreeMap<NodeClaimName, Timestamp>,
+    last_marked: BTreeMap<NodeClaimName, Timestamp>,
     /// Last time at which pods kept NodeClaims that are being deleted.
     held_until: BTreeMap<NodeClaimName, Timestamp>,
     repair: repair::RepairWatch,
     replicas: static_pools::Replicas,
     limits: BTreeMap<NodePoolName, (i64, Timestamp)>,
     /// Last time at which a NodePool could not hold one more node.
-    full: BTreeMap<NodePoolName, Timestamp>,
+    full_at: BTreeMap<NodePoolName, Timestamp>,
     budgets: BTreeMap<NodePoolName, Vec<(Timestamp, i64)>>,
     /// Nodes under disruption one second ago.
-    chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>>,
-    /// The current minute, and the number of turns started_at in it by lane and reason.
+    disrupted: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>>,
+    /// The current minute, and the number of turns begun in it by lane and reason.
     turns: (i64, BTreeMap<String, u32>),
     /// Turns that ended in this minute and changed something.
-    worked: u32,
+    productive_turns: u32,
 }
 
 type Offering = (String, String, String);
@@ -156,8 +156,8 @@ impl Laws {
         let dies = events.any(|event| {
             event.cluster == cluster
                 && matches!(
-                    event.what,
-                    What::RelayDead { .. } | What::ClusterRecreated { .. }
+                    event.kind,
+                    EventKind::RelayDead { .. } | EventKind::ClusterRecreated { .. }
                 )
         });
         Self {
@@ -178,7 +178,7 @@ impl Laws {
     /// Resets everything except instances: another cluster now has the name.
     pub(crate) fn cluster_recreated(&mut self, now: Timestamp) {
         self.recreated_at = Some(now);
-        self.lost.clear();
+        self.collected.clear();
         self.created_checked = 0;
         self.created.clear();
         self.created_again.clear();
@@ -211,13 +211,13 @@ impl Laws {
         let minute = now.as_second() / 60;
         if self.turns.0 != minute {
             self.turns = (minute, BTreeMap::new());
-            self.worked = 0;
+            self.productive_turns = 0;
         }
         let turns = &mut self.turns.1;
         let of = format!("{} for {}", wake.lane, wake.reason);
         *turns.entry(of).or_default() += 1;
         let all: u32 = turns.values().sum();
-        let idle = all.saturating_sub(self.worked);
+        let idle = all.saturating_sub(self.productive_turns);
         if idle > IDLE_TURNS_PER_MINUTE {
             let what =
                 format!("{idle} turns that changed nothing within one minute, of {all}: {turns:?}");
@@ -229,10 +229,10 @@ impl Laws {
     /// does; a node is being removed once the ledger says so, before its NodeClaim is deleted. A node that stays after all was
     /// being removed when the turn read it, and the removal's commit lost its race.
     pub(crate) fn rereads(&mut self, world: &World, lane: Lane, key: &PodKey, pod: Option<&Pod>) {
-        let leaving = state::leaving(world);
+        let marked = state::marked_for_removal(world);
         let left = |name: &NodeClaimName| {
-            let at = self.left.get(name);
-            leaving.contains(name) || at.is_some_and(|at| world.now.duration_since(*at) <= TURN_MAX)
+            let at = self.last_marked.get(name);
+            marked.contains(name) || at.is_some_and(|at| world.now.duration_since(*at) <= TURN_MAX)
         };
         let goes = |name: &NodeName| {
             let Some(node) = world.api.nodes.get(name) else {

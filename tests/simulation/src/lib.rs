@@ -7,7 +7,7 @@
 //! The crate depends neither on an adapter nor on an SDK, because thousands of seeds are run.
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "most of what can happen is of no concern to most of those who look at it"
+    reason = "most events are irrelevant to most functions"
 )]
 
 mod checked_ports;
@@ -31,8 +31,8 @@ pub use laws::{BrokenLaw, Laws};
 pub use planted::Bug;
 pub use play::RunSummary;
 pub use script::{
-    BudgetSetting, CommonCause, Event, FailureMode, GatedFeatures, PoolSetting, Port,
-    RejectedObject, Script, Setting, What,
+    BudgetSetting, CommonCause, Event, EventKind, FailureMode, GatedFeatures, PoolSetting, Port,
+    RejectedObject, Script, Setting,
 };
 pub use shrink::shrink;
 

@@ -18,7 +18,7 @@ use crate::{
     fault_schedule::ActiveFaults,
     laws::{AllLaws, BrokenLaw},
     rng::Rng,
-    script::{CommonCause, FAULT_SECONDS, FailureMode, What},
+    script::{CommonCause, EventKind, FAULT_SECONDS, FailureMode},
 };
 
 /// Totals of a run.
@@ -58,7 +58,7 @@ pub(crate) struct Play {
     /// Spot instances that EC2 reclaims, with the time.
     pub(crate) reclaimed: Vec<(Timestamp, InstanceId)>,
     /// Ends of temporary events.
-    pub(crate) pending_ends: Vec<(Timestamp, usize, What)>,
+    pub(crate) pending_ends: Vec<(Timestamp, usize, EventKind)>,
     pub(crate) last_change: i64,
     rng: Rng,
     bug: Option<Bug>,
@@ -149,8 +149,8 @@ impl Play {
             while self.seconds < started_at + event.at {
                 self.second()?;
             }
-            self.note(&format!("! {} {:?}", event.cluster, event.what));
-            events::apply(self, event.cluster, &event.what);
+            self.note(&format!("! {} {:?}", event.cluster, event.kind));
+            events::apply(self, event.cluster, &event.kind);
         }
         while self.seconds < started_at + FAULT_SECONDS {
             self.second()?;
@@ -208,7 +208,7 @@ impl Play {
         self.bug == Some(Bug::NeverSweep) && self.seconds > 130
             || self
                 .faults
-                .find(|_, event| matches!(event, What::SweepsMissed { .. }).then_some(()))
+                .find(|_, event| matches!(event, EventKind::SweepsMissed { .. }).then_some(()))
                 .is_some()
     }
 
@@ -222,14 +222,14 @@ impl Play {
     fn deliver(&mut self, now: Timestamp) {
         for wake in self.sim.take_wakes() {
             let lost = self.faults.find(|rng, event| match event {
-                What::WakesLost { permille, .. } => rng.chance(*permille).then_some(()),
+                EventKind::WakesLost { permille, .. } => rng.chance(*permille).then_some(()),
                 _ => None,
             });
             if lost.is_some() || self.bug == Some(Bug::NeverSweep) {
                 continue;
             }
             let late = self.faults.find(|rng, event| match event {
-                What::WakesLate { permille, most, .. } => {
+                EventKind::WakesLate { permille, most, .. } => {
                     rng.chance(*permille).then(|| rng.seconds(1, *most))
                 }
                 _ => None,
@@ -239,7 +239,7 @@ impl Play {
                 continue;
             }
             let doubled = self.faults.find(|rng, event| match event {
-                What::WakesDoubled { permille, .. } => rng.chance(*permille).then_some(()),
+                EventKind::WakesDoubled { permille, .. } => rng.chance(*permille).then_some(()),
                 _ => None,
             });
             if doubled.is_some() {

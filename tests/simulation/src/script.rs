@@ -37,12 +37,12 @@ pub struct Event {
     pub at: i64,
     /// Index of the cluster concerned.
     pub cluster: usize,
-    pub what: What,
+    pub kind: EventKind,
 }
 
 /// An action of a user or of AWS, or a temporary fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     Scale {
         deployment: &'static str,
         replicas: usize,
@@ -229,16 +229,16 @@ impl Script {
         let mut events = rejections::draw(&mut Rng::new(seed, 11), &mut setting);
         for cluster in 0..setting.clusters {
             let at = 1;
-            let what = scale(&mut rng, &setting);
-            events.push(Event { at, cluster, what });
+            let kind = scale(&mut rng, &setting);
+            events.push(Event { at, cluster, kind });
             events.extend(independent_events(&mut rng, &setting, cluster));
             let mut forced = Rng::new(seed, 7);
             if forced.chance(300) {
-                let what = What::NodeClaimForced;
+                let kind = EventKind::NodeClaimForced;
                 events.extend((0..3).map(|_| Event {
                     at: forced.between(1, FAULT_SECONDS - 1),
                     cluster,
-                    what: what.clone(),
+                    kind: kind.clone(),
                 }));
             }
             let mut people = Rng::new(seed, 8);
@@ -247,7 +247,7 @@ impl Script {
                 events.extend((0..count).map(|_| Event {
                     at: people.between(1, FAULT_SECONDS - 1),
                     cluster,
-                    what: pause_event(&mut people, &setting),
+                    kind: pause_event(&mut people, &setting),
                 }));
             }
             let mut combined = Rng::new(seed, 9);
@@ -277,7 +277,7 @@ fn burst(rng: &mut Rng) -> [Event; 2] {
     let event = |at, replicas| Event {
         at,
         cluster: 0,
-        what: What::Scale {
+        kind: EventKind::Scale {
             deployment: "web",
             replicas,
         },
@@ -294,25 +294,25 @@ fn independent_events(rng: &mut Rng, setting: &Setting, cluster: usize) -> Vec<E
     let count = rng.between(EVENTS_MIN, EVENTS_MAX);
     let mut events = Vec::new();
     for _ in 0..count {
-        let kind = match rng.chance(350) {
+        let number = match rng.chance(350) {
             true => 0,
             false => rng.pick(&known).copied().unwrap_or(0),
         };
         events.push(Event {
             at: rng.between(1, FAULT_SECONDS - 1),
             cluster,
-            what: what(kind, rng, setting),
+            kind: draw_kind(number, rng, setting),
         });
     }
     events
 }
 
-fn scale(rng: &mut Rng, setting: &Setting) -> What {
+fn scale(rng: &mut Rng, setting: &Setting) -> EventKind {
     let count = DEPLOYMENTS.len() - usize::from(!setting.has_team());
     let deployment = DEPLOYMENTS.get(rng.index(count));
     let deployment = deployment.copied().unwrap_or("web");
     let most = if deployment == "held" { 2 } else { 9 };
-    What::Scale {
+    EventKind::Scale {
         deployment,
         replicas: rng.index(most + 1),
     }
@@ -320,7 +320,7 @@ fn scale(rng: &mut Rng, setting: &Setting) -> What {
 
 const KINDS: usize = 27;
 
-fn what(kind: usize, rng: &mut Rng, setting: &Setting) -> What {
+fn draw_kind(number: usize, rng: &mut Rng, setting: &Setting) -> EventKind {
     let port = rng.pick(&Port::ALL).copied().unwrap_or(Port::Cluster);
     let faults = [
         Fault::Throttled,
@@ -331,68 +331,68 @@ fn what(kind: usize, rng: &mut Rng, setting: &Setting) -> What {
     let fault = rng.pick(&faults).copied().unwrap_or(Fault::Unavailable);
     let seconds = rng.between(20, 240);
     let permille = rng.pick(&[20, 100, 300, 800]).copied().unwrap_or(100);
-    match kind {
-        1 => What::SpotStorm {
+    match number {
+        1 => EventKind::SpotStorm {
             nodes: rng.index(4) + 1,
         },
-        2 => What::Rebalance,
-        3 => What::InstanceDies,
-        4 => What::NoCapacity {
+        2 => EventKind::Rebalance,
+        3 => EventKind::InstanceDies,
+        4 => EventKind::NoCapacity {
             choice: rng.index(12),
             seconds,
         },
-        5 => What::Blind { seconds },
-        6 => What::Truncated {
+        5 => EventKind::Blind { seconds },
+        6 => EventKind::Truncated {
             hidden: rng.index(4) + 1,
             seconds: seconds * 3,
         },
-        7 => What::ZoneOutage {
+        7 => EventKind::ZoneOutage {
             seconds: seconds * 3,
         },
-        8 => What::NodeDeleted,
-        9 => What::NodeClaimDeleted,
-        10 => What::PodDeleted,
-        11 => What::NodeClassEdited,
-        12 => What::LimitEdited {
+        8 => EventKind::NodeDeleted,
+        9 => EventKind::NodeClaimDeleted,
+        10 => EventKind::PodDeleted,
+        11 => EventKind::NodeClassEdited,
+        12 => EventKind::LimitEdited {
             cores: rng.between(4, 30),
         },
-        13 => What::BudgetEdited {
+        13 => EventKind::BudgetEdited {
             nodes: match rng.chance(200) {
                 true => "0",
                 false => setting::budget(rng),
             },
         },
-        14 => What::KubeletSilent { seconds },
-        15 => What::RelayDead {
+        14 => EventKind::KubeletSilent { seconds },
+        15 => EventKind::RelayDead {
             seconds: seconds * 2,
         },
-        16 => What::Shadow { seconds },
-        17 => What::KarpenterLeads { seconds },
-        18 => What::Down { port, seconds },
-        19 => What::Faults {
+        16 => EventKind::Shadow { seconds },
+        17 => EventKind::KarpenterLeads { seconds },
+        18 => EventKind::Down { port, seconds },
+        19 => EventKind::Faults {
             port,
             fault,
             permille,
             seconds,
         },
-        20 => What::Slow {
+        20 => EventKind::Slow {
             permille,
             most: rng.between(1, 25),
             seconds,
         },
-        21 => What::Crashes {
+        21 => EventKind::Crashes {
             permille: permille / 10,
             seconds,
         },
-        22 => What::WakesLost { permille, seconds },
-        23 => What::WakesDoubled { permille, seconds },
-        24 => What::WakesLate {
+        22 => EventKind::WakesLost { permille, seconds },
+        23 => EventKind::WakesDoubled { permille, seconds },
+        24 => EventKind::WakesLate {
             permille,
             most: rng.between(5, 120),
             seconds,
         },
-        25 => What::SweepsMissed { seconds },
-        26 => What::OutOfCapacity {
+        25 => EventKind::SweepsMissed { seconds },
+        26 => EventKind::OutOfCapacity {
             capacity_type: match rng.chance(700) {
                 true => CapacityType::Spot,
                 false => CapacityType::OnDemand,
@@ -403,12 +403,12 @@ fn what(kind: usize, rng: &mut Rng, setting: &Setting) -> What {
     }
 }
 
-fn pause_event(rng: &mut Rng, setting: &Setting) -> What {
+fn pause_event(rng: &mut Rng, setting: &Setting) -> EventKind {
     let seconds = rng.between(20, 480);
     let pools: Vec<_> = setting.pools.iter().map(|pool| pool.name).collect();
     let pool = rng.pick(&pools).copied().unwrap_or_default();
     if rng.chance(300) {
-        return What::CheckedPorts { pool, seconds };
+        return EventKind::CheckedPorts { pool, seconds };
     }
     let levels = [PauseLevel::Voluntary, PauseLevel::All];
     let scopes = [
@@ -416,7 +416,7 @@ fn pause_event(rng: &mut Rng, setting: &Setting) -> What {
         PauseScope::Cluster,
         PauseScope::NodePool(pool.into()),
     ];
-    What::Paused {
+    EventKind::Paused {
         level: rng.pick(&levels).copied().unwrap_or(PauseLevel::All),
         scope: rng.pick(&scopes).cloned().unwrap_or(PauseScope::Cluster),
         seconds,
@@ -425,6 +425,6 @@ fn pause_event(rng: &mut Rng, setting: &Setting) -> What {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>4}s {} {:?}", self.at, self.cluster, self.what)
+        write!(f, "{:>4}s {} {:?}", self.at, self.cluster, self.kind)
     }
 }

@@ -12,7 +12,7 @@ use model::{
 use crate::{
     play::Play,
     rng::Rng,
-    script::{CommonCause, FailureMode, What},
+    script::{CommonCause, EventKind, FailureMode},
 };
 
 /// AMI with which all nodes fail.
@@ -124,11 +124,11 @@ pub(crate) fn keep_outbreaks_active(play: &Play) {
     for simulated in &play.clusters {
         for (cause, failure_mode) in &simulated.outbreaks {
             let (cause, failure_mode) = (*cause, *failure_mode);
-            let what = What::Outbreak {
+            let event = EventKind::Outbreak {
                 cause,
                 failure_mode,
             };
-            play.faults.add(Timestamp::MAX, &simulated.name, what);
+            play.faults.add(Timestamp::MAX, &simulated.name, event);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     play::Play,
-    script::{DEPLOYMENTS, What},
+    script::{DEPLOYMENTS, EventKind},
 };
 
 /// Ends temporary events that are due, and terminates instances that AWS announced to reclaim.
@@ -21,43 +21,45 @@ pub(crate) fn end_due_events(play: &mut Play, now: Timestamp) {
         return;
     }
     let sim = play.sim.clone();
-    let over: Vec<(usize, What)> = play
+    let over: Vec<(usize, EventKind)> = play
         .pending_ends
         .extract_if(.., |(at, ..)| *at <= now)
-        .map(|(_, cluster, what)| (cluster, what))
+        .map(|(_, cluster, event)| (cluster, event))
         .collect();
-    for (cluster, what) in over {
+    for (cluster, event) in over {
         let Some(simulated) = play.clusters.get_mut(cluster) else {
             continue;
         };
-        if let What::EntryUnreadable { .. } = what {
+        if let EventKind::EntryUnreadable { .. } = event {
             rejections::show_entry(simulated);
         }
         let sim = simulated.sim.clone();
-        sim.with(|world| match &what {
-            What::NoCapacity { choice, .. } => {
+        sim.with(|world| match &event {
+            EventKind::NoCapacity { choice, .. } => {
                 world.account.no_capacity.remove(&offering(*choice));
             }
-            What::OutOfCapacity { capacity_type, .. } => {
+            EventKind::OutOfCapacity { capacity_type, .. } => {
                 for offering in offerings(*capacity_type) {
                     world.account.no_capacity.remove(&offering);
                 }
             }
-            What::Blind { .. } => world.account.blind = false,
-            What::Truncated { .. } => world.account.unlisted.clear(),
-            What::ZoneOutage { .. } => {
+            EventKind::Blind { .. } => world.account.blind = false,
+            EventKind::Truncated { .. } => world.account.unlisted.clear(),
+            EventKind::ZoneOutage { .. } => {
                 world.account.blind = false;
                 world.api.silent.clear();
             }
-            What::KubeletSilent { .. } => world.api.silent.clear(),
-            What::TableFails { .. } => world.ledger.table().set_faults(TableFaults::default()),
+            EventKind::KubeletSilent { .. } => world.api.silent.clear(),
+            EventKind::TableFails { .. } => world.ledger.table().set_faults(TableFaults::default()),
             _ => {}
         });
-        match what {
-            What::Shadow { .. } => register(&sim, "active", None),
+        match event {
+            EventKind::Shadow { .. } => register(&sim, "active", None),
             // Karpenter steps down: a graceful shutdown leaves the Lease without a holder.
-            What::KarpenterLeads { .. } => lead(&sim, ""),
-            What::CheckedPorts { pool, .. } => sim.with(|world| pauses::watch(world, pool, false)),
+            EventKind::KarpenterLeads { .. } => lead(&sim, ""),
+            EventKind::CheckedPorts { pool, .. } => {
+                sim.with(|world| pauses::watch(world, pool, false))
+            }
             _ => {}
         }
     }

@@ -16,8 +16,8 @@ use crate::{checked_ports::Act, rows};
 
 /// Time after which a turn has read and recorded an answer of EC2, and time for which it is remembered: three minutes, less the
 /// clock skew of reader and writer.
-const LEARNED: SignedDuration = SignedDuration::from_secs(60);
-const REMEMBERED: SignedDuration = SignedDuration::from_secs(180 - 2 * SKEW.as_secs());
+const RECORDED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
+const REMEMBERED_FOR: SignedDuration = SignedDuration::from_secs(180 - 2 * SKEW.as_secs());
 
 impl Laws {
     /// Checks an act of a process; `clock` is the process's own time.
@@ -49,8 +49,8 @@ impl Laws {
         self.check_pauses(world, lane, act);
         match act {
             Act::Take { lane, lease } => {
-                self.taken.insert(*lane, lease.owner.clone());
-                let other = self.held.insert(*lane, (*lease).clone());
+                self.last_turns.insert(*lane, lease.owner.clone());
+                let other = self.leases.insert(*lane, (*lease).clone());
                 if let Some(other) =
                     other.filter(|other| other.owner != lease.owner && other.is_live(clock))
                 {
@@ -62,7 +62,7 @@ impl Laws {
                 }
             }
             Act::End { lane, turn } => {
-                self.held
+                self.leases
                     .retain(|held, lease| held != lane || lease.owner != **turn);
             }
             Act::Commit(commit) => {
@@ -188,7 +188,7 @@ impl Laws {
 
     /// Forgets capacity errors since the start of a turn that crashed: it may not have recorded them.
     pub(crate) fn turn_died(&mut self, started_at: Timestamp) {
-        self.lacking.retain(|_, at| *at < started_at);
+        self.capacity_errors.retain(|_, at| *at < started_at);
     }
 
     fn launch(&mut self, world: &World, request: &FleetRequest) {
@@ -203,13 +203,13 @@ impl Laws {
         let repeated = !self.requested.insert(request.token.0.clone());
         let known = |at: &Timestamp| {
             let age = now.duration_since(*at);
-            age > LEARNED && age < REMEMBERED
+            age > RECORDED_WITHIN && age < REMEMBERED_FOR
         };
         if !repeated
             && !offerings.is_empty()
             && offerings
                 .iter()
-                .all(|offering| self.lacking.get(offering).is_some_and(known))
+                .all(|offering| self.capacity_errors.get(offering).is_some_and(known))
         {
             self.breaks(
                 "offerings without capacity are avoided for a while",
@@ -221,7 +221,7 @@ impl Laws {
 
     /// Records offerings without capacity, if the turn can be expected to record them.
     pub(crate) fn launched(&mut self, world: &World, request: &FleetRequest, answer: &FleetAnswer) {
-        if self.clear_for > LEARNED && answer.instances.is_empty() {
+        if self.clear_for > RECORDED_WITHIN && answer.instances.is_empty() {
             let capacity_type = request.capacity_type.as_str();
             let failures = answer.failures.iter();
             let failures =
@@ -230,7 +230,7 @@ impl Laws {
                 let (kind, zone) = (failure.instance_type.clone(), failure.zone.clone());
                 ((capacity_type.to_owned(), kind, zone), world.now)
             });
-            self.lacking.extend(lacking);
+            self.capacity_errors.extend(lacking);
         }
     }
 }

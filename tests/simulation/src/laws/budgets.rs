@@ -39,9 +39,9 @@ impl Laws {
             past.push((now, least));
             past.retain(|(at, _)| now.duration_since(*at) < COMMIT_DELAY_MAX);
         }
-        let chosen = chosen(world);
-        for (pool, names) in &chosen {
-            let before = self.chosen.get(pool);
+        let disrupted = disrupted(world);
+        for (pool, names) in &disrupted {
+            let before = self.disrupted.get(pool);
             if before.is_some_and(|before| names.is_subset(before)) {
                 continue;
             }
@@ -53,7 +53,7 @@ impl Laws {
                 self.breaks("budgets hold", now, what);
             }
         }
-        self.chosen = chosen;
+        self.disrupted = disrupted;
     }
 }
 
@@ -99,10 +99,10 @@ fn initialized(world: &World, pool: &str) -> i64 {
 
 /// Nodes under disruption. As in Karpenter, instances that EC2 is terminating, and NodeClaims without a Node, no longer count
 /// (docs/spec/lifecycle.md#budget-counts).
-fn chosen(world: &World) -> BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> {
-    let mut chosen: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> = BTreeMap::new();
-    let going = going(world);
-    for claim in going
+fn disrupted(world: &World) -> BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> {
+    let mut disrupted: BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> = BTreeMap::new();
+    let in_disruption = in_disruption(world);
+    for claim in in_disruption
         .iter()
         .filter_map(|name| world.api.node_claims.get(name))
     {
@@ -114,17 +114,20 @@ fn chosen(world: &World) -> BTreeMap<NodePoolName, BTreeSet<NodeClaimName>> {
                 && node.labels.contains_key(labels::INITIALIZED)
         });
         if let Some(pool) = claim.node_pool().filter(|_| stands && !ends) {
-            chosen.entry(pool).or_default().insert(claim.name.clone());
+            disrupted
+                .entry(pool)
+                .or_default()
+                .insert(claim.name.clone());
         }
     }
-    chosen
+    disrupted
 }
 
 /// NodeClaims that a command disrupts and that still exist.
-fn going(world: &World) -> BTreeSet<NodeClaimName> {
+fn in_disruption(world: &World) -> BTreeSet<NodeClaimName> {
     let claims = &world.api.node_claims;
     let rows = rows(world);
-    let mut going = BTreeSet::new();
+    let mut in_disruption = BTreeSet::new();
     for command in rows.iter().flat_map(|rows| rows.commands.values()) {
         // A proposal ends when it is committed as another command.
         let choice = command.choice.as_ref();
@@ -138,9 +141,9 @@ fn going(world: &World) -> BTreeSet<NodeClaimName> {
                 continue;
             };
             if command.state.is_open() || claim.deleted_at.is_some() && is_done {
-                going.insert(target.name.clone());
+                in_disruption.insert(target.name.clone());
             }
         }
     }
-    going
+    in_disruption
 }

@@ -41,7 +41,7 @@ impl Laws {
             let id = claim.status.provider_id.rsplit('/').next()?;
             Some((id.into(), claim.deleted_at? + parse_go_duration(period)?))
         });
-        self.allowed.extend(allowed);
+        self.drain_deadlines.extend(allowed);
         // A repair limits the drain of its node, depending on the node's condition.
         let chosen = self.repair.chosen.iter();
         let chosen = chosen.filter_map(|name| world.api.node_claims.get(name));
@@ -57,14 +57,14 @@ impl Laws {
             Some((InstanceId::from(id), claim.deleted_at? + bound))
         });
         for (id, at) in repaired {
-            let known = self.allowed.entry(id).or_insert(at);
+            let known = self.drain_deadlines.entry(id).or_insert(at);
             *known = at.min(*known);
         }
     }
 
     /// Deadline of a node, from AWS or from the NodePool's terminationGracePeriod.
     fn deadline(&self, node: &Node) -> Option<Timestamp> {
-        let all = self.deadlines.iter().chain(&self.allowed);
+        let all = self.deadlines.iter().chain(&self.drain_deadlines);
         let own = all.filter(|(id, _)| names(&node.provider_id, id));
         own.map(|(_, at)| *at).min()
     }

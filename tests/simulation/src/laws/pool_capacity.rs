@@ -22,7 +22,7 @@ impl Laws {
     pub(super) fn watch_room(&mut self, world: &World) {
         for (name, pool) in &world.api.node_pools {
             if !has_room(world, pool) {
-                self.full.insert(name.as_str().into(), world.now);
+                self.full_at.insert(name.as_str().into(), world.now);
             }
         }
     }
@@ -33,7 +33,7 @@ impl Laws {
         let mut pools = world.api.node_pools.iter();
         pools.any(|(name, pool)| {
             let is_open = pool.spec.template.spec.taints.is_none();
-            let full = self.full.get(&NodePoolName::from(name.as_str()));
+            let full = self.full_at.get(&NodePoolName::from(name.as_str()));
             pool.spec.replicas.is_none()
                 && selected.map_or(is_open, |selected| selected == name)
                 && full.is_none_or(|at| world.now.duration_since(*at) > time)

@@ -12,10 +12,10 @@ impl Laws {
     /// (docs/protocol.md#l2).
     pub(crate) fn lane_ended(&mut self, world: &World, report: &Report) {
         let is_idle = report.planned.is_empty() && report.committed.is_none();
-        self.worked += u32::from(!is_idle);
+        self.productive_turns += u32::from(!is_idle);
         let lanes = rows(world).map(|rows| &rows.lanes);
         let row = lanes.and_then(|lanes| lanes.get(&report.lane));
-        let is_last = self.taken.get(&report.lane) == Some(&report.turn);
+        let is_last = self.last_turns.get(&report.lane) == Some(&report.turn);
         let Some(row) = row.filter(|row| is_last && row.lease.is_none()) else {
             return;
         };
@@ -27,7 +27,11 @@ impl Laws {
             && row.due.is_none_or(|at| at > due.max(world.now + SKEW))
         {
             let what = format!("{what}, at {due}, due {:?}", row.due);
-            self.breaks("L2: a lane is due when its turn asked for", world.now, what);
+            self.breaks(
+                "L2: a lane is due by the time that its turn asked for",
+                world.now,
+                what,
+            );
         }
     }
 

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::events::ConcernedNames;
 
-/// Longest time until the termination of an instance is retried after EC2 concerned it.
+/// Longest time until the termination of an instance is retried after EC2 refused it.
 const RETRIED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 
 /// Names of NodeClaims, Nodes and instances, with the time at which the rejection was lifted.

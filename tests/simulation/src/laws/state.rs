@@ -34,14 +34,14 @@ impl Laws {
         self.watch_pauses(world);
         // NodeClaims that were marked for removal count as such for one more second.
         if self.unchanged_checks < 2 {
-            self.leaving = leaving(world);
+            self.marked_for_removal = marked_for_removal(world);
             self.check_state(world);
         }
-        for name in &self.leaving {
-            match self.left.get_mut(name) {
+        for name in &self.marked_for_removal {
+            match self.last_marked.get_mut(name) {
                 Some(at) => *at = now,
                 None => {
-                    self.left.insert(name.clone(), now);
+                    self.last_marked.insert(name.clone(), now);
                 }
             }
         }
@@ -56,7 +56,7 @@ impl Laws {
     fn check_state(&mut self, world: &World) {
         self.watch_mode(world);
         self.note_initialized(world);
-        self.most_instances = self.most_instances.max(instances(world));
+        self.max_instances = self.max_instances.max(instances(world));
         self.names(world);
         self.launches(world);
         self.limits(world);
@@ -168,10 +168,10 @@ impl Laws {
         // A launch whose NodeClaim is being removed does not count, also if its turn crashed before recording it. A NodeClaim
         // that was marked for removal a second ago and stays after all does not count either: launches in between relied on its
         // removal.
-        let (left, leaving) = (&self.left, &self.leaving);
+        let (last_marked, marked) = (&self.last_marked, &self.marked_for_removal);
         let goes = |name: &NodeClaimName| {
-            let last = left.get(name);
-            leaving.contains(name)
+            let last = last_marked.get(name);
+            marked.contains(name)
                 || ends(api, name)
                 || last.is_some_and(|at| now.duration_since(*at) <= CHECK_INTERVAL)
         };
@@ -232,15 +232,15 @@ pub(super) fn instances(world: &World) -> usize {
 }
 
 /// NodeClaims that the ledger marks for removal, deleted or not; limits do not count them.
-pub(super) fn leaving(world: &World) -> BTreeSet<NodeClaimName> {
+pub(super) fn marked_for_removal(world: &World) -> BTreeSet<NodeClaimName> {
     let rows = rows(world);
     let commands = rows.iter().flat_map(|rows| rows.commands.values());
     let open = commands.filter(|command| command.state.is_open());
     let targets = open.flat_map(|command| &command.delete);
-    let mut leaving: BTreeSet<_> = targets.map(|target| target.name.clone()).collect();
+    let mut marked: BTreeSet<_> = targets.map(|target| target.name.clone()).collect();
     let notices = rows.iter().flat_map(|rows| rows.notices.values());
     for notice in notices.filter(|notice| !notice.done) {
-        leaving.extend(claim_of(world, &notice.instance).map(|claim| claim.name.clone()));
+        marked.extend(claim_of(world, &notice.instance).map(|claim| claim.name.clone()));
     }
-    leaving
+    marked
 }

@@ -28,7 +28,7 @@ impl Laws {
             let staying = world.api.node_claims.values().filter(|claim| {
                 claim.node_pool().as_ref() == Some(&name)
                     && claim.deleted_at.is_none()
-                    && !self.leaving.contains(&claim.name)
+                    && !self.marked_for_removal.contains(&claim.name)
             });
             let staying = i64::try_from(staying.count()).unwrap_or(i64::MAX);
             let (last, at) = self.replicas.entry(name.clone()).or_insert((replicas, now));
@@ -38,7 +38,7 @@ impl Laws {
             let is_late = |at: Option<Timestamp>| {
                 at.is_some_and(|at| now.duration_since(at) > CONVERGED_WITHIN)
             };
-            let has_room = self.full.get(&name).is_none_or(|at| is_late(Some(*at)));
+            let has_room = self.full_at.get(&name).is_none_or(|at| is_late(Some(*at)));
             if is_late(Some(*at))
                 && is_late(self.active_since)
                 && has_room
@@ -74,11 +74,11 @@ impl Laws {
             });
             // An instance without a NodeClaim is one of the awaited launches.
             let instances = world.account.alive();
-            let unshown = instances.filter(|instance| {
+            let without_node_claim = instances.filter(|instance| {
                 instance.reservation.as_ref() == Some(&id)
                     && claim_of(world, &instance.id).is_none()
             });
-            let awaited = awaited.count().saturating_sub(unshown.count());
+            let awaited = awaited.count().saturating_sub(without_node_claim.count());
             let left = usize::try_from(left).unwrap_or(usize::MAX);
             if new > 0 && new + awaited > left {
                 let what = format!(

@@ -122,11 +122,11 @@ impl Laws {
     /// Records that an object is collected although its instance is alive, and checks the brake.
     pub(super) fn collects(&mut self, world: &World, name: &str) {
         let now = world.now;
-        self.lost
+        self.collected
             .retain(|_, at| now.duration_since(*at) < SignedDuration::from_hours(1));
-        self.lost.insert(name.to_owned(), now);
-        self.most_instances = self.most_instances.max(instances(world));
-        let (count, most) = (self.lost.len(), self.most_instances);
+        self.collected.insert(name.to_owned(), now);
+        self.max_instances = self.max_instances.max(instances(world));
+        let (count, most) = (self.collected.len(), self.max_instances);
         if !self.approved && (count > (most / 10).max(1) || count >= most) {
             let what = format!("{count} of {most} within an hour, {name} last");
             self.breaks(

@@ -70,12 +70,12 @@ impl Laws {
             let instance = claim.status.provider_id.rsplit('/').next();
             let names = [Some(claim.name.as_str()), instance].into_iter().flatten();
             // An instance without a NodeClaim may belong to this one.
-            let unshown = world.account.instances.keys().filter(|id| {
+            let without_node_claim = world.account.instances.keys().filter(|id| {
                 let mut claims = world.api.node_claims.values();
                 let is_shown = claims.any(|claim| claim.status.provider_id.ends_with(id.as_str()));
                 claim.status.provider_id.is_empty() && !is_shown
             });
-            let mut names = names.chain(unshown.map(|id| id.as_str()));
+            let mut names = names.chain(without_node_claim.map(|id| id.as_str()));
             let is_rejected = names.any(|name| self.rejected.excuses(name, now));
             if is_held(world, claim) || is_rejected {
                 self.held_until.insert(claim.name.clone(), now);

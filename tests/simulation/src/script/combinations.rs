@@ -4,7 +4,7 @@
 use fakes::Fault;
 use model::CapacityType;
 
-use super::{Event, FAULT_SECONDS, Setting, What};
+use super::{Event, EventKind, FAULT_SECONDS, Setting};
 use crate::rng::Rng;
 
 /// Kinds of combinations.
@@ -18,11 +18,11 @@ const RUNS_AFTER: i64 = 150;
 pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<Event> {
     let begin = rng.between(30, FAULT_SECONDS - LAST);
     let seconds = rng.between(60, 120);
-    let scale = |deployment, replicas| What::Scale {
+    let scale = |deployment, replicas| EventKind::Scale {
         deployment,
         replicas,
     };
-    let fails = |call, fault, permille| What::CallFails {
+    let fails = |call, fault, permille| EventKind::CallFails {
         call,
         fault,
         permille,
@@ -42,7 +42,7 @@ pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<
         // Notices that cannot be recorded immediately.
         2 => {
             is_spot = true;
-            let storm = What::SpotStorm { nodes: 2 };
+            let storm = EventKind::SpotStorm { nodes: 2 };
             let refused = fails("record_unfenced", Some(Fault::Unavailable), 600);
             let at = RUNS_AFTER;
             vec![
@@ -55,16 +55,16 @@ pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<
         // A cluster is switched to shadow mode, or another controller leads it, while nodes drain.
         3 => {
             let idle = match rng.chance(500) {
-                true => What::Shadow {
+                true => EventKind::Shadow {
                     seconds: seconds * 2,
                 },
-                false => What::KarpenterLeads { seconds },
+                false => EventKind::KarpenterLeads { seconds },
             };
             let at = RUNS_AFTER;
             vec![
                 (0, web(many)),
-                (at, What::NodeClaimDeleted),
-                (at + 1, What::NodeDeleted),
+                (at, EventKind::NodeClaimDeleted),
+                (at + 1, EventKind::NodeDeleted),
                 (at + 2, idle),
             ]
         }
@@ -73,7 +73,7 @@ pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<
             let types = [CapacityType::Spot, CapacityType::OnDemand];
             let capacity_type = rng.pick(&types).copied().unwrap_or(CapacityType::Spot);
             is_spot = capacity_type == CapacityType::Spot;
-            let lacks = What::OutOfCapacity {
+            let lacks = EventKind::OutOfCapacity {
                 capacity_type,
                 seconds: seconds * 4,
             };
@@ -81,7 +81,7 @@ pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<
         }
         // Turns fail, and only their lane's row says that the lane is due again.
         5 => {
-            let lost = What::WakesLost {
+            let lost = EventKind::WakesLost {
                 permille: 800,
                 seconds: seconds * 2,
             };
@@ -94,7 +94,7 @@ pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<
         }
         // Nodes drift while pods arrive, and calls are slow enough for turns to overlap.
         6 => {
-            let slow = What::Slow {
+            let slow = EventKind::Slow {
                 permille: 500,
                 most: 6,
                 seconds: seconds * 2,
@@ -103,7 +103,7 @@ pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<
             vec![
                 (0, web(many)),
                 (at, slow),
-                (at, What::NodeClassEdited),
+                (at, EventKind::NodeClassEdited),
                 (at + 5, scale("batch", many)),
                 (at + 20, scale("batch", few)),
                 (at + 35, web(many + 1)),
@@ -112,10 +112,10 @@ pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<
         }
         // All nodes drift, and few may be replaced at once.
         7 => vec![
-            (0, What::BudgetEdited { nodes: "1" }),
+            (0, EventKind::BudgetEdited { nodes: "1" }),
             (1, web(many)),
             (2, scale("batch", many)),
-            (RUNS_AFTER + 30, What::NodeClassEdited),
+            (RUNS_AFTER + 30, EventKind::NodeClassEdited),
         ],
         // Nodes are deleted whose pods must not be disrupted.
         _ => {
@@ -124,8 +124,8 @@ pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<
             vec![
                 (0, scale("held", 2)),
                 (1, web(few)),
-                (at, What::NodeClaimDeleted),
-                (at + 60, What::NodeDeleted),
+                (at, EventKind::NodeClaimDeleted),
+                (at + 60, EventKind::NodeDeleted),
                 (at + 61, scale("web", 0)),
             ]
         }
@@ -134,10 +134,10 @@ pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<
         pool.spot |= is_spot;
     }
     let events = events.into_iter();
-    let events = events.map(|(after, what)| Event {
+    let events = events.map(|(after, kind)| Event {
         at: begin + after,
         cluster,
-        what,
+        kind,
     });
     events.collect()
 }

@@ -1,6 +1,6 @@
 //! Features behind feature gates, which few seeds enable: node repair, static NodePools and capacity reservations.
 
-use super::{Event, FAULT_SECONDS, Setting, What};
+use super::{Event, EventKind, FAULT_SECONDS, Setting};
 use crate::rng::Rng;
 
 /// Probability that a seed enables each feature, per mille.
@@ -63,7 +63,7 @@ impl GatedFeatures {
             events.extend((0..rng.between(1, 2)).map(|_| Event {
                 at: rng.between(1, FAULT_SECONDS - 1),
                 cluster: rng.index(setting.clusters),
-                what: What::Replicas {
+                kind: EventKind::Replicas {
                     count: rng.index(REPLICAS_MAX + 1),
                 },
             }));
@@ -84,13 +84,13 @@ fn failures(rng: &mut Rng, clusters: usize) -> Vec<Event> {
     let single = |rng: &mut Rng| Event {
         at: rng.between(NODES_AFTER, FAULT_SECONDS - 1),
         cluster,
-        what: What::NodeFails { failure_mode },
+        kind: EventKind::NodeFails { failure_mode },
     };
     if !rng.chance(OUTBREAKS) {
         let scaled = Event {
             at: NODES_AFTER / 4,
             cluster,
-            what: What::Scale {
+            kind: EventKind::Scale {
                 deployment: "web",
                 replicas: 4,
             },
@@ -108,7 +108,7 @@ fn failures(rng: &mut Rng, clusters: usize) -> Vec<Event> {
     let outbreak = Event {
         at: rng.between(NODES_AFTER, FAULT_SECONDS - 1),
         cluster,
-        what: What::Outbreak {
+        kind: EventKind::Outbreak {
             cause,
             failure_mode,
         },

@@ -3,7 +3,7 @@
 
 use fakes::{Admission, Protection};
 
-use super::{Event, FAULT_SECONDS, Setting, What};
+use super::{Event, EventKind, FAULT_SECONDS, Setting};
 use crate::rng::Rng;
 
 /// Probability that a seed has such faults, per mille.
@@ -40,29 +40,29 @@ pub(super) fn draw(rng: &mut Rng, setting: &mut Setting) -> Vec<Event> {
     };
     let mut events = Vec::new();
     for _ in 0..rng.between(1, 3) {
-        let what = what(rng, kinds);
-        if what.is_of_api_server() && rng.chance(NEIGHBOURS) {
+        let kind = draw_kind(rng, kinds);
+        if kind.is_of_api_server() && rng.chance(NEIGHBOURS) {
             setting.clusters = 2;
         }
-        let last = match what {
-            What::ClusterRecreated { .. } => FAULT_SECONDS - ANEW_LAST,
+        let last = match kind {
+            EventKind::ClusterRecreated { .. } => FAULT_SECONDS - ANEW_LAST,
             _ => FAULT_SECONDS - 1,
         };
         events.push(Event {
             at: rng.between(OBJECTS_AFTER, last),
             cluster: rng.index(setting.clusters),
-            what,
+            kind,
         });
     }
     events
 }
 
-fn what(rng: &mut Rng, kinds: usize) -> What {
+fn draw_kind(rng: &mut Rng, kinds: usize) -> EventKind {
     let is_deleted = rng.chance(600);
     let admissions = [Admission::Denied, Admission::Invalid];
     let how = rng.pick(&admissions).copied();
     let how = how.unwrap_or(Admission::Denied);
-    let refuses = |object| What::ObjectRefuses {
+    let refuses = |object| EventKind::ObjectRefuses {
         object,
         how,
         is_deleted,
@@ -75,28 +75,28 @@ fn what(rng: &mut Rng, kinds: usize) -> What {
     let why = rng.pick(&protections).copied();
     let seconds = rng.between(60, 420);
     match rng.index(kinds) {
-        0 => What::InstanceRefuses {
+        0 => EventKind::InstanceRefuses {
             why: why.unwrap_or(Protection::Termination),
             is_deleted,
         },
         1 => refuses(RejectedObject::Node),
         2 => refuses(RejectedObject::NodeClaim),
         3 => refuses(RejectedObject::Pod),
-        4 => What::RowUnreadable {
+        4 => EventKind::RowUnreadable {
             choice: rng.index(1000),
         },
-        5 => What::EntryUnreadable { seconds },
-        6 => What::ApiServerSlow {
+        5 => EventKind::EntryUnreadable { seconds },
+        6 => EventKind::ApiServerSlow {
             hangs: rng.chance(500),
             seconds,
         },
-        _ => What::ClusterRecreated {
+        _ => EventKind::ClusterRecreated {
             is_known_gone: rng.chance(500),
         },
     }
 }
 
-impl What {
+impl EventKind {
     fn is_of_api_server(&self) -> bool {
         matches!(
             self,

@@ -2,7 +2,7 @@
 
 use fakes::TableFaults;
 
-use super::{Event, FAULT_SECONDS, Setting, What};
+use super::{Event, EventKind, FAULT_SECONDS, Setting};
 use crate::rng::Rng;
 
 /// Probability that a seed has faults of the table, per mille.
@@ -18,7 +18,7 @@ pub(super) fn draw(rng: &mut Rng, setting: &Setting) -> Vec<Event> {
     let event = |rng: &mut Rng| Event {
         at: rng.between(1, FAULT_SECONDS - 1),
         cluster: rng.index(setting.clusters),
-        what: What::TableFails {
+        kind: EventKind::TableFails {
             faults: faults(rng),
             seconds: rng.between(20, 240),
         },
