@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_closes_when_it_was_idle() {
+    fn window_closes_after_idle_time() {
         let mut batcher = Batcher::new(WINDOW);
         batcher.trigger(pod("a"), None, at(0));
         assert!(batcher.close(at(4)).is_none());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_pod_does_not_extend_the_window() {
+    fn repeated_pod_does_not_extend_window() {
         let mut batcher = Batcher::new(WINDOW);
         batcher.trigger(pod("a"), None, at(0));
         batcher.trigger(pod("a"), None, at(3));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_pod_extends_the_window() {
+    fn new_pod_extends_window() {
         let mut batcher = Batcher::new(WINDOW);
         batcher.trigger(pod("a"), None, at(0));
         batcher.trigger(pod("b"), None, at(3));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_of_new_pods_cannot_hold_a_window_open_past_its_maximum() {
+    fn window_closes_at_maximum_despite_new_pods() {
         let mut batcher = Batcher::new(WINDOW);
         for second in 0..10 {
             batcher.trigger(pod(&second.to_string()), None, at(second));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_seen_in_the_last_window_opens_a_new_one() {
+    fn pod_of_previous_window_opens_new_window() {
         let mut batcher = Batcher::new(WINDOW);
         batcher.trigger(pod("a"), None, at(0));
         assert!(batcher.close(at(5)).is_some());

@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(config.listen.to_string(), "0.0.0.0:8080");
         assert_eq!(config.log_level, LevelFilter::INFO);
         assert_eq!(config.status_namespace, "kube-system");
-        assert_eq!(config.view_bucket, None, "publishing is asked for");
+        assert_eq!(config.view_bucket, None, "publishing is opt-in");
         assert!(!config.per_object, "a large cluster has very many series");
         assert!(config.queues[&Lane::Terminator].ends_with("/whittle-terminate"));
     }

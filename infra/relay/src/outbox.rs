@@ -92,13 +92,13 @@ impl Outbox {
         hints: impl IntoIterator<Item = String>,
         now: Duration,
     ) {
-        let rested = self
+        let earliest = self
             .spaced
             .get(&lane)
             .map_or(Duration::ZERO, |last| *last + SPACING);
         let wake = Waiting {
             spaced: true,
-            ..Waiting::new(reason, rested.max(now + COALESCING))
+            ..Waiting::new(reason, earliest.max(now + COALESCING))
         };
         self.merge(lane, wake, hints);
     }

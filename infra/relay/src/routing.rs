@@ -1,4 +1,4 @@
-//! Which lanes a change concerns: one table, `change × context → (lane, urgency)`.
+//! Routing of changes to lanes, as one table: `change × context → (lane, urgency)`.
 //!
 //! | change | lanes |
 //! |---|---|

@@ -42,7 +42,7 @@ use crate::state::ObservedObject;
 /// Timeouts and delays of a watch.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchTimeouts {
-    /// Timeout of the response to a request: one page, or the header of a watch.
+    /// Timeout of the response to a request: one page, or the beginning of a watch.
     pub response: Duration,
     /// Timeout of the next event or bookmark, after which the kind is listed. API servers send a bookmark each minute, unless
     /// they have seen no event of the kind since they started and their etcd does not send progress notifications.

@@ -99,13 +99,13 @@ fn undecodable_document_is_reported_and_others_are_shown() {
 #[test]
 fn labels_are_sanitized_for_prometheus() {
     let labels = json!({"node-pool": "a\"b\\c\nd", "node.pool": "last", "1st": "x", "": "y"});
-    let odd = json!({"name": "karpenter_odd-name.total", "labels": labels, "value": 1});
+    let unusual = json!({"name": "karpenter_odd-name.total", "labels": labels, "value": 1});
     let escaped = json!({
         "name": "karpenter_pods_state", "labels": {"phase": "a\"b\\c\nd"}, "value": 1,
     });
     let text = rendered(&metrics(&[(
         "disruption",
-        json!({"version": 1, "gauges": [odd, escaped]}),
+        json!({"version": 1, "gauges": [unusual, escaped]}),
     )]));
     assert_shows(
         &text,

@@ -1,6 +1,6 @@
 //! For each kind: the decoded part of an object, the digest that is kept of it, and which differences count as a change.
 //!
-//! WatchedObject objects are decoded directly into these slim structs, which skip everything else. Only digests outlive their event, so
+//! Watched objects are decoded directly into these slim structs, which skip everything else. Only digests outlive their event, so
 //! 50,000 pods take a few MiB.
 
 pub mod capacity;

@@ -65,7 +65,7 @@ pub struct NodeDigest {
     pub deleting: bool,
     /// Whether the node's pods have to be placed elsewhere: it is tainted `karpenter.sh/disrupted`, or being deleted.
     disrupted: bool,
-    /// Whether the node is rebooted in node: it is tainted `karpenter.sh/rebooting`.
+    /// Whether the node is rebooted in place: it is tainted `karpenter.sh/rebooting`.
     rebooting: bool,
     has_provider_id: bool,
     content: u64,

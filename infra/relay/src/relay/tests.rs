@@ -202,7 +202,7 @@ fn pods_and_budgets_of_a_drain_wake_terminator() {
     relay.pass(60_000);
     relay.see::<PodDisruptionBudget>(budget(0));
     relay.see::<PodDisruptionBudget>(budget(1));
-    assert_eq!(relay.pass(60_000), [""; 0], "nothing drains any more");
+    assert_eq!(relay.pass(60_000), [""; 0], "no node drains");
 }
 
 #[test]
