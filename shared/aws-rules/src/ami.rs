@@ -1,4 +1,4 @@
-//! Which images a NodeClass selects, and which of them an instance type boots (docs/spec/aws.md#amis).
+//! The images that a NodeClass selects, and the one that an instance type boots (docs/spec/aws.md#amis).
 
 mod alias;
 mod query;
@@ -22,13 +22,13 @@ use crate::compatibility::agree;
 pub struct Image {
     pub id: String,
     pub name: String,
-    /// `x86_64` or `arm64`; others are of no use.
+    /// `x86_64` or `arm64`; no instance type boots any other.
     pub architecture: String,
     pub created: Option<Timestamp>,
     pub deprecated: Option<Timestamp>,
 }
 
-/// The image that a parameter names; none if something else is in it, such as a list of images.
+/// The image id in the value of an SSM parameter; `None` if the value is something else, such as a list of images.
 pub fn image_id(value: &str) -> Option<&str> {
     let is_digit = |c: char| c.is_ascii_digit() || c.is_ascii_lowercase();
     let digits = value.trim().strip_prefix("ami-")?;
@@ -36,11 +36,11 @@ pub fn image_id(value: &str) -> Option<&str> {
     is_id.then_some(value.trim())
 }
 
-/// EC2's have 8 or 17; emulators have others.
+/// Upper bound on the hexadecimal digits of an image id. EC2's ids have 8 or 17; emulators generate others.
 const DIGITS_MAX: usize = 32;
 
-/// The images to use, newest first: of several for the same instance types the best one, which is the newest that its
-/// publisher has not deprecated. `variants` says for which types an image of an alias is meant.
+/// The images to use, newest first. Of several for the same instance types only the newest that its publisher has not deprecated is kept.
+/// `variants` maps an image of an alias to the instance types it is meant for.
 pub fn select(
     images: &[Image],
     variants: &BTreeMap<String, Vec<Variant>>,
@@ -89,7 +89,7 @@ pub fn select(
     selected.into_iter().map(ami).collect()
 }
 
-/// Key, operator and values: an orderable [`AmiRequirement`].
+/// Key, operator and values of an [`AmiRequirement`], as a tuple that can be ordered.
 type AmiRequirementKey = (String, &'static str, Vec<String>);
 
 fn is_deprecated(image: &Image, now: Timestamp) -> bool {
@@ -105,7 +105,7 @@ fn architecture(image: &Image) -> Option<&'static str> {
 }
 
 impl Variant {
-    /// Shorter keys first, as upstream writes them.
+    /// Requirements of the variant, shorter keys first, as upstream writes them.
     fn requirements(self, architecture: &str) -> Vec<AmiRequirementKey> {
         let entry = |key: &str, operator, values: &[&str]| {
             let values = values.iter().map(|value| (*value).to_owned()).collect();
@@ -132,7 +132,7 @@ impl Variant {
     }
 }
 
-/// The first image, in the order of the status, that runs on this type.
+/// The first image, in the order of the status, that runs on this instance type.
 pub fn first_that_fits<'a>(images: &'a [Ami], instance_type: &InstanceType) -> Option<&'a Ami> {
     images.iter().find(|image| {
         agree(

@@ -1,4 +1,4 @@
-//! What a node must know of its cluster in order to join it.
+//! Facts of a cluster that a node needs in order to join it.
 
 use std::net::IpAddr;
 
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 pub struct ClusterFacts {
     pub name: ClusterName,
     pub region: String,
-    /// The API server as nodes reach it.
+    /// URL of the API server, as nodes reach it.
     pub endpoint: String,
-    /// Its CA bundle, PEM in base64.
+    /// CA bundle of the API server: PEM in base64.
     pub certificate_authority: String,
-    /// AL2023 nodes cannot join without it.
+    /// CIDR of the cluster's Services. AL2023 nodes cannot join without it.
     pub service_cidr: Option<String>,
     /// The cluster IP of kube-dns. An IPv6 address makes this an IPv6 cluster.
     pub dns_ip: Option<String>,
     pub version: KubernetesVersion,
 }
 
-/// Written `1.35`.
+/// Minor version of a cluster, written `1.35`.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -47,7 +47,7 @@ impl ClusterFacts {
     }
 }
 
-/// The family of an address; what is no address counts as IPv4, as upstream has it.
+/// The family of an address. Text that is not an address counts as IPv4, as upstream has it.
 pub(crate) fn ip_family(address: &str) -> IpFamily {
     match address.parse() {
         Ok(IpAddr::V6(_)) => IpFamily::V6,
@@ -75,7 +75,7 @@ impl TryFrom<String> for KubernetesVersion {
     }
 }
 
-/// Takes `1.35` as EKS writes it and `1` with `35+` joined by a dot, as some API servers do.
+/// Parses `1.35` as EKS writes it, and `1` with `35+` joined by a dot, as some API servers report it.
 impl std::str::FromStr for KubernetesVersion {
     type Err = VersionError;
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_servers_write_them() {
+    fn kubernetes_versions_parse_in_both_formats() {
         for text in ["1.35", "1.35+", "v1.35.2-eks-1", "1.35.0"] {
             assert_eq!(
                 text.parse(),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dns_address_decides_the_ip_family() {
+    fn dns_address_decides_the_ip_family() {
         let facts = |dns: &str| ClusterFacts {
             dns_ip: Some(dns.to_owned()),
             ..ClusterFacts::default()

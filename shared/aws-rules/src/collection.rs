@@ -1,4 +1,4 @@
-//! Launch templates and instance profiles that were made for a cluster and that nothing needs any more
+//! Garbage collection of launch templates and instance profiles that were made for a cluster and are no longer needed
 //! (docs/spec/aws.md#launch-template-names, docs/spec/aws.md#instance-profiles).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,15 +12,15 @@ use model::node_claim::NodeClaim;
 
 use crate::{launch::TEMPLATE_PREFIX, node_class::profiles_path};
 
-/// What a launch template is made again for is found missing by the next launch, so even one that is still needed may go.
-/// This long after it was made, most are of an image, a NodeClass or a token that changed since.
-const TEMPLATE_KEPT: SignedDuration = SignedDuration::from_hours(24);
-/// Those of a NodeClass that is gone go sooner, but not under a launch that is under way.
-const TEMPLATE_ORPHANED: SignedDuration = SignedDuration::from_hours(1);
-/// As upstream: a profile may be made before anything names it.
-const PROFILE_KEPT: SignedDuration = SignedDuration::from_hours(1);
-/// One look deletes no more than this: EC2's budget is for launches.
-pub const COLLECTED_MAX: usize = 20;
+/// Age at which a launch template is deleted. By then most templates are of an image, a NodeClass or a token that has changed. Deleting one
+/// that is still needed is harmless: the next launch makes it again.
+const TEMPLATE_MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
+/// Age at which a launch template of a deleted NodeClass is deleted; long enough not to disturb a launch under way.
+const ORPHANED_TEMPLATE_MAX_AGE: SignedDuration = SignedDuration::from_hours(1);
+/// Age at which an instance profile may be deleted, as upstream: a profile may be made before any NodeClass names it.
+const PROFILE_MIN_AGE: SignedDuration = SignedDuration::from_hours(1);
+/// Upper bound on deletions per collection: EC2's API budget is for launches.
+pub const DELETIONS_MAX: usize = 20;
 
 /// A launch template as DescribeLaunchTemplates shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct TemplateFact {
     pub id: String,
     pub name: String,
     pub created_at: Option<Timestamp>,
-    /// By key.
+    /// Tags by key.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -41,9 +41,8 @@ pub struct ProfileFact {
     pub roles: Vec<String>,
 }
 
-/// The templates to delete, oldest first. What has no age, or another name than ours, or other tags than this cluster's,
-/// stays.
-pub fn spent_templates<'a>(
+/// The templates to delete, oldest first. A template without an age, with a name in another form or with tags of another cluster is kept.
+pub fn expired_templates<'a>(
     found: &'a [TemplateFact],
     cluster: &str,
     node_classes: &[EC2NodeClass],
@@ -53,7 +52,7 @@ pub fn spent_templates<'a>(
         .iter()
         .map(|class| class.metadata.name.as_str())
         .collect();
-    let is_spent = |template: &&TemplateFact| {
+    let is_expired = |template: &&TemplateFact| {
         let (true, Some(class), Some(created_at)) = (
             is_ours(template, cluster),
             template.tags.get(tag::EC2_NODE_CLASS),
@@ -62,15 +61,15 @@ pub fn spent_templates<'a>(
             return false;
         };
         let kept = match live.contains(class.as_str()) {
-            true => TEMPLATE_KEPT,
-            false => TEMPLATE_ORPHANED,
+            true => TEMPLATE_MAX_AGE,
+            false => ORPHANED_TEMPLATE_MAX_AGE,
         };
         now.duration_since(created_at) >= kept
     };
-    let mut spent: Vec<&TemplateFact> = found.iter().filter(is_spent).collect();
-    spent.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
-    spent.truncate(COLLECTED_MAX);
-    spent
+    let mut expired: Vec<&TemplateFact> = found.iter().filter(is_expired).collect();
+    expired.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
+    expired.truncate(DELETIONS_MAX);
+    expired
 }
 
 fn is_ours(template: &TemplateFact, cluster: &str) -> bool {
@@ -82,9 +81,9 @@ fn is_ours(template: &TemplateFact, cluster: &str) -> bool {
         && tagged(&format!("{}{cluster}", tag::CLUSTER_PREFIX), "owned")
 }
 
-/// The profiles to delete, oldest first: those of NodeClasses that are gone, that no NodeClaim runs with. None at all while
-/// NodeClaims name a NodeClass that is not there: nobody knows what they run with.
-pub fn spent_profiles<'a>(
+/// The profiles to delete, oldest first: those of deleted NodeClasses with which no NodeClaim runs. Returns none while a NodeClaim names a
+/// NodeClass that is missing, because the profiles of that NodeClass's nodes are then unknown.
+pub fn unused_profiles<'a>(
     found: &'a [ProfileFact],
     (cluster, region): (&str, &str),
     node_classes: &[EC2NodeClass],
@@ -114,18 +113,18 @@ pub fn spent_profiles<'a>(
         .iter()
         .map(|class| class.metadata.uid.as_str())
         .collect();
-    let is_spent = |profile: &&ProfileFact| {
+    let is_unused = |profile: &&ProfileFact| {
         let path = profile.path.strip_prefix(&profiles_path(cluster, region));
         let uid = path.and_then(|path| path.strip_suffix('/'));
         let old = profile
             .created_at
-            .is_some_and(|created_at| now.duration_since(created_at) >= PROFILE_KEPT);
+            .is_some_and(|created_at| now.duration_since(created_at) >= PROFILE_MIN_AGE);
         uid.is_some_and(|uid| !uid.is_empty() && !uid.contains('/') && !uids.contains(uid))
             && old
             && !used.contains(profile.name.as_str())
     };
-    let mut spent: Vec<&ProfileFact> = found.iter().filter(is_spent).collect();
-    spent.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
-    spent.truncate(COLLECTED_MAX);
-    spent
+    let mut unused: Vec<&ProfileFact> = found.iter().filter(is_unused).collect();
+    unused.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
+    unused.truncate(DELETIONS_MAX);
+    unused
 }

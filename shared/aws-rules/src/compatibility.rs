@@ -7,7 +7,7 @@ use model::{
     selector::Operator,
 };
 
-/// Whether every label that both speak of may have a value that both allow. Two that both exclude agree always.
+/// Whether every label that both sets constrain can have a value that both allow. Two constraints that only exclude values always agree.
 pub fn agree(one: &Requirements, other: &Requirements) -> bool {
     one.0.iter().all(|(key, requirement)| {
         other.0.get(key).is_none_or(|incoming| {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn only_labels_that_both_name_can_disagree() {
+    fn only_labels_in_both_sets_can_conflict() {
         let arm = requirements(&[("arch", Operator::In, &["arm64"])]);
         let amd = requirements(&[
             ("arch", Operator::In, &["amd64"]),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_label_agrees_with_exclusions_only() {
+    fn absent_label_is_compatible_with_exclusions_only() {
         let absent = requirements(&[("gpu", Operator::DoesNotExist, &[])]);
         assert!(agree(&absent, &absent));
         assert!(agree(

@@ -9,9 +9,9 @@ pub enum ErrorClass {
     AlreadyExists,
     /// Try later; repeating at once makes it worse.
     Throttled,
-    /// A permission, or the credentials themselves, are missing.
+    /// Permissions or credentials are missing.
     Denied,
-    /// EC2's own failure, which proves nothing: the act may have happened.
+    /// EC2 failed, which proves nothing: the act may have happened.
     Unknown,
     /// The request itself is wrong.
     Invalid,
@@ -24,10 +24,10 @@ pub const TEMPLATE_EXISTS: &str = "InvalidLaunchTemplateName.AlreadyExistsExcept
 pub const RESERVATION_EXCEEDED: &str = "ReservationCapacityExceeded";
 pub const REQUEST_LIMIT_EXCEEDED: &str = "RequestLimitExceeded";
 pub const UNAUTHORIZED: &str = "UnauthorizedOperation";
-/// The instance that an earlier request with this client token launched is terminated. EC2 launches nothing under the token any
-/// more: the attempt has ended, and the next one has a token of its own.
+/// Error code for a client token whose instance is terminated. EC2 launches nothing under the token any more: the attempt has ended, and
+/// the next one has a token of its own.
 pub const TOKEN_SPENT: &str = "IdempotentInstanceTerminated";
-/// A dry run's way to say that the call would have worked.
+/// Error code of a dry run that would have succeeded.
 pub const DRY_RUN: &str = "DryRunOperation";
 
 /// Codes with which an override of a fleet request fails for want of capacity.
@@ -42,7 +42,7 @@ const CAPACITY: [&str; 8] = [
     RESERVATION_EXCEEDED,
 ];
 
-/// Codes that say that what a call names is gone.
+/// Error codes for a resource that does not exist (any more).
 pub const NOT_FOUND: [&str; 8] = [
     "InvalidCapacityReservationId.NotFound",
     "InvalidInstanceID.NotFound",
@@ -51,7 +51,7 @@ pub const NOT_FOUND: [&str; 8] = [
     "NoSuchEntity",
     "ParameterNotFound",
     "QueueDoesNotExist",
-    // Of EKS.
+    // EKS' code.
     "ResourceNotFoundException",
 ];
 
@@ -94,7 +94,7 @@ const UNKNOWN: [&str; 7] = [
     "Unavailable",
 ];
 
-/// The class of an error code. Codes that nobody has seen yet count as refusals of the request.
+/// The class of an error code. Unknown codes count as refusals of the request.
 pub fn class(code: &str) -> ErrorClass {
     let is_not_found = || {
         NOT_FOUND.contains(&code)
@@ -123,14 +123,14 @@ pub fn is_capacity(code: &str) -> bool {
     CAPACITY.contains(&code)
 }
 
-/// Why a launch failed: a reason for the NodeClaim's condition, and a sentence for its author.
+/// Why a launch failed: a reason for the NodeClaim's condition, and a message for the NodeClass's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchFailure {
     pub reason: &'static str,
     pub message: &'static str,
 }
 
-/// Reads the reason from EC2's error text, `code: message`, several joined by `; `; the first that matches counts
+/// Derives the reason from EC2's error text, `code: message`, several joined by `; `; the first match counts
 /// (docs/spec/aws.md#error-reasons).
 pub fn launch_failure(text: &str) -> LaunchFailure {
     let has = |part: &str| text.contains(part);
@@ -183,7 +183,7 @@ fn denied(text: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Part of the error text, reason, message; in the order in which they are looked for.
+/// Part of the error text, reason and message, in the order of matching.
 const REASONS: [(&str, &str, &str); 14] = [
     (
         TOKEN_SPENT,
@@ -257,7 +257,7 @@ const REASONS: [(&str, &str, &str); 14] = [
     ),
 ];
 
-/// The field of an EC2NodeClass that EC2's error text, `code: message`, is about; `None` where that is not certain.
+/// The field of an EC2NodeClass that EC2's error text, `code: message`, is about; `None` where the text does not make it certain.
 pub fn field(text: &str) -> Option<&'static str> {
     const FIELDS: [(&str, &str); 13] = [
         (
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_say_what_can_be_done() {
+    fn error_codes_map_to_classes() {
         for (code, expected) in [
             ("InsufficientInstanceCapacity", ErrorClass::Capacity),
             (NO_FREE_ADDRESSES, ErrorClass::Capacity),
@@ -310,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn terminated_instance_of_a_token_ends_the_attempt_by_name() {
+    fn terminated_instance_of_token_ends_the_attempt() {
         let failure = launch_failure(&format!("{TOKEN_SPENT}: the instance is terminated"));
         assert_eq!(failure.reason, "InstanceTerminated");
     }
 
     #[test]
-    fn errors_name_the_field_they_are_about() {
+    fn error_texts_map_to_the_invalid_field() {
         for (text, expected) in [
             (
                 "InvalidParameter: Security group sg-1 and subnet subnet-1 belong to different networks.",
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reason_in_the_text_counts() {
+    fn first_reason_in_error_text_wins() {
         for (text, reason) in [
             (
                 "UnauthorizedOperation: with an explicit deny in a service control policy",

@@ -1,5 +1,4 @@
-//! Expressions in kubelet settings, which give every instance type its own numbers (feature gate `NodeClassCEL`,
-//! docs/spec/aws.md#kubelet).
+//! CEL expressions in kubelet settings, evaluated for every instance type (feature gate `NodeClassCEL`, docs/spec/aws.md#kubelet).
 
 use std::collections::BTreeMap;
 
@@ -14,14 +13,14 @@ use thiserror::Error;
 
 use crate::instance_types::InstanceTypeInfo;
 
-/// Longer texts are no settings; CEL's macros could make them dear to evaluate.
-const LONGEST: usize = 1024;
+/// Upper bound on an expression's length in bytes: CEL's macros could make a longer one expensive to evaluate.
+const EXPRESSION_BYTES_MAX: usize = 1024;
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExpressionError {
-    /// No instance type can have a value.
+    /// The expression gives no usable value for any instance type.
     #[error(
         "spec.kubelet.{field}: \"{expression}\" is no expression that gives a number: {problem}"
     )]
@@ -48,16 +47,16 @@ pub(crate) struct Expressions {
     functions: Context<'static>,
 }
 
-/// What the settings are for one instance type, and what went wrong on the way.
+/// The settings for one instance type, and the errors of evaluating them.
 pub(crate) struct Resolved {
-    /// Without expressions: those that failed count as not set.
+    /// The settings with expressions replaced by their values; an expression that failed counts as not set.
     pub(crate) settings: KubeletSettings,
     pub(crate) max_pods: Result<(), ExpressionError>,
     pub(crate) reserved: Result<(), ExpressionError>,
 }
 
 impl Expressions {
-    /// With the gate off, expressions count as not set.
+    /// Compiles the expressions in `settings`. With the gate off, expressions count as not set.
     pub(crate) fn of(mut settings: KubeletSettings, gate: bool) -> Self {
         let max_pods = match settings.max_pods.take() {
             Some(MaxPods::Expression(text)) => {
@@ -87,7 +86,7 @@ impl Expressions {
         }
     }
 
-    /// `default_pods`: how many pods the type runs where nobody says.
+    /// Evaluates the settings for one instance type. `default_pods` is how many pods the type runs where the settings do not say.
     pub(crate) fn resolve(&self, info: &InstanceTypeInfo, default_pods: i64) -> Resolved {
         let mut settings = self.settings.clone();
         let mut max_pods = Ok(());
@@ -123,7 +122,7 @@ impl Expressions {
         }
     }
 
-    /// Whether every expression gives every type a usable number; says why not for the first that does not.
+    /// Checks that every expression gives every instance type a usable number; returns the reason of the first that does not.
     pub(crate) fn check(
         &self,
         info: &InstanceTypeInfo,
@@ -133,7 +132,7 @@ impl Expressions {
         resolved.max_pods.and(resolved.reserved)
     }
 
-    /// Whether every expression can be evaluated at all.
+    /// Checks that every expression compiles.
     pub(crate) fn compiled(&self) -> Result<(), ExpressionError> {
         let reserved = self.kube_reserved.iter().chain(&self.system_reserved);
         let mut all = self
@@ -189,8 +188,8 @@ impl Expressions {
     }
 }
 
-/// The settings as a node is told them: entries that are expressions have what its type was resolved to, or are left out
-/// where nothing was.
+/// The settings as they are passed to a node: an entry that is an expression has the value resolved for its instance type, or is left out
+/// where there is none.
 pub(crate) fn as_resolved(
     mut settings: KubeletSettings,
     resolved: Option<&Overhead>,
@@ -219,12 +218,12 @@ pub(crate) fn as_resolved(
     settings
 }
 
-/// Whether an entry of reserved resources is to be evaluated.
+/// Whether an entry of reserved resources is an expression.
 pub(crate) fn is_expression(text: &str) -> bool {
     text.parse::<Quantity>().is_err()
 }
 
-/// Amounts that expressions gave, in the units they are given in.
+/// An amount that an expression gave, with the unit of its resource.
 fn text(resource: &str, amount: i64) -> String {
     match resource {
         CPU => format!("{amount}m"),
@@ -234,7 +233,7 @@ fn text(resource: &str, amount: i64) -> String {
     }
 }
 
-/// To the next multiple; what has none in range stays.
+/// Rounds up to the next multiple of `step`; a number without such a multiple in range is returned as it is.
 fn rounded_up(number: i64, step: i64) -> i64 {
     let missing = (step - number.rem_euclid(step)).rem_euclid(step);
     number.checked_add(missing).unwrap_or(number)
@@ -250,11 +249,13 @@ impl Expression {
     fn compile(field: String, text: String) -> Result<Self, ExpressionError> {
         let invalid = |problem: String| ExpressionError::Invalid {
             field: field.clone(),
-            expression: text.chars().take(LONGEST).collect(),
+            expression: text.chars().take(EXPRESSION_BYTES_MAX).collect(),
             problem,
         };
-        if text.len() > LONGEST {
-            return Err(invalid(format!("it is longer than {LONGEST} bytes")));
+        if text.len() > EXPRESSION_BYTES_MAX {
+            return Err(invalid(format!(
+                "it is longer than {EXPRESSION_BYTES_MAX} bytes"
+            )));
         }
         let program = Program::compile(&text).map_err(|error| invalid(error.to_string()))?;
         Ok(Self {
@@ -264,7 +265,7 @@ impl Expression {
         })
     }
 
-    /// The value for an instance type; what is no whole number is cut.
+    /// The value for an instance type. A fraction is cut off.
     fn number(
         &self,
         info: &InstanceTypeInfo,
@@ -312,7 +313,7 @@ impl Expression {
     }
 }
 
-/// Errors that depend on a type's numbers; all others show with every type.
+/// Whether an error depends on an instance type's numbers. Every other error occurs with each instance type.
 fn is_about_values(error: &ExecutionError) -> bool {
     matches!(
         error,
@@ -330,12 +331,14 @@ fn is_about_values(error: &ExecutionError) -> bool {
     reason = "the fraction is cut on purpose, and the range was checked"
 )]
 fn whole(number: f64) -> Option<i64> {
-    /// The first float that is too large.
-    const END: f64 = 9_223_372_036_854_775_808.0;
-    (-END..END).contains(&number).then(|| number.trunc() as i64)
+    /// The smallest float that is too large for an `i64`: 2^63.
+    const I64_END: f64 = 9_223_372_036_854_775_808.0;
+    (-I64_END..I64_END)
+        .contains(&number)
+        .then(|| number.trunc() as i64)
 }
 
-/// Standard CEL, and `max` and `min` of two numbers, of which one may have a fraction.
+/// Standard CEL, and `max` and `min` of two numbers, either of which may be a float.
 fn functions() -> Context<'static> {
     let mut context = Context::default();
     context.add_function("max", |arguments: Arguments| {

@@ -1,4 +1,4 @@
-//! AMI families: what differs between the kinds of image (docs/spec/aws.md#user-data, docs/spec/aws.md#overhead).
+//! AMI families: the differences between kinds of image (docs/spec/aws.md#user-data, docs/spec/aws.md#overhead).
 
 use api::karpenter::{AmiFamily, EC2NodeClassSpec};
 use model::launch::BlockDevice;
@@ -38,7 +38,7 @@ pub enum FamilyError {
 }
 
 impl Family {
-    /// The family a NodeClass asks for; it follows from an alias unless it is written out.
+    /// The family of a NodeClass: the one it names, else the one of its alias.
     pub fn of(spec: &EC2NodeClassSpec) -> Result<Self, FamilyError> {
         match &spec.ami_family {
             Some(AmiFamily::Al2) => Ok(Self::Al2),
@@ -76,7 +76,7 @@ impl Family {
         self != Self::Bottlerocket
     }
 
-    /// Whether memory is reserved for as many pods as interfaces could serve, however few may run.
+    /// Whether memory is reserved for as many pods as the interfaces could serve, even where fewer may run.
     pub(crate) fn reserves_memory_by_interfaces(self) -> bool {
         matches!(self, Self::Al2 | Self::Al2023 | Self::Custom)
     }
@@ -91,7 +91,7 @@ impl Family {
         }
     }
 
-    /// The volumes of an instance whose NodeClass names none; empty leaves it to the image.
+    /// The volumes of an instance whose NodeClass names none; empty leaves the choice to the image.
     pub fn default_block_devices(self) -> Vec<BlockDevice> {
         let volume = |device: &str, gib| BlockDevice {
             device_name: device.to_owned(),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_family_follows_from_the_alias_unless_written_out() {
+    fn family_follows_from_the_alias_unless_specified() {
         assert_eq!(
             Family::of(&spec(Some("bottlerocket@latest"), None)),
             Ok(Family::Bottlerocket)
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_alias_is_refused_by_name() {
+    fn invalid_alias_is_refused_by_name() {
         for text in [
             "al2023",
             "al2023@",

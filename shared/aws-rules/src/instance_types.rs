@@ -36,36 +36,36 @@ use crate::{
     resource,
 };
 
-/// What the types depend on besides the catalog.
+/// Inputs, besides the catalog, that determine the instance types of a NodeClass.
 #[derive(Clone, Copy, Debug)]
-pub struct Through<'a> {
+pub struct ResolveInput<'a> {
     pub node_class: &'a EC2NodeClass,
     pub settings: &'a ProviderSettings,
-    /// Memory that nodes were seen to have (docs/spec/aws.md#measured-memory).
+    /// Memory observed on nodes (docs/spec/aws.md#measured-memory).
     pub measured_memory: &'a [MeasuredMemory],
-    /// What the NodeClass's selector was resolved to.
+    /// The placement group that the NodeClass's selector was resolved to.
     pub placement_group: Option<&'a PlacementGroupFact>,
 }
 
-/// Why no type at all can be used through a NodeClass.
+/// Reason why no instance type can be used through a NodeClass.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ResolveError {
     #[error(transparent)]
     Family(#[from] FamilyError),
-    /// Nobody knows how many pods a node would take.
+    /// The number of pods of a node cannot be determined.
     #[error(transparent)]
     MaxPods(#[from] ExpressionError),
 }
 
-/// Every type of the catalog. Those that the NodeClass cannot launch are there too, without an available offering, so that
-/// it can be said why a pod waits.
+/// Every instance type of the catalog. Types that the NodeClass cannot launch are included without an available offering, so that an event
+/// can say why a pod stays pending.
 pub fn instance_types(
     catalog: &RegionCatalog,
-    through: Through<'_>,
+    through: ResolveInput<'_>,
 ) -> Result<Vec<InstanceType>, ResolveError> {
     let spec = &through.node_class.spec;
     let family = Family::of(spec)?;
-    // Settings that cannot be read keep the NodeClass from being ready; here they count as absent.
+    // Settings that cannot be parsed keep the NodeClass from being ready; here they count as absent.
     let kubelet = spec.kubelet.as_ref().and_then(|k| k.settings().ok());
     let kubelet = Expressions::of(kubelet.unwrap_or_default(), through.settings.node_class_cel);
     let measured = measured::Measured::of(through);
@@ -82,13 +82,13 @@ pub fn instance_types(
 fn instance_type(
     catalog: &RegionCatalog,
     info: &InstanceTypeInfo,
-    through: Through<'_>,
+    through: ResolveInput<'_>,
     family: Family,
     kubelet: &Expressions,
 ) -> Result<InstanceType, ResolveError> {
     let class = through.node_class;
     let default_pods = default_pods(info, family, &class.spec, through.settings);
-    // Entries that fail count as not set; the NodeClass's validation tells of them.
+    // Entries that fail count as not set; the NodeClass's validation reports them.
     let resolved = kubelet.resolve(info, default_pods);
     resolved.max_pods?;
     let node = capacity::Node {
@@ -98,9 +98,9 @@ fn instance_type(
         kubelet: &resolved.settings,
         settings: through.settings,
     };
-    // A value that is none keeps the NodeClass from being ready.
+    // An invalid value keeps the NodeClass from being ready.
     let sharing = Sharing::of(class).unwrap_or_default();
-    let place = offerings::Place::of(catalog, info, through);
+    let place = offerings::LaunchLocations::of(catalog, info, through);
     let fits = !incompatible(info, family, &class.spec, through.placement_group);
     Ok(InstanceType {
         name: info.instance_type.clone(),
@@ -113,7 +113,7 @@ fn instance_type(
     })
 }
 
-/// How many pods a type runs where the kubelet's settings leave it open.
+/// How many pods a type runs where the kubelet's settings do not say.
 pub(crate) fn default_pods(
     info: &InstanceTypeInfo,
     family: Family,
@@ -130,7 +130,7 @@ pub(crate) fn default_pods(
     node.pods()
 }
 
-/// Whether the type has a GPU or another accelerator, fractions of one included (docs/spec/aws.md#fractional-gpus).
+/// Whether the type has a GPU or another accelerator; a fraction of one counts (docs/spec/aws.md#fractional-gpus).
 pub fn is_accelerated(instance_type: &InstanceType) -> bool {
     const ACCELERATORS: [&str; 5] = [
         resource::NVIDIA_GPU,

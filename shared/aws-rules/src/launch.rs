@@ -35,17 +35,19 @@ use crate::{
 pub use builder::Builder;
 pub use filters::Candidate;
 pub use model::launch::LaunchRefusal;
-pub use outcome::{Lessons, NO_SPOT_ROLE, call_refusal, launched_claim, lessons, reading, refusal};
+pub use outcome::{
+    LaunchObservations, NO_SPOT_ROLE, call_refusal, launched_claim, observations, reading, refusal,
+};
 pub use templates::TEMPLATE_PREFIX;
 pub(crate) use templates::block_devices;
 pub use trial::{Trial, trial};
 
-/// Everything a launch depends on.
+/// Inputs of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchInput<'a> {
     pub cluster: &'a ClusterFacts,
     pub settings: &'a ProviderSettings,
-    /// With its status: launches use what the selectors were resolved to.
+    /// The NodeClass with its status: launches use what the selectors were resolved to.
     pub node_class: &'a EC2NodeClass,
     /// Every type of the claim's NodePool, as resolved through this NodeClass.
     pub instance_types: &'a [InstanceType],
@@ -92,7 +94,7 @@ impl Claim<'_> {
     }
 }
 
-/// The request for one instance of this claim, without a token yet. Claims with equal requests may share a call.
+/// The request for one instance of this claim, still without a token. Claims with equal requests may share a call.
 pub fn fleet_request(
     input: &LaunchInput<'_>,
     claim: Claim<'_>,
@@ -132,7 +134,7 @@ pub fn fleet_request(
     })
 }
 
-/// The request as it is frozen and sent: for so many claims, under this token, which every instance is tagged with
+/// The request as it is frozen and sent: for `claims` NodeClaims, under this token, which every instance is tagged with
 /// (docs/protocol.md#a2).
 pub fn freeze(request: FleetRequest, token: LaunchToken, claims: u32) -> FleetRequest {
     let mut tags = request.tags;
@@ -145,7 +147,7 @@ pub fn freeze(request: FleetRequest, token: LaunchToken, claims: u32) -> FleetRe
     }
 }
 
-/// A launch uses a NodeClass only as it was judged: ready, in its present generation (docs/spec/aws.md#launch-preconditions).
+/// Checks that the NodeClass is ready in its present generation, as launches require (docs/spec/aws.md#launch-preconditions).
 fn ready(class: &EC2NodeClass) -> Result<(), LaunchRefusal> {
     use api::ConditionStatus;
     let name = &class.metadata.name;
@@ -188,7 +190,7 @@ fn ready(class: &EC2NodeClass) -> Result<(), LaunchRefusal> {
     }
 }
 
-/// Tags of everything made for a claim: the user's tags, under those that say whose it is (docs/spec/aws.md#resource-tags).
+/// Tags of every resource made for a claim: the user's tags, overridden by the tags that mark ownership (docs/spec/aws.md#resource-tags).
 fn tags(
     input: &LaunchInput<'_>,
     claim: Claim<'_>,
@@ -216,11 +218,11 @@ fn tags(
     Ok(tags)
 }
 
-/// Annotations of a NodeClaim about the NodeClass that it was launched by (docs/spec/aws.md#node-class-hash).
+/// Annotations of a NodeClaim that describe the NodeClass it was launched by (docs/spec/aws.md#node-class-hash).
 fn claim_annotations(input: &LaunchInput<'_>) -> BTreeMap<String, String> {
     let class = input.node_class;
     let authority = &input.cluster.certificate_authority;
-    // Where no hash can be made, none is compared.
+    // Without a hash, static drift is not judged.
     let hash = static_hash(class, authority).ok();
     let version = hash.is_some().then(|| STATIC_HASH_VERSION.to_owned());
     let status = class.status.as_ref();
@@ -252,7 +254,8 @@ pub fn is_restricted(key: &str) -> bool {
             .is_some_and(of_a_cluster)
 }
 
-/// Prioritized strategies only where a NodeOverlay changed prices: EC2 itself knows the real ones (docs/spec/aws.md#create-fleet).
+/// The allocation strategy. Prioritized strategies apply only where a NodeOverlay changed prices: EC2 itself knows the real ones
+/// (docs/spec/aws.md#create-fleet).
 fn allocation(
     capacity_type: CapacityType,
     kind: ReservationKind,

@@ -1,9 +1,8 @@
-//! What is known about EC2, as pure rules: which instance types there are for a NodeClass and what they hold, what a node
-//! is told at boot, which image it runs, what is asked of CreateFleet, and what EC2's error codes mean.
+//! Rules about EC2 without I/O: the instance types of a NodeClass and their capacity, user data of nodes, choice of images, CreateFleet
+//! requests, and the meaning of EC2's error codes.
 //!
-//! Facts come in as plain data and requests go out as plain data, so everything here can be read and tested without an
-//! account. This crate depends on `api` and `model` only: it must never name an AWS SDK type, and it knows no clock,
-//! randomness, environment or I/O.
+//! Facts come in as plain data and requests go out as plain data, so everything here can be read and tested without an account. This crate
+//! depends on `api` and `model` only: it must never name an AWS SDK type, and it knows no clock, randomness, environment or I/O.
 
 pub mod ami;
 pub mod cluster;

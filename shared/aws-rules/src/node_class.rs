@@ -1,5 +1,5 @@
-//! Objects that an EC2NodeClass selects, what its status says about them, and which nodes are no longer what it asks for
-//! (docs/spec/aws.md#ec2-node-class, docs/spec/aws.md#discovery, docs/spec/aws.md#drift).
+//! Objects that an EC2NodeClass selects, its status, and drift of its nodes (docs/spec/aws.md#ec2-node-class, docs/spec/aws.md#discovery,
+//! docs/spec/aws.md#drift).
 
 mod drift;
 mod dry_run;
@@ -20,4 +20,4 @@ pub use refresh::{is_final, next_look};
 pub use reservations::{ReservationFact, ReservationQuery, reservation_queries, reservations};
 pub use selectors::{Filters, security_group_queries, subnet_queries, tag_filters};
 pub use static_hash::{STATIC_HASH_VERSION, static_hash};
-pub use status::{Discovered, Discovery, Draft, Known, SubnetFact, draft, status};
+pub use status::{Discovered, Discovery, StatusDraft, StatusInput, SubnetFact, draft, status};

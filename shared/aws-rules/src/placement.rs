@@ -1,4 +1,4 @@
-//! Placement groups: which one a NodeClass launches into, and what that means for types, offerings and launches
+//! Placement groups: selection for a NodeClass, and the effect on instance types, offerings and launches
 //! (docs/spec/aws.md#placement-group-offerings, docs/spec/aws.md#placement-groups).
 
 use api::names::label;
@@ -19,13 +19,13 @@ pub struct PlacementGroupFact {
     pub group_name: String,
     /// `cluster`, `partition` or `spread`.
     pub strategy: String,
-    /// `available`, or on its way to or from it.
+    /// `available`, or a transitional state such as `pending` or `deleting`.
     pub state: String,
     pub partition_count: Option<i32>,
 }
 
 impl PlacementGroupFact {
-    /// The numbers of its partitions; none unless it is partitioned.
+    /// The numbers of the group's partitions; empty unless the group is partitioned.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = i32> + use<> {
         let count = self
             .partition_count
@@ -34,8 +34,7 @@ impl PlacementGroupFact {
     }
 }
 
-/// Where an instance of this type is placed. A partition only if the claim asks for some: then the smallest that it admits
-/// and that may be had.
+/// The placement of an instance of this type. A partition is set only if the claim asks for one: the smallest available one that it admits.
 pub(crate) fn placement(
     claim: &Requirements,
     instance_type: &InstanceType,
@@ -54,13 +53,13 @@ pub(crate) fn placement(
     })
 }
 
-/// The partition that an offering is bound to.
+/// The partition that an offering belongs to.
 pub(crate) fn partition(requirements: &Requirements) -> Option<i32> {
     let requirement = requirements.get(label::PLACEMENT_GROUP_PARTITION)?;
     requirement.values.first()?.parse().ok()
 }
 
-/// What a failure to launch through this template is bound to, as the memory of unavailable offerings writes it.
+/// The scope of a launch failure through this template, as the memory of unavailable offerings writes it.
 pub(crate) fn scope(template: &LaunchTemplate) -> Option<String> {
     let group = template.placement_group.as_ref()?;
     Some(match group.partition {

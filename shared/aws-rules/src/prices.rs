@@ -1,6 +1,6 @@
-//! Prices of instances: what to ask for, what the answers say, and what stands in where there is none (docs/spec/aws.md#prices).
+//! Prices of instances: queries, answers, and fallbacks where there is no answer (docs/spec/aws.md#prices).
 //!
-//! Prices only order offerings, so one that is old or missing is told of and stops nothing.
+//! Prices only order offerings, so an old or missing price is reported and stops nothing.
 
 mod products;
 mod published;
@@ -14,7 +14,7 @@ use model::NanosPerHour;
 use serde::{Deserialize, Serialize};
 
 pub use products::{Products, looks_up, pricing_region, product_queries};
-pub use published::shelf_name;
+pub use published::object_name;
 pub use shipped::shipped_prices;
 pub use volumes::volume_price;
 
@@ -23,22 +23,22 @@ pub type OnDemandPrices = BTreeMap<String, NanosPerHour>;
 /// Instance type → zone → price of a spot instance.
 pub type SpotPrices = BTreeMap<String, BTreeMap<String, NanosPerHour>>;
 
-/// As upstream: prices change slowly.
-const RENEWED_EVERY: SignedDuration = SignedDuration::from_hours(12);
-const TRIED_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(15);
-/// Older ones are complained about: by then several tries have failed.
-const STALE: SignedDuration = SignedDuration::from_hours(36);
+/// Interval between reads, as upstream: prices change slowly.
+const RENEWAL_INTERVAL: SignedDuration = SignedDuration::from_hours(12);
+const RETRY_INTERVAL: SignedDuration = SignedDuration::from_mins(15);
+/// Age from which prices are reported as stale: by then several reads have failed.
+const STALE_AFTER: SignedDuration = SignedDuration::from_hours(36);
 
-/// The prices of a Region, and how old they are.
+/// The prices of a Region, and their age.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prices {
     pub region: String,
     pub on_demand: OnDemandPrices,
-    /// `None` until they were first read: on-demand prices stand in.
+    /// `None` until spot prices are first read: on-demand prices stand in.
     pub spot: Option<SpotPrices>,
     on_demand_read: Reading,
     spot_read: Reading,
-    /// Entries of the Price List that were refused when it was read last.
+    /// Entries of the Price List that were refused by the last read.
     #[serde(default)]
     refused: usize,
 }
@@ -47,12 +47,12 @@ pub struct Prices {
 struct Reading {
     succeeded_at: Option<Timestamp>,
     tried_at: Option<Timestamp>,
-    /// Of the last try.
+    /// Error of the last read.
     problem: Option<String>,
 }
 
 impl Prices {
-    /// Those that come with Whittle.
+    /// The prices that are bundled with Whittle.
     pub fn shipped(region: &str) -> Self {
         Self {
             region: region.to_owned(),
@@ -64,7 +64,7 @@ impl Prices {
         }
     }
 
-    /// `look_up` says whether the Price List may be asked.
+    /// Whether prices must be read again. `look_up` says whether the Price List may be queried.
     pub fn is_due(&self, look_up: bool, now: Timestamp) -> bool {
         (look_up && self.on_demand_is_due(now)) || self.spot_is_due(now)
     }
@@ -77,7 +77,7 @@ impl Prices {
         self.spot_read.is_due(now)
     }
 
-    /// Adds what the Price List said to the queries, shared tenancy and bare metal. What it does not say stays as it was.
+    /// Adds the Price List's answers to the two queries, shared tenancy and bare metal. Prices missing in the answers stay as they were.
     pub fn renew_on_demand(&mut self, answers: Result<Vec<Products>, String>, now: Timestamp) {
         let answers =
             answers.and_then(
@@ -94,7 +94,7 @@ impl Prices {
         }
     }
 
-    /// Adds what the spot price history said.
+    /// Adds the answer of the spot price history.
     pub fn renew_spot(&mut self, answer: Result<SpotPrices, String>, now: Timestamp) {
         let answer = answer.and_then(|prices| match prices.is_empty() {
             true => Err("the spot price history holds no price".to_owned()),
@@ -108,7 +108,7 @@ impl Prices {
         }
     }
 
-    /// What is not as it should be: prices that are missing or old, and why they could not be read.
+    /// Warnings about prices that are missing or stale, and the errors of reading them.
     pub fn complaints(&self, now: Timestamp) -> Vec<String> {
         let what = [
             (
@@ -131,7 +131,7 @@ impl Prices {
                 None => Some(format!(
                     "{name} of {region} are not known, {stand_in} stand in: {problem}"
                 )),
-                Some(at) if now.duration_since(at) > STALE => {
+                Some(at) if now.duration_since(at) > STALE_AFTER => {
                     Some(format!("{name} of {region} are of {at}: {problem}"))
                 }
                 Some(_) => None,
@@ -144,8 +144,8 @@ impl Prices {
 impl Reading {
     fn is_due(&self, now: Timestamp) -> bool {
         let wait = match self.problem {
-            Some(_) => TRIED_AGAIN_AFTER,
-            None => RENEWED_EVERY,
+            Some(_) => RETRY_INTERVAL,
+            None => RENEWAL_INTERVAL,
         };
         self.tried_at
             .is_none_or(|tried| now.duration_since(tried) >= wait)
@@ -167,18 +167,18 @@ impl Reading {
     }
 }
 
-/// One record of DescribeSpotPriceHistory, as far as it has values.
+/// One record of DescribeSpotPriceHistory, with the fields that have values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct SpotRecord {
     pub instance_type: Option<String>,
     pub availability_zone: Option<String>,
-    /// Dollars per hour as text, whatever the partition calls its money.
+    /// Dollars per hour as text, whatever the partition's currency is called.
     pub spot_price: Option<String>,
     pub timestamp: Option<Timestamp>,
 }
 
-/// The price of each offering; later records count, those without a time or a price do not.
+/// The price of each offering. Later records win; records without a time or a price are skipped.
 pub fn spot_prices(records: impl IntoIterator<Item = SpotRecord>) -> SpotPrices {
     let mut prices = SpotPrices::new();
     for record in records {
@@ -195,7 +195,7 @@ pub fn spot_prices(records: impl IntoIterator<Item = SpotRecord>) -> SpotPrices 
     prices
 }
 
-/// An amount per hour as AWS writes it: `0.0960000000`. `None` for what is no price, or zero.
+/// Parses an amount per hour as AWS writes it: `0.0960000000`. `None` for zero and for text that is not a price.
 pub fn price(amount: &str) -> Option<NanosPerHour> {
     const NANOS: u32 = 9;
     let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));

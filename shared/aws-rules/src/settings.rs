@@ -1,4 +1,4 @@
-//! A cluster's settings as far as EC2 is concerned (the keys of `settings` in Karpenter's chart; docs/spec/aws.md#settings).
+//! Cluster settings that concern EC2 (the keys of `settings` in Karpenter's chart; docs/spec/aws.md#settings).
 
 use api::{DeviceSettings, NODE_CLASS_CEL, duration::parse_go_duration};
 use jiff::SignedDuration;
@@ -9,20 +9,20 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProviderSettings {
-    /// `vmMemoryOverheadPercent`: the part of a type's memory that the hypervisor keeps.
+    /// `vmMemoryOverheadPercent`: the part of a type's memory that the hypervisor reserves.
     pub vm_memory_overhead: Millionths,
-    /// `reservedENIs`: network interfaces that pods do not get.
+    /// `reservedENIs`: network interfaces that pods cannot use.
     pub reserved_enis: u32,
     /// Feature gate `ReservedCapacity`.
     pub reserved_capacity: bool,
     /// AWS feature gate `NodeClassCEL`: expressions in kubelet settings.
     pub node_class_cel: bool,
-    /// Which claims for devices count, and whose devices instance types are known to have.
+    /// The drivers whose resource claims count, and whose devices instance types have.
     pub devices: DeviceSettings,
     pub min_values_policy: MinValuesPolicy,
-    /// `isolatedVPC`: the Price List is out of reach.
+    /// `isolatedVPC`: the Price List cannot be reached.
     pub isolated_vpc: bool,
-    /// Whether EC2 is asked if it would allow launches; `disableDryRun` switches it off.
+    /// Whether EC2 is asked by dry runs if it would allow launches; `disableDryRun` switches this off.
     pub dry_runs: bool,
 }
 
@@ -41,22 +41,22 @@ impl Default for ProviderSettings {
     }
 }
 
-/// Settings of Karpenter's that nothing reads, since discovery asks EC2 anew each time. Values that Karpenter refuses are refused.
+/// Settings of Karpenter's that have no effect here, since discovery queries EC2 each time. Values that Karpenter refuses are refused.
 const REFRESH_INTERVALS: [&str; 3] = [
     "amiRefreshInterval",
     "securityGroupRefreshInterval",
     "subnetRefreshInterval",
 ];
-/// Shortest interval that Karpenter takes.
+/// Shortest interval that Karpenter accepts.
 const REFRESH_INTERVAL_MIN: SignedDuration = SignedDuration::from_mins(1);
 
-/// Everything that is wrong with a cluster's settings, each with its name, value and what is expected.
+/// All errors in a cluster's settings, each with name, value and expectation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cluster's settings are not usable: {}", .0.join("; "))]
 pub struct SettingsError(pub Vec<String>);
 
 impl ProviderSettings {
-    /// Reads the `settings` of a registry entry; others' keys are ignored. Numbers may be written as text, as in the chart.
+    /// Parses the `settings` of a registry entry; keys of other readers are ignored. Numbers may be written as text, as in the chart.
     pub fn read(settings: &Value) -> Result<Self, SettingsError> {
         let mut problems = Vec::new();
         let mut read = Self::default();
@@ -99,7 +99,7 @@ impl ProviderSettings {
             Ok(devices) => read.devices = devices,
             Err(error) => problems.push(error.to_string()),
         }
-        // Devices have gates among those above.
+        // Feature gates of devices are also among the gates above.
         problems.dedup();
         for name in REFRESH_INTERVALS {
             let Some(interval) = text(name) else { continue };
@@ -134,7 +134,7 @@ impl ProviderSettings {
     }
 }
 
-/// A fraction, exactly: `0.075` is 75,000.
+/// A fraction in millionths, exact: `0.075` is 75,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Millionths(pub u32);
@@ -146,7 +146,7 @@ pub struct Millionths(pub u32);
 pub struct FractionError(String);
 
 impl Millionths {
-    /// That part of `amount`, rounded up.
+    /// That fraction of `amount`, rounded up.
     pub(crate) fn of(self, amount: i64) -> i64 {
         let product = i128::from(amount) * i128::from(self.0);
         i64::try_from(-(-product).div_euclid(1_000_000)).unwrap_or(i64::MAX)
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_read_as_the_chart_writes_them() {
+    fn settings_parse_in_the_charts_format() {
         let settings = serde_json::json!({
             "vmMemoryOverheadPercent": 0.05, "reservedENIs": "1", "minValuesPolicy": "BestEffort",
             "featureGates": { "reservedCapacity": false, "nodeRepair": true }, "batchIdleDuration": "1s",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_with_settings_is_told_at_once() {
+    fn all_errors_in_settings_are_reported_together() {
         let settings = serde_json::json!({
             "vmMemoryOverheadPercent": "7%", "reservedENIs": -1, "minValuesPolicy": "strict",
             "featureGates": {"reservedCapacity": 1}, "awsFeatureGates": {"nodeClassCEL": 1},
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_rounds_up() {
+    fn fraction_of_an_amount_rounds_up() {
         assert_eq!(Millionths(75_000).of(8192), 615);
         assert_eq!(Millionths(75_000).of(40_960), 3072);
     }

@@ -1,6 +1,6 @@
-//! User data of an instance, so that it joins the cluster as the node its claim describes (docs/spec/aws.md#user-data).
+//! User data with which an instance joins the cluster as the node its claim describes (docs/spec/aws.md#user-data).
 //!
-//! The user's own user data comes first and ours last: where both speak of the same thing, ours wins.
+//! The user's own user data comes first and ours last: where both set the same thing, ours wins.
 
 mod al2;
 mod al2023;
@@ -23,19 +23,19 @@ use thiserror::Error;
 
 use crate::{ClusterFacts, expressions::as_resolved, families::Family};
 
-/// What the user data of a group of instances depends on.
+/// Inputs of the user data of a group of instances.
 #[derive(Clone, Copy, Debug)]
-pub struct Boot<'a> {
+pub struct UserDataInput<'a> {
     pub cluster: &'a ClusterFacts,
     pub node_class: &'a EC2NodeClass,
-    /// Of the NodeClaim.
+    /// Labels of the NodeClaim.
     pub labels: &'a BTreeMap<String, String>,
     pub taints: &'a [Taint],
     pub startup_taints: &'a [Taint],
     pub capacity_type: &'a str,
-    /// How many pods the instance type runs, where the NodeClass does not say.
+    /// Number of pods that the instance type runs where the NodeClass does not say.
     pub max_pods: i64,
-    /// What the kubelet's expressions were resolved to; without it, entries that are expressions are left out.
+    /// Values of the kubelet's expressions; without them, entries that are expressions are left out.
     pub resolved: Option<&'a Overhead>,
 }
 
@@ -53,8 +53,8 @@ pub enum UserDataError {
     Kubelet(String),
 }
 
-/// The user data as text; EC2 takes it in base64.
-pub fn render(family: Family, boot: &Boot<'_>) -> Result<String, UserDataError> {
+/// The user data as text; EC2 accepts it in base64.
+pub fn render(family: Family, boot: &UserDataInput<'_>) -> Result<String, UserDataError> {
     match family {
         Family::Al2 => al2::render(boot),
         Family::Al2023 => al2023::render(boot),
@@ -64,7 +64,7 @@ pub fn render(family: Family, boot: &Boot<'_>) -> Result<String, UserDataError> 
     }
 }
 
-impl<'a> Boot<'a> {
+impl<'a> UserDataInput<'a> {
     fn custom(&self) -> &'a str {
         self.node_class.spec.user_data.as_deref().unwrap_or("")
     }
@@ -80,7 +80,7 @@ impl<'a> Boot<'a> {
         Ok(as_resolved(settings, self.resolved))
     }
 
-    /// What the NodeClass says, else the cluster's own.
+    /// DNS addresses of the NodeClass, else of the cluster.
     fn cluster_dns(&self, settings: &KubeletSettings) -> Vec<String> {
         if settings.cluster_dns.is_empty() {
             self.cluster.dns_ip.iter().cloned().collect()
@@ -101,7 +101,7 @@ impl<'a> Boot<'a> {
         self.node_class.spec.instance_store_policy == Some(InstanceStorePolicy::Raid0)
     }
 
-    /// Labels that the kubelet may give its own node; others are set once the node has registered.
+    /// Labels that the kubelet may set on its own node; others are set once the node has registered.
     fn node_labels(&self) -> BTreeMap<String, String> {
         let mut labels = self.labels.clone();
         labels.extend([
@@ -122,7 +122,7 @@ impl<'a> Boot<'a> {
         labels
     }
 
-    /// `key=value,…`
+    /// The labels as `key=value,…`.
     fn node_labels_text(&self) -> String {
         let labels = self.node_labels();
         let labels: Vec<_> = labels
@@ -132,7 +132,7 @@ impl<'a> Boot<'a> {
         labels.join(",")
     }
 
-    /// The claim's taints, and the one that keeps pods away until the node has been recognized.
+    /// The claim's taints, and the one that keeps pods away until the node is registered.
     fn node_taints(&self) -> Vec<Taint> {
         let mut taints = [self.taints, self.startup_taints].concat();
         let unregistered = Taint {
@@ -149,7 +149,7 @@ impl<'a> Boot<'a> {
     }
 }
 
-/// Domains in which a kubelet must not label its own node.
+/// Domains in which a kubelet must not set labels on its own node.
 const KUBERNETES_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", "node-restriction.kubernetes.io"];
 
 fn effect_text(effect: TaintEffect) -> &'static str {

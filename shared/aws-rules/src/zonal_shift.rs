@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use model::experience::ZonalShift;
 use serde::Deserialize;
 
-/// What GetManagedResource answers, as far as it matters.
+/// The part of GetManagedResource's answer that matters.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ManagedResource {
@@ -14,16 +14,16 @@ pub struct ManagedResource {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Shift {
-    /// `APPLIED` or `NOT_APPLIED`: of several shifts of a resource, one counts.
+    /// `APPLIED` or `NOT_APPLIED`: of several shifts of a resource, one is applied.
     applied_status: String,
-    /// A zone id.
+    /// Zone id.
     away_from: String,
     /// Seconds since the epoch, possibly with a fraction.
     expiry_time: f64,
 }
 
 impl ManagedResource {
-    /// The shifts that count and have not ended, each zone once.
+    /// The shifts that are applied and have not ended, each zone once.
     pub fn shifts(&self, now: Timestamp) -> Vec<ZonalShift> {
         let applied = self
             .zonal_shifts
@@ -39,7 +39,7 @@ impl ManagedResource {
             .filter(|shift| shift.until > now)
             .collect();
         shifts.sort();
-        // Of equals, the one that ends last.
+        // Of shifts of the same zone, the one that ends last is kept.
         shifts.reverse();
         shifts.dedup_by(|a, b| a.zone_id == b.zone_id);
         shifts.reverse();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn shifts_count_while_they_are_applied_and_have_not_ended() {
+    fn zonal_shift_counts_while_applied_and_not_ended() {
         let answer = serde_json::json!({
             "arn": "arn:aws:eks:us-east-1:1:cluster/demo", "name": "demo",
             "appliedWeights": {"use1-az1": 0.0, "use1-az2": 1.0},
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_without_shifts_has_none() {
+    fn cluster_without_zonal_shifts_has_none() {
         let resource: ManagedResource = serde_json::from_str("{}").unwrap();
         assert_eq!(resource.shifts(at(0)), []);
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use api::EC2NodeClass;
 use aws_rules::{
     ProviderSettings,
-    instance_types::{InstanceTypeInfo, RegionCatalog, Through, Unavailable, instance_types},
+    instance_types::{InstanceTypeInfo, RegionCatalog, ResolveInput, Unavailable, instance_types},
     placement::PlacementGroupFact,
     prices::{SpotPrices, SpotRecord, price, shipped_prices, spot_prices},
 };
@@ -153,7 +153,7 @@ impl AccountState {
             let measured = MeasuredMemory::after(None, kind, image, memory.ceil(), Timestamp::MIN);
             measured_memory.extend(measured);
         }
-        let through = Through {
+        let through = ResolveInput {
             node_class: class,
             settings,
             measured_memory: &measured_memory,

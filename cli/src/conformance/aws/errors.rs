@@ -4,7 +4,7 @@ use anyhow::Result;
 use aws_rules::{
     errors::{self, launch_failure},
     instance_types::Unavailable,
-    launch::{NO_SPOT_ROLE, lessons, refusal},
+    launch::{NO_SPOT_ROLE, observations, refusal},
 };
 use model::{
     CapacityType,
@@ -126,9 +126,9 @@ fn fleet_error(kind: CapacityType, code: &str, message: &str) -> Value {
     unavailable
         .reservations
         .insert(RESERVATION.0.to_owned(), RESERVATION.1);
-    let lessons = lessons(&request, &answer, str::to_owned);
-    let lacks_spot_role = lessons.no_spot_role;
-    unavailable.learn(lessons);
+    let observations = observations(&request, &answer, str::to_owned);
+    let lacks_spot_role = observations.no_spot_role;
+    unavailable.add_observations(observations);
     let class = api::EC2NodeClass {
         metadata: Default::default(),
         spec: Default::default(),

@@ -9,7 +9,7 @@ use aws_rules::{
     errors::TEMPLATE_NOT_FOUND,
     fleet_request,
     instance_types::Unavailable,
-    launch::{NO_SPOT_ROLE, call_refusal, launched_claim, lessons, refusal},
+    launch::{NO_SPOT_ROLE, call_refusal, launched_claim, observations, refusal},
 };
 use model::{
     FreeAddresses, InstanceType,
@@ -240,12 +240,12 @@ impl Launching<'_> {
         self.free.give_back(&needed, &used);
         if let Ok(answer) = &answer {
             let class = self.class;
-            let lessons = lessons(request, answer, |zone| zone_id(class, zone));
-            self.lacks_spot_role |= lessons.no_spot_role;
-            for subnet in &lessons.full_subnets {
+            let observations = observations(request, answer, |zone| zone_id(class, zone));
+            self.lacks_spot_role |= observations.no_spot_role;
+            for subnet in &observations.full_subnets {
                 self.free.exhaust(subnet);
             }
-            self.unavailable.learn(lessons);
+            self.unavailable.add_observations(observations);
         }
         let asked = [("createLaunchTemplate", templates), ("createFleet", fleets)]
             .map(|(name, calls)| (name.to_owned(), json!(calls)));

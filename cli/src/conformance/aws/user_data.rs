@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use api::{EC2NodeClass, karpenter};
 use aws_rules::{
     families::Family,
-    user_data::{Boot, render},
+    user_data::{UserDataInput, render},
 };
 use model::{node_claim::NodeClaim, resources::PODS};
 use serde::Deserialize;
@@ -41,7 +41,7 @@ pub(super) fn decide(case: Case, facts: &RegionFacts) -> Result<Value> {
         .first()
         .with_context(|| format!("{} is not an instance type", case.instance_type))?;
     let claim = NodeClaim::from(case.node_claim);
-    let boot = Boot {
+    let boot = UserDataInput {
         cluster: &case.settings.cluster()?,
         node_class: class,
         labels: &claim.labels,

@@ -8,8 +8,8 @@ use aws_rules::{
     LaunchInput,
     launch::{Trial, trial},
     node_class::{
-        Draft, DryRunAct, DryRuns, Known, Refusal, ValidationMemory, Verdict, draft, is_final,
-        next_look,
+        DryRunAct, DryRuns, Refusal, StatusDraft, StatusInput, ValidationMemory, Verdict, draft,
+        is_final, next_look,
     },
 };
 use jiff::Timestamp;
@@ -107,7 +107,7 @@ impl Validating<'_> {
         let infos: Vec<_> = infos
             .filter_map(|name| self.facts.types.get(name).cloned())
             .collect();
-        let known = Known {
+        let known = StatusInput {
             cluster: &self.cluster,
             settings: &self.provider,
             instance_types: &infos,
@@ -150,7 +150,7 @@ impl Validating<'_> {
 
     fn verdict(
         &mut self,
-        draft: &Draft,
+        draft: &StatusDraft,
         now: Timestamp,
         calls: &mut Vec<Value>,
     ) -> Result<Verdict> {

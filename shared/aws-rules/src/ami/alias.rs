@@ -7,26 +7,26 @@ use crate::{
     families::{Alias, Family},
 };
 
-/// The kinds of instance types that an image is meant for.
+/// The class of instance types that an image is meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variant {
     Any,
-    /// Without accelerators.
+    /// Instance types without accelerators.
     Standard,
     Nvidia,
     Neuron,
-    /// With its build number.
+    /// Windows, with its build number.
     Windows(&'static str),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AliasParameter {
     pub name: String,
-    /// What the image it names is meant for.
+    /// The variants that the parameter's image is meant for.
     pub variants: Vec<Variant>,
 }
 
-/// AWS publishes no such images for this Kubernetes version.
+/// AWS publishes no images of the alias for this Kubernetes version.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnsupportedAlias {
     #[error(
@@ -39,7 +39,7 @@ pub enum UnsupportedAlias {
     Windows2025(KubernetesVersion),
 }
 
-/// The parameters of an alias, one for each kind of image the family has.
+/// The parameters of an alias, one for each variant of the family.
 pub fn parameters(
     alias: &Alias<'_>,
     cluster: KubernetesVersion,

@@ -6,11 +6,11 @@ use api::karpenter::AmiSelectorTerm;
 
 use crate::node_class::{Filters, tag_filters};
 
-/// One DescribeImages call; deprecated images are wanted too.
+/// One DescribeImages call. Its answer includes deprecated images.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageQuery {
     pub filters: Filters,
-    /// Empty for anyone.
+    /// Owners to search; empty for any owner.
     pub owners: Vec<String>,
 }
 

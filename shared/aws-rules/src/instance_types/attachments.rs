@@ -1,12 +1,13 @@
-//! How many volumes of pods a node can attach, as the CSI driver of EBS will say once it runs there (docs/spec/v1.15.md#ebs-limits).
+//! Number of volumes of pods that a node can attach, as the EBS CSI driver will report it once it runs there
+//! (docs/spec/v1.15.md#ebs-limits).
 
 use super::facts::InstanceTypeInfo;
 
-/// The node's own interface, and the one that the VPC CNI keeps ready for pods.
+/// Network interfaces of every node: its own, and one that the VPC CNI keeps ready for pods.
 const INTERFACES: usize = 2;
 
-/// Volumes of EBS that an instance can attach besides `own`, those it starts with; at least one. `interfaces` are those that its
-/// launch asks for. `None` where EC2 does not say.
+/// EBS volumes that an instance can attach besides `own`, the volumes it starts with; at least one. `interfaces` is the number of network
+/// interfaces that its launch asks for. `None` where EC2 does not publish the limit.
 pub(super) fn limit(info: &InstanceTypeInfo, own: usize, interfaces: usize) -> Option<u32> {
     let most = info.ebs_info.maximum_ebs_attachments?;
     let others = match info.ebs_info.attachment_limit_type.as_deref() {
@@ -20,7 +21,7 @@ pub(super) fn limit(info: &InstanceTypeInfo, own: usize, interfaces: usize) -> O
     Some(most.saturating_sub(taken).max(1))
 }
 
-/// Where EC2 does not say how many an instance has that has any, one is counted.
+/// Number of local disks. An instance with disks whose number EC2 does not publish counts as having one.
 fn disks(info: &InstanceTypeInfo) -> usize {
     info.instance_storage_info.as_ref().map_or(0, |storage| {
         let disks: usize = storage.disks.iter().map(|disks| disks.count).sum();
@@ -38,7 +39,7 @@ fn accelerators(info: &InstanceTypeInfo) -> usize {
     let neurons = neurons.map(|device| device.count);
     let others = info.inference_accelerator_info.iter();
     let others = others.flat_map(|info| &info.accelerators);
-    // Those of Neuron are listed as both.
+    // EC2 lists Neuron devices as inference accelerators and as Neuron devices.
     let others: i64 = others.map(|accelerator| accelerator.count).sum();
     let total = gpus.sum::<i64>().saturating_add(others.max(neurons.sum()));
     usize::try_from(total).unwrap_or(0)
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_disks_accelerators_and_the_volumes_of_the_node_share_a_shared_limit() {
+    fn shared_attachment_limit_covers_interfaces_disks_and_accelerators() {
         assert_eq!(limit_of("shared", "", 1, 0), Some(25));
         assert_eq!(limit_of("shared", "", 2, 1), Some(24));
         assert_eq!(limit_of("shared", "", 1, 4), Some(23));
@@ -71,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn dedicated_limit_is_for_volumes_alone() {
+    fn dedicated_attachment_limit_covers_volumes_alone() {
         let disks = r#", "InstanceStorageInfo": {"TotalSizeInGB": 3600}"#;
         assert_eq!(limit_of("dedicated", disks, 2, 4), Some(26));
     }
 
     #[test]
-    fn nothing_is_said_where_ec2_says_nothing_and_never_less_than_one() {
+    fn attachment_limit_is_unknown_without_ec2s_figure_and_at_least_one() {
         assert_eq!(limit(&InstanceTypeInfo::default(), 1, 1), None);
         assert_eq!(limit_of("shared", "", 40, 1), Some(1));
     }

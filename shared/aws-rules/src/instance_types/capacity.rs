@@ -1,4 +1,4 @@
-//! Capacity of a type's nodes, and the part that they keep for themselves (docs/spec/aws.md#capacity-and-overhead).
+//! Capacity of a type's nodes, and the part that a node reserves for itself (docs/spec/aws.md#capacity-and-overhead).
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::{ProviderSettings, families::Family, launch::block_devices, resource}
 
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
-/// Pods of a node whose number nothing else bounds: the kubelet's own default.
+/// Pods of a node where nothing else limits them: the kubelet's own default.
 const PODS_DEFAULT: i64 = 110;
-/// Root volumes of images without a word about their size.
+/// Size of the root volume where neither the NodeClass nor the image specifies one.
 const EPHEMERAL_STORAGE_DEFAULT: i64 = 20 * GIB;
-/// Arm instances keep this much memory more than x86 ones of the same size.
+/// Memory, in MiB, that Arm instances reserve beyond x86 instances of the same size.
 const ARM_RESERVED_MIB: i64 = 64;
 
 pub(super) struct Node<'a> {
@@ -31,7 +31,7 @@ pub(super) struct Node<'a> {
 }
 
 impl Node<'_> {
-    /// Only what the type has: resources of which there are none are left out.
+    /// The capacity; resources that the type has none of are left out.
     pub(super) fn capacity(&self) -> Resources {
         let mut capacity = Resources::from([
             (CPU, self.millicores()),
@@ -64,7 +64,7 @@ impl Node<'_> {
         }
     }
 
-    /// How many volumes of pods can be attached besides the node's own.
+    /// Number of volumes of pods that can be attached besides the node's own volumes.
     pub(super) fn ebs_attach_limit(&self) -> Option<u32> {
         let own = block_devices(self.spec, self.family).map_or(1, |own| own.len());
         let interfaces = self.spec.network_interfaces.as_ref().map_or(0, Vec::len);
@@ -100,7 +100,8 @@ impl Node<'_> {
         }
     }
 
-    /// The VPC CNI gives every pod a secondary address of an interface; two pods run on the host's own address.
+    /// Pods by the addresses of the interfaces: the VPC CNI gives every pod a secondary address of an interface; two pods run on the host's
+    /// own address.
     fn pods_by_interfaces(&self, reserved: u32) -> i64 {
         let interfaces = self.spec.network_interfaces.as_deref().unwrap_or_default();
         let efa_only = interfaces.iter().filter(|interface| {
@@ -197,7 +198,7 @@ impl Node<'_> {
         table::row_of(&self.info.instance_type).branch_interfaces
     }
 
-    /// Known for the types whose network limits are.
+    /// Number of private addresses; known for the types whose network limits are known.
     fn private_addresses(&self) -> i64 {
         match self.branch_interfaces() {
             Some(_) => self.info.network_info.ipv4_addresses_per_interface - 1,
@@ -206,7 +207,7 @@ impl Node<'_> {
     }
 
     fn kube_reserved(&self) -> Resources {
-        // Not a mistake: on families that reserve by interfaces neither maxPods nor reservedENIs changes the memory.
+        // As upstream: on families that reserve by interfaces neither maxPods nor reservedENIs changes the memory.
         let pods = if self.family.reserves_memory_by_interfaces() {
             self.pods_by_interfaces(0)
         } else {
@@ -240,7 +241,7 @@ impl Node<'_> {
     }
 }
 
-/// 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of the rest.
+/// CPU that the kubelet reserves: 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of the rest.
 fn reserved_millicores(total: i64) -> i64 {
     const STEPS: [(i64, i64, i64); 4] = [
         (0, 1000, 600),
@@ -256,17 +257,17 @@ fn reserved_millicores(total: i64) -> i64 {
         .sum()
 }
 
-/// Entries that are quantities.
+/// The entries that are quantities.
 fn quantities(entries: &BTreeMap<String, String>) -> Resources {
     let mut resources = Resources::default();
     for (name, text) in entries {
-        // What is no quantity is reported by the NodeClass's validation.
+        // Validation of the NodeClass reports entries that are not quantities.
         let _ = resources.set_quantity(name, text);
     }
     resources
 }
 
-/// A quantity, or a percentage of the capacity, rounded up; `100%` switches the threshold off.
+/// An eviction threshold: a quantity, or a percentage of the capacity, rounded up. `100%` switches the threshold off.
 fn threshold(text: &str, capacity: i64) -> Option<i64> {
     let Some(percent) = text.strip_suffix('%') else {
         return Some(text.parse::<Quantity>().ok()?.ceil());
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_are_amounts_or_parts() {
+    fn eviction_thresholds_are_quantities_or_percentages() {
         assert_eq!(threshold("5%", 1001), Some(51));
         assert_eq!(threshold("5.5%", 1000), Some(55));
         assert_eq!(threshold("100%", 1000), Some(0));

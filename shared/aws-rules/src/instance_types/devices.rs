@@ -1,5 +1,5 @@
-//! Devices that drivers of dynamic resource allocation publish on nodes of a type (docs/spec/v1.15.md#dra-devices): the bundled table
-//! `data/devices.tsv`. Types that it does not have are not known to have any.
+//! Devices that drivers of dynamic resource allocation publish on nodes of a type (docs/spec/v1.15.md#dra-devices), from the bundled table
+//! `data/devices.tsv`. A type that is missing in the table has no known devices.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -27,9 +27,9 @@ struct Row {
     architecture: &'static str,
     compute: &'static str,
     memory: i64,
-    /// How many GPUs share a PCIe root; `None` where that is not known.
+    /// Number of GPUs that share a PCIe root; `None` where it is unknown.
     gpus_per_root: Option<u32>,
-    /// How many interfaces of EFA are at each root that has GPUs.
+    /// Number of EFA interfaces at each PCIe root that has GPUs.
     efa_per_root: u32,
 }
 
@@ -56,7 +56,7 @@ fn row(line: &'static str) -> Option<(&'static str, Row)> {
     Some((name, row))
 }
 
-/// `types` with the devices of drivers whose gates are on, as a NodeClass has them shared.
+/// `types` with the devices of drivers whose feature gates are on, shared as the NodeClass specifies.
 pub fn with_devices(
     mut types: Vec<InstanceType>,
     sharing: Sharing,
@@ -88,7 +88,7 @@ impl Row {
     fn gpu(&self, at: u32, sharing: Sharing) -> Device {
         let text = |text: &str| Attribute::Text(text.to_owned());
         let unknown = |name: &str| Attribute::Unknown(name.to_owned());
-        // One of its own where nothing is known: then no two are taken for neighbours.
+        // A GPU whose root is unknown gets a root of its own, so that no two GPUs count as neighbours.
         let root = at / self.gpus_per_root.unwrap_or(1).max(1);
         let own = [
             ("productName", text(self.product)),
@@ -202,11 +202,12 @@ mod tests {
 
     fn counts(instance_type: &str) -> [usize; 2] {
         let all = devices(instance_type, true, true);
-        [NVIDIA_GPU, DRANET].map(|driver| all.iter().filter(|one| one.driver == driver).count())
+        [NVIDIA_GPU, DRANET]
+            .map(|driver| all.iter().filter(|device| device.driver == driver).count())
     }
 
     #[test]
-    fn every_line_of_the_table_is_read() {
+    fn every_line_of_the_table_parses() {
         let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
         assert_eq!(ROWS.len(), lines.count());
         assert_eq!(counts("g5.8xlarge"), [1, 1]);
@@ -218,7 +219,7 @@ mod tests {
     fn each_driver_has_its_own_gate() {
         let drivers = |nvidia, efa| {
             let all = devices("p5.48xlarge", nvidia, efa);
-            let drivers = all.into_iter().map(|one| one.driver);
+            let drivers = all.into_iter().map(|device| device.driver);
             let drivers: BTreeSet<String> = drivers.collect();
             Vec::from_iter(drivers)
         };
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_have_what_their_model_has() {
+    fn gpus_have_the_capacity_of_their_model() {
         let all = devices("p5e.48xlarge", true, false);
         let gpu = all.first().unwrap();
         let attribute = |name: &str| gpu.attributes.get(&qualified(name, NVIDIA_GPU)).cloned();
@@ -250,19 +251,19 @@ mod tests {
         assert_eq!(capacity, Some(&memory));
     }
 
-    /// How many GPUs and interfaces are at the PCIe root of the first GPU.
+    /// Number of GPUs and of interfaces at the PCIe root of the first GPU.
     fn at_first_root(instance_type: &str) -> [usize; 2] {
         let all = devices(instance_type, true, true);
         let root = |device: &Device| device.attributes.get(PCIE_ROOT).cloned();
         let first = all.first().and_then(root);
         [NVIDIA_GPU, DRANET].map(|driver| {
-            let own = all.iter().filter(|one| one.driver == driver);
-            own.filter(|one| root(one) == first).count()
+            let own = all.iter().filter(|device| device.driver == driver);
+            own.filter(|device| root(device) == first).count()
         })
     }
 
     #[test]
-    fn gpus_and_interfaces_share_pcie_roots_where_they_are_known_to() {
+    fn gpus_and_interfaces_share_known_pcie_roots() {
         assert_eq!(at_first_root("p5.48xlarge"), [1, 4]);
         assert_eq!(at_first_root("p4d.24xlarge"), [2, 1]);
         assert_eq!(at_first_root("g5.12xlarge"), [4, 0]);
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_gpus_have_shares_and_memory_to_ask_for() {
+    fn shared_gpus_offer_shares_and_memory() {
         let policy = |sharing, name: &str| {
             let all = of_type("g6.xlarge", sharing, &settings(true, false));
             let gpu = all.into_iter().next().unwrap();

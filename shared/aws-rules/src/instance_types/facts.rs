@@ -1,5 +1,5 @@
-//! What EC2 says about its instance types, in the shape that DescribeInstanceTypes answers and `aws ec2
-//! describe-instance-types` prints: the fields that decisions need, all others ignored.
+//! EC2's description of instance types, in the form that DescribeInstanceTypes returns and `aws ec2 describe-instance-types` prints: the
+//! fields that decisions need, all others ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::families::Family;
 
-/// What EC2 sells in a Region.
+/// The instance types that EC2 sells in a Region, with zones and prices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionCatalog {
     pub region: String,
@@ -17,7 +17,7 @@ pub struct RegionCatalog {
     pub zones: BTreeMap<String, BTreeSet<String>>,
     /// Instance type → price of an on-demand instance.
     pub on_demand: BTreeMap<String, NanosPerHour>,
-    /// Instance type → zone → price of a spot instance. `None` until it was first read: on-demand prices stand in.
+    /// Instance type → zone → price of a spot instance. `None` until it is first read: on-demand prices stand in.
     pub spot: Option<BTreeMap<String, BTreeMap<String, NanosPerHour>>>,
 }
 
@@ -26,7 +26,7 @@ pub struct RegionCatalog {
 pub struct InstanceTypeInfo {
     pub instance_type: String,
     pub bare_metal: bool,
-    /// `nitro` or `xen`; none on bare metal.
+    /// `nitro` or `xen`; `None` on bare metal.
     pub hypervisor: Option<String>,
     /// `on-demand`, `spot`, `capacity-block`.
     pub supported_usage_classes: Vec<String>,
@@ -170,7 +170,7 @@ pub struct InstanceStorageInfo {
     pub disks: Vec<Disks>,
 }
 
-/// Disks of an instance that are alike.
+/// A group of identical disks of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Disks {
@@ -180,7 +180,7 @@ pub struct Disks {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PlacementGroupInfo {
-    /// `cluster`, `partition`, `spread`.
+    /// Any of `cluster`, `partition` and `spread`.
     pub supported_strategies: Vec<String>,
 }
 
@@ -206,7 +206,7 @@ impl InstanceTypeInfo {
         }
     }
 
-    /// Interfaces on the card that the instance's own address is on: the only one whose addresses pods get.
+    /// Number of interfaces on the network card of the instance's primary address: the only card whose addresses pods get.
     pub(crate) fn default_interfaces(&self) -> i64 {
         let network = &self.network_info;
         let default = network

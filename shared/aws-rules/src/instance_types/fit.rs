@@ -1,11 +1,11 @@
-//! Whether a NodeClass can launch a type at all (docs/spec/aws.md#compatibility).
+//! Compatibility of an instance type with a NodeClass (docs/spec/aws.md#compatibility).
 
 use api::karpenter::{EC2NodeClassSpec, InterfaceType, NetworkInterface, Switch};
 
 use super::facts::InstanceTypeInfo;
 use crate::{families::Family, placement::PlacementGroupFact};
 
-/// Whether something keeps the NodeClass from launching this type.
+/// Whether the NodeClass cannot launch this type.
 pub fn incompatible(
     info: &InstanceTypeInfo,
     family: Family,

@@ -1,4 +1,4 @@
-//! Types of a catalog file, which were resolved for one NodeClass, as nodes of another one would have them.
+//! Instance types of a catalog file, which were resolved for one NodeClass, converted to another NodeClass.
 
 use api::{
     karpenter::{EC2NodeClass, EC2NodeClassSpec},
@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{ProviderSettings, expressions::Expressions, families::Family, resource};
 
-/// `types` with the pods, ephemeral storage, overhead and operating system of nodes of `class`. A catalog file says how many pods
-/// a type's interfaces have addresses for, and nothing of the interfaces themselves: those that `class` lays out count as there.
+/// `types` with the pods, ephemeral storage, overhead and operating system of nodes of `class`. A catalog file contains how many pods a
+/// type's interfaces have addresses for, but not the interfaces themselves: the interfaces that `class` lays out count as present.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub fn of_node_class(
         .collect()
 }
 
-/// `types` as nodes with one volume attach others, where a catalog file does not say how many.
+/// `types` with the attachment limits of nodes with one volume, where the catalog file does not contain limits.
 pub fn with_attach_limits(mut types: Vec<InstanceType>) -> Vec<InstanceType> {
     for known in &mut types {
         let limit = attachments::limit(&info(known), 1, 1);
@@ -93,14 +93,14 @@ pub fn with_attach_limits(mut types: Vec<InstanceType>) -> Vec<InstanceType> {
     types
 }
 
-/// A label's value in place of what is there; none reads DoesNotExist.
+/// Replaces a label's value; `None` becomes DoesNotExist.
 fn set(requirements: &mut Requirements, key: &str, value: Option<&str>) {
     let values = value.map(str::to_owned);
     let requirement = Requirement::new(key, Operator::In, values);
     requirements.0.insert(key.to_owned(), requirement);
 }
 
-/// What EC2 would say of a type, as far as its labels and its capacity tell.
+/// EC2's description of a type, reconstructed from its labels and capacity.
 fn info(known: &InstanceType) -> InstanceTypeInfo {
     let label = |key: &str| {
         let requirement = known.requirements.get(key)?;
@@ -127,7 +127,7 @@ fn info(known: &InstanceType) -> InstanceTypeInfo {
         memory_info: MemoryInfo {
             size_in_mib: number(label::INSTANCE_MEMORY).unwrap_or(memory),
         },
-        // One interface with the addresses of all: two pods run on the node's own address.
+        // One interface with the addresses of all interfaces: two pods run on the node's own address.
         network_info: NetworkInfo {
             network_cards: vec![NetworkCard {
                 network_card_index: 0,
@@ -148,7 +148,7 @@ fn info(known: &InstanceType) -> InstanceTypeInfo {
     }
 }
 
-/// What instances can attach by what they run on, as AWS documents it: a catalog file does not say.
+/// Attachment limits by hypervisor, as AWS documents them: a catalog file does not contain them.
 fn ebs_info(hypervisor: Option<&str>) -> EbsInfo {
     let (most, kind) = match hypervisor {
         Some("nitro") => (28, "shared"),

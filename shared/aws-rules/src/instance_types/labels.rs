@@ -9,14 +9,14 @@ use model::{
     selector::Operator,
 };
 
-use super::{facts::InstanceTypeInfo, offerings::Place, table};
+use super::{facts::InstanceTypeInfo, offerings::LaunchLocations, table};
 use crate::families::Family;
 
-/// Label → values; a label that the type does not have gets none, which reads DoesNotExist.
+/// Label → values. A label that the type does not have gets no values, which means DoesNotExist.
 pub(super) fn requirements(
     info: &InstanceTypeInfo,
     family: Family,
-    place: &Place<'_>,
+    place: &LaunchLocations<'_>,
 ) -> Requirements {
     let mut labels = Labels::default();
     identity(&mut labels, info, family);
@@ -62,7 +62,7 @@ fn identity(labels: &mut Labels, info: &InstanceTypeInfo, family: Family) {
     labels.set(label::INSTANCE_TENANCY, ["default", "dedicated"]);
 }
 
-fn location(labels: &mut Labels, info: &InstanceTypeInfo, place: &Place<'_>) {
+fn location(labels: &mut Labels, info: &InstanceTypeInfo, place: &LaunchLocations<'_>) {
     labels.set(label::ZONE, place.common_zones().map(|(zone, _)| zone));
     let ids = place.common_zones().map(|(_, id)| id);
     let ids: Vec<_> = ids.filter(|id| !id.is_empty()).collect();
@@ -221,7 +221,8 @@ fn lower_kebab(text: &str) -> String {
     text.to_lowercase().replace(' ', "-")
 }
 
-/// `m7i-flex.large` → m and 7; `u-6tb1.metal` → u and 1; `u7i-12tb.224xlarge` → u and 7.
+/// Category and generation in an instance type's name: `m7i-flex.large` → m and 7; `u-6tb1.metal` → u and 1; `u7i-12tb.224xlarge` → u and
+/// 7.
 fn category_and_generation(name: &str) -> Option<(&str, &str)> {
     let (family, _) = name.split_once('.')?;
     let (category, rest) = split_at_first(family, |c| !c.is_ascii_lowercase());
@@ -230,7 +231,7 @@ fn category_and_generation(name: &str) -> Option<(&str, &str)> {
     (!category.is_empty() && !generation.is_empty()).then_some((category, generation))
 }
 
-/// `-6tb1` → `1`.
+/// The text after a size in terabytes: `-6tb1` → `1`.
 fn without_terabytes(text: &str) -> Option<&str> {
     let (terabytes, rest) = split_at_first(text.strip_prefix('-')?, |c| !c.is_ascii_digit());
     (!terabytes.is_empty())
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn category_and_generation_come_from_the_name() {
+    fn category_and_generation_are_parsed_from_the_name() {
         for (name, expected) in [
             ("m5.large", Some(("m", "5"))),
             ("u-6tb1.metal", Some(("u", "1"))),

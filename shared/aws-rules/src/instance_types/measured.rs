@@ -1,21 +1,21 @@
-//! Memory that nodes were seen to have, in place of the estimate (docs/spec/aws.md#measured-memory).
+//! Memory measured on nodes, which replaces the estimate (docs/spec/aws.md#measured-memory).
 
 use std::collections::BTreeMap;
 
 use api::karpenter::Ami;
 use model::{InstanceType, experience::MeasuredMemory, resources::MEMORY};
 
-use super::Through;
+use super::ResolveInput;
 use crate::ami;
 
-/// What was measured of the images that the NodeClass has now.
+/// The measurements of the images that the NodeClass has now.
 pub(super) struct Measured<'a> {
     images: &'a [Ami],
     by_type: BTreeMap<&'a str, Vec<&'a MeasuredMemory>>,
 }
 
 impl<'a> Measured<'a> {
-    pub(super) fn of(through: Through<'a>) -> Self {
+    pub(super) fn of(through: ResolveInput<'a>) -> Self {
         let status = through.node_class.status.as_ref();
         let images = status.and_then(|status| status.amis.as_deref());
         let mut by_type: BTreeMap<&str, Vec<&MeasuredMemory>> = BTreeMap::new();
@@ -29,7 +29,7 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// Counts for the image that the type's next node gets, and for no other.
+    /// Applies the measurement of the image that the type's next node gets, if there is one.
     pub(super) fn apply(&self, instance_type: &mut InstanceType) {
         let Some(of_type) = self.by_type.get(instance_type.name.as_str()) else {
             return;

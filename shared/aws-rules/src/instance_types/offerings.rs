@@ -1,5 +1,4 @@
-//! How a type can be bought: zones, capacity types, reservations, and what they cost (docs/spec/aws.md#offerings,
-//! docs/spec/aws.md#prices).
+//! Offerings of an instance type: zones, capacity types, reservations and prices (docs/spec/aws.md#offerings, docs/spec/aws.md#prices).
 
 use std::collections::BTreeMap;
 
@@ -15,16 +14,17 @@ use model::{
 };
 
 use super::{
-    Through,
+    ResolveInput,
     facts::{InstanceTypeInfo, RegionCatalog},
 };
 use crate::placement::PlacementGroupFact;
 
-/// Reserved capacity is paid for already; its price only keeps the order of the types.
+/// Divisor of the on-demand price that gives the price of a reserved offering. Reserved capacity is paid for already; its price only keeps
+/// the order of the types.
 const RESERVED_PRICE_DIVISOR: i64 = 10_000_000;
 
-/// Where a type can be launched through a NodeClass.
-pub(super) struct Place<'a> {
+/// The zones, reservations and placement group in which a type can be launched through a NodeClass.
+pub(super) struct LaunchLocations<'a> {
     pub(super) region: &'a str,
     /// Zone → zone id (empty if unknown) of the NodeClass's subnets.
     pub(super) zones: BTreeMap<&'a str, &'a str>,
@@ -37,11 +37,11 @@ pub(super) struct Place<'a> {
     offered: Option<&'a std::collections::BTreeSet<String>>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> LaunchLocations<'a> {
     pub(super) fn of(
         catalog: &'a RegionCatalog,
         info: &InstanceTypeInfo,
-        through: Through<'a>,
+        through: ResolveInput<'a>,
     ) -> Self {
         let status = through.node_class.status.as_ref();
         let subnets = status.and_then(|status| status.subnets.as_deref());
@@ -80,12 +80,12 @@ impl<'a> Place<'a> {
     }
 }
 
-/// One for each zone of the NodeClass and capacity type of the type, and one for each reservation; each of them once for every
-/// partition of the placement group.
+/// The offerings: one for each zone of the NodeClass and capacity type of the type, and one for each reservation. With a partitioned
+/// placement group there is one for every partition.
 pub(super) fn offerings(
     catalog: &RegionCatalog,
     info: &InstanceTypeInfo,
-    place: &Place<'_>,
+    place: &LaunchLocations<'_>,
     fits: bool,
 ) -> Vec<Offering> {
     let mut offerings = Vec::new();
@@ -155,11 +155,12 @@ fn price(
     }
 }
 
-/// How many instances are left in it is memory of launches and not known here: available as long as it is active.
+/// The offering of a reservation, available as long as the reservation is active. The number of instances left in it is not known here:
+/// launches keep track of it.
 fn reserved(
     catalog: &RegionCatalog,
     info: &InstanceTypeInfo,
-    place: &Place<'_>,
+    place: &LaunchLocations<'_>,
     fits: bool,
     reservation: &CapacityReservation,
 ) -> Offering {

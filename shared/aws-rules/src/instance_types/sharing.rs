@@ -1,4 +1,4 @@
-//! How claims share GPUs of NVIDIA: an annotation of EC2NodeClasses (docs/spec/v1.15.md#gpu-sharing).
+//! Sharing of NVIDIA GPUs between resource claims: an annotation of EC2NodeClasses (docs/spec/v1.15.md#gpu-sharing).
 
 use std::str::FromStr;
 
@@ -7,14 +7,14 @@ use thiserror::Error;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// One claim has a GPU.
+    /// No sharing: a GPU serves one claim.
     #[default]
     None,
-    /// Claims have its memory, all of it unless they say how much.
+    /// Claims share the GPU's memory. A claim that does not specify an amount takes all of it.
     Memory,
-    /// Any number of claims.
+    /// Any number of claims use the GPU.
     Unlimited,
-    /// A GPU has this many shares, of which a claim takes one unless it says more.
+    /// A GPU has this many shares. A claim that does not specify a number takes one.
     Shares(u32),
 }
 
@@ -25,11 +25,11 @@ pub enum Sharing {
 pub struct SharingError(String);
 
 impl Sharing {
-    /// The one that a NodeClass asks for.
+    /// The sharing mode that a NodeClass asks for.
     ///
     /// # Errors
     ///
-    /// The annotation has a value that is none.
+    /// The annotation has an invalid value.
     pub fn of(class: &EC2NodeClass) -> Result<Self, SharingError> {
         let value = class.metadata.annotations.get(NVIDIA_CONSUMABLE_CAPACITY);
         value.map_or(Ok(Self::None), |value| value.parse())

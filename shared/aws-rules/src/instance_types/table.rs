@@ -1,4 +1,4 @@
-//! The bundled table of what EC2's API does not tell about instance types (`data/instance-types.tsv`, which names its sources).
+//! The bundled table of facts about instance types that EC2's API does not publish (`data/instance-types.tsv`, which names its sources).
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_table_is_read() {
+    fn every_line_of_the_table_parses() {
         let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
         assert_eq!(ROWS.len(), lines.count());
         assert_eq!(

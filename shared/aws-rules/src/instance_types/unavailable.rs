@@ -1,4 +1,4 @@
-//! Offerings that EC2 had no capacity for, taken out of what can be launched (docs/spec/aws.md#unavailable-offerings).
+//! Offerings that EC2 had no capacity for, marked as unavailable (docs/spec/aws.md#unavailable-offerings).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use api::{karpenter::EC2NodeClass, names::label};
 use model::{CapacityType, Experience, InstanceType, ledger::OfferingKey};
 
 use crate::{
-    launch::Lessons,
+    launch::LaunchObservations,
     placement::{partition, partition_scope},
 };
 
-/// What is known to be unavailable now.
+/// Offerings, subnets, zones and reservations that are known to be unavailable now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unavailable {
     pub offerings: BTreeSet<OfferingKey>,
@@ -19,12 +19,12 @@ pub struct Unavailable {
     pub subnets: BTreeSet<String>,
     /// Zones that traffic has been shifted away from.
     pub zone_ids: BTreeSet<String>,
-    /// Reservation → instances left in it.
+    /// Reservation → number of instances left in it.
     pub reservations: BTreeMap<String, u32>,
 }
 
 impl Unavailable {
-    /// From what has been learned and has not lapsed.
+    /// Creates the set from the unexpired entries of the account-wide memory.
     pub fn new(experience: &Experience) -> Self {
         let offerings = experience.unavailable.iter();
         let subnets = experience.full_subnets.iter();
@@ -36,23 +36,23 @@ impl Unavailable {
         }
     }
 
-    /// Adds what a launch taught.
-    pub fn learn(&mut self, lessons: Lessons) {
-        self.offerings.extend(lessons.offerings);
-        self.subnets.extend(lessons.full_subnets);
-        if lessons.no_spot_role {
+    /// Adds the failures of a launch.
+    pub fn add_observations(&mut self, observations: LaunchObservations) {
+        self.offerings.extend(observations.offerings);
+        self.subnets.extend(observations.full_subnets);
+        if observations.no_spot_role {
             self.capacity_types.insert(CapacityType::Spot);
         }
-        for (reservation, instances) in lessons.reserved {
+        for (reservation, instances) in observations.reserved {
             let left = self.reservations.entry(reservation).or_default();
             *left = left.saturating_sub(instances);
         }
-        for reservation in lessons.spent_reservations {
+        for reservation in observations.exhausted_reservations {
             self.reservations.insert(reservation, 0);
         }
     }
 
-    /// Marks what cannot be had; a zone goes only when every subnet that the NodeClass has there is full.
+    /// Marks unavailable offerings. A zone is marked only when every subnet that the NodeClass has in it is full.
     pub fn mark(&self, types: &mut [InstanceType], class: &EC2NodeClass) {
         let status = class.status.as_ref();
         let subnets = status.and_then(|status| status.subnets.as_deref());

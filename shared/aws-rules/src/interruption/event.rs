@@ -1,22 +1,21 @@
-//! Events as upstream knows them: exact triples of version, source and type, everything else is of no concern
-//! (docs/spec/aws.md#interruption-events).
+//! Events that upstream knows: exact triples of version, source and type. Other events are ignored (docs/spec/aws.md#interruption-events).
 
 use jiff::Timestamp;
 use model::InterruptionKind as Kind;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// An event of EventBridge, as far as it concerns instances.
+/// An event of EventBridge, reduced to what concerns instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// `None` for what concerns no node.
+    /// `None` for an event that concerns no node.
     pub kind: Option<Kind>,
-    /// As the event names them.
+    /// The instances, as the event names them.
     pub instances: Vec<String>,
     pub time: Option<Timestamp>,
 }
 
-/// The envelope; what is missing is empty.
+/// The envelope of an event; missing fields are empty.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(super) struct Event {
@@ -54,7 +53,7 @@ struct AffectedEntity {
 /// Reads the event of a message.
 pub fn message(body: &str) -> serde_json::Result<Message> {
     let event = envelope(body)?;
-    let (kind, instances) = concern(&event)?.unwrap_or_default();
+    let (kind, instances) = upstream_event(&event)?.unwrap_or_default();
     Ok(Message {
         kind,
         instances,
@@ -63,13 +62,15 @@ pub fn message(body: &str) -> serde_json::Result<Message> {
 }
 
 pub(super) fn envelope(body: &str) -> serde_json::Result<Event> {
-    // serde would take a list for a struct.
+    // serde would accept a list for a struct.
     let body: serde_json::Map<String, Value> = serde_json::from_str(body)?;
     serde_json::from_value(Value::Object(body))
 }
 
-/// What the event is about; `None` for a triple that is not known, no kind for a known one that ends nothing.
-pub(super) fn concern(event: &Event) -> serde_json::Result<Option<(Option<Kind>, Vec<String>)>> {
+/// The kind and instances of an event. `None` for an unknown triple; no kind for a known triple that ends no instance.
+pub(super) fn upstream_event(
+    event: &Event,
+) -> serde_json::Result<Option<(Option<Kind>, Vec<String>)>> {
     let of_instance = |kind: fn(&str) -> Option<Kind>| {
         let detail: InstanceDetail = detail(event)?;
         Ok(Some(match kind(&detail.state) {
@@ -114,7 +115,7 @@ pub(super) fn detail<T: DeserializeOwned>(event: &Event) -> serde_json::Result<T
     serde_json::from_value(event.detail.clone())
 }
 
-/// EC2 writes states in lower case; what is only like one of them ends the node all the same.
+/// The kind of a state change. EC2 writes states in lower case; a state in another case ends the node as well.
 fn state_change(state: &str) -> Option<Kind> {
     match state {
         "stopping" | "stopped" => Some(Kind::InstanceStopped),

@@ -1,4 +1,4 @@
-//! What a message of the queue obliges us to: upstream's events and those that it does not know, with the time that is left.
+//! Interpretation of a queue message: upstream's events and further ones, each with the time that is left.
 
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use model::{
@@ -8,20 +8,20 @@ use model::{
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::event::{Event, concern, detail, envelope};
+use super::event::{Event, detail, envelope, upstream_event};
 
-/// EC2 takes an instance back this long after its warning, for spot and for interruptible reservations.
-const NOTICE: SignedDuration = SignedDuration::from_mins(2);
-/// EventBridge's own limit for an event; what is longer is none.
+/// Time from EC2's warning to the interruption, for spot and for interruptible reservations.
+const INTERRUPTION_NOTICE: SignedDuration = SignedDuration::from_mins(2);
+/// Upper bound on an event in bytes: EventBridge's own limit.
 const BODY_MAX: usize = 256 << 10;
-/// AWS Health names no more in one event.
+/// Upper bound on the instances of one event. AWS Health never names more.
 const INSTANCES_MAX: usize = 1_000;
-/// Events have ids of 36 characters.
+/// Upper bound on the length of an event id. EventBridge's ids have 36 characters.
 const EVENT_ID_MAX: usize = 128;
-/// So much of a value is shown in an error.
-const SHOWN: usize = 40;
+/// Upper bound on the characters of a value that an error shows.
+const SHOWN_CHARS_MAX: usize = 40;
 
-/// A message that nobody can act on; a person has to look at it.
+/// A message that cannot be interpreted and needs an operator's attention.
 #[derive(Debug, Error)]
 pub enum Unreadable {
     #[error("the message has {bytes} bytes, which no event has: expected at most {BODY_MAX}")]
@@ -40,7 +40,7 @@ pub enum Unreadable {
     NotAnInstance { kind: &'static str, value: String },
 }
 
-/// Reads a message that arrives at `now`. Kinds that are not known are no error: AWS adds some every year.
+/// Reads a message that arrives at `now`. An unknown kind is no error: AWS adds some every year.
 pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadable> {
     if body.len() > BODY_MAX {
         return Err(Unreadable::TooLong { bytes: body.len() });
@@ -52,9 +52,9 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
     if let Some(end) = block_end(&event, now)? {
         return Ok(Reading::BlockEnds(end));
     }
-    let found = match concern(&event).map_err(Unreadable::NotAnEvent)? {
+    let found = match upstream_event(&event).map_err(Unreadable::NotAnEvent)? {
         Some(found) => Some(found),
-        None => ours(&event).map_err(Unreadable::NotAnEvent)?,
+        None => further_event(&event).map_err(Unreadable::NotAnEvent)?,
     };
     let Some((kind, instances)) = found else {
         return Ok(Reading::Ignored(Ignored::Unknown {
@@ -71,7 +71,7 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
     let at = event.time.unwrap_or(now);
     let deadline = deadline(kind, &event, at);
     let hook = hook(kind, &event);
-    let change = Change::of(kind, &event);
+    let change = HealthChange::of(kind, &event);
     if let Some(why) = change.is_no_concern(home, &event) {
         return Ok(Reading::Ignored(why));
     }
@@ -79,7 +79,7 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
     for named in instances.iter().take(INSTANCES_MAX) {
         let instance = match instance(kind, named) {
             Ok(instance) => instance,
-            // AWS Health speaks of hosts and volumes too.
+            // AWS Health also names hosts and volumes.
             Err(_) if kind == Kind::ScheduledChange => continue,
             Err(error) => return Err(error),
         };
@@ -113,9 +113,9 @@ struct OtherDetail {
     group_instance: String,
 }
 
-/// Events that upstream does not know: the name that EC2 gives interruptions of interruptible reservations besides the one
-/// above, and lifecycle hooks of Auto Scaling groups.
-fn ours(event: &Event) -> serde_json::Result<Option<(Option<Kind>, Vec<String>)>> {
+/// Events that upstream does not know: EC2's second name for interruptions of interruptible reservations, and lifecycle hooks of Auto
+/// Scaling groups.
+fn further_event(event: &Event) -> serde_json::Result<Option<(Option<Kind>, Vec<String>)>> {
     let key = (
         event.version.as_str(),
         event.source.as_str(),
@@ -146,23 +146,24 @@ struct BlockDetail {
     end_date: String,
 }
 
-/// EC2's guide has two names for it.
-const BLOCK_ENDS: [&str; 2] = [
+/// The two names in EC2's guide for the event of a capacity block's end.
+const BLOCK_END_DETAIL_TYPES: [&str; 2] = [
     "Capacity Block Reservation Expiration Warning",
     "Capacity Block Expiration Warning",
 ];
 
-/// It comes forty minutes before the end and names no instance. An end that cannot be read is left to the reader to guess.
+/// The end of a capacity block. EC2 announces it forty minutes ahead and names no instance. The end is `None` where its time cannot be
+/// parsed; the caller then estimates it.
 fn block_end(event: &Event, now: Timestamp) -> Result<Option<BlockEnd>, Unreadable> {
     let known = (event.version.as_str(), event.source.as_str());
-    if known != ("0", "aws.ec2") || !BLOCK_ENDS.contains(&event.detail_type.as_str()) {
+    if known != ("0", "aws.ec2") || !BLOCK_END_DETAIL_TYPES.contains(&event.detail_type.as_str()) {
         return Ok(None);
     }
     let detail: BlockDetail = detail(event).map_err(Unreadable::NotAnEvent)?;
     let named = &detail.capacity_reservation_id;
     let id = named.rsplit('/').next().unwrap_or_default();
     if !is_id(id, "cr-") {
-        let value = named.chars().take(SHOWN).collect();
+        let value = named.chars().take(SHOWN_CHARS_MAX).collect();
         return Err(Unreadable::NotABlock { value });
     }
     Ok(Some(BlockEnd {
@@ -180,27 +181,28 @@ fn is_id(id: &str, prefix: &str) -> bool {
     })
 }
 
-/// What AWS Health says of a scheduled change besides its instances.
+/// Fields of a scheduled change of AWS Health besides its instances.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Change {
-    /// Such as `AWS_EC2_SYSTEM_REBOOT_MAINTENANCE_SCHEDULED`.
+struct HealthChange {
+    /// Event type, such as `AWS_EC2_SYSTEM_REBOOT_MAINTENANCE_SCHEDULED`.
     event_type_code: String,
     status_code: String,
-    /// Events come to the Region that stands in for this one too, and those of an organization to its administrator.
+    /// Region of the event. Events are also delivered to the Region that stands in for this one, and those of an organization to its
+    /// administrator.
     event_region: String,
     affected_account: String,
 }
 
-impl Change {
-    /// Other kinds are none. What cannot be read is as good as not said.
+impl HealthChange {
+    /// Reads a scheduled change; empty for any other kind. Fields that cannot be parsed count as missing.
     fn of(kind: Kind, event: &Event) -> Self {
         let change = (kind == Kind::ScheduledChange).then(|| detail(event).ok());
         change.flatten().unwrap_or_default()
     }
 
     fn is_no_concern(&self, home: &Home, event: &Event) -> Option<Ignored> {
-        // One that is closed has happened, or was called off.
+        // A closed change has happened or was called off.
         let over = (self.status_code == "closed").then(|| Ignored::Harmless {
             what: event.detail_type.clone(),
         });
@@ -208,9 +210,9 @@ impl Change {
     }
 }
 
-/// Of another account or Region. What is not said is ours.
+/// The reason to ignore an event of another account or Region. A missing value counts as ours.
 fn elsewhere(home: &Home, account: &str, region: &str) -> Option<Ignored> {
-    let differs = |ours: &str, theirs: &str| !theirs.is_empty() && theirs != ours;
+    let differs = |further_event: &str, theirs: &str| !theirs.is_empty() && theirs != further_event;
     let elsewhere = differs(&home.account, account) || differs(&home.region, region);
     elsewhere.then(|| Ignored::Elsewhere {
         account: account.to_owned(),
@@ -226,7 +228,7 @@ struct HookDetail {
     lifecycle_action_token: String,
 }
 
-/// Without its names nobody can complete a hook: it then ends by its own time-out.
+/// The lifecycle hook of an event. Without all of its names the hook cannot be completed and ends by its own timeout.
 fn hook(kind: Kind, event: &Event) -> Option<LifecycleHook> {
     if kind != Kind::GroupTerminating {
         return None;
@@ -241,7 +243,7 @@ fn hook(kind: Kind, event: &Event) -> Option<LifecycleHook> {
     })
 }
 
-/// An id, or the last part of an ARN.
+/// The instance in an id or in the last segment of an ARN.
 fn instance(kind: Kind, named: &str) -> Result<InstanceId, Unreadable> {
     let kind = kind.as_str();
     if named.is_empty() {
@@ -254,28 +256,28 @@ fn instance(kind: Kind, named: &str) -> Result<InstanceId, Unreadable> {
     if is_id(id, "i-") {
         Ok(id.into())
     } else {
-        let value = named.chars().take(SHOWN).collect();
+        let value = named.chars().take(SHOWN_CHARS_MAX).collect();
         Err(Unreadable::NotAnInstance { kind, value })
     }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Times {
+struct DeadlineDetail {
     #[serde(rename = "instance-termination-time")]
     termination: Option<Timestamp>,
     #[serde(rename = "startTime")]
     start: String,
 }
 
-/// When the instance goes. A time that cannot be read is none: the drain is respectful then.
+/// The time at which the instance ends. `None` where the time cannot be parsed: the drain then respects PodDisruptionBudgets.
 fn deadline(kind: Kind, event: &Event, at: Timestamp) -> Option<Timestamp> {
-    let times: Times = detail(event).unwrap_or_default();
+    let times: DeadlineDetail = detail(event).unwrap_or_default();
     match kind {
-        Kind::SpotInterrupted => at.checked_add(NOTICE).ok(),
-        Kind::CapacityReservationInterrupted => {
-            times.termination.or_else(|| at.checked_add(NOTICE).ok())
-        }
+        Kind::SpotInterrupted => at.checked_add(INTERRUPTION_NOTICE).ok(),
+        Kind::CapacityReservationInterrupted => times
+            .termination
+            .or_else(|| at.checked_add(INTERRUPTION_NOTICE).ok()),
         Kind::ScheduledChange => rfc2822::parse(&times.start)
             .ok()
             .map(|start| start.timestamp()),

@@ -1,4 +1,4 @@
-//! Instances in trouble, as DescribeInstanceStatus shows them (docs/spec/aws.md#instance-status).
+//! Impaired instances, as DescribeInstanceStatus shows them (docs/spec/aws.md#instance-status).
 
 use jiff::{SignedDuration, Timestamp};
 use model::InterruptionKind;
@@ -34,10 +34,10 @@ pub struct ScheduledEvent {
     pub code: String,
 }
 
-/// A check that fails for less may pass again.
-const IMPAIRED_FOR: SignedDuration = SignedDuration::from_secs(120);
+/// Time after which a failed status check counts as an impairment: a shorter failure may pass.
+const IMPAIRMENT_DELAY: SignedDuration = SignedDuration::from_secs(120);
 
-/// Event codes that end what runs on the instance.
+/// Codes of scheduled events that end the workload of the instance.
 pub const EVENT_CODES: [&str; 5] = [
     "instance-reboot",
     "system-reboot",
@@ -46,11 +46,11 @@ pub const EVENT_CODES: [&str; 5] = [
     "instance-stop",
 ];
 
-/// What is wrong with an instance.
+/// The impairments of an instance.
 pub fn impairments(fact: &InstanceStatusFact, now: Timestamp) -> Vec<InterruptionKind> {
     let failed = |summary: &StatusSummary| {
         summary.details.iter().any(|detail| {
-            let long_enough = |since: Timestamp| now.duration_since(since) >= IMPAIRED_FOR;
+            let long_enough = |since: Timestamp| now.duration_since(since) >= IMPAIRMENT_DELAY;
             summary.status == "impaired"
                 && detail.status == "failed"
                 && detail.impaired_since.is_none_or(long_enough)

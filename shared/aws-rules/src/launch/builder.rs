@@ -10,7 +10,7 @@ use model::{
 use super::{Claim, LaunchInput, call_refusal, fleet_request, launched_claim, reading};
 use crate::{ClusterFacts, ProviderSettings};
 
-/// What all launches of one turn depend on.
+/// Inputs that all launches of one turn share.
 #[derive(Clone, Debug)]
 pub struct Builder {
     pub cluster: ClusterFacts,
@@ -46,7 +46,7 @@ impl LaunchBuilder for Builder {
         })
     }
 
-    /// Leaves out a partition that EC2 chose: only EC2 knows which.
+    /// The launched NodeClaim, without a partition that EC2 chose: only EC2 knows which.
     fn launched(
         &self,
         launch: &Launch,

@@ -1,4 +1,4 @@
-//! Which instance types a launch asks for: those that fit, less those that would be a bad buy (docs/spec/aws.md#launch-filters).
+//! Instance types of a launch: those that fit, less those that would be a bad buy (docs/spec/aws.md#launch-filters).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,14 +20,14 @@ use crate::{
     resource,
 };
 
-/// As upstream: enough choice for EC2, few enough for one request.
+/// Upper bound on the instance types of a request, as upstream: enough choice for EC2, few enough for one request.
 const INSTANCE_TYPES_MAX: usize = 60;
 
 /// An instance type with those of its offerings that the claim may still get.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate<'a> {
     pub instance_type: &'a InstanceType,
-    /// Never empty.
+    /// Offerings, never empty.
     pub offerings: Vec<&'a Offering>,
 }
 
@@ -75,8 +75,7 @@ pub(super) fn candidates<'a>(
     Ok(candidates)
 }
 
-/// The capacity type that all instances of the request get: reserved before spot before on-demand
-/// (docs/spec/aws.md#launch-capacity-type).
+/// The capacity type of all instances of the request: reserved before spot before on-demand (docs/spec/aws.md#launch-capacity-type).
 pub(super) fn capacity_type(candidates: &[Candidate<'_>]) -> CapacityType {
     let offers = |wanted: CapacityType| {
         let mut offerings = candidates.iter().flat_map(|candidate| &candidate.offerings);
@@ -149,8 +148,8 @@ fn admits_type(requirements: &Requirements, capacity_type: CapacityType) -> bool
         .is_none_or(|requirement| requirement.has(capacity_type.as_str()))
 }
 
-/// Keeps one kind of reservation, if there is any: the kind with the cheapest offering, since one request cannot mix them.
-/// A capacity block is asked for alone, as CreateFleet takes a single one.
+/// Restricts the candidates to one kind of reservation, if there is any: the kind with the cheapest offering, since one request cannot mix
+/// kinds. A capacity block is requested alone, as CreateFleet accepts a single one.
 fn reserved(candidates: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     let offerings = candidates.iter().flat_map(|candidate| &candidate.offerings);
     let cheapest = offerings
@@ -170,7 +169,7 @@ fn reserved(candidates: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     }
 }
 
-/// The kind of reservation an offering is of; `None` where it is not a reserved one.
+/// The kind of an offering's reservation; `None` where the offering is not reserved.
 pub(super) fn kind(offering: &Offering) -> Option<ReservationKind> {
     let says = |key: &str, value: &str| {
         let requirement = offering.requirements.get(key);
@@ -218,7 +217,7 @@ fn cheapest_block<'a>(blocks: impl Iterator<Item = Candidate<'a>>) -> Option<Can
         .min_by_key(|block| (block.cheapest(), block.instance_type.name.clone()))
 }
 
-/// Metal and accelerated types are dear and slow to start: only where nothing else is left.
+/// Removes metal and accelerated types, which are expensive and slow to start, unless nothing else is left.
 fn without_exotic(candidates: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     let is_exotic = |instance_type: &InstanceType| {
         let size = instance_type.requirements.get(label::INSTANCE_SIZE);
@@ -231,7 +230,7 @@ fn without_exotic(candidates: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     if plain.is_empty() { exotic } else { plain }
 }
 
-/// Spot that costs more than the cheapest on-demand offering buys nothing but interruptions.
+/// Removes spot offerings that cost more than the cheapest on-demand offering: they buy nothing but interruptions.
 fn without_dear_spot(candidates: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     let offerings = candidates.iter().flat_map(|candidate| &candidate.offerings);
     let cheapest_on_demand = offerings
@@ -283,7 +282,7 @@ pub(super) fn wants_efa(claim: Claim<'_>) -> bool {
     claim.spec.requests.get(resource::EFA) > 0 || drivers.any(|driver| driver == DRANET)
 }
 
-/// The pods that a node of this type runs.
+/// Number of pods that a node of this type runs.
 pub(super) fn pods(instance_type: &InstanceType) -> i64 {
     instance_type.capacity.get(PODS)
 }

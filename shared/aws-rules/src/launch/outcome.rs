@@ -1,5 +1,5 @@
-//! Outcome of a launch: what the NodeClaim becomes, and what is remembered of offerings that failed
-//! (docs/spec/aws.md#create-fleet-answer, docs/spec/aws.md#launched-instance).
+//! Outcome of a launch: the NodeClaim's new state, and the offerings to remember as unavailable (docs/spec/aws.md#create-fleet-answer,
+//! docs/spec/aws.md#launched-instance).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ fn labels(
                 && offering.zone == launched.zone
                 && admits(&requirements, offering)
         });
-        // The request asked for the largest of the zone.
+        // The request asked for the largest reservation of the zone.
         let reserved = reserved.max_by_key(|offering| {
             let reservation = offering.reservation.as_ref();
             reservation.map(|r| (r.capacity, std::cmp::Reverse(&r.id)))
@@ -112,7 +112,7 @@ fn labels(
         .get(label::PLACEMENT_GROUP_PARTITION)
         .is_some()
     {
-        // Empty where EC2 chooses: it is filled in once the instance runs.
+        // Empty where EC2 chooses; filled in once the instance runs.
         let placement = placement(&claim.requirements(), instance_type);
         let partition = placement.and_then(|placement| placement.partition);
         let text = partition.map(|partition| partition.to_string());
@@ -126,7 +126,7 @@ fn labels(
     labels
 }
 
-/// Labels that can have one value only.
+/// Labels with exactly one possible value.
 fn certain(requirements: &Requirements) -> BTreeMap<String, String> {
     let single = |(key, requirement): (&String, &model::requirement::Requirement)| {
         let value = requirement.values.first()?;
@@ -136,48 +136,48 @@ fn certain(requirements: &Requirements) -> BTreeMap<String, String> {
     requirements.0.iter().filter_map(single).collect()
 }
 
-/// What an answer teaches about offerings, whether or not something was launched too.
+/// Failures in a CreateFleet answer that matter for later launches, whether or not the call launched something too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lessons {
-    /// For the account-wide memory.
+pub struct LaunchObservations {
+    /// Unavailable offerings, for the account-wide memory.
     pub offerings: BTreeSet<OfferingKey>,
-    /// Subnets that have no free address left. They say nothing about their zone's capacity.
+    /// Subnets without a free address. They do not count against their zone's capacity.
     pub full_subnets: BTreeSet<String>,
-    /// Reservation → instances launched into it.
+    /// Reservation → number of instances launched into it.
     pub reserved: BTreeMap<String, u32>,
     /// Reservations that are used up.
-    pub spent_reservations: BTreeSet<String>,
-    /// The account lacks the service-linked role, without which there is no spot at all.
+    pub exhausted_reservations: BTreeSet<String>,
+    /// The account lacks the service-linked role for spot, so no spot instance can be launched.
     pub no_spot_role: bool,
 }
 
-/// What EC2 says when a spread placement group has as many instances in a zone as it may: no type helps there.
+/// Part of EC2's message when a spread placement group has its maximum of instances in a zone. No other type helps in that zone.
 const SPREAD_GROUP_FULL: &str = "limit of instances in this spread placement group";
 
-/// Reads an answer's failures. `zone_id` knows zones by name.
-pub fn lessons(
+/// Reads an answer's failures. `zone_id` maps zone names to ids.
+pub fn observations(
     request: &FleetRequest,
     answer: &FleetAnswer,
     zone_id: impl Fn(&str) -> String,
-) -> Lessons {
-    let mut lessons = Lessons::default();
+) -> LaunchObservations {
+    let mut observations = LaunchObservations::default();
     for launched in &answer.instances {
         for reservation in reservations(request, &launched.instance_type, &launched.zone) {
-            *lessons.reserved.entry(reservation).or_default() += 1;
+            *observations.reserved.entry(reservation).or_default() += 1;
         }
     }
     for failure in &answer.failures {
-        lessons.no_spot_role |= failure.code == errors::SERVICE_LINKED_ROLE
+        observations.no_spot_role |= failure.code == errors::SERVICE_LINKED_ROLE
             && request.capacity_type != CapacityType::Reserved;
         if !errors::is_capacity(&failure.code) {
             continue;
         }
         if request.capacity_type == CapacityType::Reserved {
-            let spent = reservations(request, &failure.instance_type, &failure.zone);
-            lessons.spent_reservations.extend(spent);
+            let exhausted = reservations(request, &failure.instance_type, &failure.zone);
+            observations.exhausted_reservations.extend(exhausted);
         }
         if failure.code == errors::NO_FREE_ADDRESSES && failure.subnet.is_some() {
-            lessons.full_subnets.extend(failure.subnet.clone());
+            observations.full_subnets.extend(failure.subnet.clone());
         } else if request.capacity_type != CapacityType::Reserved {
             let is_spread_full = failure.message.contains(SPREAD_GROUP_FULL);
             for config in &request.templates {
@@ -185,7 +185,7 @@ pub fn lessons(
                     choice.zone == failure.zone
                         && (is_spread_full || choice.instance_type == failure.instance_type)
                 });
-                lessons.offerings.extend(hit.map(|choice| OfferingKey {
+                observations.offerings.extend(hit.map(|choice| OfferingKey {
                     capacity_type: request.capacity_type,
                     instance_type: choice.instance_type.clone(),
                     zone_id: zone_id(&failure.zone),
@@ -194,7 +194,7 @@ pub fn lessons(
             }
         }
     }
-    lessons
+    observations
 }
 
 /// The reservations that a request may launch this type into in this zone.
@@ -216,47 +216,47 @@ fn reservations(
     })
 }
 
-/// What everybody must know of an answer, and what NodeClaims without an instance are told.
+/// The facts of an answer for the account-wide memory, and the reason for NodeClaims that got no instance.
 pub fn reading(
     request: &FleetRequest,
     answer: &FleetAnswer,
     zone_id: impl Fn(&str) -> String,
 ) -> LaunchReading {
-    let lessons = lessons(request, answer, &zone_id);
+    let observations = observations(request, answer, &zone_id);
     let key = |instance_type: &str, zone: &str, scope| OfferingKey {
         capacity_type: request.capacity_type,
         instance_type: instance_type.to_owned(),
         zone_id: zone_id(zone),
         scope,
     };
-    let mut unavailable = lessons.offerings;
+    let mut unavailable = observations.offerings;
     for failure in &answer.failures {
         let of_it = reservations(request, &failure.instance_type, &failure.zone);
-        let spent = of_it.filter(|id| lessons.spent_reservations.contains(id));
-        unavailable.extend(spent.map(|id| key(&failure.instance_type, &failure.zone, Some(id))));
+        let exhausted = of_it.filter(|id| observations.exhausted_reservations.contains(id));
+        unavailable
+            .extend(exhausted.map(|id| key(&failure.instance_type, &failure.zone, Some(id))));
     }
-    if lessons.no_spot_role {
-        // The whole capacity type is out of reach: as much of it as was asked for now.
+    if observations.no_spot_role {
+        // The whole capacity type is unavailable, as far as this request asked for it.
         let templates = request.templates.iter();
         let asked = templates.flat_map(|config| &config.overrides);
         unavailable.extend(asked.map(|choice| key(&choice.instance_type, &choice.zone, None)));
     }
     LaunchReading {
         unavailable,
-        full_subnets: lessons.full_subnets,
+        full_subnets: observations.full_subnets,
         refusal: refusal(&answer.failures),
-        warning: lessons.no_spot_role.then_some(NO_SPOT_ROLE),
+        warning: observations.no_spot_role.then_some(NO_SPOT_ROLE),
     }
 }
 
-/// Told once for each launch (docs/spec/aws.md#missing-service-linked-role).
+/// Warning that is emitted once for each launch (docs/spec/aws.md#missing-service-linked-role).
 pub const NO_SPOT_ROLE: LaunchWarning = LaunchWarning {
     reason: "SpotServiceLinkedRoleCreationNotPermitted",
     message: "EC2 Spot needs the service-linked role AWSServiceRoleForEC2Spot, which the account does not have: create it with aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
 };
 
-/// Why claims that an answer left without an instance have none: capacity alone gives a claim up, anything else is tried
-/// again.
+/// Why an answer left claims without an instance. Only a lack of capacity gives a claim up; any other failure is retried.
 pub fn refusal(failures: &[OfferingFailure]) -> LaunchRefusal {
     let texts: BTreeSet<String> = failures
         .iter()
@@ -275,7 +275,7 @@ pub fn refusal(failures: &[OfferingFailure]) -> LaunchRefusal {
     call_refusal(&text)
 }
 
-/// Why a call that failed as a whole gave its claims nothing; `text` is EC2's `code: message`.
+/// Why a call that failed as a whole launched nothing; `text` is EC2's `code: message`.
 pub fn call_refusal(text: &str) -> LaunchRefusal {
     let failure = errors::launch_failure(text);
     LaunchRefusal::Create {

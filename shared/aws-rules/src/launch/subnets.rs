@@ -1,4 +1,4 @@
-//! Which subnet a zone's instances go to (docs/spec/aws.md#subnets).
+//! Choice of a zone's subnet (docs/spec/aws.md#subnets).
 
 use std::collections::BTreeMap;
 

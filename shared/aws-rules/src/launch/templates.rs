@@ -22,26 +22,26 @@ use super::{
 };
 use crate::{
     ami, cluster::IpFamily, compatibility::admits, expressions::is_expression, families::Family,
-    placement::placement, resource, user_data, user_data::Boot,
+    placement::placement, resource, user_data, user_data::UserDataInput,
 };
 
-/// EC2's limit, before base64.
+/// EC2's limit on user data in bytes, before base64.
 const USER_DATA_MAX: usize = model::limits::ec2::USER_DATA_BYTES;
 
-/// What two types must share to boot from the same template.
+/// Properties that two types must share to boot from the same template.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     image: String,
     efa_interfaces: i64,
-    /// The kubelet's maxPods; a Custom image is told nothing.
+    /// The kubelet's maxPods. Images of the family Custom get no such setting.
     pods: i64,
-    /// What expressions in the kubelet's settings came to.
+    /// Values of expressions in the kubelet's settings.
     reserved: Vec<(String, i64)>,
     reservation: Option<(String, ReservationKind)>,
     placement: Option<(String, Option<i32>)>,
 }
 
-/// Templates with their overrides, cheapest first in each; templates in the order of their groups.
+/// Templates with their overrides, cheapest first within each; templates are in the order of their groups.
 pub(super) fn templates(
     input: &LaunchInput<'_>,
     claim: Claim<'_>,
@@ -110,7 +110,7 @@ pub(super) fn templates(
                 ))
             });
             overrides.dedup_by(|a, b| a.instance_type == b.instance_type && a.zone == b.zone);
-            let boot = Boot {
+            let boot = UserDataInput {
                 cluster: input.cluster,
                 node_class: class,
                 labels: claim.labels,
@@ -150,7 +150,7 @@ pub(super) fn of_one(
         placement: placement(&claim.requirements(), instance_type)
             .map(|placement| (placement.id, placement.partition)),
     };
-    let boot = Boot {
+    let boot = UserDataInput {
         cluster: input.cluster,
         node_class: input.node_class,
         labels: claim.labels,
@@ -254,7 +254,7 @@ fn template(
     claim: Claim<'_>,
     family: Family,
     group: &Group,
-    boot: &Boot<'_>,
+    boot: &UserDataInput<'_>,
     tags: &BTreeMap<String, String>,
 ) -> Result<LaunchTemplate, LaunchRefusal> {
     let class = input.node_class;
@@ -320,7 +320,7 @@ fn template(
     Ok(template)
 }
 
-/// Whether instances can run Nitro Enclaves: where the EC2NodeClass says so or, where it says nothing, where pods ask for them
+/// Whether instances can run Nitro Enclaves: as the EC2NodeClass says or, where it does not say, if pods ask for them
 /// (docs/spec/v1.15.md#enclaves).
 fn enclaves(spec: &EC2NodeClassSpec, claim: Claim<'_>) -> Result<bool, LaunchRefusal> {
     let is_asked_for = claim.spec.requests.get(resource::ENCLAVES) > 0;
@@ -337,10 +337,11 @@ fn enclaves(spec: &EC2NodeClassSpec, claim: Claim<'_>) -> Result<bool, LaunchRef
     }
 }
 
-/// What the names of launch templates begin with; the rest is a digest, in decimal.
+/// Prefix of launch template names; the rest of a name is a digest, in decimal.
 pub const TEMPLATE_PREFIX: &str = "karpenter.k8s.aws/";
 
-/// A digest of the content. Spot templates differ from others in what they tag, so the capacity type is part of it.
+/// The name of a template: a digest of its content. Spot templates differ from others in what they tag, so the capacity type is part of the
+/// digest.
 fn name(template: &LaunchTemplate, capacity_type: &str) -> String {
     let mut digest = Sha256::new();
     digest.update(serde_json::json!(template).to_string());
@@ -350,7 +351,7 @@ fn name(template: &LaunchTemplate, capacity_type: &str) -> String {
     format!("{TEMPLATE_PREFIX}{}", u64::from_be_bytes(first))
 }
 
-/// `default` where the claim admits it.
+/// The tenancy: `default` where the claim admits it.
 pub(super) fn tenancy(requirements: &Requirements) -> &'static str {
     let admits = |value: &str| {
         let requirement = requirements.get(label::INSTANCE_TENANCY);
@@ -365,7 +366,7 @@ pub(super) fn tenancy(requirements: &Requirements) -> &'static str {
 
 fn metadata(input: &LaunchInput<'_>) -> MetadataOptions {
     /// Regions whose EC2 does not know `HttpProtocolIpv6`.
-    const WITHOUT_IPV6: [&str; 6] = [
+    const REGIONS_WITHOUT_IPV6: [&str; 6] = [
         "us-iso-east-1",
         "us-iso-west-1",
         "us-isob-east-1",
@@ -374,7 +375,7 @@ fn metadata(input: &LaunchInput<'_>) -> MetadataOptions {
         "us-isof-east-1",
     ];
     let options = &input.node_class.spec.metadata_options;
-    let knows_ipv6 = !WITHOUT_IPV6.contains(&input.cluster.region.as_str());
+    let knows_ipv6 = !REGIONS_WITHOUT_IPV6.contains(&input.cluster.region.as_str());
     MetadataOptions {
         http_endpoint: Some(options.http_endpoint.to_string()),
         http_protocol_ipv6: knows_ipv6.then(|| options.http_protocol_ipv6.to_string()),
@@ -383,7 +384,7 @@ fn metadata(input: &LaunchInput<'_>) -> MetadataOptions {
     }
 }
 
-/// The volumes of an instance: those of its NodeClass, else its family's.
+/// The volumes of an instance: those of its NodeClass, else the defaults of its family.
 pub(crate) fn block_devices(
     spec: &EC2NodeClassSpec,
     family: Family,
@@ -423,7 +424,7 @@ fn block_device(mapping: &BlockDeviceMapping) -> Result<BlockDevice, LaunchRefus
     })
 }
 
-/// EC2 counts volumes in whole GiB: rounded up, so that nobody gets less than asked for.
+/// A size in whole GiB, as EC2 counts volumes. Rounded up, so that a volume is never smaller than asked for.
 fn gib(size: &str) -> Option<i64> {
     const GIB: i64 = 1 << 30;
     let bytes = size.parse::<Quantity>().ok()?.ceil();

@@ -1,4 +1,4 @@
-//! A launch to try: the same template and tags as a real one, of one instance type that the NodeClass is used for
+//! A trial launch for dry runs: the same template and tags as a real launch, of one instance type that the NodeClass is used for
 //! (docs/spec/aws.md#dry-runs).
 
 use std::collections::BTreeMap;
@@ -21,19 +21,19 @@ use crate::{
     instance_types::is_accelerated,
 };
 
-/// What a NodeClass is tried with where its NodePools do not say.
-const USUAL: [&str; 2] = ["m5.large", "m6g.large"];
+/// Instance types of the trial where NodePools do not determine one.
+const DEFAULT_INSTANCE_TYPES: [&str; 2] = ["m5.large", "m6g.large"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
     pub template: LaunchTemplate,
     pub instance_type: String,
-    /// Those of the status, in their order.
+    /// The subnets of the status, in their order.
     pub subnets: Vec<String>,
     pub tags: BTreeMap<String, String>,
 }
 
-/// The trial of `input.node_class`, whether or not it is ready.
+/// The trial launch of `input.node_class`, whether or not the NodeClass is ready.
 pub fn trial(input: &LaunchInput<'_>, node_pools: &[NodePool]) -> Result<Trial, LaunchRefusal> {
     let class = input.node_class;
     let family =
@@ -66,7 +66,7 @@ pub fn trial(input: &LaunchInput<'_>, node_pools: &[NodePool]) -> Result<Trial, 
     })
 }
 
-/// The NodeClass is complete, so what cannot be rendered is the user's own user data.
+/// Names the field of a refusal. The NodeClass is resolved, so only the user's own user data can fail to render.
 fn by_name(problem: LaunchRefusal) -> LaunchRefusal {
     match problem {
         LaunchRefusal::Create {
@@ -90,7 +90,7 @@ fn requirements(pool: &NodePool) -> Requirements {
     requirements
 }
 
-/// `dedicated` where a NodePool admits it, because then more permissions are needed.
+/// The requirement for `dedicated` where a NodePool admits it, because that tenancy needs more permissions.
 fn tenancy(linked: &[Requirements]) -> Option<NodeSelectorRequirement> {
     let mut asked = linked
         .iter()
@@ -105,8 +105,8 @@ fn tenancy(linked: &[Requirements]) -> Option<NodeSelectorRequirement> {
         })
 }
 
-/// A type that NodePools use this NodeClass for and that one of its images fits; rather one without accelerators, whose
-/// images may need larger volumes than the NodeClass has.
+/// An instance type that NodePools use this NodeClass for and that one of its images fits. Types without accelerators are preferred: images
+/// for accelerators may need larger volumes than the NodeClass has.
 fn candidate<'a>(
     input: &LaunchInput<'a>,
     family: Family,
@@ -120,7 +120,9 @@ fn candidate<'a>(
                     && offerings.any(|offering| offering.available && admits(pool, offering))
             })
     };
-    let usual = |instance_type: &&InstanceType| USUAL.contains(&instance_type.name.as_str());
+    let usual = |instance_type: &&InstanceType| {
+        DEFAULT_INSTANCE_TYPES.contains(&instance_type.name.as_str())
+    };
     let all = |_: &&InstanceType| true;
     let types = input.instance_types;
     best(input, types.iter().filter(used))

@@ -1,4 +1,4 @@
-//! Whether a node is still what its EC2NodeClass asks for (docs/spec/aws.md#drift).
+//! Drift: whether a node still matches its EC2NodeClass (docs/spec/aws.md#drift).
 
 use std::{collections::BTreeSet, fmt};
 
@@ -16,7 +16,7 @@ use crate::ami;
 pub struct InstanceFacts {
     pub security_groups: BTreeSet<String>,
     pub subnet: String,
-    /// The reservation it was launched into on purpose; an open one that it happens to run in does not count.
+    /// The reservation that the launch targeted; an open reservation in which the instance happens to run does not count.
     pub reservation: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub enum Drift {
     PlacementGroup,
 }
 
-/// The reason in the NodeClaim's condition.
+/// Writes the reason of the NodeClaim's condition.
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -54,7 +54,7 @@ impl fmt::Display for Drift {
     }
 }
 
-/// Why it cannot be said: nothing is drifted then.
+/// Why drift cannot be judged. The node does not count as drifted then.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DriftUnknown {
     #[error("the status of EC2NodeClass {0} has no AMI for the node's instance type")]
@@ -69,8 +69,8 @@ pub enum DriftUnknown {
     NoInstance(String),
 }
 
-/// The first way in which a node differs. `instance_type` is its type as resolved through the NodeClass, `placement_group`
-/// the id of the group that the NodeClass selects.
+/// The first difference between a node and its NodeClass. `instance_type` is the node's type as resolved through the NodeClass,
+/// `placement_group` the id of the group that the NodeClass selects.
 pub fn drift(
     class: &EC2NodeClass,
     placement_group: Option<&str>,
@@ -128,8 +128,7 @@ pub fn drift(
     })
 }
 
-/// The same for an instance as EC2 describes it; `types` are resolved through the NodeClass. The reason for the NodeClaim's
-/// condition.
+/// [`drift`] of an instance as EC2 describes it, as the reason for the NodeClaim's condition. `types` are resolved through the NodeClass.
 pub fn judge(
     class: &EC2NodeClass,
     types: &[InstanceType],
@@ -141,7 +140,7 @@ pub fn judge(
     let group = instance_type
         .and_then(|known| known.requirements.get(label::PLACEMENT_GROUP_ID))
         .and_then(|group| group.values.first());
-    // Every instance has a security group: one without is not described in full.
+    // Every instance has a security group: an instance without one is not described in full.
     let instance = instance.filter(|instance| !instance.security_groups.is_empty());
     let facts = instance.map(InstanceFacts::from);
     let found = drift(
@@ -154,7 +153,7 @@ pub fn judge(
     Ok(found.map(|found| found.to_string()))
 }
 
-/// Only hashes of the same version are compared, and only where both sides have one.
+/// Whether the static hashes differ. Only hashes of the same version are compared, and only where both sides have one.
 fn is_static_drift(class: &EC2NodeClass, claim: &NodeClaim) -> bool {
     let of_class = |key: &str| class.metadata.annotations.get(key);
     let of_claim = |key: &str| claim.annotations.get(key);

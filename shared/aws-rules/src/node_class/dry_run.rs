@@ -1,4 +1,4 @@
-//! Whether EC2 would let us launch through a NodeClass: what it says to the calls of a launch that launches nothing
+//! Dry runs: whether EC2 would allow launches through a NodeClass, asked with the calls of a launch that launches nothing
 //! (docs/spec/aws.md#dry-runs).
 
 use std::collections::BTreeMap;
@@ -14,24 +14,24 @@ use crate::{
     launch::Trial,
 };
 
-/// How long EC2's answers stand for a NodeClass that nobody changes.
-const REMEMBERED: SignedDuration = SignedDuration::from_mins(30);
+/// Time for which EC2's answers stay valid for an unchanged NodeClass.
+const VERDICT_LIFETIME: SignedDuration = SignedDuration::from_mins(30);
 
-/// The next call, or the end.
+/// The next call, or the verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DryRunAct {
-    /// Made for real, because EC2 tries no other; the calls after it name it.
+    /// A real call, because dry runs need a launch template that exists; the later calls name it.
     CreateLaunchTemplate,
-    /// With `DryRun`, over every subnet of the trial.
+    /// CreateFleet with `DryRun`, over every subnet of the trial.
     CreateFleet,
-    /// With `DryRun`.
+    /// RunInstances with `DryRun`.
     RunInstances {
         subnet: String,
     },
     Done(Verdict),
 }
 
-/// EC2's error to a call. One without a code is none of EC2's: nobody knows what it did.
+/// EC2's error to a call. An error without a code does not come from EC2, and the effect of the call is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusal {
     pub code: String,
@@ -41,24 +41,25 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
-    /// Launches cannot work. `stands` until the NodeClass or the time changes; otherwise it is asked again at once.
+    /// Launches cannot work. If `stands`, the verdict holds until the NodeClass changes or it expires; otherwise EC2 is asked again at
+    /// once.
     Refused {
         reason: &'static str,
         message: String,
         stands: bool,
     },
-    /// EC2 did not get to judging it: ask again at once.
+    /// EC2 did not judge the launch: ask again at once.
     Unanswered {
         message: String,
     },
-    /// EC2 refused for a reason that is not the NodeClass's: ask again after a while.
+    /// EC2 refused for a reason outside the NodeClass: ask again after a while.
     Failed {
         message: String,
     },
 }
 
 impl Verdict {
-    /// Whether it is worth asking again without any delay.
+    /// Whether to ask again without any delay.
     pub fn asks_again(&self) -> bool {
         match self {
             Self::Unanswered { .. } => true,
@@ -68,7 +69,7 @@ impl Verdict {
     }
 }
 
-/// A NodeClass that cannot even be tried.
+/// The verdict on a NodeClass that cannot even be tried.
 impl From<LaunchRefusal> for Verdict {
     fn from(problem: LaunchRefusal) -> Self {
         let (reason, message) = match problem {
@@ -84,14 +85,14 @@ impl From<LaunchRefusal> for Verdict {
     }
 }
 
-/// The calls in order, one at a time.
+/// State of the dry-run calls, which are made in order, one at a time.
 #[derive(Clone, Debug)]
 pub struct DryRuns<'a> {
     trial: &'a Trial,
     /// The NodeClass names its own instance profile.
     owns_profile: bool,
     last: Option<Call>,
-    /// Of the first subnet: what other subnets say is heard only if it is yes.
+    /// Refusal of the first subnet. An answer for another subnet counts only if it is a success.
     refused: Option<Refusal>,
 }
 
@@ -99,7 +100,7 @@ pub struct DryRuns<'a> {
 enum Call {
     Template,
     Fleet,
-    /// In the subnet of this index.
+    /// RunInstances in the subnet of this index.
     Instances(usize),
 }
 
@@ -126,7 +127,7 @@ impl<'a> DryRuns<'a> {
         }
     }
 
-    /// The next call, given EC2's answer to the last one.
+    /// The next call, given EC2's answer to the previous one.
     pub fn next(&mut self, answer: Result<(), Refusal>) -> DryRunAct {
         let answer = answer.or_else(|refusal| match refusal.code.as_str() {
             errors::DRY_RUN | errors::TEMPLATE_EXISTS => Ok(()),
@@ -189,7 +190,7 @@ impl<'a> DryRuns<'a> {
                     message: format!("spec.instanceProfile does not exist: {message}"),
                     stands: false,
                 },
-                // IAM has it, and EC2 will soon.
+                // The profile exists in IAM; EC2 will see it soon.
                 false => Verdict::Unanswered { message },
             }
         } else if call == Call::Template && failure.reason == "UserDataSizeLimitExceeded" {
@@ -200,7 +201,7 @@ impl<'a> DryRuns<'a> {
             }
         } else {
             match errors::field(&text) {
-                // The user's own choice of networks, whatever else EC2 would say.
+                // The combination of networks is the user's choice and is reported first.
                 Some(field) if failure.reason == "SecurityGroupSubnetVPCMismatch" => {
                     Verdict::Refused {
                         reason: failure.reason,
@@ -217,7 +218,7 @@ impl<'a> DryRuns<'a> {
     }
 }
 
-/// What EC2 said lately, by NodeClass.
+/// EC2's recent verdicts, by NodeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValidationMemory(BTreeMap<String, Remembered>);
 
@@ -229,14 +230,14 @@ struct Remembered {
 }
 
 impl ValidationMemory {
-    /// What was said about the NodeClass as it is, with the status it is about to get.
+    /// The remembered verdict for the NodeClass as it is, with the status it is about to get.
     pub fn recall(&self, class: &EC2NodeClass, now: Timestamp) -> Option<Verdict> {
         let known = self.0.get(&class.metadata.name)?;
-        let is_fresh = now.duration_since(known.at) < REMEMBERED;
+        let is_fresh = now.duration_since(known.at) < VERDICT_LIFETIME;
         (is_fresh && known.of == digest(class)).then(|| known.verdict.clone())
     }
 
-    /// Keeps what need not be asked again soon.
+    /// Remembers a verdict that stays valid for a while.
     pub fn keep(&mut self, class: &EC2NodeClass, verdict: &Verdict, now: Timestamp) {
         let name = class.metadata.name.clone();
         match verdict {
@@ -257,7 +258,7 @@ impl ValidationMemory {
     }
 }
 
-/// Everything that launches depend on; annotations too, so that a user can have it asked again.
+/// Digest of everything that launches depend on. Annotations are included, so that a user can force another dry run.
 fn digest(class: &EC2NodeClass) -> [u8; 32] {
     let status = class.status.as_ref();
     let content = json!({

@@ -1,4 +1,5 @@
-//! Instance profiles: the calls that lead to the one a NodeClass launches with, and their names (docs/spec/aws.md#instance-profiles).
+//! Instance profiles: their names, and the IAM calls that lead to the profile a NodeClass launches with
+//! (docs/spec/aws.md#instance-profiles).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use api::{
 };
 use sha2::{Digest, Sha256};
 
-/// A call to IAM, or the end.
+/// The next call to IAM, or the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfileAct {
     Get {
@@ -28,17 +29,17 @@ pub enum ProfileAct {
     Delete {
         profile: String,
     },
-    /// This is the profile to launch with.
+    /// The profile to launch with is ready.
     Ready {
         profile: String,
     },
-    /// There is no role of this name.
+    /// The NodeClass's role does not exist.
     NoSuchRole {
         role: String,
     },
 }
 
-/// What IAM answered.
+/// IAM's answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfileAnswer {
     /// The profile, with its role if it has one.
@@ -51,28 +52,28 @@ pub enum ProfileAnswer {
     NoSuchRole,
 }
 
-/// What was learnt earlier; whoever keeps it forgets it after a while.
+/// Answers of earlier searches. The owner drops the memory after a while.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProfileMemory {
     /// Profile → its role.
     roles: BTreeMap<String, String>,
-    /// NodeClass uid and role → the profile that was made for them.
+    /// NodeClass UID and role → the profile that was made for them.
     made: BTreeMap<(String, String), String>,
-    /// Roles that do not exist, and how often that was found out.
+    /// Role that does not exist → number of times that IAM said so.
     missing: BTreeMap<String, u32>,
 }
 
-/// The way to the profile of a NodeClass with a role, a call at a time. A changed role gets a profile of its own, because
-/// nodes that run keep the old one.
+/// The search for the profile of a NodeClass with a role, one call at a time. A changed role gets a new profile, because running nodes keep
+/// the old one.
 #[derive(Debug)]
 pub struct ProfileSearch<'a> {
     memory: &'a mut ProfileMemory,
     uid: String,
-    /// IAM knows roles by the last segment of their path.
+    /// The last segment of the role's path, by which IAM knows it.
     role: String,
     /// The profile in the status.
     current: Option<String>,
-    /// The one that the role gets.
+    /// The profile that is made for the role.
     own: String,
     state: State,
 }
@@ -113,7 +114,7 @@ impl<'a> ProfileSearch<'a> {
         }
     }
 
-    /// The next call, given the answer to the last one.
+    /// The next call, given the answer to the previous one.
     pub fn next(&mut self, answer: ProfileAnswer) -> ProfileAct {
         match (self.state, answer) {
             (State::Start, _) => self.start(),
@@ -219,7 +220,7 @@ pub fn profile_path(cluster: &str, region: &str, uid: &str) -> String {
     format!("{}{uid}/", profiles_path(cluster, region))
 }
 
-/// The tags of such a profile: the user's, under those that say whose it is.
+/// The tags of a profile made for a NodeClass: the user's tags, overridden by the tags that mark ownership.
 pub fn profile_tags(class: &EC2NodeClass, cluster: &str, region: &str) -> BTreeMap<String, String> {
     let mut tags = class.spec.tags.clone().unwrap_or_default();
     tags.extend([
@@ -234,8 +235,8 @@ pub fn profile_tags(class: &EC2NodeClass, cluster: &str, region: &str) -> BTreeM
     tags
 }
 
-/// Its name follows from what it is for, so that a second look finds what the first one made; a try that failed for want of
-/// the role leaves its name behind.
+/// The name of a profile. Derived from the profile's inputs, so that a later search finds what an earlier one made. `tries` counts attempts
+/// that failed because the role did not exist; each gets another name.
 fn profile_name(cluster: &str, region: &str, uid: &str, role: &str, tries: u32) -> String {
     let mut text = format!("{region}/{uid}/{role}");
     if tries > 0 {
@@ -246,7 +247,7 @@ fn profile_name(cluster: &str, region: &str, uid: &str, role: &str, tries: u32) 
     format!("{cluster}_{}", u64::from_be_bytes(first))
 }
 
-/// The name that earlier releases of Karpenter gave a NodeClass's profile; such profiles are deleted with the class.
+/// The name that earlier releases of Karpenter gave a NodeClass's profile. Such profiles are deleted with the NodeClass.
 pub fn legacy_profile_name(cluster: &str, region: &str, node_class: &str) -> String {
     let text = region.bytes().chain(node_class.bytes());
     let digest = text.fold(FNV_OFFSET, |digest, byte| {
@@ -255,7 +256,7 @@ pub fn legacy_profile_name(cluster: &str, region: &str, node_class: &str) -> Str
     format!("{cluster}_{digest}")
 }
 
-/// FNV-1 with 64 bits.
+/// Constants of the 64-bit FNV-1 hash.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn legacy_names_are_those_that_exist_in_accounts() {
+    fn legacy_profile_names_match_earlier_releases() {
         let name = legacy_profile_name("test-cluster", "us-east-1", "default");
         assert_eq!(name, "test-cluster_15843455441266977890");
     }

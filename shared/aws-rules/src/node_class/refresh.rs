@@ -1,4 +1,4 @@
-//! When to look again at what a NodeClass selects (docs/spec/aws.md#ec2-node-class-refresh).
+//! Schedule of rediscovery for a NodeClass's selectors (docs/spec/aws.md#ec2-node-class-refresh).
 
 use api::{
     conditions::types::{
@@ -9,12 +9,12 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-const SOON: SignedDuration = SignedDuration::from_mins(1);
-const LATER: SignedDuration = SignedDuration::from_mins(5);
-const VALIDATED: SignedDuration = SignedDuration::from_mins(10);
+const SHORT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
+const LONG_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
+const VALIDATION_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
 
-/// How long what was found stands for a condition; `None` where only a change of the NodeClass asks for another look.
-/// Reservations are looked at again when the next of them ends.
+/// Time until a condition's resources are discovered again; `None` where only a change of the NodeClass asks for it. Reservations are
+/// discovered again when the next of them ends.
 pub fn next_look(
     condition: &str,
     found_any: bool,
@@ -22,20 +22,22 @@ pub fn next_look(
     now: Timestamp,
 ) -> Option<SignedDuration> {
     match condition {
-        AMIS_READY | SECURITY_GROUPS_READY if found_any => Some(LATER),
-        AMIS_READY | SECURITY_GROUPS_READY | SUBNETS_READY => Some(SOON),
+        AMIS_READY | SECURITY_GROUPS_READY if found_any => Some(LONG_INTERVAL),
+        AMIS_READY | SECURITY_GROUPS_READY | SUBNETS_READY => Some(SHORT_INTERVAL),
         CAPACITY_RESERVATIONS_READY => {
             let ends = reservations
                 .iter()
                 .filter_map(|reservation| reservation.end_time);
-            ends.map(|end| end.duration_since(now)).chain([SOON]).min()
+            ends.map(|end| end.duration_since(now))
+                .chain([SHORT_INTERVAL])
+                .min()
         }
-        VALIDATION_SUCCEEDED => Some(VALIDATED),
+        VALIDATION_SUCCEEDED => Some(VALIDATION_INTERVAL),
         _ => None,
     }
 }
 
-/// Whether a reason stands until the NodeClass itself is changed, so that looking again cannot help.
+/// Whether a reason stands until the NodeClass itself is changed, so that another discovery cannot help.
 pub fn is_final(reason: &str) -> bool {
     const FINAL: [&str; 9] = [
         "InvalidAMIFamily",

@@ -1,4 +1,4 @@
-//! The capacity reservations of a NodeClass: what to ask EC2 for, and what its answers say (docs/spec/aws.md#capacity-reservations).
+//! Capacity reservations of a NodeClass: the calls to EC2, and the reservations in its answers (docs/spec/aws.md#capacity-reservations).
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::selectors::{Filters, tag_filters};
 /// One DescribeCapacityReservations call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReservationQuery {
-    /// Empty for any.
+    /// Reservation ids; empty for any.
     pub ids: Vec<String>,
     pub filters: Filters,
 }
@@ -28,17 +28,17 @@ pub struct ReservationFact {
     pub instance_type: String,
     pub owner_id: String,
     pub instance_match_criteria: String,
-    /// Empty is `default`.
+    /// `default` or `capacity-block`; empty means `default`.
     pub reservation_type: String,
     pub end_date: Option<Timestamp>,
     pub interruptible: bool,
     pub available_instance_count: u32,
 }
 
-/// Before a capacity block ends, EC2 takes its instances back this early.
-const BLOCK_EXPIRES: SignedDuration = SignedDuration::from_mins(40);
+/// Time before a capacity block's end at which EC2 reclaims its instances.
+const BLOCK_RECLAIM_LEAD: SignedDuration = SignedDuration::from_mins(40);
 
-/// One call for all ids, and one for each other term; active reservations only.
+/// The calls for a NodeClass's terms: one call for all ids, and one for each other term; active reservations only.
 pub fn reservation_queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuery> {
     let ids: Vec<_> = terms.iter().filter_map(|term| term.id.clone()).collect();
     let by_id = (!ids.is_empty()).then_some(ReservationQuery {
@@ -56,7 +56,7 @@ pub fn reservation_queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<Res
     queries
 }
 
-/// A term that would select everything selects nothing.
+/// The call for a term without an id. A term that would select everything selects nothing.
 fn by_properties(term: &CapacityReservationSelectorTerm) -> Option<ReservationQuery> {
     let mut filters = term.tags.as_ref().map(tag_filters).unwrap_or_default();
     let criteria = term
@@ -75,7 +75,7 @@ fn by_properties(term: &CapacityReservationSelectorTerm) -> Option<ReservationQu
     })
 }
 
-/// The reservations for the status, in the order of their ids: those that have not ended and are of kinds we know.
+/// The reservations for the status, in the order of their ids: those that have not ended and are of a known kind.
 pub fn reservations(facts: &[ReservationFact], now: Timestamp) -> Vec<CapacityReservation> {
     let found = facts.iter().filter_map(|fact| reservation(fact, now));
     let by_id: BTreeMap<_, _> = found.map(|found| (found.id.clone(), found)).collect();
@@ -97,7 +97,7 @@ fn reservation(fact: &ReservationFact, now: Timestamp) -> Option<CapacityReserva
     if left.is_some_and(|left| !left.is_positive()) {
         return None;
     }
-    let ends_soon = left.is_some_and(|left| left <= BLOCK_EXPIRES);
+    let ends_soon = left.is_some_and(|left| left <= BLOCK_RECLAIM_LEAD);
     let state = match kind == CapacityReservationType::CapacityBlock && ends_soon {
         true => CapacityReservationState::Expiring,
         false => CapacityReservationState::Active,

@@ -8,7 +8,7 @@ use api::karpenter::{SecurityGroupSelectorTerm, SubnetSelectorTerm};
 /// Filter name and values, any of which matches; all filters of a call must match.
 pub type Filters = Vec<(String, Vec<String>)>;
 
-/// The filters that stand for tags; the value `*` asks only for the key.
+/// The filters for tags; the value `*` matches any value of the key.
 pub fn tag_filters(tags: &BTreeMap<String, String>) -> Filters {
     let filter = |(key, value): (&String, &String)| match value.as_str() {
         "*" => ("tag-key".to_owned(), vec![key.clone()]),
@@ -17,14 +17,14 @@ pub fn tag_filters(tags: &BTreeMap<String, String>) -> Filters {
     tags.iter().map(filter).collect()
 }
 
-/// One call for all ids, and one for each term with tags. Terms that would select everything select nothing.
+/// The calls for subnet terms: one call for all ids, and one for each term with tags. Terms that would select everything select nothing.
 pub fn subnet_queries(terms: &[SubnetSelectorTerm]) -> Vec<Filters> {
     let ids = terms.iter().filter_map(|term| term.id.clone());
     let tags = terms.iter().filter_map(|term| term.tags.as_ref());
     merged("subnet-id", ids).chain(by_tags(tags)).collect()
 }
 
-/// The same with names besides.
+/// The calls for security group terms: as [`subnet_queries`], and one call for each name.
 pub fn security_group_queries(terms: &[SecurityGroupSelectorTerm]) -> Vec<Filters> {
     let ids = terms.iter().filter_map(|term| term.id.clone());
     let names = terms.iter().filter_map(|term| term.name.clone());

@@ -1,4 +1,4 @@
-//! Part of an EC2NodeClass that is burnt into a node when it is launched: a change of it drifts the node
+//! Hash of the part of an EC2NodeClass that is fixed when a node is launched: a change of it drifts the node
 //! (docs/spec/aws.md#node-class-hash).
 
 use api::karpenter::EC2NodeClass;
@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 
 use crate::families::{Family, FamilyError};
 
-/// Written beside the hash: hashes of other versions are not compared. Upstream's are `v5` and `v6`, so taking over a
+/// Version of the hash, written beside it: hashes of other versions are not compared. Upstream's are `v5` and `v6`, so taking over a
 /// cluster drifts nothing.
 pub const STATIC_HASH_VERSION: &str = "whittle-v2";
 
-/// Fields that drift by what they select, or not at all.
+/// Fields that drift by the resources they select, or not at all.
 const NOT_STATIC: [&str; 6] = [
     "amiFamily",
     "amiSelectorTerms",
@@ -22,7 +22,7 @@ const NOT_STATIC: [&str; 6] = [
     "subnetSelectorTerms",
 ];
 
-/// The hash of a NodeClass and of the cluster's CA bundle, which every node is told too.
+/// The hash of a NodeClass and of the cluster's CA bundle, which is part of every node's user data.
 pub fn static_hash(
     class: &EC2NodeClass,
     certificate_authority: &str,
@@ -46,7 +46,7 @@ pub fn static_hash(
     Ok(u64::from_be_bytes(first).to_string())
 }
 
-/// Sizes count by value, and a volume that is not the root need not say so.
+/// Normalizes volumes: sizes compare by value, and `rootVolume: false` is the default.
 fn block_devices(spec: &mut Map<String, Value>) {
     let mappings = spec
         .get_mut("blockDeviceMappings")
@@ -63,7 +63,7 @@ fn block_devices(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Amounts count by value, and settings that set nothing are none.
+/// Normalizes kubelet settings: amounts compare by value, and empty settings count as absent.
 fn kubelet(spec: &mut Map<String, Value>) {
     let Some(Value::Object(settings)) = spec.get_mut("kubelet") else {
         return;
@@ -92,7 +92,7 @@ fn by_value(text: &mut Value) {
     }
 }
 
-/// The order of lists says nothing.
+/// Sorts lists, whose order has no meaning.
 fn sort(value: &mut Value) {
     match value {
         Value::Array(items) => {

@@ -1,4 +1,4 @@
-//! The status of an EC2NodeClass from what was found (docs/spec/aws.md#ec2-node-class).
+//! Status of an EC2NodeClass, computed from what discovery found (docs/spec/aws.md#ec2-node-class).
 
 mod kubelet_fields;
 mod validation;
@@ -27,35 +27,35 @@ use crate::{
 };
 use validation::Problem;
 
-/// What looking for something led to.
+/// Result of discovering a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discovery<T> {
     Found(T),
-    /// There is nothing, and this is more than can be said in general.
+    /// The resource does not exist. The message is more specific than the general one.
     Nothing {
         message: String,
     },
-    /// Looking again cannot help before something is changed. What was found earlier stays in the status.
+    /// Another discovery cannot help before something is changed. Resources found earlier stay in the status.
     Refused {
         reason: &'static str,
         message: String,
     },
-    /// AWS gave no answer this time: everything stays as it was.
+    /// AWS did not answer: everything stays as it was.
     Unanswered {
         message: String,
     },
 }
 
-/// What was found for a NodeClass.
+/// Resources discovered for a NodeClass.
 #[derive(Clone, Debug)]
 pub struct Discovered {
     pub subnets: Discovery<Vec<SubnetFact>>,
     pub security_groups: Discovery<Vec<SecurityGroup>>,
     pub amis: Discovery<Vec<Ami>>,
-    /// The name.
+    /// Name of the instance profile.
     pub instance_profile: Discovery<String>,
     pub capacity_reservations: Discovery<Vec<CapacityReservation>>,
-    /// `None` when there is no such group.
+    /// The placement group; `None` when it does not exist.
     pub placement_group: Discovery<Option<PlacementGroupFact>>,
 }
 
@@ -67,34 +67,34 @@ pub struct SubnetFact {
     pub free_addresses: i64,
 }
 
-/// What a status is judged by, besides what was found.
+/// Inputs of a status besides the discovered resources.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct StatusInput<'a> {
     pub cluster: &'a ClusterFacts,
     pub settings: &'a ProviderSettings,
-    /// Every type of the Region: expressions must give a number for each.
+    /// Every instance type of the Region: expressions must give a number for each.
     pub instance_types: &'a [InstanceTypeInfo],
 }
 
-/// A NodeClass with all of its new status but what EC2 itself must be asked about: whether launches are allowed.
+/// A NodeClass with its new status, except for the verdict of dry runs.
 #[derive(Clone, Debug)]
-pub struct Draft {
-    /// Its conditions but ValidationSucceeded and Ready are as they will be.
+pub struct StatusDraft {
+    /// The NodeClass. Its conditions other than ValidationSucceeded and Ready are final.
     pub class: EC2NodeClass,
-    /// What no condition tells.
+    /// Warnings that no condition reports.
     pub warnings: Vec<Warning>,
     checked: Result<(), Problem>,
     gate: ReservedCapacity,
     now: Timestamp,
 }
 
-impl Draft {
-    /// Whether nothing speaks against launches yet, so that EC2 may be asked.
+impl StatusDraft {
+    /// Whether nothing rules out launches yet, so that dry runs make sense.
     pub fn may_launch(&self) -> bool {
         self.checked.is_ok()
     }
 
-    /// The status, given what EC2 said to dry runs.
+    /// The status, given the verdict of dry runs.
     pub fn judged(self, verdict: Verdict) -> EC2NodeClassStatus {
         let mut status = self.class.status.unwrap_or_default();
         let mut conditions = status.conditions.take().unwrap_or_default();
@@ -125,7 +125,7 @@ impl Draft {
     }
 }
 
-/// The whole status of a NodeClass through which EC2 allows launches.
+/// The complete status of a NodeClass through which EC2 allows launches.
 pub fn status(
     class: &EC2NodeClass,
     discovered: Discovered,
@@ -133,7 +133,7 @@ pub fn status(
     settings: &ProviderSettings,
     now: Timestamp,
 ) -> EC2NodeClassStatus {
-    let known = Known {
+    let known = StatusInput {
         cluster,
         settings,
         instance_types: &[],
@@ -141,13 +141,13 @@ pub fn status(
     draft(class, discovered, known, now).judged(Verdict::Passed)
 }
 
-/// The status from what was found: lists in order of preference, and a condition for each thing that must resolve.
+/// The status from the discovered resources: lists in order of preference, and a condition for each resource that must resolve.
 pub fn draft(
     class: &EC2NodeClass,
     discovered: Discovered,
-    known: Known<'_>,
+    known: StatusInput<'_>,
     now: Timestamp,
-) -> Draft {
+) -> StatusDraft {
     let mut status = class.status.clone().unwrap_or_default();
     let mut conditions = status.conditions.take().unwrap_or_default();
     let gate = match known.settings.reserved_capacity {
@@ -204,7 +204,7 @@ pub fn draft(
             discovered.capacity_reservations,
         )
     {
-        // None at all is fine: launches then use other capacity.
+        // An empty list is fine: launches then use other capacity.
         set.set_true(CAPACITY_RESERVATIONS_READY);
         status.capacity_reservations = Some(found);
     }
@@ -212,7 +212,7 @@ pub fn draft(
     status.conditions = Some(conditions);
     let mut class = class.clone();
     class.status = Some(status);
-    Draft {
+    StatusDraft {
         class,
         warnings,
         checked,
@@ -231,7 +231,7 @@ impl From<SubnetFact> for Subnet {
     }
 }
 
-/// The list to write, where there is one; an empty one makes the condition False.
+/// The list for the status, where there is one; an empty list sets the condition to False.
 fn list<T>(
     set: &mut ConditionSet<'_>,
     kind: &str,
@@ -252,7 +252,7 @@ fn list<T>(
     Some(items)
 }
 
-/// What was found; otherwise the condition says why not.
+/// The discovered resource; otherwise the condition gets the reason why there is none.
 fn found<T>(set: &mut ConditionSet<'_>, kind: &str, discovery: Discovery<T>) -> Option<T> {
     match discovery {
         Discovery::Found(found) => Some(found),
@@ -267,14 +267,14 @@ fn found<T>(set: &mut ConditionSet<'_>, kind: &str, discovery: Discovery<T>) -> 
     }
 }
 
-/// What was known stays so; where nothing was, the message tells what keeps it from being known.
+/// Keeps a condition that is known. An unknown condition gets the message of the failed discovery.
 fn unanswered(set: &mut ConditionSet<'_>, kind: &str, message: &str) {
     if set.status(kind) == ConditionStatus::Unknown {
         set.set_unknown(kind, "AwaitingReconciliation", message);
     }
 }
 
-/// Ready where none is asked for.
+/// Resolves the placement group. The condition is True where the NodeClass asks for none.
 fn placement_group(
     set: &mut ConditionSet<'_>,
     class: &EC2NodeClass,

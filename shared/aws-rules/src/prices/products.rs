@@ -7,12 +7,12 @@ use serde::Deserialize;
 
 use super::{OnDemandPrices, price};
 
-/// Whether the Price List is asked about a Region: not from where it cannot be reached, and GovCloud has none.
+/// Whether the Price List can be queried about a Region: not from an isolated VPC, and not for GovCloud, which has none.
 pub fn looks_up(region: &str, isolated: bool) -> bool {
     !isolated && !region.starts_with("us-gov")
 }
 
-/// The Region whose Pricing endpoint knows this one's prices.
+/// The Region of the Pricing endpoint that has this Region's prices.
 pub fn pricing_region(region: &str) -> &'static str {
     match region.split('-').next() {
         Some("ap") => "ap-south-1",
@@ -22,8 +22,7 @@ pub fn pricing_region(region: &str) -> &'static str {
     }
 }
 
-/// What to ask GetProducts of service `AmazonEC2`: field and value of each filter (`TERM_MATCH`), for shared tenancy and for
-/// bare metal.
+/// The GetProducts queries of service `AmazonEC2`: field and value of each filter (`TERM_MATCH`), for shared tenancy and for bare metal.
 pub fn product_queries(region: &str) -> [Vec<(&'static str, String)>; 2] {
     [
         ("Shared", "Compute Instance"),
@@ -46,16 +45,16 @@ pub fn product_queries(region: &str) -> [Vec<(&'static str, String)>; 2] {
     })
 }
 
-/// What a price list says.
+/// The parsed entries of a price list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Products {
     pub prices: OnDemandPrices,
-    /// Entries that are no product with a price.
+    /// Number of entries that are not a product with a price.
     pub unreadable: usize,
 }
 
 impl Products {
-    /// Reads the entries of a price list, each of them JSON text.
+    /// Parses the entries of a price list, each of them JSON text.
     pub fn read(region: &str, entries: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let currency = if region.starts_with("cn-") {
             "CNY"
@@ -86,12 +85,12 @@ impl Products {
 
 #[derive(Deserialize)]
 struct Product {
-    product: Described,
-    terms: Terms,
+    product: ProductDescription,
+    terms: PricingTerms,
 }
 
 #[derive(Deserialize)]
-struct Described {
+struct ProductDescription {
     attributes: Attributes,
 }
 
@@ -103,13 +102,13 @@ struct Attributes {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Terms {
-    on_demand: BTreeMap<String, Term>,
+struct PricingTerms {
+    on_demand: BTreeMap<String, PricingTerm>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Term {
+struct PricingTerm {
     price_dimensions: BTreeMap<String, Dimension>,
 }
 
@@ -126,7 +125,7 @@ fn product(entry: &str, currency: &str) -> Option<(String, NanosPerHour)> {
     let mut amounts = terms
         .flat_map(|term| term.price_dimensions.values())
         .filter_map(|dimension| dimension.price_per_unit.get(currency));
-    // Dimensions that cost nothing are part of every product.
+    // Every product also has dimensions that cost nothing.
     let price = amounts.find_map(|amount| price(amount))?;
     Some((product.product.attributes.instance_type, price))
 }

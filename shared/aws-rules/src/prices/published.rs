@@ -1,14 +1,14 @@
-//! Prices as the housekeeper leaves them for all functions.
+//! Prices as the housekeeper publishes them for all functions.
 
 use serde::{Deserialize, Serialize};
 
 use super::Prices;
 
-/// Functions of two versions may run side by side during a deployment: each has its own object.
+/// Version of the published format. Functions of two versions may run side by side during a deployment: each has its own object.
 const VERSION: u32 = 1;
 
-/// What they are published as.
-pub fn shelf_name(region: &str) -> String {
+/// The name of the published object.
+pub fn object_name(region: &str) -> String {
     format!("prices/v{VERSION}/{region}")
 }
 
@@ -33,21 +33,21 @@ impl Prices {
         serde_json::to_vec(&written).map_err(|error| error.to_string())
     }
 
-    /// Reads what was published for this Region; anything else is refused, and said so.
+    /// Parses the prices that were published for this Region; an error names the reason why the object is refused.
     pub fn published(region: &str, object: &[u8]) -> Result<Self, String> {
         let read: Read = serde_json::from_slice(object).map_err(|error| {
-            format!("{} is not what was published: {error}", shelf_name(region))
+            format!("{} is not what was published: {error}", object_name(region))
         })?;
         if read.version != VERSION || read.prices.region != region {
             return Err(format!(
                 "{} holds version {} of prices of {}, not version {VERSION} of {region}'s",
-                shelf_name(region),
+                object_name(region),
                 read.version,
                 read.prices.region
             ));
         }
         if read.prices.on_demand.values().any(|price| price.0 <= 0) {
-            return Err(format!("{} holds a price of nothing", shelf_name(region)));
+            return Err(format!("{} holds a price of nothing", object_name(region)));
         }
         Ok(read.prices)
     }

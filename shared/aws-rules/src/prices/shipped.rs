@@ -1,14 +1,14 @@
-//! Tables of on-demand prices that come with Whittle, as `whittle prices` makes them.
+//! Bundled tables of on-demand prices, as `whittle prices` generates them.
 
 use super::{OnDemandPrices, price};
 
-/// Region, and its table. The first stands in for Regions without one.
+/// Region and its table. The first stands in for Regions without one.
 const TABLES: [(&str, &str); 1] = [(
     "us-east-1",
     include_str!("../../data/on-demand-prices/us-east-1.tsv"),
 )];
 
-/// On-demand prices of a Region whose own have not been read; those of us-east-1 where none are shipped.
+/// Bundled on-demand prices of a Region; those of us-east-1 for a Region without a table.
 pub fn shipped_prices(region: &str) -> OnDemandPrices {
     let own = TABLES.iter().find(|(of, _)| *of == region);
     let table = own.or(TABLES.first()).map_or("", |(_, table)| table);
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_every_table_is_read() {
+    fn every_line_of_every_table_parses() {
         for (region, table) in TABLES {
             let lines = table.lines().filter(|line| !line.starts_with('#'));
             assert_eq!(shipped_prices(region).len(), lines.count(), "{region}");
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_without_a_table_has_that_of_us_east_1() {
+    fn region_without_a_table_gets_the_table_of_us_east_1() {
         let elsewhere = shipped_prices("eu-west-1");
         assert_eq!(elsewhere["m5.large"], NanosPerHour(96_000_000));
         assert_eq!(elsewhere, shipped_prices("us-east-1"));

@@ -1,4 +1,4 @@
-//! What the volumes of a node cost, by tables of list prices that come with Whittle.
+//! Prices of a node's volumes, from bundled tables of list prices.
 
 use api::karpenter::EC2NodeClassSpec;
 use model::{NanosPerHour, launch::BlockDevice};
@@ -6,20 +6,20 @@ use model::{NanosPerHour, launch::BlockDevice};
 use super::price;
 use crate::{families::Family, launch::block_devices};
 
-/// Region, and its table. The first stands in for Regions without one.
+/// Region and its table. The first stands in for Regions without one.
 const TABLES: [(&str, &str); 1] = [(
     "us-east-1",
     include_str!("../../data/volume-prices/us-east-1.tsv"),
 )];
 
-/// AWS bills a month of a volume in parts of 30 days.
+/// Hours in a billing month of a volume: AWS bills by 30 days.
 const HOURS_OF_MONTH: i64 = 30 * 24;
 
-/// EC2's own choice where no type is named.
+/// Volume type that EC2 chooses where none is named.
 const DEFAULT_TYPE: &str = "gp2";
 
-/// What the volumes that an EC2NodeClass gives each node cost in a Region; those of us-east-1 where no prices are shipped. A
-/// volume whose size or type is not known counts nothing, such as one whose size only its snapshot or its image knows.
+/// Price of the volumes that an EC2NodeClass gives each node in a Region; prices of us-east-1 where none are bundled. A volume of unknown
+/// size or type counts nothing, such as one whose size only its snapshot or image specifies.
 pub fn volume_price(region: &str, spec: &EC2NodeClassSpec) -> NanosPerHour {
     let devices = Family::of(spec)
         .ok()
@@ -47,7 +47,7 @@ fn price_of(device: &BlockDevice, table: &str) -> Option<NanosPerHour> {
     Some(NanosPerHour(month / HOURS_OF_MONTH))
 }
 
-/// What an amount costs in a month, where each tier has its price from a number on: `0:0.065,32000:0.0455`.
+/// Monthly price of an amount, where tiers have the form `0:0.065,32000:0.0455`: the start of each tier and its price.
 fn above(tiers: &str, amount: i64) -> i64 {
     let tiers = tiers.split(',').filter_map(|tier| {
         let (from, each) = tier.split_once(':')?;
@@ -76,7 +76,7 @@ mod tests {
         volume_price("us-east-1", &spec).0 * HOURS_OF_MONTH
     }
 
-    /// Within what an hour's price leaves over of a month.
+    /// Whether a monthly amount equals the dollars, up to the rounding of an hour's price.
     fn is_about(month: i64, dollars: f64) -> bool {
         #[expect(clippy::cast_precision_loss, reason = "far below a billion dollars")]
         let month = month as f64 / 1e9;
@@ -84,12 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn node_class_without_volumes_has_those_of_its_family() {
+    fn node_class_without_volumes_gets_the_defaults_of_its_family() {
         assert!(is_about(month("[]"), 20.0 * 0.08));
     }
 
     #[test]
-    fn volumes_cost_their_size_and_what_they_have_beyond_the_baseline() {
+    fn volumes_cost_their_size_and_performance_above_the_baseline() {
         for (ebs, dollars) in [
             (r#"{"volumeSize": "100Gi", "volumeType": "gp3"}"#, 8.0),
             (
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn all_volumes_of_a_node_are_paid() {
+    fn price_sums_all_volumes_of_a_node() {
         let one = r#"{"ebs": {"volumeSize": "50Gi", "volumeType": "gp3"}}"#;
         assert!(is_about(month(&format!("[{one}, {one}]")), 8.0));
     }

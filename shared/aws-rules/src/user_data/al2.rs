@@ -1,12 +1,12 @@
 //! Amazon Linux 2: a shell script that calls the image's own bootstrap script (docs/spec/aws.md#user-data-al2).
 
 use super::{
-    Boot, UserDataError, kubelet,
+    UserDataError, UserDataInput, kubelet,
     mime::{self, Part},
 };
 use crate::cluster::{IpFamily, ip_family};
 
-pub(super) fn render(boot: &Boot<'_>) -> Result<String, UserDataError> {
+pub(super) fn render(boot: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let mut parts = match boot.custom() {
         "" => Vec::new(),
         text if mime::is_archive(text) => mime::parse(text)?,
@@ -16,7 +16,7 @@ pub(super) fn render(boot: &Boot<'_>) -> Result<String, UserDataError> {
     Ok(mime::write(&parts))
 }
 
-fn script(boot: &Boot<'_>) -> Result<String, UserDataError> {
+fn script(boot: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let settings = boot.kubelet()?;
     let cluster = boot.cluster;
     let mut call = vec![format!(

@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 use serde_saphyr::SerializerOptions;
 
 use super::{
-    Boot, UserDataError, effect_text,
+    UserDataError, UserDataInput, effect_text,
     mime::{self, Part},
 };
 
-pub(super) fn render(boot: &Boot<'_>) -> Result<String, UserDataError> {
+pub(super) fn render(boot: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let mut parts = match boot.custom() {
         "" => Vec::new(),
         text if mime::is_archive(text) => {
@@ -25,13 +25,13 @@ pub(super) fn render(boot: &Boot<'_>) -> Result<String, UserDataError> {
     Ok(mime::write(&parts))
 }
 
-/// Whether the text is YAML that holds a mapping, as every NodeConfig does; shell scripts are none.
+/// Whether the text is a YAML mapping, as every NodeConfig is; shell scripts are not.
 fn is_mapping(text: &str) -> bool {
     let documents = serde_saphyr::from_multiple::<Value>(text);
     documents.is_ok_and(|documents| documents.first().is_some_and(Value::is_object))
 }
 
-/// The part of nodeadm's API that we fill in.
+/// The fields of nodeadm's API that Whittle sets.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeConfig<'a> {
@@ -75,8 +75,8 @@ struct Kubelet {
     flags: Vec<String>,
 }
 
-/// nodeadm merges documents in order, so that what is in here wins over the user's own.
-fn document(boot: &Boot<'_>) -> Result<String, UserDataError> {
+/// The NodeConfig document. nodeadm merges documents in order, so its values override the user's own.
+fn document(boot: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let cluster = boot.cluster;
     let cidr = cluster.service_cidr.as_deref().unwrap_or("");
     if cidr.is_empty() {
@@ -107,15 +107,15 @@ fn document(boot: &Boot<'_>) -> Result<String, UserDataError> {
     Ok(yaml)
 }
 
-/// Long flags stay on one line, as people search for them.
+/// Serializer options that keep long flags on one line, so that they can be searched for.
 fn plain_scalars() -> SerializerOptions {
     let mut options = SerializerOptions::default();
     options.prefer_block_scalars = false;
     options
 }
 
-/// The user's kubelet settings as they are, made concrete where they leave something to the cluster or the claim.
-fn config(boot: &Boot<'_>) -> Result<Map<String, Value>, UserDataError> {
+/// The user's kubelet settings, completed with values of the cluster and the claim.
+fn config(boot: &UserDataInput<'_>) -> Result<Map<String, Value>, UserDataError> {
     let settings = boot.kubelet()?;
     let written = boot.node_class.spec.kubelet.as_ref();
     let mut config = written.map_or_else(Map::new, |kubelet| kubelet.0.clone());

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use api::karpenter::KubeletSettings;
 use toml::{Table, Value};
 
-use super::{Boot, UserDataError, effect_text, kubelet};
+use super::{UserDataError, UserDataInput, effect_text, kubelet};
 
-pub(super) fn render(boot: &Boot<'_>) -> Result<String, UserDataError> {
+pub(super) fn render(boot: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let mut document: Table = boot
         .custom()
         .parse()
         .map_err(|error: toml::de::Error| wrong(error.message()))?;
-    // Bottlerocket reads settings alone; as upstream, what stands beside them is not handed on.
+    // Bottlerocket reads settings alone; as upstream, other tables are dropped.
     document.retain(|key, _| key == "settings");
     let settings = table(&mut document, "settings")?;
     if boot.joins_disks() {
@@ -31,8 +31,8 @@ pub(super) fn render(boot: &Boot<'_>) -> Result<String, UserDataError> {
     toml::to_string(&document).map_err(|error| wrong(&error.to_string()))
 }
 
-/// Sets what the cluster, the claim and the NodeClass decide; everything else stays the user's.
-fn merge(kubernetes: &mut Table, boot: &Boot<'_>) -> Result<(), UserDataError> {
+/// Sets the keys that the cluster, the claim and the NodeClass decide; all others stay the user's.
+fn merge(kubernetes: &mut Table, boot: &UserDataInput<'_>) -> Result<(), UserDataError> {
     let settings = boot.kubelet()?;
     let cluster = boot.cluster;
     let mut set = |key: &str, value: Value| kubernetes.insert(key.to_owned(), value);
@@ -98,7 +98,7 @@ fn scalars(settings: &KubeletSettings) -> [(&'static str, Option<Value>); 4] {
 }
 
 /// Taint key → `value:Effect`, in the order of the taints.
-fn taints(boot: &Boot<'_>) -> Table {
+fn taints(boot: &UserDataInput<'_>) -> Table {
     let mut taints: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for taint in boot.node_taints() {
         let entry = format!("{}:{}", taint.value, effect_text(taint.effect));
@@ -108,7 +108,7 @@ fn taints(boot: &Boot<'_>) -> Table {
     entries.map(|(key, values)| (key, values.into())).collect()
 }
 
-fn mount_instance_storage(boot: &Boot<'_>) -> Value {
+fn mount_instance_storage(boot: &UserDataInput<'_>) -> Value {
     let mut bind = vec!["apiclient", "ephemeral-storage", "bind"];
     if !version::binds_by_default(boot.node_class) {
         bind.extend([
@@ -136,7 +136,7 @@ fn strings(entries: BTreeMap<String, String>) -> Table {
     entries.map(|(key, value)| (key, value.into())).collect()
 }
 
-/// The table under `key`, made where there is none.
+/// The table under `key`, created where there is none.
 fn table<'a>(parent: &'a mut Table, key: &str) -> Result<&'a mut Table, UserDataError> {
     let entry = parent
         .entry(key)

@@ -1,14 +1,14 @@
-//! Kubelet settings as command-line flags, for the families that start the kubelet so (docs/spec/aws.md#kubelet-flags).
+//! Kubelet settings as command-line flags, for the families that start the kubelet with flags (docs/spec/aws.md#kubelet-flags).
 
 use std::collections::BTreeMap;
 
 use api::{duration::parse_go_duration, karpenter::KubeletSettings};
 use jiff::SignedDuration;
 
-use super::{Boot, effect_text};
+use super::{UserDataInput, effect_text};
 
-/// `--node-labels=… --register-with-taints=…` and the rest, in a fixed order, absent settings left out.
-pub(super) fn flags(boot: &Boot<'_>, settings: &KubeletSettings) -> String {
+/// The flags `--node-labels=… --register-with-taints=…` and the rest, in a fixed order, absent settings left out.
+pub(super) fn flags(boot: &UserDataInput<'_>, settings: &KubeletSettings) -> String {
     let taints: Vec<_> = boot
         .node_taints()
         .iter()
@@ -66,7 +66,7 @@ fn map(entries: &BTreeMap<String, String>, between: &str) -> Option<String> {
     (!entries.is_empty()).then(|| format!("\"{}\"", entries.join(",")))
 }
 
-/// Signal → duration in Go's own form, which every kubelet reads.
+/// Signal → duration in Go's format, which every kubelet parses.
 pub(super) fn grace_periods(settings: &KubeletSettings) -> BTreeMap<String, String> {
     let periods = settings.eviction_soft_grace_period.iter();
     periods
@@ -77,7 +77,7 @@ pub(super) fn grace_periods(settings: &KubeletSettings) -> BTreeMap<String, Stri
         .collect()
 }
 
-/// As Go writes durations: `1m30s`.
+/// A duration in Go's format: `1m30s`.
 fn duration_text(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -9,7 +9,7 @@ const BOUNDARY: &str = "//";
 /// One part of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Header lines; the content type is one of them.
+    /// Header lines, including the content type.
     pub headers: Vec<(String, String)>,
     pub content: String,
 }
@@ -27,7 +27,7 @@ impl Part {
     }
 }
 
-/// Whether user data claims to be an archive.
+/// Whether user data declares itself an archive.
 pub fn is_archive(text: &str) -> bool {
     let text = text.trim();
     text.starts_with("MIME-Version:") || text.starts_with("Content-Type:")
@@ -49,7 +49,7 @@ pub fn write(parts: &[Part]) -> String {
     archive
 }
 
-/// What no line of a part begins with; such a line would end its part.
+/// A boundary: text that no line of a part begins with, since such a line would end its part.
 fn boundary_between(parts: &[Part]) -> String {
     let lines = || parts.iter().flat_map(|part| part.content.lines());
     let numbered = (1_u64..).map(|number| format!("{BOUNDARY}{number}"));
@@ -61,7 +61,7 @@ fn boundary_between(parts: &[Part]) -> String {
     candidates.find(is_free).unwrap_or_default()
 }
 
-/// The parts of an archive, or what is wrong with it.
+/// Parses an archive into its parts; the error says what is wrong with it.
 pub fn parse(text: &str) -> Result<Vec<Part>, UserDataError> {
     let text = text.trim_start().replace("\r\n", "\n");
     let (head, body) = text.split_once("\n\n").unwrap_or((&text, ""));
@@ -101,7 +101,7 @@ fn part(text: &str) -> Result<Part, UserDataError> {
     })
 }
 
-/// Header lines, continuation lines joined.
+/// Header lines, with continuation lines joined.
 fn headers(head: &str) -> Result<Vec<(String, String)>, UserDataError> {
     let mut headers: Vec<(String, String)> = Vec::new();
     for line in head.lines() {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_may_hold_what_looks_like_a_boundary() {
+    fn script_may_contain_a_line_like_a_boundary() {
         let script = "#!/bin/bash\ncat <<END\n--//\n--//1--\nEND";
         let parts = [
             Part::new(SHELL_SCRIPT, script),

@@ -1,8 +1,8 @@
 //! Windows: a PowerShell block that calls the image's own bootstrap script (docs/spec/aws.md#user-data-windows).
 
-use super::{Boot, UserDataError, kubelet};
+use super::{UserDataError, UserDataInput, kubelet};
 
-pub(super) fn render(boot: &Boot<'_>) -> Result<String, UserDataError> {
+pub(super) fn render(boot: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let settings = boot.kubelet()?;
     let cluster = boot.cluster;
     let mut call = format!(

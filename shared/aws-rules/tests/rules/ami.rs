@@ -20,14 +20,14 @@ fn names(alias: &str, version: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_version_is_taken_that_no_parameter_can_have_in_its_name() {
+fn version_that_no_parameter_name_allows_is_refused() {
     for alias in ["al2023@v1+1", "al2023@v1 1", "al2@v1@2", "al2023@"] {
         assert!(Alias::parse(alias).is_err(), "{alias}");
     }
 }
 
 #[test]
-fn a_parameter_names_one_image_or_none() {
+fn parameter_names_one_image_or_none() {
     for value in ["ami-0123456789abcdef0", "ami-0123456789abcdef0\n"] {
         assert_eq!(image_id(value), Some("ami-0123456789abcdef0"));
     }
@@ -43,7 +43,7 @@ fn a_parameter_names_one_image_or_none() {
 }
 
 #[test]
-fn aliases_name_the_parameters_in_which_aws_publishes_images() {
+fn aliases_map_to_ssm_parameters() {
     let all = [
         names("al2023@latest", "1.35"),
         names("al2023@v20260801", "1.34"),
@@ -73,7 +73,7 @@ fn aliases_name_the_parameters_in_which_aws_publishes_images() {
 }
 
 #[test]
-fn aliases_that_eks_does_not_publish_any_more_are_refused() {
+fn unpublished_aliases_are_refused() {
     for (alias, version, part) in [
         ("al2@latest", "1.33", "AL2"),
         ("windows2025@latest", "1.34", "Windows 2025"),
@@ -91,7 +91,7 @@ fn term(term: serde_json::Value) -> AmiSelectorTerm {
 }
 
 #[test]
-fn terms_become_describe_calls() {
+fn selector_terms_become_describe_calls() {
     let terms = [
         term(json!({ "id": "ami-2" })),
         term(json!({ "id": "ami-1" })),
@@ -139,7 +139,7 @@ fn chosen(images: &[Image]) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn the_newest_image_of_each_architecture_is_used() {
+fn newest_image_of_each_architecture_is_used() {
     let images = [
         image("old", "x86_64", "2026-01-01T00:00:00Z", None),
         image("new", "x86_64", "2026-02-01T00:00:00Z", None),
@@ -153,7 +153,7 @@ fn the_newest_image_of_each_architecture_is_used() {
 }
 
 #[test]
-fn a_deprecated_image_is_used_only_for_want_of_another() {
+fn deprecated_image_is_used_only_without_an_alternative() {
     let recalled = image("recalled", "x86_64", "2026-02-01T00:00:00Z", Some(NOW));
     let older = image("older", "x86_64", "2026-01-01T00:00:00Z", None);
     assert_eq!(
@@ -164,7 +164,7 @@ fn a_deprecated_image_is_used_only_for_want_of_another() {
 }
 
 #[test]
-fn an_instance_type_boots_the_first_image_that_runs_on_it() {
+fn instance_type_boots_the_first_compatible_image() {
     let class = node_class(json!({}));
     let types = types_of(&class);
     let images = class.status.as_ref().unwrap().amis.clone().unwrap();

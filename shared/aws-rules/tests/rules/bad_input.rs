@@ -1,11 +1,11 @@
-//! What `kubectl describe ec2nodeclass` shows for every mistake in one, on one page.
+//! Conditions that `kubectl describe ec2nodeclass` shows for every mistake in a NodeClass, as one table.
 
 use std::fmt::Write;
 
 use api::{ConditionStatus, conditions::types::VALIDATION_SUCCEEDED};
 use aws_rules::{
     ProviderSettings,
-    node_class::{Discovered, Discovery, Known, Verdict, draft},
+    node_class::{Discovered, Discovery, StatusInput, Verdict, draft},
 };
 use expect_test::expect;
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use crate::{
     world::{catalog, cluster, node_class},
 };
 
-/// The conditions of a new NodeClass that are not true, after EC2 was tried with it where that comes into question.
+/// The conditions of a new NodeClass that are not true, after its dry runs where there are any.
 fn shown(spec: &Value, discovered: Discovered, refused: &[(&str, &str, &str)]) -> String {
     let class = node_class(json!({ "spec": spec }));
     let refused: Vec<_> = refused
@@ -28,7 +28,7 @@ fn shown(spec: &Value, discovered: Discovered, refused: &[(&str, &str, &str)]) -
     let mut new = class.clone();
     new.status = None;
     let facts = catalog().instance_types;
-    let known = Known {
+    let known = StatusInput {
         cluster: &cluster(),
         settings: &ProviderSettings::default(),
         instance_types: &facts,
@@ -66,7 +66,7 @@ fn shown(spec: &Value, discovered: Discovered, refused: &[(&str, &str, &str)]) -
 }
 
 #[test]
-fn every_mistake_is_told_by_its_field() {
+fn every_mistake_is_reported_with_its_field() {
     let mut page = String::new();
     let mut case =
         |mistake: &str, spec: Value, discovered: Discovered, refused: &[(&str, &str, &str)]| {

@@ -1,6 +1,6 @@
 use api::EC2NodeClass;
 use aws_rules::collection::{
-    COLLECTED_MAX, ProfileFact, TemplateFact, spent_profiles, spent_templates,
+    DELETIONS_MAX, ProfileFact, TemplateFact, expired_templates, unused_profiles,
 };
 use jiff::{SignedDuration, Timestamp};
 use model::node_claim::NodeClaim;
@@ -39,7 +39,7 @@ fn classes() -> Vec<EC2NodeClass> {
 }
 
 fn spent(found: &[TemplateFact]) -> Vec<&str> {
-    let spent = spent_templates(found, "demo", &classes(), now());
+    let spent = expired_templates(found, "demo", &classes(), now());
     spent
         .into_iter()
         .map(|template| template.id.as_str())
@@ -47,7 +47,7 @@ fn spent(found: &[TemplateFact]) -> Vec<&str> {
 }
 
 #[test]
-fn templates_go_a_day_after_they_were_made_and_sooner_without_their_node_class() {
+fn templates_expire_after_a_day_and_sooner_without_their_node_class() {
     let found = [
         template("1", "default", DAY - 1),
         template("2", "default", DAY),
@@ -58,7 +58,7 @@ fn templates_go_a_day_after_they_were_made_and_sooner_without_their_node_class()
 }
 
 #[test]
-fn templates_that_may_be_others_stay() {
+fn templates_of_uncertain_ownership_are_kept() {
     let ours = template("1", "gone", DAY);
     let change = |change: fn(&mut TemplateFact)| {
         let mut changed = ours.clone();
@@ -87,12 +87,12 @@ fn templates_that_may_be_others_stay() {
 }
 
 #[test]
-fn one_look_deletes_so_many_templates_and_no_more() {
+fn template_deletions_per_collection_are_bounded() {
     let found: Vec<_> = (0..50)
         .map(|digest| template(&digest.to_string(), "gone", DAY + digest))
         .collect();
     let spent = spent(&found);
-    assert_eq!(spent.len(), COLLECTED_MAX);
+    assert_eq!(spent.len(), DELETIONS_MAX);
     assert_eq!(spent[0], "lt-49", "the oldest has waited longest");
 }
 
@@ -106,7 +106,7 @@ fn profile(name: &str, uid: &str, minutes: i64) -> ProfileFact {
 }
 
 fn spent_of<'a>(found: &'a [ProfileFact], claims: &[NodeClaim]) -> Vec<&'a str> {
-    let spent = spent_profiles(found, ("demo", "us-east-1"), &classes(), claims, now());
+    let spent = unused_profiles(found, ("demo", "us-east-1"), &classes(), claims, now());
     spent
         .into_iter()
         .map(|profile| profile.name.as_str())
@@ -122,7 +122,7 @@ fn claim(class: &str, profile: &str) -> NodeClaim {
 }
 
 #[test]
-fn profiles_of_node_classes_that_are_gone_go_after_an_hour() {
+fn profiles_of_deleted_node_classes_expire_after_an_hour() {
     let live = classes()[0].metadata.uid.clone();
     let found = [
         profile("of-a-live-class", &live, DAY),
@@ -141,7 +141,7 @@ fn profiles_of_node_classes_that_are_gone_go_after_an_hour() {
 }
 
 #[test]
-fn profiles_that_nodes_may_run_with_stay() {
+fn profiles_that_nodes_may_use_are_kept() {
     let found = [profile("used", "gone", DAY), profile("spent", "gone", DAY)];
     assert_eq!(spent_of(&found, &[claim("default", "used")]), ["spent"]);
     let stranded = claim("deleted-by-force", "unknown");

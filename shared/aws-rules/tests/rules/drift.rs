@@ -17,7 +17,7 @@ fn hash(spec: Value) -> String {
 }
 
 #[test]
-fn what_nodes_are_made_with_is_hashed_by_its_meaning() {
+fn static_hash_compares_values_by_meaning() {
     let root = |size: &str, more: Value| {
         let mut mapping = json!({ "deviceName": "/dev/xvda", "ebs": { "volumeSize": size } });
         mapping
@@ -97,7 +97,7 @@ fn judged(
 }
 
 #[test]
-fn a_node_drifts_from_whatever_it_was_launched_with() {
+fn node_drifts_when_a_resolved_resource_changes() {
     let plain = |changes| judged(changes, &claim(), &instance(), None);
     assert_eq!(plain(json!({})), Ok(None));
     let newer = json!({ "status": { "amis": [{ "id": "ami-new", "requirements": [] }] } });
@@ -123,7 +123,7 @@ fn a_node_drifts_from_whatever_it_was_launched_with() {
 }
 
 #[test]
-fn hashes_count_only_with_equal_versions_and_come_first() {
+fn static_hashes_are_compared_first_and_only_with_equal_versions() {
     let hashes = |hash: &str, version: &str| json!({ "karpenter.k8s.aws/ec2nodeclass-hash": hash, "karpenter.k8s.aws/ec2nodeclass-hash-version": version });
     let of_class = json!({ "metadata": { "annotations": hashes("1", "whittle-v2") }, "status": { "securityGroups": [{ "id": "sg-9" }] } });
     for (hash, version, expected) in [
@@ -139,7 +139,7 @@ fn hashes_count_only_with_equal_versions_and_come_first() {
 }
 
 #[test]
-fn without_a_resolved_node_class_nothing_is_said() {
+fn drift_is_unknown_without_a_resolved_node_class() {
     for (changes, part) in [
         (json!({ "status": { "amis": [] } }), "no AMI"),
         (
@@ -156,7 +156,7 @@ fn without_a_resolved_node_class_nothing_is_said() {
 }
 
 #[test]
-fn provider_ids_name_instances() {
+fn provider_id_names_its_instance() {
     assert_eq!(instance_of("aws:///us-east-1a/i-0123"), Some("i-0123"));
     for text in [
         "garbage",
@@ -169,7 +169,7 @@ fn provider_ids_name_instances() {
 }
 
 #[test]
-fn what_ec2_does_not_describe_in_full_is_not_judged() {
+fn partially_described_instance_is_not_judged() {
     let class = node_class(json!({}));
     let types = types_of(&class);
     let mut claim = claim();

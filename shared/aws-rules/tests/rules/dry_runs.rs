@@ -2,7 +2,7 @@ use api::{EC2NodeClass, conditions::types::VALIDATION_SUCCEEDED};
 use aws_rules::{
     LaunchInput, LaunchRefusal, ProviderSettings,
     launch::{Trial, trial},
-    node_class::{DryRunAct, DryRuns, Known, Refusal, ValidationMemory, Verdict, draft},
+    node_class::{DryRunAct, DryRuns, Refusal, StatusInput, ValidationMemory, Verdict, draft},
 };
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -46,7 +46,7 @@ fn pool(key: &str, values: &[&str]) -> NodePool {
     pool
 }
 
-/// The calls made when EC2 answers them so, and the verdict.
+/// The calls that are made, given the refusals of some, and the verdict.
 fn run(class: &EC2NodeClass, refused: &[(&str, Refusal)]) -> (Vec<String>, Verdict) {
     verdict_of(class, &tried(class, &[]).unwrap(), refused)
 }
@@ -66,7 +66,7 @@ pub(crate) fn verdict_of(
             DryRunAct::RunInstances { subnet } => format!("RunInstances {subnet}"),
         };
         let hit = refused.iter().find(|(prefix, _)| call.starts_with(prefix));
-        // EC2 says yes to a dry run with an error.
+        // A dry run that would succeed is answered with an error.
         let yes = match call.as_str() {
             "CreateLaunchTemplate" => Ok(()),
             _ => Err(refusal("DryRunOperation", "would have succeeded")),
@@ -77,7 +77,7 @@ pub(crate) fn verdict_of(
 }
 
 #[test]
-fn a_launch_is_tried_until_ec2_allows_it_in_one_subnet() {
+fn dry_runs_go_on_until_one_subnet_is_allowed() {
     let class = node_class(json!({}));
     let (calls, verdict) = run(&class, &[]);
     assert_eq!(
@@ -96,7 +96,7 @@ fn a_launch_is_tried_until_ec2_allows_it_in_one_subnet() {
 }
 
 #[test]
-fn a_missing_permission_is_told_by_its_action() {
+fn missing_permission_is_reported_by_its_action() {
     let class = node_class(json!({}));
     let scp = "denied with an explicit deny in a service control policy";
     for (action, calls) in [
@@ -122,7 +122,7 @@ fn a_missing_permission_is_told_by_its_action() {
 }
 
 #[test]
-fn what_says_nothing_about_permissions_leaves_the_condition_alone() {
+fn inconclusive_refusal_leaves_the_condition_unchanged() {
     let class = node_class(json!({}));
     for (code, again) in [
         ("RequestLimitExceeded", true),
@@ -146,7 +146,7 @@ fn what_says_nothing_about_permissions_leaves_the_condition_alone() {
 }
 
 #[test]
-fn an_instance_profile_that_ec2_does_not_know_is_the_users_only_if_they_named_it() {
+fn unknown_instance_profile_fails_validation_only_if_user_named() {
     let unknown = refusal(
         "InvalidParameterValue",
         "Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name",
@@ -160,7 +160,7 @@ fn an_instance_profile_that_ec2_does_not_know_is_the_users_only_if_they_named_it
 }
 
 #[test]
-fn user_data_that_ec2_finds_too_long_is_told_of() {
+fn too_long_user_data_is_reported() {
     let long = refusal(
         "InvalidUserData.Malformed",
         "User data is limited to 16384 bytes",
@@ -175,7 +175,7 @@ fn user_data_that_ec2_finds_too_long_is_told_of() {
 }
 
 #[test]
-fn a_launch_that_cannot_be_rendered_is_not_tried_and_names_the_field() {
+fn unrenderable_launch_is_not_tried_and_names_the_field() {
     for (spec, reason, field) in [
         (
             json!({ "userData": "x".repeat(17_000) }),
@@ -213,7 +213,7 @@ fn a_launch_that_cannot_be_rendered_is_not_tried_and_names_the_field() {
 }
 
 #[test]
-fn an_image_that_boots_no_type_is_told_of() {
+fn image_that_boots_no_type_is_reported() {
     let no_such = json!([{ "key": "kubernetes.io/arch", "operator": "In", "values": ["riscv64"] }]);
     let class =
         node_class(json!({ "status": { "amis": [{ "id": "ami-1", "requirements": no_such }] } }));
@@ -227,7 +227,7 @@ fn an_image_that_boots_no_type_is_told_of() {
 }
 
 #[test]
-fn the_type_to_try_is_one_that_the_node_pools_use() {
+fn trial_uses_a_type_of_the_node_pools() {
     let class = node_class(json!({}));
     let chosen = |pools: &[NodePool]| tried(&class, pools).unwrap().instance_type;
     let types = |names: &[&str]| pool("node.kubernetes.io/instance-type", names);
@@ -250,7 +250,7 @@ fn the_type_to_try_is_one_that_the_node_pools_use() {
 }
 
 #[test]
-fn a_trial_is_tagged_and_placed_as_a_launch_would_be() {
+fn trial_has_the_tags_and_placement_of_a_launch() {
     let class = node_class(json!({ "spec": { "tags": { "team": "a" } } }));
     let dedicated = pool(
         "karpenter.k8s.aws/instance-tenancy",
@@ -265,7 +265,7 @@ fn a_trial_is_tagged_and_placed_as_a_launch_would_be() {
 }
 
 #[test]
-fn ec2_is_not_asked_again_about_what_has_not_changed() {
+fn unchanged_node_class_is_not_validated_again() {
     let class = node_class(json!({}));
     let mut memory = ValidationMemory::default();
     let now: Timestamp = "2026-08-22T12:00:00Z".parse().unwrap();
@@ -295,7 +295,7 @@ fn ec2_is_not_asked_again_about_what_has_not_changed() {
 fn judged(class: &EC2NodeClass, verdict: Verdict) -> (String, String, String) {
     let mut class = class.clone();
     class.status = None;
-    let known = Known {
+    let known = StatusInput {
         cluster: &cluster(),
         settings: &ProviderSettings::default(),
         instance_types: &catalog().instance_types,
@@ -309,11 +309,11 @@ fn judged(class: &EC2NodeClass, verdict: Verdict) -> (String, String, String) {
 }
 
 #[test]
-fn nothing_is_tried_before_everything_is_found() {
+fn no_dry_run_before_everything_is_resolved() {
     let mut missing = found();
     missing.subnets = aws_rules::node_class::Discovery::Found(Vec::new());
     let class = node_class(json!({ "status": Value::Null }));
-    let known = Known {
+    let known = StatusInput {
         cluster: &cluster(),
         settings: &ProviderSettings::default(),
         instance_types: &[],

@@ -1,6 +1,6 @@
 use aws_rules::{
     ProviderSettings,
-    instance_types::{Through, Unavailable, instance_types},
+    instance_types::{ResolveInput, Unavailable, instance_types},
 };
 use model::{
     Experience, InstanceType,
@@ -23,7 +23,7 @@ fn memory_of(changes: Value, measured: &[(&str, &str, i64)]) -> (i64, i64) {
             until: jiff::Timestamp::MAX,
         })
         .collect();
-    let through = Through {
+    let through = ResolveInput {
         node_class: &class,
         settings: &ProviderSettings::default(),
         measured_memory: &measured,
@@ -39,7 +39,7 @@ fn memory_of(changes: Value, measured: &[(&str, &str, i64)]) -> (i64, i64) {
 }
 
 #[test]
-fn what_nodes_of_a_type_had_replaces_the_estimate() {
+fn measured_memory_replaces_the_estimate() {
     assert_eq!(memory_of(json!({}), &[]), (7_577, 6_903));
     let measured = [
         ("m5.large", "ami-x86", 7_700),
@@ -49,13 +49,13 @@ fn what_nodes_of_a_type_had_replaces_the_estimate() {
 }
 
 #[test]
-fn what_nodes_with_another_image_had_says_nothing() {
+fn memory_measured_with_another_image_is_ignored() {
     let measured = [("m5.large", "ami-x86", 7_700)];
     let newer = json!({ "status": { "amis": [{ "id": "ami-newer", "requirements": [
         { "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] },
     ]}]}});
     assert_eq!(memory_of(newer, &measured).0, 7_577);
-    // It runs on Arm machines only.
+    // The type is of architecture Arm only.
     assert_eq!(
         memory_of(json!({}), &[("m5.large", "ami-arm", 7_700)]).0,
         7_577
@@ -79,7 +79,7 @@ fn zones(experience: &Experience, changes: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_zone_without_a_free_address_is_not_offered_and_one_with_another_subnet_is() {
+fn zone_is_unavailable_only_when_all_its_subnets_are_full() {
     let full = Experience {
         full_subnets: vec![FullSubnet::at("subnet-b", jiff::Timestamp::MIN)],
         ..Experience::default()
@@ -92,7 +92,7 @@ fn a_zone_without_a_free_address_is_not_offered_and_one_with_another_subnet_is()
 }
 
 #[test]
-fn a_zone_that_traffic_is_shifted_away_from_is_not_offered() {
+fn zone_with_a_zonal_shift_is_unavailable() {
     let shifted = Experience {
         shifted_zones: ["use1-az6".to_owned()].into(),
         ..Experience::default()

@@ -1,8 +1,8 @@
 use api::conditions::types::VALIDATION_SUCCEEDED;
 use aws_rules::{
     ProviderSettings,
-    instance_types::{ResolveError, Through, instance_types},
-    node_class::{Known, Verdict, draft},
+    instance_types::{ResolveError, ResolveInput, instance_types},
+    node_class::{StatusInput, Verdict, draft},
 };
 use model::{InstanceType, resources::PODS};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn gate_on() -> ProviderSettings {
 }
 
 fn types(kubelet: Value, settings: &ProviderSettings) -> Result<Vec<InstanceType>, ResolveError> {
-    let through = Through {
+    let through = ResolveInput {
         node_class: &node_class(json!({ "spec": { "kubelet": kubelet } })),
         settings,
         measured_memory: &[],
@@ -32,7 +32,7 @@ fn types(kubelet: Value, settings: &ProviderSettings) -> Result<Vec<InstanceType
 }
 
 #[test]
-fn expressions_give_every_type_its_own_number_of_pods() {
+fn max_pods_expression_is_evaluated_per_instance_type() {
     for (expression, pods) in [
         ("max_pods * 2", 58),
         ("vcpus * 8 + 2", 18),
@@ -53,7 +53,7 @@ fn expressions_give_every_type_its_own_number_of_pods() {
 }
 
 #[test]
-fn reserved_amounts_come_in_steps_and_with_units() {
+fn reserved_amounts_are_rounded_and_have_units() {
     let kubelet = json!({
         "maxPods": "vcpus * 10",
         "kubeReserved": { "cpu": "vcpus * 33 + 1", "memory": "max_pods * 11", "ephemeral-storage": "vcpus + 1" },
@@ -69,7 +69,7 @@ fn reserved_amounts_come_in_steps_and_with_units() {
 }
 
 #[test]
-fn no_type_can_be_used_while_nobody_knows_its_pods() {
+fn no_type_is_usable_while_max_pods_is_unknown() {
     for expression in [
         "0 - 1",
         "max_pods / 0",
@@ -83,7 +83,7 @@ fn no_type_can_be_used_while_nobody_knows_its_pods() {
 }
 
 #[test]
-fn a_reserved_amount_that_cannot_be_evaluated_counts_as_not_set() {
+fn failed_reserved_expression_counts_as_not_set() {
     let plain = types(json!({}), &gate_on()).unwrap();
     for expression in ["memory_mib * 0.02", "0 - 5", "nope + 1"] {
         let kubelet = json!({ "kubeReserved": { "memory": expression } });
@@ -94,7 +94,7 @@ fn a_reserved_amount_that_cannot_be_evaluated_counts_as_not_set() {
 }
 
 #[test]
-fn with_the_gate_off_expressions_count_as_not_set() {
+fn expressions_count_as_not_set_with_the_gate_off() {
     let kubelet = json!({ "maxPods": "max_pods * 2", "kubeReserved": { "cpu": "150m", "memory": "max_pods" } });
     let types = types(kubelet, &ProviderSettings::default()).unwrap();
     let m5 = named(&types, "m5.large");
@@ -104,19 +104,19 @@ fn with_the_gate_off_expressions_count_as_not_set() {
 }
 
 #[test]
-fn nodes_are_told_what_their_type_was_resolved_to() {
+fn user_data_contains_the_values_of_expressions() {
     let class = node_class(json!({ "spec": { "kubelet": {
         "maxPods": "vcpus * 10", "kubeReserved": { "cpu": "80m", "memory": "max_pods * 11" },
     } } }));
     let wanted = claim().types(&["m5.large", "m5.xlarge"]);
     let request = launch_with(&class, &wanted, &gate_on()).unwrap();
-    let told: Vec<&str> = request
+    let reported: Vec<&str> = request
         .templates
         .iter()
         .map(|config| config.template.user_data.as_str())
         .collect();
     assert_eq!(
-        told.len(),
+        reported.len(),
         2,
         "types that reserve differently do not share a template"
     );
@@ -126,13 +126,16 @@ fn nodes_are_told_what_their_type_was_resolved_to() {
         "memory: 448Mi",
         "maxPods: 40",
     ] {
-        let has = |told: &&str| told.contains(expected) && told.contains("cpu: 80m");
-        assert!(told.iter().any(has), "{expected} is in none of {told:#?}");
+        let has = |reported: &&str| reported.contains(expected) && reported.contains("cpu: 80m");
+        assert!(
+            reported.iter().any(has),
+            "{expected} is in none of {reported:#?}"
+        );
     }
 }
 
 #[test]
-fn a_node_class_says_which_expression_cannot_be_used_and_why() {
+fn status_names_the_invalid_expression_and_the_reason() {
     for (kubelet, reason, field) in [
         (
             json!({ "maxPods": "max_pods +" }),
@@ -185,7 +188,7 @@ fn a_node_class_says_which_expression_cannot_be_used_and_why() {
 
 fn judged(kubelet: &Value, settings: &ProviderSettings) -> (String, String) {
     let class = node_class(json!({ "spec": { "kubelet": kubelet }, "status": null }));
-    let known = Known {
+    let known = StatusInput {
         cluster: &cluster(),
         settings,
         instance_types: &catalog().instance_types,

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use aws_rules::{
     ProviderSettings,
-    instance_types::{RegionCatalog, Through, Unavailable, instance_types},
+    instance_types::{RegionCatalog, ResolveInput, Unavailable, instance_types},
 };
 use model::{
     CapacityType, InstanceType, ledger::OfferingKey, requirement::Requirements,
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::world::{catalog, named, node_class, types_of};
 
-/// Name, pods, cpu, memory in MiB, and other resources.
+/// Name, pods, CPU, memory in MiB, and other resources of an instance type.
 type Allocatable = (
     &'static str,
     i64,
@@ -23,7 +23,7 @@ type Allocatable = (
 
 /// Values that EKS nodes of these types report, from upstream's reference (docs/spec/aws.md#golden-values).
 #[test]
-fn allocatable_resources_are_those_of_real_nodes() {
+fn allocatable_resources_match_real_nodes() {
     const MIB: i64 = 1 << 20;
     let golden: [Allocatable; 11] = [
         (
@@ -125,7 +125,7 @@ fn allocatable_resources_are_those_of_real_nodes() {
 }
 
 #[test]
-fn kubelet_settings_change_what_is_left_for_pods() {
+fn kubelet_settings_change_allocatable_resources() {
     let class = node_class(json!({ "spec": { "kubelet": {
         "maxPods": 20, "podsPerCore": 4, "systemReserved": { "cpu": "100m", "memory": "1Gi" },
         "kubeReserved": { "cpu": "200m" }, "evictionHard": { "memory.available": "5%", "nodefs.available": "100%" },
@@ -154,7 +154,7 @@ fn kubelet_settings_change_what_is_left_for_pods() {
 }
 
 #[test]
-fn families_differ_in_pods_and_storage() {
+fn ami_families_differ_in_pods_and_storage() {
     let of = |family: &str| {
         let class = node_class(json!({ "spec": { "amiFamily": family } }));
         let types = types_of(&class);
@@ -170,7 +170,7 @@ fn families_differ_in_pods_and_storage() {
 }
 
 #[test]
-fn windows_has_the_storage_of_its_root_device_where_block_devices_are_named() {
+fn windows_storage_is_its_root_device_with_named_block_devices() {
     let storage = |device: &str| {
         let mappings = json!([{ "deviceName": device, "ebs": { "volumeSize": "100Gi", "volumeType": "gp3" } }]);
         let spec = json!({ "amiFamily": "Windows2022", "blockDeviceMappings": mappings });
@@ -182,7 +182,7 @@ fn windows_has_the_storage_of_its_root_device_where_block_devices_are_named() {
 }
 
 #[test]
-fn local_disks_become_the_nodes_storage_when_joined() {
+fn joined_local_disks_become_ephemeral_storage() {
     let class = node_class(json!({ "spec": { "instanceStorePolicy": "RAID0" } }));
     let types = types_of(&class);
     let storage = |name| named(&types, name).capacity.get("ephemeral-storage");
@@ -191,7 +191,7 @@ fn local_disks_become_the_nodes_storage_when_joined() {
 }
 
 #[test]
-fn the_labels_of_a_type() {
+fn instance_type_has_its_labels() {
     let types = types_of(&node_class(json!({})));
     let text = |requirements: &Requirements| {
         let line = |entry: &model::selector::NodeSelectorRequirement| {
@@ -245,7 +245,7 @@ fn the_labels_of_a_type() {
 }
 
 #[test]
-fn offerings_are_the_zones_with_a_subnet_times_the_ways_to_buy() {
+fn offerings_are_zones_with_a_subnet_times_capacity_types() {
     let class = node_class(json!({ "status": { "subnets": [
         { "id": "subnet-a", "zone": "us-east-1a", "zoneID": "use1-az6" },
         { "id": "subnet-z", "zone": "us-east-1z", "zoneID": "use1-az9" },
@@ -268,11 +268,11 @@ fn offerings_are_the_zones_with_a_subnet_times_the_ways_to_buy() {
 }
 
 #[test]
-fn before_spot_prices_are_known_spot_costs_what_on_demand_does() {
+fn on_demand_prices_stand_in_for_unread_spot_prices() {
     let class = node_class(json!({}));
     let mut catalog = catalog();
     let prices = |catalog: &RegionCatalog| {
-        let through = Through {
+        let through = ResolveInput {
             node_class: &class,
             settings: &ProviderSettings::default(),
             measured_memory: &[],
@@ -286,18 +286,18 @@ fn before_spot_prices_are_known_spot_costs_what_on_demand_does() {
     };
     catalog.spot = None;
     assert_eq!(prices(&catalog), vec![("0.0960".to_owned(), true); 3]);
-    // Once they are known, a type without one cannot be bought so.
+    // Once spot prices are known, a type without one has no spot offering.
     catalog.spot = Some(BTreeMap::new());
     assert_eq!(prices(&catalog), vec![("0.0000".to_owned(), false); 3]);
 }
 
 #[test]
-fn type_without_a_price_is_launched_of_only_once_it_has_one() {
+fn type_without_a_price_is_not_launched() {
     let class = node_class(json!({}));
     let mut catalog = catalog();
     catalog.on_demand.remove("m5.large");
     let types = || {
-        let through = Through {
+        let through = ResolveInput {
             node_class: &class,
             settings: &ProviderSettings::default(),
             measured_memory: &[],
@@ -307,16 +307,17 @@ fn type_without_a_price_is_launched_of_only_once_it_has_one() {
     };
     let on_demand = |types: &[InstanceType], name: &str| -> Vec<(String, bool, bool)> {
         let offerings = named(types, name).offerings.iter();
-        let offerings = offerings.filter(|one| one.capacity_type == CapacityType::OnDemand);
+        let offerings =
+            offerings.filter(|offering| offering.capacity_type == CapacityType::OnDemand);
         offerings
-            .map(|one| (one.zone.clone(), one.available, one.unpriced))
+            .map(|offering| (offering.zone.clone(), offering.available, offering.unpriced))
             .collect()
     };
     let zones = ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned);
     let all = |available, unpriced| zones.clone().map(|zone| (zone, available, unpriced));
     assert_eq!(on_demand(&types(), "m5.large"), all(false, true));
     assert_eq!(on_demand(&types(), "m5.xlarge"), all(true, false));
-    // A price alone does not bring back what cannot be had for other reasons.
+    // A price does not make an offering available that is unavailable for other reasons.
     let marked = |unavailable: Unavailable| {
         let mut types = types();
         unavailable.mark(&mut types, &class);
@@ -344,7 +345,7 @@ fn type_without_a_price_is_launched_of_only_once_it_has_one() {
 }
 
 #[test]
-fn types_that_the_node_class_cannot_launch_stay_without_an_offering() {
+fn incompatible_types_have_no_available_offering() {
     let available = |changes, name| {
         let types = types_of(&node_class(changes));
         let mut offerings = named(&types, name).offerings.iter();
@@ -380,7 +381,7 @@ fn types_that_the_node_class_cannot_launch_stay_without_an_offering() {
 }
 
 #[test]
-fn offerings_without_capacity_are_marked() {
+fn offerings_without_capacity_are_unavailable() {
     let class = node_class(json!({}));
     let mut types = types_of(&class);
     let unavailable = Unavailable {

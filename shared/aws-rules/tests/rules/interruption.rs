@@ -13,7 +13,7 @@ fn kind(source: &str, detail_type: &str, detail: Value) -> Option<Kind> {
 }
 
 #[test]
-fn announcements_are_told_apart() {
+fn events_map_to_their_kinds() {
     let id = || json!({ "instance-id": "i-1" });
     let state = |state: &str| {
         let detail = json!({ "instance-id": "i-1", "state": state });
@@ -47,7 +47,7 @@ fn announcements_are_told_apart() {
 }
 
 #[test]
-fn only_what_is_no_event_is_refused() {
+fn only_malformed_events_are_refused() {
     assert_eq!(message("{}").unwrap().kind, None);
     for body in ["no json", "[]", "\"x\"", r#"{"time": "soon"}"#] {
         assert!(message(body).is_err(), "{body}");
@@ -55,7 +55,7 @@ fn only_what_is_no_event_is_refused() {
 }
 
 #[test]
-fn a_failed_check_counts_after_two_minutes_and_a_scheduled_event_at_once() {
+fn failed_check_counts_after_two_minutes_and_scheduled_event_at_once() {
     let now = "2026-08-22T12:00:00Z".parse().unwrap();
     let found = |fact: Value| {
         let fact: InstanceStatusFact = serde_json::from_value(fact).unwrap();
@@ -94,12 +94,18 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// The instances announced, with their deadlines.
+/// The announced instances, with their deadlines.
 fn announced(event: &Value) -> Vec<(String, Kind, Option<Timestamp>)> {
     match reading(&event.to_string()).unwrap() {
         Reading::Announced(all) => all
             .into_iter()
-            .map(|one| (one.instance.0, one.kind, one.deadline))
+            .map(|interruption| {
+                (
+                    interruption.instance.0,
+                    interruption.kind,
+                    interruption.deadline,
+                )
+            })
             .collect(),
         Reading::BlockEnds(_) | Reading::Ignored(_) => Vec::new(),
     }
@@ -113,7 +119,7 @@ fn ignored(event: &Value) -> &'static str {
 }
 
 #[test]
-fn an_announcement_says_how_long_its_instance_has() {
+fn events_set_the_deadline_of_their_instance() {
     let id = json!({ "instance-id": "i-1" });
     let two_minutes = Some(at("2026-08-22T12:02:00Z"));
     assert_eq!(
@@ -141,7 +147,7 @@ fn an_announcement_says_how_long_its_instance_has() {
 }
 
 #[test]
-fn a_scheduled_change_concerns_every_instance_it_names_and_nothing_else() {
+fn scheduled_change_affects_exactly_the_named_instances() {
     let detail = json!({
         "service": "EC2", "eventTypeCategory": "scheduledChange",
         "startTime": "Sat, 29 Aug 2026 08:00:00 GMT",
@@ -165,7 +171,7 @@ fn a_scheduled_change_concerns_every_instance_it_names_and_nothing_else() {
 }
 
 #[test]
-fn a_scheduled_change_says_whether_it_is_over_and_whom_it_concerns() {
+fn closed_or_foreign_scheduled_change_is_ignored() {
     let change = |more: Value| {
         let mut detail = json!({
             "service": "EC2", "eventTypeCategory": "scheduledChange",
@@ -194,14 +200,14 @@ fn a_scheduled_change_says_whether_it_is_over_and_whom_it_concerns() {
 }
 
 #[test]
-fn an_arn_stands_for_its_instance() {
+fn arn_names_its_instance() {
     let arn = "arn:aws:ec2:us-east-1:123456789012:instance/i-0123456789abcdef0";
     let found = announced(&event("aws.ec2", SPOT, json!({ "instance-id": arn })));
     assert_eq!(found[0].0, "i-0123456789abcdef0");
 }
 
 #[test]
-fn an_auto_scaling_group_names_its_instance_in_its_own_way() {
+fn auto_scaling_event_names_its_instance() {
     let detail = json!({ "EC2InstanceId": "i-1", "LifecycleHookName": "drain",
         "AutoScalingGroupName": "workers", "LifecycleActionToken": "87654321-4321-4321-4321-210987654321" });
     let kind = "EC2 Instance-terminate Lifecycle Action";
@@ -212,7 +218,7 @@ fn an_auto_scaling_group_names_its_instance_in_its_own_way() {
 }
 
 #[test]
-fn the_hook_of_a_group_goes_with_its_instance_unless_its_names_are_missing() {
+fn lifecycle_hook_is_kept_unless_its_names_are_missing() {
     let hook = |detail: Value| {
         let event = event(
             "aws.autoscaling",
@@ -236,7 +242,7 @@ fn the_hook_of_a_group_goes_with_its_instance_unless_its_names_are_missing() {
 }
 
 #[test]
-fn what_is_not_known_is_told_apart_and_is_no_error() {
+fn unknown_event_is_ignored() {
     let id = json!({ "instance-id": "i-1" });
     let mut newer = event("aws.ec2", SPOT, id.clone());
     newer["version"] = json!("1");
@@ -257,7 +263,7 @@ fn what_is_not_known_is_told_apart_and_is_no_error() {
 }
 
 #[test]
-fn what_nobody_can_act_on_is_refused_with_what_is_wrong() {
+fn unusable_event_is_refused_with_the_reason() {
     let whole = event("aws.ec2", SPOT, json!({ "instance-id": "i-1" })).to_string();
     let of = |detail: Value| event("aws.ec2", SPOT, detail).to_string();
     let cases = [
@@ -286,14 +292,14 @@ fn what_nobody_can_act_on_is_refused_with_what_is_wrong() {
 }
 
 #[test]
-fn the_end_of_a_capacity_block_names_the_block_and_not_its_instances() {
+fn capacity_block_end_names_the_block() {
     let read = |kind: &str, detail: Value| reading(&event("aws.ec2", kind, detail).to_string());
     let expected = |end: Option<&str>| BlockEnd {
         reservation: "cr-1".into(),
         at: at("2026-08-22T12:00:00Z"),
         end: end.map(at),
     };
-    // EC2's guide has two names for it.
+    // EC2's guide has two names for the event.
     for kind in [
         "Capacity Block Reservation Expiration Warning",
         "Capacity Block Expiration Warning",

@@ -14,7 +14,7 @@ use crate::world::{
 };
 
 #[test]
-fn a_request_says_everything_ec2_must_know() {
+fn fleet_request_is_complete() {
     let class = node_class(json!({ "spec": { "tags": { "team": "blue" }, "context": "ctx" } }));
     let request = request(&class, &claim().types(&["m5.large"])).unwrap();
     expect_test::expect![[r#"
@@ -123,7 +123,7 @@ fn a_request_says_everything_ec2_must_know() {
 }
 
 #[test]
-fn the_same_claim_gives_the_same_request_and_equal_ones_may_share_a_call() {
+fn equal_claims_give_equal_requests() {
     let class = node_class(json!({}));
     let one = request(&class, &claim().types(&["m5.large"])).unwrap();
     let mut other = claim().types(&["m5.large"]);
@@ -141,7 +141,7 @@ fn the_same_claim_gives_the_same_request_and_equal_ones_may_share_a_call() {
 }
 
 #[test]
-fn what_a_node_boots_with_decides_its_template() {
+fn boot_settings_decide_the_launch_template() {
     let class = node_class(json!({}));
     let asked = request(
         &class,
@@ -171,7 +171,7 @@ fn what_a_node_boots_with_decides_its_template() {
 }
 
 #[test]
-fn a_templates_name_follows_from_its_content() {
+fn template_name_is_a_digest_of_its_content() {
     let name = |changes, claim| {
         let asked = request(&node_class(changes), &claim).unwrap();
         asked.templates[0].template.name.clone()
@@ -192,7 +192,7 @@ fn a_templates_name_follows_from_its_content() {
 }
 
 #[test]
-fn spot_is_taken_where_it_is_admitted_and_available() {
+fn spot_is_used_where_admitted_and_available() {
     let class = node_class(json!({}));
     let capacity_type = |claim| request(&class, &claim).unwrap().capacity_type;
     let m5_large = || claim().types(&["m5.large"]);
@@ -212,7 +212,7 @@ fn spot_is_taken_where_it_is_admitted_and_available() {
 }
 
 #[test]
-fn overrides_go_from_cheap_to_dear() {
+fn overrides_are_sorted_by_price() {
     let asked = request(
         &node_class(json!({})),
         &claim().types(&["m5.large"]).capacity(&["spot"]),
@@ -230,7 +230,7 @@ fn overrides_go_from_cheap_to_dear() {
 }
 
 #[test]
-fn metal_and_accelerators_are_a_last_resort() {
+fn metal_and_accelerated_types_are_a_last_resort() {
     let class = node_class(json!({}));
     let mixed = ["m5.large", "m5.metal", "g4dn.8xlarge", "c6g.large"];
     let asked = request(&class, &claim().types(&mixed)).unwrap();
@@ -240,7 +240,7 @@ fn metal_and_accelerators_are_a_last_resort() {
 }
 
 #[test]
-fn spot_dearer_than_on_demand_is_no_bargain() {
+fn spot_above_the_on_demand_price_is_excluded() {
     let class = node_class(json!({}));
     let mut types = types_of(&class);
     for offering in types.iter_mut().flat_map(|t| &mut t.offerings) {
@@ -258,7 +258,7 @@ fn spot_dearer_than_on_demand_is_no_bargain() {
 }
 
 #[test]
-fn a_zones_instances_go_to_the_subnet_with_the_most_addresses() {
+fn subnet_with_the_most_free_addresses_is_used() {
     let class = node_class(json!({ "status": { "subnets": [
         { "id": "subnet-a1", "zone": "us-east-1a" }, { "id": "subnet-a2", "zone": "us-east-1a" },
     ]}}));
@@ -275,7 +275,7 @@ fn a_zones_instances_go_to_the_subnet_with_the_most_addresses() {
 }
 
 #[test]
-fn a_call_probably_takes_the_pods_of_its_smallest_type() {
+fn call_counts_free_addresses_for_its_smallest_type() {
     let class = node_class(json!({}));
     let types = types_of(&class);
     let asked = request(&class, &claim().types(&["m5.large", "m5.xlarge"])).unwrap();
@@ -296,7 +296,7 @@ fn a_call_probably_takes_the_pods_of_its_smallest_type() {
 }
 
 #[test]
-fn a_claim_is_annotated_with_what_it_was_launched_by() {
+fn claim_is_annotated_with_its_node_class_hash() {
     let class = node_class(json!({ "metadata": { "annotations": {
         "karpenter.k8s.aws/ec2nodeclass-hash": "of an older spec",
     }}}));
@@ -316,7 +316,7 @@ fn a_claim_is_annotated_with_what_it_was_launched_by() {
 }
 
 #[test]
-fn interfaces_for_efa_come_with_the_request_for_it() {
+fn efa_request_adds_efa_interfaces() {
     let class = node_class(json!({}));
     let plain = request(&class, &claim().types(&["m6idn.32xlarge"])).unwrap();
     assert_eq!(plain.templates[0].template.network_interfaces.len(), 1);
@@ -357,7 +357,7 @@ fn interfaces_for_efa_come_with_the_request_for_it() {
 }
 
 #[test]
-fn volumes_are_whole_gibibytes_and_never_smaller_than_asked_for() {
+fn volume_sizes_round_up_to_whole_gib() {
     let class = node_class(json!({ "spec": { "blockDeviceMappings": [
         { "deviceName": "/dev/xvda", "ebs": { "volumeSize": "50G", "volumeType": "gp3", "iops": 0 } },
     ]}}));
@@ -382,7 +382,7 @@ fn enclaves_are_enabled_where_the_node_class_says_so_or_pods_ask_for_them() {
     let (on, off) = (says(true), says(false));
     let mut types = types_of(&silent);
     for known in &mut types {
-        // A NodeOverlay adds the resource; no type has it of its own.
+        // A NodeOverlay adds the resource; no type has it by itself.
         known.capacity.set(ENCLAVES, 1);
     }
     let plain = || claim().types(&["m5.xlarge"]);
@@ -410,9 +410,9 @@ fn enclave_options_take_part_in_the_static_hash() {
     assert_ne!(hash(says(false)), hash(json!({})));
 }
 
-/// What becomes of the claim, and a part of what its author reads.
+/// The outcome for the claim, and a part of the message.
 #[test]
-fn launches_that_cannot_be_say_why() {
+fn impossible_launches_are_refused_with_a_reason() {
     let ready = |status: &str, generation: i64| {
         json!({ "status": { "conditions": [{
             "type": "Ready", "status": status, "reason": "R", "message": "no subnets",
@@ -507,7 +507,7 @@ fn launches_that_cannot_be_say_why() {
 }
 
 #[test]
-fn min_values_must_survive_the_choice() {
+fn min_values_hold_for_the_chosen_types() {
     let class = node_class(json!({}));
     let with_min_values = |least| {
         let mut claim = claim().types(&["m5.large", "m5.xlarge"]);

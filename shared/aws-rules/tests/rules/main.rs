@@ -1,4 +1,4 @@
-//! The rules, from raw EC2 facts to requests and statuses. `world` holds a cluster, a NodeClass and twelve instance types.
+//! Tests of the rules, from raw EC2 facts to requests and statuses. `world` contains a cluster, a NodeClass and twelve instance types.
 
 #![expect(
     clippy::indexing_slicing,

@@ -5,7 +5,7 @@ use api::{
 use aws_rules::{
     ProviderSettings,
     node_class::{
-        Discovered, Discovery, Filters, Known, ReservationFact, SubnetFact, Verdict, draft,
+        Discovered, Discovery, Filters, ReservationFact, StatusInput, SubnetFact, Verdict, draft,
         next_look, reservation_queries, reservations, security_group_queries, status,
         subnet_queries,
     },
@@ -74,7 +74,7 @@ pub(crate) fn condition<'a>(
 }
 
 #[test]
-fn everything_found_makes_the_node_class_ready() {
+fn node_class_with_everything_resolved_is_ready() {
     let status = judged(json!({}), found());
     assert_eq!(condition(&status, "Ready").0, "True");
     let ids: Vec<_> = status
@@ -99,7 +99,7 @@ fn everything_found_makes_the_node_class_ready() {
 }
 
 #[test]
-fn what_is_not_found_keeps_it_from_being_ready() {
+fn missing_resource_keeps_node_class_from_being_ready() {
     let status = judged(
         json!({}),
         Discovered {
@@ -123,7 +123,7 @@ fn what_is_not_found_keeps_it_from_being_ready() {
 }
 
 #[test]
-fn a_missing_permission_is_told_and_a_missing_answer_changes_nothing() {
+fn missing_permission_is_reported_and_missing_answer_changes_nothing() {
     let denied = Discovered {
         subnets: Discovery::Refused {
             reason: "Unauthorized",
@@ -145,7 +145,7 @@ fn a_missing_permission_is_told_and_a_missing_answer_changes_nothing() {
         },
         ..found()
     };
-    let known = Known {
+    let known = StatusInput {
         cluster: &cluster(),
         settings: &settings,
         instance_types: &[],
@@ -160,7 +160,7 @@ fn a_missing_permission_is_told_and_a_missing_answer_changes_nothing() {
 }
 
 #[test]
-fn what_cannot_work_fails_validation_with_a_reason() {
+fn invalid_spec_fails_validation_with_a_reason() {
     for (spec, reason, part) in [
         (
             json!({ "tags": { "karpenter.sh/nodeclaim": "x" } }),
@@ -197,7 +197,7 @@ fn what_cannot_work_fails_validation_with_a_reason() {
 }
 
 #[test]
-fn first_of_several_problems_is_told_in_karpenters_order() {
+fn first_of_several_errors_is_reported_in_karpenters_order() {
     let mut annotations = json!({ "karpenter.k8s.aws/nvidia-consumable-capacity": "half" });
     let mut spec = json!({
         "kubelet": { "maxPods": -1, "clusterDNS": ["10.0.0.10", "10.0.0.11"], "evictionHard": { "memory.available": "many" } },
@@ -234,7 +234,7 @@ fn first_of_several_problems_is_told_in_karpenters_order() {
 }
 
 #[test]
-fn gpus_are_shared_only_in_ways_that_there_are_and_behind_their_gate() {
+fn gpu_sharing_needs_a_valid_mode_and_its_gate() {
     let judged = |value: &str, nvidia_gpu: bool| {
         let annotations = json!({ "karpenter.k8s.aws/nvidia-consumable-capacity": value });
         let class = node_class(json!({ "metadata": { "annotations": annotations } }));
@@ -269,7 +269,7 @@ fn gpus_are_shared_only_in_ways_that_there_are_and_behind_their_gate() {
 }
 
 #[test]
-fn a_placement_group_must_be_there_but_reservations_may_be_used_up() {
+fn placement_group_must_exist_but_reservations_may_be_exhausted() {
     let spec = json!({
         "capacityReservationSelectorTerms": [{ "id": "cr-1" }],
         "placementGroupSelector": { "name": "p" },
@@ -294,7 +294,7 @@ fn a_placement_group_must_be_there_but_reservations_may_be_used_up() {
 }
 
 #[test]
-fn reservations_that_end_or_that_nobody_understands_are_left_out() {
+fn ended_and_unknown_reservations_are_left_out() {
     let now: Timestamp = "2026-08-22T12:00:00Z".parse().unwrap();
     let fact = |id: &str, kind: &str, criteria: &str, minutes: Option<i64>| ReservationFact {
         capacity_reservation_id: id.into(),
@@ -340,7 +340,7 @@ fn reservations_that_end_or_that_nobody_understands_are_left_out() {
 }
 
 #[test]
-fn each_kind_of_reservation_term_asks_for_active_ones() {
+fn reservation_queries_ask_for_active_ones() {
     let class = node_class(json!({ "spec": { "capacityReservationSelectorTerms": [
         { "id": "cr-2" }, { "id": "cr-1" }, { "ownerID": "111122223333", "tags": { "team": "*" } }, { "tags": {} },
     ]}}));

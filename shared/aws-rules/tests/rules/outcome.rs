@@ -2,7 +2,7 @@ use api::{EC2NodeClass, LaunchBuilder};
 use aws_rules::{
     LaunchRefusal, ProviderSettings,
     instance_types::Unavailable,
-    launch::{Builder, launched_claim, lessons, reading, refusal},
+    launch::{Builder, launched_claim, observations, reading, refusal},
 };
 use model::{
     CapacityType, NanosPerHour, Resources,
@@ -38,7 +38,7 @@ fn zone_id(zone: &str) -> String {
 }
 
 #[test]
-fn a_claim_gets_the_labels_and_resources_of_its_instance() {
+fn claim_gets_the_labels_and_resources_of_its_instance() {
     let class = node_class(json!({}));
     let types = types_of(&class);
     let claim = claim().types(&["m6idn.32xlarge"]);
@@ -84,9 +84,9 @@ fn a_claim_gets_the_labels_and_resources_of_its_instance() {
 }
 
 #[test]
-fn capacity_errors_are_remembered_for_what_they_are_about() {
+fn capacity_errors_are_remembered_for_their_scope() {
     let request = launch(&node_class(json!({})), &claim().types(&["m5.large"])).unwrap();
-    let learned = |failure: OfferingFailure| lessons(&request, &answer(&[failure]), zone_id);
+    let learned = |failure: OfferingFailure| observations(&request, &answer(&[failure]), zone_id);
     let offering = learned(failure("InsufficientInstanceCapacity", None)).offerings;
     let offering: Vec<_> = offering
         .into_iter()
@@ -117,7 +117,7 @@ fn capacity_errors_are_remembered_for_what_they_are_about() {
 }
 
 #[test]
-fn only_capacity_gives_a_claim_up() {
+fn only_lack_of_capacity_gives_a_claim_up() {
     let capacity = failure("InsufficientInstanceCapacity", None);
     let denied = failure("UnauthorizedOperation", None);
     let gives_up = |failures: &[OfferingFailure]| match refusal(failures) {
@@ -134,7 +134,7 @@ fn only_capacity_gives_a_claim_up() {
 }
 
 #[test]
-fn what_everybody_must_know_is_bound_to_what_failed() {
+fn unavailable_offerings_have_the_scope_of_the_failure() {
     let short = answer(&[failure("InsufficientInstanceCapacity", None)]);
     let marked = |changes: serde_json::Value, wanted: TestClaim, answer: &FleetAnswer| {
         let request = launch(&node_class(changes), &wanted.types(&["m5.large"])).unwrap();
@@ -169,7 +169,7 @@ fn what_everybody_must_know_is_bound_to_what_failed() {
     assert!(warning.unwrap().message.contains("spot.amazonaws.com"));
 }
 
-/// A class whose account holds cr-1 and cr-2, of the same type and zone.
+/// A NodeClass whose account has the reservations cr-1 and cr-2, of the same type and zone.
 fn with_two_reservations() -> EC2NodeClass {
     let reservation = |id: &str| {
         json!({
@@ -183,7 +183,7 @@ fn with_two_reservations() -> EC2NodeClass {
 }
 
 #[test]
-fn a_spent_reservation_is_not_tried_again_and_others_are() {
+fn exhausted_reservation_is_not_tried_again_and_others_are() {
     let class = with_two_reservations();
     let mut types = types_of(&class);
     let mut unavailable = Unavailable {
@@ -211,7 +211,7 @@ fn a_spent_reservation_is_not_tried_again_and_others_are() {
 }
 
 #[test]
-fn full_reservation_is_told_from_one_that_cannot_be_had_for_other_reasons() {
+fn exhausted_reservation_is_distinguished_from_other_failures() {
     let class = |state: &str| {
         node_class(json!({ "status": { "capacityReservations": [{
             "id": "cr-1", "availabilityZone": "us-east-1a", "instanceType": "m5.large", "ownerID": "1",
@@ -228,7 +228,7 @@ fn full_reservation_is_told_from_one_that_cannot_be_had_for_other_reasons() {
             zone_ids: zone_ids.filter(|_| shifted).collect(),
             ..Unavailable::default()
         };
-        // Learning from a launch marks what is marked already.
+        // Observations of a launch take effect on types that are marked already.
         unavailable.mark(&mut types, &class);
         unavailable.mark(&mut types, &class);
         let mut offerings = named(&types, "m5.large").offerings.iter();
@@ -244,7 +244,7 @@ fn full_reservation_is_told_from_one_that_cannot_be_had_for_other_reasons() {
 }
 
 #[test]
-fn claim_names_the_reservation_that_ec2_shows_or_else_the_one_that_was_asked_for() {
+fn claim_names_the_reservation_of_the_instance_or_else_of_the_request() {
     let class = with_two_reservations();
     let mut types = types_of(&class);
     let left = Unavailable {

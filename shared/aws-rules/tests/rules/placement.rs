@@ -1,7 +1,7 @@
 use aws_rules::{
     LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
-    instance_types::{Through, Unavailable, instance_types},
-    launch::lessons,
+    instance_types::{ResolveInput, Unavailable, instance_types},
+    launch::observations,
     placement::PlacementGroupFact,
 };
 use model::{
@@ -27,7 +27,7 @@ fn types(strategy: &str) -> Vec<InstanceType> {
             info.placement_group_info.supported_strategies = vec![strategy.into()];
         }
     }
-    let through = Through {
+    let through = ResolveInput {
         node_class: &node_class(json!({})),
         settings: &ProviderSettings::default(),
         measured_memory: &[],
@@ -57,14 +57,14 @@ fn in_partition(partition: Option<i32>) -> Option<PlacementGroup> {
 }
 
 #[test]
-fn types_that_the_strategy_does_not_take_are_not_launched() {
+fn types_that_the_placement_strategy_excludes_are_unavailable() {
     let types = types("cluster");
     let is_available = |name: &str| named(&types, name).offerings.iter().any(|o| o.available);
     assert!(is_available("m5.large") && !is_available("t3.large"));
 }
 
 #[test]
-fn a_partition_is_chosen_only_for_claims_that_ask_for_some() {
+fn partition_is_chosen_only_for_claims_that_ask_for_one() {
     let types = types("partition");
     assert_eq!(named(&types, "m5.large").offerings.len(), 2 * 3 * 3);
     let m5 = || claim().types(&["m5.large"]);
@@ -76,7 +76,7 @@ fn a_partition_is_chosen_only_for_claims_that_ask_for_some() {
 }
 
 #[test]
-fn failures_stay_within_the_group() {
+fn launch_failures_are_scoped_to_the_placement_group() {
     let all = types("partition");
     let class = node_class(json!({}));
     let request = launch(&claim().types(&["m5.large"]).wants(PARTITION, &["2"]), &all).unwrap();
@@ -92,7 +92,7 @@ fn failures_stay_within_the_group() {
         failures: vec![failure],
     };
     let mut unavailable = Unavailable::default();
-    unavailable.learn(lessons(&request, &answer, |_| "use1-az6".to_owned()));
+    unavailable.add_observations(observations(&request, &answer, |_| "use1-az6".to_owned()));
     let mut marked = all.clone();
     unavailable.mark(&mut marked, &class);
     let lost = |before: &[InstanceType], after: &[InstanceType]| {

@@ -13,7 +13,7 @@ fn later(hours: i64) -> Timestamp {
     now() + SignedDuration::from_hours(hours)
 }
 
-/// A product of the Price List: free dimensions come along with what costs.
+/// A product of the Price List, with dimensions that cost nothing beside the one that costs.
 fn product(instance_type: &str, currency: &str, amount: &str) -> String {
     json!({
         "product": { "attributes": { "instanceType": instance_type }, "productFamily": "Compute Instance" },
@@ -34,7 +34,7 @@ fn metal() -> Products {
 }
 
 #[test]
-fn prices_are_in_the_money_of_the_partition() {
+fn prices_are_in_the_currency_of_the_partition() {
     let entries = [
         product("m5.large", "USD", "0.096"),
         product("m5.xlarge", "CNY", "1.5"),
@@ -52,7 +52,7 @@ fn prices_are_in_the_money_of_the_partition() {
 }
 
 #[test]
-fn entries_that_say_no_price_are_counted_and_left_out() {
+fn entries_without_a_price_are_counted_and_skipped() {
     let entries = [
         "not json".to_owned(),
         "{}".to_owned(),
@@ -66,7 +66,7 @@ fn entries_that_say_no_price_are_counted_and_left_out() {
 }
 
 #[test]
-fn each_region_is_asked_about_where_its_prices_are() {
+fn pricing_region_is_in_the_regions_partition() {
     for (region, endpoint) in [
         ("us-east-1", "us-east-1"),
         ("sa-east-1", "us-east-1"),
@@ -90,7 +90,7 @@ fn each_region_is_asked_about_where_its_prices_are() {
 }
 
 #[test]
-fn an_answer_adds_to_what_was_known_and_takes_nothing_away() {
+fn answers_add_to_known_prices_and_remove_none() {
     let mut prices = Prices::shipped("us-east-1");
     let shipped = prices.on_demand.len();
     prices.renew_on_demand(Ok(vec![shared("0.5"), metal()]), now());
@@ -100,16 +100,16 @@ fn an_answer_adds_to_what_was_known_and_takes_nothing_away() {
 }
 
 #[test]
-fn garbage_changes_no_price_and_is_complained_about() {
+fn unreadable_answer_changes_no_price_and_is_reported() {
     let mut prices = Prices::shipped("eu-west-1");
     let before = prices.on_demand.clone();
     let garbage = Products::read("eu-west-1", ["<html>"]);
     prices.renew_on_demand(Ok(vec![shared("0.5"), garbage]), now());
     assert_eq!(prices.on_demand, before);
-    let told = prices.complaints(now()).join("\n");
+    let reported = prices.complaints(now()).join("\n");
     assert!(
-        told.contains("eu-west-1") && told.contains("shipped with Whittle"),
-        "{told}"
+        reported.contains("eu-west-1") && reported.contains("shipped with Whittle"),
+        "{reported}"
     );
     prices.renew_spot(Ok(Default::default()), now());
     assert_eq!(prices.spot, None, "on-demand prices go on to stand in");
@@ -117,7 +117,7 @@ fn garbage_changes_no_price_and_is_complained_about() {
 }
 
 #[test]
-fn old_prices_stay_and_are_told_of_once_tries_have_failed_for_long() {
+fn stale_prices_are_kept_and_reported() {
     let mut prices = Prices::shipped("us-east-1");
     let good = || Ok(vec![shared("0.5"), metal()]);
     assert!(prices.on_demand_is_due(now()));
@@ -127,10 +127,10 @@ fn old_prices_stay_and_are_told_of_once_tries_have_failed_for_long() {
     let soon = later(12) + SignedDuration::from_mins(15);
     assert!(!prices.on_demand_is_due(later(12)) && prices.on_demand_is_due(soon));
     assert_eq!(prices.complaints(later(13)), [""; 0]);
-    let told = prices.complaints(later(37)).join("\n");
+    let reported = prices.complaints(later(37)).join("\n");
     assert!(
-        told.contains("2026-08-22T12:00:00Z") && told.contains("AccessDenied"),
-        "{told}"
+        reported.contains("2026-08-22T12:00:00Z") && reported.contains("AccessDenied"),
+        "{reported}"
     );
     assert_eq!(prices.on_demand["m5.large"], NanosPerHour(500_000_000));
     prices.renew_on_demand(good(), later(38));
@@ -138,7 +138,7 @@ fn old_prices_stay_and_are_told_of_once_tries_have_failed_for_long() {
 }
 
 #[test]
-fn spot_records_without_a_time_or_a_price_do_not_count() {
+fn spot_records_without_a_time_or_a_price_are_skipped() {
     let record = |zone: &str, price: &str, timestamp: Option<Timestamp>| SpotRecord {
         instance_type: Some("m5.large".into()),
         availability_zone: Some(zone.into()),
@@ -157,20 +157,23 @@ fn spot_records_without_a_time_or_a_price_do_not_count() {
 }
 
 #[test]
-fn refused_entries_are_told_of_while_the_others_count() {
+fn refused_entries_are_reported_and_the_others_count() {
     let mut prices = Prices::shipped("us-east-1");
     let entries = [product("m5.large", "USD", "0.5"), "<html>".to_owned()];
     let partly = Products::read("us-east-1", entries);
     prices.renew_on_demand(Ok(vec![partly, metal()]), now());
     assert_eq!(prices.on_demand["m5.large"], NanosPerHour(500_000_000));
-    let told = prices.complaints(now()).join("\n");
-    assert!(told.contains("1 entries of the Price List"), "{told}");
+    let reported = prices.complaints(now()).join("\n");
+    assert!(
+        reported.contains("1 entries of the Price List"),
+        "{reported}"
+    );
     prices.renew_on_demand(Ok(vec![shared("0.5"), metal()]), later(12));
     assert_eq!(prices.complaints(later(12)), [""; 0]);
 }
 
 #[test]
-fn published_prices_are_read_as_they_were_with_their_age() {
+fn published_prices_round_trip_with_their_age() {
     let mut prices = Prices::shipped("eu-west-1");
     prices.renew_on_demand(Ok(vec![shared("0.5"), metal()]), now());
     prices.renew_spot(Err("AccessDenied".into()), now());
@@ -181,7 +184,7 @@ fn published_prices_are_read_as_they_were_with_their_age() {
 }
 
 #[test]
-fn what_was_not_published_for_a_region_is_refused() {
+fn prices_published_for_another_region_are_refused() {
     let prices = Prices::shipped("eu-west-1").publish().unwrap();
     let text = String::from_utf8(prices.clone()).unwrap();
     let newer = text.replacen("\"version\":1", "\"version\":2", 1);
@@ -199,7 +202,7 @@ fn what_was_not_published_for_a_region_is_refused() {
 }
 
 #[test]
-fn without_the_price_list_only_spot_prices_are_due() {
+fn only_spot_prices_are_due_without_the_price_list() {
     let mut prices = Prices::shipped("us-gov-west-1");
     assert!(prices.is_due(false, now()));
     let zones = [("us-gov-west-1a".to_owned(), NanosPerHour(50_000_000))];

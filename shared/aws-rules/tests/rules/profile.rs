@@ -5,7 +5,7 @@ use crate::world::node_class;
 
 const FOUND: ProfileAnswer = ProfileAnswer::Found { role: None };
 
-/// The acts that these answers lead to, profiles of our making as `own`.
+/// The acts that these answers lead to; profiles made by the search are shown as `own`.
 fn acts(role: &str, memory: &mut ProfileMemory, answers: &[ProfileAnswer]) -> Vec<String> {
     let class = node_class(json!({ "spec": { "role": role } }));
     let mut search = ProfileSearch::new(&class, "demo", "us-east-1", memory);
@@ -37,7 +37,7 @@ fn with_role(role: &str) -> ProfileAnswer {
 }
 
 #[test]
-fn the_profile_in_the_status_is_kept_while_it_has_the_role() {
+fn profile_in_the_status_is_kept_while_it_has_the_role() {
     let memory = &mut ProfileMemory::default();
     let first = acts("team/node-role", memory, &[with_role("node-role")]);
     assert_eq!(first, ["get current", "ready current"]);
@@ -46,7 +46,7 @@ fn the_profile_in_the_status_is_kept_while_it_has_the_role() {
 }
 
 #[test]
-fn another_role_gets_a_profile_of_its_own() {
+fn changed_role_gets_a_new_profile() {
     let memory = &mut ProfileMemory::default();
     let done = ProfileAnswer::Done;
     let answers = [
@@ -84,7 +84,7 @@ fn another_role_gets_a_profile_of_its_own() {
 }
 
 #[test]
-fn a_role_that_does_not_exist_leaves_nothing_behind() {
+fn missing_role_leaves_no_profile_behind() {
     let memory = &mut ProfileMemory::default();
     let (done, missing) = (ProfileAnswer::Done, ProfileAnswer::NotFound);
     let answers = [

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use aws_rules::{
     families::Family,
-    user_data::{Boot, UserDataError, render},
+    user_data::{UserDataError, UserDataInput, render},
 };
 use model::taint::{Taint, TaintEffect};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn boot(family: Family, spec: Value) -> Result<String, UserDataError> {
     };
     render(
         family,
-        &Boot {
+        &UserDataInput {
             cluster: &cluster(),
             node_class: &class,
             labels: &labels,
@@ -41,7 +41,7 @@ fn boot(family: Family, spec: Value) -> Result<String, UserDataError> {
 }
 
 #[test]
-fn al2023_nodes_get_a_node_config_behind_the_users_own() {
+fn al2023_user_data_ends_with_a_node_config() {
     let text = boot(
         Family::Al2023,
         json!({
@@ -104,7 +104,7 @@ fn al2023_nodes_get_a_node_config_behind_the_users_own() {
 }
 
 #[test]
-fn an_archive_is_taken_apart_and_other_text_is_a_script() {
+fn mime_archive_is_split_and_other_text_is_a_script() {
     let archive = "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"B\"\r\n\r\n--B\r\n\
                    Content-Type: text/x-shellscript; charset=\"us-ascii\"\r\n\r\necho one\r\n--B--\r\n";
     let first_part = |user_data: &str| {
@@ -123,7 +123,7 @@ fn an_archive_is_taken_apart_and_other_text_is_a_script() {
 }
 
 #[test]
-fn broken_user_data_is_named() {
+fn invalid_user_data_is_reported() {
     let unterminated =
         "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"Y\"\n\n--Y\n\necho\n";
     for (family, user_data, part) in [
@@ -156,13 +156,13 @@ fn broken_user_data_is_named() {
 }
 
 #[test]
-fn al2023_cannot_do_without_the_service_range() {
+fn al2023_needs_the_service_cidr() {
     let class = node_class(json!({}));
     let mut cluster = cluster();
     cluster.service_cidr = None;
     let error = render(
         Family::Al2023,
-        &Boot {
+        &UserDataInput {
             cluster: &cluster,
             node_class: &class,
             labels: &BTreeMap::new(),
@@ -177,7 +177,7 @@ fn al2023_cannot_do_without_the_service_range() {
 }
 
 #[test]
-fn bottlerocket_settings_are_merged_over_the_users_own() {
+fn bottlerocket_settings_override_the_users_own() {
     let text = boot(
         Family::Bottlerocket,
         json!({
@@ -228,7 +228,7 @@ fn bottlerocket_settings_are_merged_over_the_users_own() {
 }
 
 #[test]
-fn bottlerocket_gets_settings_and_no_other_tables() {
+fn bottlerocket_user_data_has_settings_only() {
     let text = boot(
         Family::Bottlerocket,
         json!({ "userData": "[settings.motd]\ntext = \"hi\"\n[extra]\nkey = 1\n" }),
@@ -271,7 +271,7 @@ fn windows_runs_the_users_script_first() {
 }
 
 #[test]
-fn custom_user_data_is_left_alone() {
+fn custom_user_data_is_unchanged() {
     let spec = json!({ "userData": "#!/bin/sh\n" });
     assert_eq!(boot(Family::Custom, spec).unwrap(), "#!/bin/sh\n");
 }

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::EC2NodeClass;
 use aws_rules::{
     Claim, ClusterFacts, LaunchInput, LaunchRefusal, ProviderSettings, fleet_request,
-    instance_types::{InstanceTypeInfo, RegionCatalog, Through, instance_types},
+    instance_types::{InstanceTypeInfo, RegionCatalog, ResolveInput, instance_types},
     prices::shipped_prices,
 };
 use model::{
@@ -14,7 +14,7 @@ use model::{
 };
 use serde_json::{Value, json};
 
-/// As `aws ec2 describe-instance-types` prints them, fields that nobody reads left out.
+/// Instance types as `aws ec2 describe-instance-types` prints them, without fields that are not read.
 const TYPES: &str = include_str!("../data/instance-types.json");
 
 pub(crate) const ZONES: [(&str, &str); 3] = [
@@ -109,7 +109,7 @@ pub(crate) fn types_of(class: &EC2NodeClass) -> Vec<InstanceType> {
 }
 
 fn types_with(class: &EC2NodeClass, settings: &ProviderSettings) -> Vec<InstanceType> {
-    let through = Through {
+    let through = ResolveInput {
         node_class: class,
         settings,
         measured_memory: &[],
@@ -180,7 +180,7 @@ pub(crate) fn launch(
     launch_from(class, claim, &types_of(class), &FreeAddresses::default())
 }
 
-/// The request under other settings of the cluster.
+/// The request with other cluster settings.
 pub(crate) fn launch_with(
     class: &EC2NodeClass,
     claim: &TestClaim,

@@ -5,7 +5,7 @@ pub(super) fn is_known(field: &str) -> bool {
     FIELDS.binary_search(&field).is_ok()
 }
 
-/// In the order of their bytes.
+/// Field names in byte order.
 const FIELDS: [&str; 124] = [
     "address",
     "allowedUnsafeSysctls",
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_found_however_they_begin() {
+    fn known_kubelet_fields_are_found() {
         assert!(FIELDS.is_sorted());
         assert!(is_known("address") && is_known("volumeStatsAggPeriod"));
         assert!(!is_known("maxpods"));

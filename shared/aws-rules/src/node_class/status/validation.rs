@@ -1,4 +1,4 @@
-//! `ValidationSucceeded`: whether launches through a NodeClass can work (docs/spec/aws.md#kubelet, docs/spec/aws.md#dry-runs).
+//! Condition `ValidationSucceeded`: whether launches through a NodeClass can work (docs/spec/aws.md#kubelet, docs/spec/aws.md#dry-runs).
 
 use api::{
     ConditionStatus,
@@ -11,7 +11,7 @@ use api::{
     validation,
 };
 
-use super::{Known, kubelet_fields};
+use super::{StatusInput, kubelet_fields};
 use crate::{
     expressions::{ExpressionError, Expressions},
     families::{Family, FamilyError},
@@ -43,7 +43,7 @@ impl Problem {
 /// Checks what Karpenter checks, in its order.
 pub(super) fn check(
     class: &EC2NodeClass,
-    known: Known<'_>,
+    known: StatusInput<'_>,
     set: &ConditionSet<'_>,
 ) -> Result<(), Problem> {
     let problems = validation::ec2_node_class(class);
@@ -95,8 +95,8 @@ pub(super) fn check(
     refused(INVALID_TAGS)
 }
 
-/// Whether GPUs are shared in a way that there is, and are known at all (docs/spec/v1.15.md#gpu-sharing).
-fn shares_devices(class: &EC2NodeClass, known: Known<'_>) -> Result<(), Problem> {
+/// Checks that the GPU sharing mode is valid and that its feature gate is on (docs/spec/v1.15.md#gpu-sharing).
+fn shares_devices(class: &EC2NodeClass, known: StatusInput<'_>) -> Result<(), Problem> {
     let sharing = Sharing::of(class).map_err(|error: SharingError| {
         Problem::new("NVIDIAConsumableCapacityInvalid", error.to_string())
     })?;
@@ -112,12 +112,12 @@ fn shares_devices(class: &EC2NodeClass, known: Known<'_>) -> Result<(), Problem>
     }
 }
 
-/// Whether every expression gives a number for every instance type.
+/// Checks that every expression gives a number for every instance type.
 fn evaluates(
     class: &EC2NodeClass,
     family: Family,
     expressions: &Expressions,
-    known: Known<'_>,
+    known: StatusInput<'_>,
 ) -> Result<(), Problem> {
     if known.instance_types.is_empty() {
         return Err(Problem {
@@ -169,7 +169,7 @@ fn has_known_fields(settings: &KubeletSettings) -> Result<(), Problem> {
     Err(Problem::new(INVALID_KUBELET, message))
 }
 
-/// Only nodeadm takes any kubelet setting; a Custom image is not told any of them.
+/// Checks that the family supports the settings. Only nodeadm accepts every kubelet setting; a Custom image receives none of them.
 fn supported(family: Family, settings: &KubeletSettings) -> Result<(), Problem> {
     if matches!(family, Family::Al2023 | Family::Custom) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What users should know of a NodeClass that still works: it can break at the next launch.
+//! Warnings about a NodeClass that still works but can break at the next launch.
 
 use api::{
     ConditionStatus,
@@ -15,7 +15,7 @@ use model::Warning;
 use super::{Discovered, Discovery, SubnetFact};
 use crate::errors::NO_FREE_ADDRESSES;
 
-/// `before` are the conditions as they are: one that is not known yet tells by itself what keeps it from being so.
+/// The warnings. `before` are the current conditions: an unknown condition already reports what keeps it from being known.
 pub(super) fn of(discovered: &Discovered, before: &ConditionSet<'_>) -> Vec<Warning> {
     exhausted(&discovered.subnets)
         .into_iter()
@@ -50,42 +50,49 @@ fn unanswered(discovered: &Discovered, before: &ConditionSet<'_>) -> Option<Warn
         placement_group,
     } = discovered;
     let fields = [
-        ("subnetSelectorTerms", SUBNETS_READY, silence(subnets)),
+        (
+            "subnetSelectorTerms",
+            SUBNETS_READY,
+            unanswered_message(subnets),
+        ),
         (
             "securityGroupSelectorTerms",
             SECURITY_GROUPS_READY,
-            silence(security_groups),
+            unanswered_message(security_groups),
         ),
-        ("amiSelectorTerms", AMIS_READY, silence(amis)),
+        ("amiSelectorTerms", AMIS_READY, unanswered_message(amis)),
         (
             "role or instanceProfile",
             INSTANCE_PROFILE_READY,
-            silence(instance_profile),
+            unanswered_message(instance_profile),
         ),
         (
             "capacityReservationSelectorTerms",
             CAPACITY_RESERVATIONS_READY,
-            silence(capacity_reservations),
+            unanswered_message(capacity_reservations),
         ),
         (
             "placementGroupSelector",
             PLACEMENT_GROUP_READY,
-            silence(placement_group),
+            unanswered_message(placement_group),
         ),
     ];
     let known = |condition: &str| before.status(condition) != ConditionStatus::Unknown;
-    let told: Vec<String> = fields
+    let reported: Vec<String> = fields
         .into_iter()
         .filter(|(_, condition, _)| known(condition))
         .filter_map(|(field, _, message)| Some(format!("{field}: {}", message?)))
         .collect();
-    (!told.is_empty()).then(|| Warning {
+    (!reported.is_empty()).then(|| Warning {
         reason: "AwaitingReconciliation",
-        message: format!("what was found earlier still stands: {}", told.join("; ")),
+        message: format!(
+            "what was found earlier still stands: {}",
+            reported.join("; ")
+        ),
     })
 }
 
-fn silence<T>(discovery: &Discovery<T>) -> Option<&str> {
+fn unanswered_message<T>(discovery: &Discovery<T>) -> Option<&str> {
     match discovery {
         Discovery::Unanswered { message } => Some(message),
         Discovery::Found(_) | Discovery::Nothing { .. } | Discovery::Refused { .. } => None,

@@ -1,10 +1,10 @@
-//! The keys under `settings.kubernetes` that are handed on, and what they hold. Bottlerocket refuses to boot with a wrong
-//! one, so a wrong one is refused here, where the user can see it.
+//! The supported keys under `settings.kubernetes` and the types of their values. Bottlerocket refuses to boot with a wrong one, so a wrong
+//! one is refused here, where the user can see it.
 
 use toml::{Table, Value};
 
 #[derive(Clone, Copy)]
-enum Holds {
+enum ValueType {
     Text,
     Number,
     Switch,
@@ -15,59 +15,59 @@ enum Holds {
     SwitchMap,
 }
 
-const KEYS: &[(&str, Holds)] = &[
-    ("allowed-unsafe-sysctls", Holds::Texts),
-    ("api-server", Holds::Text),
-    ("cloud-provider", Holds::Text),
-    ("cluster-certificate", Holds::Text),
-    ("cluster-dns-ip", Holds::Text),
-    ("cluster-domain", Holds::Text),
-    ("cluster-name", Holds::Text),
-    ("container-log-max-files", Holds::Number),
-    ("container-log-max-size", Holds::Text),
-    ("container-log-max-workers", Holds::Number),
-    ("container-log-monitor-interval", Holds::Text),
-    ("cpu-cfs-quota-enforced", Holds::Switch),
-    ("cpu-manager-policy", Holds::Text),
-    ("cpu-manager-policy-options", Holds::Texts),
-    ("cpu-manager-reconcile-period", Holds::Text),
-    ("credential-providers", Holds::Settings),
-    ("device-ownership-from-security-context", Holds::Switch),
-    ("event-burst", Holds::Number),
-    ("event-qps", Holds::Number),
-    ("eviction-hard", Holds::TextMap),
-    ("eviction-max-pod-grace-period", Holds::Number),
-    ("eviction-soft", Holds::TextMap),
-    ("eviction-soft-grace-period", Holds::TextMap),
-    ("hostname-override-source", Holds::Text),
-    ("ids-per-pod", Holds::Number),
-    ("image-gc-high-threshold-percent", Holds::Text),
-    ("image-gc-low-threshold-percent", Holds::Text),
-    ("kube-api-burst", Holds::Number),
-    ("kube-api-qps", Holds::Number),
-    ("kube-reserved", Holds::TextMap),
-    ("log-level", Holds::Number),
-    ("max-pods", Holds::Number),
-    ("memory-manager-policy", Holds::Text),
-    ("memory-manager-reserved-memory", Holds::Settings),
-    ("node-labels", Holds::TextMap),
-    ("node-taints", Holds::TextsMap),
-    ("pod-pids-limit", Holds::Number),
-    ("registry-burst", Holds::Number),
-    ("registry-qps", Holds::Number),
-    ("seccomp-default", Holds::Switch),
-    ("server-tls-bootstrap", Holds::Switch),
-    ("shutdown-grace-period", Holds::Text),
-    ("shutdown-grace-period-for-critical-pods", Holds::Text),
-    ("single-process-oom-kill", Holds::Switch),
-    ("static-pods", Holds::Settings),
-    ("system-reserved", Holds::TextMap),
-    ("topology-manager-policy", Holds::Text),
-    ("topology-manager-policy-options", Holds::SwitchMap),
-    ("topology-manager-scope", Holds::Text),
+const KEYS: &[(&str, ValueType)] = &[
+    ("allowed-unsafe-sysctls", ValueType::Texts),
+    ("api-server", ValueType::Text),
+    ("cloud-provider", ValueType::Text),
+    ("cluster-certificate", ValueType::Text),
+    ("cluster-dns-ip", ValueType::Text),
+    ("cluster-domain", ValueType::Text),
+    ("cluster-name", ValueType::Text),
+    ("container-log-max-files", ValueType::Number),
+    ("container-log-max-size", ValueType::Text),
+    ("container-log-max-workers", ValueType::Number),
+    ("container-log-monitor-interval", ValueType::Text),
+    ("cpu-cfs-quota-enforced", ValueType::Switch),
+    ("cpu-manager-policy", ValueType::Text),
+    ("cpu-manager-policy-options", ValueType::Texts),
+    ("cpu-manager-reconcile-period", ValueType::Text),
+    ("credential-providers", ValueType::Settings),
+    ("device-ownership-from-security-context", ValueType::Switch),
+    ("event-burst", ValueType::Number),
+    ("event-qps", ValueType::Number),
+    ("eviction-hard", ValueType::TextMap),
+    ("eviction-max-pod-grace-period", ValueType::Number),
+    ("eviction-soft", ValueType::TextMap),
+    ("eviction-soft-grace-period", ValueType::TextMap),
+    ("hostname-override-source", ValueType::Text),
+    ("ids-per-pod", ValueType::Number),
+    ("image-gc-high-threshold-percent", ValueType::Text),
+    ("image-gc-low-threshold-percent", ValueType::Text),
+    ("kube-api-burst", ValueType::Number),
+    ("kube-api-qps", ValueType::Number),
+    ("kube-reserved", ValueType::TextMap),
+    ("log-level", ValueType::Number),
+    ("max-pods", ValueType::Number),
+    ("memory-manager-policy", ValueType::Text),
+    ("memory-manager-reserved-memory", ValueType::Settings),
+    ("node-labels", ValueType::TextMap),
+    ("node-taints", ValueType::TextsMap),
+    ("pod-pids-limit", ValueType::Number),
+    ("registry-burst", ValueType::Number),
+    ("registry-qps", ValueType::Number),
+    ("seccomp-default", ValueType::Switch),
+    ("server-tls-bootstrap", ValueType::Switch),
+    ("shutdown-grace-period", ValueType::Text),
+    ("shutdown-grace-period-for-critical-pods", ValueType::Text),
+    ("single-process-oom-kill", ValueType::Switch),
+    ("static-pods", ValueType::Settings),
+    ("system-reserved", ValueType::TextMap),
+    ("topology-manager-policy", ValueType::Text),
+    ("topology-manager-policy-options", ValueType::SwitchMap),
+    ("topology-manager-scope", ValueType::Text),
 ];
 
-/// Drops keys that are not known, as upstream does, and names one that holds the wrong kind of value.
+/// Drops unknown keys, as upstream does. The error names a key whose value has the wrong type.
 pub(super) fn keep_known(kubernetes: &mut Table) -> Result<(), String> {
     kubernetes.retain(|key, _| KEYS.iter().any(|(known, _)| *known == key));
     for (key, holds) in KEYS {
@@ -84,7 +84,7 @@ pub(super) fn keep_known(kubernetes: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-impl Holds {
+impl ValueType {
     fn admits(self, value: &Value) -> bool {
         let all = |value: &Value, holds: Self| {
             let table = value.as_table();

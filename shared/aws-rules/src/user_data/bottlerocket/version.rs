@@ -1,13 +1,13 @@
-//! Which Bottlerocket version a NodeClass launches, as far as that can be known.
+//! The Bottlerocket version that a NodeClass launches, where it can be determined.
 
 use api::karpenter::EC2NodeClass;
 
 use crate::families::{Alias, Family};
 
-/// From this version on `apiclient ephemeral-storage bind` knows by itself which directories to bind.
+/// The first version whose `apiclient ephemeral-storage bind` binds the right directories by default.
 const BINDS_BY_DEFAULT: [u32; 3] = [1, 46, 0];
 
-/// An unknown version counts as old: naming the directories works everywhere.
+/// Whether the version binds directories by default. An unknown version counts as old: naming the directories works everywhere.
 pub(super) fn binds_by_default(class: &EC2NodeClass) -> bool {
     match known(class) {
         Some(Version::Latest) => true,
@@ -21,7 +21,7 @@ enum Version {
     Exactly([u32; 3]),
 }
 
-/// From the alias, a name selector, or the name of an image in the status.
+/// The version in the alias, a name selector, or the name of an image in the status.
 fn known(class: &EC2NodeClass) -> Option<Version> {
     let terms = &class.spec.ami_selector_terms;
     let alias = terms.iter().find_map(|term| term.alias.as_deref());
@@ -57,7 +57,7 @@ fn known(class: &EC2NodeClass) -> Option<Version> {
         .map(Version::Exactly)
 }
 
-/// `bottlerocket-aws-k8s-1.33-x86_64-v1.47.0-431fe75a` → 1.47.0.
+/// The version in an image's name: `bottlerocket-aws-k8s-1.33-x86_64-v1.47.0-431fe75a` → 1.47.0.
 fn in_name(name: &str) -> Option<[u32; 3]> {
     name.split('-')
         .filter(|segment| segment.starts_with('v') && segment.contains('.'))
