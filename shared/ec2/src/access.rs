@@ -1,4 +1,4 @@
-//! How a cluster's API server is reached and who we are there.
+//! Access to a cluster's API server: endpoint, credentials and identity.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,26 +17,26 @@ use serde_json::Value;
 
 use crate::{Account, errors::refused};
 
-/// Everything a client of a cluster's API server needs.
+/// Inputs of a client of a cluster's API server.
 #[derive(Clone, Debug)]
 pub struct ClusterAccess {
     pub endpoint: String,
-    /// PEM in base64; `None` means the platform's own authorities.
+    /// PEM in base64; `None` means the certificate authorities of the platform.
     pub certificate_authority: Option<String>,
     pub credentials: ClusterCredentials,
-    /// Until when the credentials are good, where that is known.
+    /// Expiry of the credentials, where it is known.
     pub until: Option<Timestamp>,
 }
 
-/// What EKS says of a cluster, in its own words.
+/// EKS' description of a cluster, in EKS' own terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EksCluster {
-    /// Such as `ACTIVE`.
+    /// Status, such as `ACTIVE`.
     pub status: String,
     pub public_endpoint: bool,
-    /// The addresses that the public endpoint admits.
+    /// CIDRs from which the public endpoint accepts connections.
     pub public_cidrs: Vec<String>,
-    /// `API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`; empty where EKS does not say.
+    /// `API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`; empty where EKS returns none.
     pub authentication_mode: String,
 }
 
@@ -50,10 +50,10 @@ pub enum ClusterCredentials {
     },
 }
 
-/// EKS accepts a token for fifteen minutes after it was signed; one is left for clocks that differ.
-const TOKEN_LIFE: SignedDuration = SignedDuration::from_mins(14);
-/// How long the signed request itself would be accepted by STS.
-const SIGNATURE_LIFE: Duration = Duration::from_secs(60);
+/// Time for which a token is used. EKS accepts a token for fifteen minutes after it was signed; one minute is left for clock skew.
+const TOKEN_LIFETIME: SignedDuration = SignedDuration::from_mins(14);
+/// Time for which STS accepts the signed request.
+const SIGNATURE_LIFETIME: Duration = Duration::from_secs(60);
 const CLUSTER_HEADER: &str = "x-k8s-aws-id";
 
 #[derive(Deserialize)]
@@ -64,7 +64,7 @@ struct StoredCertificate {
 }
 
 impl Account {
-    /// Access to a cluster's API server by its registry entry.
+    /// Returns the access to a cluster's API server by its registry entry.
     pub async fn cluster_access(
         &self,
         cluster: &ClusterName,
@@ -90,7 +90,7 @@ impl Account {
         }
     }
 
-    /// Whether a parameter holds credentials that can be read: an error says what is wrong with it.
+    /// Checks that a parameter contains credentials that can be parsed; the error says what is wrong with it.
     pub async fn holds_credentials(
         &self,
         cluster: &ClusterName,
@@ -99,7 +99,7 @@ impl Account {
         self.stored_credentials(cluster, parameter).await.map(drop)
     }
 
-    /// A cluster of EKS as it is before anybody works with it.
+    /// Describes an EKS cluster that need not be registered.
     pub async fn describe_eks_cluster(
         &self,
         cluster: &ClusterName,
@@ -141,7 +141,7 @@ impl Account {
             endpoint,
             certificate_authority: described.certificate_authority.and_then(|ca| ca.data),
             credentials: ClusterCredentials::BearerToken(self.eks_token(cluster, now).await?),
-            until: now.checked_add(TOKEN_LIFE).ok(),
+            until: now.checked_add(TOKEN_LIFETIME).ok(),
         })
     }
 
@@ -154,8 +154,8 @@ impl Account {
         Ok(value.unwrap_or_default())
     }
 
-    /// Functions may read the credentials of every cluster. An entry that named those of another one would have them sent to the
-    /// endpoint that it names, too.
+    /// Checks that a parameter belongs to the cluster. Functions may read the credentials of every cluster: without this check an entry
+    /// could name another cluster's credentials and have them sent to the endpoint of its choice.
     fn owned_by(&self, cluster: &ClusterName, parameter: &str) -> Result<(), CloudError> {
         let prefix = self.credentials_prefix.as_deref();
         if is_own(prefix, cluster, parameter) {
@@ -171,7 +171,7 @@ impl Account {
         ))
     }
 
-    /// A SecureString holds a bearer token, or a client certificate with its key as JSON.
+    /// Reads a SecureString with a bearer token, or with a client certificate and its key as JSON.
     async fn stored_credentials(
         &self,
         cluster: &ClusterName,
@@ -203,7 +203,7 @@ impl Account {
         Ok(ClusterCredentials::BearerToken(SecretString::from(value)))
     }
 
-    /// A presigned request for our own identity, which EKS sends to STS to learn who we are.
+    /// A token for EKS: a presigned STS request for our own identity, which EKS sends to STS to authenticate us.
     async fn eks_token(
         &self,
         cluster: &ClusterName,
@@ -235,7 +235,7 @@ fn presigned(
     let url = format!("https://sts.{region}.{domain}/?Action=GetCallerIdentity&Version=2011-06-15");
     let mut settings = SigningSettings::default();
     settings.signature_location = SignatureLocation::QueryParams;
-    settings.expires_in = Some(SIGNATURE_LIFE);
+    settings.expires_in = Some(SIGNATURE_LIFETIME);
     let parameters = v4::SigningParams::builder()
         .identity(identity)
         .region(region)
@@ -264,7 +264,7 @@ fn presigned(
     Ok(SecretString::from(format!("k8s-aws-v1.{url}")))
 }
 
-/// Whether a parameter is the one that is named like the cluster, or below it.
+/// Whether a parameter has the cluster's name, or is below it.
 fn is_own(prefix: Option<&str>, cluster: &ClusterName, parameter: &str) -> bool {
     match prefix {
         Some(prefix) => {
@@ -276,7 +276,7 @@ fn is_own(prefix: Option<&str>, cluster: &ClusterName, parameter: &str) -> bool 
     }
 }
 
-/// PEM is wrapped as kubeconfigs do; what is wrapped already stays as it is.
+/// Encodes PEM in base64, as in kubeconfigs; base64 is returned as it is.
 fn as_base64(text: &str) -> String {
     if text.contains("-----BEGIN") {
         BASE64_STANDARD.encode(text)
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_own_if_they_are_named_like_the_cluster() {
+    fn credentials_belong_to_the_cluster_of_their_name() {
         let is_own = |prefix, parameter| super::is_own(prefix, &"a".into(), parameter);
         let prefix = Some("/whittle/credentials");
         for own in ["/whittle/credentials/a", "/whittle/credentials/a/token"] {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_a_signed_request_for_our_identity_bound_to_the_cluster() {
+    fn token_is_a_signed_request_for_our_identity_bound_to_the_cluster() {
         let identity = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test").into();
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let token = presigned("eu-west-1", &"demo".into(), &identity, now.into()).unwrap();

@@ -10,13 +10,13 @@ use crate::{
     discovery::{ProfileCache, ValidationCache},
     meter::metered,
     prices::PriceCache,
-    sdk::impatient,
+    sdk::with_short_timeouts,
     session::Sessions,
 };
 
-/// One AWS account in one Region: implements the ports that turns reach AWS through.
+/// One AWS account in one Region: implements the ports through which turns use AWS.
 ///
-/// Reads use the function's own credentials; writes a session of the cluster they are for.
+/// Reads use the function's own credentials; writes use a session of the cluster they are for.
 #[derive(Clone)]
 pub struct Account {
     pub(crate) autoscaling: aws_sdk_autoscaling::Client,
@@ -25,9 +25,9 @@ pub struct Account {
     pub(crate) iam: aws_sdk_iam::Client,
     pub(crate) pricing: aws_sdk_pricing::Client,
     pub(crate) ssm: aws_sdk_ssm::Client,
-    /// What every client is made from.
+    /// Configuration of every client.
     pub(crate) config: SdkConfig,
-    /// The function's own.
+    /// The function's own credentials.
     pub(crate) credentials: Option<SharedCredentialsProvider>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) catalog: Arc<CatalogCache>,
@@ -47,14 +47,14 @@ pub struct Account {
 pub struct Options {
     /// The role to assume for writes, with the session tag `cluster`; without one, writes use the function's credentials.
     pub cluster_role: Option<String>,
-    /// Where clusters are registered in Parameter Store, such as `/whittle/clusters`.
+    /// Path of the registry entries in Parameter Store, such as `/whittle/clusters`.
     pub registry_prefix: String,
-    /// Where credentials of clusters outside EKS are kept, such as `/whittle/credentials`: each cluster's under its own name. Without
-    /// it any path that names the cluster is the cluster's own.
+    /// Path of the credentials of clusters outside EKS, such as `/whittle/credentials`, each cluster's under its own name. Without it any
+    /// path that names the cluster belongs to the cluster.
     pub credentials_prefix: Option<String>,
-    /// What calls of EC2 are taken out of; without one they are not counted.
+    /// API budget of EC2 calls; without one, calls are not counted.
     pub budget: Option<Arc<dyn Budget>>,
-    /// Where published prices are; without one, those shipped with Whittle are used.
+    /// Store of published prices; without one, the bundled prices are used.
     pub shelf: Option<Arc<dyn Shelf>>,
 }
 
@@ -64,7 +64,7 @@ impl Account {
             autoscaling: aws_sdk_autoscaling::Client::new(config),
             ec2: aws_sdk_ec2::Client::new(&metered(config, options.budget.as_ref())),
             eks: aws_sdk_eks::Client::new(config),
-            iam: aws_sdk_iam::Client::new(&impatient(config)),
+            iam: aws_sdk_iam::Client::new(&with_short_timeouts(config)),
             pricing: aws_sdk_pricing::Client::new(config),
             ssm: aws_sdk_ssm::Client::new(config),
             config: config.clone(),
@@ -88,12 +88,12 @@ impl Account {
         }
     }
 
-    /// EC2 for writes on behalf of this cluster.
+    /// EC2 client for writes on behalf of this cluster.
     pub(crate) async fn ec2_of(&self, cluster: &ClusterName) -> aws_sdk_ec2::Client {
         self.sessions.ec2(cluster).await
     }
 
-    /// Has a call of this kind ready in hand.
+    /// Reserves a call of this API in the budget.
     pub(crate) async fn hold(&self, api: Api, action: &str) -> Result<(), CloudError> {
         let Some(budget) = &self.budget else {
             return Ok(());

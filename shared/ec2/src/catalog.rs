@@ -1,4 +1,4 @@
-//! What EC2 sells in this Region, read from EC2 and kept while a warm function lives.
+//! Catalog of the instance types that EC2 sells in this Region, read from EC2 and cached while a function is warm.
 
 mod instance_type;
 mod resolved;
@@ -25,9 +25,9 @@ use self::resolved::Inputs;
 pub(crate) use self::resolved::Resolved;
 use crate::{Account, errors::refused, filters::filter};
 
-/// As upstream: types change slowly (docs/spec/aws.md#instance-type-catalog).
+/// Age at which the catalog is read again, as upstream: types change slowly (docs/spec/aws.md#instance-type-catalog).
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(12);
-/// EC2's largest pages.
+/// EC2's largest page size.
 const TYPES_PER_PAGE: i32 = 100;
 const OFFERINGS_PER_PAGE: i32 = 1000;
 
@@ -35,9 +35,9 @@ const OFFERINGS_PER_PAGE: i32 = 1000;
 pub(crate) struct CatalogCache(Mutex<Option<Cached>>);
 
 struct Cached {
-    /// When types and zones were read.
+    /// Time at which types and zones were read.
     read_at: Timestamp,
-    /// What the catalog was priced with.
+    /// Prices in the catalog.
     prices: Arc<Prices>,
     catalog: Arc<RegionCatalog>,
 }
@@ -98,11 +98,11 @@ impl Catalog for Account {
     }
 }
 
-/// Of a hundred types that are offered so many may be missing from the list of types: it leaves out those for macOS.
-const MISSING_PER_CENT: usize = 5;
+/// Percentage of the offered types that may be missing in the list of types, which leaves out those for macOS.
+const MISSING_PERCENT_MAX: usize = 5;
 
-/// A list that broke off would drift the nodes of every type that it lacks.
-fn whole(
+/// Checks that the list of types is complete. A truncated list would drift the nodes of every type that is missing in it.
+fn check_complete(
     types: &[InstanceTypeInfo],
     offered: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<(), CloudError> {
@@ -112,7 +112,7 @@ fn whole(
         .collect();
     let missing = offered.keys().filter(|name| !known.contains(name.as_str()));
     let missing = missing.count();
-    if missing * 100 <= offered.len() * MISSING_PER_CENT {
+    if missing * 100 <= offered.len() * MISSING_PERCENT_MAX {
         return Ok(());
     }
     Err(CloudError::Unknown {
@@ -133,7 +133,7 @@ fn unusable(what: &str, message: String) -> CloudError {
 }
 
 impl Account {
-    /// One reader at a time: a second one waits for the first one's answer instead of asking EC2 too.
+    /// Returns the catalog, with one reader at a time: a second reader waits for the first one's result instead of querying EC2 too.
     pub(crate) async fn catalog(&self) -> Result<Arc<RegionCatalog>, CloudError> {
         let now = self.clock.now();
         let mut cached = self.catalog.0.lock().await;
@@ -153,7 +153,7 @@ impl Account {
                 let read =
                     futures::try_join!(self.instance_type_infos(), self.offered_zones(), prices);
                 let (types, zones, prices) = read?;
-                whole(&types, &zones)?;
+                check_complete(&types, &zones)?;
                 (now, types, zones, prices)
             }
         };

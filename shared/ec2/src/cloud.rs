@@ -1,4 +1,4 @@
-//! Instances: launched, described, tagged, terminated.
+//! Instances: launching, describing, tagging and terminating them.
 
 mod fleet;
 mod hooks;
@@ -27,12 +27,12 @@ use crate::{
     filters::{filter, tags},
 };
 
-/// EC2 takes this many values in a filter.
+/// Maximum number of values that EC2 accepts in a filter.
 const IDS_PER_CALL: usize = 200;
 const _: () = assert!(IDS_PER_CALL <= ports::limits::ec2::INSTANCE_IDS);
-/// EC2's largest page of instances.
+/// EC2's largest page size of instances.
 const PAGE: i32 = 1000;
-/// States in which an instance still is or was just now of use; terminated ones linger for an hour.
+/// States of an instance that serves or has just stopped serving; terminated instances stay listed for an hour.
 const NOT_TERMINATED: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];
 
 #[async_trait]
@@ -151,7 +151,7 @@ fn of_cluster(cluster: &ClusterName) -> Filter {
 }
 
 impl Account {
-    /// Every page, or an error. What EC2 describes without an id or a type cannot be an instance of ours.
+    /// Reads every page, or fails. A description without an id or a type cannot be an instance of ours and is skipped.
     async fn instances(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, CloudError> {
         let call = self.ec2.describe_instances().set_filters(Some(filters));
         let mut pages = call.max_results(PAGE).into_paginator().send();

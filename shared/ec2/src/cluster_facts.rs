@@ -1,4 +1,4 @@
-//! What is known of a cluster: from EKS for `eks` clusters, from its registry entry for others.
+//! Facts of a cluster: from EKS for clusters of type `eks`, from the registry entry for others.
 
 use aws_rules::{ClusterFacts, cluster::KubernetesVersion};
 use model::ClusterName;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{Account, errors::refused};
 
 impl Account {
-    /// Facts of a cluster whose registry entry is not at hand.
+    /// The registry entry of a cluster, for callers that do not have it.
     pub(crate) async fn registered(&self, cluster: &ClusterName) -> Result<Value, CloudError> {
         let name = format!("{}/{cluster}", self.registry_prefix);
         let answer = self.ssm.get_parameter().name(&name).send().await;
@@ -65,7 +65,7 @@ fn invalid(cluster: &ClusterName, problem: &dyn std::error::Error) -> CloudError
     }
 }
 
-/// Where EKS, kubeadm and kOps put the cluster's DNS service: the tenth address of the service range.
+/// The address of the cluster's DNS service: EKS, kubeadm and kOps use the tenth address of the service CIDR.
 fn tenth_address(cidr: &str) -> Option<String> {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     let (base, _) = cidr.split_once('/')?;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dns_is_the_tenth_address_of_the_services() {
+    fn dns_is_the_tenth_address_of_the_service_cidr() {
         for (cidr, dns) in [
             ("10.100.0.0/16", Some("10.100.0.10")),
             ("fd12:3456::/108", Some("fd12:3456::a")),

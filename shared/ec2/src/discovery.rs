@@ -1,4 +1,4 @@
-//! What a NodeClass selects: subnets, security groups, images and its instance profile.
+//! Discovery of the resources that a NodeClass selects: subnets, security groups, images and its instance profile.
 
 mod capacity;
 mod dry_run;
@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use aws_rules::{
     ClusterFacts, ProviderSettings,
     node_class::{
-        Discovered, Discovery, Known, STATIC_HASH_VERSION, SubnetFact, Verdict, draft, judge,
+        Discovered, Discovery, STATIC_HASH_VERSION, StatusInput, SubnetFact, Verdict, draft, judge,
         reservations, security_group_queries, static_hash, subnet_queries,
     },
 };
@@ -29,7 +29,7 @@ use serde_json::Value;
 use crate::{Account, errors::refused, filters::filters};
 use dry_run::Trying;
 
-/// EC2's largest pages.
+/// EC2's largest page size.
 const PAGE: i32 = 500;
 
 #[async_trait]
@@ -77,7 +77,7 @@ impl NodeClassResolver for Account {
         let types = catalog
             .as_ref()
             .map(|catalog| catalog.instance_types.as_slice());
-        let known = Known {
+        let known = StatusInput {
             cluster: &facts,
             settings: &settings,
             instance_types: types.unwrap_or_default(),
@@ -127,7 +127,7 @@ impl NodeClassResolver for Account {
     }
 }
 
-/// Without a family there is none, and the conditions say so.
+/// The static hash. A NodeClass without a valid family has none, and its conditions report that.
 fn hash(class: &EC2NodeClass, cluster: &ClusterFacts) -> Option<StaticHash> {
     let hash = static_hash(class, &cluster.certificate_authority).ok()?;
     Some(StaticHash {
@@ -136,11 +136,11 @@ fn hash(class: &EC2NodeClass, cluster: &ClusterFacts) -> Option<StaticHash> {
     })
 }
 
-/// Whatever kept AWS from answering, what was found earlier still stands; the condition tells it meanwhile.
+/// Converts a failed query: resources found earlier stay valid, and the condition reports the failure.
 fn discovery<T>(answer: Result<T, CloudError>) -> Result<Discovery<T>, CloudError> {
     match answer {
         Ok(found) => Ok(Discovery::Found(found)),
-        // AWS was not asked, so its silence is no news.
+        // AWS was not queried, so there is no failure to report.
         Err(postponed @ CloudError::Postponed { .. }) => Err(postponed),
         Err(error) => Ok(Discovery::Unanswered {
             message: error.to_string(),
@@ -200,7 +200,7 @@ impl Account {
         Ok(found.into_values().collect())
     }
 
-    /// Templates of a NodeClass that is going away; its name is in their tags.
+    /// Deletes the launch templates of a NodeClass that is being deleted; its name is in their tags.
     async fn release_templates(
         &self,
         cluster: &ClusterName,

@@ -1,4 +1,4 @@
-//! From the SDKs' errors to what the caller can do.
+//! Classification of the SDKs' errors by the caller's next step.
 
 use aws_rules::{
     errors::{ErrorClass, class},
@@ -11,7 +11,7 @@ use signed::describe;
 
 use crate::meter::postponed;
 
-/// Reads an error of `action`, such as `ec2:CreateFleet`.
+/// Classifies an error of `action`, such as `ec2:CreateFleet`.
 pub(crate) fn refused<E>(action: &'static str) -> impl Fn(SdkError<E, HttpResponse>) -> CloudError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -21,7 +21,7 @@ where
             return postponed;
         }
         let service = error.as_service_error();
-        // Without a code it is not the service that spoke, or nobody understood what it said.
+        // An error without a code does not come from the service, or cannot be parsed.
         let Some((service, code)) = service.and_then(|said| Some((said, said.code()?))) else {
             return CloudError::Unknown {
                 action: action.to_owned(),
@@ -33,7 +33,7 @@ where
     }
 }
 
-/// The error of a call that shall change nothing, as EC2 gave it; one that was not sent is no answer.
+/// EC2's error to a dry-run call; an error if the call was not sent.
 pub(crate) fn refusal<E>(
     action: &str,
     error: SdkError<E, HttpResponse>,
@@ -80,7 +80,7 @@ pub(crate) fn cloud_error(action: &str, code: String, message: String) -> CloudE
     }
 }
 
-/// The error code, where the service gave one.
+/// The service's error code, where there is one.
 pub(crate) fn code<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> Option<&str> {
     error.as_service_error().and_then(|service| service.code())
 }

@@ -1,4 +1,4 @@
-//! Small translations that several calls share.
+//! Conversions that several calls share.
 
 use std::collections::BTreeMap;
 

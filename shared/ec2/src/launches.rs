@@ -1,4 +1,4 @@
-//! What launches are prepared from.
+//! Facts that launches are prepared from.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{Account, errors::refused, filters::filter};
 
-/// EC2 takes this many values in a filter.
+/// Maximum number of values that EC2 accepts in a filter.
 const SUBNETS_PER_CALL: usize = 200;
 
 #[async_trait]
@@ -39,7 +39,7 @@ impl Launches for Account {
         let mut free = FreeAddresses::default();
         let subnets: Vec<&str> = subnets.iter().map(String::as_str).collect();
         for ids in subnets.chunks(SUBNETS_PER_CALL) {
-            // As a filter, so that one that is gone is missing from the answer instead of failing the call.
+            // As a filter, so that a deleted subnet is missing from the answer instead of failing the call.
             let call = self.ec2.describe_subnets();
             let call = call.filters(filter("subnet-id", ids.iter().copied()));
             let mut pages = call.into_paginator().items().send();

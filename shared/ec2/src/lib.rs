@@ -1,8 +1,8 @@
-//! AWS as turns see it: EC2 instances and launches, the catalog of instance types, what NodeClasses select, the registry of
-//! clusters and how a cluster's API server is reached.
+//! AWS as turns see it: EC2 instances and launches, the catalog of instance types, the resources that NodeClasses select, the registry of
+//! clusters and access to their API servers.
 //!
-//! This is the only crate that names the SDKs of EC2, Auto Scaling, EKS, IAM and Pricing, besides those of SSM and STS. It translates: what is asked
-//! for is decided by `aws-rules`, what it is for by turns. No SDK type leaves it. It must never depend on planning.
+//! This is the only crate that names the SDKs of EC2, Auto Scaling, EKS, IAM and Pricing, besides those of SSM and STS. It translates:
+//! `aws-rules` decides which requests are made, and turns decide when. No SDK type leaves it. It must never depend on planning.
 
 mod access;
 mod account;

@@ -1,4 +1,5 @@
-//! Every request to EC2 passes the account's budget before it leaves: pages, dry runs and the SDK's own repetitions too.
+//! Metering: every request to EC2 takes a call out of the account's budget before it is sent, including pages, dry runs and the SDK's own
+//! retries.
 
 use std::{fmt, sync::Arc};
 
@@ -20,7 +21,7 @@ use aws_smithy_types::{body::SdkBody, byte_stream::ByteStream};
 use model::budget::Api;
 use ports::{Budget, CloudError, Spent};
 
-/// The configuration with a client that spends before it sends.
+/// The configuration with an HTTP client that takes a call out of the budget before it sends a request.
 pub(crate) fn metered(config: &SdkConfig, budget: Option<&Arc<dyn Budget>>) -> SdkConfig {
     let (Some(budget), Some(http)) = (budget, config.http_client()) else {
         return config.clone();
@@ -33,7 +34,7 @@ pub(crate) fn metered(config: &SdkConfig, budget: Option<&Arc<dyn Budget>>) -> S
     config.to_builder().http_client(metered).build()
 }
 
-/// The postponement in an SDK error, if it is one.
+/// The postponement in an SDK error, if there is one.
 pub(crate) fn postponed(
     action: &str,
     error: &(dyn std::error::Error + 'static),
@@ -118,7 +119,7 @@ impl HttpConnector for MeteredConnector {
     }
 }
 
-/// Which action a request of EC2's query protocol asks for.
+/// The action of a request in EC2's query protocol.
 fn action(body: &SdkBody) -> String {
     let fields = body.bytes().unwrap_or_default();
     let mut fields = fields.split(|byte| *byte == b'&');
@@ -126,7 +127,7 @@ fn action(body: &SdkBody) -> String {
     String::from_utf8_lossy(action.unwrap_or_default()).into_owned()
 }
 
-/// Whether EC2 refused for there being too many calls. Its errors are short, so they are read here and put back.
+/// Whether EC2 throttled the request. EC2's errors are short, so the body is read here and put back.
 async fn is_throttled(response: &mut HttpResponse) -> Result<bool, ConnectorError> {
     let body = ByteStream::new(response.take_body()).collect().await;
     let body = body.map_err(|error| ConnectorError::io(error.into()))?;
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_counted_as_what_it_asks_for() {
+    fn request_is_counted_by_its_action() {
         let body = SdkBody::from("Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=a");
         assert_eq!(action(&body), "DescribeInstances");
         assert_eq!(Api::of(&action(&body)), Api::Describe);

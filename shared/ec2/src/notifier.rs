@@ -1,4 +1,4 @@
-//! Telling people outside the cluster: webhooks, SNS topics and EventBridge buses.
+//! Notifications outside the cluster: webhooks, SNS topics and EventBridge buses.
 
 use async_trait::async_trait;
 use ports::{Notifier, NotifyError};
@@ -8,10 +8,10 @@ use signed::{Request, domain, send};
 
 use crate::Account;
 
-/// Who puts events on buses.
+/// Source of the events on EventBridge buses.
 const SOURCE: &str = "whittle";
-/// So much of an answer is shown in an error.
-const SHOWN: usize = 200;
+/// Upper bound on the characters of an answer that an error shows.
+const SHOWN_CHARS_MAX: usize = 200;
 
 #[async_trait]
 impl Notifier for Account {
@@ -78,7 +78,7 @@ impl Notifier for Account {
         let body = json!({ "Entries": [entry] }).to_string();
         let answer = self.succeed(self.aws("events", ACTION, headers.into(), body));
         let answer: Value = serde_json::from_str(&answer.await?).unwrap_or_default();
-        // An entry may be refused by an answer that is a success.
+        // A successful answer may report refused entries.
         match answer.get("FailedEntryCount").and_then(Value::as_i64) {
             Some(0) => Ok(()),
             _ => Err(failed(ACTION, answer.to_string())),
@@ -110,7 +110,7 @@ impl Account {
         }
     }
 
-    /// The body of an answer that is a success.
+    /// Sends the request and returns the body of a successful answer.
     async fn succeed(&self, request: Request) -> Result<String, NotifyError> {
         let action = request.operation;
         let now = self.clock.now().into();
@@ -118,7 +118,7 @@ impl Account {
         match answer.map_err(|error| failed(action, error))? {
             (200..=299, body) => Ok(body),
             (status, body) => {
-                let body: String = body.chars().take(SHOWN).collect();
+                let body: String = body.chars().take(SHOWN_CHARS_MAX).collect();
                 Err(failed(action, format!("HTTP {status}: {body}")))
             }
         }

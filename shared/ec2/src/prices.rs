@@ -1,11 +1,10 @@
-//! Prices: read and published by the housekeeper, taken from the shelf by everyone else. What cannot be read is told of and
-//! stops nothing.
+//! Prices: the housekeeper reads and publishes them, all other functions use the published ones. Failures are reported and stop nothing.
 
 use std::{sync::Arc, time::Duration};
 
 use aws_rules::prices::{
-    Prices, Products, SpotPrices, SpotRecord, looks_up, pricing_region, product_queries,
-    shelf_name, spot_prices,
+    Prices, Products, SpotPrices, SpotRecord, looks_up, object_name, pricing_region,
+    product_queries, spot_prices,
 };
 use aws_sdk_pricing::{
     config::Region,
@@ -18,25 +17,25 @@ use tokio::sync::Mutex;
 
 use crate::{Account, errors::refused, filters::timestamp};
 
-/// The largest pages, and the most that are read: EC2 has about a thousand types.
+/// Page size, the largest, and upper bound on pages: EC2 has about a thousand types.
 const PRODUCTS_PER_PAGE: i32 = 100;
 const PRODUCT_PAGES_MAX: usize = 100;
 const PRICES_PER_PAGE: i32 = 1000;
 const PRICE_PAGES_MAX: usize = 100;
 const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
-/// The housekeeper has more to do in its minute.
-const PATIENCE: Duration = Duration::from_secs(25);
-/// A launch does not wait long for prices: others stand in.
-const SHELF_PATIENCE: Duration = Duration::from_secs(3);
-/// The housekeeper looks at all prices every twelve hours; a warm function sees that within one.
-const REREAD: SignedDuration = SignedDuration::from_hours(1);
-/// What was missing or out of reach is looked for again after this.
-const REREAD_SOON: SignedDuration = SignedDuration::from_mins(5);
+/// Time limit for reading prices: the housekeeper has more to do in its minute.
+const READ_TIMEOUT: Duration = Duration::from_secs(25);
+/// Time limit for fetching published prices: a launch does not wait long for them, because others stand in.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(3);
+/// Interval between fetches of published prices. The housekeeper reads prices every twelve hours; a warm function notices within one hour.
+const FETCH_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
+/// Interval before a failed fetch is repeated.
+const RETRY_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 
 #[derive(Default)]
 pub(crate) struct PriceCache(Mutex<Option<Taken>>);
 
-/// Prices as they were taken from the shelf.
+/// Fetched prices.
 struct Taken {
     prices: Arc<Prices>,
     until: Timestamp,
@@ -44,7 +43,7 @@ struct Taken {
 }
 
 impl Account {
-    /// What instances cost as far as it is known, without asking AWS for it.
+    /// Returns the prices of instances as far as they are known, without querying AWS for them.
     pub(crate) async fn prices(&self, now: Timestamp) -> Arc<Prices> {
         let mut cached = self.prices.0.lock().await;
         if let Some(taken) = cached.as_ref().filter(|taken| now < taken.until) {
@@ -54,8 +53,12 @@ impl Account {
             Ok(found) => (found, None),
             Err(problem) => (None, Some(problem)),
         };
-        let wait = if found.is_some() { REREAD } else { REREAD_SOON };
-        // What was read earlier is better than what is shipped.
+        let wait = if found.is_some() {
+            FETCH_INTERVAL
+        } else {
+            RETRY_INTERVAL
+        };
+        // Prices that were fetched earlier are better than the bundled ones.
         let known = cached.take().map(|taken| taken.prices);
         let prices = found.map(Arc::new).or(known);
         let prices = prices.unwrap_or_else(|| Arc::new(Prices::shipped(&self.region)));
@@ -67,7 +70,7 @@ impl Account {
         prices
     }
 
-    /// What is not as it should be with the prices that are used.
+    /// Warnings about the prices in use.
     pub(crate) async fn price_complaints(&self, now: Timestamp) -> Vec<String> {
         let cached = self.prices.0.lock().await;
         let Some(taken) = cached.as_ref() else {
@@ -83,15 +86,15 @@ impl Account {
         let Some(shelf) = &self.shelf else {
             return Ok(None);
         };
-        let name = shelf_name(&self.region);
-        let object = tokio::time::timeout(SHELF_PATIENCE, shelf.get(&name)).await;
-        let object = object.map_err(|_| format!("no answer within {SHELF_PATIENCE:?}"))?;
+        let name = object_name(&self.region);
+        let object = tokio::time::timeout(FETCH_TIMEOUT, shelf.get(&name)).await;
+        let object = object.map_err(|_| format!("no answer within {FETCH_TIMEOUT:?}"))?;
         let object = object.map_err(|error| error.to_string())?;
         let object = object.map(|object| Prices::published(&self.region, &object));
         object.transpose()
     }
 
-    /// The housekeeper's part: renews what is due, and publishes it. Answers what is wrong.
+    /// Reads the prices that are due and publishes them; the housekeeper's part. Returns warnings.
     pub(crate) async fn publish_prices(&self, look_up: bool, now: Timestamp) -> Vec<String> {
         let known = self.prices(now).await;
         let look_up = looks_up(&self.region, !look_up);
@@ -101,7 +104,7 @@ impl Account {
             let problem = self.shelve(&prices).await.err();
             *self.prices.0.lock().await = Some(Taken {
                 prices: Arc::new(prices),
-                until: now.saturating_add(REREAD).unwrap_or(now),
+                until: now.saturating_add(FETCH_INTERVAL).unwrap_or(now),
                 problem,
             });
         }
@@ -113,7 +116,7 @@ impl Account {
             return Ok(());
         };
         let object = prices.publish()?;
-        let put = shelf.put(&shelf_name(&self.region), object).await;
+        let put = shelf.put(&object_name(&self.region), object).await;
         put.map_err(|error| error.to_string())
     }
 
@@ -219,8 +222,8 @@ impl Account {
 }
 
 async fn in_time<T>(reading: impl Future<Output = Result<T, CloudError>>) -> Result<T, String> {
-    match tokio::time::timeout(PATIENCE, reading).await {
+    match tokio::time::timeout(READ_TIMEOUT, reading).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+        Err(_) => Err(format!("no answer within {READ_TIMEOUT:?}")),
     }
 }

@@ -37,13 +37,13 @@ impl Registry for Account {
     }
 }
 
-/// Where a stack keeps what its functions decided: the value of `/whittle/stacks/NAME`, which sam-template.yaml writes.
+/// Facts that a stack stores about itself: the value of `/whittle/stacks/NAME`, which sam-template.yaml writes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct StackMemory {
     pub account: String,
     pub table: String,
     pub bucket: String,
-    /// The ARN of each function's role; none of a stack that an older version deployed.
+    /// The ARN of each function's role; empty for a stack that an older version deployed.
     #[serde(default)]
     pub roles: BTreeMap<String, String>,
 }
@@ -59,7 +59,7 @@ impl Account {
         })
     }
 
-    /// Changes a cluster's entry in place; what the change does not touch stays as it is.
+    /// Changes a cluster's entry in place; keys that the change does not touch stay as they are.
     pub async fn change_entry(
         &self,
         cluster: &ClusterName,
@@ -89,7 +89,7 @@ impl Account {
 }
 
 impl Account {
-    /// Writes a cluster's entry. Unless it may replace one, an entry that is there is refused as `ParameterAlreadyExists`.
+    /// Writes a cluster's entry. Unless `replace` is set, an existing entry is refused as `ParameterAlreadyExists`.
     pub async fn put_entry(
         &self,
         cluster: &ClusterName,
@@ -98,7 +98,7 @@ impl Account {
     ) -> Result<(), CloudError> {
         let name = format!("{}/{cluster}", self.registry_prefix);
         let put = self.ssm.put_parameter().name(&name).overwrite(replace);
-        // The type of a parameter that is there does not change.
+        // The type of an existing parameter cannot be changed.
         let put = put.r#type(aws_sdk_ssm::types::ParameterType::String);
         let done = put.value(entry.to_string()).send().await;
         done.map_err(refused("ssm:PutParameter")).map(drop)
@@ -110,7 +110,7 @@ impl Account {
         done.map_err(refused("ssm:DeleteParameter")).map(drop)
     }
 
-    /// The account's number, as the ARN of a cluster's entry has it; `None` where Parameter Store does not say.
+    /// The account's number, from the ARN of a cluster's entry; `None` where Parameter Store returns no ARN.
     pub async fn account_of_entry(
         &self,
         cluster: &ClusterName,
@@ -123,7 +123,7 @@ impl Account {
         Ok(number.filter(|number| !number.is_empty()))
     }
 
-    /// Where the Region's endpoints are, such as `amazonaws.com`.
+    /// The domain of the Region's endpoints, such as `amazonaws.com`.
     pub fn domain(&self) -> &'static str {
         signed::domain(&self.region)
     }

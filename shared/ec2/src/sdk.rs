@@ -3,17 +3,17 @@ use std::time::Duration;
 use aws_config::{AppName, BehaviorVersion, SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
 use aws_smithy_http_client::{Builder, tls};
 
-/// A service that cannot be reached must leave time to record that.
+/// Timeout of a connection: an unreachable service must leave time to record the failure.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The slowest answers are CreateFleet's and DescribeInstanceTypes'.
+/// Timeout of an attempt; CreateFleet and DescribeInstanceTypes answer slowest.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Longest time until a connection to IAM stands, and attempts. IAM has no endpoint in a VPC: where there is no other way out, each call
-/// waits for both. A Region far from IAM's own takes three quarters of a second.
+/// Timeout of a connection to IAM, and maximum number of attempts. IAM has no VPC endpoint: in a VPC without another way out, each call
+/// waits for both. From a Region far from IAM's own, connecting takes three quarters of a second.
 const IAM_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const IAM_ATTEMPTS: u32 = 2;
 
-/// The configuration for clients of IAM.
-pub(crate) fn impatient(config: &SdkConfig) -> SdkConfig {
+/// The configuration for clients of IAM, with short timeouts.
+pub(crate) fn with_short_timeouts(config: &SdkConfig) -> SdkConfig {
     let timeouts = config.timeout_config().map(TimeoutConfig::to_builder);
     let timeouts = timeouts
         .unwrap_or_default()
@@ -28,10 +28,10 @@ pub(crate) fn impatient(config: &SdkConfig) -> SdkConfig {
         .build()
 }
 
-/// The AWS configuration of the environment, with the one TLS stack that the cluster client uses too.
+/// The AWS configuration of the environment, with the TLS stack that the cluster client uses too.
 ///
-/// Endpoints, Region and credentials come from the environment as in every AWS SDK (`AWS_ENDPOINT_URL`,
-/// `AWS_ENDPOINT_URL_EC2` …). CloudTrail shows the caller as `app/<caller>` in the user agent of each call.
+/// Endpoints, Region and credentials come from the environment as in every AWS SDK (`AWS_ENDPOINT_URL`, `AWS_ENDPOINT_URL_EC2` …).
+/// CloudTrail shows the caller as `app/<caller>` in the user agent of each call.
 pub async fn sdk_config(caller: &str) -> SdkConfig {
     let may = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
     let app = AppName::new(caller.chars().filter(may).collect::<String>()).ok();

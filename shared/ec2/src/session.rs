@@ -1,4 +1,4 @@
-//! A cluster's own sessions: credentials that can write nothing but what carries this cluster's tag.
+//! Sessions of a cluster: credentials that can write only resources with this cluster's tag.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use model::ClusterName;
 use ports::Budget;
 use tokio::sync::Mutex;
 
-use crate::{meter::metered, sdk::impatient};
+use crate::{meter::metered, sdk::with_short_timeouts};
 
 /// STS' limit for session names.
 const SESSION_NAME_MAX: usize = 64;
@@ -48,7 +48,7 @@ impl Sessions {
         self.clients(cluster).await.iam
     }
 
-    /// Kept, because each client holds the credentials it got until they expire.
+    /// The clients of a cluster. They are cached, because each client keeps its credentials until they expire.
     async fn clients(&self, cluster: &ClusterName) -> Clients {
         let mut clients = self.clients.lock().await;
         if let Some(known) = clients.get(cluster) {
@@ -57,7 +57,7 @@ impl Sessions {
         let config = self.config_of(cluster).await;
         let made = Clients {
             ec2: aws_sdk_ec2::Client::new(&metered(&config, self.budget.as_ref())),
-            iam: aws_sdk_iam::Client::new(&impatient(&config)),
+            iam: aws_sdk_iam::Client::new(&with_short_timeouts(&config)),
         };
         clients.insert(cluster.clone(), made.clone());
         made

@@ -1,4 +1,4 @@
-//! What an account has ready for a cluster before anybody works with it: who is let in, roles, quotas, tags.
+//! Account-side prerequisites of a cluster: access entries, roles, quotas and tags.
 
 use api::EC2NodeClass;
 use model::ClusterName;
@@ -12,17 +12,17 @@ use crate::{
     errors::{cloud_error, refused},
 };
 
-/// Somebody whom EKS lets into a cluster.
+/// An access entry of an EKS cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessEntry {
     /// The ARN of a role or user.
     pub principal: String,
-    /// Whom Kubernetes takes it for.
+    /// Kubernetes groups of the principal.
     pub groups: Vec<String>,
 }
 
 impl Account {
-    /// Whom EKS lets in by access entries; nobody where the cluster has the ConfigMap aws-auth only.
+    /// Lists the access entries; empty where the cluster uses the ConfigMap aws-auth only.
     pub async fn access_entries(
         &self,
         cluster: &ClusterName,
@@ -44,7 +44,7 @@ impl Account {
         }
         let mut entries = Vec::new();
         for principal in principals {
-            // One may go in the meantime.
+            // An entry may be deleted in the meantime.
             if let Some(groups) = self.groups(cluster, &principal).await? {
                 entries.push(AccessEntry { principal, groups });
             }
@@ -52,7 +52,7 @@ impl Account {
         Ok(entries)
     }
 
-    /// Lets a principal into a cluster as a group, besides what it is let in as already.
+    /// Adds a principal to a group of the cluster; its other groups stay.
     pub async fn let_in(
         &self,
         cluster: &ClusterName,
@@ -78,7 +78,7 @@ impl Account {
         updated.map_err(refused("eks:UpdateAccessEntry")).map(drop)
     }
 
-    /// Forgets a principal's access entry, if there is one.
+    /// Deletes a principal's access entry, if there is one.
     pub async fn shut_out(&self, cluster: &ClusterName, principal: &str) -> Result<(), CloudError> {
         let call = self.eks.delete_access_entry();
         let call = call.cluster_name(cluster.as_str()).principal_arn(principal);
@@ -89,7 +89,7 @@ impl Account {
         }
     }
 
-    /// As whom Kubernetes takes a principal that EKS lets in; `None` if it has no access entry.
+    /// Kubernetes groups of a principal; `None` if it has no access entry.
     async fn groups(
         &self,
         cluster: &ClusterName,
@@ -109,7 +109,7 @@ impl Account {
         }
     }
 
-    /// Whether the account has a role of this name, without its path.
+    /// Whether the account has a role of this name; the path is ignored.
     pub async fn has_role(&self, name: &str) -> Result<bool, CloudError> {
         let found = self.iam.get_role().role_name(name).send().await;
         match found.map_err(refused("iam:GetRole")) {
@@ -119,7 +119,7 @@ impl Account {
         }
     }
 
-    /// The value of a quota of EC2, such as `L-1216C47A`, in its own unit.
+    /// The value of an EC2 quota, such as `L-1216C47A`, in the quota's own unit.
     pub async fn ec2_quota(&self, code: &str) -> Result<f64, CloudError> {
         const ACTION: &str = "servicequotas:GetServiceQuota";
         let headers = [
@@ -161,7 +161,7 @@ impl Account {
             let mut found = names.iter().filter_map(|name| said.get(name)?.as_str());
             found.next().unwrap_or_default()
         };
-        // Such as com.amazonaws.servicequotas#NoSuchResourceException.
+        // The type has the form com.amazonaws.servicequotas#NoSuchResourceException.
         let code = text(["__type", "code"]).rsplit('#').next();
         match code.filter(|code| !code.is_empty() && (400..500).contains(&status)) {
             Some(code) => Err(cloud_error(
@@ -173,7 +173,7 @@ impl Account {
         }
     }
 
-    /// How many subnets and security groups an EC2NodeClass selects now.
+    /// Number of subnets and of security groups that an EC2NodeClass selects now.
     pub async fn selected(&self, class: &EC2NodeClass) -> Result<(usize, usize), CloudError> {
         let (subnets, groups) = futures::join!(self.subnets(class), self.security_groups(class));
         Ok((subnets?.len(), groups?.len()))

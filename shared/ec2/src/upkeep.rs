@@ -1,11 +1,11 @@
-//! What the housekeeper keeps in order: prices, and what was made for launches.
+//! The housekeeper's work in the account: publishing prices, and garbage collection of what was made for launches.
 
 use std::collections::BTreeSet;
 
 use api::names::tag;
 use async_trait::async_trait;
 use aws_rules::{
-    collection::{ProfileFact, TemplateFact, spent_profiles, spent_templates},
+    collection::{ProfileFact, TemplateFact, expired_templates, unused_profiles},
     node_class::profiles_path,
 };
 use jiff::Timestamp;
@@ -18,8 +18,8 @@ use crate::{
     filters::{filter, timestamp},
 };
 
-/// EC2's largest page of launch templates, and how many are looked through at a time; the rest has its turn when these
-/// are gone.
+/// EC2's largest page size of launch templates, and upper bound on the templates examined at a time; the rest is examined once these are
+/// deleted.
 const TEMPLATES_PER_PAGE: i32 = 200;
 const PAGES_MAX: usize = 10;
 
@@ -37,12 +37,12 @@ impl Upkeep for Account {
     ) -> Result<BTreeSet<String>, CloudError> {
         let mut collected = BTreeSet::new();
         let templates = self.templates_of(cluster).await?;
-        for template in spent_templates(&templates, cluster.as_str(), needs.node_classes, now) {
+        for template in expired_templates(&templates, cluster.as_str(), needs.node_classes, now) {
             self.delete_template(cluster, &template.id).await?;
             collected.insert(template.name.clone());
         }
         let profiles = match self.profiles_of(cluster).await {
-            // In a VPC without a way to IAM there is nothing to collect, and nothing else waits for it.
+            // In a VPC without a way to IAM there are no profiles to collect; other collection goes on.
             Err(CloudError::Unknown { .. }) => Vec::new(),
             profiles => profiles?,
         };
@@ -51,7 +51,7 @@ impl Upkeep for Account {
             node_classes,
             node_claims,
         } = *needs;
-        for profile in spent_profiles(&profiles, of, node_classes, node_claims, now) {
+        for profile in unused_profiles(&profiles, of, node_classes, node_claims, now) {
             self.delete_profile(cluster, &profile.name, &profile.roles)
                 .await?;
             collected.insert(profile.name.clone());

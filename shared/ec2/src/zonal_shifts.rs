@@ -16,7 +16,7 @@ const ACTION: &str = "arc-zonal-shift:GetManagedResource";
 const SERVICE: &str = "arc-zonal-shift";
 
 impl Account {
-    /// EKS registers clusters with ARC by their ARN; others have none.
+    /// The zonal shifts of a cluster. EKS registers its clusters with ARC by their ARN; other clusters have none.
     pub(crate) async fn shifts_of(
         &self,
         cluster: &ClusterName,

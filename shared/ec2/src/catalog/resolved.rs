@@ -1,4 +1,4 @@
-//! Instance types as NodeClasses offer them. A warm function resolves them again only when something that they depend on has changed.
+//! Instance types as NodeClasses offer them, cached while a function is warm: they are resolved again only when an input has changed.
 
 use std::{
     collections::VecDeque,
@@ -8,18 +8,18 @@ use std::{
 use api::EC2NodeClass;
 use aws_rules::{
     ProviderSettings,
-    instance_types::{RegionCatalog, ResolveError, Through, Unavailable, instance_types},
+    instance_types::{RegionCatalog, ResolveError, ResolveInput, Unavailable, instance_types},
     placement::PlacementGroupFact,
 };
 use model::{InstanceType, experience::MeasuredMemory};
 
-/// So many NodeClasses are remembered, whichever cluster they are of: all types take some megabytes.
-const REMEMBERED_MAX: usize = 8;
+/// Upper bound on cached NodeClasses, over all clusters: the types of one take some megabytes.
+const CACHED_NODE_CLASSES_MAX: usize = 8;
 
-/// Everything that decides what a NodeClass offers.
+/// Inputs that decide which types a NodeClass offers.
 #[derive(Clone)]
 pub(crate) struct Inputs {
-    /// Of which there is one at a time, so that it is told apart by where it is.
+    /// The catalog, compared by address: there is only one at a time.
     pub(crate) catalog: Arc<RegionCatalog>,
     pub(crate) node_class: EC2NodeClass,
     pub(crate) settings: ProviderSettings,
@@ -39,7 +39,7 @@ impl PartialEq for Inputs {
     }
 }
 
-/// What was resolved lately, the latest last.
+/// Recently resolved types, the latest last.
 #[derive(Default)]
 pub(crate) struct Resolved(Mutex<VecDeque<(Inputs, Arc<Vec<InstanceType>>)>>);
 
@@ -50,13 +50,13 @@ impl Resolved {
             Some((_, types)) => return Ok(types.clone()),
             None => Arc::new(resolve(&inputs)?),
         };
-        // What an older catalog or an older form of the NodeClass offered is not asked for again.
+        // Entries of an older catalog or an older version of the NodeClass are not requested again.
         let uid = inputs.node_class.metadata.uid.clone();
         known.retain(|(other, _)| {
             Arc::ptr_eq(&other.catalog, &inputs.catalog) && other.node_class.metadata.uid != uid
         });
         known.push_back((inputs, types.clone()));
-        while known.len() > REMEMBERED_MAX {
+        while known.len() > CACHED_NODE_CLASSES_MAX {
             known.pop_front();
         }
         Ok(types)
@@ -64,7 +64,7 @@ impl Resolved {
 }
 
 fn resolve(inputs: &Inputs) -> Result<Vec<InstanceType>, ResolveError> {
-    let through = Through {
+    let through = ResolveInput {
         placement_group: inputs.placement_group.as_ref(),
         node_class: &inputs.node_class,
         settings: &inputs.settings,

@@ -41,7 +41,7 @@ pub(super) async fn launch(
     if let Err(error) = &answer
         && code(error) == Some(errors::TEMPLATE_NOT_FOUND)
     {
-        // Collected or deleted since the launch was prepared.
+        // A template may have been collected or deleted since the launch was prepared.
         templates::ensure(&ec2, request).await?;
         answer = send(&ec2, request, time_left(account, not_after)?).await;
     }
@@ -63,9 +63,8 @@ fn time_left(account: &Account, not_after: Timestamp) -> Result<Duration, CloudE
     }
 }
 
-/// The SDK's own repetitions end with the time-out of the operation, so no request starts after it. One attempt may take all of that
-/// time: with many overrides and little capacity an answer takes long, and a request that is repeated while EC2 still works on it
-/// gains nothing.
+/// Sends the request. The SDK's own retries end with the operation's timeout, so no request starts after it. One attempt may take all of
+/// that time: with many overrides and little capacity EC2 answers slowly, and repeating a request that EC2 still works on gains nothing.
 async fn send(
     ec2: &Client,
     request: &FleetRequest,
@@ -199,7 +198,7 @@ fn dollars(nanos: i64) -> f64 {
     nanos as f64 / 1e9
 }
 
-/// The override that an answer is about, as far as EC2 names it.
+/// The override that an answer names, as far as EC2 names it.
 #[derive(Default)]
 struct Chosen {
     instance_type: Option<String>,
@@ -220,7 +219,7 @@ impl Chosen {
     }
 }
 
-/// What EC2 leaves out of its answer is what the request said of that subnet and type.
+/// Reads an answer. Fields that EC2 leaves out are taken from the request's override of that subnet and type.
 fn read(request: &FleetRequest, output: CreateFleetOutput) -> FleetAnswer {
     let mut answer = FleetAnswer::default();
     for group in output.instances.unwrap_or_default() {
@@ -265,7 +264,7 @@ fn read(request: &FleetRequest, output: CreateFleetOutput) -> FleetAnswer {
     answer
 }
 
-/// The override that fits what the answer names.
+/// The override that matches the names in the answer.
 fn choice<'a>(
     request: &'a FleetRequest,
     instance_type: Option<&str>,

@@ -1,4 +1,4 @@
-//! Lifecycle hooks of Auto Scaling groups, which hold an instance until somebody says that it may go.
+//! Lifecycle hooks of Auto Scaling groups, which hold a terminating instance until the hook is completed.
 
 use aws_sdk_autoscaling::Client;
 use model::{InstanceId, interruption::LifecycleHook};
@@ -37,12 +37,12 @@ pub(super) async fn extend(
     unless_over(done.map_err(refused("autoscaling:RecordLifecycleActionHeartbeat")))
 }
 
-/// The instance's id alone names the action too.
+/// The token of a lifecycle action. Without one, the instance's id identifies the action.
 fn token(hook: &LifecycleHook) -> Option<String> {
     (!hook.token.is_empty()).then(|| hook.token.clone())
 }
 
-/// An action that was completed, or whose time is over, is refused like a request that is wrong.
+/// Ignores the refusal of an action that was already completed or has timed out; Auto Scaling refuses it like an invalid request.
 fn unless_over(done: Result<(), CloudError>) -> Result<(), CloudError> {
     match done {
         Err(CloudError::Invalid { message, .. })

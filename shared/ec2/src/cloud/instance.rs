@@ -42,7 +42,7 @@ pub(super) fn instance(described: types::Instance) -> Option<Instance> {
     })
 }
 
-/// A state that did not exist when this was written counts as running: the safe side for what carries pods.
+/// An unknown state counts as running: the safe side for an instance that runs pods.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the SDK's enums are not exhaustive"
@@ -58,7 +58,7 @@ fn state(name: InstanceStateName) -> InstanceState {
     }
 }
 
-/// An instance that slipped into an open reservation is on-demand (docs/spec/aws.md#instances).
+/// The capacity type. An instance that happens to run in an open reservation is on-demand (docs/spec/aws.md#instances).
 fn capacity_type(described: &types::Instance) -> CapacityType {
     let is_spot = described.spot_instance_request_id.is_some()
         || described.instance_lifecycle == Some(InstanceLifecycleType::Spot);

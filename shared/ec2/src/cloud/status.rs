@@ -1,4 +1,4 @@
-//! Instances in trouble (docs/spec/aws.md#instance-status).
+//! Impaired instances (docs/spec/aws.md#instance-status).
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,11 @@ use crate::{
     filters::{filter, timestamp},
 };
 
-/// EC2's largest page of statuses.
+/// EC2's largest page size of statuses.
 const PAGE: i32 = 1000;
 
-/// Three questions, because all filters of one must hold together. Who is found by several of them is described alike.
+/// Reads impaired instances with three queries, because all filters of one query must hold together. Instances that several queries find
+/// have the same description in each.
 pub(super) async fn troubles(
     ec2: &aws_sdk_ec2::Client,
     now: Timestamp,
@@ -72,7 +73,8 @@ fn fact(status: InstanceStatus) -> Option<InstanceStatusFact> {
     })
 }
 
-/// EC2 shows events for days after they have happened or were called off, and says so only here.
+/// Whether a scheduled event is over. EC2 lists events for days after they have happened or were called off, and marks them only in the
+/// description.
 fn is_over(description: Option<&str>) -> bool {
     let text = description.unwrap_or_default();
     text.starts_with("[Completed]") || text.starts_with("[Canceled]")

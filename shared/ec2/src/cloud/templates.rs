@@ -1,4 +1,4 @@
-//! Launch templates: made where they are missing. Their names are digests of what is in them, so one that is there is right.
+//! Launch templates, created where they are missing. A template's name is a digest of its content, so an existing one is right.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ use crate::{
     filters::{filter, tags},
 };
 
-/// EC2's largest page of launch templates, and the most values of a filter.
+/// EC2's largest page size of launch templates, and the maximum number of values of a filter.
 const PAGE: usize = 200;
 
 pub(super) async fn ensure(ec2: &Client, request: &FleetRequest) -> Result<(), CloudError> {
@@ -136,7 +136,8 @@ fn data(template: &LaunchTemplate, capacity_type: CapacityType) -> RequestLaunch
         .build()
 }
 
-/// Instances, volumes and fleets are tagged by the fleet request, which knows the launch; what they bring along here.
+/// Tags of resources that an instance creates besides itself. Instances, volumes and fleets are tagged by the fleet request, which knows
+/// the launch.
 fn tagged(
     template: &LaunchTemplate,
     capacity_type: CapacityType,
@@ -199,7 +200,7 @@ fn network_interface(
         .build()
 }
 
-/// Instance tags stay out of the metadata service: pods that can reach it need not know them.
+/// Metadata options. Instance tags are not exposed in the metadata service: pods that can reach it need not know them.
 fn metadata(template: &LaunchTemplate) -> LaunchTemplateInstanceMetadataOptionsRequest {
     use aws_sdk_ec2::types::{
         LaunchTemplateHttpTokensState as Tokens, LaunchTemplateInstanceMetadataTagsState as Tags,

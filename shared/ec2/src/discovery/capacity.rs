@@ -13,7 +13,7 @@ use crate::{
     filters::{filter, filters, timestamp},
 };
 
-/// EC2's largest page of reservations; a call that names ids takes no size.
+/// EC2's largest page size of reservations; a call that names ids takes no page size.
 const PAGE: i32 = 1000;
 const DESCRIBE_RESERVATIONS: &str = "ec2:DescribeCapacityReservations";
 
@@ -31,7 +31,7 @@ impl Account {
         Ok(found)
     }
 
-    /// The same, by what the NodeClass's status lists: how many instances are left in each.
+    /// The reservations in the NodeClass's status, with the number of instances left in each.
     pub(crate) async fn reservations_in_status(
         &self,
         class: &EC2NodeClass,
@@ -68,7 +68,7 @@ impl Account {
         let mut found = Vec::new();
         while let Some(reservation) = pages.next().await {
             let reservation = match reservation.map_err(refused(DESCRIBE_RESERVATIONS)) {
-                // One that is gone is simply not found.
+                // A reservation that no longer exists is left out.
                 Err(CloudError::NotFound { .. }) => break,
                 reservation => reservation?,
             };
@@ -96,7 +96,7 @@ impl Account {
         Ok(found)
     }
 
-    /// The placement group that the NodeClass selects, if it is there and available.
+    /// The placement group that the NodeClass selects, if it exists and is available.
     pub(crate) async fn placement_group(
         &self,
         class: &EC2NodeClass,

@@ -1,9 +1,9 @@
-//! What EC2 says to the calls of a launch that launches nothing.
+//! Dry runs: EC2's answers to the calls of a launch that launches nothing.
 
 use api::EC2NodeClass;
 use aws_rules::{
     ClusterFacts, LaunchInput, ProviderSettings,
-    instance_types::{RegionCatalog, Through, instance_types},
+    instance_types::{RegionCatalog, ResolveInput, instance_types},
     launch::{Trial, trial},
     node_class::{DryRunAct, DryRuns, Refusal, ValidationMemory, Verdict},
     placement::PlacementGroupFact,
@@ -32,11 +32,11 @@ use tokio::sync::Mutex;
 
 use crate::{Account, cloud::templates, errors::refusal, filters::tags};
 
-/// What EC2 said lately.
+/// Recent verdicts of dry runs.
 #[derive(Default)]
 pub(crate) struct ValidationCache(Mutex<ValidationMemory>);
 
-/// What a NodeClass is tried with, besides itself.
+/// Inputs of a NodeClass's dry runs.
 pub(super) struct Trying<'a> {
     pub(super) cluster: &'a ClusterFacts,
     pub(super) settings: &'a ProviderSettings,
@@ -46,7 +46,7 @@ pub(super) struct Trying<'a> {
 }
 
 impl Account {
-    /// EC2's judgement of a NodeClass with its new status, remembered for as long as it stands.
+    /// EC2's verdict on a NodeClass with its new status, cached while it is valid.
     pub(super) async fn verdict(
         &self,
         class: &EC2NodeClass,
@@ -99,7 +99,7 @@ impl Account {
     }
 }
 
-/// What EC2 said to a call, unless it was not sent.
+/// EC2's answer to a call; an error if the call was not sent.
 fn answered<T, E>(
     action: &str,
     answer: Result<T, SdkError<E, HttpResponse>>,
@@ -114,7 +114,7 @@ where
 }
 
 fn prepared(class: &EC2NodeClass, trying: &Trying<'_>) -> Result<Trial, Verdict> {
-    let through = Through {
+    let through = ResolveInput {
         node_class: class,
         settings: trying.settings,
         measured_memory: &[],

@@ -14,7 +14,7 @@ use ports::CloudError;
 use super::discovery;
 use crate::{Account, errors::refused, filters::filters};
 
-/// EC2's largest page of images.
+/// EC2's largest page size of images.
 const PAGE: i32 = 1000;
 
 impl Account {
@@ -52,7 +52,7 @@ impl Account {
         for parameter in parameters {
             match self.image_of_parameter(&parameter.name).await {
                 Ok(Some(id)) => variants.entry(id).or_default().extend(parameter.variants),
-                // AWS publishes not every variant of every version.
+                // AWS does not publish every variant of every version.
                 Ok(None) => {}
                 Err(error) => return discovery(Err(error)),
             }
@@ -108,7 +108,7 @@ impl Account {
         Ok(Discovery::Found(selected))
     }
 
-    /// The image id in a parameter; none where there is no such parameter, or something else in it.
+    /// The image id in a parameter; `None` where the parameter does not exist or contains something else.
     async fn image_of_parameter(&self, name: &str) -> Result<Option<String>, CloudError> {
         let answer = self.ssm.get_parameter().name(name).send().await;
         match answer.map_err(refused("ssm:GetParameter")) {

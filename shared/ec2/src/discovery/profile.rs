@@ -1,4 +1,4 @@
-//! Instance profiles: the user's own, or one made and kept for a role (docs/spec/aws.md#instance-profiles).
+//! Instance profiles: the user's own, or one that is created and kept for a role (docs/spec/aws.md#instance-profiles).
 
 use api::EC2NodeClass;
 use aws_rules::node_class::{
@@ -12,15 +12,15 @@ use tokio::sync::Mutex;
 
 use crate::{Account, errors::refused};
 
-/// As upstream: long enough to spare IAM, short enough to see what was changed there by hand.
-const REMEMBERED: SignedDuration = SignedDuration::from_mins(15);
+/// Time for which IAM's answers are cached, as upstream: long enough to spare IAM, short enough to notice manual changes.
+const CACHE_LIFETIME: SignedDuration = SignedDuration::from_mins(15);
 
-/// What is known of profiles, and since when.
+/// Cached profiles, and the time of caching.
 #[derive(Default)]
 pub(crate) struct ProfileCache(Mutex<(Timestamp, ProfileMemory)>);
 
 impl Account {
-    /// The name of the profile to launch with.
+    /// Returns the name of the profile to launch with.
     pub(super) async fn instance_profile(
         &self,
         cluster: &ClusterName,
@@ -31,7 +31,7 @@ impl Account {
         }
         let now = self.clock.now();
         let mut cached = self.profiles.0.lock().await;
-        if now.duration_since(cached.0) > REMEMBERED {
+        if now.duration_since(cached.0) > CACHE_LIFETIME {
             *cached = (now, ProfileMemory::default());
         }
         let mut search = ProfileSearch::new(class, cluster.as_str(), &self.region, &mut cached.1);
@@ -106,11 +106,11 @@ impl Account {
                 let added = call.send().await;
                 match added.map_err(refused("iam:AddRoleToInstanceProfile")) {
                     Ok(_) => Ok(ProfileAnswer::Done),
-                    // A profile holds one role: another try has attached it already.
+                    // A profile has one role: another attempt has already attached it.
                     Err(CloudError::Invalid { code, .. }) if code == "LimitExceeded" => {
                         Ok(ProfileAnswer::Done)
                     }
-                    // A profile that was just made may be unknown for a moment too.
+                    // IAM may not know a profile yet that was just created.
                     Err(CloudError::NotFound { what }) if is_about_a_role(&what) => {
                         Ok(ProfileAnswer::NoSuchRole)
                     }
@@ -130,8 +130,8 @@ impl Account {
         }
     }
 
-    /// Deletes the profiles that were made for this NodeClass. Where IAM cannot be reached, a NodeClass that no profile was made for is
-    /// not held up by that; a profile of an earlier `spec.role` is left to the housekeeper's collection.
+    /// Deletes the profiles that were made for this NodeClass. A NodeClass that no profile was made for is released even where IAM cannot
+    /// be reached; a profile of an earlier `spec.role` is left to the housekeeper's garbage collection.
     pub(super) async fn release_profiles(
         &self,
         cluster: &ClusterName,
@@ -170,7 +170,7 @@ impl Account {
         gone(deleted.map_err(refused("iam:DeleteInstanceProfile")))
     }
 
-    /// Every profile that was made for this NodeClass.
+    /// Lists the profiles that were made for this NodeClass.
     async fn profiles(
         &self,
         cluster: &ClusterName,
@@ -183,7 +183,7 @@ impl Account {
         while let Some(profile) = pages.next().await {
             profiles.push(profile.map_err(refused("iam:ListInstanceProfiles"))?);
         }
-        // What is deleted with the NodeClass must be ours, however the prefix was understood.
+        // Deletes nothing but profiles with exactly this path, in whatever way IAM interprets the prefix.
         profiles.retain(|profile| profile.path == path);
         Ok(profiles)
     }
@@ -193,7 +193,7 @@ impl Account {
     }
 }
 
-/// Whether the profile in the status is one that was made for `spec.role`.
+/// Whether the profile in the status was made for `spec.role`.
 fn has_made_profile(class: &EC2NodeClass) -> bool {
     let status = class.status.as_ref();
     let found = status.and_then(|status| status.instance_profile.as_ref());
@@ -223,7 +223,8 @@ fn gone<T>(removed: Result<T, CloudError>) -> Result<(), CloudError> {
     }
 }
 
-/// IAM gives both the same code: "The role with name … cannot be found", "Instance Profile … cannot be found".
+/// Whether an error is about the role. IAM uses the same code for both: "The role with name … cannot be found", "Instance Profile … cannot
+/// be found".
 fn is_about_a_role(what: &str) -> bool {
     let message = what.split_once(": ").map_or(what, |(_, message)| message);
     let message = message.to_ascii_lowercase();

@@ -1,6 +1,6 @@
-//! What AWS answers to each question, as it words it.
+//! Recorded answers of AWS.
 
-/// The answer to a call of Parameter Store with this target, or to a request of EC2 with this body.
+/// The answer to a call of Parameter Store with this target, or to an EC2 request with this body.
 pub(crate) fn to(target: &str, body: &str) -> &'static str {
     match target {
         "AmazonSSM.GetParameter" if body.contains("/whittle/clusters") => ENTRY,

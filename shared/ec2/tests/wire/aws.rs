@@ -58,7 +58,7 @@ pub(crate) fn account_with(cluster_role: Option<&str>) -> Account {
     Account::new(&config, options, Arc::new(FixedClock))
 }
 
-/// Registers a cluster of type `endpoint` and gives back its entry.
+/// Registers a cluster of type `endpoint` and returns its entry.
 pub(crate) fn register(cluster: &str) -> Value {
     let entry = json!({
         "type": "endpoint", "endpoint": "https://demo.example.com", "certificateAuthority": "Y2EK",
@@ -73,7 +73,7 @@ pub(crate) fn register(cluster: &str) -> Value {
     entry
 }
 
-/// A NodeClass that selects what the account was seeded with, with `spec` merged over it.
+/// A NodeClass that selects the seeded resources of the account, with `spec` merged over it.
 pub(crate) fn node_class(spec: Value) -> EC2NodeClass {
     let tags = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
     let mut manifest = json!({

@@ -1,4 +1,4 @@
-//! Whole objects by name, kept and read back.
+//! Objects in the bucket: written whole by name, and read back.
 
 use std::sync::{
     Arc,
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::aws::{FixedClock, MOTO, config};
 
-/// Answers 503 as often as it is told to, then 200.
+/// Answers 503 the given number of times, then 200.
 #[derive(Clone, Debug)]
 struct Busy(Arc<AtomicUsize>);
 
@@ -43,7 +43,7 @@ fn busy(answers: usize) -> Bucket {
 }
 
 #[tokio::test]
-async fn requests_of_a_busy_bucket_are_repeated_a_few_times() {
+async fn requests_to_a_busy_bucket_are_retried() {
     let object = busy(2).get("journal/a").await.unwrap();
     assert_eq!(object, Some(b"an object".to_vec()));
     busy(2).put("journal/a", Vec::new()).await.unwrap();
@@ -52,14 +52,14 @@ async fn requests_of_a_busy_bucket_are_repeated_a_few_times() {
 }
 
 #[tokio::test]
-async fn objects_are_read_back_as_they_were_kept() {
+async fn objects_round_trip() {
     MOTO.call("s3", "create_bucket", json!({"Bucket": "whittle-bucket"}));
     let config = config().to_builder().endpoint_url(MOTO.endpoint()).build();
     let bucket = |name: &str| Bucket::new(&config, name, Arc::new(FixedClock));
     let ours = bucket("whittle-bucket");
     let name = "journal/demo/2026-08-22T12:00:00.000Z-provisioner-turn 1.json.zst";
     assert_eq!(ours.get(name).await.unwrap(), None);
-    // No text: every byte there is.
+    // Every possible byte, so not valid text.
     let object: Vec<u8> = (0..=255).collect();
     ours.put(name, object.clone()).await.unwrap();
     assert_eq!(ours.get(name).await.unwrap(), Some(object));

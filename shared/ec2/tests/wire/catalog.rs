@@ -65,8 +65,8 @@ async fn instance_types_are_resolved_again_only_when_something_has_changed() {
     };
     let zones = |types: &[InstanceType]| {
         let kind = types.iter().find(|kind| kind.name == "m5.large").unwrap();
-        let available = kind.offerings.iter().filter(|one| one.available);
-        let zones: BTreeSet<String> = available.map(|one| one.zone_id.clone()).collect();
+        let available = kind.offerings.iter().filter(|offering| offering.available);
+        let zones: BTreeSet<String> = available.map(|offering| offering.zone_id.clone()).collect();
         zones
     };
     let first = types(&class, &Experience::default()).await;

@@ -1,9 +1,9 @@
-//! Damage to an answer, by a generator that gives the same for the same seed.
+//! Damage to answers, by a generator that is deterministic for a seed.
 
-/// George Marsaglia's xorshift.
+/// Marsaglia's xorshift generator.
 pub(crate) struct Damage(u64);
 
-/// What no number of an answer should be.
+/// Values that no number of an answer should have.
 const NUMBERS: &[&str] = &[
     "",
     "-1",
@@ -17,7 +17,7 @@ const NUMBERS: &[&str] = &[
     "0x10",
     "٣",
 ];
-/// What no text should be.
+/// Values that no text of an answer should have.
 const TEXTS: &[&str] = &[
     "",
     " ",
@@ -56,7 +56,7 @@ impl Damage {
         texts[self.below(texts.len())]
     }
 
-    /// The status and text of an answer; every other one stays as it is.
+    /// The status and text of an answer; about half of the answers stay undamaged.
     pub(crate) fn of(&mut self, answer: &str) -> (u16, String) {
         let mut answer = answer.to_owned();
         if self.below(2) == 0 {
@@ -85,7 +85,7 @@ impl Damage {
         }
     }
 
-    /// Puts something else in the place of a run of characters.
+    /// Replaces a run of characters by something else.
     fn replaced(&mut self, answer: &str, is_part: impl Fn(char) -> bool, by: &[&str]) -> String {
         let at = self.boundary(answer);
         let Some(from) = answer[at..].find(&is_part).map(|found| at + found) else {

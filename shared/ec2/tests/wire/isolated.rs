@@ -1,4 +1,4 @@
-//! A VPC without a way to IAM, which has no endpoint there.
+//! Release and garbage collection in a VPC without a way to IAM, which has no VPC endpoint.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::aws::{CLUSTER, FixedClock, NOW, config};
 
-/// EC2 has no launch template of the cluster, and IAM does not answer.
+/// EC2 without launch templates of the cluster, and IAM that does not answer.
 #[derive(Clone, Copy, Debug)]
 struct Isolated;
 
@@ -55,7 +55,7 @@ async fn node_class_without_made_profile_is_released_although_iam_does_not_answe
         json!({"instanceProfile": "nodes"}),
     );
     account().release(&CLUSTER.into(), &own).await.unwrap();
-    // The class never became ready, so no profile was made for it.
+    // The NodeClass never became ready, so no profile was made for it.
     let never = class(json!({"role": "nodes"}), json!({}));
     account().release(&CLUSTER.into(), &never).await.unwrap();
     let made = class(

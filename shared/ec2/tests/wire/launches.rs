@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_rules::{
     ProviderSettings,
-    instance_types::{InstanceTypeInfo, RegionCatalog, Through, instance_types},
+    instance_types::{InstanceTypeInfo, RegionCatalog, ResolveInput, instance_types},
     launch::freeze,
     prices::shipped_prices,
 };
@@ -33,7 +33,7 @@ on_one_moto! {
     what_was_made_for_launches_is_deleted_when_nothing_needs_it,
 }
 
-/// Three instances are asked for under this token, on demand.
+/// Number of on-demand instances that are requested under this token.
 const CLAIMS: u32 = 3;
 
 fn not_after() -> Timestamp {
@@ -56,7 +56,7 @@ fn m5_large(class: &api::EC2NodeClass) -> Vec<InstanceType> {
         on_demand: shipped_prices("us-east-1"),
         spot: None,
     };
-    let through = Through {
+    let through = ResolveInput {
         node_class: class,
         settings: &ProviderSettings::default(),
         measured_memory: &[],
@@ -95,7 +95,7 @@ fn launch(capacity_type: &str) -> Launch {
     }
 }
 
-/// A frozen request of this cluster, as a turn makes it: through the ports.
+/// A frozen request of this cluster, made through the ports as in a turn.
 async fn request(cluster: &str, token: &str, capacity_type: &str) -> FleetRequest {
     let entry = register(cluster);
     let account = account();
@@ -202,24 +202,24 @@ async fn terminating_is_final_and_may_be_repeated() {
     let [one, others @ ..] = answer.instances.as_slice() else {
         panic!("{answer:?}")
     };
-    // One of them is unknown to EC2.
-    let doomed = [one.instance.clone(), "i-00000000000000000".into()];
+    // EC2 does not know the second instance.
+    let terminated = [one.instance.clone(), "i-00000000000000000".into()];
     for _ in 0..2 {
-        let verdicts = account.terminate(&cluster, &doomed).await;
+        let verdicts = account.terminate(&cluster, &terminated).await;
         assert!(
-            matches!(verdicts[&doomed[0]], Termination::Ended),
+            matches!(verdicts[&terminated[0]], Termination::Ended),
             "{verdicts:?}"
         );
         assert!(
-            matches!(verdicts[&doomed[1]], Termination::Gone),
+            matches!(verdicts[&terminated[1]], Termination::Gone),
             "{verdicts:?}"
         );
     }
-    assert!(account.knows_instance(&doomed[0]).await.unwrap());
-    assert!(!account.knows_instance(&doomed[1]).await.unwrap());
+    assert!(account.knows_instance(&terminated[0]).await.unwrap());
+    assert!(!account.knows_instance(&terminated[1]).await.unwrap());
     let left = account.list_instances(&cluster).await.unwrap();
     assert_eq!(left.len(), others.len());
-    let described = account.describe_instances(&doomed).await.unwrap();
+    let described = account.describe_instances(&terminated).await.unwrap();
     assert_eq!(
         described.len(),
         1,
@@ -327,7 +327,7 @@ async fn what_was_made_for_launches_is_deleted_when_nothing_needs_it() {
     let collected_late = collected("2100-01-01T00:00:00Z").await;
     assert!(collected_late.contains("spent_1"));
     assert!(collected_late.contains(&request.templates[0].template.name));
-    // The third is the template with which launches were tried before the EC2NodeClass was ready.
+    // The third template is the one of the dry runs before the EC2NodeClass was ready.
     assert_eq!(collected_late.len(), 3, "{collected_late:?}");
     assert_eq!(collected("2100-01-01T00:00:00Z").await, [].into());
     let others = json!({ "InstanceProfileName": "others_1" });

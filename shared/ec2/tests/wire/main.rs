@@ -1,4 +1,4 @@
-//! The adapter on the wire: against moto where moto can, and against recorded answers for what it cannot do.
+//! Tests of the adapter's requests and answers: against moto, and against recorded answers for calls that moto does not support.
 
 #![expect(
     clippy::indexing_slicing,
@@ -6,8 +6,8 @@
     reason = "helpers of tests fail as tests do, by panicking"
 )]
 
-/// The examples of one file as one test: nextest gives each test a process of its own, and each process would start a
-/// moto, which costs a core for seconds. Every example that fails is named.
+/// Runs the examples of one file as one test: nextest gives each test a process of its own, and each process would start a moto, which
+/// costs a core for seconds. Names every example that fails.
 macro_rules! on_one_moto {
     ($($example:ident),+ $(,)?) => {
         #[tokio::test]

@@ -1,4 +1,4 @@
-//! No request to EC2 leaves without a call out of the account's budget.
+//! Metering: every request to EC2 takes a call out of the account's budget.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use ports::{Budget, Cloud, CloudError, Spent};
 
 use crate::aws::{FixedClock, NOW, config};
 
-/// Gives out so many calls, and notes what was asked for.
+/// Budget with this many calls, which records the requested APIs.
 #[derive(Debug, Default)]
 struct Counted {
     left: Mutex<u32>,
@@ -48,7 +48,7 @@ fn later() -> Timestamp {
     NOW.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(7)
 }
 
-/// Two pages of instances, or a refusal.
+/// EC2 that answers with two pages of instances, or with a refusal.
 #[derive(Clone, Debug)]
 struct Ec2 {
     refuses: bool,
@@ -107,7 +107,7 @@ async fn describe(calls: u32, refuses: bool) -> Asked {
 }
 
 #[tokio::test]
-async fn every_page_is_a_call() {
+async fn every_page_is_metered() {
     let asked = describe(9, false).await;
     assert_eq!(asked.answer.unwrap(), 0);
     assert_eq!(
@@ -117,7 +117,7 @@ async fn every_page_is_a_call() {
 }
 
 #[tokio::test]
-async fn what_has_no_budget_is_not_sent_and_waits() {
+async fn request_without_budget_is_postponed() {
     for calls in [0, 1] {
         let asked = describe(calls, false).await;
         assert_eq!(asked.requests, calls);
@@ -131,7 +131,7 @@ async fn what_has_no_budget_is_not_sent_and_waits() {
 }
 
 #[tokio::test]
-async fn a_refusal_for_too_many_calls_is_told_to_the_others() {
+async fn throttling_is_shared_through_the_budget() {
     let asked = describe(9, true).await;
     let error = asked.answer.unwrap_err();
     assert!(matches!(error, CloudError::Throttled { .. }), "{error}");

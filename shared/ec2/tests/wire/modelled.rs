@@ -1,4 +1,4 @@
-//! Requests to services that no emulator has, held against the services' own models.
+//! Requests to services without an emulator, validated against the services' own models.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,11 +17,11 @@ use crate::{
     prices::Memory,
 };
 
-/// Keeps what is asked, and answers as the service would that has nothing to say.
+/// Records requests, and answers each with an empty success.
 #[derive(Clone, Debug, Default)]
 struct Asked(Arc<Mutex<Vec<Value>>>);
 
-/// A principal that has an access entry already.
+/// A principal with an access entry.
 const LET_IN: &str = "arn:aws:iam::123456789012:role/known";
 
 impl HttpConnector for Asked {
@@ -81,7 +81,7 @@ fn account(asked: &Asked) -> Account {
 }
 
 #[tokio::test]
-async fn what_emulators_never_see_is_what_the_services_models_allow() {
+async fn requests_without_an_emulator_fit_the_services_models() {
     const ROLE: &str = "arn:aws:iam::123456789012:role/p";
     let asked = Asked::default();
     let account = account(&asked);
@@ -104,7 +104,7 @@ async fn what_emulators_never_see_is_what_the_services_models_allow() {
     account.ec2_quota("L-1216C47A").await.unwrap();
     let eks = json!({ "type": "eks" });
     account.zonal_shifts(&demo, &eks).await.unwrap();
-    // An answer without prices is complained of.
+    // An answer without prices is reported.
     let complaints = account.renew_prices(true, FixedClock.now()).await;
     assert_ne!(complaints, Vec::<String>::new());
     let asked = asked.0.lock().unwrap().clone();
@@ -142,7 +142,7 @@ async fn what_emulators_never_see_is_what_the_services_models_allow() {
 }
 
 #[tokio::test]
-async fn request_that_the_model_forbids_is_found() {
+async fn request_that_violates_the_model_is_found() {
     let asked = Asked::default();
     let hook = LifecycleHook {
         group: String::new(),

@@ -1,6 +1,6 @@
-//! Answers of EC2 and Parameter Store that are damaged in many ways: they are read or refused, and nobody panics or asks on and on.
+//! Damaged answers of EC2 and Parameter Store: they are read or refused, without a panic and without endless requests.
 //!
-//! The damage follows from the seed alone. libFuzzer would need the SDK compiled for it, which is too dear.
+//! The damage is a function of the seed. libFuzzer would need the SDK compiled for it, which is too expensive.
 
 use std::sync::{
     Arc,
@@ -26,12 +26,12 @@ use crate::{
     recorded,
 };
 
-/// The first seed and how many there are.
+/// Seeds of the test.
 const SEEDS: std::ops::Range<u64> = 1..301;
-/// No question takes so many calls, whatever is answered.
+/// Upper bound on the calls of one query, whatever the answers are.
 const CALLS_MAX: usize = 200;
 
-/// Answers each question as recorded, damaged or not.
+/// Gives recorded answers, damaged or not.
 #[derive(Debug)]
 struct Aws {
     seed: u64,
@@ -82,8 +82,8 @@ fn node_class(ami: Value) -> EC2NodeClass {
     .unwrap()
 }
 
-/// An error says what was asked for.
-fn told<T>(answer: Result<T, CloudError>) {
+/// Checks that an error names the requested action.
+fn check_error<T>(answer: Result<T, CloudError>) {
     if let Err(error) = answer {
         let text = error.to_string();
         assert!(text.contains(':') || text.contains(' '), "{text}");
@@ -91,15 +91,15 @@ fn told<T>(answer: Result<T, CloudError>) {
 }
 
 #[tokio::test]
-async fn whatever_aws_answers_is_read_or_refused() {
+async fn damaged_answers_are_read_or_refused() {
     let now: Timestamp = NOW.parse().unwrap();
     let cluster = CLUSTER.into();
     for seed in SEEDS {
         eprintln!("seed {seed}");
         let all = account(seed);
-        told(all.list_instances(&cluster).await);
-        told(all.troubles(now).await);
-        told(all.instances_of_reservation("cr-1").await);
+        check_error(all.list_instances(&cluster).await);
+        check_error(all.troubles(now).await);
+        check_error(all.instances_of_reservation("cr-1").await);
         let of = account(seed);
         let experience = Experience::default();
         for ami in [
@@ -107,13 +107,13 @@ async fn whatever_aws_answers_is_read_or_refused() {
             json!({"ssmParameter": "/own/image"}),
         ] {
             let class = node_class(ami);
-            told(of.resolve(&cluster, &class, &[], now).await);
+            check_error(of.resolve(&cluster, &class, &[], now).await);
             let types = of.instance_types(&cluster, &class, &Value::Null, &experience);
-            told(types.await);
+            check_error(types.await);
         }
         let launch = account(seed);
         let not_after = now + SignedDuration::from_secs(30);
-        told(launch.launch(&recorded::request(), not_after).await);
+        check_error(launch.launch(&recorded::request(), not_after).await);
         let _entries = launch.entries().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Domains of endpoints, as botocore has them of every partition.
+//! Domains of endpoints, as botocore lists them for every partition.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The Price List and the spot price history as AWS words them, published once and read by every function.
+//! The Price List and the spot price history in AWS' format, published once and read by every function.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::aws::{FixedClock, NOW, config};
 
-/// AWS in one Region, and what was asked of it.
+/// AWS in one Region, with a record of its requests.
 #[derive(Clone, Debug)]
 struct Aws {
     asked: Arc<Mutex<Vec<String>>>,
@@ -89,7 +89,7 @@ fn product(instance_type: &str, currency: &str, amount: &str) -> String {
     .to_string()
 }
 
-/// Two pages of shared tenancy, one of bare metal; an entry is broken.
+/// Two pages of shared tenancy, one of bare metal; one entry is malformed.
 fn price_list(query: Value) -> Value {
     let filters = query["Filters"].as_array().unwrap();
     let asks = |value: &str| filters.iter().any(|filter| filter["Value"] == value);
@@ -103,7 +103,7 @@ fn price_list(query: Value) -> Value {
     }
 }
 
-/// Objects that functions publish for each other.
+/// In-memory store of the objects that functions publish for each other.
 #[derive(Default)]
 pub(crate) struct Memory(Mutex<BTreeMap<String, Vec<u8>>>);
 
@@ -163,10 +163,13 @@ fn now() -> Timestamp {
 }
 
 #[tokio::test]
-async fn what_is_due_is_read_and_published_with_what_was_refused() {
+async fn due_prices_are_published_with_the_number_of_refused_entries() {
     let world = World::new("us-east-1", price_list);
-    let told = world.account.renew_prices(true, now()).await.join("\n");
-    assert!(told.contains("1 entries of the Price List"), "{told}");
+    let warnings = world.account.renew_prices(true, now()).await.join("\n");
+    assert!(
+        warnings.contains("1 entries of the Price List"),
+        "{warnings}"
+    );
     let asked = world.asked();
     let listed = asked
         .iter()
@@ -183,7 +186,7 @@ async fn what_is_due_is_read_and_published_with_what_was_refused() {
 }
 
 #[tokio::test]
-async fn another_housekeeper_finds_what_the_last_one_published() {
+async fn next_housekeeper_continues_from_the_published_prices() {
     let first = World::new("us-east-1", price_list);
     first.account.renew_prices(true, now()).await;
     let second = World::new("us-east-1", price_list);
@@ -194,7 +197,7 @@ async fn another_housekeeper_finds_what_the_last_one_published() {
 }
 
 #[tokio::test]
-async fn each_partition_is_asked_where_its_prices_are_in_its_money() {
+async fn prices_are_queried_in_the_partitions_region_and_currency() {
     let china = World::new("cn-north-1", price_list);
     china.account.renew_prices(true, now()).await;
     let asked = china.asked();
@@ -216,7 +219,7 @@ async fn each_partition_is_asked_where_its_prices_are_in_its_money() {
 }
 
 #[tokio::test]
-async fn from_an_isolated_vpc_only_ec2_is_asked() {
+async fn isolated_vpc_reads_spot_prices_only() {
     let world = World::new("us-east-1", price_list);
     world.account.renew_prices(false, now()).await;
     let asked = world.asked();
@@ -227,10 +230,10 @@ async fn from_an_isolated_vpc_only_ec2_is_asked() {
 }
 
 #[tokio::test]
-async fn a_price_list_of_garbage_leaves_the_shipped_prices_and_is_told_of() {
+async fn unreadable_price_list_leaves_the_shipped_prices_and_is_reported() {
     let world = World::new("us-east-1", |_| json!({ "PriceList": ["<html>"] }));
-    let told = world.account.renew_prices(true, now()).await.join("\n");
-    assert!(told.contains("none of the 1 products"), "{told}");
+    let warnings = world.account.renew_prices(true, now()).await.join("\n");
+    assert!(warnings.contains("none of the 1 products"), "{warnings}");
     let published = &world.published("us-east-1")["prices"];
     assert_eq!(published["on_demand"]["m5.large"], 96_000_000);
 }
@@ -249,7 +252,7 @@ fn node_class() -> EC2NodeClass {
     .unwrap()
 }
 
-/// What turns believe an m5.large costs, on demand and spot.
+/// Prices of an m5.large in turns, on demand and spot.
 async fn believed(account: &Account) -> [String; 2] {
     let types = account
         .instance_types(
@@ -271,7 +274,7 @@ async fn believed(account: &Account) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn turns_price_types_with_what_was_published_and_ask_nobody() {
+async fn turns_use_published_prices_without_querying_aws() {
     let housekeeper = World::new("us-east-1", price_list);
     housekeeper.account.renew_prices(true, now()).await;
     let turn = World::new("us-east-1", price_list);
@@ -287,11 +290,11 @@ async fn turns_price_types_with_what_was_published_and_ask_nobody() {
 }
 
 #[tokio::test]
-async fn a_shelf_of_garbage_stops_no_turn_and_is_told_of() {
+async fn unreadable_published_prices_stop_no_turn_and_are_reported() {
     let world = World::new("us-east-1", price_list);
     let name = "prices/v1/us-east-1";
     world.shelf.put(name, b"?".to_vec()).await.unwrap();
     assert_eq!(believed(&world.account).await, ["0.0960", "0.0960"]);
-    let told = world.account.complaints().await.join("\n");
-    assert!(told.contains("is not what was published"), "{told}");
+    let warnings = world.account.complaints().await.join("\n");
+    assert!(warnings.contains("is not what was published"), "{warnings}");
 }

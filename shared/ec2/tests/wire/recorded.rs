@@ -1,4 +1,4 @@
-//! What moto cannot do, with answers as EC2 words them: no capacity, throttling, denials, misused tokens.
+//! Answers that moto cannot give, as EC2 words them: no capacity, throttling, denials, misused tokens.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use ports::{Cloud, CloudError};
 
 use crate::aws::{FixedClock, NOW, config};
 
-/// Gives one answer; launch templates are there already.
+/// EC2 that gives one answer; launch templates exist already.
 #[derive(Clone, Copy, Debug)]
 struct Ec2 {
     status: u16,
@@ -111,7 +111,7 @@ async fn launch(status: u16, answer: &'static str) -> Result<FleetAnswer, CloudE
 }
 
 #[tokio::test]
-async fn an_answer_may_hold_instances_and_failures() {
+async fn fleet_answer_may_have_instances_and_failures() {
     let answer = launch(200, PARTLY_FILLED).await.unwrap();
     let launched: Vec<_> = answer
         .instances
@@ -139,11 +139,11 @@ async fn an_answer_may_hold_instances_and_failures() {
     );
 }
 
-/// Answers later than the configuration lets an attempt take.
+/// EC2 that answers after the timeout of an attempt.
 #[derive(Clone, Copy, Debug)]
 struct Slow;
 
-/// Time-out of an attempt, and what EC2 takes.
+/// Timeout of an attempt, and the time that EC2 takes.
 const ATTEMPT: Duration = Duration::from_millis(100);
 const ANSWERS_AFTER: Duration = Duration::from_millis(400);
 
@@ -161,7 +161,7 @@ impl HttpConnector for Slow {
 }
 
 #[tokio::test]
-async fn create_fleet_may_take_all_the_time_that_is_left() {
+async fn create_fleet_may_take_all_remaining_time() {
     let http = http_client_fn(|_, _| SharedHttpConnector::new(Slow));
     let timeouts = TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT);
     let config = config()
@@ -194,7 +194,7 @@ macro_rules! refusal {
 }
 
 #[tokio::test]
-async fn refusals_say_what_can_be_done() {
+async fn refusals_are_classified() {
     let throttled = refusal!("RequestLimitExceeded", "Request limit exceeded.");
     let denied = refusal!(
         "UnauthorizedOperation",
@@ -239,7 +239,7 @@ async fn refusals_say_what_can_be_done() {
 }
 
 #[tokio::test]
-async fn an_answer_nobody_can_read_proves_nothing() {
+async fn unreadable_answer_proves_nothing() {
     let error = launch(200, "<html>gateway</html").await.unwrap_err();
     assert!(matches!(error, CloudError::Unknown { .. }), "{error}");
 }
@@ -263,7 +263,7 @@ const DESCRIBED: &str = r#"<DescribeInstancesResponse xmlns="http://ec2.amazonaw
 </DescribeInstancesResponse>"#;
 
 #[tokio::test]
-async fn what_drift_is_judged_by_is_described() {
+async fn instances_are_described_with_everything_drift_needs() {
     let account = account(Ec2 {
         status: 200,
         answer: DESCRIBED,
@@ -283,7 +283,7 @@ async fn what_drift_is_judged_by_is_described() {
     );
 }
 
-/// Shows instances to whoever asks for those of `cr-1`, and nothing else.
+/// Returns instances to a query for those of `cr-1`, and nothing to others.
 #[derive(Clone, Copy, Debug)]
 struct OfBlock;
 
@@ -304,19 +304,19 @@ impl HttpConnector for OfBlock {
 }
 
 #[tokio::test]
-async fn instances_of_a_reservation_are_asked_for_by_its_id() {
+async fn instances_of_a_reservation_are_queried_by_its_id() {
     let http = http_client_fn(|_, _| SharedHttpConnector::new(OfBlock));
     let config = config().to_builder().http_client(http).build();
     let account = Account::new(&config, Options::default(), Arc::new(FixedClock));
     let found = account.instances_of_reservation("cr-1").await.unwrap();
-    let ids: Vec<&str> = found.iter().map(|one| one.id.as_str()).collect();
-    // However they came into it: the block ends for all of them.
+    let ids: Vec<&str> = found.iter().map(|instance| instance.id.as_str()).collect();
+    // The block ends for all of its instances, in whatever way they came into it.
     assert_eq!(ids, ["i-1", "i-2"]);
     assert_eq!(account.instances_of_reservation("cr-2").await.unwrap(), []);
 }
 
 #[tokio::test]
-async fn a_cluster_without_access_entries_lets_nobody_in_by_them() {
+async fn cluster_without_access_entries_has_an_empty_list() {
     let by_config_map = Ec2 {
         status: 400,
         answer: r#"{"__type": "InvalidRequestException", "message": "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP]"}"#,

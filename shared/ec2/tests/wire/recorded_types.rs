@@ -1,4 +1,4 @@
-//! DescribeInstanceTypes with what nobody has seen before, and with less than it should have.
+//! DescribeInstanceTypes with unknown values, and with missing types.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::aws::{CLUSTER, FixedClock, config};
 
-/// Answers DescribeInstanceTypes with this; the types are sold in us-east-1a, and nothing is known of spot prices.
+/// EC2 that answers DescribeInstanceTypes with this; the types are sold in us-east-1a, without spot prices.
 #[derive(Clone, Debug)]
 struct Ec2(String);
 
@@ -53,7 +53,7 @@ const M5_LARGE: &str = "<item><instanceType>m5.large</instanceType>
         <networkCards><item><networkCardIndex>0</networkCardIndex><maximumNetworkInterfaces>3</maximumNetworkInterfaces></item></networkCards>
     </networkInfo></item>";
 
-/// A type of another world.
+/// A type with unknown values in every field.
 const ODD: &str = "<item><instanceType>z99.odd</instanceType>
     <supportedUsageClasses><item>barter</item></supportedUsageClasses>
     <hypervisor>quantum</hypervisor>
@@ -86,7 +86,7 @@ async fn resolved(items: &[&str], end: &str) -> Result<Arc<Vec<InstanceType>>, C
 }
 
 #[tokio::test]
-async fn a_type_of_unknown_kind_spoils_no_other() {
+async fn type_with_unknown_values_affects_no_other() {
     let types = resolved(&[ODD, M5_LARGE], END).await.unwrap();
     let named = |name: &str| types.iter().find(|kind| kind.name == name).unwrap();
     let sold = |name: &str| {
@@ -101,9 +101,9 @@ async fn a_type_of_unknown_kind_spoils_no_other() {
     assert_eq!(named("z99.odd").capacity.get("cpu"), 0);
 }
 
-/// The SDK takes what it could read of an answer for the whole.
+/// The SDK reports a truncated answer as a complete one.
 #[tokio::test]
-async fn a_list_that_breaks_off_is_no_list() {
+async fn truncated_list_of_types_is_refused() {
     let error = resolved(&[M5_LARGE], "<item><instanceType>z99.o").await;
     assert_eq!(
         error.unwrap_err().to_string(),

@@ -103,7 +103,7 @@ async fn an_entry_that_cannot_work_is_named() {
         let error = access.unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
-    // What belongs to a cluster that is gone is collected by this answer.
+    // NotFound makes the sweep collect the resources of a deleted cluster.
     let entry = json!({ "type": "eks" });
     let access = account().cluster_access(&"nowhere".into(), &entry).await;
     assert!(

@@ -1,4 +1,4 @@
-//! What moto does not have: access entries of EKS and Service Quotas, by recorded answers.
+//! APIs that moto lacks: access entries of EKS and Service Quotas, with recorded answers.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use ports::CloudError;
 
 use crate::aws::{FixedClock, config};
 
-/// Answers by what a request's address or body holds; the first that fits.
+/// Recorded answers: the first whose text is in a request's address or body.
 #[derive(Clone, Debug)]
 struct Answers(&'static [(&'static str, u16, &'static str)]);
 
@@ -41,7 +41,7 @@ fn account(answers: &'static [(&'static str, u16, &'static str)]) -> Account {
 }
 
 #[tokio::test]
-async fn whom_eks_lets_in_comes_with_the_groups() {
+async fn access_entries_have_their_groups() {
     let account = account(&[
         (
             "role%2Fp",
@@ -68,7 +68,7 @@ async fn whom_eks_lets_in_comes_with_the_groups() {
 }
 
 #[tokio::test]
-async fn who_is_let_in_already_keeps_what_it_is() {
+async fn existing_access_entry_keeps_its_groups() {
     const ROLE: &str = "arn:aws:iam::123456789012:role/p";
     let demo = "demo".into();
     let fresh = account(&[("POST", 200, r#"{"accessEntry": {}}"#)]);
@@ -102,7 +102,7 @@ async fn who_is_let_in_already_keeps_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_quota_is_a_number_of_virtual_processors() {
+async fn quota_is_a_number_of_vcpus() {
     let account = account(&[
         (
             "L-1216C47A",

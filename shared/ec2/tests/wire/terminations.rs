@@ -1,4 +1,4 @@
-//! Instances that EC2 refuses to end: a stand-in that refuses whole calls as EC2 does, and what is asked of it.
+//! Terminations that EC2 refuses: a stand-in that refuses whole calls as EC2 does and records the requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,12 +13,12 @@ use ports::{Cloud, Termination, Terminations};
 
 use crate::aws::{FixedClock, config};
 
-/// Refuses each call that names `bad`, by this code.
+/// Refuses each call that names `bad`, with this code.
 #[derive(Clone, Debug)]
 struct Refusing {
     bad: &'static [&'static str],
     code: &'static str,
-    /// The instances of each call.
+    /// Instances of each call.
     asked: Arc<Mutex<Vec<Vec<String>>>>,
 }
 
@@ -55,7 +55,7 @@ impl HttpConnector for Refusing {
     }
 }
 
-/// The verdicts on these instances, and the calls made for them.
+/// Verdicts on these instances, and the calls made for them.
 async fn terminate(
     ids: &[&str],
     bad: &'static [&'static str],
@@ -77,7 +77,7 @@ async fn terminate(
 }
 
 #[tokio::test]
-async fn instances_of_a_refused_call_are_asked_for_singly() {
+async fn instances_of_a_refused_call_are_terminated_singly() {
     for code in [
         "OperationNotPermitted",
         "UnauthorizedOperation",
@@ -101,7 +101,7 @@ async fn instances_of_a_refused_call_are_asked_for_singly() {
 }
 
 #[tokio::test]
-async fn unknown_instance_is_gone_and_the_others_end() {
+async fn unknown_instance_counts_as_terminated_and_the_others_end() {
     let (verdicts, _) = terminate(&["i-1", "i-2"], &["i-1"], "InvalidInstanceID.NotFound").await;
     let (first, second) = (InstanceId::from("i-1"), InstanceId::from("i-2"));
     assert!(

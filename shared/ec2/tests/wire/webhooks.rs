@@ -1,4 +1,4 @@
-//! Webhooks answer what they like.
+//! Answers of webhooks, which can be arbitrary.
 
 use std::sync::{
     Arc,
@@ -18,7 +18,7 @@ use signed::Request;
 
 use crate::aws::{FixedClock, config};
 
-/// A server that answers with so many bytes, and counts how often.
+/// A server that answers with this many bytes, and counts its requests.
 #[derive(Clone, Debug)]
 struct Talkative(usize, Arc<AtomicUsize>);
 
@@ -56,14 +56,14 @@ async fn posted_to(server: Talkative) -> Result<(), NotifyError> {
 }
 
 #[tokio::test]
-async fn answer_without_an_end_is_not_read_to_its_end() {
+async fn endless_answer_is_cut_off() {
     posted_to(Talkative::new(1_000)).await.unwrap();
     let error = posted_to(Talkative::new(1_000_000)).await.unwrap_err();
     assert!(error.to_string().contains("length limit"), "{error}");
 }
 
 #[tokio::test]
-async fn answer_that_is_too_long_is_not_asked_for_again() {
+async fn too_long_answer_is_not_retried() {
     let server = Talkative::new(1_000_000);
     let request = Request {
         operation: "a GET",

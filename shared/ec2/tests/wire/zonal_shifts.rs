@@ -1,4 +1,4 @@
-//! The ARC endpoint, which moto does not have: recorded answers, and what is asked.
+//! ARC's endpoint, which moto lacks: recorded answers and recorded requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ use crate::aws::{FixedClock, NOW, config};
 const CLUSTER: &str =
     r#"{"cluster": {"name": "demo", "arn": "arn:aws:eks:us-east-1:123456789012:cluster/demo"}}"#;
 
-/// Answers ARC's call, and EKS' for the cluster's ARN; notes what ARC was asked.
+/// Answers ARC's call, and EKS' call for the cluster's ARN; records the requests to ARC.
 #[derive(Clone, Debug)]
 struct Answers {
     status: u16,
@@ -66,8 +66,8 @@ fn eks() -> Value {
 }
 
 #[tokio::test]
-async fn a_clusters_shifts_are_asked_for_by_its_arn() {
-    // Two hours after the tests' clock.
+async fn zonal_shifts_are_queried_by_cluster_arn() {
+    // Two hours after the time of the tests' clock.
     let answer = r#"{
         "arn": "arn:aws:eks:us-east-1:123456789012:cluster/demo", "name": "demo", "autoshifts": [],
         "appliedWeights": {"use1-az1": 0.0, "use1-az2": 1.0},
@@ -90,7 +90,7 @@ async fn a_clusters_shifts_are_asked_for_by_its_arn() {
 }
 
 #[tokio::test]
-async fn refusals_and_unreadable_answers_are_no_shifts() {
+async fn refused_and_unreadable_answers_give_no_zonal_shifts() {
     for (status, answer, expected) in [
         (
             403,
@@ -116,7 +116,7 @@ async fn refusals_and_unreadable_answers_are_no_shifts() {
 }
 
 #[tokio::test]
-async fn only_eks_clusters_have_shifts() {
+async fn only_eks_clusters_have_zonal_shifts() {
     let (shifts, asked) = shifts(200, "{}", json!({ "type": "endpoint" })).await;
     let said = shifts.unwrap_err().to_string();
     assert!(said.contains("settings.enableZonalShift is true"), "{said}");
