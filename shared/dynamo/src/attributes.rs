@@ -1,4 +1,4 @@
-//! Attributes in the SDK's types, both ways.
+//! Conversion of attributes from and to the SDK's types.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn row(attributes: Attributes) -> Arc<Item> {
     Arc::new(item(attributes))
 }
 
-/// Attributes of other types are left out: no version writes any.
+/// Converts attributes from the SDK's types. Attributes of other types are left out: no version writes any.
 fn item(attributes: Attributes) -> Item {
     let attributes = attributes.into_iter();
     attributes
@@ -54,7 +54,7 @@ pub(crate) fn key_attributes(key: &Key) -> Attributes {
     attributes(&key.attributes())
 }
 
-/// The key of a row, or of what a request names.
+/// The key in the attributes of a row or of a request.
 pub(crate) fn key_of(attributes: &Attributes) -> Option<Key> {
     let text = |name: &str| attributes.get(name)?.as_s().ok().cloned();
     Some(Key {

@@ -1,6 +1,6 @@
 //! The ledger's table in DynamoDB and the wakes in SQS: [`ledger::table::Table`] and [`ports::Wakes`] on AWS.
 //!
-//! This crate translates requests and sorts the SDK's errors by what the caller can do. It must never decide, and never depend on
+//! This crate translates requests and classifies the SDK's errors by the caller's next step. It must never decide, and never depend on
 //! planning.
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -19,7 +19,7 @@ use ledger::TableLedger;
 pub use table::DynamoTable;
 pub use wakes::SqsWakes;
 
-/// The ledger of an account and Region, in this table of DynamoDB.
+/// The ledger of an account and Region, stored in this DynamoDB table.
 pub fn ledger(config: &SdkConfig, table: &str, account: &str, region: &str) -> TableLedger {
     TableLedger::new(Arc::new(DynamoTable::new(config, table)), account, region)
 }

@@ -22,7 +22,7 @@ use signed::describe;
 
 use crate::attributes::{Attributes, attributes, key_attributes, key_of, row};
 
-/// A table of DynamoDB, reached by the SDK. It repeats what is throttled by itself.
+/// A DynamoDB table, accessed by the SDK, which retries throttled requests by itself.
 pub struct DynamoTable {
     client: Client,
     name: String,
@@ -185,7 +185,7 @@ impl Table for DynamoTable {
             .send()
             .await
             .map_err(failed)?;
-        // There is one table in the request, so there is one in the answer.
+        // The request names one table, so the answer has one too.
         let tables = answer.responses.into_iter().flatten();
         let rows = tables.flat_map(|(_, items)| items).map(row).collect();
         let tables = answer.unprocessed_keys.into_iter().flatten();
@@ -277,16 +277,16 @@ impl Table for DynamoTable {
     async fn pause(&self, tries: u32) {
         let most = longest_pause(tries).as_millis();
         let mut random = [0; 8];
-        // Without random numbers the pause is the longest: it is a pause all the same.
+        // Without random numbers the pause has its maximum.
         let part = getrandom::fill(&mut random).map_or(u64::MAX, |()| u64::from_le_bytes(random));
-        // A quarter at least, so that a conflict has time to end.
+        // A quarter of the maximum at least, so that a conflict has time to end.
         let wait = most / 4 + most * 3 / 4 * u128::from(part >> 32) / u128::from(u32::MAX);
         tokio::time::sleep(Duration::from_millis(u64::try_from(wait).unwrap_or(0))).await;
     }
 }
 
-/// The outcome of a transaction that was cancelled for reasons of these codes, one per row; `None` where none of them is known. A condition
-/// that does not hold decides, and then what no other try can change; of the rest, another try may.
+/// The outcome of a transaction that was cancelled with these codes, one per row; `None` where no code is known. A failed condition takes
+/// precedence, then errors that a retry cannot help, then errors that it may help.
 fn of_cancellation(
     codes: &[&str],
     message: impl FnOnce() -> String,
@@ -305,7 +305,7 @@ fn of_cancellation(
     is_throttled.then_some(Err(TableError::Throttled))
 }
 
-/// The names of attributes, as expressions write them.
+/// Names of attributes, as expressions refer to them.
 #[expect(clippy::disallowed_types, reason = "the SDK's own type")]
 fn names(write: &Write) -> Option<std::collections::HashMap<String, String>> {
     let names = write.attribute_names();
@@ -405,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conflict_of_plain_write_is_told_apart() {
+    fn conflict_of_a_single_write_is_recognized() {
         let sorted = |code| sorted(Some(code), String::new);
         assert_eq!(sorted("TransactionConflictException"), TableError::Conflict);
         assert_eq!(sorted("ThrottlingException"), TableError::Throttled);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_of_a_cancellation_are_weighed_together() {
+    fn cancellation_reasons_are_combined() {
         let came = |codes: &[&str]| of_cancellation(codes, || "row 2".to_owned());
         let throttled = || Some(Err(TableError::Throttled));
         let invalid = || Some(Err(TableError::Invalid("row 2".to_owned())));

@@ -8,8 +8,8 @@ use model::{Lane, Wake};
 use ports::{QueueError, Wakes, queue::DELAY_MAX};
 use signed::describe;
 
-/// Wakes through one standard SQS queue per lane. The message group is the cluster, so that SQS serves the others first where
-/// one cluster has a backlog.
+/// Wakes through one standard SQS queue per lane. The message group is the cluster, so that SQS serves other clusters first where one
+/// cluster has a backlog.
 pub struct SqsWakes {
     client: Client,
     queues: BTreeMap<Lane, String>,
@@ -50,7 +50,7 @@ impl Wakes for SqsWakes {
     }
 }
 
-/// Whole seconds, as SQS takes them, rounded up: a timer that comes early finds nothing due.
+/// Whole seconds, as SQS accepts them. Rounded up: a timer that fires early finds nothing due.
 fn seconds(delay: SignedDuration) -> i32 {
     let delay = delay.clamp(SignedDuration::ZERO, DELAY_MAX);
     let begun = i64::from(delay.subsec_nanos() > 0);
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_wake_comes_before_its_delay_is_over() {
+    fn wake_never_arrives_before_its_delay() {
         let millis = SignedDuration::from_millis;
         let delays = [-1, 0, 1, 999, 1_000, 14_600, 900_000, 2_000_000];
         let delays = delays.map(|delay| seconds(millis(delay)));
