@@ -1,4 +1,4 @@
-//! One SQS delivery: its messages in, the ones to keep out.
+//! Processing of one SQS delivery with partial batch responses.
 
 use std::future::Future;
 
@@ -13,8 +13,8 @@ pub(crate) fn messages(event: SqsEvent) -> Vec<Message> {
     event.records.into_iter().map(message).collect()
 }
 
-/// Handles messages one after the other. Those that `handle` refuses stay in the queue, and reach its dead-letter queue
-/// in the end; the others are done.
+/// Handles messages one after the other. Messages that `handle` refuses stay in the queue and finally reach its dead-letter queue; the
+/// others are done.
 pub(crate) async fn answer<F>(
     event: SqsEvent,
     mut handle: impl FnMut(Message) -> F,

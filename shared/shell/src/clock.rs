@@ -3,7 +3,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock;
 

@@ -9,27 +9,27 @@ pub struct Config {
     pub stack: String,
     pub account: String,
     pub region: String,
-    /// The ledger.
+    /// DynamoDB table of the ledger.
     pub table: String,
-    /// Catalogs, journal snapshots and views.
+    /// S3 bucket of catalogs, journal snapshots and views.
     pub bucket: String,
-    /// Queue URLs of the lanes that wakes go to.
+    /// Queue URLs of the lanes that receive wakes.
     pub queues: BTreeMap<Lane, String>,
     /// The role for EC2 writes, assumed with the session tag `cluster`; `None` where the environment has no such role.
     pub cluster_role: Option<String>,
-    /// Where clusters are registered in Parameter Store.
+    /// Path of the registry entries in Parameter Store.
     pub registry_prefix: String,
-    /// Where credentials of clusters outside EKS are kept in Parameter Store.
+    /// Path of the credentials of clusters outside EKS in Parameter Store.
     pub credentials_prefix: String,
-    /// The version that is put on the ledger's rows, where that is not the one of this build.
+    /// Schema version to write on the ledger's rows, where it differs from this build's.
     pub schema: Option<u32>,
-    /// The reach of the clusters that the function works for: `public` or `vpc:<id>`.
+    /// The reach of the clusters that the function serves: `public` or `vpc:<id>`.
     pub reach: String,
-    /// Least severe level that Lambda hands on to CloudWatch. Lines of metrics carry it, so that no setting drops them.
+    /// Least severe level that Lambda forwards to CloudWatch. Lines of metrics carry it, so that no setting drops them.
     pub log_level: String,
 }
 
-/// Everything that is wrong with the environment, at once.
+/// All errors in the environment.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub struct ConfigError {
     problems: Vec<String>,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complete_environment_is_read() {
+    fn complete_environment_is_parsed() {
         let config = read(&[("WHITTLE_REGISTRY_PREFIX", "/teams/a/")]).unwrap();
         assert_eq!(config.queues[&Lane::Terminator], "http://q/terminate");
         assert_eq!(config.registry_prefix, "/teams/a");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_reported_together_by_name() {
+    fn all_errors_are_reported_together_by_name() {
         let error = read(&[
             ("WHITTLE_TABLE", ""),
             ("WHITTLE_ACCOUNT", "12"),

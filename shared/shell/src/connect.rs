@@ -1,4 +1,4 @@
-//! Opening a cluster's API server from its registry entry.
+//! Connections to a cluster's API server, opened by its registry entry.
 
 use std::{
     collections::BTreeMap,
@@ -14,14 +14,14 @@ use model::{ClusterName, Uid};
 use ports::{Clock, CloudError, Cluster, ClusterError, Clusters};
 use serde_json::Value;
 
-/// Credentials that are rotated are picked up within this time; EKS tokens live a little longer.
-const KEPT: SignedDuration = SignedDuration::from_mins(5);
-/// Objects that a warm function remembers of all its clusters: a few hundred megabytes.
-const REMEMBERED_MAX: usize = 150_000;
-/// Where Karpenter is installed, unless the entry's `leaseNamespace` says otherwise.
+/// Lifetime of a connection's credentials: rotated credentials take effect within this time; EKS tokens live a little longer.
+const CREDENTIALS_LIFETIME: SignedDuration = SignedDuration::from_mins(5);
+/// Upper bound on the objects that a warm function caches over all clusters: a few hundred megabytes.
+const CACHED_OBJECTS_MAX: usize = 150_000;
+/// Namespace of Karpenter's Lease, unless the entry's `leaseNamespace` names another.
 const LEASE_NAMESPACE: &str = "kube-system";
 
-/// Says how a cluster is reached.
+/// Looks up the access to a cluster.
 #[async_trait]
 pub(crate) trait Directory: Send + Sync {
     async fn access(
@@ -42,22 +42,22 @@ impl Directory for Account {
     }
 }
 
-/// Connections to clusters, kept while a function is warm. The lock is never held across an await: a cluster that cannot be
-/// reached, or is being listed, keeps no other one waiting.
+/// Connections to clusters, cached while a function is warm. The lock is never held across an await: a cluster that cannot be reached, or
+/// is being listed, does not block another one.
 pub(crate) struct Connections {
     directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
-    /// The name by which API servers know this function.
+    /// User agent of this function's requests to API servers.
     agent: String,
     open: Mutex<BTreeMap<ClusterName, Open>>,
 }
 
 #[derive(Clone)]
 struct Open {
-    /// A changed entry is a new connection.
+    /// The registry entry; a changed entry needs a new connection.
     entry: Value,
     until: Timestamp,
-    /// Which cluster answers there.
+    /// UID of the cluster that answers.
     uid: Uid,
     cluster: Arc<KubeCluster>,
 }
@@ -76,7 +76,7 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last connection by this very entry.
+    /// The last connection that was opened by exactly this entry.
     fn last(&self, cluster: &ClusterName, entry: &Value) -> Option<Open> {
         let open = self.open();
         let last = open.get(cluster).filter(|last| last.entry == *entry);
@@ -114,14 +114,14 @@ impl Clusters for Connections {
         let new = KubeCluster::new(client.clone(), lease_namespace);
         let uid = new.identity().await?;
         let connected = Arc::new(match last.filter(|last| last.uid == uid) {
-            // Its credentials were renewed.
+            // The cluster is unchanged, its credentials are renewed.
             Some(last) => last.cluster.through(client),
-            // A cluster that was made anew under its name has nothing in common with what is remembered of the former one.
+            // A cluster that was created again under the same name shares nothing with the cache of the former one.
             None => new,
         });
         let opened = Open {
             entry: entry.clone(),
-            until: now.saturating_add(KEPT).unwrap_or(now),
+            until: now.saturating_add(CREDENTIALS_LIFETIME).unwrap_or(now),
             uid,
             cluster: connected.clone(),
         };
@@ -132,16 +132,16 @@ impl Clusters for Connections {
     }
 }
 
-/// Clusters are forgotten together: which one is asked for next is anybody's guess. Those that are being read just now are left
-/// out, and are counted the next time.
+/// Clears the caches of all clusters at once: which cluster comes next is unpredictable. Caches that are being read are skipped, and
+/// counted the next time.
 fn make_room(open: &BTreeMap<ClusterName, Open>) {
     let remembered = open.values().filter_map(|open| {
         let remembered = open.cluster.remembered();
         remembered.now_or_never()
     });
-    if remembered.sum::<usize>() > REMEMBERED_MAX {
+    if remembered.sum::<usize>() > CACHED_OBJECTS_MAX {
         for open in open.values() {
-            // `None` where it is being read.
+            // `None` while the cache is being read.
             let _: Option<()> = open.cluster.forget().now_or_never();
         }
     }
@@ -167,7 +167,7 @@ fn entry_of(cluster: &ClusterName) -> String {
 fn refused(cluster: &ClusterName, entry: &Value, error: CloudError) -> ClusterError {
     let message = error.to_string();
     match error {
-        // On the way to a cluster of EKS, only DescribeCluster can answer so.
+        // For a cluster of type `eks`, only DescribeCluster can return this error.
         CloudError::NotFound { .. } if entry.get("type") == Some(&Value::from("eks")) => {
             ClusterError::NoCluster {
                 cluster: cluster.clone(),

@@ -1,4 +1,4 @@
-//! Measurements as CloudWatch's embedded metric format: lines of JSON on stdout, which Lambda hands to CloudWatch.
+//! Metrics in CloudWatch's embedded metric format: lines of JSON on stdout, which Lambda forwards to CloudWatch.
 
 use std::io::Write;
 
@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 
 const NAMESPACE: &str = "Whittle";
 
-/// Every series costs, so `cluster` is the only dimension, or `stack` for what concerns no single cluster; labels are
-/// properties, which Logs Insights groups by.
+/// Writer of metrics. Every series costs, so `cluster` is the only dimension, or `stack` for metrics without a cluster; labels are
+/// properties, by which Logs Insights can group.
 pub(crate) struct EmbeddedMetrics {
     pub(crate) stack: String,
-    /// Level of each line. Lambda takes lines without a level or an RFC 3339 timestamp for INFO, and drops what is below the
-    /// function's log level.
+    /// Level of each line. Lambda treats lines without a level or an RFC 3339 timestamp as INFO, and drops lines below the function's log
+    /// level.
     pub(crate) level: String,
 }
 
@@ -29,7 +29,7 @@ impl Metrics for EmbeddedMetrics {
             lines.push_str(&line(&self.level, about, at, metric).to_string());
             lines.push('\n');
         }
-        // There is nobody to tell, and nothing to stop for it.
+        // A failed write cannot be reported anywhere and must not stop the turn.
         let _ = std::io::stdout().lock().write_all(lines.as_bytes());
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_names_its_metric_its_only_dimension_and_every_label() {
+    fn metric_line_has_its_dimension_and_labels() {
         let metric = Metric {
             name: "karpenter_nodeclaims_created_total",
             labels: [("nodepool", "general".to_owned())].into(),
@@ -103,8 +103,8 @@ mod tests {
     /// Levels of Lambda's logging controls, least severe first.
     const LEVELS: [&str; 6] = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
 
-    /// Whether Lambda hands a line of a custom runtime on to CloudWatch: without a level, or without a timestamp in the form of
-    /// RFC 3339, a line counts as INFO.
+    /// Whether Lambda forwards a line of a custom runtime to CloudWatch: a line without a level, or without a timestamp in RFC 3339, counts
+    /// as INFO.
     fn lambda_keeps(line: &Value, configured: &str) -> bool {
         let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
         let timestamp = line["timestamp"].as_str();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_log_level_drops_metrics() {
+    fn metrics_pass_every_log_level() {
         let metric = Metric {
             name: "whittle_turn_errors_total",
             labels: [].into(),

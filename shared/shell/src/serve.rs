@@ -1,4 +1,4 @@
-//! The loops of the functions: an event in, a turn, an answer out.
+//! Event loops of the functions: an event in, a turn, an answer out.
 
 use std::{future::Future, sync::Arc};
 
@@ -17,9 +17,9 @@ use crate::{batch, world};
 
 /// Serves one lane's wakes.
 ///
-/// A wake is done when its turn's outcome is recorded, also a failed one; a wake whose outcome could not be recorded stays in the
-/// queue and reaches its dead-letter queue in the end. A message that is no wake of this lane is logged and done: kept, it would
-/// be received again and again in the place of wakes, and a lost wake costs no more than the time until the next sweep.
+/// A wake is done when its turn's outcome is recorded, also a failed one; a wake whose outcome could not be recorded stays in the queue and
+/// finally reaches its dead-letter queue. A message that is not a wake of this lane is logged and done: otherwise it would be received
+/// again and again in the place of wakes, and a lost wake costs no more than the time until the next sweep.
 pub async fn serve_wakes(lane: Lane) -> Result<(), Error> {
     serve(
         lane,
@@ -36,13 +36,13 @@ pub async fn serve_wakes(lane: Lane) -> Result<(), Error> {
     .await
 }
 
-/// When the invocation is cut off, whatever it is doing.
+/// The time at which Lambda ends the invocation.
 fn ends(context: &Context) -> Timestamp {
     Timestamp::try_from(context.deadline()).unwrap_or(Timestamp::MAX)
 }
 
-/// A turn's outcome is recorded in this time, after the last thing it begins.
-const TO_END: SignedDuration = SignedDuration::from_secs(10);
+/// Time reserved at the end of an invocation for recording the turn's outcome; no work begins in it.
+const RECORDING_TIME: SignedDuration = SignedDuration::from_secs(10);
 
 async fn take_turn(
     world: &World,
@@ -59,15 +59,15 @@ async fn take_turn(
         }
     };
     tracing::debug!(cluster = %wake.cluster, %lane, reason = wake.reason, hints = wake.hints.len(), "woken");
-    let deadline =
-        (world.clock.now() + turns::budget(lane)).min(ends.saturating_sub(TO_END).unwrap_or(ends));
+    let deadline = (world.clock.now() + turns::budget(lane))
+        .min(ends.saturating_sub(RECORDING_TIME).unwrap_or(ends));
     Box::pin(turns::woken(world, &wake, turn, deadline))
         .await
         .map(drop)
         .map_err(|error| with_causes(&error))
 }
 
-/// The wake that a message of a lane's queue holds.
+/// Parses the wake in a message of a lane's queue.
 fn wake_of(lane: Lane, body: &str) -> Result<Wake, String> {
     let wake: Wake =
         serde_json::from_str(body).map_err(|error| format!("the message is no wake: {error}"))?;
@@ -95,7 +95,7 @@ pub async fn serve_sweeps() -> Result<(), Error> {
     .await
 }
 
-/// Serves events that carry facts: each is on record before its message is done. `read` says what a message means.
+/// Serves events that carry facts: each is recorded before its message is done. `read` interprets a message.
 pub async fn serve_facts<E>(
     read: fn(&str, &Home, Timestamp) -> Result<Reading, E>,
 ) -> Result<(), Error>

@@ -8,7 +8,7 @@ use turns::{Share, World};
 
 use crate::{Config, ConfigError, SystemClock, connect::Connections, metrics::EmbeddedMetrics};
 
-/// The real world of a lane's function, built once per cold start. Nothing is called yet: clients connect when they are first used.
+/// Builds the real world of a lane's function, once per cold start. Makes no calls: clients connect when they are first used.
 pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     let config = Config::from_env()?;
     let caller = format!("whittle-{lane}");

@@ -9,7 +9,7 @@ use tokio::{
 
 use super::*;
 
-/// Knows how each cluster is reached but one, of which it never hears.
+/// Directory that knows every cluster but one, whose lookup never ends.
 struct Directions {
     port: u16,
     never: &'static str,
@@ -30,7 +30,7 @@ impl Directory for Directions {
     }
 }
 
-/// A clock that a test sets.
+/// Clock with a time that the test sets.
 struct SetClock(Mutex<Timestamp>);
 
 impl Clock for SetClock {
@@ -39,7 +39,7 @@ impl Clock for SetClock {
     }
 }
 
-/// An API server that has the namespace kube-system with the uids that it is told, one after the other.
+/// An API server whose namespace kube-system has these UIDs, one after the other.
 async fn api_server(uids: &'static [&'static str]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -60,7 +60,7 @@ async fn api_server(uids: &'static [&'static str]) -> u16 {
 }
 
 #[tokio::test]
-async fn cluster_that_cannot_be_reached_keeps_no_other_waiting() {
+async fn unreachable_cluster_blocks_no_other() {
     let directory = Directions {
         port: api_server(&["u"]).await,
         never: "slow",
@@ -78,7 +78,7 @@ async fn cluster_that_cannot_be_reached_keeps_no_other_waiting() {
 }
 
 #[tokio::test]
-async fn memory_of_cluster_that_was_made_anew_under_its_name_is_dropped() {
+async fn cache_of_recreated_cluster_is_dropped() {
     let directory = Directions {
         port: api_server(&["a", "a", "b"]).await,
         never: "",
@@ -91,7 +91,7 @@ async fn memory_of_cluster_that_was_made_anew_under_its_name_is_dropped() {
         connections.connect(&cluster, &entry).await.unwrap();
         let last = connections.last(&cluster, &entry).unwrap();
         seen.push((last.uid.clone(), last.cluster));
-        *clock.0.lock().unwrap() += KEPT * 2;
+        *clock.0.lock().unwrap() += CREDENTIALS_LIFETIME * 2;
     }
     let [(_, first), (_, renewed), (uid, anew)] = &seen[..] else {
         panic!("three connections")
