@@ -1,4 +1,4 @@
-//! The stack's bucket in S3: whole objects by name, nothing else.
+//! The stack's bucket in S3: whole objects by name.
 
 use std::{fmt, sync::Arc};
 
@@ -11,10 +11,11 @@ use crate::{
     request::{Request, escaped, exchange},
 };
 
-/// So much of an answer is shown in an error.
-const SHOWN: usize = 200;
+/// Upper bound on the characters of an answer that an error shows.
+const SHOWN_CHARS_MAX: usize = 200;
 
-/// Paths name the bucket, not hosts: one client and certificate serve any bucket, whatever its name, and local ones too.
+/// Client of the bucket. Requests name the bucket in the path, not in the host: one client and certificate serve any bucket, whatever its
+/// name, and local ones too.
 #[derive(Clone)]
 pub struct Bucket {
     config: SdkConfig,
@@ -81,7 +82,7 @@ impl Archive for Bucket {
         self.read(name, Vec::new()).await
     }
 
-    /// S3 sends one byte more at most: that tells that there are more, and no more is read.
+    /// Reads at most `most` bytes. One byte more is requested: its presence shows that the object is longer.
     async fn get_at_most(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, ArchiveError> {
         let range = ("range".to_owned(), format!("bytes=0-{most}"));
         let object = self.read(name, vec![range]).await?;
@@ -112,7 +113,7 @@ fn text(body: &[u8]) -> String {
 }
 
 fn refused(action: &'static str, name: &str, status: u16, body: &[u8]) -> ArchiveError {
-    let said: String = text(body).chars().take(SHOWN).collect();
+    let said: String = text(body).chars().take(SHOWN_CHARS_MAX).collect();
     failed(action, name, format!("HTTP {status}: {said}"))
 }
 

@@ -1,13 +1,14 @@
-//! SDKs' errors in a line that users can read.
+//! SDK errors as one line for users.
 
 use aws_smithy_runtime_api::client::{orchestrator::HttpResponse, result::SdkError};
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use ports::with_causes;
 
-/// Most characters of an answer that nobody understands: enough for what proxies and load balancers say.
+/// Upper bound on the characters of an unparsed answer: enough for the messages of proxies and load balancers.
 const BODY_MAX: usize = 200;
 
-/// The service's code and message; what was answered instead, where it is not the service that spoke; or why there is no answer.
+/// Describes an error: the service's code and message; the answer itself, where it does not come from the service; or why there is no
+/// answer.
 pub fn describe<E>(error: &SdkError<E, HttpResponse>) -> String
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn service_is_told_by_its_code_and_message() {
+    fn service_error_is_described_by_code_and_message() {
         let said = ErrorMetadata::builder()
             .code("AccessDeniedException")
             .message("not authorized to perform: pricing:GetProducts");
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_without_a_code_is_told_as_it_came() {
+    fn answer_without_a_code_is_quoted() {
         let body = "{\"error\": \"Unsupported service\"}";
         assert_eq!(
             answered(ErrorMetadata::builder().build(), 400, body),
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn request_that_was_not_answered_is_told_by_its_causes() {
+    fn unanswered_request_is_described_by_its_causes() {
         let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused");
         let error = ConnectorError::io(Box::new(refused));
         let error: SdkError<Said, HttpResponse> = SdkError::dispatch_failure(error);

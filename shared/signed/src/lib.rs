@@ -1,7 +1,7 @@
-//! AWS services of which one call each is used, and whose SDKs would be crates of their own for that: requests signed and sent
-//! here, by the client and credentials of the others; the stack's bucket, which is made of two of them; and what errors of SDKs say.
+//! AWS services of which a single call is used and whose SDKs would be crates of their own: requests are signed and sent here, with the
+//! HTTP client and credentials of the other SDKs; the stack's bucket, which needs two such calls; and descriptions of SDK errors.
 //!
-//! It must never depend on an SDK of a service: the relay is built of it, too.
+//! It must never depend on the SDK of a service: the relay uses this crate, too.
 
 mod bucket;
 mod describe;
@@ -11,8 +11,7 @@ pub use bucket::Bucket;
 pub use describe::describe;
 pub use request::{Request, escaped, exchange, send};
 
-/// Beginnings of the names of Regions, with the domain of their endpoints. All other Regions are of the partitions `aws` and
-/// `aws-us-gov`.
+/// Prefixes of Region names, with the domain of their endpoints. All other Regions are in the partitions `aws` and `aws-us-gov`.
 const DOMAINS: [(&str, &str); 6] = [
     ("cn-", "amazonaws.com.cn"),
     ("eusc-", "amazonaws.eu"),

@@ -27,41 +27,41 @@ use aws_smithy_types::{body::SdkBody, config_bag::ConfigBag};
 use http_body_util::{LengthLimitError, Limited};
 use ports::with_causes;
 
-/// Attempts of a request that may be repeated: S3 answers 503 while it makes room, and a connection may be gone after a function was
-/// frozen.
+/// Maximum number of attempts of a request that may be repeated: S3 answers 503 while it scales, and a connection may be dead after a
+/// function was frozen.
 const ATTEMPTS: u32 = 3;
 /// Time before the second attempt, doubled before the third.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Bytes of an answer of AWS: the largest are full views of a cluster (docs/SECURITY.md).
+/// Upper bound on an answer of AWS in bytes: the largest are full views of a cluster (docs/SECURITY.md).
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Bytes of an answer of somebody else, who is only told of something.
+/// Upper bound on an answer of a notification target outside AWS, in bytes.
 const FOREIGN_ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// What is sent.
+/// A request to send.
 #[derive(Clone)]
 pub struct Request {
-    /// As logs name it, such as `sns:Publish`.
+    /// Operation in logs, such as `sns:Publish`.
     pub operation: &'static str,
-    /// What it is signed for, as AWS names it; `None` is signed by nobody.
+    /// Signing name of the service; `None` for an unsigned request.
     pub service: Option<&'static str>,
     pub method: &'static str,
-    /// Scheme and authority, without a slash at the end.
+    /// Scheme and authority, without a trailing slash.
     pub endpoint: String,
-    /// With its query.
+    /// Path and query.
     pub path: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-/// Bodies and headers hold secrets: they are not for logs.
+/// Leaves out body and headers, which contain secrets.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, self.operation)
     }
 }
 
-/// Status and body of the answer, as text, or why there is none.
+/// Sends a request and returns the status and body of the answer as text, or why there is no answer.
 pub async fn send(
     config: &SdkConfig,
     region: &str,
@@ -72,8 +72,8 @@ pub async fn send(
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// As [`send`], for answers that are no text. Requests that may be repeated are, as often as the configuration allows: those that read,
-/// and those that put the whole of something.
+/// As [`send`], for binary answers. Requests that may be repeated are retried as often as the configuration allows: reads, and writes that
+/// replace a whole object.
 pub async fn exchange(
     config: &SdkConfig,
     region: &str,
@@ -109,10 +109,10 @@ pub async fn exchange(
     answer.map_err(|unanswered| unanswered.message)
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 struct Unanswered {
     message: String,
-    /// The answer exceeds its bound, and would again.
+    /// The answer exceeds its bound, and would do so again.
     is_too_long: bool,
 }
 
@@ -127,7 +127,7 @@ impl Unanswered {
     }
 }
 
-/// Whether another attempt may fare better: no answer, or one that tells of trouble of the server's own.
+/// Whether another attempt may succeed: there was no answer, or it reports a failure of the server.
 fn is_transient(answer: &Result<(u16, Vec<u8>), Unanswered>) -> bool {
     match answer {
         Ok((status, _)) => matches!(status, 500 | 502 | 503 | 504),
@@ -179,7 +179,7 @@ async fn once(config: &SdkConfig, request: Request) -> Result<(u16, Vec<u8>), Un
         .map_err(|error| Unanswered::of(&error))
 }
 
-/// Ends the reading of an answer that is longer than anybody should send.
+/// Stops reading an answer that exceeds its bound.
 #[derive(Debug)]
 struct BoundedAnswer {
     most: usize,
@@ -214,7 +214,7 @@ fn answer(
     Ok((response.status().as_u16(), body.to_vec()))
 }
 
-/// S3 signs the path as it is sent, and wants the body's hash as a header.
+/// Signing settings. S3 signs the path as it is sent, and requires the body's hash as a header.
 fn settings(service: &str) -> SigningSettings {
     let mut settings = SigningSettings::default();
     if service == "s3" {
@@ -225,7 +225,7 @@ fn settings(service: &str) -> SigningSettings {
     settings
 }
 
-/// Escapes all but what RFC 3986 calls unreserved, and what is to stay as well.
+/// Percent-encodes all characters except the unreserved ones of RFC 3986 and those in `also`.
 pub fn escaped(text: &str, also: &str) -> String {
     let escape = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
