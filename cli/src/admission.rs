@@ -1,5 +1,5 @@
-//! Admission, as the API server does it before anything is planned for manifests: defaults of pods, what RuntimeClasses,
-//! LimitRanges and PriorityClasses add, and the default StorageClass.
+//! Admission of manifests, as the API server performs it before anything is planned: defaults of pods, the effects of RuntimeClasses,
+//! LimitRanges and PriorityClasses, and the default StorageClass.
 
 mod limit_range;
 
@@ -15,7 +15,7 @@ use api::{
     names::annotation,
 };
 
-/// Applies it to every object, and takes out those whose pods would be refused. Returns what users should know of that.
+/// Applies admission to every object, and removes objects whose pods would be refused. Returns warnings for the user.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "all other kinds are admitted as they stand"
@@ -39,7 +39,7 @@ pub(crate) fn admit(objects: &mut Vec<Object>) -> Vec<String> {
             }
         };
         match object {
-            // A pod that is on its node was admitted.
+            // A pod that is bound to a node has been admitted.
             Object::Pod(pod) if pod.spec.node_name.is_none() => {
                 let Pod { metadata, spec, .. } = &mut **pod;
                 admit("Pod", metadata, spec);
@@ -86,15 +86,15 @@ pub(crate) fn admit(objects: &mut Vec<Object>) -> Vec<String> {
     notes
 }
 
-/// How admission of a pod ends.
+/// Result of admitting a pod.
 struct Outcome {
-    /// Gaps in what is known of it.
+    /// Unknown facts about the pod.
     unknown: Option<String>,
-    /// Why it is refused.
+    /// Reasons to refuse the pod.
     refusals: Vec<String>,
 }
 
-/// The objects that admission goes by.
+/// Objects that decide admission.
 #[derive(Default)]
 struct Cluster {
     limit_ranges: BTreeMap<String, Vec<LimitRangeItem>>,
@@ -103,7 +103,7 @@ struct Cluster {
     default_storage_class: Option<String>,
 }
 
-/// Classes that every cluster has.
+/// PriorityClasses that every cluster has.
 const SYSTEM_PRIORITIES: [(&str, i32); 2] = [
     ("system-cluster-critical", 2_000_000_000),
     ("system-node-critical", 2_000_001_000),
@@ -176,7 +176,7 @@ impl Cluster {
         Outcome { unknown, refusals }
     }
 
-    /// Returns what is not known of its RuntimeClass, or why that refuses it.
+    /// Applies the pod's RuntimeClass. Returns what is unknown about it, or why it refuses the pod.
     fn runtime(&self, spec: &mut PodSpec) -> Result<Option<String>, String> {
         let Some(name) = spec.runtime_class_name.as_deref() else {
             return Ok(None);

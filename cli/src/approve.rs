@@ -1,5 +1,5 @@
-//! `whittle approve`: a person says yes to what waits for one: a plan above a limit (docs/operations.md), or what garbage collection
-//! held back (docs/design.md#mass-absence).
+//! `whittle approve`: approval of a plan above a limit (docs/operations.md), or of what garbage collection held back
+//! (docs/design.md#mass-absence).
 
 use std::io::Write;
 
@@ -12,22 +12,22 @@ use model::ledger::Request;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The cluster, as it is registered.
+    /// Name of the registered cluster
     #[arg(value_parser = name)]
     cluster: String,
-    /// The request to approve, as its event and --list name it. Without one, garbage collection and expiry may go on.
+    /// Request to approve, as its event and --list name it; if omitted, release what garbage collection and expiration hold back
     #[arg(value_parser = crate::pause::text)]
     request: Option<String>,
-    /// Shows what waits for approval, what is approved and what expired lately, and changes nothing.
+    /// List requests that are pending, approved or recently expired, and change nothing
     #[arg(long, conflicts_with = "request")]
     list: bool,
-    /// How long it counts, such as 30m; a day at most.
+    /// Time for which the approval is valid, such as 30m; at most 24h
     #[arg(long = "for", default_value = "1h", value_parser = lasting)]
     lasting: SignedDuration,
-    /// Who approves a request; without it, the user of this machine.
+    /// Name of the approver; defaults to the user of this machine
     #[arg(long, value_name = "NAME", value_parser = crate::pause::text)]
     who: Option<String>,
-    /// Where clusters are registered in Parameter Store.
+    /// Path of the registry in Parameter Store
     #[arg(long, default_value = "/whittle/clusters")]
     registry: String,
     #[command(flatten)]
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What waits, was approved or expired, a line each.
+/// One line for each request that is pending, approved or expired.
 #[cfg(any(feature = "aws", test))]
 pub(crate) fn listed(requests: &[Request], cluster: &str, now: Timestamp) -> Vec<String> {
     if requests.is_empty() {

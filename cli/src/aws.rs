@@ -17,10 +17,10 @@ use model::{ClusterName, Experience, InstanceType};
 use ports::{Catalog, Clock, Upkeep};
 use serde_json::Value;
 
-/// As CloudTrail shows it.
+/// Name of this program in CloudTrail.
 const PROGRAM: &str = "whittle";
 
-/// Where a stack keeps what its functions decided.
+/// The ledger and the bucket of a stack.
 pub(crate) async fn memory_of(stack: &str) -> Result<(ledger::TableLedger, ec2::Bucket)> {
     let config = ec2::sdk_config(PROGRAM).await;
     let clock: Arc<dyn Clock> = Arc::new(At(crate::moment::now()));
@@ -35,13 +35,13 @@ pub(crate) async fn memory_of(stack: &str) -> Result<(ledger::TableLedger, ec2::
     Ok((ledger, ec2::Bucket::new(&config, &memory.bucket, clock)))
 }
 
-/// What EC2 offers.
+/// Instance types of EC2 in the Region of the environment.
 pub(crate) struct Region {
     account: ec2::Account,
 }
 
 impl Region {
-    /// Returns what is wrong with prices, too.
+    /// Connects to EC2. Returns warnings about prices, too.
     pub(crate) async fn connect(now: Timestamp) -> (Self, Vec<String>) {
         let config = ec2::sdk_config(PROGRAM).await;
         let account = ec2::Account::new(&config, ec2::Options::default(), Arc::new(At(now)));
@@ -49,12 +49,12 @@ impl Region {
         (Self { account }, problems)
     }
 
-    /// The Region of the environment.
+    /// Name of the Region.
     pub(crate) fn name(&self) -> &str {
         self.account.region()
     }
 
-    /// The types that the NodeClass allows.
+    /// The instance types that the NodeClass allows.
     pub(crate) async fn instance_types(
         &self,
         class: &EC2NodeClass,
@@ -73,10 +73,10 @@ impl Region {
     }
 }
 
-/// The instance types of the environment's Region as nodes of a plain EC2NodeClass in all of its zones have them, and what is wrong
-/// with prices.
+/// The instance types of the environment's Region, as an EC2NodeClass without settings in all of its zones has them, and warnings about
+/// prices.
 pub(crate) async fn catalog(now: Timestamp) -> Result<(Vec<InstanceType>, Vec<String>)> {
-    // No Region has zones behind this letter.
+    // No Region has zones with other letters.
     const ZONES: std::ops::RangeInclusive<char> = 'a'..='h';
     let (region, problems) = Region::connect(now).await;
     let name = region.account.region();
@@ -105,7 +105,7 @@ pub(crate) async fn catalog(now: Timestamp) -> Result<(Vec<InstanceType>, Vec<St
     Ok((types, problems))
 }
 
-/// Writes until when what was held back may be collected into a cluster's registry entry.
+/// Writes the time until which held-back resources may be collected into a cluster's registry entry.
 pub(crate) async fn approve(
     cluster: &str,
     registry: &str,
@@ -124,7 +124,7 @@ pub(crate) async fn approve(
     Ok(account.change_entry(&cluster.into(), change).await?)
 }
 
-/// A command has one time.
+/// Clock of a command, which has one time.
 struct At(Timestamp);
 
 impl Clock for At {

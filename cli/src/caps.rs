@@ -1,4 +1,4 @@
-//! `whittle caps`: what all clusters of the account may come to together (docs/operations.md).
+//! `whittle caps`: caps on the nodes of all clusters of the account (docs/operations.md).
 
 #[cfg(not(feature = "aws"))]
 use std::process::ExitCode;
@@ -13,16 +13,16 @@ use model::{
     counted,
 };
 
-/// Without a cap, shows what they come to.
+/// Without a cap, shows the account's current totals.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// What the nodes of all clusters may cost an hour, such as 250 or 12.50; "none" takes the cap away.
+    /// Cap on the hourly cost of all clusters' nodes, such as 250 or 12.50; "none" removes the cap
     #[arg(long, value_name = "DOLLARS", value_parser = price)]
     dollars_per_hour: Option<Change<NanosPerHour>>,
-    /// How many nodes all clusters may have; "none" takes the cap away.
+    /// Cap on the number of nodes of all clusters; "none" removes the cap
     #[arg(long, value_name = "NUMBER", value_parser = nodes)]
     nodes: Option<Change<u32>>,
-    /// Leaves out what this cluster came to last: one that exists no more cannot say that its nodes are gone.
+    /// Leave out the last recorded totals of this cluster, which no longer exists and cannot report that its nodes are gone
     #[arg(long, value_name = "CLUSTER", value_parser = crate::registry::name)]
     forget: Option<String>,
     #[command(flatten)]
@@ -72,7 +72,7 @@ impl Arguments {
         self.dollars_per_hour.is_none() && self.nodes.is_none() && self.forget.is_none()
     }
 
-    /// The caps as they are to be.
+    /// The caps after the change.
     #[cfg(any(feature = "aws", test))]
     fn caps(&self, mut caps: Caps) -> Caps {
         if let Some(price) = self.dollars_per_hour {
@@ -84,7 +84,7 @@ impl Arguments {
         caps
     }
 
-    /// The account's next revision, with the caps as they are to be.
+    /// The account's row with the next revision and the changed caps.
     #[cfg(any(feature = "aws", test))]
     pub(crate) fn next(&self, account: &AccountSpending) -> AccountSpending {
         let mut next = account.clone();
@@ -97,7 +97,7 @@ impl Arguments {
     }
 }
 
-/// What the account may come to and does, and what follows where that is too much already.
+/// The account's caps and totals, and the consequences where a total exceeds its cap.
 #[cfg(any(feature = "aws", test))]
 pub(crate) fn told(account: &AccountSpending) -> Vec<String> {
     let total = account.total();

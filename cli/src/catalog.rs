@@ -6,7 +6,7 @@ mod file;
 use anyhow::Result;
 use clap::Args;
 
-/// Asks EC2 for the Region of the environment (AWS_REGION), with its credentials:
+/// Query EC2 in the Region of the environment (AWS_REGION), with its credentials:
 ///
 ///   AWS_REGION=eu-west-1 whittle catalog > eu-west-1.json
 ///   whittle plan -f manifests --catalog eu-west-1.json

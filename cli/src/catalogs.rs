@@ -12,22 +12,22 @@ use anyhow::{Context, Result, bail};
 use flate2::read::GzDecoder;
 use model::InstanceType;
 
-/// On-demand and spot prices, capacity and labels of every instance type of us-east-1, as far as they are public.
+/// On-demand and spot prices, capacity and labels of every instance type of us-east-1, from public sources.
 const US_EAST_1: &[u8] = include_bytes!("../data/us-east-1.json.gz");
 
-/// The instance types that this program brings along.
+/// The bundled instance types.
 pub(crate) fn us_east_1() -> Result<Vec<InstanceType>> {
     Ok(api::convert::catalog_file::read(&unpacked(US_EAST_1)?)?)
 }
 
-/// Catalogs by name, read once.
+/// Catalogs by name, each read once.
 pub(crate) struct Catalogs {
     folders: Vec<PathBuf>,
     known: BTreeMap<String, Arc<Vec<InstanceType>>>,
 }
 
 impl Catalogs {
-    /// Looks for `catalogs/<name>.json.gz` in these folders, in order.
+    /// Reads `catalogs/<name>.json.gz` from the first of these folders that has it.
     pub(crate) fn new(folders: Vec<PathBuf>) -> Self {
         Self {
             folders,
@@ -55,7 +55,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<InstanceType>> {
     api::convert::catalog_file::read(&bytes).with_context(|| path.display().to_string())
 }
 
-/// A file's content, unpacked if it is gzipped, as it is read.
+/// Opens a file, and decompresses it on the fly if it is gzipped.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     let mut file = File::open(path)
         .map(BufReader::new)

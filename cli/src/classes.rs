@@ -1,4 +1,4 @@
-//! NodePools of manifests through their EC2NodeClasses, as functions see them.
+//! NodePools of manifests, resolved through their EC2NodeClasses as functions resolve them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +18,7 @@ use model::{InstanceType, NanosPerHour, Snapshot, snapshot::Settings};
 
 use crate::live;
 
-/// Takes out NodePools that other provisioners look after. Returns what users should know of that.
+/// Removes NodePools of other providers. Returns warnings for the user.
 pub(crate) fn without_others(objects: &mut Vec<Object>) -> Vec<String> {
     let mut notes = Vec::new();
     objects.retain(|object| {
@@ -44,7 +44,7 @@ pub(crate) fn without_others(objects: &mut Vec<Object>) -> Vec<String> {
     notes
 }
 
-/// The EC2NodeClasses among some manifests, by name.
+/// The EC2NodeClasses among the manifests, by name.
 pub(crate) fn of(objects: &[Object]) -> BTreeMap<String, EC2NodeClass> {
     let classes = objects.iter().filter_map(|object| {
         let Object::EC2NodeClass(class) = object else {
@@ -55,7 +55,7 @@ pub(crate) fn of(objects: &[Object]) -> BTreeMap<String, EC2NodeClass> {
     classes.collect()
 }
 
-/// What the volumes of each node cost, by the prices of the Region that the types are of.
+/// Price of the volumes of each node, in the Region of the instance types.
 pub(crate) fn volume_price(types: &[InstanceType], class: &EC2NodeClass) -> NanosPerHour {
     let mut offerings = types.iter().flat_map(|kind| &kind.offerings);
     let zone = offerings.next().map_or("", |offering| &offering.zone);
@@ -63,7 +63,7 @@ pub(crate) fn volume_price(types: &[InstanceType], class: &EC2NodeClass) -> Nano
     prices::volume_price(region, &class.spec)
 }
 
-/// Settings that instance types depend on: where claims for devices count, the devices of every driver are known.
+/// Settings that instance types depend on. Where resource claims for devices count, the devices of every driver are known.
 pub(crate) fn provider_settings(settings: &Settings) -> ProviderSettings {
     let claims = settings.device_claims;
     ProviderSettings {
@@ -76,7 +76,7 @@ pub(crate) fn provider_settings(settings: &Settings) -> ProviderSettings {
     }
 }
 
-/// `types` with their devices as an EC2NodeClass has them shared, where claims for devices count.
+/// `types` with the devices that an EC2NodeClass shares, where resource claims for devices count.
 pub(crate) fn with_devices(
     types: Arc<Vec<InstanceType>>,
     class: &EC2NodeClass,
@@ -94,8 +94,8 @@ pub(crate) fn with_devices(
     ))
 }
 
-/// Gives every NodePool the types as its EC2NodeClass makes them. One that is not among the manifests counts as one that says
-/// nothing. Returns what users should know of that.
+/// Gives every NodePool the instance types that its EC2NodeClass allows. A NodePool whose EC2NodeClass is missing gets the types of an
+/// EC2NodeClass without settings. Returns warnings for the user.
 pub(crate) fn apply(
     snapshot: &mut Snapshot,
     classes: &BTreeMap<String, EC2NodeClass>,
@@ -115,7 +115,7 @@ pub(crate) fn apply(
     for pool in &mut snapshot.node_pools {
         let name = pool.template.node_class.name.as_str();
         let given = classes.get(name);
-        // Without any, nobody expects them to be looked at.
+        // Manifests without EC2NodeClasses are not expected to be resolved.
         if given.is_none() && !classes.is_empty() {
             notes.push(format!(
                 "NodePool {}: EC2NodeClass {name} is not among the manifests: defaults stand in for it",

@@ -1,4 +1,4 @@
-//! A cluster made of manifests: the snapshot that planning would get from the API server.
+//! Snapshot of a cluster made of manifests, in place of one read from an API server.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +18,7 @@ use model::{
     },
 };
 
-/// Everything planning needs besides the objects.
+/// Inputs of planning besides the objects.
 pub(crate) fn settings(
     well_known_labels: &[&str],
     restricted_domains: &[&str],
@@ -43,7 +43,7 @@ pub(crate) fn settings(
     }
 }
 
-/// The settings for nodes on AWS.
+/// Settings for nodes on AWS.
 pub(crate) fn aws_settings() -> Settings {
     use api::names::{group::KARPENTER_AWS, label};
     let well_known = [label::WELL_KNOWN_AWS, label::WELL_KNOWN_IN_AWS_DOMAIN].concat();
@@ -59,7 +59,7 @@ pub(crate) fn empty(now: Timestamp, settings: Settings) -> Snapshot {
     Snapshot::empty(ClusterName("manifests".to_owned()), now, settings)
 }
 
-/// Fills the snapshot. Every NodePool may use all of `types`. Returns what has no effect, and why.
+/// Adds the objects to the snapshot. Every NodePool may use all of `types`. Returns the objects that have no effect, each with the reason.
 pub(crate) fn add_objects(
     snapshot: &mut Snapshot,
     objects: impl IntoIterator<Item = Object>,
@@ -113,7 +113,7 @@ pub(crate) fn add_objects(
             Object::Service(service) => snapshot.services.push((*service).into()),
             Object::CapacityBuffer(buffer) => buffers.push(*buffer),
             Object::PodTemplate(template) => templates.push(*template),
-            // Pods and types have their content by now.
+            // Pods and instance types were added before.
             Object::EC2NodeClass(_)
             | Object::LimitRange(_)
             | Object::PriorityClass(_)
@@ -131,7 +131,7 @@ pub(crate) fn add_objects(
     problems
 }
 
-/// Why a NodeOverlay has no effect.
+/// Reasons why a NodeOverlay has no effect.
 pub(crate) fn wrong(overlay: &NodeOverlay) -> Vec<String> {
     let name = &overlay.metadata.name;
     let problems = api::validation::node_overlay(overlay).into_iter();
@@ -139,7 +139,7 @@ pub(crate) fn wrong(overlay: &NodeOverlay) -> Vec<String> {
     texts.collect()
 }
 
-/// Why a CapacityBuffer has no effect.
+/// Reasons why a CapacityBuffer has no effect.
 pub(crate) fn unresolved(
     buffer: &CapacityBuffer,
     resolved: &Result<(), Unresolved>,
@@ -151,7 +151,7 @@ pub(crate) fn unresolved(
     ))
 }
 
-/// Objects that a feature gate keeps from having an effect.
+/// Objects without an effect, because their feature gate is off.
 pub(crate) fn behind_gates(snapshot: &Snapshot) -> Vec<String> {
     let is_off = |gate: &str| snapshot.settings.feature_gates.get(gate) != Some(&true);
     let buffers = snapshot.capacity_buffers.iter();

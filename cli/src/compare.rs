@@ -1,4 +1,4 @@
-//! `whittle compare`: a cluster that somebody else provides with nodes, next to what Whittle would have done.
+//! `whittle compare`: the nodes of a shadowed cluster beside those that Whittle would have launched.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,10 +23,10 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The cluster, as it is registered, in shadow mode.
+    /// Name of the registered cluster, in shadow mode
     cluster: String,
-    /// Nodes with this label, or this value of it, would be Whittle's, besides those with NodeClaims: such as `eks.amazonaws.com/nodegroup` where the
-    /// Cluster Autoscaler works.
+    /// Label of the nodes that Whittle would replace, besides nodes with NodeClaims, such as `eks.amazonaws.com/nodegroup` where the
+    /// Cluster Autoscaler works
     #[arg(long, value_name = "LABEL[=VALUE]", value_parser = label)]
     instead_of: Option<(String, Option<String>)>,
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// What happened, as far as views tell.
+/// Events in the cluster, derived from views.
 #[derive(Default)]
 struct Actual {
     last: Option<Last>,
@@ -112,7 +112,7 @@ impl Actual {
             self.waited += i128::try_from(last.waiting).unwrap_or_default() * seconds;
             self.came += next.nodes.difference(&last.nodes).count();
             self.went += last.nodes.difference(&next.nodes).count();
-            // Where the node is gone, its pods were moved.
+            // Pods whose node is gone have moved.
             let moved = last
                 .places
                 .values()

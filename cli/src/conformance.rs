@@ -1,4 +1,4 @@
-//! `whittle conformance`: decides recorded cases, to be judged by the corpus' own scripts.
+//! `whittle conformance`: decides recorded cases, whose results the corpus' own scripts evaluate.
 
 mod arrivals;
 mod aws;
@@ -30,37 +30,37 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Cases, one JSON object per line or one document of AWS cases, gzipped or not.
+    /// Files of cases, with one JSON object per line or one document of AWS cases, gzipped or not
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Where catalogs and EC2 facts are that are not beside the cases.
+    /// Folder of catalogs and EC2 facts that are not beside the cases
     #[arg(long)]
     data: Option<PathBuf>,
-    /// What to optimize for; unless given, cases compared exactly ask for upstream's answer and the others for cost.
+    /// Goal of planning; by default, cases that are compared exactly use upstream's goal, and others use cost
     #[arg(long)]
     optimize: Option<Goal>,
-    /// Disrupt only what pays for the disturbance, as in a cluster; the recorded decisions price none.
+    /// Price the disturbance of disruption, as in a cluster; the recorded decisions do not price it
     #[arg(long)]
     priced: bool,
-    /// Add to each disruption case how long it takes to find out what becomes of every node by itself.
+    /// Add the time of evaluating every node by itself to each disruption case
     #[arg(long)]
     outlook: bool,
-    /// Add to each answer what its new nodes would cost at least, however the pods were packed.
+    /// Add a lower bound on the cost of the new nodes to each answer, whatever the packing
     #[arg(long)]
     bound: bool,
-    /// Let the pods of provisioning cases come one after the other, and print what their nodes cost beside those of one batch.
+    /// Let the pods of provisioning cases arrive over time, and print the cost of their nodes beside that of a single batch
     #[arg(long)]
     arrivals: Option<Arrivals>,
-    /// Dollars an hour that each node costs besides its instance; the recorded decisions know none.
+    /// Hourly dollars of each node besides its instance; the recorded decisions have none
     #[arg(long, value_parser = dollars, default_value = "0")]
     node_price: NanosPerHour,
-    /// Decide only the cases whose id contains this.
+    /// Decide only cases whose id contains this text
     #[arg(long)]
     only: Option<String>,
-    /// Add CPU times, wall times and peak memory to each line; every case runs in a process of its own.
+    /// Add CPU times, wall times and peak memory to each line; runs every case in a process of its own
     #[arg(long)]
     time: bool,
-    /// Decide and measure the one case on standard input, which is of the file named.
+    /// Decide and measure the single case on standard input, which comes from the named file
     #[arg(long, hide = true)]
     measure: bool,
 }
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The cluster of a case that says itself which instance types there are.
+/// The cluster of a case that contains its own instance types.
 pub(crate) fn cluster(line: &str) -> Result<Snapshot> {
     let case: Case<'_> = serde_json::from_str(line).context("no case")?;
     case.snapshot(None, &mut Catalogs::new(Vec::new()))
@@ -125,7 +125,7 @@ impl Arguments {
     }
 }
 
-/// What a process of its own prints for a case.
+/// Output of a separate process for one case.
 fn measured_apart(file: &Path, line: &str, arguments: &Arguments) -> Result<Vec<u8>> {
     let mut command = Command::new(std::env::current_exe()?);
     command
@@ -147,7 +147,7 @@ fn measured_apart(file: &Path, line: &str, arguments: &Arguments) -> Result<Vec<
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    // Dropping the pipe ends the child's input.
+    // Dropping the pipe closes the child's input.
     if let Some(mut input) = child.stdin.take() {
         input.write_all(line.as_bytes())?;
     }
@@ -166,7 +166,7 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
     if let Ok(snapshot) = &mut snapshot {
         snapshot.settings.node_price = arguments.node_price;
     }
-    // Its text may be larger than all that planning needs.
+    // The text of a case may be larger than everything that planning needs.
     drop(line);
     Ok(match snapshot {
         Ok(snapshot) if let Some(arrivals) = arguments.arrivals => {

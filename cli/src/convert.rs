@@ -1,7 +1,7 @@
-//! `whittle convert`: manifests of Karpenter's v1beta1 and v1alpha5 APIs as v1, with a comment above everything that changed.
+//! `whittle convert`: manifests of Karpenter's v1beta1 and v1alpha5 APIs as v1, with a comment above every change.
 //!
-//! Files go in and text comes out: no cluster and no AWS is asked. A document that cannot be converted with its meaning kept
-//! is refused by name, field and remedy, and the others are still converted.
+//! Files go in and text comes out: neither a cluster nor AWS is queried. A document that cannot be converted with its meaning preserved is
+//! refused by name, field and remedy, and the others are still converted.
 
 pub(crate) mod admission;
 pub(crate) mod document;
@@ -37,36 +37,36 @@ use self::{
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Manifests, or folders with such at any depth; `-` reads standard input.
+    /// Manifests, or folders of manifests at any depth; `-` reads standard input
     #[arg(short = 'f', long = "filename", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
-    /// Make fields that no version has a comment, instead of refusing their document.
+    /// Turn fields that no version has into comments, instead of refusing their document
     #[arg(long)]
     allow_unknown: bool,
-    /// Leave out the requirements that v1alpha5 added where a Provisioner said nothing.
+    /// Leave out the requirements that v1alpha5 added by default to a Provisioner
     #[arg(long)]
     ignore_defaults: bool,
-    /// The IAM role of nodes, instead of the instance profiles of AWSNodeTemplates.
+    /// IAM role of nodes, instead of the instance profiles of AWSNodeTemplates
     #[arg(long, value_name = "NAME")]
     role: Option<String>,
-    /// The cluster has IPv6 addresses, for which AWSNodeTemplates had other defaults.
+    /// Use the defaults of AWSNodeTemplates for clusters with IPv6 addresses
     #[arg(long)]
     ipv6: bool,
-    /// Convert NodeClaims, too, which are made by machine.
+    /// Convert NodeClaims, too, which are normally generated
     #[arg(long = "nodeclaims")]
     node_claims: bool,
-    /// Print what to add to an EC2NodeClass that is not among the manifests, instead of refusing NodePools with kubelet settings.
+    /// Print a fragment for an EC2NodeClass that is not among the manifests, instead of refusing NodePools with kubelet settings
     #[arg(long)]
     kubelet_fragment: bool,
-    /// How to tell what was changed and refused, on standard error.
+    /// Format of the report of changes and refusals on standard error
     #[arg(long, value_enum, default_value_t = Report::Text)]
     report: Report,
 }
 
-/// The warning about an alias of AL2.
+/// Warning about an alias of AL2.
 pub(crate) const NO_AL2: &str = "EKS publishes no AL2 image for Kubernetes 1.33 and later";
 
-/// What holds for all documents.
+/// Options that apply to all documents.
 struct Options {
     allow_unknown: bool,
     ignore_defaults: bool,
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     convert(sources, arguments).deliver(arguments.report)
 }
 
-/// What the options that change least make of them.
+/// Output with the options that change least.
 pub(crate) fn printed(sources: Vec<Source>) -> Outcome {
     let arguments = Arguments {
         files: Vec::new(),
@@ -96,7 +96,7 @@ pub(crate) fn printed(sources: Vec<Source>) -> Outcome {
     convert(sources, &arguments)
 }
 
-/// The same input gives the same text, whatever order documents that refer to each other stand in.
+/// Converts documents. The output does not depend on the order of documents that refer to each other.
 fn convert(sources: Vec<Source>, arguments: &Arguments) -> Outcome {
     let mut refusals = Vec::new();
     let mut documents: Vec<Edit> = Vec::new();
@@ -134,7 +134,7 @@ fn convert(sources: Vec<Source>, arguments: &Arguments) -> Outcome {
     outcome
 }
 
-/// What a document alone says about what becomes of it. Returns an object that it held.
+/// Converts what a document alone determines. Returns an object that was inline in it.
 fn first_pass(edit: &mut Edit, options: &Options) -> Option<Edit> {
     let (version, kind) = edit.type_of();
     match (version.as_str(), kind.as_str()) {

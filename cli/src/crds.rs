@@ -1,4 +1,4 @@
-//! The schemas of the CRDs that the chart ships: what an API server prunes, defaults and refuses.
+//! Schemas of the chart's CRDs, by which an API server prunes, defaults and refuses objects.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -32,7 +32,7 @@ pub(crate) fn schema(kind: &str) -> Result<&'static Schema> {
         .with_context(|| format!("{kind} is not one of our kinds"))
 }
 
-/// Why a new object is refused.
+/// Reasons to refuse a new object.
 pub(crate) fn errors(kind: &str, object: &Value) -> Result<Vec<String>> {
     let schema = schema(kind)?;
     let mut object = object.clone();

@@ -1,4 +1,4 @@
-//! A plan in the shape of the conformance corpus' `expect`.
+//! A plan in the format of the conformance corpus' `expect`.
 
 use model::{
     NanosPerHour, Plan, labels,
@@ -84,7 +84,8 @@ fn new_node(launch: &Launch) -> Value {
     })
 }
 
-/// Instance types are listed apart; their requirement says more only if it has `minValues`.
+/// A requirement of the answer. The requirement for instance types is listed only with `minValues`, because the types are listed
+/// separately.
 fn requirement(entry: &NodeSelectorRequirement) -> Option<Value> {
     if entry.key == labels::INSTANCE_TYPE && entry.min_values.is_none() {
         return None;

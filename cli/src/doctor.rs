@@ -1,5 +1,4 @@
-//! `whittle doctor`: what in a cluster, its entry and its account keeps Whittle from working, by the numbers of
-//! docs/TROUBLESHOOTING.md. It only reads.
+//! `whittle doctor`: obstacles to Whittle in a cluster, its entry and its account, numbered as in docs/TROUBLESHOOTING.md. It only reads.
 
 mod crds;
 mod network;
@@ -21,22 +20,22 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The cluster, as it is registered: its entry, its account and its objects are looked at.
+    /// Name of the registered cluster, whose entry, account and objects are checked
     cluster: Option<String>,
-    /// The kubeconfig context of the cluster whose objects are looked at.
+    /// Kubeconfig context of the cluster whose objects are checked
     #[arg(long, required_unless_present_any = ["manifests", "cluster"])]
     context: Option<String>,
-    /// Look at objects that `kubectl get -o yaml` printed instead.
+    /// Check objects in the output of `kubectl get -o yaml` instead
     #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with = "context")]
     manifests: Vec<PathBuf>,
     #[command(flatten)]
     registry: Registry,
-    /// As if it were this time.
+    /// Time to assume instead of the current time
     #[arg(long, hide = true)]
     now: Option<Timestamp>,
 }
 
-/// Lists of a cluster, with the kind of their items.
+/// API paths of lists, with the kind of their items.
 pub(crate) const LISTS: &[(&str, &str)] = &[
     ("/api/v1/pods", "Pod"),
     ("/api/v1/nodes", "Node"),
@@ -124,7 +123,7 @@ fn registered(
     )
 }
 
-/// What the objects of a cluster show.
+/// Findings in the objects of a cluster.
 pub(crate) fn judge(objects: &Objects, now: Timestamp) -> Vec<Finding> {
     let checks = crds::checks(objects)
         .into_iter()

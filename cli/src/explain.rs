@@ -1,4 +1,4 @@
-//! `whittle explain`: what was decided about one object, when and why; and how it stood at a time.
+//! `whittle explain`: the decisions about one object, with time and reason; and its state at a time.
 
 mod facts;
 
@@ -21,30 +21,30 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A pod, node, nodeclaim or nodepool and its name, as kubectl takes them: `pod web-1` or `pod/web-1`.
+    /// Kind and name of a pod, node, nodeclaim or nodepool, as for kubectl: `pod web-1` or `pod/web-1`
     #[arg(required = true, num_args = 1..=2)]
     object: Vec<String>,
-    /// The cluster, as it is registered.
+    /// Name of the registered cluster
     #[arg(short, long)]
     cluster: String,
-    /// Of a pod.
+    /// Namespace of the pod
     #[arg(short, long, default_value = "default")]
     namespace: String,
-    /// How it stood then, and what had been decided by then: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 2h30m.
+    /// Show the state and the decisions at a time such as 2026-08-22T12:00:00Z, or an age such as 2h30m
     #[arg(long, value_parser = moment::parse)]
     at: Option<Moment>,
-    /// So many turns that decided something about it, the latest.
-    #[arg(long, default_value_t = 20)]
+    /// Show at most N turns with decisions about the object, the latest ones
+    #[arg(long, value_name = "N", default_value_t = 20)]
     last: usize,
     #[command(flatten)]
     from: source::Origin,
 }
 
-/// Records are kept so long (docs/design.md#journal).
+/// Retention of records (docs/design.md#journal).
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// What a quiet cluster looks like is kept once an hour.
+/// Maximum age of a snapshot: a quiet cluster's state is recorded once an hour.
 const SEEN_WITHIN: SignedDuration = SignedDuration::from_hours(3);
-/// So many records are looked through for what a turn saw.
+/// Upper bound on the records searched for a snapshot.
 const LOOKED_THROUGH: usize = 200;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 report.turn, report.at
             ));
         }
-        // A turn that began at that moment counts.
+        // A turn that began at this very time counts.
         let until = until + SignedDuration::from_millis(1);
         let (reports, subjects) = history(arguments, &source, &cluster, &subject, until).await?;
         if reports.is_empty() && !known {
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// `pod web`, `pod/web`, `po web` …
+/// Parses `pod web`, `pod/web`, `po web` …
 fn subject(object: &[String], namespace: &str) -> Result<Subject> {
     let joined = object.join("/");
     let (kind, name) = joined.split_once('/').unwrap_or((&joined, ""));
@@ -117,7 +117,7 @@ fn subject(object: &[String], namespace: &str) -> Result<Subject> {
     })
 }
 
-/// What was decided about it, oldest first, and the names that it goes by: a node and its NodeClaim are one.
+/// Decisions about the object, oldest first, and its names: a node and its NodeClaim are the same object.
 async fn history(
     arguments: &Arguments,
     source: &Source,
@@ -157,7 +157,7 @@ fn read(entries: Vec<ports::JournalEntry>) -> Vec<Report> {
     reports.collect()
 }
 
-/// The NodeClaim of a node, or the node of a NodeClaim, as lines about nothing else name them.
+/// The NodeClaim of a node, or the node of a NodeClaim, from lines that name both and nothing else.
 fn same(reports: &[Report], subject: &Subject) -> BTreeSet<Subject> {
     let lines = reports.iter().flat_map(Report::lines);
     let pairs = lines.filter_map(|line| match line.about.as_slice() {
@@ -173,7 +173,7 @@ fn same(reports: &[Report], subject: &Subject) -> BTreeSet<Subject> {
     pairs.filter(other).cloned().collect()
 }
 
-/// The last turn by then whose view is kept; for nodes one that looked at all pods.
+/// The last turn until then with a snapshot; for nodes, one that read all pods.
 async fn seen(
     source: &Source,
     cluster: &ClusterName,

@@ -1,8 +1,8 @@
-//! What was found wrong: in words, with the objects it is about and a remedy.
+//! Findings: a description, the affected objects and a remedy.
 
 use std::fmt::Write;
 
-/// How many objects a finding names.
+/// Upper bound on the objects that a finding names.
 const NAMED_MAX: usize = 10;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -22,13 +22,13 @@ impl Finding {
     }
 }
 
-/// Those that are about something: a check that found nothing is no finding.
+/// The findings with objects: a check without objects has found nothing.
 pub(crate) fn found(checks: impl IntoIterator<Item = Finding>) -> Vec<Finding> {
     let checks = checks.into_iter();
     checks.filter(|check| !check.objects.is_empty()).collect()
 }
 
-/// One paragraph each.
+/// Renders the findings, one paragraph each.
 pub(crate) fn text(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {

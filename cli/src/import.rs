@@ -1,8 +1,8 @@
-//! `whittle import`: Auto Scaling groups and managed node groups as NodePools and EC2NodeClasses, with what stands in the way of
-//! moving and the steps of the move (docs/spec/migrate.md#autoscaling-groups), and options of NTH as settings.
+//! `whittle import`: Auto Scaling groups and managed node groups as NodePools and EC2NodeClasses, with the obstacles to the migration and
+//! its steps (docs/spec/migrate.md#autoscaling-groups), and options of NTH as settings.
 //!
-//! It reads what the AWS CLI prints from files, and asks neither AWS nor, unless a context is given, a cluster. Manifests go to
-//! standard output, everything else to standard error.
+//! It reads output of the AWS CLI from files, and queries neither AWS nor, unless a context is given, a cluster. Manifests go to standard
+//! output, everything else to standard error.
 
 mod asg;
 mod bootstrap;
@@ -43,59 +43,59 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Import {
-    /// Auto Scaling groups, as `aws autoscaling describe-auto-scaling-groups` prints them.
+    /// Import Auto Scaling groups, as printed by `aws autoscaling describe-auto-scaling-groups`
     Asg(Sources),
-    /// Managed node groups, as `aws eks describe-nodegroup` prints them.
+    /// Import managed node groups, as printed by `aws eks describe-nodegroup`
     Mng(Sources),
-    /// Options of the AWS Node Termination Handler, as settings of a cluster's registry entry.
+    /// Convert options of the AWS Node Termination Handler into settings of a cluster's registry entry
     Nth(nth::Arguments),
 }
 
 #[derive(Args)]
 struct Sources {
-    /// What the AWS CLI printed about groups.
+    /// Output of the AWS CLI with the groups
     #[arg(short = 'f', long = "filename", required = true, num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What `aws ec2 describe-launch-template-versions` printed about their launch templates.
+    /// Output of `aws ec2 describe-launch-template-versions` with the groups' launch templates
     #[arg(long, num_args = 1.., value_name = "FILE")]
     launch_template: Vec<PathBuf>,
-    /// Only groups of these names.
+    /// Import only groups of these names
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
-    /// The cluster; of Auto Scaling groups, only those that its Cluster Autoscaler discovers are taken.
+    /// Name of the cluster; of Auto Scaling groups, import only those that its Cluster Autoscaler discovers
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// The IAM role of nodes, where the launch template names none.
+    /// IAM role of nodes whose launch template names none
     #[arg(long, value_name = "NAME")]
     role: Option<String>,
-    /// Keep the number of nodes fixed, as the group's desired capacity.
+    /// Keep the number of nodes fixed, at the group's desired capacity
     #[arg(long = "static")]
     is_static: bool,
-    /// Stay on the image release that a managed node group has, instead of the newest.
+    /// Pin the image release of a managed node group, instead of using the newest
     #[arg(long)]
     pin: bool,
-    /// A flag of Cluster Autoscaler, such as scale-down-unneeded-time=5m.
+    /// Flag of Cluster Autoscaler, such as scale-down-unneeded-time=5m
     #[arg(long, value_name = "NAME=VALUE", value_parser = flags::one)]
     autoscaler_flag: Vec<(String, String)>,
-    /// Cluster Autoscaler's ConfigMap cluster-autoscaler-priority-expander.
+    /// ConfigMap cluster-autoscaler-priority-expander of Cluster Autoscaler
     #[arg(long, value_name = "FILE")]
     priorities: Option<PathBuf>,
-    /// Manifests of what runs, to look for what stands in the way: workloads, pods, PodDisruptionBudgets, volumes.
+    /// Manifests of running workloads to check for obstacles: workloads, pods, PodDisruptionBudgets, volumes
     #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with = "context")]
     manifests: Vec<PathBuf>,
-    /// Look at the running cluster of this kubeconfig context instead.
+    /// Check the running cluster of this kubeconfig context instead
     #[arg(long)]
     context: Option<String>,
-    /// What the AWS CLI printed about the account: `ec2 describe-subnets`, `eks list-access-entries`, `service-quotas
-    /// list-service-quotas --service-code ec2`.
+    /// Output of the AWS CLI about the account: `ec2 describe-subnets`, `eks list-access-entries`, `service-quotas list-service-quotas
+    /// --service-code ec2`
     #[arg(long, num_args = 1.., value_name = "FILE")]
     account: Vec<PathBuf>,
-    /// How to tell what was decided and refused, on standard error.
+    /// Format of the report of decisions and refusals on standard error
     #[arg(long, value_enum, default_value_t = Report::Text)]
     report: Report,
 }
 
-/// Reads the groups of an answer of the AWS CLI; the text names the file.
+/// Parses the groups in an answer of the AWS CLI; the text is the file's name.
 type Read = fn(&Value, &str) -> Result<Vec<Group>>;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// What groups become whose launch templates are these, with the steps of the move.
+/// The manifests for groups with these launch templates, and the steps of the migration.
 pub(crate) fn printed(of: Of, groups: &str, templates: Option<&str>) -> Result<(String, String)> {
     let read: Read = match of {
         Of::Asg => asg::read,
@@ -159,7 +159,7 @@ pub(crate) enum Of {
     Mng,
 }
 
-/// What files hold, by their names.
+/// Contents of files, by name.
 type Texts = Vec<(String, String)>;
 
 fn texts(files: &[PathBuf]) -> Result<Texts> {
@@ -171,7 +171,7 @@ fn texts(files: &[PathBuf]) -> Result<Texts> {
     files.iter().map(text).collect()
 }
 
-/// Groups, and what they become.
+/// Groups, and the objects made from them.
 struct Imported {
     outcome: Outcome,
     groups: Vec<Group>,

@@ -1,4 +1,4 @@
-//! `whittle journal`: what turns decided, and what came of it.
+//! `whittle journal`: decisions of turns, and their outcome.
 
 mod directory;
 pub(crate) mod follow;
@@ -19,31 +19,31 @@ use crate::moment::{self, Moment};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The cluster, as it is registered.
+    /// Name of the registered cluster
     cluster: String,
-    /// Everything about this turn. Without it, what turns decided is listed, oldest first.
+    /// Turn to show in full; without it, list decisions of turns, oldest first
     turn: Option<String>,
     #[command(flatten)]
     from: source::Origin,
-    /// Since when: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 7d or 2h30m.
+    /// Start of the list: a time such as 2026-08-22T12:00:00Z, or an age such as 7d or 2h30m
     #[arg(long, default_value = "1h", value_parser = moment::parse)]
     since: Moment,
-    /// Until when, in the same forms; without it, now.
+    /// End of the list, in the same formats; defaults to now
     #[arg(long, value_parser = moment::parse)]
     until: Option<Moment>,
-    /// Only what this function decided.
+    /// Show only decisions of this function
     #[arg(long, value_parser = lane)]
     lane: Option<Lane>,
-    /// So many records at most, the latest.
-    #[arg(long, default_value_t = 1_000)]
+    /// Show at most N records, newest last
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
     last: usize,
-    /// Goes on with what is decided from now on, until it is interrupted.
+    /// Follow new decisions until interrupted
     #[arg(short, long, conflicts_with_all = ["until", "export", "turn"])]
     follow: bool,
-    /// Copies the records, and what turns saw, into this directory: `--from` reads it.
+    /// Copy the records and snapshots into this directory, for `--from`
     #[arg(long, conflicts_with = "turn")]
     export: Option<PathBuf>,
-    /// How to print records.
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
@@ -51,11 +51,11 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     Text,
-    /// A record per line, whole.
+    /// One complete record per line
     Json,
 }
 
-/// The ledger is asked so often what is new.
+/// Interval between reads of the ledger.
 const LOOKED_EVERY: Duration = Duration::from_secs(2);
 
 fn lane(text: &str) -> Result<Lane, String> {
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// The records asked for, oldest first.
+/// The requested records, oldest first.
 async fn records(
     arguments: &Arguments,
     source: &Source,
@@ -130,7 +130,7 @@ async fn list(arguments: &Arguments, source: &Source, cluster: &ClusterName) -> 
     }
 }
 
-/// A reader that goes away, as `head` does, ends the listing.
+/// Prints records. A closed pipe, as with `head`, ends the listing.
 fn print(output: Output, entries: &[JournalEntry], whole: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for entry in entries {

@@ -1,5 +1,5 @@
-//! `whittle kops convert`: InstanceGroups that kOps leaves to Karpenter, as EC2NodeClasses and NodePools like those that kOps
-//! 1.36 makes (docs/spec/migrate.md#kops).
+//! `whittle kops convert`: InstanceGroups that kOps leaves to Karpenter, as EC2NodeClasses and NodePools like those that kOps 1.36
+//! generates (docs/spec/migrate.md#kops).
 
 mod cluster;
 mod fields;
@@ -32,41 +32,40 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Kops {
-    /// Turns InstanceGroups with `manager: Karpenter` into EC2NodeClasses and NodePools.
+    /// Convert InstanceGroups with `manager: Karpenter` into EC2NodeClasses and NodePools
     Convert(Convert),
 }
 
 #[derive(Args)]
 struct Convert {
-    /// What `kops get cluster,ig -o yaml` prints; `-` reads standard input.
+    /// Output of `kops get cluster,ig -o yaml`; `-` reads standard input
     #[arg(short = 'f', long = "filename", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
-    /// The nodeup script of a group, `igconfig/node/<group>/nodeupscript.sh` of the state store. The group may be left out if there
-    /// is but one.
+    /// Nodeup script of a group, `igconfig/node/<group>/nodeupscript.sh` in the state store; GROUP may be omitted if there is only one
     #[arg(long, value_name = "[GROUP=]FILE", value_parser = user_data::of_group)]
     user_data: Vec<(Option<String>, PathBuf)>,
-    /// Launch templates to take user data from, as `aws ec2 describe-launch-template-versions` prints them.
+    /// Launch templates with the user data, as printed by `aws ec2 describe-launch-template-versions`
     #[arg(long, value_name = "FILE")]
     launch_template: Vec<PathBuf>,
-    /// The root device of the groups' images, as `aws ec2 describe-images` names it, such as /dev/sda1.
+    /// Root device of the groups' images, as named by `aws ec2 describe-images`, such as /dev/sda1
     #[arg(long, value_name = "DEVICE")]
     root_device: Option<String>,
-    /// What was applied before, to find changes that the cluster would refuse.
+    /// Manifests that were applied before, to detect changes that the cluster would refuse
     #[arg(long, value_name = "FILE")]
     previous: Vec<PathBuf>,
-    /// Pass over fields that kOps does not have, instead of refusing their group.
+    /// Ignore fields that kOps does not have, instead of refusing their group
     #[arg(long)]
     allow_unknown: bool,
-    /// How to tell what was decided and refused, on standard error.
+    /// Format of the report of decisions and refusals on standard error
     #[arg(long, value_enum, default_value_t = Report::Text)]
     report: Report,
 }
 
-/// What holds for all groups.
+/// Inputs for all groups.
 struct Inputs {
     user_data: UserData,
     root_device: Option<String>,
-    /// NodePools applied before that have replicas, and those that have none.
+    /// NodePools that were applied before: those with replicas, and those without.
     fixed_before: BTreeSet<String>,
     dynamic_before: BTreeSet<String>,
     allow_unknown: bool,
@@ -79,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     convert(sources, arguments, scripts)?.deliver(arguments.report)
 }
 
-/// What one script makes of a cluster's groups.
+/// Output for all groups of a cluster with one script.
 pub(crate) fn printed(sources: Vec<Source>, script: &str) -> Result<Outcome> {
     let arguments = Convert {
         files: Vec::new(),
@@ -93,7 +92,7 @@ pub(crate) fn printed(sources: Vec<Source>, script: &str) -> Result<Outcome> {
     convert(sources, &arguments, |_| Ok(UserData::of_all(script)))
 }
 
-/// Asks for the scripts of so many groups when it knows their number.
+/// Converts groups. `scripts` is called with the number of groups.
 fn convert(
     sources: Vec<Source>,
     arguments: &Convert,

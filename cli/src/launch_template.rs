@@ -10,7 +10,7 @@ pub(crate) struct Version {
     pub(crate) name: String,
     pub(crate) number: u64,
     pub(crate) is_default: bool,
-    /// What it says about instances.
+    /// Settings for instances.
     pub(crate) data: Value,
     pub(crate) user_data: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! `whittle`: plan, try out and test what the functions would do, from a terminal.
+//! `whittle`: plan, try and test the functions' decisions from a terminal.
 //!
-//! A library only so that tests and fuzz targets reach what reads the input of others. It must never depend on an AWS SDK but for
-//! the feature `aws`, and no other crate on it.
+//! A library only so that tests and fuzz targets reach the parsers of foreign input. It must never depend on an AWS SDK except with the
+//! feature `aws`, and no other crate may depend on it.
 
 mod admission;
 mod approve;
@@ -59,57 +59,57 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Lets functions act for a registered cluster, once nobody else holds Karpenter's Lease.
+    /// Let functions act for a registered cluster, once nothing else holds Karpenter's Lease
     Activate(registry::Switch),
-    /// Says yes to a plan above a limit, or lets garbage collection go on with what it held back.
+    /// Approve a plan that exceeds a limit, or release resources held back by garbage collection
     Approve(approve::Arguments),
-    /// Caps what the nodes of all clusters of the account may cost and number, or shows what they do.
+    /// Set caps on the cost and number of all clusters' nodes, or show the current totals
     Caps(caps::Arguments),
-    /// Prints the instance types of a Region, for plans of manifests.
+    /// Print the instance types of a Region, for plans of manifests
     Catalog(catalog::Arguments),
-    /// Lists the clusters that are registered.
+    /// List registered clusters
     Clusters(registry::Clusters),
-    /// Sets a cluster that somebody else provides with nodes next to what Whittle would have done.
+    /// Compare a shadowed cluster's nodes with what Whittle would have launched
     Compare(compare::Arguments),
-    /// Decides recorded cases and prints one decision per line.
+    /// Decide recorded cases and print one decision per line
     Conformance(conformance::Arguments),
-    /// Turns manifests of Karpenter's v1beta1 and v1alpha5 APIs into v1.
+    /// Convert manifests of Karpenter's v1beta1 and v1alpha5 APIs to v1
     Convert(convert::Arguments),
-    /// Takes a cluster back to shadow mode: it is planned for, and nothing is done.
+    /// Return a cluster to shadow mode, in which turns plan and change nothing
     Deactivate(registry::Switch),
-    /// Shows nodes, costs, decisions and what waits on a local web page.
+    /// Show nodes, costs, decisions and pending pods on a local web page
     Dashboard(dashboard::Arguments),
-    /// Tells a story of pods and nodes, in a simulated account and cluster.
+    /// Play a story of pods and nodes in a simulated account and cluster
     Demo(demo::Arguments),
-    /// Looks for what keeps Whittle from working for a cluster, with a remedy for each finding.
+    /// Check a cluster for obstacles to Whittle, with a remedy for each finding
     Doctor(doctor::Arguments),
-    /// Says what was decided about a pod, node, NodeClaim or NodePool, when and why.
+    /// Explain the decisions about a pod, node, NodeClaim or NodePool
     Explain(explain::Arguments),
-    /// Turns Auto Scaling groups and managed node groups into NodePools, and options of NTH into settings.
+    /// Convert Auto Scaling groups and managed node groups into NodePools, and options of NTH into settings
     Import(import::Arguments),
-    /// Lists what turns decided, and what came of it.
+    /// List decisions of turns and their outcome
     Journal(journal::Arguments),
-    /// Turns InstanceGroups of kOps into NodePools.
+    /// Convert InstanceGroups of kOps into NodePools
     Kops(kops::Arguments),
-    /// Holds Whittle back for a while: a cluster, a NodePool or the account.
+    /// Pause Whittle in a cluster, a NodePool or the account
     Pause(pause::Arguments),
-    /// Shows what would be launched for manifests, and why.
+    /// Show the launches for manifests or a cluster, and the reasons
     Plan(plan::Arguments),
-    /// Makes a Region's table of on-demand prices from answers of the AWS Price List.
+    /// Generate a Region's table of on-demand prices from answers of the AWS Price List
     Prices(prices::Arguments),
-    /// Registers a cluster, in shadow mode: it is planned for, and nothing is done.
+    /// Register a cluster in shadow mode, in which turns plan and change nothing
     Register(registry::Register),
-    /// Plans what a turn saw again, also with other manifests or settings.
+    /// Plan the snapshot of a turn again, optionally with other manifests or settings
     Replay(replay::Arguments),
-    /// Rehearses the last days with other manifests: cost, evictions and risks, as Markdown.
+    /// Backtest changed manifests over the last days: cost, evictions and risks, as Markdown
     Review(review::Arguments),
-    /// Ends a pause before its time.
+    /// End a pause early
     Resume(pause::Resume),
-    /// Takes a cluster out of the registry, in two steps: first nothing is done any more, then it is forgotten.
+    /// Remove a cluster from the registry, after the stack has released it
     Unregister(registry::Unregister),
 }
 
-/// Does what the process' arguments say.
+/// Runs the command of the process' arguments.
 pub fn run() -> ExitCode {
     match obey(&Arguments::parse().command) {
         Ok(code) => code,

@@ -1,4 +1,4 @@
-//! A running cluster, as its API server has it: the snapshot that a turn would plan from, but for what the ledger knows.
+//! Snapshot of a running cluster, read from its API server as a turn reads it, but without the ledger.
 
 mod source;
 
@@ -24,8 +24,8 @@ use crate::{
     regions::{self, Catalog},
 };
 
-/// Fills the snapshot. Every NodePool may use those types of the catalog that its EC2NodeClass has subnets for; without one EC2 is
-/// asked, where this program is built to. Returns what users should know of that.
+/// Fills the snapshot. Every NodePool may use the catalog's types in the zones of its EC2NodeClass's subnets; without a catalog EC2 is
+/// queried, in builds with AWS. Returns warnings for the user.
 pub(crate) fn observe(
     context: &str,
     snapshot: &mut Snapshot,
@@ -45,18 +45,18 @@ pub(crate) fn observe(
     })
 }
 
-/// A cluster that may be looked at more than once.
+/// A cluster that can be observed repeatedly.
 pub(crate) struct Live {
     cluster: KubeCluster,
     source: Source,
-    /// What is the matter with instance types and prices.
+    /// Warnings about instance types and prices.
     notes: Vec<String>,
 }
 
 impl Live {
     fn new(client: k8s::Client, source: Source) -> Self {
         Self {
-            // The Lease is not looked at: nothing is done to the cluster.
+            // The Lease is irrelevant, because the cluster is only read.
             cluster: KubeCluster::new(client, "kube-system"),
             source,
             notes: Vec::new(),
@@ -67,7 +67,7 @@ impl Live {
         Self::new(client, Source::Table(types))
     }
 
-    /// Without a catalog, the types that EC2 offers where it can be asked, and else those of us-east-1.
+    /// Connects without a catalog: uses the types that EC2 offers where it can be queried, and else those of us-east-1.
     pub(crate) async fn lenient(
         client: k8s::Client,
         catalog: &Catalog,
@@ -80,7 +80,7 @@ impl Live {
         })
     }
 
-    /// Fills the snapshot; returns what users should know of that.
+    /// Fills the snapshot; returns warnings for the user.
     pub(crate) async fn observe(&self, snapshot: &mut Snapshot) -> Result<Vec<String>> {
         let mut problems = self.notes.clone();
         problems.extend(read(&self.cluster, snapshot, &self.source).await?);
@@ -129,7 +129,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
     if snapshot.settings.device_claims {
         problems.extend(turns::devices::read(api, snapshot).await?);
     }
-    // What has no effect is told of, and needs no right to read it.
+    // Objects without an effect are reported; reading them may be forbidden.
     let idle = gated::read(api, &with_gates_turned(&snapshot.settings)).await;
     let idle = idle.unwrap_or_else(|error| {
         problems.push(format!(
@@ -199,7 +199,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
     Ok(problems)
 }
 
-/// These settings, but the gates that are on are off, and those that are off on.
+/// These settings with every feature gate inverted.
 fn with_gates_turned(settings: &Settings) -> Settings {
     let mut turned = settings.clone();
     for gate in [gated::NODE_OVERLAY, gated::CAPACITY_BUFFER] {

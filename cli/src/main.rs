@@ -1,8 +1,8 @@
-//! `whittle`, as a program.
+//! The program `whittle`.
 
 use std::process::ExitCode;
 
-/// As the functions allocate.
+/// The allocator of the functions.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! Times as people give them: a date, or how long ago.
+//! Times as users write them: a date, or an age.
 
 use anyhow::{Context, Result};
 use jiff::{Span, Timestamp};

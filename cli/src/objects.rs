@@ -1,4 +1,4 @@
-//! The objects that are looked at, as the API server has them.
+//! Objects to check, as the API server returns them.
 
 use std::path::PathBuf;
 
@@ -27,8 +27,8 @@ impl Objects {
         Self(objects)
     }
 
-    /// Reads lists of a running cluster, each with the kind of its items, which items of lists do not say. What the API server
-    /// does not serve has none.
+    /// Reads lists of a running cluster. Each path comes with the kind of its items, which the items do not contain. Lists that the API
+    /// server does not serve are empty.
     pub(crate) fn of_cluster(context: &str, lists: &[(&str, &str)]) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -71,7 +71,7 @@ impl Objects {
             .filter(move |object| object.get("kind").and_then(Value::as_str) == Some(kind))
     }
 
-    /// Pods that nothing made, and what makes pods: each with its metadata and spec. A pod that is owned is seen in its owner.
+    /// Pods without an owner, and workloads, each with metadata and spec of its pods. A pod with an owner is covered by its owner.
     pub(crate) fn templates(&self) -> Vec<(String, &Value)> {
         const WORKLOADS: [&str; 5] = [
             "Deployment",
@@ -99,7 +99,7 @@ impl Objects {
     }
 }
 
-/// Whether a list's group and version are among those that the API server names.
+/// Whether the API server serves a list's group and version.
 fn is_served(served: &Value, path: &str) -> bool {
     let Some(of_group) = path.strip_prefix("/apis/") else {
         return true;
@@ -117,7 +117,7 @@ fn is_served(served: &Value, path: &str) -> bool {
     })
 }
 
-/// What stands at a place of an object; empty where nothing does.
+/// The text at a pointer of an object; empty where there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     let value = object.pointer(pointer).and_then(Value::as_str);
     value.unwrap_or_default()

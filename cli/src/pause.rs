@@ -1,4 +1,4 @@
-//! `whittle pause` and `resume`: a person holds Whittle back for a while, and lets go again (docs/operations.md).
+//! `whittle pause` and `resume`: a user pauses Whittle for a while, and resumes it (docs/operations.md).
 
 use std::process::ExitCode;
 
@@ -11,13 +11,13 @@ use model::ledger::{Pause, PauseLevel, PauseScope};
 pub(crate) struct Arguments {
     #[command(flatten)]
     what: What,
-    /// How much: "voluntary" is disruption that Whittle chooses, "all" is launches and drains under way too.
+    /// Extent of the pause: "voluntary" stops disruption that Whittle chooses, "all" also launches and drains under way
     #[arg(long, value_enum, default_value = "voluntary")]
     level: Level,
-    /// For how long, such as 4h; 30 days at most. It ends by itself.
+    /// Duration, such as 4h, at most 30 days; the pause ends by itself
     #[arg(long = "for", default_value = "4h", value_parser = lasting)]
     lasting: SignedDuration,
-    /// Why, for everybody who asks.
+    /// Reason, shown to other users
     #[arg(long, value_parser = text)]
     reason: String,
 }
@@ -31,16 +31,16 @@ pub(crate) struct Resume {
 #[derive(Args)]
 #[command(group(ArgGroup::new("where").required(true).args(["cluster", "account"])))]
 pub(crate) struct What {
-    /// The cluster, as it is registered.
+    /// Name of the registered cluster
     #[arg(value_parser = crate::registry::name)]
     cluster: Option<String>,
-    /// Every cluster that the stack serves, also those that are registered later.
+    /// Pause or resume every cluster that the stack serves, including clusters registered later
     #[arg(long)]
     account: bool,
-    /// Only this NodePool of the cluster.
+    /// Restrict to this NodePool of the cluster
     #[arg(long, conflicts_with = "account", value_name = "NAME", value_parser = text)]
     node_pool: Option<String>,
-    /// Whose pause it is; without it, the user of this machine. Everybody has one of their own for each cluster and NodePool.
+    /// Owner of the pause; defaults to the user of this machine. Each owner has one pause per cluster and NodePool
     #[arg(long, value_name = "NAME", value_parser = text)]
     who: Option<String>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ fn lasting(text: &str) -> Result<SignedDuration, String> {
         .ok_or_else(|| "expected a duration of up to 720h (30 days), such as 4h".to_owned())
 }
 
-/// All pauses of a cluster are read by every turn.
+/// Upper bound on the length of a text in bytes: every turn reads all pauses of a cluster.
 const LONGEST_TEXT: usize = 200;
 
 pub(crate) fn text(text: &str) -> Result<String, String> {
@@ -93,7 +93,7 @@ impl What {
         }
     }
 
-    /// As messages call it.
+    /// The target's name in messages.
     pub(crate) fn name(&self) -> String {
         match (&self.cluster, &self.node_pool) {
             (Some(cluster), Some(pool)) => format!("NodePool {pool} of cluster {cluster}"),
@@ -103,7 +103,7 @@ impl What {
     }
 }
 
-/// Whoever was named, or else the user of this machine.
+/// The given name, or else the user of this machine.
 #[expect(
     clippy::disallowed_methods,
     reason = "the name of the user is no configuration"

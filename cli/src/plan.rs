@@ -1,4 +1,4 @@
-//! `whittle plan`: what would be launched for these manifests or this cluster, or which nodes would go, and why.
+//! `whittle plan`: the launches for manifests or a cluster, or the nodes that would be disrupted, with reasons.
 
 pub(crate) mod disruption;
 mod hints;
@@ -36,44 +36,45 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Manifests, or folders with such at any depth: NodePools, EC2NodeClasses, workloads, pods, nodes, volumes …; `-` reads standard input.
+    /// Manifests, or folders of manifests at any depth: NodePools, EC2NodeClasses, workloads, pods, nodes, volumes …; `-` reads standard
+    /// input
     #[arg(short = 'f', long = "filename", required_unless_present = "context", num_args = 1..)]
     files: Vec<PathBuf>,
-    /// The running cluster of this kubeconfig context instead. Nothing is done to it.
+    /// Plan for the running cluster of this kubeconfig context instead, read-only
     #[arg(long, conflicts_with = "files")]
     context: Option<String>,
-    /// How to print the plan.
+    /// Output format
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Which nodes would go, for what, and why the others stay, instead of what would be launched.
+    /// Show which nodes would be disrupted and why, and why the others stay, instead of launches
     #[arg(long)]
     disruption: bool,
     #[command(flatten)]
     catalog: Catalog,
-    /// Show the parts of each node's price.
+    /// Show the parts of each node's price
     #[arg(short = 'v', long)]
     verbose: bool,
     #[command(flatten)]
     planning: Planning,
-    /// As Karpenter's option: `NodeOverlay=true,CapacityBuffer=true`.
+    /// Karpenter's option, such as `NodeOverlay=true,CapacityBuffer=true`
     #[arg(long, value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
-    /// As Karpenter's option, as far as planning goes by it: `RebootForRepair=true`.
+    /// Karpenter's option, as far as it affects planning, such as `RebootForRepair=true`
     #[arg(long, value_delimiter = ',', value_parser = aws_gate)]
     aws_feature_gates: Vec<(String, bool)>,
-    /// As Karpenter's option: with `--feature-gates NodeRepair=true`, unhealthy nodes are deleted by force, which is no disruption
+    /// Karpenter's option: with `--feature-gates NodeRepair=true`, unhealthy nodes are deleted by force, which is not planned as disruption
     #[arg(long)]
     legacy_node_repair: bool,
-    /// As `settings.enableDRA` of Karpenter's chart: claims of pods for devices count, and GPUs of NVIDIA and interfaces of EFA are known
+    /// `settings.enableDRA` of Karpenter's chart: resource claims of pods for devices count, and NVIDIA GPUs and EFA interfaces are known
     #[arg(long)]
     enable_dra: bool,
-    /// As Karpenter's option, in JSON or YAML: the spread constraints of pods that have none of their own, such as
-    /// `{podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}`.
+    /// Karpenter's option, in JSON or YAML: spread constraints of pods that have none, such as `{podTopologySpread: {defaultConstraints:
+    /// [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}`
     #[arg(long, default_value = "", hide_default_value = true, value_parser = scheduler_config)]
     scheduler_config: DefaultSpread,
 }
 
-/// What `--scheduler-config` comes to.
+/// Default spread constraints from `--scheduler-config`.
 #[derive(Clone)]
 struct DefaultSpread(Vec<TopologySpread>);
 
@@ -224,7 +225,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Fills the snapshot with what a cluster would make of manifests. Returns what users should know of that.
+/// Fills the snapshot with the objects that a cluster would make of manifests. Returns warnings for the user.
 fn from_manifests(
     snapshot: &mut Snapshot,
     mut objects: Vec<Object>,
@@ -252,7 +253,7 @@ fn from_manifests(
     Ok(notes)
 }
 
-/// Kinds of objects that have no part in planning, with their numbers.
+/// Kinds of objects that do not affect planning, with their numbers.
 fn kinds(manifests: &Manifests) -> Option<String> {
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     for ignored in &manifests.ignored {
@@ -268,7 +269,7 @@ fn kinds(manifests: &Manifests) -> Option<String> {
     (!kinds.is_empty()).then(|| kinds.join(", "))
 }
 
-/// Words about waiting pods that ask for what no node has.
+/// Hints about pending pods that require what no node has.
 fn hints_of(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -280,7 +281,7 @@ fn hints_of(
     let hints = pods.filter_map(|pod| {
         let left = waiting.get(&pod.key)?;
         let mut hints = known.of_pod(pod);
-        // A reason that names the value, or says what was meant, needs no hint.
+        // A reason that names the value, or the intended one, needs no hint.
         hints.retain(|hint| {
             let meant = hint.find("(did you mean").and_then(|at| hint.get(at..));
             let lacking = hint.strip_suffix(hints::NO_TYPE);

@@ -1,4 +1,4 @@
-//! Settings of a cluster, for commands that plan as its functions would.
+//! Cluster settings for commands that plan as the cluster's functions would.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 
 use crate::{cluster, settings};
 
-/// Settings of the cluster that planning goes by.
+/// Cluster settings that affect planning.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Planning {
-    /// The settings of the cluster as JSON, or its whole registry entry, as far as planning goes by them: docs/settings.md has them
-    /// all, and how to read the entry of a cluster that is registered
+    /// Cluster settings as JSON, or a whole registry entry, as far as they affect planning; docs/settings.md lists them, and shows how to
+    /// read the entry of a registered cluster
     #[arg(long, value_name = "JSON", value_parser = read)]
     settings: Option<Value>,
-    /// As nodePrice of the settings: dollars per hour that each node costs besides its instance and its volumes
+    /// Setting nodePrice: hourly dollars of each node besides its instance and volumes
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     node_price: Option<NanosPerHour>,
-    /// As preferenceWorth of the settings: dollars per hour that it is worth to honour one preference of one pod
+    /// Setting preferenceWorth: hourly dollars that honouring one preference of one pod is worth
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     preference_worth: Option<NanosPerHour>,
 }
 
 impl Planning {
-    /// The settings that are given, and the defaults of the others.
+    /// The given settings, with defaults for the others.
     pub(crate) fn settings(&self) -> Result<Settings> {
         let mut settings = match &self.settings {
             Some(settings) => turns::Entry::read(&json!({ "settings": settings }))?.settings,
@@ -52,7 +52,7 @@ impl Planning {
     }
 }
 
-/// `settings`, by themselves or in an entry.
+/// Parses `settings`, alone or in an entry.
 fn read(text: &str) -> Result<Value, String> {
     let given: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     match given.get("settings") {

@@ -25,10 +25,10 @@ use crate::catalogs;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// The Region that the answers are about.
+    /// Region of the answers
     #[arg(long)]
     region: String,
-    /// Answers of GetProducts as JSON, plain or gzipped.
+    /// Answers of GetProducts as JSON, plain or gzipped
     #[arg(required = true)]
     answers: Vec<PathBuf>,
 }
@@ -82,7 +82,7 @@ fn read(file: &Path, region: &str) -> Result<Products> {
     Ok(read)
 }
 
-/// Without digits that say nothing.
+/// An amount without insignificant digits.
 fn amount(nanos: i64) -> String {
     let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

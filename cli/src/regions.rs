@@ -1,4 +1,4 @@
-//! Instance types and prices: those of a file, or of the Region whose zones are named.
+//! Instance types and prices: of a file, or of the Region whose zones are named.
 
 mod names;
 
@@ -22,15 +22,15 @@ use crate::catalogs;
 
 const SHIPPED: &str = "us-east-1";
 
-/// Where instance types and prices come from.
+/// Options that select instance types and prices.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Catalog {
-    /// Instance types and prices to plan with, as JSON that `whittle catalog` prints, or a folder of such files that have the names
-    /// of their Regions, such as eu-west-1.json. Without it, what EC2 offers to a running cluster, in a build with AWS; else those
-    /// of us-east-1, for other Regions too.
+    /// Instance types and prices as JSON, as printed by `whittle catalog`, or a folder of such files named after their Regions, such as
+    /// eu-west-1.json; defaults to the offers of EC2 for a running cluster, in a build with AWS, else to those of us-east-1, also for other
+    /// Regions
     #[arg(long, value_name = "FILE OR FOLDER")]
     pub(crate) catalog: Option<PathBuf>,
-    /// The Region of the nodes, instead of that whose zones manifests, EC2NodeClasses or nodes name.
+    /// Region of the nodes; defaults to the Region of the zones in manifests, EC2NodeClasses or nodes
     #[arg(long)]
     pub(crate) region: Option<String>,
 }
@@ -44,7 +44,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The types of the Region whose zones are named, and what users should know of where they come from.
+    /// The types of the Region whose zones are named, and warnings about their source.
     pub(crate) fn types(&self, zones: &Zones) -> Result<(Vec<InstanceType>, Vec<String>)> {
         match &self.catalog {
             Some(folder) if folder.is_dir() => self.of_folder(folder, zones),
@@ -99,7 +99,7 @@ impl Catalog {
         Ok((catalogs::read(file)?, notes))
     }
 
-    /// The types that come along, as if the Region had them.
+    /// The bundled types, adapted to the Region.
     fn of_us_east_1(&self, zones: &Zones) -> Result<(Vec<InstanceType>, Vec<String>)> {
         let shipped = catalogs::us_east_1()?;
         let mut notes = Vec::new();
@@ -123,7 +123,7 @@ impl Catalog {
         Ok((moved(shipped, &region, &all), notes))
     }
 
-    /// The Region that is given, or the one with most of the zones.
+    /// The given Region, or the one with most of the zones.
     fn chosen(&self, zones: &Zones, notes: &mut Vec<String>) -> Option<String> {
         if let Some(region) = &self.region {
             return Some(region.clone());
@@ -141,7 +141,7 @@ impl Catalog {
     }
 }
 
-/// The catalogs of a folder by the Region that they are named after.
+/// The catalogs of a folder by the Region in their name.
 fn files(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
     let cannot = || format!("cannot read {}", folder.display());
     let mut files = BTreeMap::new();
@@ -159,7 +159,7 @@ fn files(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
     Ok(files)
 }
 
-/// The types with the offerings that zones with the same letters have.
+/// The types with their offerings moved to the zones with the same letters.
 fn moved(types: Vec<InstanceType>, region: &str, zones: &BTreeSet<String>) -> Vec<InstanceType> {
     let letter = |zone: &str| zone.chars().next_back().unwrap_or('a');
     let source = |zone: &str| match letter(zone) {

@@ -18,40 +18,40 @@ pub(crate) struct Clusters {
 
 #[derive(Args)]
 pub(crate) struct Registry {
-    /// Where clusters are registered in Parameter Store.
+    /// Path of the registry in Parameter Store
     #[arg(long, default_value = "/whittle/clusters")]
     registry: String,
 }
 
 #[derive(Args)]
 pub(crate) struct Register {
-    /// The cluster: of EKS by its name there, others by the name that their instances are tagged with.
+    /// Name of the cluster: its name in EKS, or the name that instances of another cluster are tagged with
     #[arg(value_parser = name)]
     cluster: String,
-    /// The API server of a cluster that is none of EKS, such as https://api.example.com.
+    /// API server of a cluster outside EKS, such as https://api.example.com
     #[arg(long, requires = "credentials", value_parser = https)]
     endpoint: Option<String>,
-    /// Its certificate authority, PEM in base64; without it those of the platform count.
+    /// Certificate authority of the API server, PEM in base64; defaults to those of the platform
     #[arg(long, requires = "endpoint", value_name = "BASE64", value_parser = base64)]
     certificate_authority: Option<String>,
-    /// The SecureString parameter that holds a bearer token, or a client certificate with its key.
+    /// SecureString parameter with a bearer token, or with a client certificate and its key
     #[arg(long, requires = "endpoint", value_name = "PARAMETER", value_parser = parameter)]
     credentials: Option<String>,
-    /// From where its API server is reached: "public", or "vpc:<id>" where the stack has a lane in that VPC.
+    /// Network from which the API server is reached: "public", or "vpc:<id>" where the stack has a lane in that VPC
     #[arg(long, default_value = "public", value_parser = reach)]
     reach: String,
-    /// The cluster's settings, as JSON: docs/settings.md has them all.
+    /// Settings of the cluster as JSON; docs/settings.md lists them
     #[arg(long, value_name = "JSON", value_parser = crate::settings::read)]
     settings: Option<Value>,
     #[command(flatten)]
     stack: crate::stack::Stack,
-    /// A kubeconfig context to look at its objects with; else the entry's own credentials, or yours for EKS, are used.
+    /// Kubeconfig context to check the cluster's objects with; defaults to the entry's own credentials, or yours for EKS
     #[arg(long)]
     context: Option<String>,
-    /// Write over an entry that is there.
+    /// Overwrite an existing entry
     #[arg(long)]
     replace: bool,
-    /// Let the stack's functions into the cluster of EKS: an access entry for the role of each.
+    /// Create access entries of the EKS cluster for the roles of the stack's functions
     #[arg(long, conflicts_with = "endpoint")]
     create_access_entries: bool,
     #[command(flatten)]
@@ -60,19 +60,19 @@ pub(crate) struct Register {
 
 #[derive(Args)]
 pub(crate) struct Unregister {
-    /// The cluster, as it is registered.
+    /// Name of the registered cluster
     #[arg(value_parser = name)]
     cluster: String,
-    /// Delete the access entries of the stack's functions too, once the cluster is forgotten.
+    /// Delete the access entries of the stack's functions, too, once the cluster is removed
     #[arg(long)]
     delete_access_entries: bool,
-    /// Remove what the stack's ledger remembers of the cluster, too; also of one whose entry is gone already.
+    /// Delete the cluster's rows in the stack's ledger, too; also of a cluster whose entry is already gone
     #[arg(long)]
     purge: bool,
-    /// Do not wait for the stack to let go of the cluster, and remove rows whatever they own.
+    /// Do not wait for the stack to release the cluster, and delete rows even if they own resources
     #[arg(long)]
     force: bool,
-    /// Give up waiting for the stack after this many seconds.
+    /// Time to wait for the stack, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
     #[command(flatten)]
@@ -90,7 +90,7 @@ impl Registry {
 /// The cluster whose mode is changed.
 #[derive(Args)]
 pub(crate) struct Switch {
-    /// The cluster, as it is registered.
+    /// Name of the registered cluster
     #[arg(value_parser = name)]
     cluster: String,
     #[command(flatten)]
@@ -98,7 +98,7 @@ pub(crate) struct Switch {
 }
 
 impl Register {
-    /// In shadow mode, whatever becomes of it later: nothing is done until a person has looked.
+    /// The entry, in shadow mode: turns change nothing until the user activates the cluster.
     fn entry(&self) -> Value {
         let mut entry = json!({"type": "eks", "reach": self.reach, "mode": "shadow"});
         let mut set = |key: &str, value: Value| {
@@ -123,7 +123,7 @@ impl Register {
     }
 }
 
-/// Parameter Store's and EKS' rules for names, which leave nothing to be quoted.
+/// Validates a name by the rules of Parameter Store and EKS, which leave nothing to be quoted.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     const MOST: usize = 100;
     let may = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);

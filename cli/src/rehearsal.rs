@@ -1,7 +1,7 @@
-//! What would have become of a cluster: its workload as turns saw it over time, on nodes that Whittle would have had for it.
+//! Backtest of a cluster: its workload as turns saw it over time, on nodes that Whittle would have launched for it.
 //!
-//! Every view brings the pods that came and went by then; those that wait are planned for, and nodes that are not worth having go.
-//! All goes as expected: what is bought comes at once and at the price it was chosen for, and nothing is interrupted.
+//! Every view adds and removes pods; pending pods are planned for, and nodes are consolidated. Everything goes as planned: instances are
+//! launched at once and at the expected price, and none is interrupted.
 
 pub(crate) mod views;
 mod workload;
@@ -24,23 +24,24 @@ use planner::{Method, Reason, foresight};
 pub(crate) use self::workload::{Rivals, waits};
 use crate::replay::amend::Amendment;
 
-/// A look for disruptions is carried out before the next one begins, as in `whittle conformance`'s `converge` cases.
+/// Interval between evaluations of disruption: a command is carried out before the next evaluation, as in `whittle conformance`'s
+/// `converge` cases.
 const PER_LOOK: SignedDuration = SignedDuration::from_mins(5);
-/// Looks after one view: a day without views is not worth more.
+/// Upper bound on evaluations after one view, which bounds the effort for a day without views.
 const LOOKS_MAX: i64 = 12;
 
-/// A stretch of time, so far.
+/// A backtest up to the current view.
 pub(crate) struct Rehearsal<'a> {
     amendment: &'a Amendment,
     rivals: &'a Rivals,
     /// Whittle's nodes, and the pods on them.
     snapshot: Option<Snapshot>,
-    /// New NodeClaims are numbered: plans name them by what they see, and the same may be seen twice.
+    /// Counter for names of new NodeClaims: plans derive names from the snapshot, and the same snapshot may occur twice.
     launched: usize,
     pub(crate) tally: Tally,
 }
 
-/// What it came to.
+/// Totals of a backtest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Nano-dollars per hour, times seconds.
@@ -50,11 +51,11 @@ pub(crate) struct Tally {
     pub(crate) evictions: usize,
     pub(crate) launched: usize,
     pub(crate) removed: usize,
-    /// Pods that found no place, times seconds.
+    /// Number of unplaced pods, times seconds.
     waited: i128,
-    /// The fewest instance types that a launch could choose from.
+    /// The fewest instance types that any launch could choose from.
     pub(crate) fewest_types: Option<usize>,
-    /// The fewest zones that nodes were in at a time, where there were several nodes.
+    /// The fewest zones of nodes at any time with several nodes.
     pub(crate) fewest_zones: Option<usize>,
     /// From the first view to the last.
     pub(crate) span: Option<(Timestamp, Timestamp)>,
@@ -71,7 +72,7 @@ impl<'a> Rehearsal<'a> {
         }
     }
 
-    /// Goes on to the time of this view.
+    /// Advances to the time of this view.
     pub(crate) fn see(&mut self, seen: &Snapshot) -> Result<()> {
         let before = self.snapshot.take();
         let since = before.as_ref().map(|before| before.now);
@@ -89,7 +90,7 @@ impl<'a> Rehearsal<'a> {
         Ok(())
     }
 
-    /// Finds places for what waits.
+    /// Plans launches for pending pods.
     fn place(&mut self, snapshot: &mut Snapshot) {
         let plan = planner::provision(snapshot, planner::Share::WHOLE);
         let replacements = carry_out(plan, snapshot, |pool| self.next_name(pool));
@@ -114,7 +115,7 @@ impl<'a> Rehearsal<'a> {
                 self.tally.removed += command.nodes.len();
                 self.tally.evictions += foresight::carry_out(&command, snapshot);
             }
-            // Budgets count what goes within a look; the next one is later.
+            // Budgets count disruptions within an evaluation; the next one is later.
             snapshot.now += PER_LOOK;
         }
     }
@@ -125,7 +126,7 @@ impl<'a> Rehearsal<'a> {
     }
 }
 
-/// Carries out a plan for pods that wait, on NodeClaims of these names. Answers its launches.
+/// Carries out a plan for pending pods, on NodeClaims of these names. Returns its launches.
 pub(crate) fn carry_out(
     mut plan: Plan,
     snapshot: &mut Snapshot,
@@ -167,7 +168,7 @@ pub(crate) fn carry_out(
     replacements
 }
 
-/// Views are further apart than NodePools make their nodes wait.
+/// Makes nodes consolidatable: views are further apart than the `consolidateAfter` of NodePools.
 fn make_consolidatable(snapshot: &mut Snapshot) {
     let never = |pool: &&model::node_pool::NodePool| {
         pool.disruption.consolidate_after == ConsolidateAfter::Never
@@ -197,7 +198,7 @@ fn make_consolidatable(snapshot: &mut Snapshot) {
 }
 
 impl Tally {
-    /// The nodes there were since the last view cost until this one.
+    /// Adds the cost of the nodes since the last view.
     fn pass(&mut self, snapshot: &Snapshot, passed: SignedDuration) {
         let seconds = i128::from(passed.as_secs());
         let cost = foresight::cost(snapshot);
@@ -226,7 +227,7 @@ impl Tally {
         self.fewest_types = fewest.chain(self.fewest_types).min();
     }
 
-    /// Per hour, on average.
+    /// Average cost per hour.
     pub(crate) fn cost(&self) -> NanosPerHour {
         mean(self.spent, self.seconds)
     }
@@ -235,7 +236,7 @@ impl Tally {
         mean(self.spent_on_spot, self.seconds)
     }
 
-    /// Pods that found no place, on average, in hundredths.
+    /// Average number of unplaced pods, in hundredths.
     pub(crate) fn waiting(&self) -> i128 {
         (self.waited * 100).checked_div(self.seconds).unwrap_or(0)
     }

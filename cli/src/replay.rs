@@ -1,4 +1,4 @@
-//! `whittle replay`: what a turn saw, planned again, also with other manifests or settings.
+//! `whittle replay`: plans the snapshot of a turn again, optionally with other manifests or settings.
 
 pub(crate) mod amend;
 mod outcome;
@@ -16,15 +16,15 @@ use crate::journal::source::{self, Source};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The cluster, as it is registered.
+    /// Name of the registered cluster
     cluster: String,
-    /// The turn, as `whittle journal` names it.
+    /// Id of the turn, as listed by `whittle journal`
     turn: String,
     #[command(flatten)]
     amendment: amend::Changes,
     #[command(flatten)]
     from: source::Origin,
-    /// Writes what the turn saw into this file, as JSON.
+    /// Write the turn's snapshot into this file, as JSON
     #[arg(long)]
     save: Option<PathBuf>,
 }
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// The one of a turn's records that was planned from what the turn saw, and by which planner.
+/// The record of a turn that was planned from its snapshot, and the planner.
 fn planned(entries: &[JournalEntry]) -> Result<(Report, Lane)> {
     let mut others = None;
     for entry in entries {

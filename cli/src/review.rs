@@ -1,4 +1,4 @@
-//! `whittle review`: what changed manifests would have come to over the last days, as a page for a pull request.
+//! `whittle review`: effects of changed manifests over the last days, as a page for a pull request.
 
 use std::{collections::BTreeMap, fmt::Write as _, io::Write, process::ExitCode};
 
@@ -18,23 +18,23 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The cluster, as it is registered.
+    /// Name of the registered cluster
     cluster: String,
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
     stretch: Stretch,
-    /// More than this, in percent of what it was, is worse.
+    /// Cost increase that counts as worse, in percent of the previous cost
     #[arg(long, default_value_t = 10)]
     cost: u32,
-    /// More than this, in percent of what they were, is worse.
+    /// Increase of evictions that counts as worse, in percent of the previous number
     #[arg(long, default_value_t = 50)]
     evictions: u32,
     #[command(flatten)]
     from: source::Origin,
 }
 
-/// Something is worse than allowed; mistakes end with 1.
+/// Exit code if something is worse than allowed; errors exit with 1.
 const WORSE: u8 = 2;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     })
 }
 
-/// How many nodes of which NodePools would be replaced, because their template is another (docs/spec/lifecycle.md#drifted).
+/// Number of nodes by NodePool that would be replaced because their template changes (docs/spec/lifecycle.md#drifted).
 fn drifted(last: &Snapshot, changes: &Amendment) -> Result<BTreeMap<NodePoolName, usize>> {
     let mut changed = last.clone();
     for note in changes.apply(&mut changed)? {
@@ -100,7 +100,7 @@ fn drifted(last: &Snapshot, changes: &Amendment) -> Result<BTreeMap<NodePoolName
     Ok(drifted)
 }
 
-/// What to look at, and whether it is worse than allowed.
+/// Risks for the reviewer, and whether any is worse than allowed.
 fn risks(
     arguments: &Arguments,
     before: &Tally,

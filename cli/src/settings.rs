@@ -3,7 +3,7 @@
 use aws_rules::ProviderSettings;
 use serde_json::{Value, json};
 
-/// Why functions do not work with an entry, or not with its settings.
+/// Reason why functions refuse an entry or its settings.
 pub(crate) fn refusal(entry: &Value) -> Option<String> {
     let read = turns::Entry::read(entry).map_err(|error| error.to_string());
     let settings = entry.get("settings").unwrap_or(&Value::Null);
@@ -11,7 +11,7 @@ pub(crate) fn refusal(entry: &Value) -> Option<String> {
     read.map(drop).and_then(|()| of_provider().map(drop)).err()
 }
 
-/// The `settings` of an entry, for the command line.
+/// Parses the `settings` of an entry on the command line.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
     let settings: Value =
         serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;

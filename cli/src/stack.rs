@@ -1,9 +1,9 @@
 use clap::Args;
 
-/// Which stack is meant, where an account and Region have several.
+/// Option that selects a stack of the account and Region.
 #[derive(Args)]
 pub(crate) struct Stack {
-    /// The name of the stack that the functions were deployed as.
+    /// Name of the deployed stack
     #[arg(long = "stack", default_value = "whittle", value_name = "NAME")]
     pub(crate) name: String,
 }

@@ -1,4 +1,4 @@
-//! How long something takes, and how much memory the process has needed, as the system counts them.
+//! Measurement of time and peak memory, as the system counts them.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ impl Span {
     }
 }
 
-/// In milliseconds; the peak is that of the whole process.
+/// Milliseconds, and the peak memory of the whole process.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Times {
@@ -53,7 +53,7 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// CPU time of this thread. Planning has no other.
+/// CPU time of this thread. Planning uses no other.
 #[cfg(unix)]
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -66,7 +66,7 @@ fn cpu_time() -> Duration {
     Duration::ZERO
 }
 
-/// The most memory the process has had; zero where the system does not tell.
+/// Peak memory of the process; zero where the system does not report it.
 fn peak_rss_mib() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

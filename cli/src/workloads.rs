@@ -1,4 +1,4 @@
-//! The pods of the workloads in a snapshot made of manifests.
+//! Pods of the workloads in a snapshot of manifests.
 
 // Named, because fuzzing includes this file by its path.
 #[path = "workloads/budgets.rs"]
@@ -18,24 +18,24 @@ use model::{
     volume::{Storage, StorageClass, VolumeClaim},
 };
 
-/// A workload by kind, namespace and name.
+/// Kind, namespace and name of a workload.
 type Id = (String, String, String);
 
-/// How the workloads of some manifests belong together.
+/// Relations between the workloads of manifests.
 #[derive(Default)]
 pub(crate) struct Ownership {
-    /// What made a workload: the Deployment of a ReplicaSet.
+    /// Owner of a workload, such as the Deployment of a ReplicaSet.
     parents: BTreeMap<Id, Id>,
     /// Claim templates of StatefulSets, with their storage classes.
     claims: BTreeMap<Id, Vec<(String, Option<String>)>>,
-    /// Numbers of the first pods of StatefulSets, where they are not 0.
+    /// Ordinals of the first pods of StatefulSets, where they are not 0.
     starts: BTreeMap<Id, i32>,
     /// PodDisruptionBudgets without a status.
     new_budgets: BTreeSet<PodKey>,
 }
 
-/// Takes out workloads that another one of the manifests makes or stands for, whose pods would be counted twice, and gives
-/// Rollouts the templates that they refer to. Returns what users should know of that.
+/// Removes workloads that another workload of the manifests owns or replaces, whose pods would be counted twice, and gives Rollouts the
+/// templates that they refer to. Returns warnings for the user.
 pub(crate) fn settle(objects: &mut Vec<Object>) -> (Ownership, Vec<String>) {
     let mut ownership = Ownership::default();
     let mut notes = Vec::new();
@@ -64,7 +64,7 @@ pub(crate) fn settle(objects: &mut Vec<Object>) -> (Ownership, Vec<String>) {
             ownership.new_budgets.insert(PodKey::new(namespace, name));
         }
     }
-    // A CronJob whose run is among the manifests is planned by it.
+    // A CronJob with a Job among the manifests is planned by the Job.
     let running: BTreeSet<Id> = ownership
         .parents
         .values()
@@ -159,8 +159,8 @@ fn controller(object: &Object) -> Option<Id> {
     Some((owner.kind.clone(), namespace(metadata), owner.name.clone()))
 }
 
-/// What the cluster's controllers and scheduler would do first: workloads get their pods, pods their claims, and what is bound
-/// nowhere waits. Returns what users should know of that.
+/// Does the work of the cluster's controllers and scheduler: creates the pods of workloads and the claims of pods, and makes unbound pods
+/// pending. Returns warnings for the user.
 pub(crate) fn make_pods(snapshot: &mut Snapshot, ownership: &Ownership) -> Vec<String> {
     let taken: BTreeSet<PodKey> = snapshot.pods.iter().map(|pod| pod.key.clone()).collect();
     let mut made = Vec::new();
@@ -191,7 +191,7 @@ pub(crate) fn make_pods(snapshot: &mut Snapshot, ownership: &Ownership) -> Vec<S
     assume_classes(&mut snapshot.storage)
 }
 
-/// Manifests of applications rarely hold StorageClasses: without any, those that claims name stand for volumes of EBS.
+/// Adds storage classes: manifests of applications rarely contain them. Without any, the classes that claims name stand for EBS volumes.
 fn assume_classes(storage: &mut Storage) -> Vec<String> {
     const UNNAMED: &str = "default";
     if !storage.classes.is_empty() {
@@ -226,7 +226,7 @@ fn assume_classes(storage: &mut Storage) -> Vec<String> {
     names.iter().map(text).collect()
 }
 
-/// The claims that are made for a pod's generic ephemeral volumes.
+/// The claims that are created for a pod's generic ephemeral volumes.
 fn ephemeral_claims(pod: &Pod) -> Vec<VolumeClaim> {
     let volumes = pod.volumes.iter();
     let claims = volumes.filter_map(|volume| match volume {
@@ -244,7 +244,7 @@ fn ephemeral_claims(pod: &Pod) -> Vec<VolumeClaim> {
     claims.collect()
 }
 
-/// A workload's pods, unless the manifests hold them already.
+/// A workload's pods, unless the manifests contain them already.
 fn missing_pods(
     workload: &Workload,
     snapshot: &Snapshot,
@@ -255,7 +255,7 @@ fn missing_pods(
         return Vec::new();
     };
     let present = snapshot.pods.iter().filter(|pod| {
-        // What has ended, or is about to, is replaced.
+        // A pod that has ended, or is being deleted, is replaced.
         let counts =
             pod.deletion.is_none() && !matches!(pod.phase, PodPhase::Failed | PodPhase::Succeeded);
         counts && is_of(pod, workload, ownership)
@@ -288,7 +288,7 @@ fn missing_pods(
         .collect()
 }
 
-/// Whether a workload has made a pod, or would adopt it.
+/// Whether a workload has created a pod, or would adopt it.
 fn is_of(pod: &Pod, workload: &Workload, ownership: &Ownership) -> bool {
     let namespace = &workload.key.namespace;
     if pod.key.namespace != *namespace {
@@ -306,7 +306,7 @@ fn is_of(pod: &Pod, workload: &Workload, ownership: &Ownership) -> bool {
         id(&workload.kind, &workload.key.name),
         id(&owner.kind, &owner.name),
     );
-    // Its ReplicaSet may not be among the manifests.
+    // The Deployment's ReplicaSet may be missing in the manifests.
     let by_replica_set = || {
         let is_parent = ["Deployment", "Rollout"].contains(&workload.kind.as_str());
         let start = format!("{}-", workload.key.name);
@@ -319,7 +319,7 @@ fn is_of(pod: &Pod, workload: &Workload, ownership: &Ownership) -> bool {
         }
 }
 
-/// The claims that a StatefulSet makes for a pod, which gets them as volumes.
+/// The claims that a StatefulSet creates for a pod, which uses them as volumes.
 fn own_claims(pod: &mut Pod, workload: &Workload, ownership: &Ownership) -> Vec<VolumeClaim> {
     let key = &workload.key;
     let templates = ownership.claims.get(&id_of(workload));
@@ -339,5 +339,5 @@ fn own_claims(pod: &mut Pod, workload: &Workload, ownership: &Ownership) -> Vec<
     claims
 }
 
-/// A cluster of this size is beyond what Kubernetes supports.
+/// Upper bound on replicas: Kubernetes supports no larger clusters.
 const REPLICAS_MAX: i64 = 150_000;

@@ -6,7 +6,7 @@ use api::{
 };
 use model::{Resources, pod, quantity::Quantity, resources::amount_text};
 
-/// Gives the containers of a pod their defaults. Returns why the pod is refused.
+/// Gives the containers of a pod their defaults. Returns the reasons to refuse the pod.
 pub(super) fn apply(spec: &mut PodSpec, items: &[LimitRangeItem]) -> Vec<String> {
     for item in items.iter().filter(|item| item.r#type == "Container") {
         let containers = spec.init_containers.iter_mut().chain(&mut spec.containers);
@@ -36,7 +36,7 @@ pub(super) fn apply(spec: &mut PodSpec, items: &[LimitRangeItem]) -> Vec<String>
     refusals
 }
 
-/// A bound stands in for a default limit, and a default limit for a default request.
+/// Fills in the defaults of a container. A maximum stands in for a default limit, and a default limit for a default request.
 fn fill(container: &mut Container, item: &LimitRangeItem) {
     let resources = &mut container.resources;
     let mut limits = item.default.clone();
@@ -64,7 +64,7 @@ fn fill(container: &mut Container, item: &LimitRangeItem) {
     }
 }
 
-/// The pod with the amounts of all its containers, without the overhead of its runtime.
+/// The pod with the resources of all its containers, without the overhead of its runtime.
 fn whole(spec: &PodSpec) -> pod::Pod {
     let spec = PodSpec {
         overhead: ResourceList::default(),
@@ -77,7 +77,7 @@ fn whole(spec: &PodSpec) -> pod::Pod {
     pod.into()
 }
 
-/// As far as they can be read: planning reports the others.
+/// The valid amounts; planning reports invalid ones.
 fn amounts(list: &ResourceList) -> Resources {
     let mut amounts = Resources::default();
     for (name, quantity) in list {
@@ -123,7 +123,7 @@ fn out_of_bounds(
 
 const MILLI: i128 = 1000;
 
-/// A ratio binds what has a request and a limit, and refuses what lacks one of them.
+/// Checks the ratio of limit to request. It applies to resources with a request and a limit, and refuses resources that lack one of them.
 fn out_of_ratio<'a>(
     what: &'a str,
     requests: &'a Resources,

@@ -1,4 +1,4 @@
-//! Letting the functions of a stack into a cluster of EKS, each by its own role, as the group `whittle:<function>` of the chart.
+//! Access of a stack's functions to an EKS cluster: each by its own role, as the group `whittle:<function>` of the chart.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -18,7 +18,7 @@ pub(super) fn group(function: &str) -> String {
     format!("whittle:{function}")
 }
 
-/// Makes an access entry for each role that has none as its group; says which there are now.
+/// Creates an access entry for each role that is not yet in its group. Returns a description of the entries.
 pub(super) async fn grant(account: &Account, cluster: &str, stack: &str) -> Result<String> {
     let mut text = String::from("EKS lets in:\n");
     for (function, role) in roles(account, stack).await? {
@@ -51,7 +51,7 @@ pub(super) async fn revoke(account: &Account, cluster: &str, stack: &str) -> Res
     ))
 }
 
-/// The role of each function, by the function.
+/// The role of each function.
 async fn roles(account: &Account, stack: &str) -> Result<BTreeMap<String, String>> {
     let memory = account.memory(stack).await;
     let mut roles = memory

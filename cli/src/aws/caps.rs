@@ -1,4 +1,4 @@
-//! Writing the account's caps to the ledger, where every turn reads them with its cluster's mode.
+//! Caps of the account in the ledger, where every turn reads them with its cluster's mode.
 
 use std::{io::Write, process::ExitCode};
 
@@ -11,7 +11,7 @@ use crate::{
     journal::source::block_on,
 };
 
-/// Clusters change the same row whenever their nodes do.
+/// Maximum number of attempts to commit: clusters change the same row whenever their nodes change.
 const TRIES: usize = 10;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -34,7 +34,7 @@ async fn change(ledger: &dyn Ledger, arguments: &Arguments) -> Result<AccountSpe
         let next = arguments.next(&ledger.spending().await?);
         let moved = ledger.store_spending(&next).await;
         if moved.context("cannot write the account's caps; nothing was changed")? == Moved::Yes {
-            // What waits for a cap need not wait longer.
+            // Turns that wait for a cap can go on.
             let now = crate::moment::now();
             for cluster in ledger.clusters().await? {
                 ledger.make_due(&cluster, Lane::Provisioner, now).await?;

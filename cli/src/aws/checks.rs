@@ -1,5 +1,4 @@
-//! Everything that is looked at for a cluster: by `register` before anybody works with it, and by `doctor` at any time. It only
-//! reads.
+//! All checks of a cluster, which `register` runs before the cluster is served and `doctor` runs at any time. They only read.
 
 mod access;
 mod capacity;
@@ -20,7 +19,7 @@ use crate::{
     objects::Objects,
 };
 
-/// What is wrong; what makes it impossible to work with the cluster is an error. Objects that are not given are read from the
+/// Runs the checks. A finding that makes it impossible to serve the cluster is an error. Objects that are not given are read from the
 /// cluster itself.
 pub(super) async fn all(
     account: &Account,
@@ -67,7 +66,7 @@ pub(super) fn is_eks(entry: &Value) -> bool {
     entry.get("type") == Some(&json!("eks"))
 }
 
-/// Finds one thing, or nothing.
+/// A finding's list of zero or one objects.
 fn one(what: Option<String>) -> Vec<String> {
     what.into_iter().collect()
 }
@@ -121,7 +120,7 @@ fn of_eks(cluster: &str, described: &EksCluster, from_outside: bool) -> Vec<Find
     ]
 }
 
-/// The cluster's objects, as its own endpoint shows them to whoever runs this command; what it does not show is a finding.
+/// Reads the cluster's objects through its own endpoint as the user of this command; objects that cannot be read become a finding.
 async fn read(
     account: &Account,
     cluster: &str,
@@ -153,7 +152,7 @@ async fn read(
     }
 }
 
-/// An API server that refuses has been reached.
+/// Whether an error shows that the API server was reached: it refused the request.
 fn is_answer(error: &k8s::Error) -> bool {
     matches!(error, k8s::Error::Api(_))
 }

@@ -1,4 +1,4 @@
-//! Writing pauses to the ledger, where every turn reads them before it acts.
+//! Pauses in the ledger, where every turn reads them before it acts.
 
 use std::{collections::BTreeMap, io::Write, process::ExitCode};
 
@@ -9,7 +9,7 @@ use ports::{Ledger, ledger::Moved};
 
 use crate::{journal::source::block_on, pause::What};
 
-/// Somebody else pauses the same at the same time.
+/// Maximum number of attempts to commit: another user may write the same row.
 const TRIES: usize = 5;
 
 pub(crate) fn put(what: &What, pause: Pause, now: Timestamp) -> Result<ExitCode> {
@@ -65,7 +65,7 @@ pub(crate) fn lift(what: &What, who: &str, now: Timestamp) -> Result<ExitCode> {
     })
 }
 
-/// The cluster that is meant, if it is not the account.
+/// The cluster to pause; `None` for the account.
 async fn known(ledger: &dyn Ledger, what: &What) -> Result<Option<ClusterName>> {
     let Some(name) = what.cluster() else {
         return Ok(None);
@@ -121,7 +121,7 @@ fn standing(left: &[Pause]) -> String {
     }
 }
 
-/// The pauses that concern each cluster, for those who list clusters.
+/// Pauses of each cluster, for lists of clusters.
 pub(crate) async fn of_clusters(
     ledger: &dyn Ledger,
     clusters: impl Iterator<Item = &ClusterName>,

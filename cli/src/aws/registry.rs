@@ -1,4 +1,4 @@
-//! Writing and reading the registry, and looking at what a cluster needs in its account before it is registered.
+//! Registry entries: reading and writing them, and checking a cluster's prerequisites in its account before registration.
 
 use std::{collections::BTreeMap, io::Write, process::ExitCode};
 
@@ -37,14 +37,14 @@ pub(super) async fn account(prefix: &str) -> Account {
     )
 }
 
-/// What is asked for besides the entry.
+/// Options of a registration besides the entry.
 pub(crate) struct Registering<'a> {
     pub(crate) replace: bool,
-    /// Access entries are made for the roles of the stack's functions.
+    /// Create access entries for the roles of the stack's functions.
     pub(crate) lets_in: bool,
-    /// The stack that serves the cluster.
+    /// Stack that serves the cluster.
     pub(crate) stack: &'a str,
-    /// The cluster's objects, where somebody may read them better than the entry's credentials.
+    /// The cluster's objects, read with a kubeconfig context instead of the entry's credentials.
     pub(crate) objects: Option<Objects>,
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn register(
     })
 }
 
-/// Another name under which the same API server is registered: two entries would be two brains with one Lease.
+/// Another name under which the same API server is registered: with two entries two lanes would plan for one cluster and its Lease.
 fn twin(entries: &[RegistryEntry], cluster: &str, endpoint: &str) -> Option<String> {
     let same = |other: &&RegistryEntry| {
         let body = other.body.as_ref().ok();
@@ -137,8 +137,8 @@ fn twin(entries: &[RegistryEntry], cluster: &str, endpoint: &str) -> Option<Stri
     Some(twin.cluster.to_string())
 }
 
-/// Another name under which the stack serves the API server that answers by an entry, however that is spelled. Where it does not
-/// answer from here, or the ledger cannot be read, the housekeeper finds out.
+/// Another name under which the stack serves the API server that answers at an entry's endpoint, however the endpoint is spelled. Where it
+/// does not answer from here, or the ledger cannot be read, the housekeeper detects the duplicate.
 async fn twin_in_ledger(
     account: &Account,
     cluster: &str,
@@ -163,7 +163,7 @@ async fn twin_in_ledger(
 async fn queues(account: &Account, cluster: &str, entry: &Value, stack: &str) -> String {
     const LANES: [&str; 4] = ["provision", "lifecycle", "disrupt", "terminate"];
     let number = account.account_of_entry(&cluster.into()).await;
-    // Who may write the entry only reads the number from the console.
+    // Users who may only write the entry look the number up in the console.
     let number = number
         .ok()
         .flatten()
@@ -216,7 +216,7 @@ async fn entry_of(account: &Account, prefix: &str, cluster: &str) -> Result<Regi
     })
 }
 
-/// Changes the mode of a registered cluster and nothing else of its entry.
+/// Changes the mode of a registered cluster, and no other key of its entry.
 pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<ExitCode> {
     block_on(async {
         let account = account(prefix).await;
@@ -263,8 +263,7 @@ fn mode_text(mode: Mode) -> &'static str {
     }
 }
 
-/// What is wrong with a registered cluster's entry, and all that is looked at for it. Objects that are not given are read from
-/// the cluster itself.
+/// Findings about a registered cluster's entry and about the cluster. Objects that are not given are read from the cluster itself.
 pub(crate) fn doctor(
     prefix: &str,
     cluster: &str,
@@ -331,7 +330,7 @@ pub(crate) fn clusters(prefix: &str, stack: &Stack) -> Result<ExitCode> {
     })
 }
 
-/// Its type and mode, or why its entry is refused.
+/// Type and mode of an entry, or why the entry is refused.
 fn told_of(entry: &RegistryEntry) -> Result<String, String> {
     let body = entry.body.as_ref();
     let body = body.map_err(|error| format!("refused: {error}"))?;

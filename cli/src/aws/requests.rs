@@ -1,4 +1,4 @@
-//! Requests for approval in the ledger, where the next turn finds what was said of them.
+//! Approval requests in the ledger, where the next turn reads the decision.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use crate::{
     journal::source::block_on,
 };
 
-/// Turns ask while people approve.
+/// Maximum number of attempts to commit: turns write requests while users approve.
 const TRIES: usize = 5;
 
 pub(crate) fn list(arguments: &Arguments, now: Timestamp) -> Result<()> {
@@ -30,7 +30,7 @@ pub(crate) fn list(arguments: &Arguments, now: Timestamp) -> Result<()> {
     })
 }
 
-/// Approves a request, and says what it would do.
+/// Approves a request, and returns a description of what it allows.
 pub(crate) fn answer(
     arguments: &Arguments,
     id: &str,

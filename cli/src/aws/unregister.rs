@@ -1,4 +1,4 @@
-//! Taking a cluster out of the registry: the stack lets go of it first, and its rows can be removed afterwards.
+//! Removal of a cluster from the registry: the stack releases the cluster first, then its rows can be deleted.
 
 use std::{io::Write, process::ExitCode, time::Duration};
 
@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use super::{access, memory_of, registry::account};
 use crate::journal::source::block_on;
 
-/// The ledger is asked this often; the sweep comes every minute.
+/// Interval between reads of the ledger; the sweep runs every minute.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 
-/// Options of the command.
+/// Options of `unregister`.
 pub(crate) struct Leaving<'a> {
-    /// The stack that serves it.
+    /// Stack that serves the cluster.
     pub(crate) stack: &'a str,
-    /// Its functions are not let in any more either.
+    /// Delete the access entries of the stack's functions.
     pub(crate) shuts_out: bool,
-    /// Its rows are removed from the ledger.
+    /// Delete the cluster's rows in the ledger.
     pub(crate) purges: bool,
-    /// Goes on although the stack may still work for the cluster.
+    /// Continue although the stack may still serve the cluster.
     pub(crate) force: bool,
-    /// How long the stack is waited for.
+    /// How long to wait for the stack.
     pub(crate) timeout: Duration,
 }
 
@@ -107,7 +107,7 @@ async fn take_out(
     Ok(())
 }
 
-/// Removes the cluster's rows, once nothing is done for it and nothing that it owns would be forgotten.
+/// Deletes the cluster's rows, once no turn serves it and nothing that it owns would be orphaned.
 async fn purge(account: &Account, cluster: &ClusterName, asked: &Leaving<'_>) -> Result<()> {
     let ledger = ledger_of(asked).await?;
     let is_let_go = async || {
@@ -147,7 +147,7 @@ async fn purge(account: &Account, cluster: &ClusterName, asked: &Leaving<'_>) ->
     Ok(())
 }
 
-/// NodeClaims whose launches are on record, and instances that carry the cluster's name.
+/// NodeClaims with launches in the ledger, and instances tagged with the cluster's name.
 async fn left(
     account: &Account,
     ledger: &TableLedger,
@@ -175,7 +175,7 @@ async fn ledger_of(asked: &Leaving<'_>) -> Result<TableLedger> {
     Ok(ledger)
 }
 
-/// Waits until something is so, and says whether it is.
+/// Waits until a condition holds; returns whether it does.
 async fn until(
     timeout: Duration,
     what: &str,

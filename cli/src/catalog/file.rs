@@ -3,7 +3,7 @@
 use model::{InstanceType, Offering, Resources, resources::CPU};
 use serde_json::{Value, json};
 
-/// The types as such a file has them.
+/// Instance types in the format of a catalog file.
 pub(super) fn of(types: &[InstanceType]) -> Value {
     types.iter().map(entry).collect()
 }

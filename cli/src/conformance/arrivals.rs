@@ -1,4 +1,4 @@
-//! A case's pods coming one after the other, as a relay gathers them: what their nodes cost beside those of one batch.
+//! Pods of a case arriving over time, batched as by a relay: the cost of their nodes beside that of a single batch.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use crate::{decision, rehearsal};
 
-/// Milliseconds of the relay's window (`batchIdleDuration`, `batchMaxDuration`), and of looks into it.
+/// Milliseconds of the relay's window (`batchIdleDuration`, `batchMaxDuration`), and of the interval between early turns in it.
 const IDLE: u64 = 1_000;
 const MAX: u64 = 10_000;
 const FIRST_GLANCE: u64 = 150;
 const GLANCE_PAUSE: u64 = 500;
-/// Pods that a look into the window is worth.
+/// Pods that justify an early turn in an open window.
 const GLANCE_AT: usize = 10;
 
-/// How pods come.
+/// Arrival pattern of pods.
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum Arrivals {
     /// Evenly within 8 seconds: one window
@@ -29,7 +29,7 @@ pub(super) enum Arrivals {
 }
 
 impl Arrivals {
-    /// When the pod at this place of `all` comes.
+    /// Arrival time of the pod with this index among `all` pods.
     fn at(self, place: usize, all: usize) -> u64 {
         let part = |whole: u64, parts: usize| {
             let place = u64::try_from(place * parts / all.max(1)).unwrap_or(u64::MAX);
@@ -43,7 +43,8 @@ impl Arrivals {
     }
 }
 
-/// Costs of the nodes for a case's pods: all at once, coming with looks at whole batches only, and with looks into open ones.
+/// Costs of the nodes for a case's pods: in a single batch, over time with turns for complete batches only, and over time with early turns
+/// in open windows.
 pub(super) fn replay(snapshot: &Snapshot, arrivals: Arrivals) -> Value {
     let at_once = Replay::new(snapshot).run(&[(u64::MAX, Batch::Closed)], &[]);
     let waits = snapshot.pods.iter().enumerate();
@@ -65,7 +66,7 @@ pub(super) fn replay(snapshot: &Snapshot, arrivals: Arrivals) -> Value {
     json!({"atOnce": at_once.told(), "wholeBatches": whole.told(), "openBatches": early.told()})
 }
 
-/// When the provisioner looks, and at which kind of batch.
+/// Times of the provisioner's turns, each with its kind of batch.
 fn looks(times: &[u64]) -> Vec<(u64, Batch)> {
     let mut looks = Vec::new();
     let mut left = times;
@@ -100,7 +101,7 @@ struct Replay {
     snapshot: Snapshot,
     before: i64,
     launched: usize,
-    /// Turns that launched something.
+    /// Number of turns that launched something.
     rounds: usize,
     unplaced: usize,
 }
@@ -116,7 +117,7 @@ impl Replay {
         }
     }
 
-    /// Looks at these times; pods come at theirs.
+    /// Runs turns at these times; pods arrive at theirs.
     fn run(mut self, looks: &[(u64, Batch)], comes: &[(usize, u64)]) -> Self {
         let all = std::mem::take(&mut self.snapshot.pods);
         let late: BTreeSet<usize> = comes.iter().map(|(at, _)| *at).collect();

@@ -1,4 +1,4 @@
-//! Recorded cases of the AWS provider: one document of many cases, with the raw EC2 facts that they share beside it.
+//! Recorded cases of the AWS provider: one document of many cases, with the raw EC2 facts that they share in files beside it.
 
 mod account;
 mod admission;
@@ -32,7 +32,7 @@ use serde_json::{Map, Value, json};
 use self::account::RegionFacts;
 use crate::catalogs;
 
-/// A document of cases, told from files of lines by what its first JSON value holds.
+/// Start of a file's first JSON value, which tells a document of cases from lines of cases.
 #[derive(Deserialize)]
 struct Shape {
     cases: Option<IgnoredAny>,
@@ -52,18 +52,18 @@ struct Document {
     texts: Vec<Value>,
 }
 
-/// Whether a file holds a document of cases.
+/// Whether a file contains a document of cases.
 pub(super) fn is_document(file: &Path) -> Result<bool> {
     let reader = BufReader::new(catalogs::open(file)?);
     let mut values = serde_json::Deserializer::from_reader(reader).into_iter::<Shape>();
     Ok(match values.next() {
         Some(Ok(shape)) => shape.cases.is_some() || shape.codes.is_some(),
-        // Whoever reads its lines says what is wrong with them.
+        // The reader of its lines reports the error.
         Some(Err(_)) | None => false,
     })
 }
 
-/// Decides the cases whose id contains `only`, a line for each.
+/// Decides the cases whose id contains `only`, and writes a line for each.
 pub(super) fn run(
     file: &Path,
     data: Option<&Path>,
@@ -106,7 +106,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The id that decisions are matched by; where a case has none it follows from what it is about.
+/// The id that decisions are matched by; a case without an id gets one derived from its content.
 fn id(field: &str, case: &Value) -> String {
     let text = |name: &str| case.get(name).and_then(Value::as_str).unwrap_or_default();
     match (field, text("nodeClass")) {
@@ -122,7 +122,7 @@ fn id(field: &str, case: &Value) -> String {
 
 struct Deciding {
     kind: String,
-    /// Where the raw EC2 facts may be.
+    /// Folders to search for raw EC2 facts.
     folders: Vec<PathBuf>,
     /// Read for the first case that needs them.
     region: Option<RegionFacts>,
@@ -164,7 +164,7 @@ fn read<T: DeserializeOwned>(case: Value) -> Result<T> {
     serde_json::from_value(case).context("the case cannot be read")
 }
 
-/// An object of these members.
+/// A JSON object with these members.
 fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
     members
         .into_iter()

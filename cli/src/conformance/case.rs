@@ -1,4 +1,4 @@
-//! One recorded case, and the cluster it describes.
+//! A recorded case, and its cluster.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,8 +18,8 @@ use serde_json::{Value, json, value::RawValue};
 use super::Goal;
 use crate::{catalogs::Catalogs, cluster};
 
-/// A line of a file of cases. Its objects are decoded one at a time: a large cluster as a tree of JSON values needs many
-/// times the memory of what planning looks at.
+/// A line of a file of cases. Its objects are decoded one at a time: a large cluster as a tree of JSON values takes many times the memory
+/// that planning needs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Case<'a> {
@@ -37,7 +37,7 @@ pub(super) struct Case<'a> {
     objects: Vec<&'a RawValue>,
     #[serde(default)]
     state: State,
-    /// What the provider's drift check says of NodeClaims; those it says nothing of are as they should be.
+    /// Drift reasons of NodeClaims from the provider; NodeClaims that are missing here have not drifted.
     #[serde(default)]
     drift: BTreeMap<NodeClaimName, String>,
     #[serde(default)]
@@ -46,7 +46,7 @@ pub(super) struct Case<'a> {
     expect: Expect,
 }
 
-/// Of what is expected, only what tells how far to go.
+/// The part of a case's expectation that decides how far to run it.
 #[derive(Default, Deserialize)]
 struct Expect {
     converge: Option<serde::de::IgnoredAny>,
@@ -65,13 +65,13 @@ struct State {
     nominated: Vec<NodeName>,
 }
 
-/// What a case wants to know.
+/// Question of a case.
 #[derive(Clone, Copy)]
 pub(super) struct Question {
     pub(super) kind: Kind,
-    /// The conditions of NodeClaims are worked out first.
+    /// Compute the conditions of NodeClaims first.
     pub(super) compute_conditions: bool,
-    /// What is decided is done, until nothing is left to do.
+    /// Carry out decisions until none is left.
     pub(super) converge: bool,
 }
 
@@ -152,10 +152,10 @@ impl Case<'_> {
     }
 }
 
-/// How long upstream counts on a pod to come where it is expected.
+/// Time for which upstream expects a nominated pod on its node.
 const NOMINATION: SignedDuration = SignedDuration::from_secs(20);
 
-/// The made-up provider's node class stands for ours.
+/// Replaces the fictional provider's node class by ours.
 fn stand_in(snapshot: &mut Snapshot) {
     let of_pools = snapshot.node_pools.iter_mut();
     let of_pools = of_pools.map(|pool| &mut pool.template.node_class);
@@ -169,12 +169,12 @@ fn stand_in(snapshot: &mut Snapshot) {
     }
 }
 
-/// Objects as planning takes them, and what it does not take but a case may depend on.
+/// Reader of a case's objects: those that planning takes, and others that a case may depend on.
 #[derive(Default)]
 struct Reader {
-    /// The NodePools that say they are ready.
+    /// The NodePools with condition Ready.
     ready: Vec<String>,
-    /// The first object that could not be read.
+    /// Error of the first object that could not be decoded.
     error: Option<String>,
 }
 
@@ -204,7 +204,7 @@ const NODE_CLASSES: [(&str, &str); 2] = [
     ("karpenter.k8s.aws", "EC2NodeClass"),
 ];
 
-/// The labels of the corpus' made-up provider.
+/// Settings with the labels of the corpus' fictional provider.
 fn generic_settings() -> Settings {
     let own = [
         "karpenter.test.sh/reservation-id",

@@ -1,4 +1,4 @@
-//! Commands carried out until none is left, five minutes after each other.
+//! Convergence: commands are carried out five minutes after each other until none is left.
 
 use jiff::SignedDuration;
 use model::Snapshot;
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::decision;
 
-/// A search that goes in circles is ended.
+/// Upper bound on the steps, which ends a cycle.
 const STEPS_MAX: usize = 1_000;
 const PER_STEP: SignedDuration = SignedDuration::from_mins(5);
 
-/// The first look, and where all of them together lead.
+/// The first evaluation, and the final state after all of them.
 pub(super) fn converge(mut snapshot: Snapshot, look: fn(&Snapshot) -> Pass) -> (Pass, Value) {
     let first = look(&snapshot);
     let (mut steps, mut pods_moved) = (0, 0);

@@ -1,10 +1,10 @@
-//! What a disruption case may ask for besides the command: the conditions that invite disruption.
+//! Additions to a disruption case besides the command: the conditions that lead to disruption.
 
 use api::conditions::types::{CONSOLIDATABLE, DRIFTED};
 use model::{Action, Snapshot, node_claim::NodeClaim, plan::NodeClaimUpdate};
 use serde_json::{Value, json};
 
-/// Visits every NodeClaim as the lifecycle lane does, and tells what that leaves.
+/// Reconciles every NodeClaim as the lifecycle lane does, and returns the resulting conditions.
 pub(super) fn compute_conditions(snapshot: &mut Snapshot) -> Value {
     for planned in planner::lifecycle(snapshot).plan.actions {
         if let Action::UpdateNodeClaim(update) = planned.action {

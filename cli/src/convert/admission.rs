@@ -1,4 +1,4 @@
-//! Whether the CRDs admit what came out.
+//! Validation of converted objects against the CRDs.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{edit::Edit, names};
 use crate::crds;
 
-/// Refuses what an API server would refuse. Where something is refused already, that is what it says of other fields.
+/// Refuses a document that an API server would refuse. In a document that is refused already, only errors about other fields are added.
 pub(crate) fn check(edit: &mut Edit) {
     let (version, kind) = edit.type_of();
     let is_refused = !edit.refusals.is_empty();
@@ -33,7 +33,7 @@ pub(crate) fn check(edit: &mut Edit) {
     }
 }
 
-/// Whether an error may be due to what is refused: it is about the same field, or one that holds it, or that is made of it.
+/// Whether an error may be a consequence of a refusal: it is about the same field, a parent of it, or a field made from it.
 fn may_follow(error: &str, edit: &Edit) -> bool {
     let (field, message) = error.split_once(": ").unwrap_or((error, ""));
     edit.refusals.iter().any(|refusal| {
@@ -43,8 +43,7 @@ fn may_follow(error: &str, edit: &Edit) -> bool {
     })
 }
 
-/// A node has one taint of each key and effect: a second one of another value would take its place, or keep the node from
-/// registering.
+/// Refuses a second taint of the same key and effect with another value: it would replace the first one, or keep the node from registering.
 fn refuse_double_taints(edit: &mut Edit) {
     for list in ["taints", "startupTaints"] {
         let field = format!("/spec/template/spec/{list}");

@@ -1,4 +1,4 @@
-//! Streams of YAML and JSON, document by document, each with the text it stood as.
+//! Streams of YAML and JSON, document by document, each with its source text.
 
 use std::{
     fs,
@@ -14,11 +14,11 @@ use super::{edit::Refusal, list};
 /// One object.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    /// Where it stands, for messages: file and number.
+    /// Position for messages: file and number.
     pub(crate) place: String,
-    /// The text, where the object was a document or lines of its own.
+    /// Source text, where the object was a document or lines of its own.
     pub(crate) text: Option<String>,
-    /// The list that it was an item of has comments that cannot be told to be its own or not.
+    /// The object was an item of a list with comments that cannot be attributed to an item.
     pub(crate) loses_comments: bool,
     pub(crate) object: Value,
 }
@@ -28,7 +28,7 @@ pub(crate) enum Source {
     Unreadable(Refusal),
 }
 
-/// The documents of files, of the manifests below folders in the order of their paths, and of standard input (`-`).
+/// Reads the documents of files, of manifests in folders in the order of their paths, and of standard input (`-`).
 pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for file in files {
@@ -56,7 +56,7 @@ fn one(file: &Path) -> Result<Vec<Source>> {
     Ok(documents(&name, &text))
 }
 
-/// Files, and the manifests below folders in the order of their paths.
+/// Files, and the manifests in folders in the order of their paths.
 pub(crate) fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for file in given {
@@ -68,8 +68,8 @@ pub(crate) fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The manifests in a folder and in those below it. Hidden folders such as `.git` hold none, and links to folders are not followed:
-/// they may lead back.
+/// The manifests in a folder and its subfolders. Hidden folders such as `.git` are skipped, and links to folders are not followed: they may
+/// form a cycle.
 fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -91,7 +91,7 @@ fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Splits a stream. Documents without content are none.
+/// Splits a stream into documents. Documents without content are dropped.
 pub(crate) fn documents(file: &str, text: &str) -> Vec<Source> {
     let mut sources = Vec::new();
     for (number, part) in split(text).into_iter().enumerate() {
@@ -137,7 +137,7 @@ fn items(place: &str, text: String, object: Value) -> Vec<Source> {
     items.iter().zip(texts).enumerate().map(item).collect()
 }
 
-/// The parts between document markers, as they stand.
+/// The parts between document markers, verbatim.
 fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for line in text.split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! An object on its way to v1: what it is by now, and what was done to it where.
+//! An object during conversion: its current content, and the changes so far.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,24 +12,24 @@ pub(crate) struct Edit {
     place: String,
     text: Option<String>,
     pub(crate) object: Value,
-    /// What is said above which field.
+    /// Comments by the field that they stand above.
     pub(crate) comments: BTreeMap<String, Vec<String>>,
     pub(crate) warnings: Vec<String>,
     pub(crate) refusals: Vec<Refusal>,
-    /// The object that this one was made for, which no document holds.
+    /// The object for which this one was generated.
     pub(crate) caused_by: Option<String>,
-    /// Nothing comes out for it.
+    /// The object is left out of the output.
     pub(crate) is_left_out: bool,
     changed: bool,
 }
 
-/// Why a document is not converted.
+/// Reason why a document is not converted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) object: String,
     pub(crate) field: String,
     pub(crate) value: String,
-    /// What is allowed, or what to do.
+    /// Allowed values, or what to do.
     pub(crate) remedy: String,
 }
 
@@ -67,7 +67,7 @@ impl Edit {
         }
     }
 
-    /// Another object, which no document holds, made for this one.
+    /// A generated object that no document contains, caused by this one.
     pub(crate) fn caused(&self, object: Value) -> Self {
         let document = Document {
             place: self.place.clone(),
@@ -81,7 +81,7 @@ impl Edit {
         }
     }
 
-    /// The same object under another name, as a document that this one caused.
+    /// A copy of this object under another name, as a document caused by this one.
     pub(crate) fn copy(&self, name: &str) -> Self {
         let mut copy = Self {
             text: None,
@@ -91,7 +91,7 @@ impl Edit {
         copy
     }
 
-    /// Makes it count as changed.
+    /// Marks the object as changed.
     pub(crate) fn touch(&mut self) {
         self.changed = true;
     }
@@ -120,7 +120,7 @@ impl Edit {
         self.get(field).and_then(Value::as_str)
     }
 
-    /// Sets a field, making the objects above it.
+    /// Sets a field, and creates the objects above it.
     pub(crate) fn set(&mut self, field: &str, value: Value) {
         self.changed = true;
         let mut at = &mut self.object;
@@ -142,7 +142,7 @@ impl Edit {
         *at = value;
     }
 
-    /// Adds to the end of a list.
+    /// Appends to a list.
     pub(crate) fn push(&mut self, list: &str, value: Value) {
         if let Some(Value::Array(items)) = self.object.pointer_mut(list) {
             items.push(value);
@@ -150,7 +150,7 @@ impl Edit {
         }
     }
 
-    /// Takes a field out, and the objects above it that it leaves empty.
+    /// Removes a field, and the objects above it that become empty.
     pub(crate) fn take(&mut self, field: &str) -> Option<Value> {
         let (above, last) = field.rsplit_once('/')?;
         let parent = self.object.pointer_mut(above)?.as_object_mut()?;
@@ -163,7 +163,7 @@ impl Edit {
         Some(taken)
     }
 
-    /// Says something above a field.
+    /// Adds a comment above a field.
     pub(crate) fn comment(&mut self, field: &str, text: impl Into<String>) {
         self.comments
             .entry(field.to_owned())
@@ -211,13 +211,13 @@ impl Edit {
         }
     }
 
-    /// An annotation's value, taken out.
+    /// Removes an annotation and returns its value.
     pub(crate) fn take_annotation(&mut self, key: &str) -> Option<String> {
         let taken = self.take(&format!("/metadata/annotations/{}", escaped(key)))?;
         taken.as_str().map(str::to_owned)
     }
 
-    /// As it stood, unless something was done to it.
+    /// The source text, or the rendered object if it was changed.
     pub(crate) fn text(&self) -> String {
         match &self.text {
             Some(text) if !self.changed => text.clone(),
@@ -231,7 +231,7 @@ impl Edit {
     }
 }
 
-/// A field as users write it.
+/// A field's path in the notation that users write.
 pub(crate) fn shown(field: &str) -> String {
     let steps: Vec<String> = field
         .trim_start_matches('/')
@@ -241,7 +241,7 @@ pub(crate) fn shown(field: &str) -> String {
     steps.join(".")
 }
 
-/// A key as a step of a JSON pointer.
+/// A key escaped as a step of a JSON pointer.
 pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

@@ -28,17 +28,17 @@ pub(super) const FIELDS: &[&str] = &[
 const OF_POOL: &str = "/spec/template/spec/kubelet";
 const OF_CLASS: &str = "/spec/kubelet";
 const REFERENCE: &str = "/spec/template/spec/nodeClassRef/name";
-/// As long as a DNS label.
+/// Maximum length of a DNS label.
 const NAME_MAX: usize = 63;
 
-/// A NodePool's place among the documents, and its settings.
+/// A NodePool's index among the documents, and its settings.
 struct Pool {
     at: usize,
     name: String,
     kubelet: Option<Value>,
 }
 
-/// `fragments` stand for classes that are not among the documents.
+/// Moves kubelet settings to EC2NodeClasses. With `fragments`, missing classes are generated as fragments.
 pub(super) fn move_to_classes(edits: &mut Vec<Edit>, fragments: bool) {
     let mut pools: BTreeMap<String, Vec<Pool>> = BTreeMap::new();
     for (at, edit) in edits.iter_mut().enumerate() {
@@ -70,7 +70,7 @@ pub(super) fn move_to_classes(edits: &mut Vec<Edit>, fragments: bool) {
     }
 }
 
-/// A pool's settings, taken out of it; those that the conversion webhook of 1.0 stored in an annotation win, as there.
+/// Removes a NodePool's settings and returns them. Settings that the conversion webhook of 1.0 stored in an annotation win, as there.
 fn taken(edit: &mut Edit) -> Option<Value> {
     let own = edit.take(OF_POOL);
     let stored = edit.take_annotation(names::KUBELET);
@@ -91,7 +91,7 @@ fn taken(edit: &mut Edit) -> Option<Value> {
     }
 }
 
-/// Gives a class its pools' settings; returns further classes, each with the place of the document it stands after.
+/// Gives a class the settings of its NodePools. Returns additional classes, each with the index of the document to insert it after.
 fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit], fragments: bool) -> Vec<(usize, Edit)> {
     let Some(at) = edits.iter().position(|edit| is_class(edit, class)) else {
         if let Some(fragment) = fragment(class, pools, edits).filter(|_| fragments) {
@@ -116,7 +116,7 @@ fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit], fragments: bool) -> 
         }
         return Vec::new();
     }
-    // The class stays that of pools without settings, else of the first pool by name.
+    // The class stays with the pools without settings, else with the first pool by name.
     let keeper = match pools.iter().any(|pool| pool.kubelet.is_none()) {
         true => None,
         false => pools.first().and_then(|pool| pool.kubelet.clone()),
@@ -152,7 +152,7 @@ fn move_to(class: &str, pools: &[Pool], edits: &mut [Edit], fragments: bool) -> 
     copies
 }
 
-/// What to add to a class that is not among the documents, where all its pools agree.
+/// A fragment to add to a class that is not among the documents, where all of its pools agree.
 fn fragment(class: &str, pools: &[Pool], edits: &[Edit]) -> Option<(usize, Edit)> {
     let (first, others) = pools.split_first()?;
     let kubelet = first.kubelet.as_ref()?;

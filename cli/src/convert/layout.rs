@@ -1,22 +1,22 @@
-//! Comments around an object, and the order of its fields, as people wrote them.
+//! Comments of an object and the order of its fields in the source text.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Comments and positions by JSON pointer, as they were in the text that an object was read from.
+/// Comments and positions by JSON pointer, as in the text that an object was read from.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     positions: BTreeMap<String, usize>,
-    /// Lines with their marks, above the field or item that they stood at.
+    /// Comment lines with their marks, by the field or item below them.
     comments: BTreeMap<String, Vec<String>>,
-    /// Lines behind the last field.
+    /// Lines after the last field.
     last: Vec<String>,
 }
 
 impl Layout {
-    /// The layout of `text`, which was read as `before`, for what has become of it: comments of fields that are gone stand where
-    /// the field went, and where that cannot be told, above the object.
+    /// The layout of `text`, parsed as `before`, applied to the converted object: comments of a moved field follow it; where its new place
+    /// is uncertain, they stand above the object.
     pub(super) fn of(text: &str, before: &Value, after: &Value) -> Self {
         let fields = api::manifests::outline(text);
         let positions = fields
@@ -71,13 +71,13 @@ impl Layout {
         &self.last
     }
 
-    /// Where a field stood among its neighbours; what is new comes last.
+    /// Position of a field among its siblings; new fields come last.
     pub(super) fn position(&self, field: &str) -> usize {
         self.positions.get(field).copied().unwrap_or(usize::MAX)
     }
 }
 
-/// The content of a line, and the comment behind it.
+/// The content of a line, and its trailing comment.
 pub(super) fn without_comment(line: &str) -> (&str, Option<&str>) {
     let mut quote = None;
     let mut before = ' ';
@@ -103,14 +103,14 @@ pub(super) fn without_comment(line: &str) -> (&str, Option<&str>) {
     (line, None)
 }
 
-/// Whether the lines below are text.
+/// Whether the lines below are a block scalar.
 fn is_block(content: &str) -> bool {
     let value = content.rsplit([':', ' ']).next().unwrap_or_default();
     let indicator = value.trim_start_matches(['|', '>']);
     value.starts_with(['|', '>']) && indicator.chars().all(|c| "+-0123456789".contains(c))
 }
 
-/// The field or item that a line holds.
+/// The field or item on a line.
 fn field_of<'f>(fields: &'f [(String, usize)], content: &str, line: usize) -> Option<&'f str> {
     let mut on_or_below = fields.iter().filter(|(_, at)| *at >= line);
     let is_item = content.starts_with("- ") || content == "-";
@@ -128,8 +128,8 @@ fn field_of<'f>(fields: &'f [(String, usize)], content: &str, line: usize) -> Op
     found.map(|(pointer, _)| pointer.as_str())
 }
 
-/// Where the value of a field is now: at its place, or at the one place with a field of its name and value; above the object
-/// where that cannot be told.
+/// The new place of a field's value: its old place, or the only place with a field of its name and value; the object itself where that is
+/// uncertain.
 fn now_at(field: &str, before: &Value, after: &Value) -> String {
     let was = before.pointer(field);
     if was.is_some() && after.pointer(field) == was {
@@ -160,7 +160,7 @@ fn now_at(field: &str, before: &Value, after: &Value) -> String {
     let mut named = places.iter().filter(same_name);
     match (is_item, named.next(), named.next()) {
         (false, Some((place, _)), None) => place.clone(),
-        // The list of an item that is gone.
+        // The list of a removed item.
         (true, ..) if !above.is_empty() => now_at(above, before, after),
         _ => String::new(),
     }

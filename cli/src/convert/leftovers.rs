@@ -1,5 +1,5 @@
-//! Remains of a conversion webhook in objects that are v1 already (docs/spec/migrate.md#v1beta1-names). Without it they stay as
-//! they stand.
+//! Leftovers of a conversion webhook in objects that are v1 already (docs/spec/migrate.md#v1beta1-names). Objects without leftovers stay
+//! verbatim.
 
 use super::{
     edit::{Edit, escaped},

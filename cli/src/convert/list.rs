@@ -1,4 +1,4 @@
-//! Items of a `kind: List` as texts of their own, with the comments that stand around them.
+//! Items of a `kind: List` as texts of their own, with the comments around them.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::layout::without_comment;
 
-/// The text of each item of a list in block style. Comments above the items go to the first one, those below to the last. An item
-/// has none where its lines alone say something else, as in a list in flow style or with an alias of another item's anchor.
+/// The text of each item of a list in block style. Comments above the items go to the first one, comments below to the last. An item has no
+/// text where its lines alone mean something else, as in a list in flow style or with an alias of another item's anchor.
 pub(super) fn texts(list: &str, items: &[Value]) -> Vec<Option<String>> {
     let lines: Vec<&str> = list.lines().collect();
     let Some(starts) = starts(list, &lines, items.len()) else {
@@ -40,13 +40,13 @@ pub(super) fn texts(list: &str, items: &[Value]) -> Vec<Option<String>> {
     texts
 }
 
-/// Whether a text may hold comments.
+/// Whether a text may contain comments.
 pub(super) fn has_comments(list: &str) -> bool {
     list.lines()
         .any(|line| without_comment(line.trim()).1.is_some())
 }
 
-/// The lines that open the items, unless they do not begin lines.
+/// The first lines of the items; `None` if an item does not begin a line.
 fn starts(list: &str, lines: &[&str], items: usize) -> Option<Vec<usize>> {
     let fields: BTreeMap<String, usize> = api::manifests::outline(list).into_iter().collect();
     let start = |number: usize| {
@@ -63,12 +63,12 @@ fn starts(list: &str, lines: &[&str], items: usize) -> Option<Vec<usize>> {
         })
     };
     let starts: Vec<usize> = (0..items).map(start).collect::<Option<_>>()?;
-    // Lines of another list may look like those of an item in flow style.
+    // Lines of another list may look like items when the list is in flow style.
     let is_in_order = starts.is_sorted_by(|start, next| start < next);
     is_in_order.then_some(starts)
 }
 
-/// Number of lines that belong to an item: what is indented no more than its dash belongs to the next item, or to the list.
+/// Number of lines of an item: a line that is indented no more than the item's dash belongs to the next item, or to the list.
 fn own_lines(body: &[&str], is_last: bool) -> usize {
     let dash = body.first().map_or(0, |line| indentation(line));
     let is_outside = |line: &str| !line.trim().is_empty() && indentation(line) <= dash;

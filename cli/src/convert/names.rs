@@ -7,7 +7,7 @@ pub(super) const NODE_CLASS_V1: &str = "karpenter.k8s.aws/v1";
 pub(super) const NODE_CLASS_V1BETA1: &str = "karpenter.k8s.aws/v1beta1";
 pub(super) const NODE_TEMPLATE_V1ALPHA1: &str = "karpenter.k8s.aws/v1alpha1";
 
-/// Kinds of Karpenter with their versions, the newest first.
+/// Kinds of Karpenter with their versions, newest first.
 const KINDS: &[(&str, &[&str])] = &[
     ("AWSNodeTemplate", &[NODE_TEMPLATE_V1ALPHA1]),
     ("EC2NodeClass", &[NODE_CLASS_V1, NODE_CLASS_V1BETA1]),
@@ -18,20 +18,20 @@ const KINDS: &[(&str, &[&str])] = &[
     ("Provisioner", &[PROVISIONER_V1ALPHA5]),
 ];
 
-/// The versions that a kind of Karpenter has; none of other kinds.
+/// The versions of a kind of Karpenter; empty for other kinds.
 pub(super) fn versions_of(kind: &str) -> &'static [&'static str] {
     let found = KINDS.iter().find(|(known, _)| *known == kind);
     found.map(|(_, versions)| *versions).unwrap_or_default()
 }
 
-/// Whether there is such a kind in such a version, as far as Karpenter's groups go.
+/// Whether the kind exists in the version, as far as Karpenter's groups are concerned.
 pub(super) fn is_known(kind: &str, version: &str) -> bool {
     let (group, _) = version.split_once('/').unwrap_or_default();
     let is_karpenters = ["karpenter.sh", "karpenter.k8s.aws"].contains(&group);
     !is_karpenters || versions_of(kind).contains(&version)
 }
 
-/// The label with the name of what made a node, and what it is called now.
+/// Label with the name of the Provisioner that made a node, and its replacement.
 pub(super) const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
 pub(super) const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
 
@@ -42,7 +42,7 @@ pub(super) const KUBELET: &str = "compatibility.karpenter.sh/v1beta1-kubelet-con
 pub(super) const UBUNTU: &str = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu";
 pub(super) const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 
-/// Without a meaning in v1: what they say is computed again, or was for conversion webhooks.
+/// Annotations without a meaning in v1: they are computed again, or were for conversion webhooks.
 pub(super) const DROPPED_ANNOTATIONS: &[&str] = &[
     "compatibility.karpenter.k8s.aws/kubelet-drift-hash",
     "compatibility.karpenter.sh/provider",
@@ -57,7 +57,7 @@ pub(super) const DROPPED_ANNOTATIONS: &[&str] = &[
     "karpenter.sh/provisioner-hash",
     "karpenter.sh/stored-version-migrated",
 ];
-/// What kubectl and the API server add.
+/// Annotation that kubectl and the API server add.
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub(super) const OWN_FINALIZERS: &[&str] =
     &["karpenter.k8s.aws/termination", "karpenter.sh/termination"];
@@ -71,7 +71,7 @@ pub(super) const SERVER_METADATA: &[&str] = &[
     "uid",
 ];
 
-/// Labels that nodes no longer have, and what to ask for instead.
+/// Labels that nodes no longer have, and their replacements.
 pub(super) const GONE_LABELS: &[(&str, &str)] = &[
     (
         "karpenter.k8s.aws/instance-ami-id",
@@ -83,7 +83,7 @@ pub(super) const GONE_LABELS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Label keys of old Kubernetes versions, which its scheduler no longer knows.
+/// Label keys of old Kubernetes versions, which Kubernetes' scheduler no longer knows.
 pub(super) const LABEL_ALIASES: &[(&str, &str)] = &[
     ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
     (

@@ -1,4 +1,4 @@
-//! NodeClaims of v1beta1, which are made by machine and converted only when asked for (docs/spec/migrate.md#v1beta1-node-claim).
+//! NodeClaims of v1beta1, which are generated and converted only on request (docs/spec/migrate.md#v1beta1-node-claim).
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(super) fn convert(edit: &mut Edit, options: &Options) {
     }
 }
 
-/// How long its NodePool let nodes live, where that is among the documents.
+/// Copies `expireAfter` from the NodeClaim's NodePool, where that is among the documents.
 pub(super) fn expiry(edits: &mut [Edit]) {
     let lives: Vec<(String, Value)> = edits
         .iter()

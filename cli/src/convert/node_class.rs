@@ -13,7 +13,7 @@ const TERMS: &str = "/spec/amiSelectorTerms";
 const FAMILIES: &str =
     "expected AL2, AL2023, Bottlerocket, Ubuntu, Custom, Windows2019 or Windows2022";
 
-/// Besides those that begin with kubernetes.io/cluster.
+/// Tags besides those that begin with kubernetes.io/cluster.
 const OWN_TAGS: &[&str] = &[
     "eks:eks-cluster-name",
     "karpenter.k8s.aws/ec2nodeclass",
@@ -82,7 +82,7 @@ pub(super) fn convert(edit: &mut Edit, allow_unknown: bool) {
     addresses_and_tags(edit);
 }
 
-/// What v1 does by itself, or no longer does.
+/// Drops settings that v1 applies by itself or no longer supports.
 pub(super) fn addresses_and_tags(edit: &mut Edit) {
     if edit.get("/spec/associatePublicIPAddress").is_none() {
         edit.warn(
@@ -99,7 +99,7 @@ pub(super) fn addresses_and_tags(edit: &mut Edit) {
     refuse_own_tags(edit);
 }
 
-/// Tags that every instance gets anyway, which v1 allows nobody to set.
+/// Refuses tags that every instance gets anyway, and that v1 reserves.
 fn refuse_own_tags(edit: &mut Edit) {
     let tags = edit.get("/spec/tags").and_then(Value::as_object);
     let own = tags.into_iter().flatten().filter(|(key, _)| {
@@ -117,7 +117,7 @@ fn refuse_own_tags(edit: &mut Edit) {
     }
 }
 
-/// Without terms a family chose its newest image; `version` pins it.
+/// Selects images without terms: the family chose its newest image; `version` pins it.
 pub(super) fn images(edit: &mut Edit, version: &str) {
     let family = edit.text_at(FAMILY).map(str::to_owned);
     let terms = edit.get(TERMS).and_then(Value::as_array);
@@ -152,7 +152,7 @@ pub(super) fn images(edit: &mut Edit, version: &str) {
     }
 }
 
-/// Without terms, a family chose its newest image: an alias says so.
+/// Adds the alias of a family's newest image, which was chosen without terms.
 fn alias(edit: &mut Edit, family: &str, version: &str) {
     if family.starts_with("Windows") && version != "latest" {
         let remedy = format!("{family} has no versions but latest: remove the annotation");
@@ -172,7 +172,7 @@ fn alias(edit: &mut Edit, family: &str, version: &str) {
     }
 }
 
-/// Its nodes boot as AL2's do; what the family added is written out.
+/// Ubuntu nodes boot as AL2's do; the family's additions are written out.
 fn ubuntu(edit: &mut Edit) {
     const MAPPINGS: &str = "/spec/blockDeviceMappings";
     edit.set(FAMILY, "AL2".into());
@@ -190,7 +190,7 @@ fn ubuntu(edit: &mut Edit) {
     }
 }
 
-/// v1 allows containers no hop by default; v1beta1 allowed one.
+/// Writes out the hop limit: v1 allows containers no hop by default; v1beta1 allowed one.
 pub(super) fn metadata_options(edit: &mut Edit) {
     const OPTIONS: &str = "/spec/metadataOptions";
     const HOPS: &str = "/spec/metadataOptions/httpPutResponseHopLimit";

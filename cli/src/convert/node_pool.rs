@@ -177,7 +177,7 @@ fn canonical(text: &str) -> Option<String> {
     (seconds >= 0 && duration.subsec_nanos() == 0).then(|| seconds_text(seconds))
 }
 
-/// Without parts that are zero.
+/// A duration without parts that are zero.
 pub(super) fn seconds_text(seconds: i64) -> String {
     if seconds == 0 {
         return "0s".to_owned();
@@ -193,7 +193,7 @@ pub(super) fn seconds_text(seconds: i64) -> String {
         .collect()
 }
 
-/// The reference below this field.
+/// Converts the reference to the node class below this field.
 pub(super) fn node_class(edit: &mut Edit, spec: &str) {
     let reference = &format!("{spec}/nodeClassRef");
     let old = edit.get(reference).cloned().unwrap_or_default();
@@ -228,7 +228,7 @@ pub(super) fn node_class(edit: &mut Edit, spec: &str) {
     );
 }
 
-/// A requirement for a label that no node has would leave no node.
+/// Refuses labels that nodes no longer have: a requirement for one would leave no node.
 pub(super) fn refuse_gone_labels(edit: &mut Edit) {
     let keys = requirement_keys(edit);
     for (number, key) in keys {
@@ -243,7 +243,7 @@ pub(super) fn refuse_gone_labels(edit: &mut Edit) {
     }
 }
 
-/// The scheduler reads old label keys as the new ones; so do manifests from now on.
+/// Replaces old label keys by the new ones, as the scheduler reads them.
 pub(super) fn aliases(edit: &mut Edit) {
     for (number, key) in requirement_keys(edit) {
         if let Some((old, new)) = names::LABEL_ALIASES.iter().find(|(old, _)| *old == key) {
@@ -272,7 +272,7 @@ fn requirement_keys(edit: &Edit) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Inferentia 2 and Trainium have names of their own since v1.1.
+/// Renames Inferentia 2 and Trainium, which have names of their own since v1.1.
 pub(super) fn accelerators(edit: &mut Edit) {
     let requirements = edit.get(REQUIREMENTS).and_then(Value::as_array);
     let names_inferentia = |requirement: &Value| {

@@ -1,4 +1,4 @@
-//! AWSNodeTemplates of v1alpha1, and the same inline in a Provisioner (docs/spec/migrate.md#aws-node-template).
+//! AWSNodeTemplates of v1alpha1, also inline in a Provisioner (docs/spec/migrate.md#aws-node-template).
 
 use serde_json::{Map, Value, json};
 
@@ -63,7 +63,7 @@ pub(super) fn convert(edit: &mut Edit, options: &Options) {
     to_class(edit, options);
 }
 
-/// The class that a Provisioner describes inline, under the Provisioner's name. What is wrong with it is the Provisioner's.
+/// The class that a Provisioner contains inline, with the Provisioner's name. Errors in it are reported for the Provisioner.
 pub(super) fn inline(provisioner: &mut Edit, provider: &Value, options: &Options) -> Option<Edit> {
     let name = provisioner
         .text_at("/metadata/name")
@@ -161,7 +161,7 @@ fn images(edit: &mut Edit) {
     node_class::images(edit, "latest");
 }
 
-/// v1 wants a role or a profile; the profile that nodes had keeps what they may do.
+/// Sets the role or the profile, one of which v1 requires; with the nodes' profile they keep their permissions.
 fn profile(edit: &mut Edit, options: &Options) {
     const PROFILE: &str = "/spec/instanceProfile";
     let own = edit.text_at(PROFILE).map(str::to_owned);
@@ -187,7 +187,7 @@ fn profile(edit: &mut Edit, options: &Options) {
     }
 }
 
-/// What was left out of a block that was set had EC2's defaults, not Karpenter's.
+/// Writes out metadata options: fields that a block left out had EC2's defaults, not Karpenter's.
 fn metadata_options(edit: &mut Edit, options: &Options) {
     const OPTIONS: &str = "/spec/metadataOptions";
     if edit.get(OPTIONS).is_none() {
@@ -223,7 +223,7 @@ fn metadata_options(edit: &mut Edit, options: &Options) {
     }
 }
 
-/// Tags for all instances were a setting; a template's own win.
+/// Adds the tags from the global settings; the template's own tags win.
 fn tags(edit: &mut Edit, options: &Options) {
     for (key, value) in &options.settings.tags {
         let place = format!("/spec/tags/{}", escaped(key));

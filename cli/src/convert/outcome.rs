@@ -1,4 +1,4 @@
-//! What came out of a conversion, and how it is told.
+//! Result of a conversion, and its report.
 
 use std::{io::Write, process::ExitCode};
 
@@ -14,7 +14,7 @@ pub(crate) enum Report {
     Json,
 }
 
-/// What becomes of the documents, in their order.
+/// The converted documents, in their order.
 #[derive(Default)]
 pub(crate) struct Outcome {
     text: String,
@@ -28,12 +28,12 @@ impl Outcome {
         self.refusals.extend(refusals);
     }
 
-    /// Says something about an object that is not printed.
+    /// Adds a warning about an object that is not printed.
     pub(crate) fn warn(&mut self, object: String, text: String) {
         self.warnings.push((object, text));
     }
 
-    /// Prints a document, unless something in it is refused.
+    /// Adds a document to the output, unless a part of it is refused.
     pub(crate) fn add(&mut self, edit: Edit) {
         if !edit.refusals.is_empty() {
             self.refuse(edit.refusals);
@@ -59,12 +59,12 @@ impl Outcome {
         self.text.push_str(&edit.text());
     }
 
-    /// What is printed.
+    /// The text of the output.
     pub(crate) fn into_text(self) -> String {
         self.text
     }
 
-    /// Writes what came out to standard output and the rest to standard error.
+    /// Writes the output to standard output and the report to standard error.
     pub(crate) fn deliver(&self, report: Report) -> Result<ExitCode> {
         std::io::stdout().lock().write_all(self.text.as_bytes())?;
         match report {

@@ -48,9 +48,9 @@ const KNOWN: Known = &[
     ("/spec/taints/*", &["effect", "key", "timeAdded", "value"]),
 ];
 
-/// Makes a NodePool of it, and the EC2NodeClass that an inline provider describes.
+/// Converts a Provisioner into a NodePool, and its inline provider into an EC2NodeClass.
 pub(super) fn convert(edit: &mut Edit, options: &Options) -> Option<Edit> {
-    // Kubelets have no such setting any more.
+    // Kubelets no longer have this setting.
     let runtime = edit.take("/spec/kubeletConfiguration/containerRuntime");
     unknown::check(edit, KNOWN, options.allow_unknown);
     refuse_what_was_invalid(edit);
@@ -93,7 +93,7 @@ pub(super) fn convert(edit: &mut Edit, options: &Options) -> Option<Edit> {
     class
 }
 
-/// A field that says something.
+/// A field that is not empty.
 fn filled(object: &Value, field: &str) -> Option<Value> {
     let value = object.get(field)?;
     let is_empty = match value {
@@ -105,7 +105,7 @@ fn filled(object: &Value, field: &str) -> Option<Value> {
     (!is_empty).then(|| value.clone())
 }
 
-/// What v1alpha5 itself did not allow has no meaning that could be kept.
+/// Refuses what v1alpha5 itself did not allow: it has no meaning that could be preserved.
 fn refuse_what_was_invalid(edit: &mut Edit) {
     let mut seen = BTreeSet::new();
     let mut twice = Vec::new();
@@ -306,7 +306,7 @@ fn node_class(edit: &mut Edit, old: &Value, options: &Options) -> Option<Edit> {
     }
 }
 
-/// What an inline provider made may not take the place of something else. It stands right after its NodePool.
+/// Refuses an inline provider's class whose name another object has. The class follows its NodePool.
 pub(super) fn refuse_name_clashes(edits: &mut Vec<Edit>) {
     let name = |edit: &Edit| {
         edit.text_at("/metadata/name")

@@ -1,9 +1,9 @@
-//! Selectors of v1alpha1, maps of comma lists, as the selector terms of v1 (docs/spec/migrate.md#selectors).
+//! Selectors of v1alpha1, maps of comma-separated lists, as the selector terms of v1 (docs/spec/migrate.md#selectors).
 
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-/// As many as v1 allows.
+/// Maximum number of terms in v1.
 const TERMS_MAX: usize = 30;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,8 @@ pub(super) enum Wrong {
     TooMany(usize),
 }
 
-/// Alternatives multiply: owners vary slowest, then ids, names, and tags, whose later keys vary slower than earlier ones.
+/// The terms of a selector: the product of its alternatives. Owners vary slowest, then ids, names, and tags, whose later keys vary slower
+/// than earlier ones.
 pub(super) fn terms(selector: &Map<String, Value>, of: Of) -> Result<Vec<Value>, Wrong> {
     let mut ids = Vec::new();
     let (mut names, mut owners) = (Vec::new(), Vec::new());
@@ -94,7 +95,7 @@ fn few(count: usize, terms: impl FnOnce() -> Vec<Value>) -> Result<Vec<Value>, W
     }
 }
 
-/// Every term with every value, the values varying slower than the terms.
+/// The product of terms and values, in which the values vary slower than the terms.
 fn alternatives(
     terms: &[Map<String, Value>],
     values: &[String],

@@ -1,5 +1,5 @@
-//! The ConfigMap karpenter-global-settings of releases up to 0.31: what it says for every Provisioner, and where the rest has
-//! gone (docs/spec/migrate.md#global-settings).
+//! The ConfigMap karpenter-global-settings of releases up to 0.31: its settings for every Provisioner, and the new places of the rest
+//! (docs/spec/migrate.md#global-settings).
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use super::edit::{Edit, escaped};
 
 const NAME: &str = "karpenter-global-settings";
 
-/// Settings that manifests hold now.
+/// Settings that are fields of manifests in v1.
 #[derive(Default)]
 pub(super) struct Settings {
     pub(super) instance_profile: Option<String>,
     pub(super) tags: BTreeMap<String, String>,
-    /// Pods per node are not limited by the addresses of network interfaces.
+    /// Whether the number of pods per node is not limited by the addresses of network interfaces.
     pub(super) is_density_unlimited: bool,
 }
 
-/// Keys that are settings of a registered cluster, and what they are called there.
+/// Keys that are settings of a registered cluster, and their names there.
 const OF_CLUSTER: &[(&str, &str)] = &[
     ("aws.reservedENIs", "reservedENIs"),
     ("aws.vmMemoryOverheadPercent", "vmMemoryOverheadPercent"),
@@ -28,7 +28,7 @@ const OF_CHART: &[(&str, &str)] = &[
     ("batchIdleDuration", "settings.batchIdleDuration"),
     ("batchMaxDuration", "settings.batchMaxDuration"),
 ];
-/// Keys that registering a cluster finds out or does not need.
+/// Keys that registration determines by itself or does not need.
 const NOT_NEEDED: &[&str] = &[
     "aws.clusterCABundle",
     "aws.clusterEndpoint",
@@ -43,7 +43,7 @@ pub(super) fn is_settings(edit: &Edit) -> bool {
 }
 
 impl Settings {
-    /// Of the ConfigMap among these, if there is one.
+    /// The settings of the ConfigMap among the documents, if there is one.
     pub(super) fn of(edits: &[Edit]) -> Self {
         let Some(edit) = edits.iter().find(|edit| is_settings(edit)) else {
             return Self::default();
@@ -58,7 +58,7 @@ impl Settings {
     }
 }
 
-/// Says of each setting where it is now. Nothing reads the ConfigMap itself any more.
+/// Adds a comment with the new place of each setting. The ConfigMap itself is no longer read.
 pub(super) fn convert(edit: &mut Edit) {
     let data: Vec<(String, String)> = edit
         .get("/data")

@@ -1,13 +1,13 @@
-//! Fields that the old version does not have: dropping one in silence would drop what somebody meant by it.
+//! Fields that the old version does not have: dropping one silently would drop its author's intention.
 
 use serde_json::Value;
 
 use super::edit::{Edit, escaped, shown};
 
-/// The fields of an object, by where it stands; `*` is any element.
+/// Known fields of an object by path; `*` is any element.
 pub(super) type Known = &'static [(&'static str, &'static [&'static str])];
 
-/// Refuses what is not known, or makes it a comment.
+/// Refuses unknown fields, or turns them into comments.
 pub(super) fn check(edit: &mut Edit, known: Known, allow: bool) {
     let mut unknown = Vec::new();
     walk(&edit.object, "", "", known, &mut unknown);

@@ -1,5 +1,5 @@
-//! Pods, nodes and what makes pods: annotations, tolerations and labels that have other names now
-//! (docs/spec/migrate.md#v1beta1-names, docs/spec/migrate.md#provisioner).
+//! Pods, nodes and workloads: annotations, tolerations and labels that have other names now (docs/spec/migrate.md#v1beta1-names,
+//! docs/spec/migrate.md#provisioner).
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub(super) fn convert(edit: &mut Edit) {
     topology_keys(edit, &spec);
 }
 
-/// What kept pods and nodes from being disturbed, below this metadata.
+/// Renames the annotations below this metadata that protect pods and nodes from disruption.
 pub(super) fn annotations(edit: &mut Edit, metadata: &str) {
     let field = |key: &str| format!("{metadata}/annotations/{}", escaped(key));
     let new = field(names::DO_NOT_DISRUPT);
@@ -32,7 +32,7 @@ pub(super) fn annotations(edit: &mut Edit, metadata: &str) {
         let Some(value) = edit.get(&field(old)).cloned() else {
             continue;
         };
-        // Before the old one goes, so that the annotations do not vanish with it.
+        // Before the old annotation is removed, so that the map of annotations does not vanish with it.
         match edit.get(&new) {
             None => {
                 edit.set(&new, value);
@@ -105,7 +105,7 @@ fn node_affinity(edit: &mut Edit, affinity: &str) {
     }
 }
 
-/// While nodes of both versions run, one that must be of none of them must lack both labels.
+/// Adds expressions for both labels: while nodes of both versions run, a node that must be of neither must lack both labels.
 fn expressions(edit: &mut Edit, list: &str) {
     for number in with_key(edit, list, names::PROVISIONER_NAME) {
         let field = format!("{list}/{number}");
@@ -170,7 +170,7 @@ fn topology_keys(edit: &mut Edit, spec: &str) {
     }
 }
 
-/// The items of a list with this key.
+/// Indices of the items of a list with this key.
 fn with_key(edit: &Edit, list: &str, key: &str) -> Vec<usize> {
     edit.get(list)
         .and_then(Value::as_array)

@@ -1,5 +1,4 @@
-//! Objects as YAML: `apiVersion`, `kind`, `metadata` and `spec` first, other keys as they stood or sorted, comments above the fields
-//! they are about.
+//! Objects as YAML: `apiVersion`, `kind`, `metadata` and `spec` first, other keys in source order or sorted, comments above their fields.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -9,7 +8,7 @@ use super::{edit::escaped, layout::Layout};
 
 const FIRST: [&str; 4] = ["apiVersion", "kind", "metadata", "spec"];
 
-/// `layout` is that of the text that the object was read from.
+/// Renders an object. `layout` belongs to the text that the object was read from.
 pub(super) fn text(
     object: &Value,
     comments: &BTreeMap<String, Vec<String>>,
@@ -28,7 +27,7 @@ pub(super) fn text(
     writer.text
 }
 
-/// An object without comments.
+/// Renders an object without comments.
 pub(crate) fn plain(object: &Value) -> String {
     text(object, &BTreeMap::new(), &Layout::default())
 }
@@ -40,7 +39,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// What it quotes may hold line breaks, which would end it.
+    /// Writes the comments of a field. A comment may quote line breaks, which would end it.
     fn comment(&mut self, field: &str, depth: usize) {
         for comment in self.layout.comments(field) {
             let _ = writeln!(self.text, "{:depth$}{comment}", "");
@@ -52,7 +51,7 @@ impl Writer<'_> {
         }
     }
 
-    /// As they stood; what is new comes behind, sorted.
+    /// Keys in source order; new keys follow, sorted.
     fn keys<'m>(&self, map: &'m Map<String, Value>, at: &str) -> Vec<&'m String> {
         let mut keys: Vec<&String> = map.keys().collect();
         let rank = |key: &str| {
@@ -84,7 +83,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What follows a key and its colon.
+    /// Writes the text after a key and its colon.
     fn value(&mut self, value: &Value, field: &str, depth: usize) {
         match value {
             Value::Object(map) if !map.is_empty() => {
@@ -111,7 +110,7 @@ impl Writer<'_> {
 
     fn item(&mut self, item: &Value, field: &str, depth: usize) {
         self.comment(field, depth);
-        // The first field stands on the item's own line, where no comment has room.
+        // The first field stands on the item's own line, which has no room for a comment.
         if let Value::Object(map) = item
             && let Some(key) = self.keys(map, field).first()
         {
@@ -148,7 +147,7 @@ impl Writer<'_> {
     }
 }
 
-/// Text of several lines that a block holds as it is.
+/// Whether a text of several lines can be a block scalar verbatim.
 fn is_block(text: &str) -> bool {
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.contains('\n')
@@ -157,7 +156,7 @@ fn is_block(text: &str) -> bool {
         && !text.contains(|c: char| c.is_control() && c != '\n')
 }
 
-/// On one line: JSON is YAML.
+/// A value on one line: JSON is YAML.
 fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => plain_or_quoted(text),
@@ -167,7 +166,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// Unquoted where every reader of YAML takes it for this very text.
+/// A text without quotes where every YAML parser reads it as this text.
 fn plain_or_quoted(text: &str) -> String {
     // Booleans of YAML 1.1, which many programs still read.
     const WORDS: [&str; 8] = ["y", "n", "yes", "no", "on", "off", "true", "false"];

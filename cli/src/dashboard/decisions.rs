@@ -1,4 +1,4 @@
-//! Decisions as the page shows them: of turns, and of events in a cluster.
+//! Decisions for the page: those of turns, and those of events in a cluster.
 
 use jiff::Timestamp;
 use model::journal::{Line, Subject};
@@ -8,8 +8,8 @@ use turns::{Outcome, Report};
 use super::document::Decision;
 use crate::objects::text;
 
-/// What a turn did to nodes, or would have done where it may not act, and what went wrong. What other lanes do shows in the nodes
-/// themselves.
+/// Decisions of a turn about nodes, including those that shadow mode suppressed, and its errors. Effects of other lanes are visible in the
+/// nodes themselves.
 pub(crate) fn of_report(report: &Report) -> Vec<Decision> {
     let would = match report.stopped {
         Some(_) => "would ",
@@ -37,7 +37,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<Decision> {
     acts.chain(lines).chain(texts).collect()
 }
 
-/// The first object with a box of its own, else the first there is.
+/// The first object that the page has a box for, else the first object of the line.
 fn subject(line: &Line) -> String {
     let mut nodes = line.about.iter().filter_map(|subject| match subject {
         Subject::NodeClaim(name) => Some(name.to_string()),

@@ -1,4 +1,4 @@
-//! What the page shows, as one document: the answer of `GET /api/state`.
+//! The page's document: the answer of `GET /api/state`.
 
 use std::collections::BTreeMap;
 
@@ -16,58 +16,58 @@ use serde::Serialize;
 
 use crate::decision::dollars;
 
-/// Another one whenever a reader of the version before could be misled.
+/// Version of the document. Changes whenever a reader of the previous version could be misled.
 pub(crate) const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct State {
     pub(crate) version: u32,
-    /// Grows with every change.
+    /// Number that grows with every change.
     pub(crate) revision: u64,
-    /// When it was so.
+    /// Time of the state.
     pub(crate) at: Timestamp,
     pub(crate) source: Source,
-    /// Why nothing newer is shown.
+    /// Reasons why no newer state is shown.
     pub(crate) problems: Vec<String>,
-    /// What is shown in spite of.
+    /// Warnings that do not prevent showing the state.
     pub(crate) notes: Vec<String>,
     pub(crate) nodes: Vec<NodeBox>,
     pub(crate) pending: Vec<Pending>,
-    /// The oldest first.
+    /// Oldest first.
     pub(crate) decisions: Vec<Decision>,
-    /// The oldest first; each holds until the next.
+    /// Oldest first; each holds until the next.
     pub(crate) costs: Vec<Cost>,
 }
 
-/// What is looked at.
+/// Source of the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Source {
-    /// Such as `context` or `demo`.
+    /// Kind of the source, such as `context` or `demo`.
     pub(crate) kind: &'static str,
     pub(crate) name: String,
 }
 
-/// A node, or what is to become one.
+/// A node, or a NodeClaim that has no node yet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeBox {
     pub(crate) name: String,
     pub(crate) claim: Option<String>,
-    /// Empty for nodes that no NodePool made.
+    /// NodePool; empty for nodes without one.
     pub(crate) pool: String,
     pub(crate) zone: String,
     pub(crate) capacity_type: String,
     pub(crate) instance_type: String,
-    /// Dollars, where the price is known.
+    /// Dollars per hour, where the price is known.
     pub(crate) hourly: Option<f64>,
-    /// Dollars of that price for the instance, for its volumes, and for the node itself.
+    /// Parts of that price in dollars: the instance, its volumes, and the node itself.
     pub(crate) price_parts: Option<[f64; 3]>,
     pub(crate) state: Stage,
     pub(crate) since: Option<Timestamp>,
-    /// Allocatable millicores.
+    /// Allocatable CPU in millicores.
     pub(crate) cpu: i64,
-    /// Allocatable bytes.
+    /// Allocatable memory in bytes.
     pub(crate) memory: i64,
     pub(crate) pods: Vec<Placed>,
 }
@@ -75,9 +75,9 @@ pub(crate) struct NodeBox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Stage {
-    /// There is no machine yet.
+    /// The instance does not exist yet.
     Launching,
-    /// A machine that is no usable node yet.
+    /// The instance exists, its node is not usable yet.
     Joining,
     Ready,
     NotReady,
@@ -85,7 +85,7 @@ pub(crate) enum Stage {
     Leaving,
 }
 
-/// Namespace and name, requested millicores and bytes, and 1 for a DaemonSet's: short, because there are many.
+/// Namespace and name, requested millicores and bytes, and 1 for a DaemonSet's pod; an array, because there are many.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Placed(String, i64, i64, u8);
 
@@ -96,7 +96,7 @@ pub(crate) struct Pending {
     pub(crate) since: Option<Timestamp>,
     pub(crate) cpu: i64,
     pub(crate) memory: i64,
-    /// What is planned for it, or what each NodePool lacks.
+    /// The plan for the pod, or the reasons why each NodePool cannot run it.
     pub(crate) reasons: Vec<String>,
 }
 
@@ -104,9 +104,9 @@ pub(crate) struct Pending {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Decision {
     pub(crate) at: Timestamp,
-    /// What was done, such as `launch`, or an event's reason.
+    /// Action, such as `launch`, or an event's reason.
     pub(crate) act: String,
-    /// To whom: a node, a NodeClaim, a pod.
+    /// Object of the action: a node, a NodeClaim or a pod.
     pub(crate) subject: String,
     pub(crate) why: String,
     pub(crate) is_trouble: bool,
@@ -115,19 +115,19 @@ pub(crate) struct Decision {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Cost {
     pub(crate) at: Timestamp,
-    /// Dollars.
+    /// Dollars per hour.
     pub(crate) hourly: f64,
 }
 
-/// What nodes cost.
+/// Prices of nodes.
 struct Prices<'a> {
-    /// Of what NodePools may buy: by type, zone and capacity type.
+    /// Offerings of the NodePools' instance types, by type, zone and capacity type.
     instances: BTreeMap<(&'a str, &'a str, CapacityType), NanosPerHour>,
-    /// What each node of a NodePool costs besides.
+    /// Surcharges of each node, by NodePool.
     surcharges: BTreeMap<&'a str, Surcharge>,
 }
 
-/// Nodes, and NodeClaims that are none yet, by name.
+/// Nodes, and NodeClaims without a node, by name.
 pub(crate) fn nodes(snapshot: &Snapshot) -> Vec<NodeBox> {
     let prices = prices(snapshot);
     let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
@@ -262,7 +262,7 @@ fn placed(pod: &Pod) -> Placed {
     )
 }
 
-/// Pods without a node, each with what this plan has for it.
+/// Pods without a node, each with its part of this plan.
 pub(crate) fn pending(snapshot: &Snapshot, plan: &Plan) -> Vec<Pending> {
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for unplaced in &plan.unplaced {
@@ -312,7 +312,7 @@ pub(crate) fn is_pending(pod: &Pod) -> bool {
     pod.node_name.is_none() && pod.deletion.is_none() && pod.phase == PodPhase::Pending
 }
 
-/// Why no NodePool has anything to do with it.
+/// The reasons why no NodePool is considered for a pod.
 fn elsewhere(pod: &Pod) -> Vec<String> {
     let why = match pod.scheduling_gates.as_slice() {
         [] if pod.unschedulable => "nothing is planned for it".to_owned(),

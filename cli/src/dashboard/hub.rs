@@ -1,4 +1,4 @@
-//! What was seen last, for whoever asks.
+//! The latest state, shared by all requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::document::{Cost, Decision, NodeBox, Pending, Source, State, VERSION};
 
-/// So many of the newest are kept.
+/// Upper bound on the decisions that are kept; older ones are dropped.
 const DECISIONS: usize = 1_000;
 const COSTS: usize = 2_000;
 
@@ -16,11 +16,11 @@ pub(crate) struct Hub {
 
 struct Kept {
     state: State,
-    /// The document as it is served; none since something changed.
+    /// The serialized document; `None` after a change.
     text: Option<Arc<str>>,
 }
 
-/// One look.
+/// One observation.
 pub(super) struct Seen {
     pub(super) at: Timestamp,
     pub(super) nodes: Vec<NodeBox>,
@@ -47,7 +47,7 @@ impl Hub {
         }
     }
 
-    /// The document, unless it is the one that is known already.
+    /// The document, unless its revision is already known to the client.
     pub(super) fn after(&self, revision: Option<u64>) -> serde_json::Result<Option<Arc<str>>> {
         let mut kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if revision == Some(kept.state.revision) {
@@ -90,7 +90,7 @@ impl Hub {
         });
     }
 
-    /// What was seen stays.
+    /// Records problems and keeps the last state.
     pub(super) fn trouble(&self, problems: Vec<String>) {
         self.change(|state| {
             let is_new = state.problems != problems;
@@ -99,7 +99,7 @@ impl Hub {
         });
     }
 
-    /// Those that are known already are passed over.
+    /// Adds decisions; those that are known already are skipped.
     pub(crate) fn decided(&self, decisions: Vec<Decision>) {
         self.change(|state| {
             let new: Vec<Decision> = decisions
@@ -110,7 +110,7 @@ impl Hub {
                 return false;
             }
             state.decisions.extend(new);
-            // Of the same moment, in the order in which they were told.
+            // Decisions of the same time stay in the order of their arrival.
             state.decisions.sort_by_key(|one| one.at);
             keep_newest(&mut state.decisions, DECISIONS);
             true

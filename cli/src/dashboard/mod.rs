@@ -1,4 +1,4 @@
-//! `whittle dashboard`: nodes, costs, decisions and what waits, on a local web page.
+//! `whittle dashboard`: nodes, costs, decisions and pending pods on a local web page.
 
 pub(crate) mod decisions;
 pub(crate) mod document;
@@ -24,32 +24,32 @@ use crate::{
     regions::{Catalog, Zones},
 };
 
-/// Between two looks.
+/// Interval between observations.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Time goes faster there.
+/// Interval between observations of the demo, where time runs faster.
 const PAUSE_IN_DEMO: Duration = Duration::from_millis(300);
 
 #[derive(Args)]
 #[command(group = ArgGroup::new("what").required(true))]
 pub(crate) struct Arguments {
-    /// The running cluster of this kubeconfig context. Nothing is done to it.
+    /// Show the running cluster of this kubeconfig context, read-only
     #[arg(long, group = "what")]
     context: Option<String>,
-    /// What the journal has of this cluster, as it is registered.
+    /// Show the journal of this registered cluster
     #[arg(long, group = "what", value_name = "CLUSTER")]
     journal: Option<String>,
-    /// The simulated account and cluster of `whittle demo`, while its story is told.
+    /// Show the simulated account and cluster of `whittle demo` while its story is played
     #[arg(long, group = "what")]
     demo: bool,
     #[command(flatten)]
     from: Origin,
-    /// Of the journal, since when: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 7d or 2h30m.
+    /// Start of the journal to show: a time such as 2026-08-22T12:00:00Z, or an age such as 7d or 2h30m
     #[arg(long, default_value = "1h", value_parser = moment::parse)]
     since: Moment,
-    /// Of the journal, until when, in the same forms; without it, now and on.
+    /// End of the journal to show, in the same formats; without it, new records are followed
     #[arg(long, value_parser = moment::parse)]
     until: Option<Moment>,
-    /// The port on 127.0.0.1; 0 is any that is free.
+    /// Port on 127.0.0.1; 0 picks a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
     #[command(flatten)]
@@ -103,7 +103,7 @@ fn hub(kind: &'static str, name: &str, at: Timestamp) -> Arc<Hub> {
     Arc::new(Hub::new(Source { kind, name }, at))
 }
 
-/// Until somebody ends it.
+/// Serves the page until it is interrupted.
 async fn serve(server: Server, hub: &Arc<Hub>, looking: impl Future<Output = ()>) -> Result<()> {
     let address = server.address();
     {

@@ -1,4 +1,4 @@
-//! What the journal has: decisions, and what turns saw.
+//! Contents of the journal: decisions, and the snapshots of turns.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::{
     moment,
 };
 
-/// Records that are read at once; older ones are left out.
+/// Upper bound on the records read at once; older ones are left out.
 const RECORDS: usize = 5_000;
-/// Of what turns saw, so many moments make the curve of costs.
+/// Number of snapshots from which the cost curve is drawn.
 const MOMENTS: usize = 200;
-/// Records that cannot be shown are named up to so many.
+/// Upper bound on the unreadable records that are named.
 const PROBLEMS: usize = 3;
 
 pub(super) struct Recorded {
     pub(super) source: Source,
     pub(super) cluster: ClusterName,
     pub(super) since: Timestamp,
-    /// Without it, what is recorded from now on is shown, too.
+    /// End of the records to show; without it, new records are followed.
     pub(super) until: Option<Timestamp>,
 }
 
@@ -41,7 +41,7 @@ impl Recorded {
         }
     }
 
-    /// Shows what is new. Records that cannot be read, or that lack what their turns saw, are told of and passed over.
+    /// Shows new records. Records that cannot be read, or whose snapshot is missing, are reported and skipped.
     async fn look(&self, hub: &Hub, follow: &mut Follow) -> Result<()> {
         let until = self.until.unwrap_or_else(moment::now);
         let look = follow.look(&self.source, &self.cluster, until, RECORDS);
@@ -58,7 +58,7 @@ impl Recorded {
             .filter(|report| report.snapshot.is_some())
             .collect();
         let every = with_sight.len().div_ceil(MOMENTS).max(1);
-        // The newest is among them.
+        // The newest record is always included.
         let mut shown: Vec<&Report> = with_sight.into_iter().rev().step_by(every).collect();
         shown.reverse();
         for report in shown {

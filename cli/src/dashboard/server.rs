@@ -1,6 +1,6 @@
-//! The page and its document, for the person who started the program alone: on this machine's own address, to requests that name
-//! it so (a page of elsewhere may have its name resolve to this machine), with a token that only the printed address has. Nothing
-//! can be changed by it.
+//! Server of the page and its document, only for the user who started the program: it listens on the loopback address, requires requests to
+//! name that address (another site's name could be made to resolve to this machine), and requires a token that only the printed URL
+//! contains. It is read-only.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 use super::hub::Hub;
 
-/// Of the page: as they are served.
+/// Files of the page: path, content type and content.
 const FILES: &[(&str, &str, &str)] = &[
     ("index.html", HTML, include_str!("page/index.html")),
     ("style.css", "text/css", include_str!("page/style.css")),
@@ -34,7 +34,7 @@ const FILES: &[(&str, &str, &str)] = &[
 const HTML: &str = "text/html; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 
-/// Nothing from elsewhere is loaded, and nobody puts the page into another.
+/// Headers that prevent loading anything from other origins, and framing of the page.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -59,7 +59,7 @@ struct Shared {
 }
 
 impl Server {
-    /// Port 0 is any that is free.
+    /// Binds the port; 0 picks a free one.
     pub(super) async fn bind(port: u16) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await;
         let listener = listener.with_context(|| {
@@ -76,7 +76,7 @@ impl Server {
         })
     }
 
-    /// To be opened in a browser.
+    /// URL to open in a browser.
     pub(super) fn address(&self) -> String {
         format!("http://127.0.0.1:{}/?token={}", self.port, self.token)
     }
@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-/// Only requests that name this machine's own address, and answers with the headers of all.
+/// Refuses requests that do not name the loopback address, and adds the headers to every answer.
 async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -127,7 +127,7 @@ async fn file(Path(name): Path<String>) -> Response {
 
 #[derive(Deserialize)]
 struct After {
-    /// The revision that is known.
+    /// The revision that the client has.
     after: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! Looks at a cluster again and again. One that does not answer is told of, and looked at later.
+//! Periodic observation of a cluster. Failures are reported on the page, and observation goes on.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,9 +19,9 @@ pub(super) struct Watch {
     pub(super) client: k8s::Client,
     pub(super) settings: Settings,
     pub(super) clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    /// Between two looks.
+    /// Interval between observations.
     pub(super) pause: Duration,
-    /// Events of the cluster are read as decisions.
+    /// Whether events of the cluster are shown as decisions.
     pub(super) reads_events: bool,
 }
 
@@ -47,12 +47,12 @@ impl Watch {
             true => self.events().await?,
             false => Vec::new(),
         };
-        // Planning may take a second where thousands wait.
+        // Planning may take a second with thousands of pending pods.
         let seen = tokio::task::spawn_blocking(move || seen(&snapshot, notes)).await;
         Ok((seen.context("planning ended early")?, decisions))
     }
 
-    /// What Whittle, or a Karpenter beside it, told of.
+    /// Events of Whittle, or of a Karpenter beside it.
     async fn events(&self) -> Result<Vec<Decision>> {
         let mut told = Vec::new();
         for component in ["whittle", "karpenter"] {
@@ -68,7 +68,7 @@ impl Watch {
     }
 }
 
-/// What there is, and what is planned for what waits.
+/// The observed state, and the plan for pending pods.
 pub(super) fn seen(snapshot: &Snapshot, notes: Vec<String>) -> Seen {
     let plan = match snapshot.pods.iter().any(document::is_pending) {
         true => planner::provision(snapshot, planner::Share::WHOLE),

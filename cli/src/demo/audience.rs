@@ -1,4 +1,4 @@
-//! Turns what happens into lines worth reading, and remembers what the summary needs.
+//! Turns events of the demo into lines of output, and collects the summary.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,13 +15,13 @@ use super::{
     screen::{Line, Screen},
 };
 
-/// What there is to tell. It is told in one queue, so that nothing is told before what led to it.
+/// Messages to the output. They go through one queue, so that none is printed before its cause.
 pub(super) enum Told {
     Chapter(String),
     Typed(Timestamp, String),
     Turn(Box<Report>),
     Sweep(SweepReport),
-    /// A turn or sweep that could not even record its failure.
+    /// A turn or sweep that could not record its failure.
     Broken(TurnError),
     Picture(Arc<Picture>),
     End,
@@ -29,7 +29,7 @@ pub(super) enum Told {
 
 pub(super) type Teller = UnboundedSender<Told>;
 
-/// Nobody listens any more when the story has ended.
+/// Sends a message. Once the story has ended, nobody receives it.
 pub(super) fn tell(teller: &Teller, told: Told) {
     drop(teller.send(told));
 }
@@ -40,16 +40,16 @@ pub(super) struct Audience {
     lines: BTreeMap<String, NodeLine>,
     pods: (usize, usize),
     told_until: Timestamp,
-    /// Said once each.
+    /// Warnings that were printed; each is printed once.
     warned: BTreeSet<String>,
 }
 
-/// What the summary is made of.
+/// Data of the summary.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) started: Timestamp,
     pub(super) ended: Timestamp,
-    /// Of every pod that ran: from its creation to Running.
+    /// Time from creation to Running of every pod that ran.
     pub(super) waits: BTreeMap<Uid, SignedDuration>,
     pub(super) bought: BTreeMap<InstanceId, Bought>,
     pub(super) spent_nanos: i64,
@@ -69,7 +69,7 @@ impl Audience {
         }
     }
 
-    /// Listens until the story has ended. Terminals may be slow, so this blocks.
+    /// Receives messages until the story has ended. Blocks, because terminals may be slow.
     pub(super) fn listen(mut self, mut told: UnboundedReceiver<Told>) -> Tally {
         while let Some(next) = told.blocking_recv() {
             match next {
@@ -83,7 +83,7 @@ impl Audience {
                 Told::Broken(error) => self.warn(None, error.to_string()),
                 Told::Picture(picture) => {
                     self.see(&picture);
-                    // Whoever is behind draws only the last.
+                    // When messages queue up, only the last picture is drawn.
                     if told.is_empty() {
                         self.screen.show(&picture);
                     }
@@ -97,7 +97,7 @@ impl Audience {
 
     fn turn(&mut self, report: &Report) {
         for planned in &report.planned {
-            // What other lanes do shows in the nodes themselves.
+            // Effects of other lanes are visible in the nodes themselves.
             let line = match planned.split_once(": ") {
                 Some((act, why))
                     if act.starts_with("launch ") || act.starts_with("delete nodeclaim/") =>
@@ -165,7 +165,7 @@ impl Audience {
         }
     }
 
-    /// Turns are told when they end and dated when they began; what is told later is not dated earlier.
+    /// Time since the start. Turns are reported when they end and dated when they began; a later line never gets an earlier date.
     fn since_start(&mut self, at: Timestamp) -> SignedDuration {
         self.told_until = self.told_until.max(at);
         self.told_until.duration_since(self.tally.started)

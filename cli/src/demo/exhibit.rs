@@ -1,4 +1,4 @@
-//! The demo's world and story for whoever looks at it otherwise than in a terminal.
+//! The demo's world and story as a source for the dashboard.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Exhibit {
         self.clock.clone()
     }
 
-    /// Plays the story, but for its end, tells of what is decided, and stays. Returns only if the story cannot be played.
+    /// Plays the story without its end, publishes decisions, and keeps the world running. Returns only if the story cannot be played.
     pub(crate) async fn play(self, hub: Arc<Hub>) -> Result<()> {
         let Self {
             world,
@@ -78,7 +78,7 @@ impl Exhibit {
     }
 }
 
-/// What is worth being shown; `last` is when something was told last.
+/// Decisions in a message; `last` is the time of the last decision.
 fn decisions(told: Told, last: &mut Timestamp) -> Vec<Decision> {
     match told {
         Told::Chapter(text) => vec![decision(*last, "demo", "", &text)],

@@ -1,4 +1,4 @@
-//! What a user does with kubectl, through the same API.
+//! The user's kubectl commands, through the same API.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(super) struct Kubectl {
     client: Client,
 }
 
-/// A CRD is served a moment after it was created.
+/// Maximum number of attempts: a CRD is served a moment after its creation.
 const PATIENCE: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -20,7 +20,7 @@ impl Kubectl {
         Self { client }
     }
 
-    /// Server-side apply of every document.
+    /// Applies every document with server-side apply.
     pub(super) async fn apply(&self, manifests: &str) -> Result<()> {
         let documents: Vec<Value> = serde_saphyr::from_multiple(manifests)?;
         for document in &documents {
@@ -69,7 +69,7 @@ impl Kubectl {
     }
 }
 
-/// Where an object is served, and how kubectl calls it.
+/// The path of an object in the API, and its name in kubectl's output.
 fn path(object: &Value) -> Result<(String, String)> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
     let version = text("/apiVersion").context("a manifest without apiVersion")?;

@@ -1,5 +1,5 @@
-//! What SQS, Lambda and the Scheduler do for the functions: wakes are delivered when they are due, each is a turn of its
-//! own, and every minute there is a sweep.
+//! The roles of SQS, Lambda and the Scheduler for the functions: delivers wakes when they are due, runs a turn for each, and runs a sweep
+//! every minute.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use super::audience::{Teller, Told, tell};
 
-/// Wakes on their way. Two for the same lane and time are one.
+/// Wakes in flight. Two wakes for the same lane and time are merged.
 pub(super) struct Queue {
     clock: WorldClock,
     waiting: Mutex<BTreeMap<Timestamp, BTreeSet<(ClusterName, Lane)>>>,
@@ -47,7 +47,7 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// The lanes whose wakes are due, once each; waits for the first.
+    /// The lanes whose wakes are due, each once; waits for the first.
     async fn take(&self) -> BTreeSet<(ClusterName, Lane)> {
         loop {
             let now = self.clock.now();
@@ -85,11 +85,11 @@ impl Wakes for Queue {
     }
 }
 
-/// The world that turns act on, as each function reaches it.
+/// The world of turns, per function.
 #[derive(Clone)]
 pub(super) struct Worlds {
     shared: turns::World,
-    /// The cluster, as the functions of these lanes may use it; others use that of `shared`.
+    /// Cluster clients by lane, with the identity of the lane's function; other lanes use the client of `shared`.
     clusters: BTreeMap<Lane, Arc<dyn Clusters>>,
 }
 
@@ -133,7 +133,7 @@ pub(super) async fn serve(worlds: Worlds, queue: Arc<Queue>, clock: WorldClock, 
 
 const SWEEP: SignedDuration = SignedDuration::from_mins(1);
 
-/// Sweeps a minute from now, and every minute.
+/// Runs a sweep every minute, starting in a minute.
 pub(super) async fn sweeps(worlds: Worlds, clock: WorldClock, teller: Teller) {
     loop {
         let now = clock.now();

@@ -1,4 +1,4 @@
-//! `whittle demo`: pending pods become nodes in a simulated account and cluster, and nodes go when nothing needs them.
+//! `whittle demo`: pending pods become nodes in a simulated account and cluster, and unneeded nodes are removed.
 //!
 //! Everything but AWS and the machines is real: turns plan, check, commit and act, and talk to the cluster over HTTP.
 
@@ -42,17 +42,18 @@ use self::{
 };
 use crate::catalogs;
 
-/// How much faster time goes in the cluster while no turn works.
+/// Factor by which time runs faster in the cluster while no turn runs.
 const RATE: u32 = 25;
-/// More than the story takes, so that it need not slow down; little enough for ages to look right when it is over.
+/// Simulated time before the start. Longer than the story, so that its clock need not slow down; short enough for ages to look right at the
+/// end.
 const HEAD_START: SignedDuration = SignedDuration::from_mins(30);
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Leaves the cluster up after the story, for kubectl, until Ctrl-C.
+    /// Keep the cluster running after the story, for kubectl, until Ctrl-C
     #[arg(long)]
     keep: bool,
-    /// Tells the story in plain lines, as it does where standard output is no terminal, or NO_COLOR or CI is set.
+    /// Print plain lines; the default where standard output is no terminal, or NO_COLOR or CI is set
     #[arg(long)]
     plain: bool,
 }
@@ -73,7 +74,7 @@ async fn demo(arguments: &Arguments) -> Result<()> {
     let world = World::start(catalog, clock, teller.clone()).await?;
     let audience = Audience::new(screen(arguments), world.now());
     let audience = tokio::task::spawn_blocking(move || audience.listen(told));
-    // One for all of it: none is lost between two waits.
+    // One future for the whole story: no signal is lost between two waits.
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     let story = Story::new(&world, teller.clone());
     let played = tokio::select! {
@@ -118,7 +119,7 @@ fn screen(arguments: &Arguments) -> Screen {
     }
 }
 
-/// A file for kubectl, which goes when this is dropped.
+/// Writes a kubeconfig for kubectl, which is deleted when it is dropped.
 fn kubeconfig(world: &World) -> Result<NamedTempFile> {
     let mut file = tempfile::Builder::new()
         .prefix("whittle-demo-")

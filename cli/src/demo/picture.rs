@@ -1,4 +1,4 @@
-//! The world at one moment, as turns and people look at it.
+//! State of the world at one moment, for turns and for the output.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,16 +17,16 @@ pub(super) struct Picture {
     pub(super) at: Timestamp,
     /// EC2NodeClasses and NodePools by their UIDs, each with its generation.
     pub(super) asked_for: BTreeMap<String, Option<i64>>,
-    /// EC2NodeClasses that nodes can be made of.
+    /// EC2NodeClasses that are ready for launches.
     pub(super) ready: BTreeSet<String>,
     pub(super) claims: Vec<NodeClaim>,
     pub(super) nodes: BTreeMap<NodeName, Node>,
     pub(super) pods: Vec<Pod>,
-    /// Every instance there ever was.
+    /// All instances, including terminated ones.
     pub(super) instances: Vec<Priced>,
-    /// What all instances cost together now.
+    /// Hourly cost of all running instances.
     pub(super) hourly: NanosPerHour,
-    /// What was spent until now, in nano-dollars.
+    /// Total cost so far, in nano-dollars.
     pub(super) spent_nanos: i64,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct NodeLine {
     pub(super) bought: Option<Bought>,
     pub(super) stage: Stage,
     pub(super) pods: usize,
-    /// Of Running and starting pods.
+    /// Requests of Running and starting pods, in millicores.
     pub(super) cpu_used: u64,
     pub(super) cpu_allocatable: u64,
 }
@@ -57,12 +57,12 @@ pub(super) struct Bought {
     pub(super) price: NanosPerHour,
 }
 
-/// How far a node has come.
+/// Stage of a node's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Launching,
     Booting,
-    /// Its kubelet is there; not Ready and initialized yet.
+    /// The kubelet has registered; the node is not Ready and initialized yet.
     Joining,
     Ready,
     Leaving,
@@ -103,7 +103,7 @@ impl Picture {
             .filter(|priced| priced.instance.state != InstanceState::Terminated)
     }
 
-    /// One line per NodeClaim, the oldest first.
+    /// One line per NodeClaim, oldest first.
     pub(super) fn lines(&self) -> Vec<NodeLine> {
         let mut claims: Vec<&NodeClaim> = self.claims.iter().collect();
         claims.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
@@ -159,7 +159,7 @@ fn stage(claim: &NodeClaim, node: Option<&Node>) -> Stage {
     }
 }
 
-/// Whether a pod runs, and can be counted on.
+/// Whether a pod runs and is not being deleted.
 pub(super) fn is_running(pod: &Pod) -> bool {
     pod.phase == PodPhase::Running && pod.deletion.is_none()
 }

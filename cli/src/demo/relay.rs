@@ -1,4 +1,5 @@
-//! What the in-cluster relay does: sees what concerns a lane, and wakes it. The real one watches; this one compares pictures.
+//! Stand-in for the in-cluster relay: notices changes that concern a lane, and wakes it. The real relay watches; this one compares
+//! pictures.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 
 use super::{lanes::Queue, picture::Picture, world::CLUSTER};
 
-/// Pending pods are given time to come together.
+/// Time during which pending pods are gathered.
 const POD_BATCH: SignedDuration = SignedDuration::from_secs(1);
 
 pub(super) async fn relay(mut pictures: watch::Receiver<Arc<Picture>>, queue: Arc<Queue>) {
@@ -35,7 +36,7 @@ pub(super) async fn relay(mut pictures: watch::Receiver<Arc<Picture>>, queue: Ar
     }
 }
 
-/// What each lane looks at, as a digest.
+/// Digests of the objects that concern each lane.
 fn views(picture: &Picture) -> [(Lane, u64); 3] {
     let waiting: Vec<&Uid> = picture.waiting().map(|pod| &pod.uid).collect();
     let nodes: Vec<_> = picture

@@ -1,5 +1,5 @@
-//! Requests of functions against the rights that the chart's roles grant, both ways: none is refused, and no right is granted
-//! that no function uses, but for those that are named here with a reason.
+//! Test that compares the requests of functions with the rights in the chart's roles, in both directions: no request is refused, and no
+//! right is unused except those listed here with a reason.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ use crate::catalogs;
 
 const MANIFESTS: &str = include_str!("../../tests/walkthroughs/roles.yaml");
 
-/// A refusal may keep the walk from its end: it is what to tell of.
+/// Time limit: a refusal may keep the scenario from completing, and is reported.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 const LANES: [Lane; 6] = [
@@ -38,10 +38,10 @@ const LANES: [Lane; 6] = [
     Lane::Housekeeper,
 ];
 
-/// A verb on a resource, for a role.
+/// Verb and resource of a right.
 type Right = (String, String);
 
-/// Rights that this walk may do without: role, right, and what needs it.
+/// Rights that this scenario does not use: role, right, and the feature that needs it.
 const EXCUSED: [(&str, &str, &str); 51] = [
     ("whittle:provisioner", "get namespaces", CONNECTS),
     ("whittle:lifecycle", "get namespaces", CONNECTS),
@@ -220,7 +220,7 @@ async fn functions_use_what_the_chart_grants_them_and_nothing_else() {
     world.stop().await;
 }
 
-/// All that roles of functions grant.
+/// All rights in the roles of functions.
 fn granted() -> BTreeSet<Right> {
     let strings = |value: &Value| -> Vec<String> {
         let items = value.as_array().into_iter().flatten();
@@ -244,7 +244,8 @@ fn granted() -> BTreeSet<Right> {
     granted
 }
 
-/// Nodes come, one is warned of, they are deleted under pods that resist, and those that come for them go when they are empty.
+/// Scenario: nodes are launched, one gets a spot warning, others are deleted under pods that resist eviction, and the replacements are
+/// removed once they are empty.
 async fn walk(world: &World) {
     let (teller, _told) = mpsc::unbounded_channel();
     let mut story = Story::new(world, teller);
@@ -254,7 +255,7 @@ async fn walk(world: &World) {
     story.runs("stubborn", 1).await;
     assert_eq!(story.missing, Vec::<Missing>::new());
 
-    // A spot warning.
+    // Sends a spot warning.
     let picture = world.pictures().borrow().clone();
     let warned = picture
         .claims
@@ -280,7 +281,7 @@ async fn walk(world: &World) {
     assert!(heeded, "{outcomes:?}");
     assert!(!format!("{outcomes:?}").contains("Denied"), "{outcomes:?}");
 
-    // Nodes that are deleted, one of them under a pod that must not be disrupted.
+    // Deletes nodes, one of them under a pod that must not be disrupted.
     let doomed = claims(world);
     kubectl(
         world,

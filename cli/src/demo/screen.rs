@@ -1,4 +1,4 @@
-//! Where the story is told: on a terminal with a bar per node below it, elsewhere line by line.
+//! Output of the story: on a terminal with a bar per node below it, elsewhere line by line.
 
 mod bars;
 mod line;
@@ -42,7 +42,7 @@ impl Screen {
         }
     }
 
-    /// Takes the bars away.
+    /// Removes the bars.
     pub(super) fn end(&mut self) {
         match self {
             Self::Plain => {}
@@ -51,13 +51,13 @@ impl Screen {
     }
 }
 
-/// Columns of the terminal.
+/// Width of the terminal in columns.
 fn width() -> usize {
     let (_, columns) = Term::stdout().size();
     columns.into()
 }
 
-/// A reader that went away, as `head` does, is no reason to stop.
+/// Prints a line. A closed pipe, as with `head`, is no reason to stop.
 pub(super) fn print(line: &str) {
     drop(Term::stdout().write_line(line));
 }

@@ -1,4 +1,4 @@
-//! The story: what somebody who tries Whittle out would type, and what should come of it.
+//! The story: commands of a user who tries Whittle, and their expected effects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,11 +21,11 @@ const CACHE: &str = include_str!("manifests/cache.yaml");
 
 const DEPLOYMENTS: [&str; 3] = ["inflate", "web", "cache"];
 
-/// The longest wait for one thing, in the time of the story and in that of whoever watches: the machine may be slow.
+/// Upper bound on the wait for one effect, in the story's time and in real time: the machine may be slow.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(20);
 const REAL_PATIENCE: Duration = Duration::from_secs(300);
 
-/// What should have come and did not.
+/// An effect that did not occur.
 pub(super) type Missing = String;
 
 pub(super) struct Story<'a> {
@@ -47,7 +47,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Plays all of it, the end only if `to_the_end`. Answers with what is missing.
+    /// Plays the story, including the end only if `to_the_end`. Returns the effects that did not occur.
     pub(super) async fn play(mut self, to_the_end: bool) -> Result<Vec<Missing>> {
         self.one_pool().await?;
         self.two_pools().await?;
@@ -142,7 +142,7 @@ impl<'a> Story<'a> {
         self.world.kubectl().scale(deployment, replicas).await
     }
 
-    /// Until all pods of a Deployment run, on nodes that are Ready.
+    /// Waits until all pods of a Deployment run on nodes that are Ready.
     pub(super) async fn runs(&mut self, app: &str, replicas: usize) {
         let count = |picture: &Picture| picture.pods_of(app).filter(|pod| is_running(pod)).count();
         let settled = |picture: &Picture| {
@@ -165,7 +165,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Whether a Deployment runs on the right nodes: what was bought, and how many millicores each has.
+    /// Checks the nodes of a Deployment: the purchased offerings, and the millicores of each.
     fn found(&mut self, app: &str, what: &str, right: impl Fn(&[(Bought, u64)]) -> bool) {
         let picture = self.pictures.borrow().clone();
         let runs_here = |claim: &model::node_claim::NodeClaim| {
@@ -218,7 +218,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Waits until something is so; gives up with the last picture.
+    /// Waits until a condition holds; on a timeout, returns the last picture.
     pub(super) async fn wait(
         &mut self,
         is_so: impl Fn(&Picture) -> bool,
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::{catalogs, demo::verdict};
 
-    /// A world without what the first chapter brings, except its NodeClass and NodePool.
+    /// A world after the setup of the first chapter: with its NodeClass and NodePool.
     async fn world(teller: &Teller) -> World {
         let catalog = Arc::new(catalogs::us_east_1().unwrap());
         let clock = WorldClock::accelerated(100, SignedDuration::from_hours(2));

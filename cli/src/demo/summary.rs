@@ -1,4 +1,4 @@
-//! The end of the story in a few lines.
+//! Summary at the end of the story.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -59,7 +59,7 @@ pub(super) fn summary(
     text
 }
 
-/// `m8g.large spot` → how many.
+/// Number of instances by type and capacity type, such as `m8g.large spot`.
 fn kinds(tally: &Tally) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for bought in tally.bought.values() {

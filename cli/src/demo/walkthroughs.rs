@@ -1,4 +1,4 @@
-//! Walkthroughs of Karpenter's users, typed with the real kubectl into a simulated cluster.
+//! Walkthroughs from Karpenter's documentation, typed with the real kubectl into a simulated cluster.
 
 use std::{
     cell::RefCell,
@@ -45,7 +45,7 @@ fn story(world: &World) -> Story<'_> {
     story
 }
 
-/// What kubectl prints; what it is given on standard input is for `-f -`.
+/// Runs kubectl and returns its output; `input` is its standard input, for `-f -`.
 pub(super) async fn kubectl(world: &World, arguments: &[&str], input: &str) -> String {
     let file = kubeconfig(world).unwrap();
     let mut command = Command::new(harness::tool("bin/kubectl"));
@@ -172,7 +172,7 @@ async fn an_upgraded_control_plane_replaces_nodes_one_by_one_under_the_budget() 
     world.stop().await;
 }
 
-/// A server that sends without an end costs the turn that asks it, and nothing more.
+/// A server that sends an endless answer costs the turn that queries it, and nothing more.
 #[tokio::test]
 async fn turn_that_meets_an_endless_answer_says_so_and_the_next_one_goes_on() {
     let world = world().await;

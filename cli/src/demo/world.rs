@@ -1,5 +1,4 @@
-//! The whole of Whittle over the embedded world: a cluster with an account beside it, the ledger in memory, and the turns
-//! that run when they are woken.
+//! The whole of Whittle in one process: an embedded cluster and account, the ledger in memory, and turns that run when they are woken.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,23 +26,23 @@ use super::{
     relay,
 };
 
-/// What the cluster and its registry entry are called, and what its subnets are tagged with.
+/// Name of the cluster and of its registry entry, and tag value of its subnets.
 pub(super) const CLUSTER: &str = "demo";
 const LEASE_NAMESPACE: &str = "kube-system";
-/// From a machine's launch to its node's registration.
+/// Time from an instance's launch to its node's registration.
 const BOOT: SignedDuration = SignedDuration::from_secs(30);
 
-/// Identities of functions in the cluster, and objects that are there besides Karpenter's CRDs.
+/// Identities of functions in the cluster, and objects that exist besides Karpenter's CRDs.
 #[derive(Default)]
 pub(super) struct Identities {
-    /// By lane; others are its administrator.
+    /// Credentials by lane; other lanes are the cluster's administrator.
     pub(super) of_lanes: BTreeMap<Lane, Credential>,
     pub(super) manifests: Vec<Value>,
-    /// Of the registry entry.
+    /// Settings of the registry entry.
     pub(super) settings: serde_json::Map<String, Value>,
 }
 
-/// A running world. Everything ends when it is dropped.
+/// A running world. Dropping it stops everything.
 pub(super) struct World {
     sandbox: Sandbox,
     clock: WorldClock,
@@ -56,7 +55,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Starts everything, over this catalog; `teller` hears what turns did and what there is.
+    /// Starts a world with this catalog; `teller` receives the results of turns and the pictures.
     pub(super) async fn start(
         catalog: Arc<Vec<InstanceType>>,
         clock: WorldClock,
@@ -65,7 +64,7 @@ impl World {
         Self::start_as(catalog, clock, teller, Identities::default()).await
     }
 
-    /// Starts everything, with functions that act as these identities.
+    /// Starts a world with functions that act as these identities.
     pub(super) async fn start_as(
         catalog: Arc<Vec<InstanceType>>,
         clock: WorldClock,
@@ -99,7 +98,7 @@ impl World {
         };
         let client = client_of(sandbox.token())?;
         let kubectl = Kubectl::new(client.clone());
-        // As the chart does, which comes before the first wake.
+        // CRDs exist before the first wake, as with the chart.
         for crd in api::schema::crds() {
             kubectl.apply_one(&crd.manifest).await?;
         }
@@ -121,7 +120,7 @@ impl World {
             ledger: memory.clone(),
             journal: memory.clone(),
             archive: memory,
-            // The demo's cluster has nobody to tell.
+            // The demo's cluster sends no notifications.
             notifier: Arc::new(fakes::Sim::new(CLUSTER)),
             wakes: queue.clone(),
             clock: Arc::new(SharedClock(clock.clone())),
@@ -150,7 +149,7 @@ impl World {
             teller.clone(),
         ));
         let worlds = lanes::Worlds::new(world, clusters);
-        // Registers the cluster: no wake comes before that.
+        // The first sweep registers the cluster: no wake comes before it.
         lanes::sweep(&worlds, &clock, &teller).await;
         tasks.spawn(relay::relay(pictures.clone(), queue.clone()));
         tasks.spawn(lanes::serve(
@@ -188,7 +187,7 @@ impl World {
         self.clock.now()
     }
 
-    /// The world that the function of a lane acts on.
+    /// The world of a lane's function.
     #[cfg(test)]
     pub(super) fn of(&self, lane: Lane) -> turns::World {
         self.worlds.of(lane)
@@ -199,7 +198,7 @@ impl World {
         &self.sandbox
     }
 
-    /// Bounds a pool of the account: 0 makes it answer with insufficient capacity.
+    /// Limits a capacity pool of the account: with 0 it answers with insufficient capacity.
     #[cfg(test)]
     pub(super) fn set_capacity(&self, pool: sandbox::ec2::Pool, instances: u32) {
         self.sandbox
@@ -215,19 +214,19 @@ impl World {
             .with(|account, _, _| account.upgrade_kubernetes(version));
     }
 
-    /// What there is, a few times a second.
+    /// Pictures of the world, a few times a second.
     pub(super) fn pictures(&self) -> watch::Receiver<Arc<Picture>> {
         self.pictures.clone()
     }
 
-    /// Ends everything, and waits for it.
+    /// Stops everything, and waits for it.
     pub(super) async fn stop(mut self) {
         self.tasks.shutdown().await;
         self.sandbox.stop().await;
     }
 }
 
-/// How often the world is looked at.
+/// Interval between pictures.
 const EXPOSURE: std::time::Duration = std::time::Duration::from_millis(150);
 
 async fn photograph(
@@ -238,10 +237,10 @@ async fn photograph(
     teller: Teller,
 ) {
     loop {
-        // A cluster that does not answer now is looked at again.
+        // A cluster that does not answer is observed again later.
         if let Ok(picture) = picture(&*api, &account, &clock).await {
             let picture = Arc::new(picture);
-            // Told before anybody acts on it.
+            // The picture is printed before any turn acts on it.
             tell(&teller, Told::Picture(picture.clone()));
             pictures.send_replace(picture);
         }
@@ -319,14 +318,14 @@ impl Registry for OneCluster {
     }
 }
 
-/// The demo shows what happens instead of counting it.
+/// Metrics that are dropped: the demo shows events instead.
 struct Unread;
 
 impl Metrics for Unread {
     fn publish(&self, _: Option<&ClusterName>, _: Timestamp, _: &[Metric]) {}
 }
 
-/// A cluster that is connected already.
+/// A cluster with an open connection.
 struct Connected(Arc<dyn Cluster>);
 
 #[async_trait]

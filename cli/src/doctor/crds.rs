@@ -1,5 +1,4 @@
-//! Whether the CRDs are those that Whittle reads, and whether anything of older Karpenter is left
-//! (docs/spec/migrate.md#v1beta1-names).
+//! CRDs: whether they are the ones that Whittle reads, and leftovers of older Karpenter (docs/spec/migrate.md#v1beta1-names).
 
 use serde_json::Value;
 
@@ -29,7 +28,7 @@ fn crd<'a>(objects: &'a Objects, name: &str) -> Option<&'a Value> {
     crds.find(|crd| text(crd, "/metadata/name") == name)
 }
 
-/// A dump of some objects need not have any; a cluster has some.
+/// Missing CRDs. A dump of some objects need not contain any CRD; a cluster has some.
 fn missing(objects: &Objects, ours: &[Value]) -> Finding {
     let any = objects.of_kind("CustomResourceDefinition").next().is_some();
     let names = ours.iter().map(|crd| text(crd, "/metadata/name"));
@@ -59,7 +58,7 @@ fn refused_values(objects: &Objects, ours: &[Value]) -> Finding {
 
 const UPGRADE: &str = "helm upgrade the chart, whose sub-chart has the CRDs";
 
-/// Fields and values of a newer schema's objects that an older one refuses.
+/// Fields and values of a newer schema that an older one refuses.
 #[derive(Default)]
 struct Differences {
     unknown: Vec<String>,
@@ -93,12 +92,12 @@ fn schema(crd: &Value) -> &Value {
         .unwrap_or(&Value::Null)
 }
 
-/// Kinds that have no v1 yet.
+/// Whether the version belongs to a kind that has no v1 yet.
 fn ours_alone(version: &Value) -> bool {
     text(version, "/name").starts_with("v1alpha")
 }
 
-/// Finds the topmost properties that `new` has and `old` has not, and values that only `new` takes.
+/// Collects the topmost properties of `new` that `old` lacks, and values that only `new` accepts.
 fn compare(new: &Value, old: &Value, path: &str, found: &mut Differences) {
     if let (Some(new), Some(old)) = (new.get("items"), old.get("items")) {
         compare(new, old, &format!("{path}[]"), found);
@@ -135,7 +134,7 @@ fn compare(new: &Value, old: &Value, path: &str, found: &mut Differences) {
         };
         match old.pointer("/properties").and_then(|all| all.get(name)) {
             Some(old) => compare(property, old, &path, found),
-            // What may hold anything knows every field.
+            // An object of unknown fields accepts any field.
             None if old.get("properties").is_none() => {}
             None => found.unknown.push(path),
         }
@@ -183,7 +182,7 @@ fn stored_versions(objects: &Objects) -> Finding {
     )
 }
 
-/// What Karpenter before 1.1 registered: it answers nobody once that is gone.
+/// Webhooks of Karpenter before 1.1, which block requests once their server is gone.
 fn webhooks(objects: &Objects) -> Finding {
     const LEFT: [&str; 4] = [
         "defaulting.webhook.karpenter.k8s.aws",

@@ -1,4 +1,4 @@
-//! The cluster's network, as far as its objects show it.
+//! Network of the cluster, as far as its objects show it.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(super) fn checks(objects: &Objects) -> Vec<Finding> {
     ]
 }
 
-/// The DaemonSet of the VPC CNI.
+/// DaemonSet of the VPC CNI.
 const VPC_CNI: &str = "aws-node";
 
 fn named<'a>(objects: &'a Objects, kind: &'a str, name: &str) -> Option<&'a Value> {
@@ -41,7 +41,7 @@ fn windows_addresses(objects: &Objects) -> Finding {
     )
 }
 
-/// Where roles are mapped by the ConfigMap; access entries are not seen from here.
+/// Windows nodes whose role mapping is incomplete in the ConfigMap; access entries are not visible here.
 fn windows_names(objects: &Objects) -> Finding {
     let map = named(objects, "ConfigMap", "aws-auth");
     let lacks = |map: &&Value| !text(map, "/data/mapRoles").contains("eks:kube-proxy-windows");
@@ -57,7 +57,7 @@ fn windows_names(objects: &Objects) -> Finding {
     )
 }
 
-/// Another network plugin would do; its node agent is named as it is named.
+/// No network plugin. Other plugins than the VPC CNI are recognized by the name of their node agent.
 fn no_cni(objects: &Objects) -> Finding {
     const OTHERS: [&str; 4] = ["cilium", "calico", "weave", "flannel"];
     let sets: Vec<&Value> = objects.of_kind("DaemonSet").collect();
@@ -76,7 +76,7 @@ fn no_cni(objects: &Objects) -> Finding {
     )
 }
 
-/// A VPC CNI has a table of instance types from the time of its release.
+/// A VPC CNI that is older than an instance type: its table of types dates from its release.
 fn old_cni(objects: &Objects) -> Finding {
     const OLDEST: (u64, u64) = (1, 18);
     let image = |set: &Value| {
@@ -99,7 +99,7 @@ fn old_cni(objects: &Objects) -> Finding {
     )
 }
 
-/// Without prefix delegation a pod takes an address of a network interface, of which small types have few.
+/// Pods that exceed the addresses: without prefix delegation a pod takes an address of a network interface, of which small types have few.
 fn more_pods_than_addresses(objects: &Objects) -> Finding {
     let cni = named(objects, "DaemonSet", VPC_CNI);
     let delegates = |set: &Value| {

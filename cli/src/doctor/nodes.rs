@@ -1,4 +1,4 @@
-//! NodePools, EC2NodeClasses, NodeClaims and Nodes: what their conditions and fields say.
+//! Conditions and fields of NodePools, EC2NodeClasses, NodeClaims and Nodes.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(super) fn checks(objects: &Objects, now: Timestamp) -> Vec<Finding> {
     ]
 }
 
-/// Events with this reason whose message has one of these words, by what they are about.
+/// Objects with events of this reason whose message contains one of these words.
 fn events(objects: &Objects, reason: &str, words: &[&str]) -> Vec<String> {
     let events = objects.of_kind("Event");
     let events = events.filter(|event| {
@@ -63,7 +63,7 @@ fn unreadable_volumes(objects: &Objects) -> Finding {
     )
 }
 
-/// Everything on the way to a node takes less.
+/// Time after which a NodeClaim counts as stuck: every step of a launch takes less.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
@@ -80,14 +80,14 @@ fn told(object: &Value, condition: &Value) -> String {
     format!("{}: {reason}: {message}", short_name(object))
 }
 
-/// Subnets, security groups, images, roles: the condition has the selector and what was found.
+/// EC2NodeClasses whose subnets, security groups, images or role do not resolve; the condition has the selector and the result.
 fn not_ready(objects: &Objects) -> Finding {
     let kinds = ["EC2NodeClass", "NodePool"].into_iter();
     let all = kinds.flat_map(|kind| objects.of_kind(kind));
     let found = all.flat_map(|object| {
         let conditions = object.pointer("/status/conditions");
         let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
-        // `Ready` only sums up the others, unless it is alone.
+        // `Ready` is a summary of the others, unless it is the only one.
         let others = conditions.filter(|one| text(one, "/status") == "False");
         let mut others: Vec<&Value> = others.collect();
         if others.len() > 1 {
@@ -149,7 +149,7 @@ fn nodes_not_ready(objects: &Objects) -> Finding {
     )
 }
 
-/// Left over where somebody took a NodeClaim's finalizer out. They are drained some minutes later, unless garbage collection is
+/// Nodes without a NodeClaim, left over where its finalizer was removed. They are drained some minutes later, unless garbage collection is
 /// held back (docs/protocol.md#g3).
 fn unclaimed(objects: &Objects) -> Finding {
     let claims = objects.of_kind("NodeClaim");

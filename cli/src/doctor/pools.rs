@@ -1,4 +1,4 @@
-//! NodePools, and the EC2NodeClasses they name: what they allow, and what two of them both do.
+//! NodePools and their EC2NodeClasses: what they allow, and overlaps between NodePools.
 
 use model::{node_pool::NodePool, requirement::Requirements};
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub(super) fn any_windows(objects: &Objects) -> bool {
     objects.of_kind("EC2NodeClass").any(is_windows)
 }
 
-/// Only where types are listed: what families come to depends on the Region.
+/// NodePools with few spot types. Only lists of types are checked: the types of a family depend on the Region.
 fn few_spot_types(objects: &Objects) -> Finding {
     const ENOUGH: usize = 20;
     let found = objects.of_kind("NodePool").filter_map(|pool| {
@@ -90,7 +90,7 @@ fn amount(name: &str, quantity: &str) -> Option<i64> {
     Some(amounts.get(name))
 }
 
-/// Two NodePools of one weight between which nothing but the price decides where a pod runs.
+/// Pairs of NodePools with the same weight between which only the price decides where a pod runs.
 fn overlaps(objects: &Objects) -> Finding {
     let pools: Vec<NodePool> = objects.of_kind("NodePool").filter_map(dynamic).collect();
     let mut found = Vec::new();
@@ -116,17 +116,17 @@ fn overlaps(objects: &Objects) -> Finding {
     )
 }
 
-/// As planning reads it, unless it has a fixed number of nodes: no pod is placed by it then.
+/// The NodePool as planning reads it; `None` for static NodePools, which no pod is placed by.
 fn dynamic(pool: &Value) -> Option<NodePool> {
     let mut pool = pool.clone();
-    // What it says of itself has no part in it, and may be of any version.
+    // The status is irrelevant, and may be of any version.
     pool.as_object_mut()?.remove("status");
     let read: api::karpenter::NodePool = serde_json::from_value(pool).ok()?;
     let pool = NodePool::from(read);
     pool.replicas.is_none().then_some(pool)
 }
 
-/// Whether some node could be of both.
+/// Whether both NodePools could launch the same node.
 fn allow_the_same(one: &NodePool, other: &NodePool) -> bool {
     let (one, other) = (labels(one), labels(other));
     let mut shared = one
@@ -136,7 +136,7 @@ fn allow_the_same(one: &NodePool, other: &NodePool) -> bool {
     shared.all(|(of_one, of_other)| of_one.intersects(of_other))
 }
 
-/// Of the NodePool's nodes.
+/// Labels of the NodePool's nodes.
 fn labels(pool: &NodePool) -> Requirements {
     let mut labels = Requirements::from_labels(&pool.template.labels);
     for requirement in &pool.template.requirements {

@@ -1,4 +1,4 @@
-//! What workloads ask for that nodes cannot give, and other programs that decide over nodes.
+//! Workloads whose requests nodes cannot satisfy, and other programs that manage nodes.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) fn checks(objects: &Objects) -> Vec<Finding> {
     ]
 }
 
-/// A daemon's pod is tied to its node: no other one helps.
+/// Pending pods of DaemonSets. Such a pod is bound to its node: no other node helps.
 fn daemons_that_wait(objects: &Objects) -> Finding {
     let owned = |pod: &&Value| text(pod, "/metadata/ownerReferences/0/kind") == "DaemonSet";
     let waits = |pod: &&Value| {
@@ -61,7 +61,7 @@ fn containers(template: &Value) -> impl Iterator<Item = &Value> {
     containers.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// By namespace, where a LimitRange would help.
+/// Workloads without requests, by namespace, where a LimitRange would help.
 fn without_requests(objects: &Objects) -> Finding {
     let silent = |pod: &&Value| {
         let mut containers = containers(pod);

@@ -1,4 +1,4 @@
-//! How an object stood, by what a turn saw.
+//! State of an object in the snapshot of a turn.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use planner::foresight;
 
 use crate::plan::{counted, disruption};
 
-/// `None` where it was not there.
+/// `None` where the object did not exist.
 pub(super) fn of(snapshot: &Snapshot, subject: &Subject, lane: Lane) -> Option<String> {
     match subject {
         Subject::Pod(key) => of_pod(snapshot, key, lane),

@@ -78,7 +78,7 @@ fn one(asg: &Value, file: &str) -> Group {
     group
 }
 
-/// Fields that a NodePool has no place for, and what becomes of what they say.
+/// Fields without a counterpart in a NodePool, and the replacement for each.
 const REMARKS: &[(&str, &str)] = &[
     ("AvailabilityZoneDistribution", ZONES),
     ("AvailabilityZoneImpairmentPolicy", ZONES),
@@ -138,7 +138,7 @@ fn remarks(group: &mut Group, asg: &Value) {
     }
 }
 
-/// The version that a group, a policy or a managed node group names.
+/// The launch template version that a group, a policy or a managed node group names.
 pub(super) fn template_ref(template: &Value) -> TemplateRef {
     let text = |fields: [&str; 2]| {
         let texts = fields
@@ -232,7 +232,7 @@ fn mixed(group: &mut Group, policy: &Value) {
     strategies(group, distribution.unwrap_or(&Value::Null));
 }
 
-/// How EC2 chooses among instance types is fixed: what a group says of it is left out, unless that is how types are chosen here.
+/// Reports allocation strategies, which are fixed here, unless the group's strategy is the one used here.
 fn strategies(group: &mut Group, distribution: &Value) {
     const ON_DEMAND: &str =
         "of on-demand the cheapest type is launched; NodePools of different weight say an order";
@@ -255,7 +255,7 @@ fn strategies(group: &mut Group, distribution: &Value) {
     if let Some(strategy) = spot.filter(|_| buys("spot")) {
         lost.push((format!("SpotAllocationStrategy {strategy}"), SPOT));
     }
-    // Pools are a matter of lowest-price alone.
+    // The number of pools applies to lowest-price only.
     let pools = distribution
         .get("SpotInstancePools")
         .and_then(Value::as_i64);

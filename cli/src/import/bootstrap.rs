@@ -1,4 +1,4 @@
-//! User data: which image family it is written for, and what in it nodes are told elsewhere now.
+//! User data: the image family it is written for, and its settings for nodes that are set elsewhere now.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use super::{
 
 const BOOTSTRAP: &str = "/etc/eks/bootstrap.sh";
 const WINDOWS_BOOTSTRAP: &str = "Start-EKSBootstrap.ps1";
-/// Arguments that the generated call has anyway, each with a value.
+/// Arguments that the generated call also passes, each with a value.
 const GENERATED: &[&str] = &[
     "--apiserver-endpoint",
     "--b64-cluster-ca",
@@ -22,8 +22,8 @@ const GENERATED: &[&str] = &[
     "--use-max-pods",
 ];
 
-/// Tells the family of an image that is named by id, and moves what user data says about nodes into fields: a call of the
-/// bootstrap script would run twice, and labels and taints that NodePools do not know would keep pods off their nodes.
+/// Detects the family of an image that is named by id, and moves settings for nodes from user data into fields: a call of the bootstrap
+/// script would run twice, and labels and taints that NodePools do not know would keep pods off their nodes.
 pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
     let family = match text {
         _ if text.contains(BOOTSTRAP) => "AL2",
@@ -70,7 +70,7 @@ pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
     }
 }
 
-/// The text without the lines of the call.
+/// The text without the lines of the bootstrap call.
 fn without_call(group: &mut Group, text: &str) -> String {
     let mut rest = String::new();
     let mut call: Option<String> = None;
@@ -113,7 +113,7 @@ fn read_call(group: &mut Group, call: &str) {
             }
             _ => (word.clone(), None),
         };
-        // The name of the cluster.
+        // The cluster's name is the positional argument.
         if !name.starts_with("--") {
             continue;
         }

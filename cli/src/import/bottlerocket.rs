@@ -1,4 +1,4 @@
-//! Bottlerocket's settings in user data: those that the generated ones do not know of go into fields.
+//! Bottlerocket's settings in user data: settings that the generated ones lack are moved into fields.
 
 use serde_json::json;
 use toml::{Table, Value};
@@ -12,7 +12,7 @@ use super::{
 /// Settings that are generated anyway.
 const CLUSTER: &[&str] = &["api-server", "cluster-certificate", "cluster-name"];
 
-/// Settings and the fields of `spec.kubelet` that hold the same, in the same form.
+/// Settings, and the fields of `spec.kubelet` with the same content and format.
 const MAPS: &[(&str, &str)] = &[
     ("eviction-hard", "evictionHard"),
     ("eviction-soft", "evictionSoft"),
@@ -33,7 +33,7 @@ const NUMBERS: &[(&str, &str)] = &[
     ("max-pods", "maxPods"),
 ];
 
-/// The user data without what fields say now; empty where nothing is left.
+/// The user data without settings that are fields now; empty where nothing is left.
 pub(super) fn without_settings(group: &mut Group, text: &str) -> String {
     let mut document: Table = match text.parse() {
         Ok(document) => document,
@@ -77,7 +77,7 @@ fn take(group: &mut Group, kubernetes: &mut Table) {
     }
     if let Some(Value::Table(taints)) = kubernetes.remove("node-taints") {
         for (key, value) in taints {
-            // Older settings have one text instead of a list.
+            // Older settings have a single text instead of a list.
             let one = std::slice::from_ref(&value);
             let entries = value.as_array().map_or(one, Vec::as_slice);
             for entry in entries.iter().filter_map(Value::as_str) {
@@ -121,7 +121,7 @@ fn text(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Takes out tables that nothing is left in.
+/// Removes empty tables.
 fn prune(table: &mut Table) {
     table.retain(|_, value| match value {
         Value::Table(inner) => {

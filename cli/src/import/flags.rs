@@ -1,4 +1,4 @@
-//! Flags of Cluster Autoscaler, as far as NodePools can say the same (docs/spec/migrate.md#cluster-autoscaler-flags).
+//! Flags of Cluster Autoscaler, as far as NodePools have counterparts (docs/spec/migrate.md#cluster-autoscaler-flags).
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,7 +19,7 @@ pub(super) fn one(text: &str) -> Result<(String, String), String> {
 
 pub(super) struct Flags {
     flags: Vec<(String, String)>,
-    /// Names of groups by priority.
+    /// Patterns of group names by priority.
     priorities: BTreeMap<i64, Vec<Regex>>,
 }
 
@@ -56,7 +56,7 @@ impl Flags {
         Ok(Self { flags, priorities })
     }
 
-    /// Tells groups what the flags say of them; what no NodePool can say is refused.
+    /// Applies the flags to groups; refuses flags without a counterpart in NodePools.
     pub(super) fn apply(&self, groups: &mut [Group]) -> Vec<Refusal> {
         let mut refusals = Vec::new();
         for (name, value) in &self.flags {
@@ -73,7 +73,7 @@ impl Flags {
         refusals
     }
 
-    /// Ranks from 1, the highest priority last: weights go to 100.
+    /// Sets weights to ranks from 1 up, with the highest priority last: weights end at 100.
     fn weigh(&self, groups: &mut [Group]) {
         for (rank, patterns) in (1_i64..=100).zip(self.priorities.values()) {
             for group in &mut *groups {

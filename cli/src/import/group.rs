@@ -1,4 +1,4 @@
-//! A group of machines as both sources have it: what it says about nodes, and what becomes of it.
+//! A group of instances in a form common to both sources: its settings for nodes, and the objects made from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +16,10 @@ pub(super) enum Source {
     Mng,
 }
 
-/// The field that is refused where its launch template is not given.
+/// Field that is refused where the group's launch template is missing.
 const TEMPLATE: &str = "LaunchTemplate";
 
-/// Which version of which launch template a group uses.
+/// Reference of a group to a version of a launch template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TemplateRef {
     /// Name or id.
@@ -45,29 +45,29 @@ pub(super) struct Group {
     pub(super) source: Source,
     pub(super) file: String,
     pub(super) name: String,
-    /// The groups that this one stands for, itself included.
+    /// The groups that are merged in this one, itself included.
     pub(super) members: Vec<Member>,
-    /// Clusters whose autoscaler discovers it, or which it belongs to.
+    /// Clusters whose autoscaler discovers the group, or that it belongs to.
     pub(super) clusters: BTreeSet<String>,
     pub(super) max: i64,
     pub(super) subnets: BTreeSet<String>,
     pub(super) template: Option<TemplateRef>,
     pub(super) labels: BTreeMap<String, String>,
-    /// Labels and taints by what they are, with their values and what said them.
+    /// Labels and taints by identity, with their values and their origin.
     pub(super) said: BTreeMap<String, (String, Origin)>,
     pub(super) taints: Vec<Value>,
     pub(super) startup_taints: Vec<Value>,
     pub(super) requirements: Vec<Value>,
-    /// The group chooses instance types itself, whatever its launch template says.
+    /// The group selects instance types itself, and overrides its launch template.
     pub(super) chooses_types: bool,
     pub(super) capacity_types: Vec<&'static str>,
     /// Fields of the EC2NodeClass, and of the NodePool's `disruption`.
     pub(super) class: Map<String, Value>,
     pub(super) disruption: Map<String, Value>,
     pub(super) weight: Option<i64>,
-    /// The longest life of a node, in seconds.
+    /// Maximum lifetime of a node, in seconds.
     pub(super) lifetime: Option<i64>,
-    /// The alias of the release that nodes have now.
+    /// Alias of the release that nodes run now.
     pub(super) release: Option<String>,
     /// Comments on the class and on the pool, by field.
     pub(super) class_comments: Vec<(String, String)>,
@@ -137,7 +137,7 @@ impl Group {
         self.class_comments.push((field.to_owned(), text.into()));
     }
 
-    /// Says that something is left out, and why.
+    /// Reports that something is left out, and why.
     pub(super) fn not_imported(&mut self, what: &str, why: &str) {
         self.warnings.push(format!("{what} is not imported: {why}"));
     }
@@ -155,7 +155,7 @@ impl Group {
         }
     }
 
-    /// A tag that its instances have, unless it is one that Whittle or AWS gives them.
+    /// Adds a tag for instances, unless Whittle or AWS sets it.
     pub(super) fn tag_instances(&mut self, key: &str, value: &str) {
         const RESTRICTED: [&str; 3] = [
             "karpenter.sh/nodepool",
@@ -182,7 +182,7 @@ impl Group {
         }
     }
 
-    /// Its launch template's version among these.
+    /// Reads the group's version of its launch template.
     pub(super) fn read_template(&mut self, versions: &[Version]) {
         let Some(wanted) = self.template.clone() else {
             return;
@@ -231,7 +231,7 @@ impl Group {
         }
     }
 
-    /// A role or a profile, one of which v1 needs.
+    /// Chooses a role or a profile, one of which v1 requires.
     pub(super) fn choose_identity(&mut self, sources: &Sources) {
         if let Some(role) = &sources.role {
             self.class.remove("instanceProfile");
@@ -250,7 +250,7 @@ impl Group {
         }
     }
 
-    /// The EC2NodeClass and the NodePool, both named as the group.
+    /// The EC2NodeClass and the NodePool, both named after the group.
     pub(super) fn objects(&self, sources: &Sources) -> [Edit; 2] {
         let name = object_name(&self.name);
         let mut class = self.object(
@@ -311,7 +311,7 @@ impl Group {
             loses_comments: false,
             object,
         });
-        // What is made has to be checked, as what was changed.
+        // Generated objects must be validated, as changed ones are.
         edit.touch();
         edit
     }
@@ -380,7 +380,7 @@ impl Group {
     }
 }
 
-/// Groups that differ in nothing but their zones are one: a NodePool balances zones itself.
+/// Merges groups that differ only in their zones: a NodePool balances zones itself.
 pub(super) fn merged(groups: Vec<Group>) -> Vec<Group> {
     let mut merged: Vec<Group> = Vec::new();
     for group in groups {
@@ -388,7 +388,7 @@ pub(super) fn merged(groups: Vec<Group>) -> Vec<Group> {
             group.source == Source::Asg
                 && other.source == Source::Asg
                 && group.template.is_some()
-                // What is refused of one is told of it.
+                // A group with refusals stays separate, so that they name it.
                 && group.refusals.is_empty()
                 && other.refusals.is_empty()
                 && (
@@ -428,7 +428,7 @@ pub(super) fn merged(groups: Vec<Group>) -> Vec<Group> {
     merged
 }
 
-/// What two names begin with, up to a separator; the first where that is nothing.
+/// The common prefix of two names, up to a separator; the first name where there is none.
 fn common(first: &str, second: &str) -> String {
     let shared = first
         .bytes()
@@ -446,13 +446,13 @@ fn common(first: &str, second: &str) -> String {
     }
 }
 
-/// A word of a shell's command.
+/// A word quoted for a shell command.
 pub(super) fn quoted(word: &str) -> String {
     let quoted = shlex::try_quote(word).unwrap_or_default();
     quoted.into_owned()
 }
 
-/// As Kubernetes allows names.
+/// A valid Kubernetes object name.
 pub(super) fn object_name(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
     let plain = lower.replace(

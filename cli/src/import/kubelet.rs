@@ -1,4 +1,4 @@
-//! Kubelet settings that machines give themselves at boot, as fields of the EC2NodeClass and the NodePool.
+//! Kubelet settings that instances set at boot, as fields of the EC2NodeClass and the NodePool.
 
 use serde_json::{Map, Value, json};
 
@@ -7,10 +7,10 @@ use super::{
     tags::{self, Origin},
 };
 
-/// Where user data stands in a launch template, for messages.
+/// Path of user data in a launch template, for messages.
 pub(super) const USER_DATA: &str = "LaunchTemplateData.UserData";
 
-/// Takes over an argument of the kubelet. Returns whether any field says the same.
+/// Moves an argument of the kubelet into a field. Returns whether there is one.
 pub(super) fn argument(group: &mut Group, name: &str, value: &str) -> bool {
     match name {
         "--max-pods" => number(group, "maxPods", name, value),
@@ -56,7 +56,7 @@ pub(super) fn argument(group: &mut Group, name: &str, value: &str) -> bool {
     true
 }
 
-/// Takes over fields of a `KubeletConfiguration`; its taints go to the NodePool.
+/// Moves fields of a `KubeletConfiguration` into fields; its taints go to the NodePool.
 pub(super) fn configuration(group: &mut Group, config: Map<String, Value>) {
     for (field, value) in config {
         match (field.as_str(), value) {
@@ -81,7 +81,7 @@ pub(super) fn number(group: &mut Group, field: &str, name: &str, value: &str) {
     }
 }
 
-/// `cpu=100m,memory=1Gi`, or thresholds with `<`.
+/// Parses `cpu=100m,memory=1Gi`, or thresholds with `<`.
 fn pairs(group: &mut Group, field: &str, between: char, value: &str) {
     let pairs = value.split(',').filter_map(|pair| pair.split_once(between));
     let pairs: Map<String, Value> = pairs
@@ -90,7 +90,7 @@ fn pairs(group: &mut Group, field: &str, between: char, value: &str) {
     set(group, field, Value::Object(pairs));
 }
 
-/// Sets a field of `spec.kubelet`; entries of maps are added to those that are there.
+/// Sets a field of `spec.kubelet`; entries of maps are merged into existing ones.
 pub(super) fn set(group: &mut Group, field: &str, value: Value) {
     let kubelet = group.class.entry("kubelet").or_insert_with(|| json!({}));
     let Value::Object(kubelet) = kubelet else {

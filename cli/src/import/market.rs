@@ -1,10 +1,10 @@
-//! How a launch template buys: on demand, as spot, or from capacity reservations.
+//! Purchase options of a launch template: on demand, spot, or capacity reservations.
 
 use serde_json::{Value, json};
 
 use super::{group::Group, template::left_out};
 
-/// Why a price that spot may have is left out.
+/// Reason why a maximum spot price is left out.
 pub(super) const ANY_PRICE: &str = "spot costs what it costs, at most the on-demand price";
 
 pub(super) fn options(group: &mut Group, value: &Value) {

@@ -99,7 +99,7 @@ fn one(mng: &Value, file: &str) -> Group {
         );
     }
     if group.template.is_none() {
-        // EKS gives a cluster's own security group this tag, and managed nodes that group.
+        // EKS gives a cluster's own security group this tag, and attaches the group to managed nodes.
         let term = json!([{ "tags": { "aws:eks:cluster-name": cluster } }]);
         group
             .class
@@ -117,7 +117,7 @@ fn one(mng: &Value, file: &str) -> Group {
     group
 }
 
-/// Whether EKS publishes AL2 images for a version of Kubernetes; of an unknown one nobody can say.
+/// Whether EKS publishes AL2 images for a version of Kubernetes; unknown versions count as having them.
 fn has_al2(version: &str) -> bool {
     const LAST_MINOR: u32 = 32;
     let minor = version
@@ -126,7 +126,7 @@ fn has_al2(version: &str) -> bool {
     minor.is_some_and(|minor: u32| minor <= LAST_MINOR)
 }
 
-/// Says what of a node group has no counterpart, and where else it can be said.
+/// Reports fields of a node group without a counterpart, and their replacements.
 fn remarks(group: &mut Group, mng: &Value) {
     if let Some(key) = mng
         .pointer("/remoteAccess/ec2SshKey")
@@ -180,7 +180,7 @@ fn remarks(group: &mut Group, mng: &Value) {
     }
 }
 
-/// Repair is a matter of the cluster, and so is what bounds it.
+/// Reports repair settings: repair, and its limits, are settings of the cluster.
 fn node_repair(group: &mut Group, config: &Value) {
     if config.get("enabled") != Some(&Value::Bool(true)) {
         return;
@@ -219,7 +219,7 @@ fn node_repair(group: &mut Group, config: &Value) {
     }
 }
 
-/// The family and the processor of an AMI type.
+/// The family and the architecture of an AMI type.
 fn image(group: &mut Group, kind: &str, release: &str) {
     let arch = match kind.contains("ARM_64") {
         true => "arm64",
@@ -227,7 +227,7 @@ fn image(group: &mut Group, kind: &str, release: &str) {
     };
     let family = match kind {
         "CUSTOM" | "" => {
-            // The launch template says the image.
+            // The launch template determines the image.
             return;
         }
         _ if kind.contains("FIPS") || kind.contains("WINDOWS_FULL") => {
@@ -263,7 +263,7 @@ fn image(group: &mut Group, kind: &str, release: &str) {
     group.require("kubernetes.io/arch", "In", [arch.to_owned()]);
 }
 
-/// `v20240807` of `1.30.0-20240807`, `v1.20.4` of Bottlerocket's `1.20.4-fb4a2e3d`.
+/// The pinned version: `v20240807` of `1.30.0-20240807`, `v1.20.4` of Bottlerocket's `1.20.4-fb4a2e3d`.
 fn pinned(family: &str, release: &str) -> Option<String> {
     let (version, build) = release.split_once('-')?;
     match family {

@@ -1,5 +1,5 @@
-//! nodeadm's NodeConfig: what it says about kubelets, labels and taints goes into fields, because the generated document, which
-//! nodeadm merges last, does not know of it.
+//! nodeadm's NodeConfig: its settings for kubelets, labels and taints are moved into fields, because the generated document, which nodeadm
+//! merges last, would override them.
 
 use serde_json::{Map, Value};
 
@@ -11,13 +11,13 @@ use super::{
     kubelet::{self, USER_DATA},
 };
 
-/// The group and kind of nodeadm's documents, in any version.
+/// API group of nodeadm's documents, in any version.
 pub(super) const API_GROUP: &str = "node.eks.aws";
 
-/// Fields that the generated document has anyway.
+/// Fields that the generated document sets anyway.
 const CLUSTER: &[&str] = &["apiServerEndpoint", "certificateAuthority", "cidr", "name"];
 
-/// The user data without what fields say now; empty where nothing is left.
+/// The user data without settings that are fields now; empty where nothing is left.
 pub(super) fn without_settings(group: &mut Group, text: &str) -> String {
     if !mime::is_archive(text) {
         return documents(group, text);
@@ -62,7 +62,7 @@ fn is_script(kind: &str) -> bool {
     kind.starts_with("text/x-shellscript")
 }
 
-/// Parts may be encoded, as Terraform's cloudinit_config does.
+/// Decodes a part: Terraform's cloudinit_config, for one, encodes parts.
 fn decoded(part: &Part) -> Option<String> {
     let is_encoded = part.headers.iter().any(|(name, value)| {
         name.eq_ignore_ascii_case("content-transfer-encoding")
@@ -75,7 +75,7 @@ fn decoded(part: &Part) -> Option<String> {
     String::from_utf8(STANDARD.decode(plain).ok()?).ok()
 }
 
-/// The documents of a part, each without what fields say now. What is no NodeConfig stays as it stands.
+/// The documents of a part, each without settings that are fields now. Documents other than NodeConfigs stay verbatim.
 fn documents(group: &mut Group, text: &str) -> String {
     let documents = match serde_saphyr::from_multiple::<Value>(text) {
         Ok(documents) => documents,
@@ -118,7 +118,7 @@ fn take(group: &mut Group, config: &mut Map<String, Value>) {
         if let Some(Value::Object(settings)) = kubelet.remove("config") {
             kubelet::configuration(group, settings);
         }
-        // Flags win over the configuration, and come after it here.
+        // Flags override the configuration, so they are read after it.
         if let Some(Value::Array(flags)) = kubelet.get_mut("flags") {
             flags.retain(|flag| !flag.as_str().is_some_and(|flag| is_taken(group, flag)));
         }
@@ -140,7 +140,7 @@ fn take(group: &mut Group, config: &mut Map<String, Value>) {
     prune(config);
 }
 
-/// Whether fields say now what this text of flags does.
+/// Whether all of these flags are fields now.
 fn is_taken(group: &mut Group, text: &str) -> bool {
     let words = shlex::split(text).unwrap_or_else(|| vec![text.to_owned()]);
     let argument = match words.as_slice() {
@@ -151,7 +151,7 @@ fn is_taken(group: &mut Group, text: &str) -> bool {
     argument.is_some_and(|(name, value)| kubelet::argument(group, name, value))
 }
 
-/// Takes out maps and lists that nothing is left in.
+/// Removes empty maps and lists.
 fn prune(map: &mut Map<String, Value>) {
     map.retain(|_, value| match value {
         Value::Object(inner) => {

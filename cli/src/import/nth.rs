@@ -12,15 +12,15 @@ use crate::convert::edit::Refusal;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Values of its chart, as `helm get values` prints them.
+    /// Values of NTH's chart, as printed by `helm get values`
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     file: PathBuf,
-    /// The SecureString parameter with the webhook's URL, where a Secret has it now.
+    /// SecureString parameter with the webhook's URL, which replaces a Secret
     #[arg(long, value_name = "PARAMETER")]
     webhook_parameter: Option<String>,
 }
 
-/// Prints the settings and tells what became of each option; exits with 1 where one is refused.
+/// Prints the settings, and reports the outcome of each option; exits with 1 where one is refused.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.file.display();
     let text = fs::read_to_string(&arguments.file);
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What becomes of a chart's values.
+/// Converts a chart's values.
 pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Made> {
     // helm prints a title above the values, and `null` where none differs from the defaults.
     let text = TITLES
@@ -74,10 +74,10 @@ pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Mad
     Ok(read.convert())
 }
 
-/// The line that `helm get values` prints first.
+/// Titles that `helm get values` prints in the first line.
 const TITLES: [&str; 2] = ["USER-SUPPLIED VALUES:", "COMPUTED VALUES:"];
 
-/// Nothing of these is left to be said: Whittle has no pods on nodes, and a queue of its own.
+/// Options that are not needed: Whittle has no pods on nodes, and a queue of its own.
 const NOT_NEEDED: &[&str] = &[
     "affinity",
     "assumeAsgTagPropagation",
@@ -151,7 +151,7 @@ const NOT_NEEDED: &[&str] = &[
     "useHostNetwork",
     "workers",
 ];
-/// On here whatever a chart says.
+/// Options that are always on here.
 const ALWAYS: &[&str] = &[
     "emitKubernetesEvents",
     "enableASGLifecycleDraining",
@@ -162,7 +162,7 @@ const ALWAYS: &[&str] = &[
 ];
 const NOT_NEEDED_PREFIXES: &[&str] = &["daemonset", "linux", "windows"];
 
-/// What these ask for does not happen here; the rest works without it.
+/// Options whose feature does not exist here; the rest works without it.
 const MISSED: &[(&str, &str)] = &[
     (
         "completeLifecycleActionDelaySeconds",
@@ -184,7 +184,7 @@ const MISSED: &[(&str, &str)] = &[
 
 const OPT_IN: &str = "nodes of groups are opted in one by one, by tag or label: tag the groups whose nodes NTH drains";
 
-/// Fixed here, so that another value would not be obeyed.
+/// Options with a fixed value here: another value would have no effect.
 const FIXED: &[(&str, bool, &str)] = &[
     ("checkASGTagBeforeDraining", true, OPT_IN),
     ("checkTagBeforeDraining", true, OPT_IN),
@@ -205,7 +205,7 @@ const FIXED: &[(&str, bool, &str)] = &[
     ),
 ];
 
-/// Options that settings are made of.
+/// Options that become settings.
 const READ: &[&str] = &[
     "cordonOnly",
     "dryRun",
@@ -223,10 +223,10 @@ const READ: &[&str] = &[
     "taintNode",
 ];
 
-/// The longest time that settings may give a pod: a day.
+/// Upper bound on a pod's grace period in seconds: a day.
 const MOST_GRACE: i64 = 86_400;
 
-/// Every option by its name.
+/// All options by name.
 fn known() -> impl Iterator<Item = &'static str> {
     let missed = MISSED.iter().map(|(key, _)| key);
     let fixed = FIXED.iter().map(|(key, ..)| key);
@@ -248,7 +248,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// The registry entry, as far as it is about NTH.
+    /// The registry entry with the settings that replace NTH's options.
     pub(crate) fn entry(&self) -> Result<Value> {
         let entry = json!({"settings": self.settings()});
         turns::Entry::read(&entry).context("what came out is no registry entry")?;
@@ -298,7 +298,7 @@ impl Options<'_> {
         self.made
     }
 
-    /// A value that says something; charts write empty ones for none.
+    /// A value that is set; charts write empty values for unset ones.
     fn given(&self, key: &str) -> Option<&Value> {
         given(self.values, key)
     }
@@ -323,7 +323,7 @@ impl Options<'_> {
                 self.made.handler.insert(key.to_owned(), json!(on));
             }
         }
-        // The older name says the same, where the newer one says nothing.
+        // The older name is used where the newer one is not set.
         let tag = self
             .given("managedTag")
             .or_else(|| self.given("managedAsgTag"));
@@ -334,7 +334,7 @@ impl Options<'_> {
             self.made.handler.insert("taintEffect".to_owned(), effect);
         }
         self.grace_period();
-        // In queue mode NTH drains whatever a message announces.
+        // In queue mode NTH drains for every message.
         let queue = self.switch("enableSqsTerminationDraining") == Some(true);
         let drains = self.switch("enableRebalanceDraining") == Some(true);
         let watches = self.switch("enableRebalanceMonitoring") == Some(true);
@@ -347,7 +347,7 @@ impl Options<'_> {
             .handler
             .insert("rebalance".to_owned(), json!(rebalance));
         for (key, fixed, remedy) in FIXED {
-            // The older name counts where the newer one says nothing, as of the tag itself.
+            // The older name is used where the newer one is not set, as for the tag itself.
             if *key == "checkASGTagBeforeDraining" && self.given("checkTagBeforeDraining").is_some()
             {
                 continue;
@@ -368,7 +368,7 @@ impl Options<'_> {
         }
     }
 
-    /// The seconds that a pod is given at most, by its newer or its older name.
+    /// The maximum grace period of a pod in seconds, by its newer or its older name.
     fn grace_period(&mut self) {
         let keys = ["podTerminationGracePeriod", "gracePeriod"];
         let Some((key, value)) = keys
@@ -395,7 +395,8 @@ impl Options<'_> {
         }
     }
 
-    /// Hooks are extended as long as EC2 Auto Scaling allows; what NTH itself refuses is a mistake here too.
+    /// Heartbeats of lifecycle hooks. Hooks are extended as long as EC2 Auto Scaling allows; values that NTH itself refuses are refused
+    /// here too.
     fn heartbeat(&mut self) {
         let mut seconds = BTreeMap::new();
         for (key, least, most) in [
@@ -477,7 +478,7 @@ fn given<'v>(values: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
     values.get(key).filter(is_said)
 }
 
-/// Values of `--set-string` are text, which NTH reads as what it says.
+/// A boolean. Values of `--set-string` are text, which NTH parses.
 fn switch(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(on) => Some(*on),

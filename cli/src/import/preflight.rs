@@ -16,7 +16,7 @@ use crate::{
     objects::Objects,
 };
 
-/// Lists of a cluster, with the kind of their items.
+/// API paths of lists, with the kind of their items.
 const LISTS: &[(&str, &str)] = &[
     ("/api/v1/pods", "Pod"),
     ("/apis/apps/v1/deployments", "Deployment"),
@@ -29,7 +29,7 @@ const LISTS: &[(&str, &str)] = &[
     ("/api/v1/persistentvolumes", "PersistentVolume"),
 ];
 
-/// `None` without anything to look at.
+/// Runs the checks; `None` without anything to check.
 pub(super) fn run(
     manifests: &[PathBuf],
     context: Option<&str>,

@@ -9,7 +9,7 @@ const CATEGORY: &str = "karpenter.k8s.aws/instance-category";
 const GENERATION: &str = "karpenter.k8s.aws/instance-generation";
 const LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
 
-/// Sizes of machines without a hypervisor.
+/// Sizes of instance types without a hypervisor.
 const METAL: [&str; 7] = [
     "metal",
     "metal-12xl",
@@ -20,7 +20,7 @@ const METAL: [&str; 7] = [
     "metal-96xl",
 ];
 
-/// Kinds of machines that EC2 leaves out where an attribute does not say otherwise.
+/// Classes of instance types that EC2 excludes by default.
 const EXCLUDED: [&str; 2] = ["BareMetal", "BurstablePerformance"];
 
 pub(super) fn read(group: &mut Group, attributes: &Value) {
@@ -66,9 +66,9 @@ pub(super) fn read(group: &mut Group, attributes: &Value) {
                 group.require(LOCAL_NVME, "Exists", []);
             }
             ("LocalStorage", Some("excluded")) => group.require(LOCAL_NVME, "DoesNotExist", []),
-            // The requirement restricts types that have local storage, and the label is of SSDs.
+            // The requirement restricts types with local storage, and the label counts SSDs only.
             ("LocalStorageTypes", _) if texts().iter().any(|kind| kind == "ssd") => {}
-            // Read together.
+            // Both are read together.
             (
                 "AcceleratorCount"
                 | "AcceleratorManufacturers"
@@ -95,7 +95,7 @@ pub(super) fn read(group: &mut Group, attributes: &Value) {
     }
 }
 
-/// Values that are AWS' defaults: the CLI prints them, and they leave every type in.
+/// Whether a value is AWS' default, which the CLI prints and which restricts nothing.
 fn restricts_nothing(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -124,7 +124,7 @@ fn manufacturer(name: &str) -> &str {
     }
 }
 
-/// Current generations begin with the third.
+/// Converts generations: current generations begin with the third.
 fn generations(group: &mut Group, generations: &[String]) {
     const FIRST_CURRENT: &str = "3";
     let (operator, note) = match generations {
@@ -139,7 +139,8 @@ fn generations(group: &mut Group, generations: &[String]) {
     group.require(GENERATION, operator, [FIRST_CURRENT.to_owned()]);
 }
 
-/// GPUs and other accelerators have labels of their own; which are meant, the types, names and manufacturers say.
+/// Converts accelerators. GPUs and other accelerators have labels of their own; types, names and manufacturers tell which of them are
+/// meant.
 fn accelerators(group: &mut Group, attributes: &Map<String, Value>) {
     let list = |field: &str| attributes.get(field).map(texts).unwrap_or_default();
     let (types, makers) = (list("AcceleratorTypes"), list("AcceleratorManufacturers"));
@@ -201,7 +202,7 @@ fn accelerators(group: &mut Group, attributes: &Map<String, Value>) {
 
 fn bounds(group: &mut Group, key: &str, value: &Value) {
     for (field, operator) in [("Min", "Gte"), ("Max", "Lte")] {
-        // AWS counts storage in fractions; whole numbers are what labels have.
+        // AWS counts storage in fractions; labels have whole numbers.
         let bound = value.get(field).and_then(Value::as_f64);
         let Some(bound) = bound.filter(|bound| *bound > 0.0 || field == "Max") else {
             continue;
@@ -214,7 +215,7 @@ fn bounds(group: &mut Group, key: &str, value: &Value) {
     }
 }
 
-/// Types, and families as `m5.*`.
+/// Converts types, and families as `m5.*`.
 fn types(group: &mut Group, field: &str, patterns: &[String], operator: &str) {
     let (mut families, mut types) = (Vec::new(), Vec::new());
     for pattern in patterns {

@@ -1,5 +1,5 @@
-//! The move, step by step. It is printed, and people take the steps: each can be taken back, and commands stand on lines of their own,
-//! as they can be pasted into a shell.
+//! Steps of the migration. They are printed for the user to carry out: each can be undone, and commands stand on lines of their own, ready
+//! to be pasted into a shell.
 
 use std::fmt::Write;
 
@@ -32,9 +32,9 @@ pub(super) fn text(groups: &[Group]) -> String {
 
 /// Commands that differ between the sources.
 struct Commands {
-    /// Options of `kubectl get nodes` for the group's nodes, and what becomes of their list.
+    /// Options of `kubectl get nodes` for the group's nodes, and the filter of the list.
     nodes: (String, String),
-    /// Holds back what else would change the number of nodes.
+    /// Command that stops other controllers from changing the number of nodes.
     stop: String,
     start: String,
     shrink: String,
@@ -52,7 +52,7 @@ fn steps(group: &Group, member: &Member) -> String {
         Source::Asg => of_auto_scaling_group(member),
         Source::Mng => of_managed_node_group(group, member),
     };
-    // A tenth, and one at least.
+    // A tenth, at least one.
     let tenth = (member.desired.max(1) + 9) / 10;
     format!(
         "{name}:

@@ -1,15 +1,15 @@
-//! Tags by which an Auto Scaling group tells Cluster Autoscaler what its nodes would be like.
+//! Tags by which an Auto Scaling group describes its nodes to Cluster Autoscaler.
 
 use serde_json::{Value, json};
 
 use super::group::Group;
 
-/// The tag that Cluster Autoscaler discovers groups by.
+/// Tag by which Cluster Autoscaler discovers groups.
 pub(super) const ENABLED: &str = "k8s.io/cluster-autoscaler/enabled";
 const DISCOVERY: &str = "k8s.io/cluster-autoscaler/";
 const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
 const EFFECTS: [&str; 3] = ["NoSchedule", "NoExecute", "PreferNoSchedule"];
-/// Prefixes of taints that go away by themselves.
+/// Prefixes of startup taints, which are removed without the user.
 const STARTUP: [&str; 2] = [
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
@@ -55,16 +55,16 @@ fn node_template(group: &mut Group, about: &str, value: &str) {
     }
 }
 
-/// The source of a label or a taint.
+/// The origin of a label or a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Tags of an Auto Scaling group, or fields of a managed node group.
     Group,
-    /// User data, which kubelets register with: it wins over the group, which may be out of date.
+    /// User data, by which kubelets register: it overrides the group, which may be out of date.
     UserData,
 }
 
-/// Keys that instance types answer are requirements, all others are labels.
+/// Adds a label. Keys that instance types have become requirements, all others become labels.
 pub(super) fn label(group: &mut Group, key: &str, value: &str, origin: Origin) {
     use api::names::label;
     if key.starts_with("eks.amazonaws.com/") || key.starts_with("alpha.eksctl.io/") {
@@ -94,8 +94,7 @@ fn taint(group: &mut Group, key: &str, text: &str) {
     add_taint(group, key, value, effect, Origin::Group);
 }
 
-/// Whether a value that is said is to be taken over. Of two that differ the user data's counts; two of one origin contradict each
-/// other.
+/// Whether a value is to be adopted. Of two different values the user data's wins; two of one origin conflict.
 fn is_new(group: &mut Group, what: &str, value: &str, origin: Origin) -> bool {
     let said = group.said.get(what).cloned();
     match said {
@@ -128,7 +127,7 @@ fn is_new(group: &mut Group, what: &str, value: &str, origin: Origin) -> bool {
     }
 }
 
-/// Adds a taint, of which a node has one by key and effect.
+/// Adds a taint; a node has one taint by key and effect.
 pub(super) fn add_taint(group: &mut Group, key: &str, value: &str, effect: &str, origin: Origin) {
     if !is_new(group, &format!("taint {key}:{effect}"), value, origin) {
         return;

@@ -1,11 +1,11 @@
-//! What a launch template says about machines, as fields of an EC2NodeClass.
+//! Settings of a launch template, as fields of an EC2NodeClass.
 
 use serde_json::{Map, Value, json};
 
 use super::{bootstrap, group::Group, market, requirements};
 use crate::launch_template::Version;
 
-/// Fields without an effect that anybody would miss.
+/// Fields without an effect that matters.
 const COSMETIC: &[(&str, &str)] = &[
     (
         "CreditSpecification",
@@ -145,7 +145,7 @@ fn mappings(group: &mut Group, value: &Value) {
         .insert("blockDeviceMappings".to_owned(), mappings.into());
 }
 
-/// Says which fields have no counterpart.
+/// Reports fields without a counterpart.
 pub(super) fn left_out(
     group: &mut Group,
     place: &str,
@@ -186,7 +186,7 @@ fn security_groups(group: &mut Group, ids: &Value) {
 fn interfaces(group: &mut Group, value: &Value) {
     let interfaces: Vec<&Value> = value.as_array().into_iter().flatten().collect();
     if let [interface] = interfaces.as_slice() {
-        // Every group's one interface is made so.
+        // The only interface of each group is created with these fields.
         let is_read = |field: &str| {
             [
                 "AssociatePublicIpAddress",

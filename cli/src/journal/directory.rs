@@ -21,7 +21,7 @@ impl Directory {
         Ok(Self(path.to_owned()))
     }
 
-    /// One that holds nothing of this cluster yet.
+    /// Creates a directory's journal, which must not contain records of this cluster yet.
     pub(crate) fn create(path: &Path, cluster: &ClusterName) -> Result<Self> {
         std::fs::create_dir_all(path)
             .with_context(|| format!("cannot make the directory {}", path.display()))?;
@@ -119,7 +119,7 @@ impl Archive for Directory {
 }
 
 impl Directory {
-    /// A name never leads out of the directory, whatever a record says.
+    /// Path of an object. A name never leads out of the directory, whatever a record contains.
     fn object(&self, action: &'static str, name: &str) -> Result<PathBuf, ArchiveError> {
         let path = Path::new(name);
         let inside = path

@@ -1,4 +1,4 @@
-//! What is new in a journal, look by look.
+//! Incremental reading of new records in a journal.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use ports::{JournalEntry, journal::Wanted};
 
 use super::source::Source;
 
-/// A turn is recorded when it ends, under the time it began.
+/// Overlap between reads: a turn is recorded when it ends, with the time it began.
 const LATE: SignedDuration = SignedDuration::from_mins(6);
 
 pub(crate) struct Follow {
     from: Timestamp,
-    /// Those that the next look finds again.
+    /// Records that the next read finds again.
     known: BTreeSet<(Timestamp, TurnId, Lane)>,
 }
 
@@ -26,7 +26,7 @@ impl Follow {
         }
     }
 
-    /// The latest records that no look has found yet, `most` at most, oldest first.
+    /// The latest records that no earlier read returned, at most `most`, oldest first.
     pub(crate) async fn look(
         &mut self,
         source: &Source,

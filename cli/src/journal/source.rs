@@ -1,4 +1,4 @@
-//! Where records are read from: the ledger and bucket of a stack, or a directory that they were copied into.
+//! Sources of records: the ledger and bucket of a stack, or a directory that they were exported to.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use super::Directory;
 
 #[derive(Args)]
 pub(crate) struct Origin {
-    /// The name of the stack that the functions were deployed as.
+    /// Name of the deployed stack
     #[arg(long, default_value = "whittle")]
     stack: String,
-    /// A directory that `whittle journal --export` wrote, instead of the stack. Nothing of AWS is asked.
+    /// Read a directory that `whittle journal --export` wrote, instead of the stack; AWS is not queried
     #[arg(long = "from", conflicts_with = "stack")]
     directory: Option<PathBuf>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Source {
 }
 
 impl Origin {
-    /// Whether the journal ends after 30 days.
+    /// Whether records are deleted after 30 days.
     pub(crate) fn of_stack(&self) -> bool {
         self.directory.is_none()
     }
@@ -52,7 +52,7 @@ impl Source {
         found.with_context(|| format!("cannot read the journal of cluster {cluster}"))
     }
 
-    /// At least one record.
+    /// The records of a turn, at least one.
     pub(crate) async fn turn(
         &self,
         cluster: &ClusterName,
@@ -69,7 +69,7 @@ impl Source {
         Ok(found)
     }
 
-    /// What a turn saw.
+    /// The snapshot of a turn.
     pub(crate) async fn snapshot(&self, report: &Report) -> Result<Snapshot> {
         let turn = &report.turn;
         let name = report.snapshot.as_ref().ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Records as people read them.
+//! Records as text.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use turns::{Outcome, Report};
 
 use crate::plan::counted;
 
-/// So many lines of one kind are shown in a list.
+/// Upper bound on the lines of one kind in a list entry.
 const SHOWN: usize = 5;
 
-/// What a turn decided and what came of it, for a list.
+/// Decisions of a turn and their outcome, as a list entry.
 pub(crate) fn short(report: &Report) -> String {
     let mut text = head(report);
     for (word, lines) in parts(report) {
@@ -25,7 +25,7 @@ pub(crate) fn short(report: &Report) -> String {
     text
 }
 
-/// Everything that is known of a turn.
+/// All details of a turn.
 pub(crate) fn whole(report: &Report) -> String {
     let mut text = head(report);
     let _ = writeln!(
@@ -66,7 +66,7 @@ pub(crate) fn whole(report: &Report) -> String {
     text
 }
 
-/// The lines that are about an object, each with what it was, when and by which turn.
+/// The lines about an object, each with its kind, time and turn.
 pub(crate) fn about(report: &Report, wanted: &dyn Fn(&Line) -> bool) -> String {
     let mut text = String::new();
     for (word, lines) in parts(report) {

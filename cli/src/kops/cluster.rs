@@ -1,4 +1,4 @@
-//! What a kOps Cluster says for its groups, and what in it rules Karpenter out.
+//! Settings of a kOps Cluster for its groups, and settings that rule out Karpenter.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,8 @@ impl Cluster {
         }
     }
 
-    /// As kOps reads gates: the last entry wins, and a text that is set but names nothing turns the default off.
+    /// Whether static capacity is on, by kOps' rules for gates: the last entry wins, and a text that is set but names nothing turns the
+    /// default off.
     pub(super) fn has_static_capacity(&self) -> bool {
         let Some(gates) = self
             .feature_gates
@@ -85,7 +86,7 @@ fn refuse(edit: &mut Edit) {
             "expected true: kOps allows Karpenter only with IAM roles for service accounts";
         edit.refuse("/spec/iam/useServiceAccountExternalPermissions", "", remedy);
     }
-    // As the two versions of kOps' API name it.
+    // Names in the two versions of kOps' API.
     for handler in [
         "/spec/nodeTerminationHandler/enabled",
         "/spec/cloudProvider/aws/nodeTerminationHandler/enabled",

@@ -1,11 +1,11 @@
 //! Names of kOps: labels, tags, and the fields of an InstanceGroup.
 
-/// Set on what is made, so that pruning by it never reaches kOps' own objects.
+/// Label of generated objects, so that pruning by it never affects kOps' own objects.
 pub(super) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "whittle-kops");
 pub(super) const CLUSTER_LABEL: &str = "whittle.sh/kops-cluster";
 
 pub(super) const CLUSTER_TAG: &str = "KubernetesCluster";
-/// On the subnets of a group, with its name after it.
+/// Prefix of the tag on a group's subnets; the group's name follows.
 pub(super) const SUBNET_TAG: &str = "kops.k8s.io/instance-group/";
 pub(super) const GROUP_TAG: &str = "kops.k8s.io/instancegroup";
 pub(super) const ROLE_TAG: &str = "k8s.io/role/node";
@@ -73,7 +73,7 @@ pub(super) const SPEC: &[&str] = &[
     "zones",
 ];
 
-/// Fields that kOps has no use for in groups of Karpenter, and where the same can be said.
+/// Fields that kOps ignores in groups of Karpenter, and their replacements.
 pub(super) const IGNORED: &[(&str, &str)] = &[
     (
         "additionalUserData",

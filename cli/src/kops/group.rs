@@ -1,4 +1,4 @@
-//! One InstanceGroup: what is refused, and what is made of the rest.
+//! Conversion of one InstanceGroup: its refusals, and the resulting objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ pub(super) fn is_karpenters(edit: &Edit) -> bool {
     edit.text_at("/spec/manager") == Some("Karpenter")
 }
 
-/// The EC2NodeClass and the NodePool, both named as the group; what is refused is in `edit`.
+/// The EC2NodeClass and the NodePool, both named after the group; refusals are in `edit`.
 pub(super) fn convert(edit: &mut Edit, cluster: &Cluster, inputs: &Inputs) -> Vec<Edit> {
     refuse(edit, cluster, inputs);
     let labels = labels(edit, cluster);
@@ -21,7 +21,7 @@ pub(super) fn convert(edit: &mut Edit, cluster: &Cluster, inputs: &Inputs) -> Ve
     vec![class, pool]
 }
 
-/// An object named as the group.
+/// An object named after the group.
 pub(super) fn object(
     edit: &Edit,
     cluster: &Cluster,
@@ -140,7 +140,7 @@ fn labels(edit: &mut Edit, cluster: &Cluster) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Labels or tags of a field. Values that are no text are refused, as kOps does.
+/// Labels or tags of a field. Values other than text are refused, as in kOps.
 pub(super) fn texts_by_name(edit: &mut Edit, field: &str) -> Map<String, Value> {
     let map = edit.get(field).and_then(Value::as_object).cloned();
     let map = map.unwrap_or_default();
@@ -155,7 +155,7 @@ pub(super) fn texts_by_name(edit: &mut Edit, field: &str) -> Map<String, Value> 
     map
 }
 
-/// `key[=value]:effect`, each key and effect once.
+/// Parses taints `key[=value]:effect`, each key and effect once.
 fn taints(edit: &mut Edit) -> Vec<Value> {
     let values = edit.get("/spec/taints").and_then(Value::as_array).cloned();
     let values = values.unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The forms of an InstanceGroup's image.
+//! Formats of an InstanceGroup's image.
 
 use serde_json::{Value, json};
 
-/// Names of owners, and the accounts they stand for.
+/// Names of owners, and their accounts.
 const OWNERS: &[(&str, &str)] = &[
     ("amazon", "137112412989"),
     ("amazon.com", "137112412989"),
@@ -18,7 +18,7 @@ const OWNERS: &[(&str, &str)] = &[
 
 const FORMS: &str = "expected ami-<id>, ssm:<parameter>, <name> or <owner>/<name>";
 
-/// The selector term, or what is wrong.
+/// The selector term, or an error.
 pub(super) fn term(image: &str) -> Result<Value, &'static str> {
     let image = image.trim();
     if image.is_empty() {

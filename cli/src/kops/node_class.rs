@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Inputs, cluster::Cluster, fields, group, image, volume};
 use crate::convert::edit::Edit;
 
-/// Tags that v1 keeps for itself.
+/// Tags that v1 reserves.
 const RESTRICTED_TAGS: &[&str] = &[
     "",
     "eks:eks-cluster-name",
@@ -113,7 +113,7 @@ pub(super) fn convert(
     class
 }
 
-/// By the type of the group's first subnet.
+/// Whether nodes get public addresses, by the type of the group's first subnet.
 fn public_addresses(edit: &mut Edit, cluster: &Cluster) -> Option<bool> {
     const SUBNETS: &str = "/spec/subnets";
     let first = edit
@@ -146,7 +146,7 @@ fn public_addresses(edit: &mut Edit, cluster: &Cluster) -> Option<bool> {
     }
 }
 
-/// `nodes.<cluster>`, or the profile that the group names by its ARN.
+/// The profile: `nodes.<cluster>`, or the one that the group names by its ARN.
 fn profile(edit: &Edit, cluster: &Cluster) -> String {
     let own = edit
         .text_at("/spec/iam/profile")
@@ -155,7 +155,7 @@ fn profile(edit: &Edit, cluster: &Cluster) -> String {
     own.map_or_else(|| format!("nodes.{}", cluster.name), str::to_owned)
 }
 
-/// What of the group's kubelet planning needs.
+/// The group's kubelet settings that planning needs.
 fn kubelet(edit: &Edit) -> Option<Value> {
     let kubelet = edit.get("/spec/kubelet").and_then(Value::as_object)?;
     let kept: Map<String, Value> = kubelet
@@ -181,7 +181,7 @@ fn security_groups(edit: &Edit, cluster: &Cluster) -> Value {
     [own].into_iter().chain(more).collect()
 }
 
-/// As kOps tags a group's instances; what it needs to know them by wins over what users say.
+/// The tags that kOps gives a group's instances; those by which kOps recognizes them override the user's.
 fn tags(edit: &Edit, cluster: &Cluster, labels: &BTreeMap<String, String>) -> Map<String, Value> {
     let mut tags = Map::new();
     let name = group::name(edit);

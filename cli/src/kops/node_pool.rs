@@ -82,7 +82,7 @@ pub(super) fn convert(
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 
-/// Of the policy and of machineType, which may be a list.
+/// Instance types of the policy and of machineType, which may be a list.
 fn instance_types(edit: &Edit) -> BTreeSet<String> {
     let listed = edit
         .get(&format!("{POLICY}/instances"))
@@ -109,7 +109,7 @@ fn capacity_types(edit: &Edit) -> Vec<&'static str> {
     }
 }
 
-/// Labels that nodes get from elsewhere, or that v1 refuses.
+/// Whether a label may be set: nodes do not get it elsewhere, and v1 does not refuse it.
 fn is_safe(key: &str) -> bool {
     if key == CAPACITY_TYPE {
         return true;
@@ -125,7 +125,7 @@ fn is_safe(key: &str) -> bool {
     key != "kubernetes.io/hostname" && !reserved.into_iter().any(within)
 }
 
-/// Instances by what they have, of a mixed-instances policy.
+/// Requirements of a mixed-instances policy that selects instances by attributes.
 fn by_attributes(edit: &mut Edit) -> Vec<Value> {
     let at = format!("{POLICY}/instanceRequirements");
     let Some(wanted) = edit.get(&at).and_then(Value::as_object).cloned() else {
@@ -158,7 +158,7 @@ fn by_attributes(edit: &mut Edit) -> Vec<Value> {
     requirements
 }
 
-/// A number of a quantity: the first not below it, or the last not above it.
+/// Converts a quantity to a whole number: the first not below it, or the last not above it.
 type Rounded = fn(&str, Bound) -> Option<i64>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -208,7 +208,7 @@ fn mebibytes(text: &str, bound: Bound) -> Option<i64> {
     }
 }
 
-/// `m5.*` leaves out a family, `m5.large` a type; other patterns have no counterpart.
+/// Excluded types: `m5.*` excludes a family, `m5.large` a type; other patterns have no counterpart.
 fn excluded(edit: &mut Edit, at: &str, value: &Value) -> Vec<Value> {
     let (mut families, mut types) = (BTreeSet::new(), BTreeSet::new());
     for (number, pattern) in value.as_array().into_iter().flatten().enumerate() {

@@ -1,4 +1,4 @@
-//! The nodeup script that makes a machine a node of the cluster.
+//! The nodeup script, by which an instance joins the cluster.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use crate::launch_template;
 /// Scripts by group.
 pub(super) struct UserData {
     of_groups: BTreeMap<String, String>,
-    /// Of the one group there is.
+    /// Script for the only group.
     of_all: Option<String>,
     templates: Vec<launch_template::Version>,
 }
@@ -27,7 +27,7 @@ pub(super) fn of_group(text: &str) -> Result<(Option<String>, PathBuf), String> 
 }
 
 impl UserData {
-    /// The same script for every group.
+    /// The same script for all groups.
     pub(super) fn of_all(script: &str) -> Self {
         Self {
             of_groups: BTreeMap::new(),
@@ -71,7 +71,7 @@ impl UserData {
         Ok(data)
     }
 
-    /// Given for the group, or in the launch template that kOps names after it.
+    /// The script given for the group, or in the launch template that kOps names after it.
     pub(super) fn of(&self, group: &str, cluster: &str) -> Option<&str> {
         let given = self.of_groups.get(group).or(self.of_all.as_ref());
         given.map(String::as_str).or_else(|| {

@@ -9,7 +9,7 @@ const GP3_IOPS: u64 = 3000;
 const GP3_THROUGHPUT: u64 = 125;
 const IO_IOPS: u64 = 100;
 
-/// `spec.rootVolume` of one version of kOps' API, `spec.rootVolume…` of the other.
+/// A field of the root volume: `spec.rootVolume` of one version of kOps' API, `spec.rootVolume…` of the other.
 fn field<'a>(edit: &'a Edit, name: &str) -> Option<&'a Value> {
     let mut capital = name.to_owned();
     if let Some(first) = capital.get_mut(..1) {
@@ -50,7 +50,7 @@ pub(super) fn mapping(edit: &Edit, device: &str) -> Value {
         }
         _ => {}
     }
-    // A key is used only where encryption is asked for in so many words.
+    // A key is used only where encryption is set explicitly.
     let key = field(edit, "encryptionKey")
         .and_then(Value::as_str)
         .unwrap_or_default();

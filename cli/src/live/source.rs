@@ -1,4 +1,4 @@
-//! Where the instance types of a running cluster come from.
+//! Sources of a running cluster's instance types.
 
 #[cfg(feature = "aws")]
 use std::sync::OnceLock;
@@ -14,22 +14,22 @@ use model::InstanceType;
 
 use crate::regions::{Catalog, Zones};
 
-/// Where instance types come from.
+/// Source of instance types.
 pub(super) enum Source {
     Table(Vec<InstanceType>),
-    /// A catalog, and the types of it that were read for these zones, with what users should know of them.
+    /// A catalog, and its types for the last zones, with warnings for the user.
     Catalog(Catalog, Known),
     #[cfg(feature = "aws")]
     Region(Box<crate::aws::Region>),
-    /// The types that come along, once EC2 has refused, and why it did.
+    /// EC2, and the bundled types once EC2 has refused, with the reason.
     #[cfg(feature = "aws")]
     RegionOrTable(Box<crate::aws::Region>, Known, OnceLock<String>),
 }
 
-/// Instance types, and what users should know of where they come from.
+/// Instance types, and warnings about their source.
 type Found = (Vec<InstanceType>, Vec<String>);
 
-/// Types and problems that were found last, for these zones.
+/// Types and warnings of the last read, for these zones.
 type Known = Mutex<Option<(Zones, Arc<Found>)>>;
 
 impl Source {
@@ -58,7 +58,7 @@ impl Source {
         Ok((Self::Catalog(catalog.clone(), Mutex::default()), Vec::new()))
     }
 
-    /// The types of a catalog for these zones. They are read anew where other zones are named than before.
+    /// The types of a catalog for these zones, read again when the zones change.
     fn found(catalog: &Catalog, known: &Known, zones: &Zones) -> Result<Arc<Found>> {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = known.as_ref().filter(|(of, _)| of == zones) {

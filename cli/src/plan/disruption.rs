@@ -1,4 +1,4 @@
-//! Which nodes would go, and what is to be said of each.
+//! Nodes that would be disrupted, and the reason for each node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -84,7 +84,7 @@ fn known(price: NanosPerHour) -> Option<NanosPerHour> {
     Some(price).filter(|price| price.0 > 0)
 }
 
-/// Of the nodes of this snapshot, with the parts of their prices where these are asked for.
+/// Renders the nodes of this snapshot, with the parts of their prices on request.
 pub(super) fn text(
     pass: &Pass,
     nodes: &[Outlook],
@@ -139,8 +139,7 @@ pub(super) fn text(
     text
 }
 
-/// Nodes that are older than they may become, with their greatest age: they are drained whatever keeps them from being disrupted by
-/// choice.
+/// Nodes that exceed their maximum age, with that age: they are drained even if voluntary disruption is blocked.
 fn expired(snapshot: &Snapshot) -> BTreeMap<String, String> {
     let nodes = snapshot.nodes.iter();
     let names: BTreeMap<&str, &str> = nodes
@@ -158,7 +157,7 @@ fn expired(snapshot: &Snapshot) -> BTreeMap<String, String> {
     expired.collect()
 }
 
-/// Nodes that no NodeClaim is known of, with what is to be said of them.
+/// Nodes without a known NodeClaim, each with an explanation.
 fn unmanaged(snapshot: &Snapshot) -> Vec<(String, &'static str)> {
     let claims = snapshot.node_claims.iter();
     let claimed: BTreeSet<&str> = claims
@@ -202,7 +201,7 @@ fn instead(found: &Alternative, reason: Option<Reason>) -> String {
     format!("{instead}, {}", saving(found.saving))
 }
 
-/// Money is never told with a sign: less of it is spent, or more.
+/// Renders a saving or an additional cost, without a sign.
 fn saving(saved: NanosPerHour) -> String {
     match saved.0 {
         0 => "at the same cost".to_owned(),
@@ -211,7 +210,7 @@ fn saving(saved: NanosPerHour) -> String {
     }
 }
 
-/// Nodes that are to become alike.
+/// Expected nodes that have the same offering.
 fn offering(nodes: &[ExpectedOffering]) -> Option<String> {
     let one = nodes.first()?;
     let (kind, capacity_type, zone) = (&one.instance_type, one.capacity_type, &one.zone);

@@ -1,5 +1,5 @@
-//! Labels and values that no node has because they are misspelt, with those that were probably meant. Labels of one's own are left
-//! alone.
+//! Hints about labels and values that no node has because they are misspelt, with the probable spelling. Labels in users' own domains are
+//! not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use model::{
 /// End of a hint that names a label and its value.
 pub(super) const NO_TYPE: &str = ": no instance type has this value";
 
-/// Every label that nodes may have, and the values that instance types have of it.
+/// All labels that nodes may have, with the values of instance types.
 pub(crate) struct Known {
     keys: BTreeSet<String>,
     values: BTreeMap<String, BTreeSet<String>>,
@@ -54,7 +54,7 @@ impl Known {
                 }
             }
         }
-        // Nodes of neither kind are made here, and a reservation is no typing error.
+        // Nodes of neither kind are launched here, and the name of a reservation is not a misspelling.
         values
             .entry(OS.to_owned())
             .or_default()
@@ -68,7 +68,7 @@ impl Known {
         }
     }
 
-    /// What is wrong with requirements, such as a NodePool's.
+    /// Mistakes in requirements, such as a NodePool's.
     fn of_requirements(&self, requirements: &[NodeSelectorRequirement]) -> Vec<String> {
         let mut hints = Vec::new();
         for requirement in requirements {
@@ -84,7 +84,7 @@ impl Known {
         hints
     }
 
-    /// Mistakes in the requirements of NodePools that are ready; the others are named with the reason why they are not.
+    /// Mistakes in the requirements of NodePools that are ready; other NodePools are named with the reason why they are not.
     pub(crate) fn of_pools(&self, snapshot: &Snapshot) -> Vec<String> {
         let mut hints = Vec::new();
         let used = snapshot.node_pools.iter();
@@ -99,7 +99,7 @@ impl Known {
         hints
     }
 
-    /// What is wrong with what a pod asks of its node.
+    /// Mistakes in the node selectors and affinities of a pod.
     pub(crate) fn of_pod(&self, pod: &Pod) -> Vec<String> {
         let mut hints = Vec::new();
         for (key, value) in &pod.node_selector {

@@ -13,7 +13,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Of a node of this NodePool, unless its price is not known.
+    /// Parts for a node of this NodePool; `None` where the price is unknown.
     pub(super) fn of(
         price: NanosPerHour,
         pool: &NodePoolName,
@@ -48,7 +48,7 @@ impl Parts {
     }
 }
 
-/// Adds the parts of their prices to launches that are shown in this order.
+/// Adds price parts to launches in the order of their output.
 pub(super) fn add_to<'l>(
     shown: Option<&mut Value>,
     launches: impl IntoIterator<Item = &'l Launch>,

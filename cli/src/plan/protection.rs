@@ -1,4 +1,4 @@
-//! Annotations that are meant to protect pods and nodes from disruption and protect nothing.
+//! Annotations that are meant to protect pods and nodes from disruption, but have no effect.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use model::Snapshot;
 
 const DO_NOT_DISRUPT: &str = api::names::annotation::DO_NOT_DISRUPT;
 
-/// What users should know of them, each owner's pods together.
+/// Warnings about such annotations, with each owner's pods together.
 pub(super) fn notes(snapshot: &Snapshot) -> Vec<String> {
     let mut notes = BTreeSet::new();
     for pod in &snapshot.pods {
@@ -31,7 +31,7 @@ pub(super) fn notes(snapshot: &Snapshot) -> Vec<String> {
             ));
         }
     }
-    // Of nodes only the plain word counts.
+    // On nodes only the exact value counts.
     for node in &snapshot.nodes {
         let text = node.annotations.get(DO_NOT_DISRUPT);
         if let Some(text) = text.filter(|text| !["true", "false"].contains(&text.as_str())) {

@@ -12,13 +12,13 @@ use crate::crds;
 
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// Of NodePools, by name: field, and the whole message.
+    /// Refusals of NodePools, by name: field, and the whole message.
     node_pools: BTreeMap<String, Vec<(String, String)>>,
-    /// Of all that is no NodePool, or cannot be read.
+    /// Refusals of other objects, and of objects that cannot be parsed.
     pub(super) others: Vec<String>,
 }
 
-/// Every mistake that reading the manifests does not find.
+/// Finds all errors that parsing the manifests does not find.
 pub(super) fn of(manifests: &Manifests) -> Result<Refusals> {
     let mut refusals = Refusals::default();
     let is_unread = |place: &Place, field: Option<&str>| {
@@ -32,7 +32,7 @@ pub(super) fn of(manifests: &Manifests) -> Result<Refusals> {
         let (kind, place) = (written.kind.as_str(), &written.place);
         let is_read = !is_unread(place, None);
         let is_pool = kind == "NodePool" && is_read;
-        // Of the others, what has no effect is told with the reason.
+        // Other objects without an effect are reported with the reason.
         if is_read && !is_pool && kind != "EC2NodeClass" {
             continue;
         }
@@ -55,7 +55,7 @@ pub(super) fn of(manifests: &Manifests) -> Result<Refusals> {
 }
 
 impl Refusals {
-    /// NodePools that the API server refuses launch nothing; what is known against them already is not repeated.
+    /// Marks refused NodePools, which launch nothing; errors that are known already are not repeated.
     pub(super) fn apply(&self, snapshot: &mut Snapshot) {
         for pool in &mut snapshot.node_pools {
             let found = self.node_pools.get(&pool.name.0).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! `whittle plan` in words.
+//! Output of `whittle plan` as text.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -10,8 +10,7 @@ use model::{
 
 use super::{counted, parts::Parts};
 
-/// A plan in words, after that of static NodePools' `fixed` nodes, with the parts of prices where the snapshot is given that
-/// knows them.
+/// Renders a plan, after the `fixed` nodes of static NodePools; with price parts where the snapshot is given.
 pub(super) fn of(
     plan: &Plan,
     fixed: &Plan,
@@ -86,7 +85,7 @@ pub(super) fn of(
     text
 }
 
-/// Nodes that static NodePools lack, whatever waits.
+/// Nodes that static NodePools lack, independently of pending pods.
 fn static_nodes(plan: &Plan) -> String {
     let mut numbers: BTreeMap<&NodePoolName, usize> = BTreeMap::new();
     for planned in &plan.actions {
@@ -143,7 +142,7 @@ fn by_node(nominations: &[Nomination]) -> BTreeMap<&Expected, Vec<&PodRef>> {
     nodes
 }
 
-/// Waiting pods with the same reasons, together.
+/// Groups pending pods with the same reasons.
 fn alike<'p>(
     unplaced: &'p [Unplaced],
     hints: &BTreeMap<PodKey, Vec<String>>,

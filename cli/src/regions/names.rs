@@ -1,4 +1,4 @@
-//! Names of Regions and zones, in manifests and clusters.
+//! Names of Regions and zones in manifests and clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use api::{EC2NodeClass, manifests::Object};
 use model::{labels::ZONE, node::Node, spelling::nearest};
 use serde_json::Value;
 
-/// Zones by their Region; a Region that is named by itself has none.
+/// Zones by Region; a Region that is named by itself has none.
 pub(crate) type Zones = BTreeMap<String, BTreeSet<String>>;
 
-/// Zones that stand in manifests.
+/// Zones that manifests name.
 pub(crate) fn of_manifests(objects: &[Object]) -> Zones {
     let mut zones = Zones::new();
     for object in objects {
@@ -21,7 +21,7 @@ pub(crate) fn of_manifests(objects: &[Object]) -> Zones {
     zones
 }
 
-/// Zones of the subnets that EC2NodeClasses have found, and of nodes.
+/// Zones of the subnets in the status of EC2NodeClasses, and of nodes.
 pub(crate) fn of_cluster<'c>(
     classes: impl IntoIterator<Item = &'c EC2NodeClass>,
     nodes: &[Node],
@@ -52,7 +52,7 @@ fn walk(value: &Value, zones: &mut Zones) {
     }
 }
 
-/// A zone, a Region, or the id that AWS has a node's instance by.
+/// Adds the zone or Region in a text, which may be a node's provider id.
 fn add(text: &str, zones: &mut Zones) {
     let of_provider = text
         .strip_prefix("aws:///")
@@ -71,7 +71,7 @@ pub(super) fn region_of(zone: &str) -> Option<&str> {
     region.filter(|region| is_region(region))
 }
 
-/// Parts of the world that Regions are named after; each has one or more, with a number.
+/// Geographic parts of Region names; a name has one or more, and a number.
 const PLACES: [&str; 32] = [
     "af-south",
     "ap-east",
@@ -107,7 +107,7 @@ const PLACES: [&str; 32] = [
     "us-west",
 ];
 
-/// The Region, unless it can be none.
+/// The Region, unless no Region can have this name.
 pub(super) fn known(region: &str) -> Result<&str> {
     if is_region(region) {
         return Ok(region);
@@ -124,7 +124,7 @@ pub(super) fn known(region: &str) -> Result<&str> {
     )
 }
 
-/// `eu-west-1`, `us-gov-east-1`.
+/// Whether a text has the form of a Region: `eu-west-1`, `us-gov-east-1`.
 fn is_region(text: &str) -> bool {
     let parts = text.rsplit_once('-');
     parts.is_some_and(|(place, number)| {

@@ -1,4 +1,4 @@
-//! Which views of a stretch of time a rehearsal goes through.
+//! Selection of the views of a backtest.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -11,24 +11,24 @@ use crate::{
     moment::{self, Moment},
 };
 
-/// Which time, and how closely it is looked at.
+/// Time span of a backtest, and its resolution.
 #[derive(Args)]
 pub(crate) struct Stretch {
-    /// Since when: a time such as 2026-08-22T12:00:00Z, or how long ago, such as 7d.
+    /// Start of the time span: a time such as 2026-08-22T12:00:00Z, or an age such as 7d
     #[arg(long, default_value = "7d", value_parser = moment::parse)]
     since: Moment,
-    /// Until when, in the same forms; without it, now.
+    /// End of the time span, in the same formats; defaults to now
     #[arg(long, value_parser = moment::parse)]
     until: Option<Moment>,
-    /// So many views of the cluster are gone through at most, spread over the time.
-    #[arg(long, default_value_t = 200)]
+    /// Use at most N views of the cluster, spread evenly over the time span
+    #[arg(long, value_name = "N", default_value_t = 200)]
     views: usize,
 }
 
-/// So many records are looked through.
+/// Upper bound on the records that are searched.
 const RECORDS_MAX: usize = 100_000;
 
-/// The turns whose views are kept, oldest first; of too many such that are spread over the time.
+/// The turns with a snapshot, oldest first; of too many, a selection spread evenly over the time span.
 pub(crate) async fn kept(
     source: &Source,
     cluster: &ClusterName,
@@ -62,7 +62,7 @@ pub(crate) async fn kept(
     Ok(spread(reports, stretch.views))
 }
 
-/// The provisioner looks at pods only where one waits.
+/// Whether a turn read all pods: the provisioner reads them only when one is pending.
 fn is_whole(report: &Report) -> bool {
     report.snapshot.is_some() && (report.lane == Lane::Disruption || report.pods > 0)
 }
@@ -80,7 +80,7 @@ fn spread(reports: Vec<Report>, most: usize) -> Vec<Report> {
     kept.map(|(_, report)| report).collect()
 }
 
-/// What a turn saw; `None`, and a word about it, where it is not kept any more.
+/// The snapshot of a turn; `None`, with a warning, where it has expired.
 pub(crate) async fn open(source: &Source, report: &Report) -> Option<Snapshot> {
     match source.snapshot(report).await {
         Ok(snapshot) => Some(snapshot),

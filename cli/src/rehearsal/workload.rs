@@ -1,4 +1,4 @@
-//! The pods of a view on the nodes of a rehearsal, and the nodes that somebody else would have had for them.
+//! The pods of a view on the nodes of a backtest, and the nodes that Whittle would replace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use model::{
     pod::{Pod, PodPhase},
 };
 
-/// Nodes that Whittle would have in place of whoever made them: those with NodeClaims, and those with this label.
+/// Nodes that Whittle would replace: those with NodeClaims, and those with this label.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rivals(pub(crate) Option<(String, Option<String>)>);
 
@@ -22,7 +22,7 @@ impl Rivals {
         value.is_some() && (wanted.is_none() || value == wanted.as_ref())
     }
 
-    /// Their names in a view.
+    /// Names of these nodes in a view.
     pub(crate) fn nodes<'a>(&self, seen: &'a Snapshot) -> BTreeSet<&'a NodeName> {
         let claims = seen.node_claims.iter();
         let claimed = claims.filter_map(|claim| claim.status.node_name.as_ref());
@@ -30,7 +30,7 @@ impl Rivals {
         claimed.chain(nodes.map(|node| &node.name)).collect()
     }
 
-    /// What they cost per hour, each at the price of what it is.
+    /// Cost of these nodes per hour, by their offerings.
     pub(crate) fn cost(&self, seen: &Snapshot) -> NanosPerHour {
         let names = self.nodes(seen);
         let nodes = seen.nodes.iter().filter(|node| names.contains(&node.name));
@@ -43,7 +43,7 @@ impl Rivals {
     }
 }
 
-/// Node groups of EKS have a label of their own for what Karpenter calls the capacity type.
+/// Label of EKS node groups for what Karpenter calls the capacity type.
 const EKS_CAPACITY_TYPE: &str = "eks.amazonaws.com/capacityType";
 
 fn price(node: &Node, seen: &Snapshot) -> Option<NanosPerHour> {
@@ -70,12 +70,12 @@ fn price(node: &Node, seen: &Snapshot) -> Option<NanosPerHour> {
         .map(|one| one.price.plus(seen.surcharge_of(pool.as_ref())))
 }
 
-/// Whether a pod is without a node that it could have.
+/// Whether a pod is pending and could get a node.
 pub(crate) fn waits(pod: &Pod) -> bool {
     planner::is_provisionable(pod)
 }
 
-/// The view, with the rehearsal's nodes in place of the rivals', and its pods where they are there. What came since waits.
+/// The view, with the backtest's nodes in place of the replaced nodes, and its pods where they are. New pods are pending.
 pub(super) fn follow(before: Option<Snapshot>, seen: &Snapshot, rivals: &Rivals) -> Snapshot {
     let theirs = rivals.nodes(seen);
     let mut next = seen.clone();
@@ -93,10 +93,10 @@ pub(super) fn follow(before: Option<Snapshot>, seen: &Snapshot, rivals: &Rivals)
             .as_ref()
             .is_none_or(|node| theirs.contains(node))
     };
-    // A new node has its own.
+    // A new node gets its own DaemonSet pods.
     next.pods.retain(|pod| !(is_daemon(pod) && own(pod)));
     match before {
-        // It begins with the nodes that have NodeClaims, as they are.
+        // A backtest begins with the existing nodes with NodeClaims.
         None => {
             let claims = next.node_claims.iter();
             let kept: BTreeSet<NodeName> = claims

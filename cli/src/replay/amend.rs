@@ -1,4 +1,4 @@
-//! Other manifests and settings for what a turn saw.
+//! Overrides of manifests and settings for a turn's snapshot.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,15 +10,14 @@ use crate::{admission, cluster, plan, workloads};
 
 #[derive(Args)]
 pub(crate) struct Changes {
-    /// Manifests that take the place of those with the same names, or are added: NodePools, NodeOverlays, workloads, pods,
-    /// PodDisruptionBudgets …
+    /// Manifests that replace those of the same names, or are added: NodePools, NodeOverlays, workloads, pods, PodDisruptionBudgets …
     #[arg(long = "with", num_args = 1..)]
     files: Vec<PathBuf>,
-    /// NodePools that are taken away.
+    /// NodePools to remove
     #[arg(long = "without", value_name = "NODEPOOL", num_args = 1..)]
     without: Vec<String>,
-    /// A cluster setting, as the registry has it: `preferencePolicy=Ignore`, `minValuesPolicy=BestEffort`, `optimize=upstream`
-    /// or a feature gate such as `SpotToSpotConsolidation=true`.
+    /// Cluster setting, as in the registry: `preferencePolicy=Ignore`, `minValuesPolicy=BestEffort`, `optimize=upstream` or a feature gate
+    /// such as `SpotToSpotConsolidation=true`
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
 }
@@ -28,7 +27,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// What is to be different.
+/// Overrides to apply.
 pub(crate) struct Amendment {
     objects: Vec<api::manifests::Object>,
     without: Vec<NodePoolName>,
@@ -36,7 +35,7 @@ pub(crate) struct Amendment {
 }
 
 impl Amendment {
-    /// Anything that cannot be read is an error: a replay with half of the changes would mislead.
+    /// Parses the overrides. Anything that cannot be parsed is an error: a replay with half of the changes would mislead.
     pub(crate) fn read(arguments: &Changes) -> Result<Self> {
         let manifests = plan::read(&arguments.files)?;
         for manifest in &manifests.objects {
@@ -66,7 +65,7 @@ impl Amendment {
         Ok(amendment)
     }
 
-    /// No change.
+    /// No overrides.
     pub(crate) fn none() -> Self {
         Self {
             objects: Vec::new(),
@@ -79,7 +78,7 @@ impl Amendment {
         self.objects.is_empty() && self.without.is_empty() && self.settings.is_empty()
     }
 
-    /// Makes the changes; answers what has no effect, and why.
+    /// Applies the overrides; returns those without an effect, with the reason.
     pub(crate) fn apply(&self, snapshot: &mut Snapshot) -> Result<Vec<String>> {
         self.set(snapshot)?;
         let mut notes = Vec::new();
@@ -174,7 +173,7 @@ fn enumerated<T: serde::de::DeserializeOwned>(value: &str) -> Result<T> {
     Ok(serde_json::from_value(value.into())?)
 }
 
-/// Its types are those that its EC2NodeClass allows, as far as the turn saw that.
+/// Adds a NodePool. Its types are those that its EC2NodeClass allows, as far as the turn's snapshot contains them.
 fn put_pool(snapshot: &mut Snapshot, pool: NodePool) -> Result<Option<String>> {
     let same_class = |known: &&NodePool| known.template.node_class == pool.template.node_class;
     let known = snapshot.node_pools.iter().find(same_class);
@@ -210,7 +209,7 @@ fn put_pool(snapshot: &mut Snapshot, pool: NodePool) -> Result<Option<String>> {
     Ok(note)
 }
 
-/// Replaces what has the same key, and adds the others.
+/// Replaces elements with the same key, and adds the others.
 fn put<T, K: PartialEq>(all: &mut Vec<T>, given: Vec<T>, key: impl Fn(&T) -> K) {
     for one in given {
         match all.iter_mut().find(|known| key(known) == key(&one)) {

@@ -1,4 +1,4 @@
-//! What is planned for a snapshot, in lines that can be compared: without the names of nodes that do not exist yet.
+//! Plan of a snapshot as comparable lines, without the names of nodes that do not exist yet.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,10 +10,10 @@ use model::{
     plan::{Launch, names},
 };
 
-/// The lines of a plan, each with how often it is there, and what it comes to.
+/// The lines of a plan, each with its number of occurrences, and their total cost.
 pub(super) struct Planned {
     lines: BTreeMap<String, usize>,
-    /// Per hour: what new nodes cost, less what goes.
+    /// Hourly cost of new nodes, minus that of removed nodes.
     cost: NanosPerHour,
     nodes: (usize, usize),
     waiting: usize,
@@ -125,7 +125,7 @@ impl Planned {
         text
     }
 
-    /// What is there only before, and only after.
+    /// Lines that exist only before, and only after.
     pub(super) fn difference(&self, other: &Self) -> String {
         let mut text = String::new();
         let lines = self.lines.keys().chain(other.lines.keys());

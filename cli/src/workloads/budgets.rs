@@ -1,4 +1,4 @@
-//! Status of PodDisruptionBudgets that have none, such as manifests from git, as their controller would write it.
+//! Status of PodDisruptionBudgets without one, such as manifests in git, computed as their controller would.
 
 use model::{
     Snapshot,
@@ -8,7 +8,7 @@ use model::{
 
 use super::{Ownership, is_of};
 
-/// Fills in how many disruptions the budgets without a status allow.
+/// Computes the allowed disruptions of the budgets without a status.
 pub(super) fn judge(snapshot: &mut Snapshot, ownership: &Ownership) {
     let mut budgets = std::mem::take(&mut snapshot.disruption_budgets);
     for budget in &mut budgets {
@@ -48,7 +48,7 @@ fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
         && selector.is_some_and(|selector| selector.matches(&pod.labels))
 }
 
-/// The replicas of the pods' workloads; each pod of a workload that is not known counts as one.
+/// The replicas of the pods' workloads; each pod of an unknown workload counts as one.
 fn expected(pods: &[&Pod], snapshot: &Snapshot, ownership: &Ownership) -> i64 {
     let mut others = pods.to_vec();
     let mut expected: i64 = 0;

@@ -1,4 +1,4 @@
-//! Who is let into the cluster: the functions, and nodes.
+//! Access to the cluster, of the functions and of nodes.
 
 use anyhow::{Context, Result};
 use ec2::{AccessEntry, Account, EksCluster};
@@ -10,7 +10,7 @@ use crate::{
     objects::{Objects, text},
 };
 
-/// Of a cluster of EKS; whom others let in nobody says.
+/// Checks of an EKS cluster; the authentication of other clusters is unknown.
 pub(super) async fn checks(
     account: &Account,
     cluster: &str,
@@ -35,14 +35,14 @@ pub(super) async fn checks(
     ])
 }
 
-/// What the ConfigMap aws-auth maps roles to, as it stands there.
+/// The role mappings in the ConfigMap aws-auth, as text.
 fn mapped_roles(objects: &Objects) -> &str {
     let mut maps = objects.of_kind("ConfigMap");
     let map = maps.find(|map| text(map, "/metadata/name") == "aws-auth");
     map.map_or("", |map| text(map, "/data/mapRoles"))
 }
 
-/// The roles of nodes that the ConfigMap aws-auth does not let in; access entries may.
+/// Roles of nodes that the ConfigMap aws-auth does not map; access entries may cover them.
 fn roles_not_mapped(objects: &Objects) -> Vec<String> {
     let mapped = mapped_roles(objects);
     let classes = objects.of_kind("EC2NodeClass");
@@ -58,7 +58,7 @@ fn roles_not_mapped(objects: &Objects) -> Vec<String> {
     roles
 }
 
-/// Whether an ARN, with a path or without, is that of a role.
+/// Whether an ARN, with or without a path, belongs to a role.
 fn is_role(arn: &str, role: &str) -> bool {
     arn.contains(":role/") && arn.rsplit('/').next() == Some(role)
 }
@@ -88,7 +88,7 @@ fn functions_left_out(entries: &[AccessEntry], aws_auth: &str) -> Finding {
     )
 }
 
-/// An entry outlives its role: a stack that was deleted and deployed again has others.
+/// Access entries whose role no longer exists: entries outlive a stack that is deleted and deployed again.
 async fn gone_roles(account: &Account, entries: &[AccessEntry]) -> Result<Finding> {
     let mut gone = Vec::new();
     for entry in entries {

@@ -1,4 +1,4 @@
-//! What the account has for nodes: the role of EC2 Spot, quotas, subnets and security groups.
+//! Account-side capacity for nodes: the service-linked role of EC2 Spot, quotas, subnets and security groups.
 
 use anyhow::{Context, Result};
 use api::EC2NodeClass;
@@ -34,16 +34,16 @@ fn spot_role(exists: bool) -> Finding {
     )
 }
 
-/// Quotas of virtual processors that run at a time, by their codes.
+/// Quotas of running vCPUs, by their codes.
 const QUOTAS: [(&str, &str); 2] = [
     ("L-1216C47A", "on-demand instances of standard families"),
     ("L-34B43A08", "spot instances of standard families"),
 ];
 
-/// As many as a new account lacks for a handful of nodes.
+/// vCPUs that a handful of nodes needs and that the quota of a new account may lack.
 const FEW_CPUS: i64 = 32;
 
-/// The most that a NodePool may have by its own limit.
+/// The largest CPU limit of any NodePool.
 fn most_cpus(objects: &Objects) -> i64 {
     let limits = objects.of_kind("NodePool").filter_map(|pool| {
         let mut amounts = model::Resources::default();
@@ -79,7 +79,7 @@ fn too_low(code: &str, about: &str, value: f64, wanted: i64) -> Option<String> {
     is_low.then(|| format!("{code} ({about}): {value} vCPU, {wanted} may be wanted"))
 }
 
-/// Of EC2NodeClasses; before there are any, of the tag that their selectors usually have.
+/// EC2NodeClasses that select no subnets or no security groups; before there are any EC2NodeClasses, the tag that selectors usually name.
 async fn nothing_selected(account: &Account, cluster: &str, objects: &Objects) -> Finding {
     let usual = usual_class(cluster);
     let mut classes: Vec<&Value> = objects.of_kind("EC2NodeClass").collect();
@@ -92,7 +92,7 @@ async fn nothing_selected(account: &Account, cluster: &str, objects: &Objects) -
         let read: Result<EC2NodeClass, _> = serde_json::from_value(class.clone());
         let selected = match read {
             Ok(read) => account.selected(&read).await,
-            // Its NodePools are told of it by the API server's own schema.
+            // The API server's own schema reports an invalid NodeClass.
             Err(error) => {
                 nothing.push(format!("{name} cannot be read: {error}"));
                 continue;

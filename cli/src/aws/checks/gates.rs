@@ -1,4 +1,4 @@
-//! Objects that say something else than their users may mean while a feature gate of the entry is on (docs/disruption.md).
+//! Objects whose meaning changes while a feature gate of the entry is on (docs/disruption.md).
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ fn budgets_without_repair(objects: &Objects) -> Finding {
     )
 }
 
-/// By owner, those whose value is not the one that Whittle wrote.
+/// Owners whose deletion costs are not the ones that Whittle wrote.
 fn deletion_costs_of_owners(objects: &Objects) -> Finding {
     let is_of_owner = |pod: &&Value| {
         let annotations = pod.pointer("/metadata/annotations");

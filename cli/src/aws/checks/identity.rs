@@ -1,4 +1,4 @@
-//! Whether a cluster is what its registry entry calls it: names are given twice, and changed.
+//! Whether a registry entry names the cluster that answers: names may be given twice, and change.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::{
     objects::{Objects, short_name},
 };
 
-/// Instances are described this many at a time.
+/// Number of instances that are described at a time.
 const TOGETHER: usize = 200;
 
-/// NodeClaims whose instances carry the name of another cluster: the functions may not end them.
+/// NodeClaims whose instances are tagged with the name of another cluster: the functions may not terminate them.
 pub(super) async fn misnamed(
     account: &Account,
     cluster: &str,
@@ -59,7 +59,7 @@ fn other_name<'a>(tags: &'a BTreeMap<String, String>, cluster: &str) -> Option<&
     (name != cluster).then_some(name)
 }
 
-/// Which cluster answers by a registry entry, if it does.
+/// UID of the cluster that answers at a registry entry's endpoint, if one does.
 pub(in crate::aws) async fn uid(account: &Account, cluster: &str, entry: &Value) -> Option<Uid> {
     let access = account.cluster_access(&cluster.into(), entry).await.ok()?;
     let client = client_access(access).client().ok()?;

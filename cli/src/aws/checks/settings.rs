@@ -1,11 +1,11 @@
-//! Settings of an entry that cannot be used, or that nothing reads (docs/settings.md).
+//! Settings of an entry that are invalid, or that have no effect (docs/settings.md).
 
 use aws_rules::ProviderSettings;
 use serde_json::Value;
 
 use crate::finding::Finding;
 
-/// The entry is taken over with these all the same.
+/// Invalid settings. The entry is registered all the same.
 pub(super) fn unusable(entry: &Value) -> Finding {
     let settings = entry.get("settings").unwrap_or(&Value::Null);
     let read = ProviderSettings::read(settings);
@@ -43,7 +43,7 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
     )
 }
 
-/// Those that a registry entry may have.
+/// Keys that a registry entry may have.
 const KNOWN: &[&str] = &[
     "awsFeatureGates",
     "clusterDNS",
@@ -71,7 +71,7 @@ const KNOWN: &[&str] = &[
     "vmMemoryOverheadPercent",
 ];
 
-/// Those of Karpenter's chart that have no effect in an entry, and why.
+/// Keys of Karpenter's chart that have no effect in an entry, and the reason.
 const ELSEWHERE: &[(&str, &str)] = &[
     (
         "amiRefreshInterval",

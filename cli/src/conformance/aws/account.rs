@@ -1,4 +1,4 @@
-//! The raw EC2 facts that cases share, and what a case changes about them.
+//! Raw EC2 facts that cases share, and a case's changes to them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::catalogs;
 
-/// Answers of EC2, in the shape that the AWS CLI prints.
+/// Answers of EC2, in the format that the AWS CLI prints.
 pub(super) struct RegionFacts {
     pub(super) types: BTreeMap<String, InstanceTypeInfo>,
     zones: BTreeMap<String, BTreeSet<String>>,
@@ -85,11 +85,11 @@ fn document<T: DeserializeOwned>(folders: &[PathBuf], name: &str) -> Result<T> {
     serde_json::from_reader(catalogs::open(&file)?).with_context(|| file.display().to_string())
 }
 
-/// What is going on in the account of a case.
+/// State of a case's account.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct AccountState {
-    /// Before the first answer about spot prices there are none.
+    /// No spot prices have been read yet.
     no_spot_prices: bool,
     ice: Vec<String>,
     available_instance_count: BTreeMap<String, u32>,
@@ -118,7 +118,7 @@ struct RegisteredNode {
 }
 
 impl AccountState {
-    /// The types as resolved through the NodeClass, before anything is marked unavailable.
+    /// The instance types as resolved through the NodeClass, before any offering is marked unavailable.
     pub(super) fn resolve(
         &self,
         facts: &RegionFacts,
@@ -162,7 +162,7 @@ impl AccountState {
         Ok(instance_types(&catalog, through)?)
     }
 
-    /// The group that the NodeClass selects.
+    /// The placement group that the NodeClass selects.
     pub(super) fn placement_group(&self, class: &EC2NodeClass) -> Option<&PlacementGroupFact> {
         let selector = class.spec.placement_group_selector.as_ref()?;
         let mut groups = self.placement_groups.iter();
@@ -192,7 +192,7 @@ impl AccountState {
         spot
     }
 
-    /// What the case says cannot be had.
+    /// Offerings that the case declares unavailable.
     pub(super) fn unavailable(&self, class: &EC2NodeClass) -> Unavailable {
         let mut unavailable = Unavailable {
             reservations: self.available_instance_count.clone(),
@@ -228,11 +228,11 @@ impl AccountState {
     }
 }
 
-/// What launches use where a stored spec says nothing of the metadata service, as no API server leaves it: nothing is on.
+/// Metadata options of a launch whose spec has none: a stored spec without the API server's defaults turns everything off.
 const WITHOUT_DEFAULTS: &str = r#"{"httpEndpoint": "disabled", "httpProtocolIPv6": "disabled",
     "httpPutResponseHopLimit": 2, "httpTokens": "required"}"#;
 
-/// An EC2NodeClass as cases write it, the CRD's defaults not applied: one without metadata is named `default`.
+/// An EC2NodeClass in a case, without the CRD's defaults. One without metadata is named `default`.
 pub(super) fn node_class<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<EC2NodeClass, D::Error> {
@@ -240,7 +240,7 @@ pub(super) fn node_class<'de, D: Deserializer<'de>>(
     class.ok_or_else(|| D::Error::custom("nodeClass is null"))
 }
 
-/// The same, where a case may have none.
+/// As [`node_class`], for cases that may have none.
 pub(super) fn node_class_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<EC2NodeClass>, D::Error> {
@@ -262,7 +262,7 @@ pub(super) fn node_class_or_none<'de, D: Deserializer<'de>>(
         .map_err(D::Error::custom)
 }
 
-/// The id of a zone by the NodeClass's subnets; a zone without one stands for itself.
+/// The id of a zone by the NodeClass's subnets; a zone without an id is its own id.
 pub(super) fn zone_id(class: &EC2NodeClass, zone: &str) -> String {
     let subnets = class
         .status

@@ -1,4 +1,4 @@
-//! Whether the CRDs admit an object: pruned, defaulted and validated as the API server does it.
+//! Admission of an object by the CRDs: pruning, defaulting and validation, as the API server performs them.
 
 use anyhow::Result;
 use serde::Deserialize;
@@ -31,7 +31,7 @@ pub(super) fn decide(case: Case) -> Result<Value> {
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
         return Ok(json!({"valid": false, "errors": errors}));
     }
-    // Told of new objects, where defaulting changed something.
+    // Reported for new objects that defaulting changed.
     let spec = object
         .get("spec")
         .filter(|_| old.is_none() && object != given);

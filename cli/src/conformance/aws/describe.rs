@@ -1,4 +1,4 @@
-//! An account that answers Describe calls and SSM lookups from the lists of a case, and notes what was asked.
+//! An account that answers Describe calls and SSM lookups from the lists of a case, and records the requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,12 @@ pub(super) struct Account {
     ssm_errors: BTreeMap<String, ApiError>,
     #[serde(default)]
     api_errors: BTreeMap<String, ApiError>,
-    /// By kind, such as `subnets`.
+    /// Resources by kind, such as `subnets`.
     #[serde(flatten)]
     lists: BTreeMap<String, Value>,
     #[serde(skip)]
     pub(super) calls: Vec<Value>,
-    /// Names of parameters.
+    /// Names of the requested parameters.
     #[serde(skip)]
     pub(super) asked: BTreeSet<String>,
 }
@@ -39,7 +39,7 @@ impl Account {
         self.lists.contains_key(list)
     }
 
-    /// The items of a list that the filters admit, and that `members` (ids, owners) name if there are any.
+    /// The items of a list that match the filters, and the `members` (ids, owners) if any are given.
     pub(super) fn describe<T: DeserializeOwned>(
         &mut self,
         api: &str,
@@ -80,7 +80,7 @@ impl Account {
     }
 }
 
-/// What an item has for a filter.
+/// The values of an item for a filter.
 fn held(item: &Value, filter: &str) -> Vec<String> {
     let text = |value: &Value, name: &str| {
         value
@@ -112,7 +112,7 @@ fn held(item: &Value, filter: &str) -> Vec<String> {
     }
 }
 
-/// Filters know `*` for any text.
+/// Matches a text against a filter's pattern, in which `*` stands for any text.
 fn is_like(text: &str, pattern: &str) -> bool {
     match pattern.split_once('*') {
         None => text == pattern,

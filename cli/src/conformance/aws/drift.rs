@@ -1,4 +1,4 @@
-//! Drift: which changes of an EC2NodeClass reach running nodes, and whether a node differs from its NodeClass.
+//! Drift: the changes of an EC2NodeClass that affect running nodes, and whether a node differs from its NodeClass.
 
 use anyhow::{Context, Result};
 use api::{EC2NodeClass, karpenter, names::label};
@@ -59,7 +59,7 @@ pub(super) struct Case {
     node_class: Option<EC2NodeClass>,
     node_claim: karpenter::NodeClaim,
     node_pool_exists: bool,
-    /// As EC2 shows it now; what a cache says is not asked.
+    /// The instance as EC2 shows it now; caches are not consulted.
     instance: Instance,
     settings: CaseSettings,
     #[serde(flatten)]

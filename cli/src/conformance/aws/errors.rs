@@ -1,4 +1,4 @@
-//! What error codes of EC2 mean, and what a launch of one offering does that fails with them.
+//! Meaning of EC2's error codes, and the effect of a launch of one offering that fails with them.
 
 use anyhow::Result;
 use aws_rules::{

@@ -1,4 +1,4 @@
-//! EC2 as the cases have it: the cheapest override that no error hits is launched, and every one that is hit fails.
+//! EC2 in the cases: launches the cheapest override without an error, and reports a failure for each override with one.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Ec2 {
     fleet_errors: Vec<FleetError>,
-    /// Of whole calls, one after another.
+    /// Errors of whole calls, in order.
     pub(super) create_fleet_call_errors: VecDeque<CallError>,
     pub(super) create_launch_template_errors: VecDeque<CallError>,
     #[serde(skip)]
@@ -21,7 +21,7 @@ pub(super) struct Ec2 {
 struct FleetError {
     code: String,
     message: String,
-    /// `None` hits every type.
+    /// `None` affects every type.
     instance_types: Option<Vec<String>>,
     zones: Option<Vec<String>>,
     #[serde(default)]

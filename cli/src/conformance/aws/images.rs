@@ -1,4 +1,4 @@
-//! The images of an EC2NodeClass: parameters and images asked for, and what its status says.
+//! Images of an EC2NodeClass: requested parameters and images, and the status.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub(super) struct Case {
     account: Account,
     now: Timestamp,
     settings: CaseSettings,
-    /// Only which instance types it asks about.
+    /// Instance types that the case asks about.
     expect: Asked,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Case {
     types: BTreeSet<String>,
     #[serde(default)]
     state: AccountState,
-    /// Only which parts of a type it speaks of.
+    /// Parts of a type that the case asks about.
     expect: Expected,
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of NodeClaims when AWS announces something about their instances.
+//! Effects on NodeClaims of AWS' announcements about their instances.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::object;
 
-/// A message, or what DescribeInstanceStatus shows.
+/// A message, or statuses from DescribeInstanceStatus.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Case {
@@ -36,7 +36,7 @@ struct State {
     available_instance_count: BTreeMap<String, u32>,
 }
 
-/// The objects of a case, and what was done about them.
+/// The objects of a case, and the actions on them.
 struct Cluster {
     now: Timestamp,
     claims: Vec<karpenter::NodeClaim>,

@@ -1,4 +1,4 @@
-//! NodeClaims launched one after another or at once: what is asked of EC2, and what comes of it.
+//! Launches of NodeClaims one after another or together: requests to EC2, and their outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ use super::{
 #[serde(rename_all = "camelCase")]
 pub(super) struct Case {
     settings: CaseSettings,
-    /// `None` when nobody knows it.
+    /// `None` when the NodeClass does not exist.
     #[serde(deserialize_with = "node_class_or_none")]
     node_class: Option<EC2NodeClass>,
     node_claims: Vec<karpenter::NodeClaim>,
@@ -123,7 +123,7 @@ pub(super) fn decide(case: Case, facts: &RegionFacts) -> Result<Value> {
     Ok(json!({"steps": steps, "after": after}))
 }
 
-/// What one launch leaves for the next.
+/// State that one launch leaves for the next.
 struct Launching<'a> {
     cluster: &'a ClusterFacts,
     settings: &'a ProviderSettings,
@@ -131,13 +131,13 @@ struct Launching<'a> {
     types: Vec<InstanceType>,
     unavailable: Unavailable,
     free: FreeAddresses,
-    /// Names of those that exist.
+    /// Names of existing launch templates.
     templates: BTreeSet<String>,
     ec2: Ec2,
     lacks_spot_role: bool,
 }
 
-/// An event, said once: type, reason, text.
+/// An event that is emitted once: type, reason, text.
 pub(super) fn warned(warning: &LaunchWarning) -> Value {
     let event = format!("Warning {}: {}", warning.reason, warning.message);
     json!({event: 1})
@@ -149,7 +149,7 @@ const NO_NODE_CLASS: &str =
 type Step = Map<String, Value>;
 
 impl Launching<'_> {
-    /// Claims whose requests are equal share a call. A step for each claim.
+    /// Launches claims together: claims with equal requests share a call. Returns a step for each claim.
     fn at_once(&mut self, claims: &[NodeClaim]) -> Vec<Step> {
         let mut types = self.types.clone();
         self.unavailable.mark(&mut types, self.class);
@@ -204,7 +204,7 @@ impl Launching<'_> {
         steps
     }
 
-    /// One call with its templates: what was asked of EC2, and the answer.
+    /// One call with its templates: the requests to EC2, and the answer.
     fn call(
         &mut self,
         request: &FleetRequest,
@@ -252,7 +252,7 @@ impl Launching<'_> {
         (asked.into_iter().collect(), answer)
     }
 
-    /// Creates those that are missing, until one cannot be.
+    /// Creates missing templates, up to the first failure.
     fn create_templates(
         &mut self,
         request: &FleetRequest,
@@ -297,7 +297,7 @@ fn node_claim(claim: LaunchedClaim) -> Value {
     })
 }
 
-/// What is remembered as unavailable, zones by their names.
+/// Unavailable offerings after a launch, with zones by name.
 pub(super) fn after(unavailable: &Unavailable, class: &EC2NodeClass) -> Map<String, Value> {
     let subnets = class
         .status

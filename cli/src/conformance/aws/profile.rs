@@ -1,4 +1,4 @@
-//! Instance profiles: the calls to IAM that lead to one, and what the status says.
+//! Instance profiles: the calls to IAM that lead to one, and the status.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Case {
     #[serde(deserialize_with = "node_class")]
     node_class: EC2NodeClass,
     state: Iam,
-    /// Changes of the spec, each followed by another pass.
+    /// Changes of the spec, each followed by another reconciliation.
     then: Option<Vec<Change>>,
     #[serde(default)]
     settings: CaseSettings,
@@ -36,7 +36,7 @@ struct Change {
 struct Iam {
     /// Profile → role.
     instance_profiles: Option<BTreeMap<String, String>>,
-    /// Whether a role must exist to be added.
+    /// Whether IAM requires the role to exist when it is added.
     role_validation: bool,
     roles: Option<Vec<String>>,
     #[serde(skip)]
@@ -218,7 +218,7 @@ impl Iam {
     }
 }
 
-/// Names that the account did not have are told as PROFILE-1, PROFILE-2 and so on, as they appear.
+/// Replaces names that the account did not have by PROFILE-1, PROFILE-2 and so on, in the order of their appearance.
 struct Names {
     given: Vec<String>,
     made: Vec<String>,

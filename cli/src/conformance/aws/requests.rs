@@ -1,4 +1,4 @@
-//! Requests to EC2 in the shape that the AWS CLI takes them.
+//! Requests to EC2 in the format that the AWS CLI accepts.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ fn block_device(device: &BlockDevice) -> Value {
     })
 }
 
-/// CapacityReservationSpecification and InstanceMarketOptions.
+/// CapacityReservationSpecification and InstanceMarketOptions of a request.
 fn reservation(reservation: &ReservationUse) -> (Value, Value) {
     match reservation {
         ReservationUse::Unspecified => (Value::Null, Value::Null),

@@ -1,4 +1,4 @@
-//! What the selectors of an EC2NodeClass find, and what its status says of it.
+//! Resources that the selectors of an EC2NodeClass find, and the resulting status.
 
 use anyhow::{Context, Error, Result, bail};
 use api::{
@@ -31,7 +31,7 @@ pub(super) struct Case {
     settings: CaseSettings,
 }
 
-/// Nobody has looked yet.
+/// Result of a discovery that has not run yet.
 pub(super) fn nothing() -> Discovered {
     fn unanswered<T>() -> Discovery<T> {
         let message = "not looked at".to_owned();
@@ -119,7 +119,7 @@ pub(super) fn discovery<T>(answer: Result<T>, failed: &mut Option<Error>) -> Dis
     }
 }
 
-/// One condition of a status, and when to look again.
+/// One condition of a status, and the time until the next discovery.
 pub(super) fn shown(
     status: &EC2NodeClassStatus,
     kind: &str,

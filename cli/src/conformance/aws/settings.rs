@@ -1,4 +1,4 @@
-//! What a case says about its cluster; everything else has the corpus' defaults.
+//! Cluster settings of a case; all others have the corpus' defaults.
 
 use anyhow::{Context, Result};
 use aws_rules::{ClusterFacts, ProviderSettings};

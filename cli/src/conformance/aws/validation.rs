@@ -1,4 +1,4 @@
-//! Whether launches through an EC2NodeClass can work, as its condition says, and what EC2 is asked for that.
+//! Validation of an EC2NodeClass: the condition, and the requests to EC2 for it.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub(super) struct Case {
     ec2: Offered,
     #[serde(default)]
     state: Errors,
-    /// Only how often it is validated.
+    /// Number of validations that the case asks about.
     expect: Passes,
 }
 
@@ -54,7 +54,7 @@ struct Errors {
     api_errors: Vec<ApiError>,
 }
 
-/// What the next so many calls are answered with.
+/// Answer to the given number of next calls.
 #[derive(Deserialize)]
 struct ApiError {
     api: String,
@@ -101,7 +101,7 @@ struct Validating<'a> {
 
 impl Validating<'_> {
     fn pass(&mut self, class: &mut EC2NodeClass) -> Result<Value> {
-        // Nothing here depends on the time.
+        // No result here depends on the time.
         let now = Timestamp::UNIX_EPOCH;
         let infos = self.types.iter();
         let infos: Vec<_> = infos
@@ -130,7 +130,7 @@ impl Validating<'_> {
         let at_once = may_launch && verdict.asks_again();
         let again = next_look(VALIDATION_SUCCEEDED, false, &[], now)
             .filter(|_| !is_final && !failed && !at_once);
-        // Upstream reports what is final as an error, all but this.
+        // Upstream reports every final reason but this one as an error.
         let is_terminal = is_final && condition.reason != "InvalidKubeletConfiguration";
         let step = json!({
             "condition": {

@@ -1,4 +1,4 @@
-//! Requirements that v1alpha5's webhook added to what a Provisioner said (docs/spec/migrate.md#provisioner).
+//! Requirements that v1alpha5's webhook added to a Provisioner (docs/spec/migrate.md#provisioner).
 
 use serde_json::{Value, json};
 
@@ -15,11 +15,11 @@ const CATEGORY: &str = "karpenter.k8s.aws/instance-category";
 const GENERATION: &str = "karpenter.k8s.aws/instance-generation";
 
 const CATEGORIES: [&str; 3] = ["c", "m", "r"];
-/// Of instance generations, what the default is above.
+/// Instance generation that the default is above.
 const OLD_GENERATION: u32 = 2;
 
-/// Appends them, in their order. Only requirements count as saying something about a key; a label that says otherwise than a
-/// default would leave no instance type, so it is refused.
+/// Appends the defaults, in their order. Only requirements count as constraining a key; a label that contradicts a default would leave no
+/// instance type, so it is refused.
 pub(super) fn add(edit: &mut Edit, labels: Option<&Value>) {
     let said: Vec<String> = edit
         .get(REQUIREMENTS)
@@ -83,7 +83,7 @@ fn stable(key: &str) -> &str {
     alias.map_or(key, |(_, new)| new)
 }
 
-/// Whether no machine has both the label and the default.
+/// Whether no instance type has both the label and the default.
 fn contradicts(default: &Value, key: &str, value: &str) -> bool {
     let of = default
         .get("key")

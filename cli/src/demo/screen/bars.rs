@@ -5,12 +5,12 @@ use model::{NanosPerHour, counted};
 
 use crate::demo::picture::{NodeLine, Picture, Stage, is_running};
 
-/// So many nodes get a bar; further ones are counted.
+/// Upper bound on the nodes with a bar; further ones are counted.
 const SHOWN_MAX: usize = 12;
-/// Fine enough for one CPU of a large node to show.
+/// Characters of a bar, fine enough to show one CPU of a large node.
 const EIGHTHS: &str = "█▉▊▋▌▍▎▏·";
 
-/// A bar per node, filling up, and a line of totals.
+/// A bar per node that shows its requests, and a line of totals.
 pub(in crate::demo) struct Bars {
     all: MultiProgress,
     nodes: BTreeMap<String, ProgressBar>,
@@ -29,7 +29,7 @@ impl Bars {
     }
 
     pub(super) fn say(&self, line: &str) {
-        // A terminal that cannot be written to shows nothing of the story either way.
+        // A terminal that cannot be written to cannot show the error either.
         drop(self.all.println(line));
     }
 
@@ -64,9 +64,9 @@ impl Bars {
     }
 }
 
-/// Terminals from this width on show more of each node.
+/// Width from which terminals show more of each node.
 const WIDE: usize = 120;
-/// Columns of a bar.
+/// Minimum width of a bar in columns.
 const NARROWEST: usize = 8;
 const WIDEST: usize = 32;
 
@@ -106,7 +106,7 @@ fn draw(bar: &ProgressBar, line: &NodeLine, width: usize) {
         Stage::Ready => &filled,
         Stage::Leaving => "leaving",
     };
-    // Two columns before, one on each side of the bar, and one that stays free: a line that fills the last one may wrap.
+    // Two columns before, one on each side of the bar, and one that stays free: a line that fills the last column may wrap.
     let taken = 5 + prefix.chars().count() + filled.chars().count();
     let length = width.saturating_sub(taken).clamp(NARROWEST, WIDEST);
     let template = format!("  {{prefix}} {{bar:{length}.{colour}/dim}} {{msg}}");
@@ -134,7 +134,7 @@ fn totals(picture: &Picture, nodes: usize) -> String {
     )
 }
 
-/// Millicores as cores with one digit.
+/// Millicores as cores with one decimal.
 fn cores(millicores: u64) -> String {
     format!("{}.{}", millicores / 1000, millicores / 100 % 10)
 }

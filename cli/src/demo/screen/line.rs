@@ -3,26 +3,26 @@ use jiff::SignedDuration;
 
 use crate::demo::picture::{Bought, NodeLine};
 
-/// One thing that happened; times are since the beginning, in the story's time.
+/// A line of output. Times are since the start, in the story's time.
 pub(in crate::demo) enum Line {
     Chapter(String),
     Typed(SignedDuration, String),
-    /// What a turn decided, and why.
+    /// Decision of a turn, and the reason.
     Decided(SignedDuration, String, String),
     Ready(SignedDuration, NodeLine),
     Gone(SignedDuration, NodeLine),
-    /// How many pods run, and how many there are.
+    /// Number of running pods, and of all pods.
     Pods(SignedDuration, usize, usize),
     Trouble(SignedDuration, String),
 }
 
 impl Line {
-    /// Bars show some things better than lines.
+    /// Whether the bars already show what the line says.
     pub(super) fn is_told_by_bars(&self) -> bool {
         matches!(self, Self::Pods(..))
     }
 
-    /// One line, as other programs like it.
+    /// Renders one plain line for other programs.
     pub(super) fn plain(&self) -> String {
         let (at, text) = match self {
             Self::Chapter(text) => return format!("\n{text}"),
@@ -36,7 +36,7 @@ impl Line {
         format!("{:>7}  {text}", age(*at))
     }
 
-    /// In colours, each reason on a line of its own, no line wider than the terminal.
+    /// Renders the line in colours, with each reason on a line of its own and no line wider than the terminal.
     pub(super) fn styled(&self, width: usize) -> String {
         let room = width.saturating_sub(MARGIN);
         let paint = |style: Style, text: &str| {
@@ -73,7 +73,7 @@ impl Line {
     }
 }
 
-/// What the time takes at the beginning of a line.
+/// Columns of the time at the start of a line.
 const MARGIN: usize = 9;
 
 fn shortened(text: &str, room: usize) -> String {
@@ -101,7 +101,7 @@ impl std::fmt::Display for Bought {
     }
 }
 
-/// As kubectl writes ages: `42s`, `3m05s`, `1h02m`.
+/// An age in kubectl's format: `42s`, `3m05s`, `1h02m`.
 pub(in crate::demo) fn age(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     match seconds {

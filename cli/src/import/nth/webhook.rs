@@ -1,4 +1,4 @@
-//! Its webhook as a notification.
+//! NTH's webhook as a notification.
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -14,8 +14,7 @@ pub(super) const OPTIONS: &[&str] = &[
     "webhookURLSecretName",
 ];
 
-/// Fields of its templates, and the words of ours that say the same. A notification tells of all nodes of one delivery: which
-/// they are, the details say.
+/// Fields of NTH's templates, and their counterparts. A notification covers all nodes of one delivery, which its details list.
 const FIELDS: &[(&str, &str)] = &[
     ("AutoScalingGroupName", "details"),
     ("Description", "title"),
@@ -63,7 +62,7 @@ pub(super) fn convert(values: &Map<String, Value>, parameter: Option<&str>, made
     made.notifications.push(Value::Object(notification));
 }
 
-/// The default of NTH is what Slack reads.
+/// The template. NTH's default is in Slack's format.
 fn template(values: &Map<String, Value>, made: &mut Made) -> Option<String> {
     if let Some(name) = given(values, "webhookTemplateConfigMapName") {
         made.refuse(
@@ -107,7 +106,7 @@ fn template(values: &Map<String, Value>, made: &mut Made) -> Option<String> {
     Some(out)
 }
 
-/// JSON in text.
+/// The headers, given as JSON in text.
 fn headers(values: &Map<String, Value>, made: &mut Made) -> Option<Value> {
     let value = given(values, "webhookHeaders")?;
     let text = super::shown(value);
@@ -120,7 +119,7 @@ fn headers(values: &Map<String, Value>, made: &mut Made) -> Option<Value> {
         );
         return None;
     };
-    // It is what is sent anyway.
+    // The header is sent anyway.
     read.retain(|name, value| {
         !(name.eq_ignore_ascii_case("content-type") && *value == "application/json")
     });

@@ -1,4 +1,4 @@
-//! What the account says of the move: zones of subnets, access entries, quotas. The AWS CLI printed it.
+//! Facts about the account for the migration, from output of the AWS CLI: zones of subnets, access entries, quotas.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,9 +22,9 @@ use crate::{
 pub(super) struct Account {
     /// Zones by subnet.
     zones: BTreeMap<String, String>,
-    /// ARNs that the cluster lets in; `None` where nobody has asked.
+    /// ARNs with an access entry; `None` where the list is not given.
     entries: Option<BTreeSet<String>>,
-    /// Values by code.
+    /// Quotas by code.
     quotas: BTreeMap<String, f64>,
 }
 
@@ -75,7 +75,7 @@ impl Account {
         ]))
     }
 
-    /// Volumes stay in their zone, and nodes are made in those of the groups' subnets.
+    /// Volumes outside the zones of the groups' subnets: volumes stay in their zone, and nodes are launched in those zones.
     fn volumes(&self, objects: &Objects, groups: &[Group]) -> Finding {
         let subnets = groups.iter().flat_map(|group| &group.subnets);
         let zones: Option<BTreeSet<&String>> =
@@ -138,7 +138,7 @@ impl Account {
         )
     }
 
-    /// While a group moves, its nodes run twice.
+    /// Groups whose vCPUs exceed the quota: nodes run twice while a group is migrated.
     fn too_few_cores(&self, groups: &[Group]) -> Result<Finding> {
         const QUOTAS: [(&str, &str); 2] = [("spot", "L-34B43A08"), ("on-demand", "L-1216C47A")];
         let (mut exceeded, mut remedies) = (Vec::new(), Vec::new());
@@ -158,7 +158,7 @@ impl Account {
                 let needed: i64 = of_type
                     .map(|group| 2 * desired(group) * largest(group, &cores))
                     .sum();
-                // Quotas are whole numbers of virtual processors.
+                // Quotas are whole numbers of vCPUs.
                 #[expect(clippy::cast_precision_loss, reason = "compared with a number of AWS'")]
                 if needed as f64 > *quota {
                     remedies.push(format!(
@@ -189,7 +189,7 @@ fn desired(group: &Group) -> i64 {
     group.members.iter().map(|member| member.desired).sum()
 }
 
-/// Of the types that it names.
+/// The largest of the types that the group names, in vCPUs.
 fn largest(group: &Group, cores: &BTreeMap<&str, i64>) -> i64 {
     let named = group.requirements.iter().filter(|one| {
         one.get("key").and_then(Value::as_str) == Some("node.kubernetes.io/instance-type")

@@ -1,4 +1,4 @@
-//! One function per finding.
+//! Checks of the pre-flight, one function per finding.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::{
     objects::{Objects, name},
 };
 
-/// As long as a label's value, or the name in its key.
+/// Maximum length of a label's value, and of the name in its key.
 const LABEL_MAX: usize = 63;
 
 pub(super) fn all(objects: &Objects, groups: &[Group], pools: &[Value]) -> Vec<Finding> {
@@ -53,7 +53,7 @@ fn budgets(objects: &Objects) -> Finding {
     )
 }
 
-/// `minAvailable` that is as many as the workload's replicas.
+/// Whether `minAvailable` equals the workload's replicas.
 fn same_as_replicas(objects: &Objects, budget: &Value) -> bool {
     let (Some(least), Some(selector)) = (
         budget.pointer("/spec/minAvailable").and_then(Value::as_i64),
@@ -191,7 +191,7 @@ fn not_to_evict(objects: &Objects) -> Finding {
     )
 }
 
-/// Keys of labels that pods ask of nodes.
+/// Keys of labels that pods require of nodes.
 fn asked(template: &Value) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     let selector = template
@@ -258,7 +258,7 @@ fn without_requests(objects: &Objects) -> Finding {
     )
 }
 
-/// DaemonSets that a taint of a pool keeps away.
+/// DaemonSets that a pool's taint keeps off its nodes.
 fn daemons(objects: &Objects, pools: &[Value]) -> Finding {
     let mut kept_away = Vec::new();
     for pool in pools {
