@@ -47,17 +47,21 @@ pub(crate) fn admit(objects: &mut Vec<Object>) -> Vec<String> {
             Object::DaemonSet(set) => {
                 admit("DaemonSet", &set.metadata, &mut set.spec.template.spec)
             }
-            Object::Deployment(one) => {
-                admit("Deployment", &one.metadata, &mut one.spec.template.spec)
-            }
-            Object::ReplicaSet(one) => {
-                admit("ReplicaSet", &one.metadata, &mut one.spec.template.spec)
-            }
-            Object::ReplicationController(one) => {
+            Object::Deployment(workload) => admit(
+                "Deployment",
+                &workload.metadata,
+                &mut workload.spec.template.spec,
+            ),
+            Object::ReplicaSet(workload) => admit(
+                "ReplicaSet",
+                &workload.metadata,
+                &mut workload.spec.template.spec,
+            ),
+            Object::ReplicationController(workload) => {
                 admit(
                     "ReplicationController",
-                    &one.metadata,
-                    &mut one.spec.template.spec,
+                    &workload.metadata,
+                    &mut workload.spec.template.spec,
                 );
             }
             Object::StatefulSet(set) => {
@@ -67,9 +71,9 @@ pub(crate) fn admit(objects: &mut Vec<Object>) -> Vec<String> {
                 }
             }
             Object::Job(job) => admit("Job", &job.metadata, &mut job.spec.template.spec),
-            Object::CronJob(one) => {
-                let spec = &mut one.spec.job_template.spec.template.spec;
-                admit("CronJob", &one.metadata, spec);
+            Object::CronJob(workload) => {
+                let spec = &mut workload.spec.job_template.spec.template.spec;
+                admit("CronJob", &workload.metadata, spec);
             }
             Object::Rollout(rollout) => {
                 if let Some(PodTemplateSpec { spec, .. }) = &mut rollout.spec.template {

@@ -34,11 +34,11 @@ pub(crate) struct Arguments {
     pub(crate) stack: crate::stack::Stack,
 }
 
-const LONGEST: SignedDuration = SignedDuration::from_hours(24);
+const DURATION_MAX: SignedDuration = SignedDuration::from_hours(24);
 
 fn lasting(text: &str) -> Result<SignedDuration, String> {
     api::duration::parse_go_duration(text)
-        .filter(|lasting| *lasting > SignedDuration::ZERO && *lasting <= LONGEST)
+        .filter(|lasting| *lasting > SignedDuration::ZERO && *lasting <= DURATION_MAX)
         .ok_or_else(|| "expected a duration of up to 24h, such as 30m".to_owned())
 }
 
@@ -67,10 +67,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let by = crate::pause::user(arguments.who.as_deref());
     let by = by.context("who approves is not known: say so with --who NAME")?;
     let approval = Approval { by, until };
-    let told = answer(arguments, id, approval, now)?;
+    let description = answer(arguments, id, approval, now)?;
     writeln!(
         std::io::stdout(),
-        "Until {until}, {told} may be done in {}: the next turn plans anew, and goes on if that is no more.",
+        "Until {until}, {description} may be done in {}: the next turn plans anew, and goes on if that is no more.",
         arguments.cluster
     )?;
     Ok(())
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_listed_with_where_they_stand() {
+    fn requests_are_listed_with_their_state() {
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(2);
         let request = |id: &str, hours: i64, approved: Option<i64>| Request {
             id: id.to_owned(),

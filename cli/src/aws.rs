@@ -23,7 +23,7 @@ const PROGRAM: &str = "whittle";
 /// The ledger and the bucket of a stack.
 pub(crate) async fn memory_of(stack: &str) -> Result<(ledger::TableLedger, ec2::Bucket)> {
     let config = ec2::sdk_config(PROGRAM).await;
-    let clock: Arc<dyn Clock> = Arc::new(At(crate::moment::now()));
+    let clock: Arc<dyn Clock> = Arc::new(FixedClock(crate::moment::now()));
     let account = ec2::Account::new(&config, ec2::Options::default(), Arc::clone(&clock));
     let memory = account.memory(stack).await.with_context(|| {
         format!(
@@ -44,7 +44,8 @@ impl Region {
     /// Connects to EC2. Returns warnings about prices, too.
     pub(crate) async fn connect(now: Timestamp) -> (Self, Vec<String>) {
         let config = ec2::sdk_config(PROGRAM).await;
-        let account = ec2::Account::new(&config, ec2::Options::default(), Arc::new(At(now)));
+        let account =
+            ec2::Account::new(&config, ec2::Options::default(), Arc::new(FixedClock(now)));
         let problems = account.renew_prices(true, now).await;
         (Self { account }, problems)
     }
@@ -116,7 +117,11 @@ pub(crate) async fn approve(
         registry_prefix: registry.trim_end_matches('/').to_owned(),
         ..ec2::Options::default()
     };
-    let account = ec2::Account::new(&ec2::sdk_config(PROGRAM).await, options, Arc::new(At(now)));
+    let account = ec2::Account::new(
+        &ec2::sdk_config(PROGRAM).await,
+        options,
+        Arc::new(FixedClock(now)),
+    );
     let approval = serde_json::json!({ "collectUntil": until.to_string() });
     let change = |entry: &mut serde_json::Map<String, Value>| {
         entry.insert("approvals".to_owned(), approval);
@@ -125,9 +130,9 @@ pub(crate) async fn approve(
 }
 
 /// Clock of a command, which has one time.
-struct At(Timestamp);
+struct FixedClock(Timestamp);
 
-impl Clock for At {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         self.0
     }

@@ -99,7 +99,7 @@ impl Arguments {
 
 /// The account's caps and totals, and the consequences where a total exceeds its cap.
 #[cfg(any(feature = "aws", test))]
-pub(crate) fn told(account: &AccountSpending) -> Vec<String> {
+pub(crate) fn describe(account: &AccountSpending) -> Vec<String> {
     let total = account.total();
     let caps = account.caps;
     let price = caps.price.map_or_else(
@@ -150,11 +150,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn caps_are_read_as_people_write_them_and_change_alone() {
+    fn caps_parse_and_change_independently() {
         assert_eq!(price("12.5"), Ok(Change::To(NanosPerHour(12_500_000_000))));
         assert_eq!(nodes("none"), Ok(Change::None));
-        assert!(price("-1").is_err_and(|told| told.contains("such as 12.50, or none")));
-        assert!(nodes("many").is_err_and(|told| told.contains("a number of nodes")));
+        assert!(price("-1").is_err_and(|error| error.contains("such as 12.50, or none")));
+        assert!(nodes("many").is_err_and(|error| error.contains("a number of nodes")));
         let both = Caps {
             price: Some(NanosPerHour(1)),
             nodes: Some(2),
@@ -177,11 +177,11 @@ mod tests {
             ..AccountSpending::default()
         };
         for cluster in ["gone", "prod"] {
-            let one = Spending {
+            let spending = Spending {
                 price: NanosPerHour(1),
                 nodes: 1,
             };
-            account = account.with(&cluster.into(), one);
+            account = account.with(&cluster.into(), spending);
         }
         let changed = arguments.next(&account);
         assert_eq!((changed.caps.price, changed.caps.nodes), (both.price, None));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_below_what_is_spent_says_what_follows() {
+    fn cap_below_the_total_explains_the_consequences() {
         let mut account = AccountSpending::default();
         let node = Spending {
             price: NanosPerHour(96_000_000),
@@ -199,7 +199,7 @@ mod tests {
         };
         account = account.with(&"prod".into(), node);
         assert_eq!(
-            told(&account),
+            describe(&account),
             [
                 "The account has no cap on dollars and no cap on nodes.",
                 "It comes to $0.0960 an hour and 1 node:",
@@ -207,11 +207,11 @@ mod tests {
             ]
         );
         account.caps.price = Some(NanosPerHour(10_000_000));
-        let told = told(&account);
+        let lines = describe(&account);
         assert_eq!(
-            told[0],
+            lines[0],
             "The account has at most $0.0100 an hour and no cap on nodes."
         );
-        assert!(told[3].contains("nothing is removed"), "{told:?}");
+        assert!(lines[3].contains("nothing is removed"), "{lines:?}");
     }
 }

@@ -92,7 +92,9 @@ pub(crate) fn add_objects(
             Object::Deployment(workload) => snapshot.workloads.push((*workload).into()),
             Object::ReplicaSet(workload) => snapshot.workloads.push((*workload).into()),
             Object::StatefulSet(workload) => snapshot.workloads.push((*workload).into()),
-            Object::ReplicationController(one) => snapshot.workloads.push((*one).into()),
+            Object::ReplicationController(controller) => {
+                snapshot.workloads.push((*controller).into())
+            }
             Object::Job(job) => snapshot.workloads.push((*job).into()),
             Object::CronJob(job) => snapshot.workloads.push((*job).into()),
             Object::Rollout(rollout) => snapshot.workloads.push((*rollout).into()),

@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use model::{ClusterName, NanosPerHour, NodeName, PodKey, Snapshot};
 
 use crate::{
-    journal::source::{self, Source},
-    rehearsal::{
-        Rehearsal, Rivals, Tally,
-        views::{self, Stretch},
+    backtest::{
+        Backtest, ReplacedNodes, Tally,
+        views::{self, TimeSpan},
         waits,
     },
-    replay::amend::Amendment,
+    journal::source::{self, Source},
+    replay::overrides::Overrides,
 };
 
 #[derive(Args)]
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LABEL[=VALUE]", value_parser = label)]
     instead_of: Option<(String, Option<String>)>,
     #[command(flatten)]
-    stretch: Stretch,
+    stretch: TimeSpan,
     #[command(flatten)]
     from: source::Origin,
 }
@@ -51,14 +51,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
         let turns = views::kept(&source, &cluster, &arguments.stretch).await?;
-        let (nothing, rivals) = (Amendment::none(), Rivals(arguments.instead_of.clone()));
-        let mut ours = Rehearsal::new(&nothing, &rivals);
+        let (nothing, replaced) = (
+            Overrides::none(),
+            ReplacedNodes(arguments.instead_of.clone()),
+        );
+        let mut ours = Backtest::new(&nothing, &replaced);
         let mut theirs = Actual::default();
         let mut seen = 0_usize;
         for turn in &turns {
             if let Some(snapshot) = views::open(&source, turn).await {
-                ours.see(&snapshot)?;
-                theirs.see(&snapshot, &rivals);
+                ours.observe(&snapshot)?;
+                theirs.observe(&snapshot, &replaced);
                 seen += 1;
             }
         }
@@ -88,17 +91,21 @@ struct Last {
 }
 
 impl Actual {
-    fn see(&mut self, seen: &Snapshot, rivals: &Rivals) {
-        let nodes: BTreeSet<NodeName> = rivals.nodes(seen).into_iter().cloned().collect();
+    fn observe(&mut self, seen: &Snapshot, replaced: &ReplacedNodes) {
+        let nodes: BTreeSet<NodeName> = replaced.nodes(seen).into_iter().cloned().collect();
         let pods = seen.pods.iter();
         let places: BTreeMap<PodKey, NodeName> = pods
-            .filter(|pod| pod.owner.as_ref().is_none_or(|one| one.kind != "DaemonSet"))
+            .filter(|pod| {
+                pod.owner
+                    .as_ref()
+                    .is_none_or(|owner| owner.kind != "DaemonSet")
+            })
             .filter_map(|pod| Some((pod.key.clone(), pod.node_name.clone()?)))
             .filter(|(_, node)| nodes.contains(node))
             .collect();
         let next = Last {
             at: seen.now,
-            cost: rivals.cost(seen),
+            cost: replaced.cost(seen),
             waiting: seen.pods.iter().filter(|pod| waits(pod)).count(),
             nodes,
             places,

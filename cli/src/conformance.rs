@@ -177,17 +177,17 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
             let (got, times) = match question.kind {
                 Kind::Provisioning => decide(&id, &snapshot, arguments.bound),
                 Kind::Disruption => {
-                    let look = match arguments.priced {
+                    let evaluate = match arguments.priced {
                         true => planner::disrupt,
                         false => planner::disrupt_at_any_price,
                     };
-                    disrupt(snapshot, question, look)
+                    disrupt(snapshot, question, evaluate)
                 }
             };
             let mut answer = json!({"id": id, "got": got});
             if let Some(fields) = answer.as_object_mut() {
                 fields.extend(arguments.time.then(|| ("ms".to_owned(), json!(times))));
-                fields.extend(outlook.map(|told| ("outlook".to_owned(), told)));
+                fields.extend(outlook.map(|value| ("outlook".to_owned(), value)));
             }
             answer
         }
@@ -205,23 +205,23 @@ fn outlook(snapshot: &Snapshot) -> Value {
 fn disrupt(
     mut snapshot: Snapshot,
     question: Question,
-    look: fn(&Snapshot) -> Pass,
+    evaluate: fn(&Snapshot) -> Pass,
 ) -> (Value, Times) {
     let conditions = question
         .compute_conditions
         .then(|| disruption::compute_conditions(&mut snapshot));
     let ((pass, end), whole) = Span::of(|| {
         if question.converge {
-            let (first, end) = converge::converge(snapshot, look);
+            let (first, end) = converge::converge(snapshot, evaluate);
             (first, Some(end))
         } else {
-            (look(&snapshot), None)
+            (evaluate(&snapshot), None)
         }
     });
     let mut got = decision::disruption(&pass);
     if let Some(fields) = got.as_object_mut() {
-        fields.extend(conditions.map(|told| ("conditions".to_owned(), told)));
-        fields.extend(end.map(|told| ("converge".to_owned(), told)));
+        fields.extend(conditions.map(|value| ("conditions".to_owned(), value)));
+        fields.extend(end.map(|value| ("converge".to_owned(), value)));
     }
     (got, Times::new(&Span::default(), &whole))
 }

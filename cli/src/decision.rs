@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) fn provisioning(plan: &Plan) -> Value {
     let launches = plan.actions.iter();
-    let launches: Vec<&Launch> = launches.filter_map(|one| one.action.launch()).collect();
+    let launches: Vec<&Launch> = launches.filter_map(|entry| entry.action.launch()).collect();
     let cost: i64 = launches.iter().map(|launch| launch.cheapest.price.0).sum();
     let errors: Vec<Value> = plan.unplaced.iter().map(error).collect();
     json!({
@@ -26,16 +26,16 @@ pub(crate) fn provisioning(plan: &Plan) -> Value {
 pub(crate) fn disruption(pass: &Pass) -> Value {
     let mut commands = pass.commands.iter().map(command);
     let savings = pass.commands.iter().map(|command| command.savings.0).sum();
-    let told = |all: &[Blocked]| -> Vec<Value> {
+    let explanations = |all: &[Blocked]| -> Vec<Value> {
         let all = all.iter();
-        all.map(|one| json!({"node": one.node, "message": one.message}))
+        all.map(|blocked| json!({"node": blocked.node, "message": blocked.message}))
             .collect()
     };
     json!({
         "command": commands.next(),
         "more": commands.collect::<Vec<_>>(),
-        "blocked": told(&pass.blocked),
-        "unconsolidatable": told(&pass.unconsolidatable),
+        "blocked": explanations(&pass.blocked),
+        "unconsolidatable": explanations(&pass.unconsolidatable),
         "savings": dollars(NanosPerHour(savings)),
     })
 }

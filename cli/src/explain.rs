@@ -13,8 +13,8 @@ use turns::Report;
 
 use crate::{
     journal::{
+        rendering,
         source::{self, Source},
-        told,
     },
     moment::{self, Moment},
 };
@@ -41,20 +41,20 @@ pub(crate) struct Arguments {
 }
 
 /// Retention of records (docs/design.md#journal).
-const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
+const RETENTION: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Maximum age of a snapshot: a quiet cluster's state is recorded once an hour.
-const SEEN_WITHIN: SignedDuration = SignedDuration::from_hours(3);
+const SNAPSHOT_AGE_MAX: SignedDuration = SignedDuration::from_hours(3);
 /// Upper bound on the records searched for a snapshot.
-const LOOKED_THROUGH: usize = 200;
+const RECORDS_SEARCHED_MAX: usize = 200;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let subject = subject(&arguments.object, &arguments.namespace)?;
     let now = moment::now();
     let until = arguments.at.map_or(Ok(now), |at| at.before(now))?;
-    if arguments.from.of_stack() && until < now - KEPT {
+    if arguments.from.of_stack() && until < now - RETENTION {
         bail!(
             "the journal keeps 30 days: it begins at {:.0}, and {until:.0} is before that",
-            now - KEPT
+            now - RETENTION
         );
     }
     source::block_on(async {
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let mut text = format!("{subject}\n");
         let mut known = false;
         if arguments.at.is_some()
-            && let Some(report) = seen(&source, &cluster, &subject, until).await?
+            && let Some(report) = last_snapshot(&source, &cluster, &subject, until).await?
         {
             let snapshot = source.snapshot(&report).await?;
             let facts = facts::of(&snapshot, &subject, report.lane);
@@ -88,8 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             );
         }
         for report in &reports {
-            let about = told::about(report, &|line| {
-                line.about.iter().any(|one| subjects.contains(one))
+            let about = rendering::about(report, &|line| {
+                line.about.iter().any(|subject| subjects.contains(subject))
             });
             text.push('\n');
             text.push_str(&about);
@@ -127,7 +127,7 @@ async fn history(
 ) -> Result<(Vec<Report>, BTreeSet<Subject>)> {
     let wanted = |subject: &Subject| Wanted {
         about: Some(subject.clone()),
-        from: until - KEPT,
+        from: until - RETENTION,
         until,
         most: arguments.last,
     };
@@ -161,8 +161,8 @@ fn read(entries: Vec<ports::JournalEntry>) -> Vec<Report> {
 fn same(reports: &[Report], subject: &Subject) -> BTreeSet<Subject> {
     let lines = reports.iter().flat_map(Report::lines);
     let pairs = lines.filter_map(|line| match line.about.as_slice() {
-        [one, other] if one == subject => Some(other),
-        [other, one] if one == subject => Some(other),
+        [first, other] if first == subject => Some(other),
+        [other, first] if first == subject => Some(other),
         _ => None,
     });
     let other = |other: &&Subject| match subject {
@@ -174,7 +174,7 @@ fn same(reports: &[Report], subject: &Subject) -> BTreeSet<Subject> {
 }
 
 /// The last turn until then with a snapshot; for nodes, one that read all pods.
-async fn seen(
+async fn last_snapshot(
     source: &Source,
     cluster: &ClusterName,
     subject: &Subject,
@@ -182,9 +182,9 @@ async fn seen(
 ) -> Result<Option<Report>> {
     let wanted = Wanted {
         about: None,
-        from: until - SEEN_WITHIN,
+        from: until - SNAPSHOT_AGE_MAX,
         until: until + SignedDuration::from_millis(1),
-        most: LOOKED_THROUGH,
+        most: RECORDS_SEARCHED_MAX,
     };
     let reports = read(source.latest(cluster, &wanted).await?);
     let of_pod = matches!(subject, Subject::Pod(_));
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_named_as_for_kubectl() {
+    fn objects_are_named_as_in_kubectl() {
         let read = |object: &[&str]| {
             let object: Vec<String> = object.iter().map(|&text| text.to_owned()).collect();
             subject(&object, "shop").map(|subject| subject.to_string())

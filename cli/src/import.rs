@@ -75,7 +75,7 @@ struct Sources {
     #[arg(long)]
     pin: bool,
     /// Flag of Cluster Autoscaler, such as scale-down-unneeded-time=5m
-    #[arg(long, value_name = "NAME=VALUE", value_parser = flags::one)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = flags::name_value)]
     autoscaler_flag: Vec<(String, String)>,
     /// ConfigMap cluster-autoscaler-priority-expander of Cluster Autoscaler
     #[arg(long, value_name = "FILE")]

@@ -8,7 +8,7 @@ use ports::JournalEntry;
 use serde_json::Value;
 use turns::Report;
 
-use crate::{conformance, convert, import, journal::told, kops};
+use crate::{conformance, convert, import, journal::rendering, kops};
 
 /// Whether a command accepts these arguments, written as in a shell.
 pub fn arguments(line: &str) -> bool {
@@ -47,7 +47,7 @@ pub fn termination_handler(values: &str) -> Result<Value> {
 pub fn record(line: &str) -> Result<(String, String)> {
     let entry: JournalEntry = serde_json::from_str(line).context("no record")?;
     let report = Report::read(&entry)?;
-    Ok((told::short(&report), told::whole(&report)))
+    Ok((rendering::short(&report), rendering::whole(&report)))
 }
 
 /// The cluster of a case of `whittle conformance`.

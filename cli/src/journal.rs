@@ -2,8 +2,8 @@
 
 mod directory;
 pub(crate) mod follow;
+pub(crate) mod rendering;
 pub(crate) mod source;
-pub(crate) mod told;
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
@@ -56,7 +56,7 @@ enum Output {
 }
 
 /// Interval between reads of the ledger.
-const LOOKED_EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 fn lane(text: &str) -> Result<Lane, String> {
     let lanes = Lane::WOKEN
@@ -123,10 +123,12 @@ async fn list(arguments: &Arguments, source: &Source, cluster: &ClusterName) -> 
     let mut follow = Follow::since(since);
     loop {
         let until = moment::now();
-        let mut found = follow.look(source, cluster, until, arguments.last).await?;
+        let mut found = follow
+            .read_new(source, cluster, until, arguments.last)
+            .await?;
         found.retain(|entry| arguments.lane.is_none_or(|lane| entry.lane == lane));
         print(arguments.output, &found, false)?;
-        tokio::time::sleep(LOOKED_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -137,8 +139,8 @@ fn print(output: Output, entries: &[JournalEntry], whole: bool) -> Result<()> {
         match output {
             Output::Json => writeln!(out, "{}", serde_json::to_string(&entry.body)?)?,
             Output::Text => match Report::read(entry) {
-                Ok(report) if whole => write!(out, "{}", told::whole(&report))?,
-                Ok(report) => write!(out, "{}", told::short(&report))?,
+                Ok(report) if whole => write!(out, "{}", rendering::whole(&report))?,
+                Ok(report) => write!(out, "{}", rendering::short(&report))?,
                 Err(error) => eprintln!("whittle: {:#}", anyhow::Error::from(error)),
             },
         }

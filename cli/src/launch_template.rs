@@ -24,10 +24,13 @@ pub(crate) fn versions(file: &str, text: &str) -> Result<Vec<Version>> {
         .with_context(|| {
             format!("{file} holds no LaunchTemplateVersions: give what `aws ec2 describe-launch-template-versions` prints")
         })?;
-    versions.iter().map(|version| one(file, version)).collect()
+    versions
+        .iter()
+        .map(|version| version_of(file, version))
+        .collect()
 }
 
-fn one(file: &str, version: &Value) -> Result<Version> {
+fn version_of(file: &str, version: &Value) -> Result<Version> {
     let text = |field: &str| {
         let text = version.get(field).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()

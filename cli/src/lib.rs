@@ -7,6 +7,7 @@ mod admission;
 mod approve;
 #[cfg(feature = "aws")]
 mod aws;
+mod backtest;
 mod caps;
 mod catalog;
 mod catalogs;
@@ -36,7 +37,6 @@ mod planning;
 mod prices;
 mod regions;
 mod registry;
-mod rehearsal;
 mod replay;
 mod review;
 mod settings;
@@ -111,7 +111,7 @@ enum Command {
 
 /// Runs the command of the process' arguments.
 pub fn run() -> ExitCode {
-    match obey(&Arguments::parse().command) {
+    match run_command(&Arguments::parse().command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("whittle: {error:#}");
@@ -120,7 +120,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn obey(command: &Command) -> anyhow::Result<ExitCode> {
+fn run_command(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Activate(arguments) => return registry::switch(arguments, Mode::Active),
         Command::Approve(arguments) => approve::run(arguments)?,

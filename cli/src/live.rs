@@ -145,7 +145,9 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
         snapshot.capacity_buffers.extend(buffers);
         problems.extend(gated.overlays.iter().flat_map(cluster::wrong));
         let buffers = gated.buffers.iter();
-        problems.extend(buffers.filter_map(|one| cluster::unresolved(&one.shape, &one.resolved)));
+        problems.extend(
+            buffers.filter_map(|buffer| cluster::unresolved(&buffer.shape, &buffer.resolved)),
+        );
     }
     problems.extend(cluster::behind_gates(snapshot));
     problems.extend(pools.unreadable.iter().map(|pool| {

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_dates_or_how_long_ago() {
+    fn times_are_dates_or_ages() {
         let now: Timestamp = "2026-08-22T12:00:00Z".parse().unwrap();
         let at = |text: &str| parse(text).map(|moment| moment.before(now).unwrap().to_string());
         assert_eq!(at("2026-08-01T00:00:00Z").unwrap(), "2026-08-01T00:00:00Z");

@@ -10,7 +10,7 @@ use model::ledger::{Pause, PauseLevel, PauseScope};
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    what: What,
+    what: PauseTarget,
     /// Extent of the pause: "voluntary" stops disruption that Whittle chooses, "all" also launches and drains under way
     #[arg(long, value_enum, default_value = "voluntary")]
     level: Level,
@@ -25,12 +25,12 @@ pub(crate) struct Arguments {
 #[derive(Args)]
 pub(crate) struct Resume {
     #[command(flatten)]
-    what: What,
+    what: PauseTarget,
 }
 
 #[derive(Args)]
 #[command(group(ArgGroup::new("where").required(true).args(["cluster", "account"])))]
-pub(crate) struct What {
+pub(crate) struct PauseTarget {
     /// Name of the registered cluster
     #[arg(value_parser = crate::registry::name)]
     cluster: Option<String>,
@@ -60,19 +60,19 @@ fn lasting(text: &str) -> Result<SignedDuration, String> {
 }
 
 /// Upper bound on the length of a text in bytes: every turn reads all pauses of a cluster.
-const LONGEST_TEXT: usize = 200;
+const TEXT_BYTES_MAX: usize = 200;
 
 pub(crate) fn text(text: &str) -> Result<String, String> {
     let text = text.trim();
-    match !text.is_empty() && text.len() <= LONGEST_TEXT && !text.contains(char::is_control) {
+    match !text.is_empty() && text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control) {
         true => Ok(text.to_owned()),
         false => Err(format!(
-            "expected one line of 1 to {LONGEST_TEXT} characters"
+            "expected one line of 1 to {TEXT_BYTES_MAX} characters"
         )),
     }
 }
 
-impl What {
+impl PauseTarget {
     #[cfg(feature = "aws")]
     pub(crate) fn cluster(&self) -> Option<&str> {
         self.cluster.as_deref()
@@ -142,7 +142,7 @@ pub(crate) fn resume(arguments: &Resume) -> Result<ExitCode> {
 use crate::aws::pauses::{lift, put};
 
 #[cfg(not(feature = "aws"))]
-fn put(what: &What, pause: Pause, _: jiff::Timestamp) -> Result<ExitCode> {
+fn put(what: &PauseTarget, pause: Pause, _: jiff::Timestamp) -> Result<ExitCode> {
     anyhow::bail!(
         "pause of {} until {} is written to the ledger in AWS, which this build cannot: build it with `--features aws`",
         what.name(),
@@ -151,7 +151,7 @@ fn put(what: &What, pause: Pause, _: jiff::Timestamp) -> Result<ExitCode> {
 }
 
 #[cfg(not(feature = "aws"))]
-fn lift(what: &What, who: &str, _: jiff::Timestamp) -> Result<ExitCode> {
+fn lift(what: &PauseTarget, who: &str, _: jiff::Timestamp) -> Result<ExitCode> {
     anyhow::bail!(
         "resume lifts {who}'s pause of {} in AWS, which this build cannot: build it with `--features aws`",
         what.name()

@@ -180,7 +180,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             eprintln!("whittle: NodePool {} is not used: {reason}", pool.name);
         }
     }
-    let known = hints::Known::of(&snapshot);
+    let known = hints::KnownLabels::of(&snapshot);
     for hint in known.of_pools(&snapshot) {
         eprintln!("whittle: {hint}");
     }
@@ -208,7 +208,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             Output::Json => {
                 plan.actions.splice(0..0, fixed.actions);
                 let mut shown = decision::provisioning(&plan);
-                let launches = plan.actions.iter().filter_map(|one| one.action.launch());
+                let launches = plan
+                    .actions
+                    .iter()
+                    .filter_map(|entry| entry.action.launch());
                 parts::add_to(shown.get_mut("newNodes"), launches, &snapshot);
                 serde_json::to_writer_pretty(&mut out, &shown)?;
             }
@@ -273,7 +276,7 @@ fn kinds(manifests: &Manifests) -> Option<String> {
 fn hints_of(
     snapshot: &Snapshot,
     plan: &Plan,
-    known: &hints::Known,
+    known: &hints::KnownLabels,
 ) -> BTreeMap<PodKey, Vec<String>> {
     let waiting = plan.unplaced.iter().map(|left| (&left.pod.key, left));
     let waiting: BTreeMap<&PodKey, _> = waiting.collect();
@@ -324,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gates_are_named_as_in_karpenters_option_or_its_chart() {
+    fn feature_gates_have_the_names_of_karpenters_option_or_chart() {
         for name in ["NodeOverlay", "nodeOverlay"] {
             let read = gate(&format!(" {name} = true "));
             assert_eq!(read, Ok(("NodeOverlay".to_owned(), true)));

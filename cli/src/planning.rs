@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_stand_by_themselves_or_in_an_entry() {
+    fn settings_parse_alone_or_in_an_entry() {
         let entry = r#"{"type": "eks", "reach": "public", "settings": {"nodePrice": "0.5"}}"#;
         for text in [r#"{"nodePrice": "0.5"}"#, entry] {
             assert_eq!(read(text), Ok(json!({"nodePrice": "0.5"})), "{text}");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn options_count_before_settings() {
+    fn options_override_settings() {
         let planning = Planning {
             settings: Some(json!({"nodePrice": "0.5", "preferenceWorth": "0.25"})),
             node_price: dollars("0.125").ok(),

@@ -170,7 +170,7 @@ fn base64(text: &str) -> Result<String, String> {
 pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
     use crate::{aws::registry, doctor::LISTS, objects::Objects};
     let context = arguments.context.as_deref();
-    let asked = registry::Registering {
+    let asked = registry::RegisterOptions {
         replace: arguments.replace,
         lets_in: arguments.create_access_entries,
         stack: &arguments.stack.name,
@@ -184,7 +184,7 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
 
 #[cfg(feature = "aws")]
 pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
-    let asked = crate::aws::unregister::Leaving {
+    let asked = crate::aws::unregister::UnregisterOptions {
         stack: &arguments.stack.name,
         shuts_out: arguments.delete_access_entries,
         purges: arguments.purge,

@@ -1,7 +1,7 @@
 //! `whittle replay`: plans the snapshot of a turn again, optionally with other manifests or settings.
 
-pub(crate) mod amend;
 mod outcome;
+pub(crate) mod overrides;
 
 use std::{io::Write, path::PathBuf};
 
@@ -11,7 +11,7 @@ use model::{ClusterName, Lane, Snapshot};
 use ports::JournalEntry;
 use turns::Report;
 
-use self::{amend::Amendment, outcome::Planned};
+use self::{outcome::Planned, overrides::Overrides};
 use crate::journal::source::{self, Source};
 
 #[derive(Args)]
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Id of the turn, as listed by `whittle journal`
     turn: String,
     #[command(flatten)]
-    amendment: amend::Changes,
+    overrides: overrides::Changes,
     #[command(flatten)]
     from: source::Origin,
     /// Write the turn's snapshot into this file, as JSON
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let amendment = Amendment::read(&arguments.amendment)?;
+    let overrides = Overrides::read(&arguments.overrides)?;
     source::block_on(async {
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         if let Some(file) = &arguments.save {
             std::fs::write(file, serde_json::to_vec(&snapshot)?)?;
         }
-        let text = told(&report, lane, &snapshot, &amendment)?;
+        let text = render(&report, lane, &snapshot, &overrides)?;
         Ok(std::io::stdout().write_all(text.as_bytes())?)
     })
 }
@@ -64,7 +64,12 @@ fn planned(entries: &[JournalEntry]) -> Result<(Report, Lane)> {
     )
 }
 
-fn told(report: &Report, lane: Lane, snapshot: &Snapshot, amendment: &Amendment) -> Result<String> {
+fn render(
+    report: &Report,
+    lane: Lane,
+    snapshot: &Snapshot,
+    overrides: &Overrides,
+) -> Result<String> {
     let then = Planned::of(lane, snapshot);
     let mut text = format!(
         "Turn {} of the {lane} at {:.0}, planned again from what it saw: {}\n",
@@ -72,12 +77,12 @@ fn told(report: &Report, lane: Lane, snapshot: &Snapshot, amendment: &Amendment)
         report.at,
         then.summary()
     );
-    if amendment.is_empty() {
+    if overrides.is_empty() {
         text.push_str(&then.text());
         return Ok(text);
     }
     let mut changed = snapshot.clone();
-    for note in amendment.apply(&mut changed)? {
+    for note in overrides.apply(&mut changed)? {
         eprintln!("whittle: {note}");
     }
     let now = Planned::of(lane, &changed);

@@ -7,13 +7,13 @@ use clap::Args;
 use model::{ClusterName, NanosPerHour, NodePoolName, Snapshot};
 
 use crate::{
+    backtest::{
+        Backtest, ReplacedNodes, Tally,
+        views::{self, TimeSpan},
+    },
     journal::source::{self, Source},
     plan::counted,
-    rehearsal::{
-        Rehearsal, Rivals, Tally,
-        views::{self, Stretch},
-    },
-    replay::amend::{Amendment, Changes},
+    replay::overrides::{Changes, Overrides},
 };
 
 #[derive(Args)]
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
-    stretch: Stretch,
+    stretch: TimeSpan,
     /// Cost increase that counts as worse, in percent of the previous cost
     #[arg(long, default_value_t = 10)]
     cost: u32,
@@ -35,25 +35,25 @@ pub(crate) struct Arguments {
 }
 
 /// Exit code if something is worse than allowed; errors exit with 1.
-const WORSE: u8 = 2;
+const EXIT_WORSE: u8 = 2;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let changes = Amendment::read(&arguments.changes)?;
+    let changes = Overrides::read(&arguments.changes)?;
     source::block_on(async {
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
         let turns = views::kept(&source, &cluster, &arguments.stretch).await?;
-        let (nothing, rivals) = (Amendment::none(), Rivals::default());
-        let mut before = Rehearsal::new(&nothing, &rivals);
-        let mut after = Rehearsal::new(&changes, &rivals);
+        let (nothing, replaced) = (Overrides::none(), ReplacedNodes::default());
+        let mut before = Backtest::new(&nothing, &replaced);
+        let mut after = Backtest::new(&changes, &replaced);
         let mut last = None;
         let mut seen = 0_usize;
         for turn in &turns {
             let Some(snapshot) = views::open(&source, turn).await else {
                 continue;
             };
-            before.see(&snapshot)?;
-            after.see(&snapshot)?;
+            before.observe(&snapshot)?;
+            after.observe(&snapshot)?;
             seen += 1;
             last = Some(snapshot);
         }
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         std::io::stdout().write_all(page.as_bytes())?;
         let worse = risks.iter().any(|(worse, _)| *worse);
         Ok(if worse {
-            ExitCode::from(WORSE)
+            ExitCode::from(EXIT_WORSE)
         } else {
             ExitCode::SUCCESS
         })
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Number of nodes by NodePool that would be replaced because their template changes (docs/spec/lifecycle.md#drifted).
-fn drifted(last: &Snapshot, changes: &Amendment) -> Result<BTreeMap<NodePoolName, usize>> {
+fn drifted(last: &Snapshot, changes: &Overrides) -> Result<BTreeMap<NodePoolName, usize>> {
     let mut changed = last.clone();
     for note in changes.apply(&mut changed)? {
         eprintln!("whittle: {note}");
@@ -174,7 +174,7 @@ fn page(
     let mut row = |what: &str, was: String, is: String, change: String| {
         let _ = writeln!(page, "| {what} | {was} | {is} | {change} |");
     };
-    let money = |one: NanosPerHour| format!("${one}");
+    let money = |price: NanosPerHour| format!("${price}");
     let percent = |was: i64, is: i64| match was {
         0 => String::new(),
         was => format!("{:+} %", (i128::from(is - was) * 100) / i128::from(was)),
@@ -189,7 +189,7 @@ fn page(
         percent(was.0, is.0),
     );
     let mut count = |what: &str, was: usize, is: usize| {
-        let signed = |one: usize| i64::try_from(one).unwrap_or(i64::MAX);
+        let signed = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         row(
             what,
             was.to_string(),

@@ -26,14 +26,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_turns_and_launches_cannot_read_is_refused() {
-        for (settings, told) in [
+    fn invalid_settings_are_refused() {
+        for (settings, expected) in [
             (r#"{"optimize": "speed"}"#, "settings.optimize is \"speed\""),
             (r#"{"reservedENIs": "some"}"#, "reservedENIs \"some\""),
             ("{", "not JSON"),
         ] {
             let refused = read(settings).unwrap_err();
-            assert!(refused.contains(told), "{refused}");
+            assert!(refused.contains(expected), "{refused}");
         }
     }
 }

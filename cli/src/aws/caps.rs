@@ -7,12 +7,12 @@ use model::{Lane, caps::AccountSpending};
 use ports::{Ledger, ledger::Moved};
 
 use crate::{
-    caps::{Arguments, told},
+    caps::{Arguments, describe},
     journal::source::block_on,
 };
 
 /// Maximum number of attempts to commit: clusters change the same row whenever their nodes change.
-const TRIES: usize = 10;
+const ATTEMPTS_MAX: usize = 10;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     block_on(async {
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             false => change(&ledger, arguments).await?,
         };
         let mut out = std::io::stdout().lock();
-        for line in told(&account) {
+        for line in describe(&account) {
             writeln!(out, "{line}")?;
         }
         Ok(ExitCode::SUCCESS)
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 async fn change(ledger: &dyn Ledger, arguments: &Arguments) -> Result<AccountSpending> {
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS_MAX {
         let next = arguments.next(&ledger.spending().await?);
         let moved = ledger.store_spending(&next).await;
         if moved.context("cannot write the account's caps; nothing was changed")? == Moved::Yes {

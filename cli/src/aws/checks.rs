@@ -67,7 +67,7 @@ pub(super) fn is_eks(entry: &Value) -> bool {
 }
 
 /// A finding's list of zero or one objects.
-fn one(what: Option<String>) -> Vec<String> {
+fn optional(what: Option<String>) -> Vec<String> {
     what.into_iter().collect()
 }
 
@@ -93,27 +93,33 @@ fn of_eks(cluster: &str, described: &EksCluster, from_outside: bool) -> Vec<Find
     vec![
         Finding::new(
             "the cluster is not active",
-            one((status != "ACTIVE").then(|| format!("{cluster} is {status}"))),
+            optional((status != "ACTIVE").then(|| format!("{cluster} is {status}"))),
             "wait until it is: aws eks wait cluster-active --name <cluster>",
         ),
         Finding::new(
             "the API server is not reached from outside its VPC",
-            one((from_outside && !public_endpoint)
-                .then(|| format!("{cluster} has no public endpoint"))),
+            optional(
+                (from_outside && !public_endpoint)
+                    .then(|| format!("{cluster} has no public endpoint")),
+            ),
             "give the stack a lane in its VPC (VpcLaneId, docs/deployment.md) and register it with --reach vpc:<id> --replace, or \
              switch the public endpoint on, for the functions' addresses at least",
         ),
         Finding::new(
             "the public endpoint admits some addresses only, and functions outside a VPC have any",
-            one((from_outside && *public_endpoint && !everyone)
-                .then(|| format!("{cluster} admits {}", public_cidrs.join(", ")))),
+            optional(
+                (from_outside && *public_endpoint && !everyone)
+                    .then(|| format!("{cluster} admits {}", public_cidrs.join(", "))),
+            ),
             "give the stack a lane in its VPC and register it with --reach vpc:<id> --replace, or attach the functions to subnets \
              (SubnetIds) behind NAT gateways whose addresses it admits",
         ),
         Finding::new(
             "roles are let in by the ConfigMap aws-auth alone",
-            one((authentication_mode == "CONFIG_MAP")
-                .then(|| format!("{cluster} has authentication mode CONFIG_MAP"))),
+            optional(
+                (authentication_mode == "CONFIG_MAP")
+                    .then(|| format!("{cluster} has authentication mode CONFIG_MAP")),
+            ),
             "map the functions' roles in aws-auth, each by its ARN without a path to the group whittle:<function>, or change the mode to \
              API_AND_CONFIG_MAP: aws eks update-cluster-config --access-config authenticationMode=API_AND_CONFIG_MAP",
         ),
@@ -183,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_eks_says_of_a_cluster_becomes_findings() {
+    fn eks_description_becomes_findings() {
         let of = |status: &str, cidrs: &[&str], mode: &str, from_outside| {
             let described = EksCluster {
                 status: status.into(),

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use model::{ClusterName, Lane, ledger::Pause};
 use ports::{Ledger, ledger::Moved};
 
-use crate::{journal::source::block_on, pause::What};
+use crate::{journal::source::block_on, pause::PauseTarget};
 
 /// Maximum number of attempts to commit: another user may write the same row.
-const TRIES: usize = 5;
+const ATTEMPTS_MAX: usize = 5;
 
-pub(crate) fn put(what: &What, pause: Pause, now: Timestamp) -> Result<ExitCode> {
+pub(crate) fn put(what: &PauseTarget, pause: Pause, now: Timestamp) -> Result<ExitCode> {
     block_on(async {
         let (ledger, _) = super::memory_of(&what.stack.name).await?;
         let of = known(&ledger, what).await?;
@@ -34,7 +34,7 @@ pub(crate) fn put(what: &What, pause: Pause, now: Timestamp) -> Result<ExitCode>
     })
 }
 
-pub(crate) fn lift(what: &What, who: &str, now: Timestamp) -> Result<ExitCode> {
+pub(crate) fn lift(what: &PauseTarget, who: &str, now: Timestamp) -> Result<ExitCode> {
     block_on(async {
         let (ledger, _) = super::memory_of(&what.stack.name).await?;
         let of = known(&ledger, what).await?;
@@ -66,7 +66,7 @@ pub(crate) fn lift(what: &What, who: &str, now: Timestamp) -> Result<ExitCode> {
 }
 
 /// The cluster to pause; `None` for the account.
-async fn known(ledger: &dyn Ledger, what: &What) -> Result<Option<ClusterName>> {
+async fn known(ledger: &dyn Ledger, what: &PauseTarget) -> Result<Option<ClusterName>> {
     let Some(name) = what.cluster() else {
         return Ok(None);
     };
@@ -85,7 +85,7 @@ async fn change(
     of: Option<&ClusterName>,
     to: impl Fn(&[Pause]) -> Result<Vec<Pause>>,
 ) -> Result<Vec<Pause>> {
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS_MAX {
         let from = ledger.pauses(of).await?;
         let to = to(&from)?;
         let moved = ledger.store_pauses(of, &from, &to).await;
@@ -111,12 +111,12 @@ fn others(
 }
 
 fn standing(left: &[Pause]) -> String {
-    let told: Vec<String> = left.iter().map(ToString::to_string).collect();
-    match told.is_empty() {
+    let remaining: Vec<String> = left.iter().map(ToString::to_string).collect();
+    match remaining.is_empty() {
         true => ": nobody has".to_owned(),
         false => format!(
             ". Resume with --who and the owner's name: {}",
-            told.join("; ")
+            remaining.join("; ")
         ),
     }
 }

@@ -13,7 +13,7 @@ use ports::{CloudError, Ledger, Registry, limits::ssm::PARAMETER_BYTES, registry
 use serde_json::Value;
 
 use super::{
-    At, access,
+    FixedClock, access,
     checks::{self, is_eks},
     memory_of, pauses,
 };
@@ -33,12 +33,12 @@ pub(super) async fn account(prefix: &str) -> Account {
     Account::new(
         &ec2::sdk_config(super::PROGRAM).await,
         options,
-        std::sync::Arc::new(At(now())),
+        std::sync::Arc::new(FixedClock(now())),
     )
 }
 
 /// Options of a registration besides the entry.
-pub(crate) struct Registering<'a> {
+pub(crate) struct RegisterOptions<'a> {
     pub(crate) replace: bool,
     /// Create access entries for the roles of the stack's functions.
     pub(crate) lets_in: bool,
@@ -52,7 +52,7 @@ pub(crate) fn register(
     prefix: &str,
     cluster: &str,
     entry: &Value,
-    asked: Registering<'_>,
+    asked: RegisterOptions<'_>,
 ) -> Result<ExitCode> {
     block_on(async {
         let account = account(prefix).await;
@@ -207,7 +207,7 @@ async fn entry_of(account: &Account, prefix: &str, cluster: &str) -> Result<Regi
     let mut entries = entries
         .with_context(|| format!("cannot read {prefix}"))?
         .into_iter();
-    let entry = entries.find(|one| one.cluster.as_str() == cluster);
+    let entry = entries.find(|entry| entry.cluster.as_str() == cluster);
     entry.with_context(|| {
         format!(
             "no cluster {cluster} is registered in {}: whittle clusters shows those that are",
@@ -302,10 +302,10 @@ pub(crate) fn clusters(prefix: &str, stack: &Stack) -> Result<ExitCode> {
         let mut out = std::io::stdout().lock();
         let mut broken = false;
         for entry in &entries {
-            let told = told_of(entry);
-            broken |= told.is_err();
-            let told = told.unwrap_or_else(|refused| refused);
-            writeln!(out, "{}  {told}", entry.cluster)?;
+            let description = description_of(entry);
+            broken |= description.is_err();
+            let description = description.unwrap_or_else(|refused| refused);
+            writeln!(out, "{}  {description}", entry.cluster)?;
             let pauses = paused
                 .as_mut()
                 .ok()
@@ -331,7 +331,7 @@ pub(crate) fn clusters(prefix: &str, stack: &Stack) -> Result<ExitCode> {
 }
 
 /// Type and mode of an entry, or why the entry is refused.
-fn told_of(entry: &RegistryEntry) -> Result<String, String> {
+fn description_of(entry: &RegistryEntry) -> Result<String, String> {
     let body = entry.body.as_ref();
     let body = body.map_err(|error| format!("refused: {error}"))?;
     let read = turns::Entry::read(body).map_err(|error| format!("refused: {error}"))?;

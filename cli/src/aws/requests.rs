@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Maximum number of attempts to commit: turns write requests while users approve.
-const TRIES: usize = 5;
+const ATTEMPTS_MAX: usize = 5;
 
 pub(crate) fn list(arguments: &Arguments, now: Timestamp) -> Result<()> {
     block_on(async {
@@ -40,7 +40,7 @@ pub(crate) fn answer(
     block_on(async {
         let (ledger, _) = super::memory_of(&arguments.stack.name).await?;
         let cluster = ClusterName::from(arguments.cluster());
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS_MAX {
             let before = requests(&ledger, arguments.cluster()).await?;
             let (after, request) = Request::approve(&before, id, approval.clone(), now)
                 .context("nothing was changed")?;

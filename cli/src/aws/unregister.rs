@@ -13,10 +13,10 @@ use super::{access, memory_of, registry::account};
 use crate::journal::source::block_on;
 
 /// Interval between reads of the ledger; the sweep runs every minute.
-const ASKED_EVERY: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Options of `unregister`.
-pub(crate) struct Leaving<'a> {
+pub(crate) struct UnregisterOptions<'a> {
     /// Stack that serves the cluster.
     pub(crate) stack: &'a str,
     /// Delete the access entries of the stack's functions.
@@ -29,7 +29,11 @@ pub(crate) struct Leaving<'a> {
     pub(crate) timeout: Duration,
 }
 
-pub(crate) fn unregister(prefix: &str, cluster: &str, asked: &Leaving<'_>) -> Result<ExitCode> {
+pub(crate) fn unregister(
+    prefix: &str,
+    cluster: &str,
+    asked: &UnregisterOptions<'_>,
+) -> Result<ExitCode> {
     block_on(async {
         let account = account(prefix).await;
         let name = ClusterName::from(cluster);
@@ -57,7 +61,7 @@ async fn take_out(
     prefix: &str,
     cluster: &ClusterName,
     body: Result<&Value, &String>,
-    asked: &Leaving<'_>,
+    asked: &UnregisterOptions<'_>,
 ) -> Result<()> {
     let name = format!("{prefix}/{cluster}");
     if body.is_ok_and(|entry| entry.get("mode") == Some(&json!("active"))) {
@@ -108,7 +112,11 @@ async fn take_out(
 }
 
 /// Deletes the cluster's rows, once no turn serves it and nothing that it owns would be orphaned.
-async fn purge(account: &Account, cluster: &ClusterName, asked: &Leaving<'_>) -> Result<()> {
+async fn purge(
+    account: &Account,
+    cluster: &ClusterName,
+    asked: &UnregisterOptions<'_>,
+) -> Result<()> {
     let ledger = ledger_of(asked).await?;
     let is_let_go = async || {
         let meta = ledger.meta(cluster).await?;
@@ -166,7 +174,7 @@ async fn left(
     Ok(underway.chain(launched).chain(instances).collect())
 }
 
-async fn ledger_of(asked: &Leaving<'_>) -> Result<TableLedger> {
+async fn ledger_of(asked: &UnregisterOptions<'_>) -> Result<TableLedger> {
     let memory = memory_of(asked.stack).await;
     let (ledger, _) = memory.context(
         "the stack cannot be asked whether it has let go of the cluster, so nothing more was done; --force goes on all the same, as \
@@ -193,7 +201,7 @@ async fn until(
                 timeout.as_secs()
             )?;
         }
-        let next = ASKED_EVERY.min(timeout - waited);
+        let next = POLL_INTERVAL.min(timeout - waited);
         tokio::time::sleep(next).await;
         waited += next;
     }

@@ -28,15 +28,15 @@ fn entry(of: &InstanceType) -> Value {
     })
 }
 
-fn offering(one: &Offering) -> Value {
-    let reservation = one.reservation.as_ref();
+fn offering(offering: &Offering) -> Value {
+    let reservation = offering.reservation.as_ref();
     json!({
-        "capacityType": one.capacity_type.as_str(),
-        "zone": one.zone,
-        "zoneId": one.zone_id,
-        "price": crate::decision::dollars(one.price),
-        "available": one.available,
-        "unpriced": one.unpriced,
+        "capacityType": offering.capacity_type.as_str(),
+        "zone": offering.zone,
+        "zoneId": offering.zone_id,
+        "price": crate::decision::dollars(offering.price),
+        "available": offering.available,
+        "unpriced": offering.unpriced,
         "reservationId": reservation.map(|reservation| reservation.id.clone()),
         "reservationCapacity": reservation.map(|reservation| reservation.capacity),
     })
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_as_it_was() {
+    fn yaml_round_trips() {
         let mut types = crate::catalogs::us_east_1().unwrap();
         types[0].offerings[0].unpriced = true;
         let text = serde_json::to_vec(&of(&types)).unwrap();

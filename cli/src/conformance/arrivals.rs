@@ -7,15 +7,15 @@ use model::{Batch, NodeClaimName, Snapshot, pod::Pod};
 use planner::{Share, foresight};
 use serde_json::{Value, json};
 
-use crate::{decision, rehearsal};
+use crate::{backtest, decision};
 
 /// Milliseconds of the relay's window (`batchIdleDuration`, `batchMaxDuration`), and of the interval between early turns in it.
 const IDLE: u64 = 1_000;
 const MAX: u64 = 10_000;
-const FIRST_GLANCE: u64 = 150;
-const GLANCE_PAUSE: u64 = 500;
+const FIRST_EARLY_TURN: u64 = 150;
+const EARLY_TURN_PAUSE: u64 = 500;
 /// Pods that justify an early turn in an open window.
-const GLANCE_AT: usize = 10;
+const EARLY_TURN_PODS: usize = 10;
 
 /// Arrival pattern of pods.
 #[derive(Clone, Copy, ValueEnum)]
@@ -58,43 +58,44 @@ pub(super) fn replay(snapshot: &Snapshot, arrivals: Arrivals) -> Value {
         .map(|(place, at)| (*at, arrivals.at(place, waits.len())))
         .collect();
     let times: Vec<u64> = comes.iter().map(|(_, time)| *time).collect();
-    let looks = looks(&times);
-    let whole = looks.iter().copied();
+    let turns = turns(&times);
+    let whole = turns.iter().copied();
     let whole: Vec<_> = whole.filter(|(_, batch)| batch.is_closed()).collect();
     let whole = Replay::new(snapshot).run(&whole, &comes);
-    let early = Replay::new(snapshot).run(&looks, &comes);
-    json!({"atOnce": at_once.told(), "wholeBatches": whole.told(), "openBatches": early.told()})
+    let early = Replay::new(snapshot).run(&turns, &comes);
+    json!({"atOnce": at_once.to_json(), "wholeBatches": whole.to_json(), "openBatches": early.to_json()})
 }
 
 /// Times of the provisioner's turns, each with its kind of batch.
-fn looks(times: &[u64]) -> Vec<(u64, Batch)> {
-    let mut looks = Vec::new();
+fn turns(times: &[u64]) -> Vec<(u64, Batch)> {
+    let mut turns = Vec::new();
     let mut left = times;
     while let Some(first) = left.first().copied() {
-        let (mut glance, mut pause, mut gathered) = (first + FIRST_GLANCE, GLANCE_PAUSE, 0);
+        let (mut early_turn, mut pause, mut gathered) =
+            (first + FIRST_EARLY_TURN, EARLY_TURN_PAUSE, 0);
         let mut end = first + IDLE;
         for time in left {
-            if gathered >= GLANCE_AT && glance < end.min(*time) {
-                looks.push((glance, Batch::Open));
-                (glance, pause, gathered) = (glance + pause, pause * 2, 0);
+            if gathered >= EARLY_TURN_PODS && early_turn < end.min(*time) {
+                turns.push((early_turn, Batch::Open));
+                (early_turn, pause, gathered) = (early_turn + pause, pause * 2, 0);
             }
             if *time >= end {
                 break;
             }
             gathered += 1;
-            if gathered == GLANCE_AT {
-                glance = glance.max(*time);
+            if gathered == EARLY_TURN_PODS {
+                early_turn = early_turn.max(*time);
             }
             end = (*time + IDLE).min(first + MAX);
         }
-        if gathered >= GLANCE_AT && glance < end {
-            looks.push((glance, Batch::Open));
+        if gathered >= EARLY_TURN_PODS && early_turn < end {
+            turns.push((early_turn, Batch::Open));
         }
-        looks.push((end, Batch::Closed));
+        turns.push((end, Batch::Closed));
         let gone = left.iter().take_while(|time| **time < end).count();
         left = left.get(gone..).unwrap_or_default();
     }
-    looks
+    turns
 }
 
 struct Replay {
@@ -118,37 +119,37 @@ impl Replay {
     }
 
     /// Runs turns at these times; pods arrive at theirs.
-    fn run(mut self, looks: &[(u64, Batch)], comes: &[(usize, u64)]) -> Self {
+    fn run(mut self, turns: &[(u64, Batch)], comes: &[(usize, u64)]) -> Self {
         let all = std::mem::take(&mut self.snapshot.pods);
         let late: BTreeSet<usize> = comes.iter().map(|(at, _)| *at).collect();
         let there = all.iter().enumerate().filter(|(at, _)| !late.contains(at));
         self.snapshot.pods = there.map(|(_, pod)| pod.clone()).collect();
         let mut to_come = comes.iter().peekable();
-        for (time, batch) in looks {
+        for (time, batch) in turns {
             while let Some((at, _)) = to_come.next_if(|(_, comes)| comes <= time) {
                 self.snapshot.pods.extend(all.get(*at).cloned());
             }
-            self.look(*batch);
+            self.run_turn(*batch);
         }
         let waits = |pod: &&Pod| planner::is_provisionable(pod);
         self.unplaced = self.snapshot.pods.iter().filter(waits).count();
         self
     }
 
-    fn look(&mut self, batch: Batch) {
+    fn run_turn(&mut self, batch: Batch) {
         let plan = match batch {
             Batch::Closed => planner::provision(&self.snapshot, Share::WHOLE),
             Batch::Open => planner::provision_full(&self.snapshot, Share::WHOLE),
         };
         let launched = &mut self.launched;
-        let launches = rehearsal::carry_out(plan, &mut self.snapshot, |pool| {
+        let launches = backtest::carry_out(plan, &mut self.snapshot, |pool| {
             *launched += 1;
             NodeClaimName(format!("{pool}-{launched}"))
         });
         self.rounds += usize::from(!launches.is_empty());
     }
 
-    fn told(&self) -> Value {
+    fn to_json(&self) -> Value {
         let cost = foresight::cost(&self.snapshot).0 - self.before;
         json!({
             "cost": decision::dollars(model::NanosPerHour(cost)),

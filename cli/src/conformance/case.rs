@@ -139,7 +139,7 @@ impl Case<'_> {
             }
         }
         if self.kind == Kind::Disruption {
-            let until = self.now + NOMINATION;
+            let until = self.now + NOMINATION_WINDOW;
             let nominated = self.state.nominated.into_iter();
             snapshot.nominated = nominated.map(|node| (node, until)).collect();
             let mut drift = self.drift;
@@ -153,7 +153,7 @@ impl Case<'_> {
 }
 
 /// Time for which upstream expects a nominated pod on its node.
-const NOMINATION: SignedDuration = SignedDuration::from_secs(20);
+const NOMINATION_WINDOW: SignedDuration = SignedDuration::from_secs(20);
 
 /// Replaces the fictional provider's node class by ours.
 fn stand_in(snapshot: &mut Snapshot) {

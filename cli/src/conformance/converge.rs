@@ -12,8 +12,8 @@ const STEPS_MAX: usize = 1_000;
 const PER_STEP: SignedDuration = SignedDuration::from_mins(5);
 
 /// The first evaluation, and the final state after all of them.
-pub(super) fn converge(mut snapshot: Snapshot, look: fn(&Snapshot) -> Pass) -> (Pass, Value) {
-    let first = look(&snapshot);
+pub(super) fn converge(mut snapshot: Snapshot, evaluate: fn(&Snapshot) -> Pass) -> (Pass, Value) {
+    let first = evaluate(&snapshot);
     let (mut steps, mut pods_moved) = (0, 0);
     let mut pass = first.clone();
     while !pass.commands.is_empty() && steps < STEPS_MAX {
@@ -23,7 +23,7 @@ pub(super) fn converge(mut snapshot: Snapshot, look: fn(&Snapshot) -> Pass) -> (
         steps += 1;
         snapshot.now += PER_STEP;
         snapshot.cursor = pass.cursor.filter(|cursor| !cursor.goes_on());
-        pass = look(&snapshot);
+        pass = evaluate(&snapshot);
     }
     let end = json!({
         "finalCost": decision::dollars(foresight::cost(&snapshot)),

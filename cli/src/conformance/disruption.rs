@@ -14,7 +14,7 @@ pub(super) fn compute_conditions(snapshot: &mut Snapshot) -> Value {
             }
         }
     }
-    let told = snapshot.node_claims.iter().map(|claim| {
+    let rows = snapshot.node_claims.iter().map(|claim| {
         let drifted = claim.condition(DRIFTED).filter(|_| claim.is_true(DRIFTED));
         json!({
             "nodeClaim": claim.name,
@@ -22,7 +22,7 @@ pub(super) fn compute_conditions(snapshot: &mut Snapshot) -> Value {
             "drifted": drifted.map_or("", |condition| condition.reason.as_str()),
         })
     });
-    told.collect()
+    rows.collect()
 }
 
 fn apply(update: &NodeClaimUpdate, claim: &mut NodeClaim) {

@@ -41,16 +41,16 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Source>> {
             sources.extend(documents("standard input", &text));
         } else if file.is_dir() {
             for file in manifests(file)? {
-                sources.extend(one(&file)?);
+                sources.extend(read_file(&file)?);
             }
         } else {
-            sources.extend(one(file)?);
+            sources.extend(read_file(file)?);
         }
     }
     Ok(sources)
 }
 
-fn one(file: &Path) -> Result<Vec<Source>> {
+fn read_file(file: &Path) -> Result<Vec<Source>> {
     let name = file.display().to_string();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
     Ok(documents(&name, &text))

@@ -200,11 +200,12 @@ impl Edit {
         }
         let finalizers = self.object.pointer_mut("/metadata/finalizers");
         if let Some(Value::Array(finalizers)) = finalizers {
-            let own = |one: &Value| {
-                one.as_str()
-                    .is_some_and(|one| names::OWN_FINALIZERS.contains(&one))
+            let own = |finalizer: &Value| {
+                finalizer
+                    .as_str()
+                    .is_some_and(|finalizer| names::OWN_FINALIZERS.contains(&finalizer))
             };
-            finalizers.retain(|one| !own(one));
+            finalizers.retain(|finalizer| !own(finalizer));
             if finalizers.is_empty() {
                 self.take("/metadata/finalizers");
             }

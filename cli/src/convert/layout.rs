@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_go_where_their_fields_went() {
+    fn comments_follow_their_fields() {
         let text = "# of the object\nkind: A\nspec:\n  # why\n  limits: 1 # tail\n  list:\n  # second\n  - b\n  gone: '#1' # lost\n  \
                     script: |\n    # no comment\n# end\n";
         let before: Value = serde_saphyr::from_str(text).unwrap();

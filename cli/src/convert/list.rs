@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn each_item_has_the_comments_above_it_and_in_it() {
+    fn list_item_keeps_its_comments() {
         let list = "# all\nkind: List # of two\nitems:\n# first\n- a: 1 # tail\n  b: |\n    # text\n    - c\n  # in it\n# second\n-\n  # own\n  a: 2\nmetadata: {} # end\n";
         let [first, second] = [
             "# all\n# of two\n# first\na: 1 # tail\nb: |\n  # text\n  - c\n# in it\n",
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn item_whose_lines_say_something_else_has_no_text() {
+    fn list_item_with_ambiguous_lines_has_no_text() {
         assert_eq!(texts_of("items: [{a: 1}, # one\n{a: 2}]\n"), [None, None]);
         let list = "items:\n- a: &x 1\n- a: *x\n";
         assert_eq!(texts_of(list), [Some("a: &x 1\n".to_owned()), None]);

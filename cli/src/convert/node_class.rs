@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     edit::{Edit, escaped},
     names,
-    unknown::{self, Known},
+    unknown::{self, KnownFields},
 };
 
 const FAMILY: &str = "/spec/amiFamily";
@@ -21,7 +21,7 @@ const OWN_TAGS: &[&str] = &[
     "karpenter.sh/nodepool",
 ];
 
-const KNOWN: Known = &[
+const KNOWN: KnownFields = &[
     (
         "/spec",
         &[

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use super::{
     edit::{Edit, escaped},
     names,
-    unknown::{self, Known},
+    unknown::{self, KnownFields},
     workload,
 };
 
 const REQUIREMENTS: &str = "/spec/template/spec/requirements";
 const EXPIRE_AFTER: &str = "/spec/template/spec/expireAfter";
 
-const KNOWN: Known = &[
+const KNOWN: KnownFields = &[
     ("/spec", &["disruption", "limits", "template", "weight"]),
     (
         "/spec/disruption",

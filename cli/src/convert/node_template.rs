@@ -7,7 +7,7 @@ use super::{
     edit::{Edit, escaped},
     names, node_class,
     selector::{self, Of},
-    unknown::{self, Known},
+    unknown::{self, KnownFields},
 };
 
 const FAMILY: &str = "/spec/amiFamily";
@@ -27,7 +27,7 @@ pub(super) const INLINE_FIELDS: &[&str] = &[
     "tags",
 ];
 
-const KNOWN: Known = &[
+const KNOWN: KnownFields = &[
     (
         "/spec",
         &[

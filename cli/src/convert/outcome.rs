@@ -41,11 +41,11 @@ impl Outcome {
         }
         let name = edit.name();
         for (field, comments) in &edit.comments {
-            let told = comments.iter().map(|comment| match field.is_empty() {
+            let lines = comments.iter().map(|comment| match field.is_empty() {
                 true => comment.clone(),
                 false => format!("{}: {comment}", edit::shown(field)),
             });
-            self.changes.extend(told.map(|text| (name.clone(), text)));
+            self.changes.extend(lines.map(|text| (name.clone(), text)));
         }
         let warnings = edit.warnings.iter();
         self.warnings
@@ -68,7 +68,7 @@ impl Outcome {
     pub(crate) fn deliver(&self, report: Report) -> Result<ExitCode> {
         std::io::stdout().lock().write_all(self.text.as_bytes())?;
         match report {
-            Report::Text => self.tell(),
+            Report::Text => self.print_report(),
             Report::Json => self.tell_json()?,
         }
         Ok(match self.refusals.is_empty() {
@@ -77,7 +77,7 @@ impl Outcome {
         })
     }
 
-    fn tell(&self) {
+    fn print_report(&self) {
         for (name, text) in &self.changes {
             eprintln!("{name}: {text}");
         }
@@ -91,8 +91,8 @@ impl Outcome {
 
     fn tell_json(&self) -> Result<()> {
         let list = |texts: &[(String, String)]| -> Vec<_> {
-            let one = |(name, text): &(String, String)| json!({"object": name, "text": text});
-            texts.iter().map(one).collect()
+            let entry = |(name, text): &(String, String)| json!({"object": name, "text": text});
+            texts.iter().map(entry).collect()
         };
         let refusals: Vec<_> = self
             .refusals

@@ -10,13 +10,13 @@ use super::{
     Options,
     edit::{Edit, escaped},
     names, node_pool, node_template,
-    unknown::{self, Known},
+    unknown::{self, KnownFields},
     workload,
 };
 
 const REQUIREMENTS: &str = "/spec/template/spec/requirements";
 
-const KNOWN: Known = &[
+const KNOWN: KnownFields = &[
     (
         "/spec",
         &[

@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::edit::{Edit, escaped, shown};
 
 /// Known fields of an object by path; `*` is any element.
-pub(super) type Known = &'static [(&'static str, &'static [&'static str])];
+pub(super) type KnownFields = &'static [(&'static str, &'static [&'static str])];
 
 /// Refuses unknown fields, or turns them into comments.
-pub(super) fn check(edit: &mut Edit, known: Known, allow: bool) {
+pub(super) fn check(edit: &mut Edit, known: KnownFields, allow: bool) {
     let mut unknown = Vec::new();
     walk(&edit.object, "", "", known, &mut unknown);
     for field in unknown {
@@ -31,7 +31,7 @@ pub(super) fn check(edit: &mut Edit, known: Known, allow: bool) {
     }
 }
 
-fn walk(value: &Value, at: &str, pattern: &str, known: Known, unknown: &mut Vec<String>) {
+fn walk(value: &Value, at: &str, pattern: &str, known: KnownFields, unknown: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             let fields = known.iter().find(|(place, _)| *place == pattern);

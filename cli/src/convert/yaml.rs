@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_comment_quotes_never_ends_it() {
+    fn quoted_line_break_never_ends_a_comment() {
         let comments = [("/kind".to_owned(), vec!["was a\nspec: {}".to_owned()])];
         let object = json!({"kind": "NodePool"});
         let text = text(&object, &comments.into(), &Layout::default());

@@ -31,9 +31,9 @@ pub(crate) fn of_report(report: &Report) -> Vec<Decision> {
     };
     let lane = report.lane.as_str();
     let lines = report.failed.iter().chain(&report.refused);
-    let lines = lines.map(|line| trouble(report.at, lane, &subject(line), line));
+    let lines = lines.map(|line| warning(report.at, lane, &subject(line), line));
     let texts = report.problems.iter().chain(failed);
-    let texts = texts.map(|text| trouble(report.at, lane, "", text));
+    let texts = texts.map(|text| warning(report.at, lane, "", text));
     acts.chain(lines).chain(texts).collect()
 }
 
@@ -52,11 +52,11 @@ pub(super) fn of_event(event: &Value) -> Option<Decision> {
     let at = ["/lastTimestamp", "/eventTime", "/firstTimestamp"]
         .into_iter()
         .find_map(|field| text(event, field).parse().ok())?;
-    let told = match text(event, "/type") {
-        "Warning" => trouble,
+    let constructor = match text(event, "/type") {
+        "Warning" => warning,
         _ => decision,
     };
-    Some(told(
+    Some(constructor(
         at,
         text(event, "/reason"),
         text(event, "/involvedObject/name"),
@@ -74,7 +74,7 @@ pub(crate) fn decision(at: Timestamp, act: &str, subject: &str, why: &str) -> De
     }
 }
 
-pub(crate) fn trouble(at: Timestamp, act: &str, subject: &str, why: &str) -> Decision {
+pub(crate) fn warning(at: Timestamp, act: &str, subject: &str, why: &str) -> Decision {
     Decision {
         is_trouble: true,
         ..decision(at, act, subject, why)

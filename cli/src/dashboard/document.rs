@@ -164,12 +164,16 @@ fn is_there(pod: &Pod) -> bool {
 
 fn prices(snapshot: &Snapshot) -> Prices<'_> {
     let types = snapshot.instance_types.values().flat_map(|types| &**types);
-    let offerings = types.flat_map(|kind| {
-        let offerings = kind.offerings.iter();
+    let offerings = types.flat_map(|instance_type| {
+        let offerings = instance_type.offerings.iter();
         let offerings = offerings.filter(|offering| offering.reservation.is_none());
-        offerings.map(|one| {
-            let key = (kind.name.as_str(), one.zone.as_str(), one.capacity_type);
-            (key, one.price)
+        offerings.map(|offering| {
+            let key = (
+                instance_type.name.as_str(),
+                offering.zone.as_str(),
+                offering.capacity_type,
+            );
+            (key, offering.price)
         })
     });
     let pools = snapshot.node_pools.iter();
@@ -266,32 +270,32 @@ fn placed(pod: &Pod) -> Placed {
 pub(crate) fn pending(snapshot: &Snapshot, plan: &Plan) -> Vec<Pending> {
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for unplaced in &plan.unplaced {
-        let told = unplaced
+        let explanation = unplaced
             .reasons
             .iter()
             .map(|refusal| match &refusal.node_pool {
                 Some(pool) => format!("NodePool {pool}: {}", refusal.text),
                 None => refusal.text.clone(),
             });
-        reasons.insert(unplaced.pod.key.to_string(), told.collect());
+        reasons.insert(unplaced.pod.key.to_string(), explanation.collect());
     }
     for planned in &plan.actions {
         if let Action::Launch(launch) = &planned.action {
             let bought = &launch.cheapest;
-            let told = format!(
+            let explanation = format!(
                 "a node of NodePool {} is wanted for it: {} {} in {} or the like",
                 launch.node_pool, bought.instance_type, bought.capacity_type, bought.zone
             );
             let pods = launch.pods.iter();
-            reasons.extend(pods.map(|pod| (pod.key.to_string(), vec![told.clone()])));
+            reasons.extend(pods.map(|pod| (pod.key.to_string(), vec![explanation.clone()])));
         }
     }
     for nomination in &plan.nominations {
-        let told = match &nomination.node {
+        let explanation = match &nomination.node {
             Expected::Node(name) => format!("it is expected on node {name}"),
             Expected::NodeClaim(name) => format!("NodeClaim {name} is on its way for it"),
         };
-        reasons.insert(nomination.pod.key.to_string(), vec![told]);
+        reasons.insert(nomination.pod.key.to_string(), vec![explanation]);
     }
     let waiting = snapshot.pods.iter().filter(|pod| is_pending(pod));
     waiting

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use super::document::{Cost, Decision, NodeBox, Pending, Source, State, VERSION};
 
 /// Upper bound on the decisions that are kept; older ones are dropped.
-const DECISIONS: usize = 1_000;
-const COSTS: usize = 2_000;
+const DECISIONS_MAX: usize = 1_000;
+const COSTS_MAX: usize = 2_000;
 
 pub(crate) struct Hub {
     state: Mutex<Kept>,
@@ -21,7 +21,7 @@ struct Kept {
 }
 
 /// One observation.
-pub(super) struct Seen {
+pub(super) struct Observation {
     pub(super) at: Timestamp,
     pub(super) nodes: Vec<NodeBox>,
     pub(super) pending: Vec<Pending>,
@@ -61,37 +61,41 @@ impl Hub {
         Ok(Some(text))
     }
 
-    pub(super) fn show(&self, seen: Seen) {
-        let hourly = seen.nodes.iter().filter_map(|node| node.hourly).sum();
+    pub(super) fn show(&self, observation: Observation) {
+        let hourly = observation
+            .nodes
+            .iter()
+            .filter_map(|node| node.hourly)
+            .sum();
         self.change(|state| {
-            let is_same = state.nodes == seen.nodes
-                && state.pending == seen.pending
-                && state.notes == seen.notes
+            let is_same = state.nodes == observation.nodes
+                && state.pending == observation.pending
+                && state.notes == observation.notes
                 && state.problems.is_empty()
                 && !state.costs.is_empty();
             if is_same {
                 return false;
             }
-            state.at = seen.at;
-            state.nodes = seen.nodes;
-            state.pending = seen.pending;
-            state.notes = seen.notes;
+            state.at = observation.at;
+            state.nodes = observation.nodes;
+            state.pending = observation.pending;
+            state.notes = observation.notes;
             state.problems.clear();
             #[expect(clippy::float_cmp, reason = "the same sum of the same prices")]
             let is_new = state.costs.last().is_none_or(|last| last.hourly != hourly);
             if is_new {
                 state.costs.push(Cost {
-                    at: seen.at,
+                    at: observation.at,
                     hourly,
                 });
-                keep_newest(&mut state.costs, COSTS);
+                keep_newest(&mut state.costs, COSTS_MAX);
             }
             true
         });
     }
 
     /// Records problems and keeps the last state.
-    pub(super) fn trouble(&self, problems: Vec<String>) {
+    pub(super) fn report_problems(&self, problems: Vec<String>) {
         self.change(|state| {
             let is_new = state.problems != problems;
             state.problems = problems;
@@ -104,15 +108,15 @@ impl Hub {
         self.change(|state| {
             let new: Vec<Decision> = decisions
                 .into_iter()
-                .filter(|one| !state.decisions.contains(one))
+                .filter(|decision| !state.decisions.contains(decision))
                 .collect();
             if new.is_empty() {
                 return false;
             }
             state.decisions.extend(new);
             // Decisions of the same time stay in the order of their arrival.
-            state.decisions.sort_by_key(|one| one.at);
-            keep_newest(&mut state.decisions, DECISIONS);
+            state.decisions.sort_by_key(|decision| decision.at);
+            keep_newest(&mut state.decisions, DECISIONS_MAX);
             true
         });
     }

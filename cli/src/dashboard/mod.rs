@@ -16,7 +16,7 @@ use model::snapshot::Settings;
 
 use self::{document::Source, hub::Hub, recorded::Recorded, server::Server, watch::Watch};
 use crate::{
-    demo::Exhibit,
+    demo::DemoSource,
     journal::source::{self, Origin},
     live::Live,
     moment::{self, Moment},
@@ -25,9 +25,9 @@ use crate::{
 };
 
 /// Interval between observations.
-const PAUSE: Duration = Duration::from_secs(2);
+const INTERVAL: Duration = Duration::from_secs(2);
 /// Interval between observations of the demo, where time runs faster.
-const PAUSE_IN_DEMO: Duration = Duration::from_millis(300);
+const DEMO_INTERVAL: Duration = Duration::from_millis(300);
 
 #[derive(Args)]
 #[command(group = ArgGroup::new("what").required(true))]
@@ -82,15 +82,15 @@ async fn dashboard(arguments: &Arguments) -> Result<()> {
         let hub = hub("journal", cluster, moment::now());
         serve(server, &hub, recorded.run(Arc::clone(&hub))).await
     } else {
-        let exhibit = Exhibit::open().await?;
+        let demo_source = DemoSource::open().await?;
         let hub = hub(
             "demo",
             "a simulated account and cluster",
-            exhibit.clock().now(),
+            demo_source.clock().now(),
         );
-        let watch = of_demo(&exhibit, &arguments.catalog, settings)?;
+        let watch = of_demo(&demo_source, &arguments.catalog, settings)?;
         let looking = watch.run(Arc::clone(&hub));
-        let playing = Box::pin(exhibit.play(Arc::clone(&hub)));
+        let playing = Box::pin(demo_source.play(Arc::clone(&hub)));
         tokio::select! {
             served = serve(server, &hub, looking) => served,
             played = playing => played,
@@ -136,23 +136,23 @@ async fn of_context(context: &str, catalog: &Catalog, settings: Settings) -> Res
         client,
         settings,
         clock: Box::new(moment::now),
-        pause: PAUSE,
+        pause: INTERVAL,
         reads_events: true,
     })
 }
 
-fn of_demo(exhibit: &Exhibit, catalog: &Catalog, settings: Settings) -> Result<Watch> {
+fn of_demo(demo_source: &DemoSource, catalog: &Catalog, settings: Settings) -> Result<Watch> {
     if catalog.region.is_some() {
         bail!("--region has no effect: the demo's account is in us-east-1");
     }
     let (types, _) = catalog.types(&Zones::new())?;
-    let clock = exhibit.clock();
+    let clock = demo_source.clock();
     Ok(Watch {
-        live: Live::of_table(exhibit.client(), types),
-        client: exhibit.client(),
+        live: Live::of_table(demo_source.client(), types),
+        client: demo_source.client(),
         settings,
         clock: Box::new(move || clock.now()),
-        pause: PAUSE_IN_DEMO,
+        pause: DEMO_INTERVAL,
         reads_events: false,
     })
 }

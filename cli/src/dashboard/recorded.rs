@@ -7,18 +7,18 @@ use jiff::Timestamp;
 use model::ClusterName;
 use turns::Report;
 
-use super::{PAUSE, decisions, hub::Hub, watch};
+use super::{INTERVAL, decisions, hub::Hub, watch};
 use crate::{
     journal::{follow::Follow, source::Source},
     moment,
 };
 
 /// Upper bound on the records read at once; older ones are left out.
-const RECORDS: usize = 5_000;
+const RECORDS_MAX: usize = 5_000;
 /// Number of snapshots from which the cost curve is drawn.
-const MOMENTS: usize = 200;
+const SNAPSHOTS_MAX: usize = 200;
 /// Upper bound on the unreadable records that are named.
-const PROBLEMS: usize = 3;
+const PROBLEMS_MAX: usize = 3;
 
 pub(super) struct Recorded {
     pub(super) source: Source,
@@ -32,21 +32,21 @@ impl Recorded {
     pub(super) async fn run(self, hub: Arc<Hub>) {
         let mut follow = Follow::since(self.since);
         loop {
-            match Box::pin(self.look(&hub, &mut follow)).await {
+            match Box::pin(self.observe(&hub, &mut follow)).await {
                 Ok(()) if self.until.is_some() => return std::future::pending().await,
                 Ok(()) => {}
-                Err(error) => hub.trouble(vec![format!("{error:#}; it is tried again")]),
+                Err(error) => hub.report_problems(vec![format!("{error:#}; it is tried again")]),
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 
     /// Shows new records. Records that cannot be read, or whose snapshot is missing, are reported and skipped.
-    async fn look(&self, hub: &Hub, follow: &mut Follow) -> Result<()> {
+    async fn observe(&self, hub: &Hub, follow: &mut Follow) -> Result<()> {
         let until = self.until.unwrap_or_else(moment::now);
-        let look = follow.look(&self.source, &self.cluster, until, RECORDS);
+        let new = follow.read_new(&self.source, &self.cluster, until, RECORDS_MAX);
         let (mut reports, mut problems) = (Vec::new(), Vec::new());
-        for entry in look.await? {
+        for entry in new.await? {
             match Report::read(&entry) {
                 Ok(report) => reports.push(report),
                 Err(error) => problems.push(format!("{:#}", anyhow::Error::from(error))),
@@ -57,27 +57,28 @@ impl Recorded {
             .iter()
             .filter(|report| report.snapshot.is_some())
             .collect();
-        let every = with_sight.len().div_ceil(MOMENTS).max(1);
+        let every = with_sight.len().div_ceil(SNAPSHOTS_MAX).max(1);
         // The newest record is always included.
         let mut shown: Vec<&Report> = with_sight.into_iter().rev().step_by(every).collect();
         shown.reverse();
         for report in shown {
             match self.source.snapshot(report).await {
                 Ok(snapshot) => {
-                    let seen =
-                        tokio::task::spawn_blocking(move || watch::seen(&snapshot, Vec::new()));
-                    hub.show(seen.await.context("planning ended early")?);
+                    let observation = tokio::task::spawn_blocking(move || {
+                        watch::observe_snapshot(&snapshot, Vec::new())
+                    });
+                    hub.show(observation.await.context("planning ended early")?);
                 }
                 Err(error) => problems.push(format!("{error:#}")),
             }
         }
         if !problems.is_empty() {
-            let more = problems.len().saturating_sub(PROBLEMS);
-            problems.truncate(PROBLEMS);
+            let more = problems.len().saturating_sub(PROBLEMS_MAX);
+            problems.truncate(PROBLEMS_MAX);
             if more > 0 {
                 problems.push(format!("{more} more records cannot be shown"));
             }
-            hub.trouble(problems);
+            hub.report_problems(problems);
         }
         Ok(())
     }

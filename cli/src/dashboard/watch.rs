@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     decisions,
     document::{self, Decision},
-    hub::{Hub, Seen},
+    hub::{Hub, Observation},
 };
 use crate::{cluster, live::Live};
 
@@ -28,18 +28,18 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) async fn run(self, hub: Arc<Hub>) {
         loop {
-            match Box::pin(self.look()).await {
-                Ok((seen, decisions)) => {
-                    hub.show(seen);
+            match Box::pin(self.observe_cluster()).await {
+                Ok((observation, decisions)) => {
+                    hub.show(observation);
                     hub.decided(decisions);
                 }
-                Err(error) => hub.trouble(vec![format!("{error:#}; it is tried again")]),
+                Err(error) => hub.report_problems(vec![format!("{error:#}; it is tried again")]),
             }
             tokio::time::sleep(self.pause).await;
         }
     }
 
-    async fn look(&self) -> Result<(Seen, Vec<Decision>)> {
+    async fn observe_cluster(&self) -> Result<(Observation, Vec<Decision>)> {
         let at = (self.clock)();
         let mut snapshot = cluster::empty(at, self.settings.clone());
         let notes = self.live.observe(&mut snapshot).await?;
@@ -48,33 +48,34 @@ impl Watch {
             false => Vec::new(),
         };
         // Planning may take a second with thousands of pending pods.
-        let seen = tokio::task::spawn_blocking(move || seen(&snapshot, notes)).await;
-        Ok((seen.context("planning ended early")?, decisions))
+        let observation =
+            tokio::task::spawn_blocking(move || observe_snapshot(&snapshot, notes)).await;
+        Ok((observation.context("planning ended early")?, decisions))
     }
 
     /// Events of Whittle, or of a Karpenter beside it.
     async fn events(&self) -> Result<Vec<Decision>> {
-        let mut told = Vec::new();
+        let mut collected = Vec::new();
         for component in ["whittle", "karpenter"] {
             let path = format!("/api/v1/events?limit=500&fieldSelector=source%3D{component}");
             let request = http::Request::get(&path).body(Vec::new())?;
             let answer: Result<Value, _> = self.client.request(request).await;
             let answer = answer.with_context(|| format!("cannot read {path}"))?;
             let events = answer.get("items").and_then(Value::as_array);
-            told.extend(events.into_iter().flatten().filter_map(decisions::of_event));
+            collected.extend(events.into_iter().flatten().filter_map(decisions::of_event));
         }
-        told.sort();
-        Ok(told)
+        collected.sort();
+        Ok(collected)
     }
 }
 
 /// The observed state, and the plan for pending pods.
-pub(super) fn seen(snapshot: &Snapshot, notes: Vec<String>) -> Seen {
+pub(super) fn observe_snapshot(snapshot: &Snapshot, notes: Vec<String>) -> Observation {
     let plan = match snapshot.pods.iter().any(document::is_pending) {
         true => planner::provision(snapshot, planner::Share::WHOLE),
         false => Plan::default(),
     };
-    Seen {
+    Observation {
         at: snapshot.now,
         nodes: document::nodes(snapshot),
         pending: document::pending(snapshot, &plan),

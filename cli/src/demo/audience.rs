@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Messages to the output. They go through one queue, so that none is printed before its cause.
-pub(super) enum Told {
+pub(super) enum Message {
     Chapter(String),
     Typed(Timestamp, String),
     Turn(Box<Report>),
@@ -27,11 +27,11 @@ pub(super) enum Told {
     End,
 }
 
-pub(super) type Teller = UnboundedSender<Told>;
+pub(super) type MessageSender = UnboundedSender<Message>;
 
 /// Sends a message. Once the story has ended, nobody receives it.
-pub(super) fn tell(teller: &Teller, told: Told) {
-    drop(teller.send(told));
+pub(super) fn send_message(sender: &MessageSender, message: Message) {
+    drop(sender.send(message));
 }
 
 pub(super) struct Audience {
@@ -70,25 +70,25 @@ impl Audience {
     }
 
     /// Receives messages until the story has ended. Blocks, because terminals may be slow.
-    pub(super) fn listen(mut self, mut told: UnboundedReceiver<Told>) -> Tally {
-        while let Some(next) = told.blocking_recv() {
+    pub(super) fn listen(mut self, mut messages: UnboundedReceiver<Message>) -> Tally {
+        while let Some(next) = messages.blocking_recv() {
             match next {
-                Told::Chapter(text) => self.screen.say(&Line::Chapter(text)),
-                Told::Typed(at, command) => {
+                Message::Chapter(text) => self.screen.say(&Line::Chapter(text)),
+                Message::Typed(at, command) => {
                     let at = self.since_start(at);
                     self.screen.say(&Line::Typed(at, command));
                 }
-                Told::Turn(report) => self.turn(&report),
-                Told::Sweep(report) => self.sweep(&report),
-                Told::Broken(error) => self.warn(None, error.to_string()),
-                Told::Picture(picture) => {
-                    self.see(&picture);
+                Message::Turn(report) => self.turn(&report),
+                Message::Sweep(report) => self.sweep(&report),
+                Message::Broken(error) => self.warn(None, error.to_string()),
+                Message::Picture(picture) => {
+                    self.observe(&picture);
                     // When messages queue up, only the last picture is drawn.
-                    if told.is_empty() {
+                    if messages.is_empty() {
                         self.screen.show(&picture);
                     }
                 }
-                Told::End => break,
+                Message::End => break,
             }
         }
         self.screen.end();
@@ -118,27 +118,27 @@ impl Audience {
         };
         let troubles = report.failed.iter().chain(&report.refused);
         let troubles = troubles.map(|line| &line.text).chain(&report.problems);
-        for trouble in troubles.chain(failed) {
-            self.warn(Some(report.at), format!("{}: {trouble}", report.lane));
+        for warning in troubles.chain(failed) {
+            self.warn(Some(report.at), format!("{}: {warning}", report.lane));
         }
     }
 
     fn sweep(&mut self, report: &SweepReport) {
-        for trouble in report.alarms.iter().chain(&report.problems) {
-            self.warn(None, format!("sweep: {trouble}"));
+        for warning in report.alarms.iter().chain(&report.problems) {
+            self.warn(None, format!("sweep: {warning}"));
         }
     }
 
-    fn warn(&mut self, at: Option<Timestamp>, trouble: String) {
-        if self.warned.insert(trouble.clone()) {
+    fn warn(&mut self, at: Option<Timestamp>, warning: String) {
+        if self.warned.insert(warning.clone()) {
             let at = self.since_start(at.unwrap_or(self.tally.ended));
-            self.screen.say(&Line::Trouble(at, trouble));
+            self.screen.say(&Line::Warning(at, warning));
         }
     }
 
-    fn see(&mut self, picture: &Picture) {
+    fn observe(&mut self, picture: &Picture) {
         let at = self.since_start(picture.at);
-        self.tally.see(picture);
+        self.tally.observe(picture);
         let lines: BTreeMap<String, NodeLine> = picture
             .lines()
             .into_iter()
@@ -185,7 +185,7 @@ impl Tally {
         }
     }
 
-    fn see(&mut self, picture: &Picture) {
+    fn observe(&mut self, picture: &Picture) {
         self.ended = picture.at;
         for pod in picture.pods.iter().filter(|pod| is_running(pod)) {
             let created = pod.created_at.unwrap_or(picture.at);

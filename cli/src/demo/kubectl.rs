@@ -12,7 +12,7 @@ pub(super) struct Kubectl {
 }
 
 /// Maximum number of attempts: a CRD is served a moment after its creation.
-const PATIENCE: u32 = 100;
+const ATTEMPTS_MAX: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Kubectl {
@@ -38,7 +38,7 @@ impl Kubectl {
         while let Err(error) = self.patch(&uri, content_type, body.clone()).await {
             tries += 1;
             let not_served = error.contains("404") || error.contains("not find");
-            if !not_served || tries == PATIENCE {
+            if !not_served || tries == ATTEMPTS_MAX {
                 bail!("cannot apply {what}: {error}");
             }
             tokio::time::sleep(PAUSE).await;

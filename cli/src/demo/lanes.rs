@@ -17,7 +17,7 @@ use ports::{Clusters, QueueError, Wakes};
 use sandbox::WorldClock;
 use tokio::{sync::Notify, task::JoinSet};
 
-use super::audience::{Teller, Told, tell};
+use super::audience::{Message, MessageSender, send_message};
 
 /// Wakes in flight. Two wakes for the same lane and time are merged.
 pub(super) struct Queue {
@@ -108,11 +108,16 @@ impl Worlds {
 }
 
 /// Runs a turn for every wake. Turns of one lane may overlap, as they do in Lambda: the lane's lease keeps them apart.
-pub(super) async fn serve(worlds: Worlds, queue: Arc<Queue>, clock: WorldClock, teller: Teller) {
+pub(super) async fn serve(
+    worlds: Worlds,
+    queue: Arc<Queue>,
+    clock: WorldClock,
+    sender: MessageSender,
+) {
     let mut turns = JoinSet::new();
     loop {
         for (cluster, lane) in queue.take().await {
-            let (world, clock, teller) = (worlds.of(lane), clock.clone(), teller.clone());
+            let (world, clock, sender) = (worlds.of(lane), clock.clone(), sender.clone());
             turns.spawn(async move {
                 let _at_work = clock.at_work();
                 let turn = Box::pin(turns::run(
@@ -123,8 +128,8 @@ pub(super) async fn serve(worlds: Worlds, queue: Arc<Queue>, clock: WorldClock, 
                     world.clock.now() + turns::budget(lane),
                 ))
                 .await;
-                let turned = |report| Told::Turn(Box::new(report));
-                tell(&teller, turn.map_or_else(Told::Broken, turned));
+                let turned = |report| Message::Turn(Box::new(report));
+                send_message(&sender, turn.map_or_else(Message::Broken, turned));
             });
         }
         while turns.try_join_next().is_some() {}
@@ -134,23 +139,23 @@ pub(super) async fn serve(worlds: Worlds, queue: Arc<Queue>, clock: WorldClock, 
 const SWEEP: SignedDuration = SignedDuration::from_mins(1);
 
 /// Runs a sweep every minute, starting in a minute.
-pub(super) async fn sweeps(worlds: Worlds, clock: WorldClock, teller: Teller) {
+pub(super) async fn sweeps(worlds: Worlds, clock: WorldClock, sender: MessageSender) {
     loop {
         let now = clock.now();
         let next = now.checked_add(SWEEP).unwrap_or(now);
         while clock.now() < next {
             tokio::time::sleep(clock.sleep_until(next)).await;
         }
-        sweep(&worlds, &clock, &teller).await;
+        sweep(&worlds, &clock, &sender).await;
     }
 }
 
-pub(super) async fn sweep(worlds: &Worlds, clock: &WorldClock, teller: &Teller) {
+pub(super) async fn sweep(worlds: &Worlds, clock: &WorldClock, sender: &MessageSender) {
     let at_work = clock.at_work();
     let world = worlds.of(Lane::Housekeeper);
     let swept = Box::pin(turns::housekeep(&world, &next_turn())).await;
     drop(at_work);
-    tell(teller, swept.map_or_else(Told::Broken, Told::Sweep));
+    send_message(sender, swept.map_or_else(Message::Broken, Message::Sweep));
 }
 
 pub(super) fn next_turn() -> TurnId {

@@ -3,18 +3,18 @@
 //! Everything but AWS and the machines is real: turns plan, check, commit and act, and talk to the cluster over HTTP.
 
 mod audience;
-mod exhibit;
 mod kubectl;
 mod lanes;
 mod picture;
 mod relay;
 #[cfg(test)]
 mod roles;
+#[cfg(test)]
+mod scenarios;
 mod screen;
+mod source;
 mod story;
 mod summary;
-#[cfg(test)]
-mod walkthroughs;
 mod world;
 
 use std::{
@@ -32,9 +32,9 @@ use sandbox::WorldClock;
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
 
-pub(crate) use self::exhibit::Exhibit;
+pub(crate) use self::source::DemoSource;
 use self::{
-    audience::{Audience, Told, tell},
+    audience::{Audience, Message, send_message},
     screen::{Screen, print},
     story::{Missing, Story},
     summary::summary,
@@ -69,14 +69,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 async fn demo(arguments: &Arguments) -> Result<()> {
     let begun = Instant::now();
     let catalog = Arc::new(catalogs::us_east_1()?);
-    let (teller, told) = mpsc::unbounded_channel();
+    let (sender, messages) = mpsc::unbounded_channel();
     let clock = WorldClock::accelerated(RATE, HEAD_START);
-    let world = World::start(catalog, clock, teller.clone()).await?;
+    let world = World::start(catalog, clock, sender.clone()).await?;
     let audience = Audience::new(screen(arguments), world.now());
-    let audience = tokio::task::spawn_blocking(move || audience.listen(told));
+    let audience = tokio::task::spawn_blocking(move || audience.listen(messages));
     // One future for the whole story: no signal is lost between two waits.
     let mut interrupted = pin!(tokio::signal::ctrl_c());
-    let story = Story::new(&world, teller.clone());
+    let story = Story::new(&world, sender.clone());
     let played = tokio::select! {
         played = Box::pin(story.play(!arguments.keep)) => Some(played),
         interrupted = &mut interrupted => {
@@ -84,7 +84,7 @@ async fn demo(arguments: &Arguments) -> Result<()> {
             None
         }
     };
-    tell(&teller, Told::End);
+    send_message(&sender, Message::End);
     let tally = audience.await?;
     let Some(played) = played else {
         world.stop().await;

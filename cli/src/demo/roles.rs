@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 
 use super::{
     lanes::next_turn,
+    scenarios::kubectl,
     story::{Missing, Story},
-    walkthroughs::kubectl,
     world::{Identities, World},
 };
 use crate::catalogs;
@@ -27,7 +27,7 @@ use crate::catalogs;
 const MANIFESTS: &str = include_str!("../../tests/walkthroughs/roles.yaml");
 
 /// Time limit: a refusal may keep the scenario from completing, and is reported.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 const LANES: [Lane; 6] = [
     Lane::Provisioner,
@@ -155,7 +155,7 @@ const FAILED: &str = "launches that found no capacity";
 async fn world() -> World {
     let catalog = Arc::new(catalogs::us_east_1().unwrap());
     let clock = WorldClock::accelerated(100, SignedDuration::from_hours(2));
-    let (teller, _told) = mpsc::unbounded_channel();
+    let (sender, _messages) = mpsc::unbounded_channel();
     let member = |lane: Lane| {
         let group = format!("whittle:{lane}");
         (lane, Credential::member(lane.as_str(), &[&group]))
@@ -183,15 +183,15 @@ async fn world() -> World {
         .into_iter()
         .collect(),
     };
-    Box::pin(World::start_as(catalog, clock, teller, identities))
+    Box::pin(World::start_as(catalog, clock, sender, identities))
         .await
         .unwrap()
 }
 
 #[tokio::test]
-async fn functions_use_what_the_chart_grants_them_and_nothing_else() {
+async fn functions_use_exactly_the_rights_of_the_chart() {
     let world = world().await;
-    let walked = tokio::time::timeout(PATIENCE, walk(&world)).await;
+    let walked = tokio::time::timeout(TIMEOUT, walk(&world)).await;
     let accesses = world.sandbox().accesses();
     let refused: Vec<_> = accesses.iter().filter(|used| used.role.is_none()).collect();
     assert!(refused.is_empty(), "the chart does not grant {refused:#?}");
@@ -247,9 +247,9 @@ fn granted() -> BTreeSet<Right> {
 /// Scenario: nodes are launched, one gets a spot warning, others are deleted under pods that resist eviction, and the replacements are
 /// removed once they are empty.
 async fn walk(world: &World) {
-    let (teller, _told) = mpsc::unbounded_channel();
-    let mut story = Story::new(world, teller);
-    story.patience = SignedDuration::from_hours(2);
+    let (sender, _messages) = mpsc::unbounded_channel();
+    let mut story = Story::new(world, sender);
+    story.timeout = SignedDuration::from_hours(2);
     kubectl(world, &["apply", "-f", "-"], MANIFESTS).await;
     story.runs("web", 3).await;
     story.runs("stubborn", 1).await;
@@ -277,12 +277,12 @@ async fn walk(world: &World) {
     let heeded = outcomes
         .iter()
         .flatten()
-        .all(|one| one.as_str() == "recorded");
+        .all(|outcome| outcome.as_str() == "recorded");
     assert!(heeded, "{outcomes:?}");
     assert!(!format!("{outcomes:?}").contains("Denied"), "{outcomes:?}");
 
     // Deletes nodes, one of them under a pod that must not be disrupted.
-    let doomed = claims(world);
+    let deleted = claims(world);
     kubectl(
         world,
         &["delete", "nodeclaims", "--all", "--wait=false"],
@@ -292,7 +292,7 @@ async fn walk(world: &World) {
     let gone = story
         .wait(|picture| {
             let mut left = picture.claims.iter();
-            !left.any(|claim| doomed.contains(claim.name.as_str()))
+            !left.any(|claim| deleted.contains(claim.name.as_str()))
         })
         .await;
     assert!(gone.is_ok(), "nodes that are deleted go");

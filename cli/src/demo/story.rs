@@ -8,7 +8,7 @@ use model::CapacityType;
 use tokio::sync::watch;
 
 use super::{
-    audience::{Teller, Told, tell},
+    audience::{Message, MessageSender, send_message},
     picture::{Bought, Picture, Stage, is_running},
     world::World,
 };
@@ -22,8 +22,8 @@ const CACHE: &str = include_str!("manifests/cache.yaml");
 const DEPLOYMENTS: [&str; 3] = ["inflate", "web", "cache"];
 
 /// Upper bound on the wait for one effect, in the story's time and in real time: the machine may be slow.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(20);
-const REAL_PATIENCE: Duration = Duration::from_secs(300);
+const STORY_TIMEOUT: SignedDuration = SignedDuration::from_mins(20);
+const REAL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// An effect that did not occur.
 pub(super) type Missing = String;
@@ -31,18 +31,18 @@ pub(super) type Missing = String;
 pub(super) struct Story<'a> {
     world: &'a World,
     pictures: watch::Receiver<Arc<Picture>>,
-    teller: Teller,
-    pub(super) patience: SignedDuration,
+    sender: MessageSender,
+    pub(super) timeout: SignedDuration,
     pub(super) missing: Vec<Missing>,
 }
 
 impl<'a> Story<'a> {
-    pub(super) fn new(world: &'a World, teller: Teller) -> Self {
+    pub(super) fn new(world: &'a World, sender: MessageSender) -> Self {
         Self {
             world,
             pictures: world.pictures(),
-            teller,
-            patience: PATIENCE,
+            sender,
+            timeout: STORY_TIMEOUT,
             missing: Vec::new(),
         }
     }
@@ -122,12 +122,12 @@ impl<'a> Story<'a> {
     }
 
     fn chapter(&self, text: &str) {
-        tell(&self.teller, Told::Chapter(text.to_owned()));
+        send_message(&self.sender, Message::Chapter(text.to_owned()));
     }
 
     fn typed(&self, command: &str) {
-        let typed = Told::Typed(self.world.now(), command.to_owned());
-        tell(&self.teller, typed);
+        let typed = Message::Typed(self.world.now(), command.to_owned());
+        send_message(&self.sender, typed);
     }
 
     async fn apply(&self, file: &str, manifests: &str) -> Result<()> {
@@ -226,7 +226,7 @@ impl<'a> Story<'a> {
         let until = self
             .world
             .now()
-            .checked_add(self.patience)
+            .checked_add(self.timeout)
             .unwrap_or(Timestamp::MAX);
         let watch = async {
             loop {
@@ -239,7 +239,7 @@ impl<'a> Story<'a> {
                 }
             }
         };
-        match tokio::time::timeout(REAL_PATIENCE, watch).await {
+        match tokio::time::timeout(REAL_TIMEOUT, watch).await {
             Ok(seen) => seen,
             Err(_) => Err(self.pictures.borrow().clone()),
         }
@@ -256,24 +256,24 @@ mod tests {
     use crate::{catalogs, demo::verdict};
 
     /// A world after the setup of the first chapter: with its NodeClass and NodePool.
-    async fn world(teller: &Teller) -> World {
+    async fn world(sender: &MessageSender) -> World {
         let catalog = Arc::new(catalogs::us_east_1().unwrap());
         let clock = WorldClock::accelerated(100, SignedDuration::from_hours(2));
-        World::start(catalog, clock, teller.clone()).await.unwrap()
+        World::start(catalog, clock, sender.clone()).await.unwrap()
     }
 
     #[tokio::test]
-    async fn pods_that_never_run_and_nodes_that_never_go_are_missing() {
-        let (teller, _told) = mpsc::unbounded_channel();
-        let world = world(&teller).await;
+    async fn pods_that_never_run_and_nodes_that_stay_are_missing_effects() {
+        let (sender, _messages) = mpsc::unbounded_channel();
+        let world = world(&sender).await;
         let only_one = (
             CapacityType::OnDemand,
             "r6gd.xlarge".to_owned(),
             "us-east-1a".to_owned(),
         );
         world.set_capacity(only_one.clone(), 0);
-        let mut story = Story::new(&world, teller);
-        story.patience = SignedDuration::from_mins(2);
+        let mut story = Story::new(&world, sender);
+        story.timeout = SignedDuration::from_mins(2);
         story.apply("node-class.yaml", NODE_CLASS).await.unwrap();
         story.apply("node-pool.yaml", NODE_POOL).await.unwrap();
 
@@ -290,10 +290,10 @@ mod tests {
 
         world.set_capacity(only_one, 1);
         story.missing.clear();
-        story.patience = PATIENCE;
+        story.timeout = STORY_TIMEOUT;
         story.runs("cache", 3).await;
         assert_eq!(story.missing, Vec::<Missing>::new());
-        story.patience = SignedDuration::from_secs(30);
+        story.timeout = SignedDuration::from_secs(30);
         story.all_gone().await;
         let [left] = story.missing.as_slice() else {
             panic!("{:?}", story.missing);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_story_with_nothing_missing_ends_well() {
+    fn story_without_missing_effects_ends_well() {
         assert!(verdict(&[]).is_ok());
     }
 }

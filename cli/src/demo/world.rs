@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
-    audience::{Teller, Told, tell},
+    audience::{Message, MessageSender, send_message},
     kubectl::Kubectl,
     lanes::{self, Queue},
     picture::{Picture, Priced},
@@ -55,20 +55,20 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Starts a world with this catalog; `teller` receives the results of turns and the pictures.
+    /// Starts a world with this catalog; `message_sender` receives the results of turns and the pictures.
     pub(super) async fn start(
         catalog: Arc<Vec<InstanceType>>,
         clock: WorldClock,
-        teller: Teller,
+        message_sender: MessageSender,
     ) -> Result<Self> {
-        Self::start_as(catalog, clock, teller, Identities::default()).await
+        Self::start_as(catalog, clock, message_sender, Identities::default()).await
     }
 
     /// Starts a world with functions that act as these identities.
     pub(super) async fn start_as(
         catalog: Arc<Vec<InstanceType>>,
         clock: WorldClock,
-        teller: Teller,
+        message_sender: MessageSender,
         identities: Identities,
     ) -> Result<Self> {
         let account = AccountOptions {
@@ -132,7 +132,7 @@ impl World {
                 "settings": identities.settings,
             }))),
             clusters: Arc::new(Connected(api.clone())),
-            metrics: Arc::new(Unread),
+            metrics: Arc::new(DroppedMetrics),
             holder: "whittle/000000000000/us-east-1/demo".to_owned(),
             share: turns::Share::TURN,
             views: Arc::default(),
@@ -146,19 +146,19 @@ impl World {
             account,
             clock.clone(),
             sender,
-            teller.clone(),
+            message_sender.clone(),
         ));
         let worlds = lanes::Worlds::new(world, clusters);
         // The first sweep registers the cluster: no wake comes before it.
-        lanes::sweep(&worlds, &clock, &teller).await;
+        lanes::sweep(&worlds, &clock, &message_sender).await;
         tasks.spawn(relay::relay(pictures.clone(), queue.clone()));
         tasks.spawn(lanes::serve(
             worlds.clone(),
             queue,
             clock.clone(),
-            teller.clone(),
+            message_sender.clone(),
         ));
-        tasks.spawn(lanes::sweeps(worlds.clone(), clock.clone(), teller));
+        tasks.spawn(lanes::sweeps(worlds.clone(), clock.clone(), message_sender));
         Ok(Self {
             sandbox,
             #[cfg(test)]
@@ -227,24 +227,24 @@ impl World {
 }
 
 /// Interval between pictures.
-const EXPOSURE: std::time::Duration = std::time::Duration::from_millis(150);
+const PICTURE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(150);
 
 async fn photograph(
     api: Arc<dyn Cluster>,
     account: Arc<Ec2>,
     clock: WorldClock,
     pictures: watch::Sender<Arc<Picture>>,
-    teller: Teller,
+    message_sender: MessageSender,
 ) {
     loop {
         // A cluster that does not answer is observed again later.
         if let Ok(picture) = picture(&*api, &account, &clock).await {
             let picture = Arc::new(picture);
             // The picture is printed before any turn acts on it.
-            tell(&teller, Told::Picture(picture.clone()));
+            send_message(&message_sender, Message::Picture(picture.clone()));
             pictures.send_replace(picture);
         }
-        tokio::time::sleep(EXPOSURE).await;
+        tokio::time::sleep(PICTURE_INTERVAL).await;
     }
 }
 
@@ -319,9 +319,9 @@ impl Registry for OneCluster {
 }
 
 /// Metrics that are dropped: the demo shows events instead.
-struct Unread;
+struct DroppedMetrics;
 
-impl Metrics for Unread {
+impl Metrics for DroppedMetrics {
     fn publish(&self, _: Option<&ClusterName>, _: Timestamp, _: &[Metric]) {}
 }
 

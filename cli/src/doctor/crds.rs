@@ -184,7 +184,7 @@ fn stored_versions(objects: &Objects) -> Finding {
 
 /// Webhooks of Karpenter before 1.1, which block requests once their server is gone.
 fn webhooks(objects: &Objects) -> Finding {
-    const LEFT: [&str; 4] = [
+    const LEFTOVERS: [&str; 4] = [
         "defaulting.webhook.karpenter.k8s.aws",
         "validation.webhook.karpenter.sh",
         "validation.webhook.config.karpenter.sh",
@@ -195,7 +195,7 @@ fn webhooks(objects: &Objects) -> Finding {
         "ValidatingWebhookConfiguration",
     ];
     let all = kinds.into_iter().flat_map(|kind| objects.of_kind(kind));
-    let left = all.filter(|one| LEFT.contains(&text(one, "/metadata/name")));
+    let left = all.filter(|webhook| LEFTOVERS.contains(&text(webhook, "/metadata/name")));
     Finding::new(
         "webhooks that nobody answers any more: they refuse what is written",
         left.map(short_name).collect(),

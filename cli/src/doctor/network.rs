@@ -24,7 +24,7 @@ const VPC_CNI: &str = "aws-node";
 
 fn named<'a>(objects: &'a Objects, kind: &'a str, name: &str) -> Option<&'a Value> {
     let mut all = objects.of_kind(kind);
-    all.find(|one| text(one, "/metadata/name") == name)
+    all.find(|object| text(object, "/metadata/name") == name)
 }
 
 fn windows_addresses(objects: &Objects) -> Finding {
@@ -81,7 +81,7 @@ fn old_cni(objects: &Objects) -> Finding {
     const OLDEST: (u64, u64) = (1, 18);
     let image = |set: &Value| {
         let containers = set.pointer("/spec/template/spec/containers")?.as_array()?;
-        let mut images = containers.iter().map(|one| text(one, "/image"));
+        let mut images = containers.iter().map(|container| text(container, "/image"));
         let image = images.find(|image| image.contains("amazon-k8s-cni:"))?;
         let (_, tag) = image.rsplit_once(':')?;
         let mut parts = tag.trim_start_matches('v').split('.');
@@ -106,10 +106,11 @@ fn more_pods_than_addresses(objects: &Objects) -> Finding {
         let containers = set.pointer("/spec/template/spec/containers");
         let containers = containers.and_then(Value::as_array).into_iter().flatten();
         let variables = containers
-            .filter_map(|one| one.get("env")?.as_array())
+            .filter_map(|container| container.get("env")?.as_array())
             .flatten();
-        let mut on = variables.filter(|one| text(one, "/name") == "ENABLE_PREFIX_DELEGATION");
-        on.any(|one| text(one, "/value") == "true")
+        let mut on =
+            variables.filter(|variable| text(variable, "/name") == "ENABLE_PREFIX_DELEGATION");
+        on.any(|variable| text(variable, "/value") == "true")
     };
     let short = cni.is_some_and(|set| !delegates(set));
     let classes = objects.of_kind("EC2NodeClass").filter_map(|class| {

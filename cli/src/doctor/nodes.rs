@@ -30,7 +30,7 @@ fn events(objects: &Objects, reason: &str, words: &[&str]) -> Vec<String> {
         let message = text(event, "/message");
         text(event, "/reason") == reason && words.iter().any(|word| message.contains(word))
     });
-    let told = events.map(|event| {
+    let messages = events.map(|event| {
         let about = |field: &str| text(event, &format!("/involvedObject/{field}"));
         format!(
             "{} {}: {}",
@@ -39,10 +39,10 @@ fn events(objects: &Objects, reason: &str, words: &[&str]) -> Vec<String> {
             text(event, "/message")
         )
     });
-    let mut told: Vec<String> = told.collect();
-    told.sort();
-    told.dedup();
-    told
+    let mut messages: Vec<String> = messages.collect();
+    messages.sort();
+    messages.dedup();
+    messages
 }
 
 fn full_subnets(objects: &Objects) -> Finding {
@@ -64,18 +64,20 @@ fn unreadable_volumes(objects: &Objects) -> Finding {
 }
 
 /// Time after which a NodeClaim counts as stuck: every step of a launch takes less.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
+const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
-    conditions.iter().find(|one| text(one, "/type") == kind)
+    conditions
+        .iter()
+        .find(|condition| text(condition, "/type") == kind)
 }
 
 fn is_true(object: &Value, kind: &str) -> bool {
-    condition(object, kind).is_some_and(|one| text(one, "/status") == "True")
+    condition(object, kind).is_some_and(|condition| text(condition, "/status") == "True")
 }
 
-fn told(object: &Value, condition: &Value) -> String {
+fn condition_text(object: &Value, condition: &Value) -> String {
     let (reason, message) = (text(condition, "/reason"), text(condition, "/message"));
     format!("{}: {reason}: {message}", short_name(object))
 }
@@ -88,12 +90,14 @@ fn not_ready(objects: &Objects) -> Finding {
         let conditions = object.pointer("/status/conditions");
         let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
         // `Ready` is a summary of the others, unless it is the only one.
-        let others = conditions.filter(|one| text(one, "/status") == "False");
+        let others = conditions.filter(|condition| text(condition, "/status") == "False");
         let mut others: Vec<&Value> = others.collect();
         if others.len() > 1 {
-            others.retain(|one| text(one, "/type") != "Ready");
+            others.retain(|condition| text(condition, "/type") != "Ready");
         }
-        others.into_iter().map(move |one| told(object, one))
+        others
+            .into_iter()
+            .map(move |condition| condition_text(object, condition))
     });
     Finding::new(
         "4, 28, 45, 46. NodePools and EC2NodeClasses that launch nothing",
@@ -106,7 +110,7 @@ fn not_launched(objects: &Objects) -> Finding {
     let claims = objects.of_kind("NodeClaim");
     let found = claims.filter_map(|claim| {
         let launched = condition(claim, "Launched")?;
-        (text(launched, "/status") != "True").then(|| told(claim, launched))
+        (text(launched, "/status") != "True").then(|| condition_text(claim, launched))
     });
     Finding::new(
         "2, 28, 44, 48. NodeClaims without an instance, in EC2's words",
@@ -126,8 +130,8 @@ fn not_initialized(objects: &Objects, now: Timestamp) -> Finding {
     let found = claims.filter_map(|claim| {
         let initialized = condition(claim, "Initialized")?;
         let registered = since(condition(claim, "Registered")?)?;
-        let late = now.duration_since(registered) > PATIENCE;
-        (text(initialized, "/status") != "True" && late).then(|| told(claim, initialized))
+        let late = now.duration_since(registered) > STUCK_AFTER;
+        (text(initialized, "/status") != "True" && late).then(|| condition_text(claim, initialized))
     });
     Finding::new(
         "24, 29, 33, 34. nodes that are not initialized, and so neither counted on nor removed",
@@ -140,7 +144,7 @@ fn nodes_not_ready(objects: &Objects) -> Finding {
     let nodes = objects.of_kind("Node");
     let found = nodes.filter_map(|node| {
         let ready = condition(node, "Ready")?;
-        (text(ready, "/status") != "True").then(|| told(node, ready))
+        (text(ready, "/status") != "True").then(|| condition_text(node, ready))
     });
     Finding::new(
         "30. nodes that are not ready",
@@ -186,7 +190,7 @@ fn stuck(objects: &Objects, now: Timestamp) -> Finding {
     let found = all.filter_map(|object| {
         let deleted: Timestamp = text(object, "/metadata/deletionTimestamp").parse().ok()?;
         let finalizers = object.pointer("/metadata/finalizers")?.as_array()?;
-        let ours = |one: &&Value| FINALIZERS.iter().any(|name| **one == *name);
+        let ours = |finalizer: &&Value| FINALIZERS.iter().any(|name| **finalizer == *name);
         let ours = finalizers.iter().find(ours)?;
         let long = now.duration_since(deleted) > LONG;
         long.then(|| format!("{}: {} since {deleted}", short_name(object), plain(ours)))

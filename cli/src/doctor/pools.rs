@@ -20,7 +20,9 @@ fn requirements(pool: &Value) -> impl Iterator<Item = &Value> {
 
 /// The values of a NodePool's requirement.
 pub(super) fn requirement<'a>(pool: &'a Value, key: &str, operator: &str) -> Option<Vec<&'a str>> {
-    let is_it = |one: &&Value| text(one, "/key") == key && text(one, "/operator") == operator;
+    let is_it = |requirement: &&Value| {
+        text(requirement, "/key") == key && text(requirement, "/operator") == operator
+    };
     let values = requirements(pool).find(is_it)?.get("values")?.as_array()?;
     Some(values.iter().filter_map(Value::as_str).collect())
 }
@@ -94,17 +96,17 @@ fn amount(name: &str, quantity: &str) -> Option<i64> {
 fn overlaps(objects: &Objects) -> Finding {
     let pools: Vec<NodePool> = objects.of_kind("NodePool").filter_map(dynamic).collect();
     let mut found = Vec::new();
-    for (nth, one) in pools.iter().enumerate() {
+    for (nth, pool) in pools.iter().enumerate() {
         let others = pools.iter().skip(nth + 1);
         let same = others.filter(|other| {
-            other.weight == one.weight
-                && other.template.taints == one.template.taints
-                && allow_the_same(one, other)
+            other.weight == pool.weight
+                && other.template.taints == pool.template.taints
+                && allow_the_same(pool, other)
         });
         found.extend(same.map(|other| {
             format!(
                 "NodePools {} and {}, both of weight {}",
-                one.name, other.name, one.weight
+                pool.name, other.name, pool.weight
             )
         }));
     }
@@ -127,12 +129,12 @@ fn dynamic(pool: &Value) -> Option<NodePool> {
 }
 
 /// Whether both NodePools could launch the same node.
-fn allow_the_same(one: &NodePool, other: &NodePool) -> bool {
-    let (one, other) = (labels(one), labels(other));
-    let mut shared = one
+fn allow_the_same(first: &NodePool, second: &NodePool) -> bool {
+    let (first, second) = (labels(first), labels(second));
+    let mut shared = first
         .0
         .iter()
-        .filter_map(|(key, of_one)| Some((of_one, other.get(key)?)));
+        .filter_map(|(key, of_one)| Some((of_one, second.get(key)?)));
     shared.all(|(of_one, of_other)| of_one.intersects(of_other))
 }
 

@@ -30,8 +30,9 @@ fn daemons_that_wait(objects: &Objects) -> Finding {
     let waits = |pod: &&Value| {
         let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
         let mut conditions = conditions.into_iter().flatten();
-        conditions.any(|one| {
-            text(one, "/type") == "PodScheduled" && text(one, "/reason") == "Unschedulable"
+        conditions.any(|condition| {
+            text(condition, "/type") == "PodScheduled"
+                && text(condition, "/reason") == "Unschedulable"
         })
     };
     let mut waiting: BTreeMap<String, usize> = BTreeMap::new();
@@ -44,10 +45,10 @@ fn daemons_that_wait(objects: &Objects) -> Finding {
             .entry(format!("DaemonSet {space}/{set}"))
             .or_default() += 1;
     }
-    let told = waiting.into_iter();
+    let rows = waiting.into_iter();
     Finding::new(
         "11. DaemonSets whose pods do not fit on their nodes",
-        told.map(|(set, pods)| match pods {
+        rows.map(|(set, pods)| match pods {
             1 => format!("{set}: 1 pod waits"),
             many => format!("{set}: {many} pods wait"),
         })
@@ -65,16 +66,16 @@ fn containers(template: &Value) -> impl Iterator<Item = &Value> {
 fn without_requests(objects: &Objects) -> Finding {
     let silent = |pod: &&Value| {
         let mut containers = containers(pod);
-        containers.any(|one| one.pointer("/resources/requests").is_none())
+        containers.any(|container| container.pointer("/resources/requests").is_none())
     };
     let mut spaces: BTreeMap<&str, usize> = BTreeMap::new();
     for pod in objects.of_kind("Pod").filter(silent) {
         *spaces.entry(text(pod, "/metadata/namespace")).or_default() += 1;
     }
-    let told = spaces.into_iter();
+    let rows = spaces.into_iter();
     Finding::new(
         "12. pods without requests, for which nodes are bought too small",
-        told.map(|(space, pods)| format!("namespace {space}: {}", counted(pods, "pod")))
+        rows.map(|(space, pods)| format!("namespace {space}: {}", counted(pods, "pod")))
             .collect(),
         "set requests, or a LimitRange with defaults in the namespace",
     )
@@ -85,8 +86,13 @@ const TRUNK: &str = "vpc.amazonaws.com~1has-trunk-attached";
 
 fn pod_eni(objects: &Objects) -> Finding {
     let asks = |pod: &Value| {
-        let limits = |one: &Value| one.pointer("/resources/limits")?.get(POD_ENI).cloned();
-        containers(pod).any(|one| limits(one).is_some())
+        let limits = |container: &Value| {
+            container
+                .pointer("/resources/limits")?
+                .get(POD_ENI)
+                .cloned()
+        };
+        containers(pod).any(|container| limits(container).is_some())
     };
     let labelled = |pool: &&Value| {
         let place = format!("/spec/template/metadata/labels/{TRUNK}");
@@ -143,7 +149,7 @@ fn old_annotations(objects: &Objects) -> Finding {
 }
 
 fn two_brains(objects: &Objects) -> Finding {
-    const BRAINS: [&str; 3] = [
+    const AUTOSCALERS: [&str; 3] = [
         "aws-node-termination-handler",
         "cluster-autoscaler",
         "karpenter",
@@ -151,7 +157,10 @@ fn two_brains(objects: &Objects) -> Finding {
     let runs = |workload: &&Value| {
         let replicas = workload.pointer("/spec/replicas").and_then(Value::as_i64);
         let name = text(workload, "/metadata/name");
-        replicas != Some(0) && BRAINS.iter().any(|brain| name.contains(brain))
+        replicas != Some(0)
+            && AUTOSCALERS
+                .iter()
+                .any(|autoscaler| name.contains(autoscaler))
     };
     let kinds = ["Deployment", "DaemonSet"].into_iter();
     let all = kinds.flat_map(|kind| objects.of_kind(kind));

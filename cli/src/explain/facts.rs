@@ -49,25 +49,33 @@ fn of_pod(snapshot: &Snapshot, key: &PodKey, lane: Lane) -> Option<String> {
     }
     let plan = planner::provision(snapshot, planner::Share::WHOLE);
     let own = |pod: &model::plan::PodRef| pod.key == *key;
-    for launch in plan.actions.iter().filter_map(|one| one.action.launch()) {
+    for launch in plan
+        .actions
+        .iter()
+        .filter_map(|entry| entry.action.launch())
+    {
         if launch.pods.iter().any(own) {
-            let one = &launch.cheapest;
+            let offering = &launch.cheapest;
             let _ = writeln!(
                 text,
                 "  waits, and was to get a new node of NodePool {}: {} {} {} at ${}/h, or {}",
                 launch.node_pool,
-                one.instance_type,
-                one.capacity_type,
-                one.zone,
-                one.price,
+                offering.instance_type,
+                offering.capacity_type,
+                offering.zone,
+                offering.price,
                 counted(launch.instance_types.len().saturating_sub(1), "other type")
             );
         }
     }
-    for nomination in plan.nominations.iter().filter(|one| own(&one.pod)) {
+    for nomination in plan
+        .nominations
+        .iter()
+        .filter(|nomination| own(&nomination.pod))
+    {
         let _ = writeln!(text, "  waits, and is expected on {}", nomination.node);
     }
-    for unplaced in plan.unplaced.iter().filter(|one| own(&one.pod)) {
+    for unplaced in plan.unplaced.iter().filter(|unplaced| own(&unplaced.pod)) {
         text.push_str("  waits, and nothing fits it:\n");
         for refusal in &unplaced.reasons {
             let _ = writeln!(text, "    {refusal}");
@@ -96,7 +104,7 @@ fn of_node(snapshot: &Snapshot, node: Option<&Node>, claim: Option<&NodeClaim>) 
     if let Some(claim) = claim {
         let conditions = claim.status.conditions.iter();
         let conditions: Vec<String> = conditions
-            .map(|one| format!("{}={:?}", one.kind, one.status))
+            .map(|condition| format!("{}={:?}", condition.kind, condition.status))
             .collect();
         let _ = writeln!(text, "  NodeClaim {}: {}", claim.name, conditions.join(" "));
     }
@@ -111,9 +119,9 @@ fn of_node(snapshot: &Snapshot, node: Option<&Node>, claim: Option<&NodeClaim>) 
 
 fn outlook(snapshot: &Snapshot, node: &NodeName) -> String {
     let all = planner::outlook(snapshot);
-    let one = all.iter().find(|one| one.node == node.as_str());
-    one.map_or_else(String::new, |one| {
-        format!("  ${}/h  {}\n", one.price, disruption::words(one))
+    let report = all.iter().find(|report| report.node == node.as_str());
+    report.map_or_else(String::new, |report| {
+        format!("  ${}/h  {}\n", report.price, disruption::words(report))
     })
 }
 

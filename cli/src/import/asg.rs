@@ -14,10 +14,10 @@ pub(super) fn read(answer: &Value, file: &str) -> Result<Vec<Group>> {
     let groups = answer.get("AutoScalingGroups").and_then(Value::as_array).with_context(|| {
         format!("{file} holds no AutoScalingGroups: give what `aws autoscaling describe-auto-scaling-groups` prints")
     })?;
-    Ok(groups.iter().map(|group| one(group, file)).collect())
+    Ok(groups.iter().map(|group| read_group(group, file)).collect())
 }
 
-fn one(asg: &Value, file: &str) -> Group {
+fn read_group(asg: &Value, file: &str) -> Group {
     let text = |field: &str| asg.get(field).and_then(Value::as_str);
     let number = |field: &str| asg.get(field).and_then(Value::as_i64).unwrap_or(0);
     let sizes = (
@@ -167,7 +167,7 @@ fn mixed(group: &mut Group, policy: &Value) {
     let overrides: Vec<&Value> = overrides.into_iter().flatten().collect();
     let types: BTreeSet<String> = overrides
         .iter()
-        .filter_map(|one| Some(one.get("InstanceType")?.as_str()?.to_owned()))
+        .filter_map(|entry| Some(entry.get("InstanceType")?.as_str()?.to_owned()))
         .collect();
     if !types.is_empty() {
         group.about_pool(
@@ -178,7 +178,7 @@ fn mixed(group: &mut Group, policy: &Value) {
     }
     if overrides
         .iter()
-        .any(|one| one.get("WeightedCapacity").is_some())
+        .any(|entry| entry.get("WeightedCapacity").is_some())
     {
         group.warnings.push(
             "WeightedCapacity is not imported: nodes are counted by what pods ask of them"
@@ -188,7 +188,7 @@ fn mixed(group: &mut Group, policy: &Value) {
     group.chooses_types = !overrides.is_empty();
     let attributes = overrides
         .iter()
-        .filter_map(|one| one.get("InstanceRequirements"));
+        .filter_map(|entry| entry.get("InstanceRequirements"));
     let attributes: Vec<&Value> = attributes.collect();
     match attributes.as_slice() {
         [] => {}
@@ -199,8 +199,8 @@ fn mixed(group: &mut Group, policy: &Value) {
             "a NodePool has requirements once: import a group for each",
         ),
     }
-    for (number, one) in overrides.iter().enumerate() {
-        let own = one.get("LaunchTemplateSpecification").map(template_ref);
+    for (number, entry) in overrides.iter().enumerate() {
+        let own = entry.get("LaunchTemplateSpecification").map(template_ref);
         if let Some(own) = own.filter(|own| group.template.as_ref() != Some(own)) {
             group.refuse(
                 &format!("Overrides.{number}.LaunchTemplateSpecification"),
@@ -247,11 +247,13 @@ fn strategies(group: &mut Group, distribution: &Value) {
     if let Some(price) = text("SpotMaxPrice") {
         lost.push((format!("SpotMaxPrice {price}"), super::market::ANY_PRICE));
     }
-    let on_demand = text("OnDemandAllocationStrategy").filter(|one| *one != "lowest-price");
+    let on_demand =
+        text("OnDemandAllocationStrategy").filter(|strategy| *strategy != "lowest-price");
     if let Some(strategy) = on_demand.filter(|_| buys("on-demand") && chooses) {
         lost.push((format!("OnDemandAllocationStrategy {strategy}"), ON_DEMAND));
     }
-    let spot = text("SpotAllocationStrategy").filter(|one| *one != "price-capacity-optimized");
+    let spot =
+        text("SpotAllocationStrategy").filter(|strategy| *strategy != "price-capacity-optimized");
     if let Some(strategy) = spot.filter(|_| buys("spot")) {
         lost.push((format!("SpotAllocationStrategy {strategy}"), SPOT));
     }

@@ -78,8 +78,8 @@ fn take(group: &mut Group, kubernetes: &mut Table) {
     if let Some(Value::Table(taints)) = kubernetes.remove("node-taints") {
         for (key, value) in taints {
             // Older settings have a single text instead of a list.
-            let one = std::slice::from_ref(&value);
-            let entries = value.as_array().map_or(one, Vec::as_slice);
+            let single = std::slice::from_ref(&value);
+            let entries = value.as_array().map_or(single, Vec::as_slice);
             for entry in entries.iter().filter_map(Value::as_str) {
                 let (value, effect) = entry.rsplit_once(':').unwrap_or(("", entry));
                 tags::add_taint(group, &key, value, effect, Origin::UserData);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::group::Group;
 use crate::convert::edit::Refusal;
 
-pub(super) fn one(text: &str) -> Result<(String, String), String> {
+pub(super) fn name_value(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .trim_start_matches('-')
         .split_once('=')
@@ -167,7 +167,7 @@ mod tests {
     use super::{super::group::Source, *};
 
     #[test]
-    fn sizes_that_no_group_has_are_bounded() {
+    fn group_sizes_are_bounded() {
         let group = |name| Group::new(Source::Asg, "asg.json", name, (0, 0, i64::MAX));
         let mut groups = [group("web"), group("batch")];
         let refused = flag("max-nodes-total", "2147483647", &mut groups).unwrap_err();

@@ -13,10 +13,10 @@ pub(super) fn read(answer: &Value, file: &str) -> Result<Vec<Group>> {
     let group = answer.get("nodegroup").with_context(|| {
         format!("{file} holds no nodegroup: give what `aws eks describe-nodegroup` prints, a file for each")
     })?;
-    Ok(vec![one(group, file)])
+    Ok(vec![read_group(group, file)])
 }
 
-fn one(mng: &Value, file: &str) -> Group {
+fn read_group(mng: &Value, file: &str) -> Group {
     let text = |field: &str| mng.get(field).and_then(Value::as_str).unwrap_or_default();
     let texts = |field: &str| -> Vec<String> {
         let texts = mng
@@ -90,7 +90,7 @@ fn one(mng: &Value, file: &str) -> Group {
     }
     group.template = mng
         .get("launchTemplate")
-        .filter(|one| !one.is_null())
+        .filter(|value| !value.is_null())
         .map(asg::template_ref);
     if let Some(size) = mng.get("diskSize").and_then(Value::as_i64) {
         group.class.insert(

@@ -144,7 +144,7 @@ fn take(group: &mut Group, config: &mut Map<String, Value>) {
 fn is_taken(group: &mut Group, text: &str) -> bool {
     let words = shlex::split(text).unwrap_or_else(|| vec![text.to_owned()]);
     let argument = match words.as_slice() {
-        [one] => one.split_once('='),
+        [flag] => flag.split_once('='),
         [name, value] => Some((name.as_str(), value.as_str())),
         _ => None,
     };

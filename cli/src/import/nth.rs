@@ -25,18 +25,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.file.display();
     let text = fs::read_to_string(&arguments.file);
     let text = text.with_context(|| format!("cannot read {name}"))?;
-    let made = convert(&text, arguments.webhook_parameter.as_deref());
-    let made = made.with_context(|| name.to_string())?;
-    for note in &made.notes {
+    let conversion = convert(&text, arguments.webhook_parameter.as_deref());
+    let conversion = conversion.with_context(|| name.to_string())?;
+    for note in &conversion.notes {
         eprintln!("{note}");
     }
-    for refusal in &made.refusals {
+    for refusal in &conversion.refusals {
         eprintln!("whittle: {refusal}");
     }
-    if !made.refusals.is_empty() {
+    if !conversion.refusals.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
-    let entry = made.entry()?;
+    let entry = conversion.entry()?;
     writeln!(
         std::io::stdout().lock(),
         "{}",
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Converts a chart's values.
-pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Made> {
+pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Conversion> {
     // helm prints a title above the values, and `null` where none differs from the defaults.
     let text = TITLES
         .iter()
@@ -69,7 +69,7 @@ pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Mad
     let read = Options {
         values: &values,
         webhook_parameter,
-        made: Made::default(),
+        conversion: Conversion::default(),
     };
     Ok(read.convert())
 }
@@ -152,7 +152,7 @@ const NOT_NEEDED: &[&str] = &[
     "workers",
 ];
 /// Options that are always on here.
-const ALWAYS: &[&str] = &[
+const ALWAYS_ON: &[&str] = &[
     "emitKubernetesEvents",
     "enableASGLifecycleDraining",
     "enableScheduledEventDraining",
@@ -163,7 +163,7 @@ const ALWAYS: &[&str] = &[
 const NOT_NEEDED_PREFIXES: &[&str] = &["daemonset", "linux", "windows"];
 
 /// Options whose feature does not exist here; the rest works without it.
-const MISSED: &[(&str, &str)] = &[
+const UNSUPPORTED: &[(&str, &str)] = &[
     (
         "completeLifecycleActionDelaySeconds",
         "hooks are completed when the node is drained and its volumes are detached",
@@ -206,7 +206,7 @@ const FIXED: &[(&str, bool, &str)] = &[
 ];
 
 /// Options that become settings.
-const READ: &[&str] = &[
+const SUPPORTED: &[&str] = &[
     "cordonOnly",
     "dryRun",
     "enableOutOfServiceTaint",
@@ -224,13 +224,13 @@ const READ: &[&str] = &[
 ];
 
 /// Upper bound on a pod's grace period in seconds: a day.
-const MOST_GRACE: i64 = 86_400;
+const GRACE_PERIOD_MAX: i64 = 86_400;
 
 /// All options by name.
 fn known() -> impl Iterator<Item = &'static str> {
-    let missed = MISSED.iter().map(|(key, _)| key);
+    let missed = UNSUPPORTED.iter().map(|(key, _)| key);
     let fixed = FIXED.iter().map(|(key, ..)| key);
-    let lists = [READ, webhook::OPTIONS, NOT_NEEDED, ALWAYS];
+    let lists = [SUPPORTED, webhook::OPTIONS, NOT_NEEDED, ALWAYS_ON];
     lists
         .into_iter()
         .flatten()
@@ -240,14 +240,14 @@ fn known() -> impl Iterator<Item = &'static str> {
 }
 
 #[derive(Default)]
-pub(crate) struct Made {
+pub(crate) struct Conversion {
     handler: Map<String, Value>,
     notifications: Vec<Value>,
     notes: Vec<String>,
     refusals: Vec<Refusal>,
 }
 
-impl Made {
+impl Conversion {
     /// The registry entry with the settings that replace NTH's options.
     pub(crate) fn entry(&self) -> Result<Value> {
         let entry = json!({"settings": self.settings()});
@@ -286,16 +286,16 @@ fn shown(value: &Value) -> String {
 struct Options<'a> {
     values: &'a Map<String, Value>,
     webhook_parameter: Option<&'a str>,
-    made: Made,
+    conversion: Conversion,
 }
 
 impl Options<'_> {
-    fn convert(mut self) -> Made {
+    fn convert(mut self) -> Conversion {
         self.handler();
         self.heartbeat();
-        webhook::convert(self.values, self.webhook_parameter, &mut self.made);
+        webhook::convert(self.values, self.webhook_parameter, &mut self.conversion);
         self.others();
-        self.made
+        self.conversion
     }
 
     /// A value that is set; charts write empty values for unset ones.
@@ -307,7 +307,8 @@ impl Options<'_> {
         let value = self.given(key)?.clone();
         let read = switch(&value);
         if read.is_none() {
-            self.made.refuse(key, &value, "expected true or false");
+            self.conversion
+                .refuse(key, &value, "expected true or false");
         }
         read
     }
@@ -320,7 +321,7 @@ impl Options<'_> {
             "enableOutOfServiceTaint",
         ] {
             if let Some(on) = self.switch(key) {
-                self.made.handler.insert(key.to_owned(), json!(on));
+                self.conversion.handler.insert(key.to_owned(), json!(on));
             }
         }
         // The older name is used where the newer one is not set.
@@ -328,10 +329,12 @@ impl Options<'_> {
             .given("managedTag")
             .or_else(|| self.given("managedAsgTag"));
         if let Some(tag) = tag.cloned() {
-            self.made.handler.insert("managedTag".to_owned(), tag);
+            self.conversion.handler.insert("managedTag".to_owned(), tag);
         }
         if let Some(effect) = self.given("taintEffect").cloned() {
-            self.made.handler.insert("taintEffect".to_owned(), effect);
+            self.conversion
+                .handler
+                .insert("taintEffect".to_owned(), effect);
         }
         self.grace_period();
         // In queue mode NTH drains for every message.
@@ -343,7 +346,7 @@ impl Options<'_> {
             (false, true) => "cordon",
             (false, false) => "ignore",
         };
-        self.made
+        self.conversion
             .handler
             .insert("rebalance".to_owned(), json!(rebalance));
         for (key, fixed, remedy) in FIXED {
@@ -355,16 +358,16 @@ impl Options<'_> {
             if let Some(on) = self.switch(key)
                 && on != *fixed
             {
-                self.made.refuse(key, &json!(on), *remedy);
+                self.conversion.refuse(key, &json!(on), *remedy);
             }
         }
-        for key in ALWAYS {
+        for key in ALWAYS_ON {
             let note = match self.switch(key) {
                 Some(false) => "cannot be turned off here",
                 Some(true) => "not needed",
                 None => continue,
             };
-            self.made.notes.push(format!("{key}: {note}"));
+            self.conversion.notes.push(format!("{key}: {note}"));
         }
     }
 
@@ -379,18 +382,19 @@ impl Options<'_> {
         };
         match whole(&value) {
             Some(..0) => {}
-            Some(seconds @ 0..=MOST_GRACE) => {
-                self.made
+            Some(seconds @ 0..=GRACE_PERIOD_MAX) => {
+                self.conversion
                     .handler
                     .insert("podTerminationGracePeriod".to_owned(), json!(seconds));
-                self.made.notes.push(format!(
+                self.conversion.notes.push(format!(
                     "{key}: for pods on nodes of groups: those of NodePools have their own, cut only to what is left of their node's time"
                 ));
             }
             Some(_) | None => {
-                let remedy =
-                    format!("expected seconds, at most {MOST_GRACE}, or -1 for each pod's own");
-                self.made.refuse(key, &value, remedy);
+                let remedy = format!(
+                    "expected seconds, at most {GRACE_PERIOD_MAX}, or -1 for each pod's own"
+                );
+                self.conversion.refuse(key, &value, remedy);
             }
         }
     }
@@ -414,22 +418,22 @@ impl Options<'_> {
                 Some(value) => drop(seconds.insert(key, value)),
                 None => {
                     let remedy = format!("expected seconds from {least} to {most}, or -1 for none");
-                    self.made.refuse(key, &value, remedy);
+                    self.conversion.refuse(key, &value, remedy);
                 }
             }
         }
         match (seconds.get("heartbeatInterval"), seconds.get("heartbeatUntil")) {
-            (None, Some(until)) => self.made.refuse(
+            (None, Some(until)) => self.conversion.refuse(
                 "heartbeatUntil",
                 &json!(until),
                 "it says nothing without heartbeatInterval: take it out",
             ),
-            (Some(interval), Some(until)) if interval > until => self.made.refuse(
+            (Some(interval), Some(until)) if interval > until => self.conversion.refuse(
                 "heartbeatInterval",
                 &json!(interval),
                 "expected no more than heartbeatUntil",
             ),
-            (Some(_), _) => self.made.notes.push(
+            (Some(_), _) => self.conversion.notes.push(
                 "heartbeatInterval: not needed: hooks are extended while pods leave, until EC2 Auto Scaling allows no more".to_owned(),
             ),
             (None, None) => {}
@@ -439,9 +443,9 @@ impl Options<'_> {
     fn others(&mut self) {
         for (key, value) in self.values {
             let key = key.as_str();
-            let is_read = READ.contains(&key)
+            let is_read = SUPPORTED.contains(&key)
                 || webhook::OPTIONS.contains(&key)
-                || ALWAYS.contains(&key)
+                || ALWAYS_ON.contains(&key)
                 || FIXED.iter().any(|(fixed, ..)| *fixed == key);
             if is_read || given(self.values, key).is_none() {
                 continue;
@@ -451,15 +455,17 @@ impl Options<'_> {
                 || NOT_NEEDED_PREFIXES
                     .iter()
                     .any(|prefix| key.starts_with(prefix));
-            if let Some((_, why)) = MISSED.iter().find(is_missed) {
+            if let Some((_, why)) = UNSUPPORTED.iter().find(is_missed) {
                 if whole(value) != Some(-1) {
-                    self.made.notes.push(format!("{key}: not here: {why}"));
+                    self.conversion
+                        .notes
+                        .push(format!("{key}: not here: {why}"));
                 }
             } else if ["awsAccessKeyID", "awsSecretAccessKey"].contains(&key) {
                 let remedy = "keys are not taken over: functions have roles, and this one should be withdrawn";
-                self.made.refuse(key, &json!("***"), remedy);
+                self.conversion.refuse(key, &json!("***"), remedy);
             } else if not_needed {
-                self.made.notes.push(format!("{key}: not needed"));
+                self.conversion.notes.push(format!("{key}: not needed"));
             } else {
                 let remedy = match api::syntax::nearest(key, known()) {
                     Some(meant) => format!(
@@ -467,7 +473,7 @@ impl Options<'_> {
                     ),
                     None => "no chart has this option: take it out".to_owned(),
                 };
-                self.made.refuse(key, value, remedy);
+                self.conversion.refuse(key, value, remedy);
             }
         }
     }

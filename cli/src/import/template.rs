@@ -59,7 +59,7 @@ pub(super) fn read(group: &mut Group, version: &Version) {
             "InstanceMarketOptions" => market::options(group, value),
             "InstanceType" | "InstanceRequirements" if group.chooses_types => {}
             "InstanceType" => {
-                let named = |one: &Value| one.get("key").and_then(Value::as_str) == Some("node.kubernetes.io/instance-type");
+                let named = |requirement: &Value| requirement.get("key").and_then(Value::as_str) == Some("node.kubernetes.io/instance-type");
                 if !group.requirements.iter().any(named) {
                     let kind = value.as_str().unwrap_or_default().to_owned();
                     group.about_pool(
@@ -257,12 +257,12 @@ fn metadata_options(group: &mut Group, value: &Value) {
 
 fn tags(group: &mut Group, value: &Value) {
     let specifications = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let of_instances = specifications
-        .iter()
-        .filter(|one| one.get("ResourceType").and_then(Value::as_str) == Some("instance"));
+    let of_instances = specifications.iter().filter(|specification| {
+        specification.get("ResourceType").and_then(Value::as_str) == Some("instance")
+    });
     let mut tags = Vec::new();
     for tag in of_instances
-        .filter_map(|one| one.get("Tags")?.as_array())
+        .filter_map(|specification| specification.get("Tags")?.as_array())
         .flatten()
     {
         let part = |field: &str| tag.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -270,9 +270,9 @@ fn tags(group: &mut Group, value: &Value) {
     }
     let is_of_instances =
         |key: &str, value: &str| tags.iter().any(|(own, text)| own == key && text == value);
-    let others = specifications
-        .iter()
-        .filter(|one| one.get("ResourceType").and_then(Value::as_str) != Some("instance"));
+    let others = specifications.iter().filter(|specification| {
+        specification.get("ResourceType").and_then(Value::as_str) != Some("instance")
+    });
     for specification in others {
         let kind = specification
             .get("ResourceType")

@@ -10,7 +10,7 @@ use ports::{JournalEntry, journal::Wanted};
 use super::source::Source;
 
 /// Overlap between reads: a turn is recorded when it ends, with the time it began.
-const LATE: SignedDuration = SignedDuration::from_mins(6);
+const RECORDING_DELAY_MAX: SignedDuration = SignedDuration::from_mins(6);
 
 pub(crate) struct Follow {
     from: Timestamp,
@@ -27,7 +27,7 @@ impl Follow {
     }
 
     /// The latest records that no earlier read returned, at most `most`, oldest first.
-    pub(crate) async fn look(
+    pub(crate) async fn read_new(
         &mut self,
         source: &Source,
         cluster: &ClusterName,
@@ -46,7 +46,7 @@ impl Follow {
             self.known.insert(known)
         });
         found.reverse();
-        let from = self.from.max(until - LATE);
+        let from = self.from.max(until - RECORDING_DELAY_MAX);
         self.known.retain(|(at, ..)| *at >= from);
         self.from = from;
         Ok(found)

@@ -18,19 +18,19 @@ use crate::regions::{Catalog, Zones};
 pub(super) enum Source {
     Table(Vec<InstanceType>),
     /// A catalog, and its types for the last zones, with warnings for the user.
-    Catalog(Catalog, Known),
+    Catalog(Catalog, TypeCache),
     #[cfg(feature = "aws")]
     Region(Box<crate::aws::Region>),
     /// EC2, and the bundled types once EC2 has refused, with the reason.
     #[cfg(feature = "aws")]
-    RegionOrTable(Box<crate::aws::Region>, Known, OnceLock<String>),
+    RegionOrTable(Box<crate::aws::Region>, TypeCache, OnceLock<String>),
 }
 
 /// Instance types, and warnings about their source.
-type Found = (Vec<InstanceType>, Vec<String>);
+type TypesWithNotes = (Vec<InstanceType>, Vec<String>);
 
 /// Types and warnings of the last read, for these zones.
-type Known = Mutex<Option<(Zones, Arc<Found>)>>;
+type TypeCache = Mutex<Option<(Zones, Arc<TypesWithNotes>)>>;
 
 impl Source {
     #[cfg(feature = "aws")]
@@ -59,7 +59,7 @@ impl Source {
     }
 
     /// The types of a catalog for these zones, read again when the zones change.
-    fn found(catalog: &Catalog, known: &Known, zones: &Zones) -> Result<Arc<Found>> {
+    fn found(catalog: &Catalog, known: &TypeCache, zones: &Zones) -> Result<Arc<TypesWithNotes>> {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = known.as_ref().filter(|(of, _)| of == zones) {
             return Ok(Arc::clone(found));

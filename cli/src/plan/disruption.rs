@@ -61,12 +61,12 @@ fn parts_of(
 
 fn node(node: &Outlook) -> Value {
     let alternative = node.alternative.as_ref().map(|found| {
-        let nodes = found.nodes.iter().map(|one| {
+        let nodes = found.nodes.iter().map(|replacement| {
             json!({
-                "instanceType": one.instance_type,
-                "capacityType": one.capacity_type.as_str(),
-                "zone": one.zone,
-                "price": decision::dollars(one.price),
+                "instanceType": replacement.instance_type,
+                "capacityType": replacement.capacity_type.as_str(),
+                "zone": replacement.zone,
+                "price": decision::dollars(replacement.price),
             })
         });
         json!({"nodes": nodes.collect::<Vec<_>>(), "saving": decision::dollars(found.saving)})
@@ -191,7 +191,7 @@ pub(crate) fn words(node: &Outlook) -> String {
 }
 
 fn instead(found: &Alternative, reason: Option<Reason>) -> String {
-    let alike = found.nodes.chunk_by(|one, next| one == next);
+    let alike = found.nodes.chunk_by(|node, next| node == next);
     let nodes: Vec<String> = alike.filter_map(offering).collect();
     let instead = match (nodes.as_slice(), reason) {
         ([], Some(Reason::Empty)) => "nothing on it has to move".to_owned(),
@@ -212,9 +212,9 @@ fn saving(saved: NanosPerHour) -> String {
 
 /// Expected nodes that have the same offering.
 fn offering(nodes: &[ExpectedOffering]) -> Option<String> {
-    let one = nodes.first()?;
-    let (kind, capacity_type, zone) = (&one.instance_type, one.capacity_type, &one.zone);
-    let node = format!("{kind} {capacity_type} {zone} at ${}/h", one.price);
+    let node = nodes.first()?;
+    let (kind, capacity_type, zone) = (&node.instance_type, node.capacity_type, &node.zone);
+    let node = format!("{kind} {capacity_type} {zone} at ${}/h", node.price);
     Some(match nodes.len() {
         1 => node,
         number => format!("{number} nodes {node} each"),

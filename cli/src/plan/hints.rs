@@ -16,13 +16,13 @@ use model::{
 pub(super) const NO_TYPE: &str = ": no instance type has this value";
 
 /// All labels that nodes may have, with the values of instance types.
-pub(crate) struct Known {
+pub(crate) struct KnownLabels {
     keys: BTreeSet<String>,
     values: BTreeMap<String, BTreeSet<String>>,
     resources: BTreeSet<String>,
 }
 
-impl Known {
+impl KnownLabels {
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let well_known = WELL_KNOWN.iter().map(|key| (*key).to_owned());
         let mut keys: BTreeSet<String> = well_known.collect();
@@ -30,7 +30,12 @@ impl Known {
         keys.extend(snapshot.settings.well_known_labels.iter().cloned());
         for pool in &snapshot.node_pools {
             keys.extend(pool.template.labels.keys().cloned());
-            keys.extend(pool.template.requirements.iter().map(|one| one.key.clone()));
+            keys.extend(
+                pool.template
+                    .requirements
+                    .iter()
+                    .map(|requirement| requirement.key.clone()),
+            );
         }
         for node in &snapshot.nodes {
             keys.extend(node.labels.keys().cloned());

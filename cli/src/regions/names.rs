@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn regions_are_told_from_other_words() {
+    fn regions_are_recognized() {
         for region in [
             "us-east-1",
             "eu-central-2",
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_region_is_refused_with_the_nearest_one() {
+    fn misspelt_region_is_refused_with_the_nearest_name() {
         for (word, meant) in [
             ("eu-cental-1", "(did you mean eu-central-1?)"),
             ("ap-sotheast-2", "(did you mean ap-southeast-2?)"),

@@ -34,7 +34,7 @@ impl Planned {
     fn provisioning(snapshot: &Snapshot) -> Self {
         let plan = planner::provision(snapshot, planner::Share::TURN);
         let launches = plan.actions.iter();
-        let launches: Vec<&Launch> = launches.filter_map(|one| one.action.launch()).collect();
+        let launches: Vec<&Launch> = launches.filter_map(|entry| entry.action.launch()).collect();
         let cost = launches.iter().map(|launch| launch.cheapest.price.0).sum();
         let mut lines = Vec::new();
         lines.extend(launches.iter().map(|launch| line(launch)));
@@ -42,7 +42,7 @@ impl Planned {
             if let [first, ..] = alike
                 && let model::plan::Expected::Node(node) = &first.node
             {
-                let pods = names(alike.iter().map(|one| &one.pod.key));
+                let pods = names(alike.iter().map(|unplaced| &unplaced.pod.key));
                 lines.push(format!("expect {pods} on {node}"));
             }
         }
@@ -71,17 +71,25 @@ impl Planned {
 
     fn disruption(snapshot: &Snapshot) -> Self {
         let pass = planner::disrupt_within(snapshot, planner::Share::TURN, &BTreeSet::new());
-        let saved: i64 = pass.commands.iter().map(|one| one.savings.0).sum();
-        let new = pass.commands.iter().map(|one| one.replacements.len()).sum();
-        let gone = pass.commands.iter().map(|one| one.nodes.len()).sum();
-        let lines = pass.commands.iter().map(|one| {
-            let replacements: Vec<String> = one.replacements.iter().map(line).collect();
-            let gone = names(one.nodes.iter());
+        let saved: i64 = pass.commands.iter().map(|command| command.savings.0).sum();
+        let new = pass
+            .commands
+            .iter()
+            .map(|command| command.replacements.len())
+            .sum();
+        let gone = pass
+            .commands
+            .iter()
+            .map(|command| command.nodes.len())
+            .sum();
+        let lines = pass.commands.iter().map(|command| {
+            let replacements: Vec<String> = command.replacements.iter().map(line).collect();
+            let gone = names(command.nodes.iter());
             match replacements.as_slice() {
-                [] => format!("remove {gone} ({})", one.reason.as_str()),
+                [] => format!("remove {gone} ({})", command.reason.as_str()),
                 new => format!(
                     "replace {gone} ({}): {}",
-                    one.reason.as_str(),
+                    command.reason.as_str(),
                     new.join(", ")
                 ),
             }
@@ -132,7 +140,7 @@ impl Planned {
         let lines: std::collections::BTreeSet<&String> = lines.collect();
         let mut same = 0;
         for line in lines {
-            let count = |one: &Self| one.lines.get(line).copied().unwrap_or(0);
+            let count = |plan: &Self| plan.lines.get(line).copied().unwrap_or(0);
             let (before, after) = (count(self), count(other));
             same += before.min(after);
             if before > after {
@@ -163,14 +171,14 @@ fn times(count: usize) -> String {
 }
 
 fn line(launch: &Launch) -> String {
-    let one = &launch.cheapest;
+    let offering = &launch.cheapest;
     format!(
         "launch {} {} {} of NodePool {} from ${}/h for {}",
-        one.instance_type,
-        one.capacity_type,
-        one.zone,
+        offering.instance_type,
+        offering.capacity_type,
+        offering.zone,
         launch.node_pool,
-        one.price,
+        offering.price,
         crate::plan::counted(launch.pods.len(), "pod")
     )
 }

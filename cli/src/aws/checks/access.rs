@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_is_known_by_its_name_whatever_its_path() {
+    fn role_is_recognized_with_any_path() {
         let roles = ["node".to_owned(), "other".to_owned()];
         let entries = [
             entry("arn:aws:iam::123456789012:role/team/node", &[]),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn each_function_is_let_in_by_an_entry_or_by_aws_auth() {
+    fn each_function_has_access_by_an_entry_or_aws_auth() {
         let entries = [
             entry("arn:aws:iam::123456789012:role/p", &["whittle:provisioner"]),
             entry("arn:aws:iam::123456789012:role/l", &["whittle:lifecycle"]),

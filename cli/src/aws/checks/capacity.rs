@@ -6,7 +6,7 @@ use ec2::Account;
 use model::resources::CPU;
 use serde_json::{Value, json};
 
-use super::one;
+use super::optional;
 use crate::{
     finding::Finding,
     objects::{Objects, short_name},
@@ -29,7 +29,7 @@ pub(super) async fn checks(
 fn spot_role(exists: bool) -> Finding {
     Finding::new(
         "2. the service-linked role of EC2 Spot is missing, so that the first spot launch is refused",
-        one((!exists).then(|| "AWSServiceRoleForEC2Spot".to_owned())),
+        optional((!exists).then(|| "AWSServiceRoleForEC2Spot".to_owned())),
         "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
     )
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_is_told_of_where_less_is_allowed_than_node_pools_may_want() {
+    fn quota_below_the_node_pools_limits_is_reported() {
         let low = too_low("L-1216C47A", "on-demand", 5.0, 32);
         assert_eq!(
             low.as_deref(),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_before_there_are_any_can_be_read() {
+    fn default_class_parses() {
         let read: EC2NodeClass = serde_json::from_value(usual_class("demo")).unwrap();
         assert_eq!(read.spec.subnet_selector_terms.len(), 1);
     }

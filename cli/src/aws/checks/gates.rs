@@ -61,10 +61,10 @@ fn deletion_costs_of_owners(objects: &Objects) -> Finding {
             *owners.entry(format!("{namespace}/{name}")).or_default() += 1;
         }
     }
-    let told = owners.into_iter();
+    let rows = owners.into_iter();
     Finding::new(
         "ReplicaSets whose pods have a deletion cost of their own, by which they are scaled in instead of by the gate's",
-        told.map(|(owner, pods)| format!("ReplicaSet {owner}: {}", counted(pods, "pod")))
+        rows.map(|(owner, pods)| format!("ReplicaSet {owner}: {}", counted(pods, "pod")))
             .collect(),
         "take controller.kubernetes.io/pod-deletion-cost out, and say by karpenter.sh/disruption-cost what evicting a pod costs",
     )
@@ -100,7 +100,7 @@ mod tests {
         ])
     }
 
-    fn told(settings: Value) -> Vec<String> {
+    fn findings_of(settings: Value) -> Vec<String> {
         let findings = found(checks(&json!({ "settings": settings }), &objects()));
         findings
             .into_iter()
@@ -109,18 +109,21 @@ mod tests {
     }
 
     #[test]
-    fn budgets_that_stop_repair_are_told_where_nodes_are_repaired_by_them() {
-        assert_eq!(told(json!({})), [""; 0]);
+    fn budgets_that_stop_repair_are_reported_with_node_repair() {
+        assert_eq!(findings_of(json!({})), [""; 0]);
         let gates = json!({"nodeRepair": true});
-        assert_eq!(told(json!({ "featureGates": gates })), ["NodePool frozen"]);
+        assert_eq!(
+            findings_of(json!({ "featureGates": gates })),
+            ["NodePool frozen"]
+        );
         let by_force = json!({"featureGates": gates, "legacyNodeRepair": "true"});
-        assert_eq!(told(by_force), [""; 0]);
+        assert_eq!(findings_of(by_force), [""; 0]);
     }
 
     #[test]
-    fn deletion_costs_of_owners_are_told_where_whittle_writes_some() {
+    fn owners_deletion_costs_are_reported_where_whittle_writes_some() {
         let gates = json!({"podDeletionCostManagement": true});
         let expected = ["ReplicaSet shop/web: 1 pod"];
-        assert_eq!(told(json!({ "featureGates": gates })), expected);
+        assert_eq!(findings_of(json!({ "featureGates": gates })), expected);
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Number of instances that are described at a time.
-const TOGETHER: usize = 200;
+const INSTANCES_PER_CALL: usize = 200;
 
 /// NodeClaims whose instances are tagged with the name of another cluster: the functions may not terminate them.
 pub(super) async fn misnamed(
@@ -35,7 +35,7 @@ pub(super) async fn misnamed(
         .collect();
     let ids: Vec<InstanceId> = claims.keys().cloned().collect();
     let mut misnamed = Vec::new();
-    for some in ids.chunks(TOGETHER) {
+    for some in ids.chunks(INSTANCES_PER_CALL) {
         let shown = account.describe_instances(some).await;
         let shown = shown.context("cannot look at the instances of NodeClaims")?;
         misnamed.extend(shown.iter().filter_map(|instance| {
@@ -71,11 +71,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instance_of_another_name_is_told_from_one_without() {
+    fn instance_tagged_with_another_cluster_is_distinguished_from_untagged() {
         assert_eq!(other_name(&BTreeMap::new(), "demo-eu"), None);
-        for (name, told) in [("demo", Some("demo")), ("demo-eu", None)] {
+        for (name, expected) in [("demo", Some("demo")), ("demo-eu", None)] {
             let tags = [(tag::EKS_CLUSTER.to_owned(), name.to_owned())].into();
-            assert_eq!(other_name(&tags, "demo-eu"), told);
+            assert_eq!(other_name(&tags, "demo-eu"), expected);
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
     };
     let settings = below("/settings").filter(|key| !KNOWN.contains(key));
     let settings = settings.map(|key| {
-        let known = ELSEWHERE.iter().find(|(name, _)| *name == key);
+        let known = WITHOUT_EFFECT.iter().find(|(name, _)| *name == key);
         match known {
             Some((_, instead)) => format!("settings.{key}: {instead}"),
             None => format!("settings.{key}: there is none of this name"),
@@ -72,7 +72,7 @@ const KNOWN: &[&str] = &[
 ];
 
 /// Keys of Karpenter's chart that have no effect in an entry, and the reason.
-const ELSEWHERE: &[(&str, &str)] = &[
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "amiRefreshInterval",
         "it is asked anew whenever an EC2NodeClass is looked at",
@@ -111,8 +111,8 @@ mod tests {
     const PAGE: &str = include_str!("../../../../docs/settings.md");
 
     #[test]
-    fn the_page_has_every_setting_and_every_feature_gate() {
-        let elsewhere = ELSEWHERE.iter().map(|(name, _)| *name);
+    fn page_has_every_setting_and_feature_gate() {
+        let elsewhere = WITHOUT_EFFECT.iter().map(|(name, _)| *name);
         let gates = api::FEATURE_GATES.map(|(_, name)| name);
         let aws_gates = api::AWS_FEATURE_GATES.map(|(_, name)| name);
         let elsewhere = elsewhere.chain(aws_gates);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_page_shows_is_accepted() {
+    fn examples_on_the_page_are_accepted() {
         let mut shown = 0;
         for block in PAGE.split("```json\n").skip(1) {
             let (sample, _) = block.split_once("```").unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_launches_cannot_read_is_told() {
+    fn invalid_launch_settings_are_reported() {
         let entry = json!({"settings": {"reservedENIs": "some", "disableDryRun": "no"}});
         assert_eq!(
             unusable(&entry).objects,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_told() {
+    fn settings_without_effect_are_reported() {
         let entry = json!({"settings": {
             "batchIdleDuration": "1s", "preferencePolcy": "Ignore", "featureGates": {"nodeRepair": true, "nodeRepairs": true, "podDeletionCostManagement": true, "terminateFirstDrift": true},
             "awsFeatureGates": {"nodeClassCEL": true, "draEFA": true, "draAMD": true, "RebootForRepair": true}, "ignoreDRARequests": false,

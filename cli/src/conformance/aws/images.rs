@@ -63,9 +63,9 @@ pub(super) fn decide(case: Case, facts: &RegionFacts) -> Result<Value> {
         .unwrap_or_default();
     let chosen: Map<_, _> = types
         .iter()
-        .map(|one| {
-            let image = first_that_fits(&amis, one).map(|image| &image.id);
-            (one.name.clone(), json!(image))
+        .map(|instance_type| {
+            let image = first_that_fits(&amis, instance_type).map(|image| &image.id);
+            (instance_type.name.clone(), json!(image))
         })
         .collect();
     got.extend(object([

@@ -121,13 +121,13 @@ impl Cluster {
                 Some(format!("NodeClaim/{}", claim.metadata.name)),
                 node.map(|node| format!("Node/{node}")),
             ];
-            let mut tell = |kind: &str, reason: &str| {
-                let told = subjects.iter().flatten();
+            let mut emit = |kind: &str, reason: &str| {
+                let lines = subjects.iter().flatten();
                 self.events
-                    .extend(told.map(|subject| format!("{kind} {reason} {subject}: {reason}")));
+                    .extend(lines.map(|subject| format!("{kind} {reason} {subject}: {reason}")));
             };
             let (severity, reason) = kind.event();
-            tell(severity, reason);
+            emit(severity, reason);
             if kind == Kind::SpotInterrupted
                 && let (Some(name), Some(zone)) = (label(label::INSTANCE_TYPE), label(label::ZONE))
             {
@@ -148,7 +148,7 @@ impl Cluster {
                     .or_insert_with(|| self.now.to_string());
             }
             if self.deleted.insert(claim.metadata.name.clone()) {
-                tell("Warning", "TerminatingOnInterruption");
+                emit("Warning", "TerminatingOnInterruption");
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn add(edit: &mut Edit, labels: Option<&Value>) {
         .flatten()
         .filter_map(|requirement| Some(stable(requirement.get("key")?.as_str()?).to_owned()))
         .collect();
-    let says = |key: &str| said.iter().any(|one| one == key);
+    let says = |key: &str| said.iter().any(|known_key| known_key == key);
     let mut defaults = Vec::new();
     for (key, value) in [(OS, "linux"), (ARCH, "amd64"), (CAPACITY_TYPE, "on-demand")] {
         if !says(key) {
@@ -95,9 +95,11 @@ fn contradicts(default: &Value, key: &str, value: &str) -> bool {
         }
         (CATEGORY, CATEGORY) => !CATEGORIES.contains(&value),
         (CATEGORY, INSTANCE_TYPE | FAMILY) => !CATEGORIES.contains(&category(value)),
-        (GENERATION, GENERATION) => value.parse().is_ok_and(|one: u32| one <= OLD_GENERATION),
+        (GENERATION, GENERATION) => value
+            .parse()
+            .is_ok_and(|number: u32| number <= OLD_GENERATION),
         (GENERATION, INSTANCE_TYPE | FAMILY) => {
-            generation(value).is_some_and(|one| one <= OLD_GENERATION)
+            generation(value).is_some_and(|number| number <= OLD_GENERATION)
         }
         _ => false,
     }

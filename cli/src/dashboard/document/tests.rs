@@ -32,7 +32,7 @@ metadata: {name: b, labels: {karpenter.sh/nodepool: default, node.kubernetes.io/
 ";
 
 #[test]
-fn price_of_a_node_is_the_sum_of_its_parts() {
+fn node_price_is_the_sum_of_its_parts() {
     let mut snapshot = cluster::empty(Timestamp::UNIX_EPOCH, cluster::aws_settings());
     snapshot.settings.node_price = NanosPerHour(10_000_000);
     let mut manifests = Manifests::default();

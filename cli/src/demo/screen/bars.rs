@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_node_is_told_in_the_singular() {
+    fn one_node_is_singular() {
         let line = totals(&Picture::default(), 1);
         assert!(line.starts_with("  1 node   0 of 0 pods Running"), "{line}");
     }

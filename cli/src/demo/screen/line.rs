@@ -13,7 +13,7 @@ pub(in crate::demo) enum Line {
     Gone(SignedDuration, NodeLine),
     /// Number of running pods, and of all pods.
     Pods(SignedDuration, usize, usize),
-    Trouble(SignedDuration, String),
+    Warning(SignedDuration, String),
 }
 
 impl Line {
@@ -31,7 +31,7 @@ impl Line {
             Self::Ready(at, node) => (at, format!("Ready {}", described(node))),
             Self::Gone(at, node) => (at, format!("gone {}", described(node))),
             Self::Pods(at, running, pods) => (at, format!("{running} of {pods} pods Running")),
-            Self::Trouble(at, trouble) => (at, format!("! {trouble}")),
+            Self::Warning(at, warning) => (at, format!("! {warning}")),
         };
         format!("{:>7}  {text}", age(*at))
     }
@@ -66,7 +66,7 @@ impl Line {
                 (at, paint(Style::new().yellow(), &text))
             }
             Self::Pods(at, running, pods) => (at, format!("{running} of {pods} pods Running")),
-            Self::Trouble(at, trouble) => (at, paint(Style::new().red(), &format!("! {trouble}"))),
+            Self::Warning(at, warning) => (at, paint(Style::new().red(), &format!("! {warning}"))),
         };
         let at = paint(Style::new().dim(), &format!("{:>7}", age(*at)));
         format!("{at}  {text}")
@@ -116,13 +116,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_short() {
+    fn ages_have_kubectls_format() {
         let text = |seconds| age(SignedDuration::from_secs(seconds));
         assert_eq!([text(7), text(185), text(3_725)], ["7s", "3m05s", "1h02m"]);
     }
 
     #[test]
-    fn a_line_says_when_what_and_why() {
+    fn line_has_time_decision_and_reason() {
         let line = Line::Decided(
             SignedDuration::from_secs(65),
             "launch default-1".to_owned(),

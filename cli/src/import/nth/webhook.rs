@@ -3,7 +3,7 @@
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{Made, given};
+use super::{Conversion, given};
 
 pub(super) const OPTIONS: &[&str] = &[
     "webhookHeaders",
@@ -33,14 +33,18 @@ const FIELDS: &[(&str, &str)] = &[
     ("State", "title"),
 ];
 
-pub(super) fn convert(values: &Map<String, Value>, parameter: Option<&str>, made: &mut Made) {
+pub(super) fn convert(
+    values: &Map<String, Value>,
+    parameter: Option<&str>,
+    conversion: &mut Conversion,
+) {
     let url = given(values, "webhookURL");
     let secret = given(values, "webhookURLSecretName");
     let to = match (parameter, url, secret) {
         (Some(parameter), ..) => format!("ssm:{parameter}"),
         (None, Some(url), _) => super::shown(url),
         (None, None, Some(name)) => {
-            made.refuse(
+            conversion.refuse(
                 "webhookURLSecretName",
                 name,
                 "put the URL into a SecureString parameter below the stack's CredentialsPrefix, and name it by --webhook-parameter",
@@ -53,19 +57,19 @@ pub(super) fn convert(values: &Map<String, Value>, parameter: Option<&str>, made
     notification.insert("name".to_owned(), json!("node-termination-handler"));
     notification.insert("to".to_owned(), json!(to));
     notification.insert("classes".to_owned(), json!(["interruption"]));
-    if let Some(template) = template(values, made) {
+    if let Some(template) = template(values, conversion) {
         notification.insert("template".to_owned(), json!(template));
     }
-    if let Some(headers) = headers(values, made) {
+    if let Some(headers) = headers(values, conversion) {
         notification.insert("headers".to_owned(), headers);
     }
-    made.notifications.push(Value::Object(notification));
+    conversion.notifications.push(Value::Object(notification));
 }
 
 /// The template. NTH's default is in Slack's format.
-fn template(values: &Map<String, Value>, made: &mut Made) -> Option<String> {
+fn template(values: &Map<String, Value>, conversion: &mut Conversion) -> Option<String> {
     if let Some(name) = given(values, "webhookTemplateConfigMapName") {
-        made.refuse(
+        conversion.refuse(
             "webhookTemplateConfigMapName",
             name,
             "give the template itself as webhookTemplate: ConfigMaps are not read",
@@ -85,7 +89,7 @@ fn template(values: &Map<String, Value>, made: &mut Made) -> Option<String> {
         let word = field.strip_prefix('.');
         let word = FIELDS.iter().find(|(name, _)| Some(*name) == word);
         let Some((_, word)) = word else {
-            made.refuse(
+            conversion.refuse(
                 "webhookTemplate",
                 &json!(whole.as_str()),
                 "expected a plain field, such as {{ .Description }}: words in braces stand for values here, and there are no \
@@ -94,7 +98,7 @@ fn template(values: &Map<String, Value>, made: &mut Made) -> Option<String> {
             return None;
         };
         if *word == "details" {
-            made.notes.push(format!(
+            conversion.notes.push(format!(
                 "webhookTemplate: {field} becomes {{details}}, which names every node of a delivery"
             ));
         }
@@ -107,12 +111,12 @@ fn template(values: &Map<String, Value>, made: &mut Made) -> Option<String> {
 }
 
 /// The headers, given as JSON in text.
-fn headers(values: &Map<String, Value>, made: &mut Made) -> Option<Value> {
+fn headers(values: &Map<String, Value>, conversion: &mut Conversion) -> Option<Value> {
     let value = given(values, "webhookHeaders")?;
     let text = super::shown(value);
     let read: Option<Map<String, Value>> = serde_json::from_str(&text).ok();
     let Some(mut read) = read.filter(|headers| headers.values().all(Value::is_string)) else {
-        made.refuse(
+        conversion.refuse(
             "webhookHeaders",
             value,
             "expected a JSON object of texts, such as {\"Content-type\":\"application/json\"}",

@@ -46,17 +46,17 @@ impl Account {
     fn add(&mut self, answer: &Value) -> Result<()> {
         let list = |key: &str| answer.get(key).and_then(Value::as_array);
         if let Some(subnets) = list("Subnets") {
-            let zones = subnets
-                .iter()
-                .filter_map(|one| Some((text(one, "SubnetId")?, text(one, "AvailabilityZone")?)));
+            let zones = subnets.iter().filter_map(|subnet| {
+                Some((text(subnet, "SubnetId")?, text(subnet, "AvailabilityZone")?))
+            });
             self.zones.extend(zones);
         } else if let Some(entries) = list("accessEntries") {
             let arns = entries.iter().filter_map(Value::as_str).map(str::to_owned);
             self.entries.get_or_insert_default().extend(arns);
         } else if let Some(quotas) = list("Quotas") {
-            let values = quotas
-                .iter()
-                .filter_map(|one| Some((text(one, "QuotaCode")?, one.get("Value")?.as_f64()?)));
+            let values = quotas.iter().filter_map(|quota| {
+                Some((text(quota, "QuotaCode")?, quota.get("Value")?.as_f64()?))
+            });
             self.quotas.extend(values);
         } else {
             bail!(
@@ -146,7 +146,12 @@ impl Account {
             let types = catalogs::us_east_1()?;
             let cores: BTreeMap<&str, i64> = types
                 .iter()
-                .map(|one| (one.name.as_str(), one.capacity.get(CPU) / 1000))
+                .map(|instance_type| {
+                    (
+                        instance_type.name.as_str(),
+                        instance_type.capacity.get(CPU) / 1000,
+                    )
+                })
                 .collect();
             for (capacity_type, code) in QUOTAS {
                 let Some(quota) = self.quotas.get(code) else {
@@ -191,12 +196,12 @@ fn desired(group: &Group) -> i64 {
 
 /// The largest of the types that the group names, in vCPUs.
 fn largest(group: &Group, cores: &BTreeMap<&str, i64>) -> i64 {
-    let named = group.requirements.iter().filter(|one| {
-        one.get("key").and_then(Value::as_str) == Some("node.kubernetes.io/instance-type")
-            && one.get("operator").and_then(Value::as_str) == Some("In")
+    let named = group.requirements.iter().filter(|requirement| {
+        requirement.get("key").and_then(Value::as_str) == Some("node.kubernetes.io/instance-type")
+            && requirement.get("operator").and_then(Value::as_str) == Some("In")
     });
     let types = named
-        .filter_map(|one| one.get("values")?.as_array())
+        .filter_map(|requirement| requirement.get("values")?.as_array())
         .flatten();
     let types = types.filter_map(Value::as_str);
     types
@@ -216,12 +221,12 @@ fn pinned(volume: &Value) -> Vec<String> {
     let terms = volume.pointer("/spec/nodeAffinity/required/nodeSelectorTerms");
     let terms = terms.and_then(Value::as_array).into_iter().flatten();
     let expressions = terms.filter_map(|term| term.get("matchExpressions")?.as_array());
-    let zones = expressions.flatten().filter(|one| {
-        let key = one.get("key").and_then(Value::as_str);
+    let zones = expressions.flatten().filter(|requirement| {
+        let key = requirement.get("key").and_then(Value::as_str);
         key.is_some_and(|key| KEYS.contains(&key))
     });
     let values = zones
-        .filter_map(|one| one.get("values")?.as_array())
+        .filter_map(|requirement| requirement.get("values")?.as_array())
         .flatten();
     values
         .filter_map(Value::as_str)

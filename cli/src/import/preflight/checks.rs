@@ -203,7 +203,9 @@ fn asked(template: &Value) -> Vec<String> {
     let expressions = terms
         .filter_map(|term| term.get("matchExpressions")?.as_array())
         .flatten();
-    keys.extend(expressions.filter_map(|one| Some(one.get("key")?.as_str()?.to_owned())));
+    keys.extend(
+        expressions.filter_map(|expression| Some(expression.get("key")?.as_str()?.to_owned())),
+    );
     keys
 }
 
@@ -245,7 +247,7 @@ fn without_requests(objects: &Objects) -> Finding {
         containers
             .into_iter()
             .flatten()
-            .any(|one| one.pointer("/resources/requests").is_none())
+            .any(|container| container.pointer("/resources/requests").is_none())
     };
     let found = objects
         .templates()
@@ -293,14 +295,14 @@ fn tolerates(set: &Value, key: &str) -> bool {
     let tolerations = set
         .pointer("/spec/template/spec/tolerations")
         .and_then(Value::as_array);
-    tolerations.into_iter().flatten().any(|one| {
-        let of = one.get("key").and_then(Value::as_str);
+    tolerations.into_iter().flatten().any(|toleration| {
+        let of = toleration.get("key").and_then(Value::as_str);
         of.is_none_or(|of| of == key)
     })
 }
 
 fn two_brains(objects: &Objects, groups: &[Group]) -> Finding {
-    const BRAINS: [&str; 3] = [
+    const AUTOSCALERS: [&str; 3] = [
         "cluster-autoscaler",
         "karpenter",
         "aws-node-termination-handler",
@@ -310,7 +312,10 @@ fn two_brains(objects: &Objects, groups: &[Group]) -> Finding {
             .pointer("/metadata/name")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        replicas(workload) > 0 && BRAINS.iter().any(|brain| name.contains(brain))
+        replicas(workload) > 0
+            && AUTOSCALERS
+                .iter()
+                .any(|autoscaler| name.contains(autoscaler))
     };
     let running = ["Deployment", "DaemonSet"]
         .into_iter()

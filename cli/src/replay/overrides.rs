@@ -28,13 +28,13 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 /// Overrides to apply.
-pub(crate) struct Amendment {
+pub(crate) struct Overrides {
     objects: Vec<api::manifests::Object>,
     without: Vec<NodePoolName>,
     settings: Vec<(String, String)>,
 }
 
-impl Amendment {
+impl Overrides {
     /// Parses the overrides. Anything that cannot be parsed is an error: a replay with half of the changes would mislead.
     pub(crate) fn read(arguments: &Changes) -> Result<Self> {
         let manifests = plan::read(&arguments.files)?;
@@ -51,7 +51,7 @@ impl Amendment {
             bail!("nothing was replayed:\n  {}", wrong.join("\n  "));
         }
         let objects = manifests.objects.into_iter();
-        let amendment = Self {
+        let overrides = Self {
             objects: objects.map(|manifest| manifest.object).collect(),
             without: arguments
                 .without
@@ -61,8 +61,8 @@ impl Amendment {
             settings: arguments.settings.clone(),
         };
         let mut scratch = cluster::empty(jiff::Timestamp::UNIX_EPOCH, cluster::aws_settings());
-        amendment.set(&mut scratch)?;
-        Ok(amendment)
+        overrides.set(&mut scratch)?;
+        Ok(overrides)
     }
 
     /// No overrides.
@@ -110,28 +110,30 @@ impl Amendment {
         for pool in std::mem::take(&mut given.node_pools) {
             notes.extend(put_pool(snapshot, pool)?);
         }
-        put(&mut snapshot.pods, given.pods, |one| one.key.clone());
-        put(&mut snapshot.daemon_sets, given.daemon_sets, |one| {
-            one.key.clone()
+        put(&mut snapshot.pods, given.pods, |pod| pod.key.clone());
+        put(&mut snapshot.daemon_sets, given.daemon_sets, |daemon_set| {
+            daemon_set.key.clone()
         });
-        put(&mut snapshot.namespaces, given.namespaces, |one| {
-            one.name.clone()
+        put(&mut snapshot.namespaces, given.namespaces, |namespace| {
+            namespace.name.clone()
         });
         put(
             &mut snapshot.disruption_budgets,
             given.disruption_budgets,
-            |one| one.key.clone(),
+            |budget| budget.key.clone(),
         );
-        put(&mut snapshot.node_overlays, given.node_overlays, |one| {
-            one.name.clone()
-        });
+        put(
+            &mut snapshot.node_overlays,
+            given.node_overlays,
+            |overlay| overlay.name.clone(),
+        );
         put(
             &mut snapshot.capacity_buffers,
             given.capacity_buffers,
-            |one| one.key.clone(),
+            |buffer| buffer.key.clone(),
         );
-        put(&mut snapshot.workloads, given.workloads, |one| {
-            (one.kind.clone(), one.key.clone())
+        put(&mut snapshot.workloads, given.workloads, |workload| {
+            (workload.kind.clone(), workload.key.clone())
         });
         model::share_shapes(&mut snapshot.pods);
         Ok(notes)
@@ -193,7 +195,7 @@ fn put_pool(snapshot: &mut Snapshot, pool: NodePool) -> Result<Option<String>> {
     match snapshot
         .node_pools
         .iter_mut()
-        .find(|one| one.name == pool.name)
+        .find(|known| known.name == pool.name)
     {
         Some(known) => {
             let (uid, annotations) = (known.uid.clone(), pool.annotations.clone());
@@ -211,10 +213,10 @@ fn put_pool(snapshot: &mut Snapshot, pool: NodePool) -> Result<Option<String>> {
 
 /// Replaces elements with the same key, and adds the others.
 fn put<T, K: PartialEq>(all: &mut Vec<T>, given: Vec<T>, key: impl Fn(&T) -> K) {
-    for one in given {
-        match all.iter_mut().find(|known| key(known) == key(&one)) {
-            Some(known) => *known = one,
-            None => all.push(one),
+    for element in given {
+        match all.iter_mut().find(|known| key(known) == key(&element)) {
+            Some(known) => *known = element,
+            None => all.push(element),
         }
     }
 }

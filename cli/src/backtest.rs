@@ -21,19 +21,19 @@ use model::{
 };
 use planner::{Method, Reason, foresight};
 
-pub(crate) use self::workload::{Rivals, waits};
-use crate::replay::amend::Amendment;
+pub(crate) use self::workload::{ReplacedNodes, waits};
+use crate::replay::overrides::Overrides;
 
 /// Interval between evaluations of disruption: a command is carried out before the next evaluation, as in `whittle conformance`'s
 /// `converge` cases.
-const PER_LOOK: SignedDuration = SignedDuration::from_mins(5);
+const EVALUATION_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 /// Upper bound on evaluations after one view, which bounds the effort for a day without views.
-const LOOKS_MAX: i64 = 12;
+const EVALUATIONS_MAX: i64 = 12;
 
 /// A backtest up to the current view.
-pub(crate) struct Rehearsal<'a> {
-    amendment: &'a Amendment,
-    rivals: &'a Rivals,
+pub(crate) struct Backtest<'a> {
+    overrides: &'a Overrides,
+    replaced: &'a ReplacedNodes,
     /// Whittle's nodes, and the pods on them.
     snapshot: Option<Snapshot>,
     /// Counter for names of new NodeClaims: plans derive names from the snapshot, and the same snapshot may occur twice.
@@ -61,11 +61,11 @@ pub(crate) struct Tally {
     pub(crate) span: Option<(Timestamp, Timestamp)>,
 }
 
-impl<'a> Rehearsal<'a> {
-    pub(crate) fn new(amendment: &'a Amendment, rivals: &'a Rivals) -> Self {
+impl<'a> Backtest<'a> {
+    pub(crate) fn new(overrides: &'a Overrides, replaced: &'a ReplacedNodes) -> Self {
         Self {
-            amendment,
-            rivals,
+            overrides,
+            replaced,
             snapshot: None,
             launched: 0,
             tally: Tally::default(),
@@ -73,19 +73,19 @@ impl<'a> Rehearsal<'a> {
     }
 
     /// Advances to the time of this view.
-    pub(crate) fn see(&mut self, seen: &Snapshot) -> Result<()> {
+    pub(crate) fn observe(&mut self, seen: &Snapshot) -> Result<()> {
         let before = self.snapshot.take();
         let since = before.as_ref().map(|before| before.now);
         if let Some(before) = &before {
             let passed = seen.now.duration_since(before.now);
             self.tally.pass(before, passed);
         }
-        let mut snapshot = workload::follow(before, seen, self.rivals);
-        self.amendment.apply(&mut snapshot)?;
+        let mut snapshot = workload::follow(before, seen, self.replaced);
+        self.overrides.apply(&mut snapshot)?;
         self.place(&mut snapshot);
         self.consolidate(&mut snapshot, since);
         snapshot.now = seen.now;
-        self.tally.look(&snapshot);
+        self.tally.record(&snapshot);
         self.snapshot = Some(snapshot);
         Ok(())
     }
@@ -98,10 +98,13 @@ impl<'a> Rehearsal<'a> {
     }
 
     fn consolidate(&mut self, snapshot: &mut Snapshot, since: Option<Timestamp>) {
-        let passed = since.map_or(PER_LOOK, |since| snapshot.now.duration_since(since));
-        let looks = (passed.as_secs() / PER_LOOK.as_secs()).clamp(1, LOOKS_MAX);
+        let passed = since.map_or(EVALUATION_INTERVAL, |since| {
+            snapshot.now.duration_since(since)
+        });
+        let evaluations =
+            (passed.as_secs() / EVALUATION_INTERVAL.as_secs()).clamp(1, EVALUATIONS_MAX);
         snapshot.cursor = None;
-        for _ in 0..looks {
+        for _ in 0..evaluations {
             make_consolidatable(snapshot);
             let pass = planner::disrupt(snapshot);
             if pass.commands.is_empty() {
@@ -116,7 +119,7 @@ impl<'a> Rehearsal<'a> {
                 self.tally.evictions += foresight::carry_out(&command, snapshot);
             }
             // Budgets count disruptions within an evaluation; the next one is later.
-            snapshot.now += PER_LOOK;
+            snapshot.now += EVALUATION_INTERVAL;
         }
     }
 
@@ -146,7 +149,10 @@ pub(crate) fn carry_out(
             *known = name.clone();
         }
     }
-    let launches = plan.actions.iter().filter_map(|one| one.action.launch());
+    let launches = plan
+        .actions
+        .iter()
+        .filter_map(|entry| entry.action.launch());
     let replacements: Vec<Launch> = launches.cloned().collect();
     let command = planner::Command {
         reboot: None,
@@ -209,7 +215,7 @@ impl Tally {
         self.waited += i128::try_from(waiting).unwrap_or_default() * seconds;
     }
 
-    fn look(&mut self, snapshot: &Snapshot) {
+    fn record(&mut self, snapshot: &Snapshot) {
         let first = self.span.map_or(snapshot.now, |(first, _)| first);
         self.span = Some((first, snapshot.now));
         let zones: BTreeSet<&String> = managed(snapshot)
@@ -223,7 +229,7 @@ impl Tally {
 
     fn launch(&mut self, launches: &[Launch]) {
         self.launched += launches.len();
-        let fewest = launches.iter().map(|one| one.instance_types.len());
+        let fewest = launches.iter().map(|launch| launch.instance_types.len());
         self.fewest_types = fewest.chain(self.fewest_types).min();
     }
 

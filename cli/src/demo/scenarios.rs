@@ -32,16 +32,16 @@ const UPGRADE: &str = include_str!("../../tests/walkthroughs/upgrade.yaml");
 async fn world() -> World {
     let catalog = Arc::new(catalogs::us_east_1().unwrap());
     let clock = WorldClock::accelerated(100, SignedDuration::from_hours(2));
-    let (teller, _told) = mpsc::unbounded_channel();
-    Box::pin(World::start(catalog, clock, teller))
+    let (sender, _messages) = mpsc::unbounded_channel();
+    Box::pin(World::start(catalog, clock, sender))
         .await
         .unwrap()
 }
 
 fn story(world: &World) -> Story<'_> {
-    let (teller, _told) = mpsc::unbounded_channel();
-    let mut story = Story::new(world, teller);
-    story.patience = SignedDuration::from_hours(2);
+    let (sender, _messages) = mpsc::unbounded_channel();
+    let mut story = Story::new(world, sender);
+    story.timeout = SignedDuration::from_hours(2);
     story
 }
 
@@ -67,8 +67,8 @@ pub(super) async fn kubectl(world: &World, arguments: &[&str], input: &str) -> S
         running.wait_with_output().unwrap()
     });
     let output = typed.await.unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "kubectl {arguments:?}: {told}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "kubectl {arguments:?}: {errors}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -126,7 +126,7 @@ async fn inflate_grows_shows_its_nodes_and_shrinks_to_nothing() {
 
 /// Three pods on nodes of their own under a budget that lets one go.
 #[tokio::test]
-async fn an_upgraded_control_plane_replaces_nodes_one_by_one_under_the_budget() {
+async fn upgraded_control_plane_replaces_nodes_one_by_one_under_the_budget() {
     let world = world().await;
     let mut story = story(&world);
     kubectl(&world, &["apply", "-f", "-"], UPGRADE).await;
@@ -174,7 +174,7 @@ async fn an_upgraded_control_plane_replaces_nodes_one_by_one_under_the_budget() 
 
 /// A server that sends an endless answer costs the turn that queries it, and nothing more.
 #[tokio::test]
-async fn turn_that_meets_an_endless_answer_says_so_and_the_next_one_goes_on() {
+async fn endless_answer_fails_one_turn_and_the_next_one_succeeds() {
     let world = world().await;
     let turn = async || {
         let provisioner = world.of(Lane::Provisioner);

@@ -13,7 +13,7 @@ use crate::{
 
 /// Time span of a backtest, and its resolution.
 #[derive(Args)]
-pub(crate) struct Stretch {
+pub(crate) struct TimeSpan {
     /// Start of the time span: a time such as 2026-08-22T12:00:00Z, or an age such as 7d
     #[arg(long, default_value = "7d", value_parser = moment::parse)]
     since: Moment,
@@ -32,7 +32,7 @@ const RECORDS_MAX: usize = 100_000;
 pub(crate) async fn kept(
     source: &Source,
     cluster: &ClusterName,
-    stretch: &Stretch,
+    stretch: &TimeSpan,
 ) -> Result<Vec<Report>> {
     let now = moment::now();
     let from = stretch.since.before(now)?;

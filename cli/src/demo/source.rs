@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::{
     HEAD_START, RATE,
-    audience::{Teller, Told},
+    audience::{Message, MessageSender},
     story::Story,
     verdict,
     world::World,
@@ -17,30 +17,30 @@ use super::{
 use crate::{
     catalogs,
     dashboard::{
-        decisions::{decision, of_report, trouble},
+        decisions::{decision, of_report, warning},
         document::Decision,
         hub::Hub,
     },
 };
 
-pub(crate) struct Exhibit {
+pub(crate) struct DemoSource {
     world: World,
     clock: WorldClock,
-    teller: Teller,
-    told: UnboundedReceiver<Told>,
+    sender: MessageSender,
+    messages: UnboundedReceiver<Message>,
 }
 
-impl Exhibit {
+impl DemoSource {
     pub(crate) async fn open() -> Result<Self> {
         let catalog = Arc::new(catalogs::us_east_1()?);
-        let (teller, told) = mpsc::unbounded_channel();
+        let (sender, messages) = mpsc::unbounded_channel();
         let clock = WorldClock::accelerated(RATE, HEAD_START);
-        let world = World::start(catalog, clock.clone(), teller.clone()).await?;
+        let world = World::start(catalog, clock.clone(), sender.clone()).await?;
         Ok(Self {
             world,
             clock,
-            teller,
-            told,
+            sender,
+            messages,
         })
     }
 
@@ -56,18 +56,18 @@ impl Exhibit {
     pub(crate) async fn play(self, hub: Arc<Hub>) -> Result<()> {
         let Self {
             world,
-            teller,
-            mut told,
+            sender,
+            mut messages,
             ..
         } = self;
         let heard = async {
             let mut last = world.now();
-            while let Some(told) = told.recv().await {
-                hub.decided(decisions(told, &mut last));
+            while let Some(message) = messages.recv().await {
+                hub.decided(decisions(message, &mut last));
             }
         };
         let story = async {
-            let missing = Story::new(&world, teller).play(false).await?;
+            let missing = Story::new(&world, sender).play(false).await?;
             verdict(&missing)?;
             std::future::pending::<Result<()>>().await
         };
@@ -79,28 +79,28 @@ impl Exhibit {
 }
 
 /// Decisions in a message; `last` is the time of the last decision.
-fn decisions(told: Told, last: &mut Timestamp) -> Vec<Decision> {
-    match told {
-        Told::Chapter(text) => vec![decision(*last, "demo", "", &text)],
-        Told::Typed(at, command) => {
+fn decisions(message: Message, last: &mut Timestamp) -> Vec<Decision> {
+    match message {
+        Message::Chapter(text) => vec![decision(*last, "demo", "", &text)],
+        Message::Typed(at, command) => {
             *last = at;
             vec![decision(at, "typed", "", &command)]
         }
-        Told::Turn(report) => {
+        Message::Turn(report) => {
             *last = report.at;
             of_report(&report)
         }
-        Told::Sweep(report) => {
+        Message::Sweep(report) => {
             let troubles = report.alarms.iter().chain(&report.problems);
             troubles
-                .map(|text| trouble(*last, "sweep", "", text))
+                .map(|text| warning(*last, "sweep", "", text))
                 .collect()
         }
-        Told::Broken(error) => vec![trouble(*last, "turn", "", &error.to_string())],
-        Told::Picture(picture) => {
+        Message::Broken(error) => vec![warning(*last, "turn", "", &error.to_string())],
+        Message::Picture(picture) => {
             *last = picture.at;
             Vec::new()
         }
-        Told::End => Vec::new(),
+        Message::End => Vec::new(),
     }
 }

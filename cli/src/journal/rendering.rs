@@ -8,16 +8,16 @@ use turns::{Outcome, Report};
 use crate::plan::counted;
 
 /// Upper bound on the lines of one kind in a list entry.
-const SHOWN: usize = 5;
+const LINES_SHOWN_MAX: usize = 5;
 
 /// Decisions of a turn and their outcome, as a list entry.
 pub(crate) fn short(report: &Report) -> String {
     let mut text = head(report);
     for (word, lines) in parts(report) {
-        for line in lines.iter().take(SHOWN) {
+        for line in lines.iter().take(LINES_SHOWN_MAX) {
             let _ = writeln!(text, "  {word:<9} {line}");
         }
-        if let more @ 1.. = lines.len().saturating_sub(SHOWN) {
+        if let more @ 1.. = lines.len().saturating_sub(LINES_SHOWN_MAX) {
             let _ = writeln!(text, "  {word:<9} and {more} more");
         }
     }

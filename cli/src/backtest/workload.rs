@@ -11,9 +11,9 @@ use model::{
 
 /// Nodes that Whittle would replace: those with NodeClaims, and those with this label.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rivals(pub(crate) Option<(String, Option<String>)>);
+pub(crate) struct ReplacedNodes(pub(crate) Option<(String, Option<String>)>);
 
-impl Rivals {
+impl ReplacedNodes {
     fn made(&self, node: &Node) -> bool {
         let Some((key, wanted)) = &self.0 else {
             return false;
@@ -37,7 +37,7 @@ impl Rivals {
         NanosPerHour(
             nodes
                 .filter_map(|node| price(node, seen))
-                .map(|one| one.0)
+                .map(|price| price.0)
                 .sum(),
         )
     }
@@ -61,13 +61,15 @@ fn price(node: &Node, seen: &Snapshot) -> Option<NanosPerHour> {
     let offerings = kind
         .offerings
         .iter()
-        .filter(|one| one.capacity_type == wanted);
+        .filter(|offering| offering.capacity_type == wanted);
     let zone = node.labels.get(ZONE);
     let pool = node.labels.get(NODE_POOL);
     let pool = pool.map(|name| NodePoolName::from(name.as_str()));
-    let own = offerings.clone().find(|one| Some(&one.zone) == zone);
-    own.or_else(|| offerings.min_by_key(|one| one.price))
-        .map(|one| one.price.plus(seen.surcharge_of(pool.as_ref())))
+    let own = offerings
+        .clone()
+        .find(|offering| Some(&offering.zone) == zone);
+    own.or_else(|| offerings.min_by_key(|offering| offering.price))
+        .map(|offering| offering.price.plus(seen.surcharge_of(pool.as_ref())))
 }
 
 /// Whether a pod is pending and could get a node.
@@ -76,8 +78,12 @@ pub(crate) fn waits(pod: &Pod) -> bool {
 }
 
 /// The view, with the backtest's nodes in place of the replaced nodes, and its pods where they are. New pods are pending.
-pub(super) fn follow(before: Option<Snapshot>, seen: &Snapshot, rivals: &Rivals) -> Snapshot {
-    let theirs = rivals.nodes(seen);
+pub(super) fn follow(
+    before: Option<Snapshot>,
+    seen: &Snapshot,
+    replaced: &ReplacedNodes,
+) -> Snapshot {
+    let theirs = replaced.nodes(seen);
     let mut next = seen.clone();
     next.intents.clear();
     next.commands.clear();
