@@ -8,8 +8,8 @@ use model::{
 };
 
 /// Whether every label that both sets constrain can have a value that both allow. Two constraints that only exclude values always agree.
-pub fn agree(one: &Requirements, other: &Requirements) -> bool {
-    one.0.iter().all(|(key, requirement)| {
+pub fn agree(first: &Requirements, other: &Requirements) -> bool {
+    first.0.iter().all(|(key, requirement)| {
         other.0.get(key).is_none_or(|incoming| {
             requirement.intersects(incoming) || excludes(requirement) && excludes(incoming)
         })

@@ -355,13 +355,13 @@ fn of_two(
     whole: impl Fn(i64, i64) -> i64,
     fraction: impl Fn(f64, f64) -> f64,
 ) -> Result<Value, ExecutionError> {
-    let [one, other] = arguments.as_slice() else {
+    let [first, second] = arguments.as_slice() else {
         return Err(ExecutionError::invalid_argument_count(2, arguments.len()));
     };
-    if let (Value::Int(one), Value::Int(other)) = (one, other) {
-        return Ok(Value::Int(whole(*one, *other)));
+    if let (Value::Int(first), Value::Int(second)) = (first, second) {
+        return Ok(Value::Int(whole(*first, *second)));
     }
-    Ok(Value::Float(fraction(as_float(one)?, as_float(other)?)))
+    Ok(Value::Float(fraction(as_float(first)?, as_float(second)?)))
 }
 
 #[expect(

@@ -196,7 +196,11 @@ fn accelerators(labels: &mut Labels, info: &InstanceTypeInfo) {
         (Some([device]), _) => Some((device.name.as_deref(), Some("aws"), device.count)),
         (Some(_), _) => None,
         (None, Some(info)) => match info.accelerators.as_slice() {
-            [one] => Some((one.name.as_deref(), one.manufacturer.as_deref(), one.count)),
+            [accelerator] => Some((
+                accelerator.name.as_deref(),
+                accelerator.manufacturer.as_deref(),
+                accelerator.count,
+            )),
             _ => None,
         },
         (None, None) => None,

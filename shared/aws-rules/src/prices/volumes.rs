@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn price_sums_all_volumes_of_a_node() {
-        let one = r#"{"ebs": {"volumeSize": "50Gi", "volumeType": "gp3"}}"#;
-        assert!(is_about(month(&format!("[{one}, {one}]")), 8.0));
+        let mapping = r#"{"ebs": {"volumeSize": "50Gi", "volumeType": "gp3"}}"#;
+        assert!(is_about(month(&format!("[{mapping}, {mapping}]")), 8.0));
     }
 
     #[test]

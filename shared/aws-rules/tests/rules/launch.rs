@@ -125,12 +125,12 @@ fn fleet_request_is_complete() {
 #[test]
 fn equal_claims_give_equal_requests() {
     let class = node_class(json!({}));
-    let one = request(&class, &claim().types(&["m5.large"])).unwrap();
+    let asked = request(&class, &claim().types(&["m5.large"])).unwrap();
     let mut other = claim().types(&["m5.large"]);
     other.spec.expire_after = Some("720h".into());
-    assert_eq!(one, request(&class, &other).unwrap());
+    assert_eq!(asked, request(&class, &other).unwrap());
 
-    let call = launch::freeze(one, "t-1".into(), 3);
+    let call = launch::freeze(asked, "t-1".into(), 3);
     assert_eq!((call.target_capacity, call.token.as_str()), (3, "t-1"));
     assert_eq!(call.tags["whittle.sh/launch"], "t-1");
     let template = &call.templates[0].template;
