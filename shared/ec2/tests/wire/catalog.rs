@@ -64,8 +64,14 @@ async fn instance_types_are_resolved_again_only_when_something_has_changed() {
         types.await.unwrap()
     };
     let zones = |types: &[InstanceType]| {
-        let kind = types.iter().find(|kind| kind.name == "m5.large").unwrap();
-        let available = kind.offerings.iter().filter(|offering| offering.available);
+        let m5_large = types
+            .iter()
+            .find(|instance_type| instance_type.name == "m5.large")
+            .unwrap();
+        let available = m5_large
+            .offerings
+            .iter()
+            .filter(|offering| offering.available);
         let zones: BTreeSet<String> = available.map(|offering| offering.zone_id.clone()).collect();
         zones
     };

@@ -104,8 +104,8 @@ impl Damage {
     }
 
     fn range(&mut self, answer: &str) -> (usize, usize) {
-        let (one, other) = (self.boundary(answer), self.boundary(answer));
-        (one.min(other), one.max(other))
+        let (first, second) = (self.boundary(answer), self.boundary(answer));
+        (first.min(second), first.max(second))
     }
 
     fn boundary(&mut self, answer: &str) -> usize {

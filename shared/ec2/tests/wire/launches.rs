@@ -199,11 +199,11 @@ async fn terminating_is_final_and_may_be_repeated() {
     let answer = account().launch(&request, not_after()).await.unwrap();
     let account = account();
     let cluster = "ending".into();
-    let [one, others @ ..] = answer.instances.as_slice() else {
+    let [first, others @ ..] = answer.instances.as_slice() else {
         panic!("{answer:?}")
     };
     // EC2 does not know the second instance.
-    let terminated = [one.instance.clone(), "i-00000000000000000".into()];
+    let terminated = [first.instance.clone(), "i-00000000000000000".into()];
     for _ in 0..2 {
         let verdicts = account.terminate(&cluster, &terminated).await;
         assert!(
