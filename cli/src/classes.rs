@@ -19,7 +19,7 @@ use model::{InstanceType, NanosPerHour, Snapshot, snapshot::Settings};
 use crate::live;
 
 /// Removes NodePools of other providers. Returns warnings for the user.
-pub(crate) fn without_others(objects: &mut Vec<Object>) -> Vec<String> {
+pub(crate) fn without_other_providers(objects: &mut Vec<Object>) -> Vec<String> {
     let mut notes = Vec::new();
     objects.retain(|object| {
         let Object::NodePool(pool) = object else {

@@ -133,7 +133,7 @@ async fn history(
     };
     let mut reports = read(source.latest(cluster, &wanted(subject)).await?);
     let mut subjects = BTreeSet::from([subject.clone()]);
-    for other in same(&reports, subject) {
+    for other in counterparts(&reports, subject) {
         if subjects.insert(other.clone()) {
             let found = read(source.latest(cluster, &wanted(&other)).await?);
             reports.extend(found);
@@ -158,7 +158,7 @@ fn read(entries: Vec<ports::JournalEntry>) -> Vec<Report> {
 }
 
 /// The NodeClaim of a node, or the node of a NodeClaim, from lines that name both and nothing else.
-fn same(reports: &[Report], subject: &Subject) -> BTreeSet<Subject> {
+fn counterparts(reports: &[Report], subject: &Subject) -> BTreeSet<Subject> {
     let lines = reports.iter().flat_map(Report::lines);
     let pairs = lines.filter_map(|line| match line.about.as_slice() {
         [first, other] if first == subject => Some(other),

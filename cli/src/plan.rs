@@ -234,10 +234,10 @@ fn from_manifests(
     mut objects: Vec<Object>,
     catalog: &Catalog,
 ) -> Result<Vec<String>> {
-    let mut notes = classes::without_others(&mut objects);
+    let mut notes = classes::without_other_providers(&mut objects);
     notes.extend(admission::admit(&mut objects));
-    let (ownership, doubled) = workloads::settle(&mut objects);
-    notes.extend(doubled);
+    let (ownership, duplicates) = workloads::settle(&mut objects);
+    notes.extend(duplicates);
     let classes = classes::of(&objects);
     let (types, more) = catalog.types(&regions::of_manifests(&objects))?;
     notes.extend(more);

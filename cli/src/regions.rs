@@ -120,7 +120,7 @@ impl Catalog {
             .map(|letter| format!("{region}{letter}"))
             .into();
         all.extend(zones.get(&region).into_iter().flatten().cloned());
-        Ok((moved(shipped, &region, &all), notes))
+        Ok((moved_to_region(shipped, &region, &all), notes))
     }
 
     /// The given Region, or the one with most of the zones.
@@ -160,7 +160,11 @@ fn files(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
 }
 
 /// The types with their offerings moved to the zones with the same letters.
-fn moved(types: Vec<InstanceType>, region: &str, zones: &BTreeSet<String>) -> Vec<InstanceType> {
+fn moved_to_region(
+    types: Vec<InstanceType>,
+    region: &str,
+    zones: &BTreeSet<String>,
+) -> Vec<InstanceType> {
     let letter = |zone: &str| zone.chars().next_back().unwrap_or('a');
     let source = |zone: &str| match letter(zone) {
         known @ 'a'..='f' => format!("{SHIPPED}{known}"),

@@ -172,7 +172,7 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
     let context = arguments.context.as_deref();
     let asked = registry::RegisterOptions {
         replace: arguments.replace,
-        lets_in: arguments.create_access_entries,
+        grants_access: arguments.create_access_entries,
         stack: &arguments.stack.name,
         objects: context
             .map(|context| Objects::of_cluster(context, LISTS))
@@ -186,7 +186,7 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
 pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
     let asked = crate::aws::unregister::UnregisterOptions {
         stack: &arguments.stack.name,
-        shuts_out: arguments.delete_access_entries,
+        revokes_access: arguments.delete_access_entries,
         purges: arguments.purge,
         force: arguments.force,
         timeout: std::time::Duration::from_secs(arguments.timeout),

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     source::block_on(async {
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
-        let turns = views::kept(&source, &cluster, &arguments.stretch).await?;
+        let turns = views::turns_with_snapshots(&source, &cluster, &arguments.stretch).await?;
         let (nothing, replaced) = (Overrides::none(), ReplacedNodes::default());
         let mut before = Backtest::new(&nothing, &replaced);
         let mut after = Backtest::new(&changes, &replaced);

@@ -187,7 +187,7 @@ pub(crate) fn make_pods(snapshot: &mut Snapshot, ownership: &Ownership) -> Vec<S
         let waits = pod.node_name.is_none() && pod.phase == PodPhase::Pending;
         pod.unschedulable |= waits && pod.scheduling_gates.is_empty();
     }
-    budgets::judge(snapshot, ownership);
+    budgets::compute_status(snapshot, ownership);
     assume_classes(&mut snapshot.storage)
 }
 

@@ -27,7 +27,7 @@ pub(super) fn apply(spec: &mut PodSpec, items: &[LimitRangeItem]) -> Vec<String>
                 }
             }
             "Pod" => {
-                let pod = whole(spec);
+                let pod = total_of_containers(spec);
                 refusals.extend(out_of_bounds("the pod", &pod.requests, &pod.limits, item));
             }
             _ => {}
@@ -65,7 +65,7 @@ fn fill(container: &mut Container, item: &LimitRangeItem) {
 }
 
 /// The pod with the resources of all its containers, without the overhead of its runtime.
-fn whole(spec: &PodSpec) -> pod::Pod {
+fn total_of_containers(spec: &PodSpec) -> pod::Pod {
     let spec = PodSpec {
         overhead: ResourceList::default(),
         ..spec.clone()

@@ -23,7 +23,7 @@ pub(super) async fn grant(account: &Account, cluster: &str, stack: &str) -> Resu
     let mut text = String::from("EKS lets in:\n");
     for (function, role) in roles(account, stack).await? {
         let group = group(&function);
-        let done = account.let_in(&cluster.into(), &role, &group).await;
+        let done = account.grant_access(&cluster.into(), &role, &group).await;
         done.with_context(|| {
             format!(
                 "cannot let {role} in as {group}: it takes eks:CreateAccessEntry, eks:DescribeAccessEntry and \
@@ -38,7 +38,7 @@ pub(super) async fn grant(account: &Account, cluster: &str, stack: &str) -> Resu
 /// Deletes the access entries of the stack's functions.
 pub(super) async fn revoke(account: &Account, cluster: &str, stack: &str) -> Result<String> {
     for (_, role) in roles(account, stack).await? {
-        let done = account.shut_out(&cluster.into(), &role).await;
+        let done = account.revoke_access(&cluster.into(), &role).await;
         done.with_context(|| {
             format!(
                 "cannot delete the access entry of {role}: it takes eks:DeleteAccessEntry. Delete it and those of the other \

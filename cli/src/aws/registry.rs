@@ -41,7 +41,7 @@ pub(super) async fn account(prefix: &str) -> Account {
 pub(crate) struct RegisterOptions<'a> {
     pub(crate) replace: bool,
     /// Create access entries for the roles of the stack's functions.
-    pub(crate) lets_in: bool,
+    pub(crate) grants_access: bool,
     /// Stack that serves the cluster.
     pub(crate) stack: &'a str,
     /// The cluster's objects, read with a kubeconfig context instead of the entry's credentials.
@@ -61,16 +61,18 @@ pub(crate) fn register(
             if let Some(endpoint) = turns::endpoint(entry) {
                 let entries = account.entries().await;
                 let entries = entries.with_context(|| format!("cannot read {prefix}"))?;
-                if let Some(twin) = twin(&entries, cluster, &endpoint) {
+                if let Some(duplicate) = duplicate(&entries, cluster, &endpoint) {
                     bail!(
-                        "its endpoint is registered already, as {prefix}/{twin}: unregister that one first"
+                        "its endpoint is registered already, as {prefix}/{duplicate}: unregister that one first"
                     );
                 }
             }
-            if let Some(twin) = twin_in_ledger(&account, cluster, entry, asked.stack).await {
+            if let Some(duplicate) =
+                duplicate_in_ledger(&account, cluster, entry, asked.stack).await
+            {
                 bail!(
-                    "its API server is registered already, as {prefix}/{twin}, by the uid of its namespace kube-system: unregister \
-                     {twin} first"
+                    "its API server is registered already, as {prefix}/{duplicate}, by the uid of its namespace kube-system: unregister \
+                     {duplicate} first"
                 );
             }
             checks::all(&account, cluster, entry, asked.objects.clone(), now()).await
@@ -96,10 +98,10 @@ pub(crate) fn register(
                 )
             })?,
         }
-        let mut let_in = String::new();
-        if asked.lets_in {
+        let mut access_note = String::new();
+        if asked.grants_access {
             let granted = access::grant(&account, cluster, asked.stack).await;
-            let_in = granted.with_context(|| {
+            access_note = granted.with_context(|| {
                 format!(
                     "{cluster} is registered in shadow mode as {name}, and not all functions are let in; repeat this with --replace"
                 )
@@ -119,27 +121,27 @@ pub(crate) fn register(
         }
         write!(
             out,
-            "{let_in}{}",
-            next_steps(cluster, entry, asked.lets_in, &queues)
+            "{access_note}{}",
+            next_steps(cluster, entry, asked.grants_access, &queues)
         )?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
 /// Another name under which the same API server is registered: with two entries two lanes would plan for one cluster and its Lease.
-fn twin(entries: &[RegistryEntry], cluster: &str, endpoint: &str) -> Option<String> {
+fn duplicate(entries: &[RegistryEntry], cluster: &str, endpoint: &str) -> Option<String> {
     let same = |other: &&RegistryEntry| {
         let body = other.body.as_ref().ok();
         other.cluster.as_str() != cluster
             && body.and_then(turns::endpoint).as_deref() == Some(endpoint)
     };
-    let twin = entries.iter().find(same)?;
-    Some(twin.cluster.to_string())
+    let duplicate = entries.iter().find(same)?;
+    Some(duplicate.cluster.to_string())
 }
 
 /// Another name under which the stack serves the API server that answers at an entry's endpoint, however the endpoint is spelled. Where it
 /// does not answer from here, or the ledger cannot be read, the housekeeper detects the duplicate.
-async fn twin_in_ledger(
+async fn duplicate_in_ledger(
     account: &Account,
     cluster: &str,
     entry: &Value,
@@ -180,8 +182,8 @@ async fn queues(account: &Account, cluster: &str, entry: &Value, stack: &str) ->
     LANES.into_iter().map(line).collect()
 }
 
-fn next_steps(cluster: &str, entry: &Value, let_in: bool, queues: &str) -> String {
-    let first = match (is_eks(entry), let_in) {
+fn next_steps(cluster: &str, entry: &Value, grants_access: bool, queues: &str) -> String {
+    let first = match (is_eks(entry), grants_access) {
         (true, true) => {
             "Look at who is let in: aws eks list-access-entries --cluster-name <cluster>".to_owned()
         }

@@ -20,7 +20,7 @@ pub(crate) struct UnregisterOptions<'a> {
     /// Stack that serves the cluster.
     pub(crate) stack: &'a str,
     /// Delete the access entries of the stack's functions.
-    pub(crate) shuts_out: bool,
+    pub(crate) revokes_access: bool,
     /// Delete the cluster's rows in the ledger.
     pub(crate) purges: bool,
     /// Continue although the stack may still serve the cluster.
@@ -98,7 +98,7 @@ async fn take_out(
         "{cluster} is not registered any more. Its nodes keep running, with the finalizer karpenter.sh/termination on NodeClaims \
          and Nodes: where nothing takes over, delete the NodeClaims before."
     )?;
-    match asked.shuts_out {
+    match asked.revokes_access {
         true => {
             let revoked = access::revoke(account, cluster.as_str(), asked.stack).await?;
             write!(out, "{revoked}")?;

@@ -29,7 +29,7 @@ pub(crate) struct TimeSpan {
 const RECORDS_MAX: usize = 100_000;
 
 /// The turns with a snapshot, oldest first; of too many, a selection spread evenly over the time span.
-pub(crate) async fn kept(
+pub(crate) async fn turns_with_snapshots(
     source: &Source,
     cluster: &ClusterName,
     stretch: &TimeSpan,
@@ -76,8 +76,8 @@ fn spread(reports: Vec<Report>, most: usize) -> Vec<Report> {
     let wanted = (0..most).map(|index| index * last / (most - 1));
     let wanted: std::collections::BTreeSet<usize> = wanted.collect();
     let reports = reports.into_iter().enumerate();
-    let kept = reports.filter(|(index, _)| wanted.contains(index));
-    kept.map(|(_, report)| report).collect()
+    let turns_with_snapshots = reports.filter(|(index, _)| wanted.contains(index));
+    turns_with_snapshots.map(|(_, report)| report).collect()
 }
 
 /// The snapshot of a turn; `None`, with a warning, where it has expired.

@@ -146,7 +146,7 @@ impl Case<'_> {
             let claims = snapshot.node_claims.iter();
             let checked = claims.map(|claim| (claim.name.clone(), drift.remove(&claim.name)));
             snapshot.drift = checked.collect();
-            stand_in(&mut snapshot);
+            replace_node_classes(&mut snapshot);
         }
         Ok(snapshot)
     }
@@ -156,7 +156,7 @@ impl Case<'_> {
 const NOMINATION_WINDOW: SignedDuration = SignedDuration::from_secs(20);
 
 /// Replaces the fictional provider's node class by ours.
-fn stand_in(snapshot: &mut Snapshot) {
+fn replace_node_classes(snapshot: &mut Snapshot) {
     let of_pools = snapshot.node_pools.iter_mut();
     let of_pools = of_pools.map(|pool| &mut pool.template.node_class);
     let of_claims = snapshot.node_claims.iter_mut();

@@ -46,7 +46,7 @@ pub(super) fn move_to_classes(edits: &mut Vec<Edit>, fragments: bool) {
         if version != names::NODE_POOL_V1 || kind != "NodePool" {
             continue;
         }
-        let kubelet = taken(edit);
+        let kubelet = take_settings(edit);
         let class = edit.text_at(REFERENCE).unwrap_or_default().to_owned();
         let name = edit
             .text_at("/metadata/name")
@@ -71,7 +71,7 @@ pub(super) fn move_to_classes(edits: &mut Vec<Edit>, fragments: bool) {
 }
 
 /// Removes a NodePool's settings and returns them. Settings that the conversion webhook of 1.0 stored in an annotation win, as there.
-fn taken(edit: &mut Edit) -> Option<Value> {
+fn take_settings(edit: &mut Edit) -> Option<Value> {
     let own = edit.take(OF_POOL);
     let stored = edit.take_annotation(names::KUBELET);
     match stored {

@@ -69,7 +69,7 @@ impl Outcome {
         std::io::stdout().lock().write_all(self.text.as_bytes())?;
         match report {
             Report::Text => self.print_report(),
-            Report::Json => self.tell_json()?,
+            Report::Json => self.print_json()?,
         }
         Ok(match self.refusals.is_empty() {
             true => ExitCode::SUCCESS,
@@ -89,7 +89,7 @@ impl Outcome {
         }
     }
 
-    fn tell_json(&self) -> Result<()> {
+    fn print_json(&self) -> Result<()> {
         let list = |texts: &[(String, String)]| -> Vec<_> {
             let entry = |(name, text): &(String, String)| json!({"object": name, "text": text});
             texts.iter().map(entry).collect()

@@ -144,7 +144,7 @@ pub(crate) fn nodes(snapshot: &Snapshot) -> Vec<NodeBox> {
     let of_node = |node: &Node| {
         let pods = pods.get(node.name.as_str());
         let claim = claims.get(node.name.as_str()).copied();
-        a_node(node, claim, pods.map_or(&[], Vec::as_slice), &prices)
+        node_box(node, claim, pods.map_or(&[], Vec::as_slice), &prices)
     };
     let mut all: Vec<NodeBox> = snapshot.nodes.iter().map(of_node).collect();
     let joined = |claim: &&NodeClaim| {
@@ -153,7 +153,7 @@ pub(crate) fn nodes(snapshot: &Snapshot) -> Vec<NodeBox> {
         name.is_some_and(|name| nodes.any(|node| node.name == *name))
     };
     let on_their_way = snapshot.node_claims.iter().filter(|claim| !joined(claim));
-    all.extend(on_their_way.map(|claim| a_claim(claim, &prices)));
+    all.extend(on_their_way.map(|claim| claim_box(claim, &prices)));
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }
@@ -214,7 +214,7 @@ fn labelled(labels: &BTreeMap<String, String>, prices: &Prices<'_>) -> NodeBox {
     }
 }
 
-fn a_node(node: &Node, claim: Option<&NodeClaim>, pods: &[&Pod], prices: &Prices<'_>) -> NodeBox {
+fn node_box(node: &Node, claim: Option<&NodeClaim>, pods: &[&Pod], prices: &Prices<'_>) -> NodeBox {
     let leaves = node.deleted_at.is_some() || claim.is_some_and(|claim| claim.deleted_at.is_some());
     let initialized = claim.is_none_or(|claim| claim.is_true("Initialized"));
     let state = match (leaves, initialized, node.ready.status, node.unschedulable) {
@@ -236,7 +236,7 @@ fn a_node(node: &Node, claim: Option<&NodeClaim>, pods: &[&Pod], prices: &Prices
     }
 }
 
-fn a_claim(claim: &NodeClaim, prices: &Prices<'_>) -> NodeBox {
+fn claim_box(claim: &NodeClaim, prices: &Prices<'_>) -> NodeBox {
     let launched = !claim.status.provider_id.is_empty();
     NodeBox {
         name: claim.name.to_string(),

@@ -191,7 +191,7 @@ async fn world() -> World {
 #[tokio::test]
 async fn functions_use_exactly_the_rights_of_the_chart() {
     let world = world().await;
-    let walked = tokio::time::timeout(TIMEOUT, walk(&world)).await;
+    let walked = tokio::time::timeout(TIMEOUT, run_scenario(&world)).await;
     let accesses = world.sandbox().accesses();
     let refused: Vec<_> = accesses.iter().filter(|used| used.role.is_none()).collect();
     assert!(refused.is_empty(), "the chart does not grant {refused:#?}");
@@ -246,7 +246,7 @@ fn granted() -> BTreeSet<Right> {
 
 /// Scenario: nodes are launched, one gets a spot warning, others are deleted under pods that resist eviction, and the replacements are
 /// removed once they are empty.
-async fn walk(world: &World) {
+async fn run_scenario(world: &World) {
     let (sender, _messages) = mpsc::unbounded_channel();
     let mut story = Story::new(world, sender);
     story.timeout = SignedDuration::from_hours(2);

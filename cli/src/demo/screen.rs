@@ -27,7 +27,7 @@ impl Screen {
         match self {
             Self::Plain => print(&line.plain()),
             Self::Bars(bars) => {
-                if line.is_told_by_bars() {
+                if line.is_shown_by_bars() {
                     return;
                 }
                 bars.say(&line.styled(width()));

@@ -141,7 +141,7 @@ impl World {
         };
         let (sender, pictures) = watch::channel(Arc::new(Picture::default()));
         let mut tasks = JoinSet::new();
-        tasks.spawn(photograph(
+        tasks.spawn(take_pictures(
             api,
             account,
             clock.clone(),
@@ -229,7 +229,7 @@ impl World {
 /// Interval between pictures.
 const PICTURE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(150);
 
-async fn photograph(
+async fn take_pictures(
     api: Arc<dyn Cluster>,
     account: Arc<Ec2>,
     clock: WorldClock,

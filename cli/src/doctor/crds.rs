@@ -87,13 +87,13 @@ fn differences(
 fn schema(crd: &Value) -> &Value {
     let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
     let mut versions = versions.into_iter().flatten();
-    let v1 = versions.find(|version| text(version, "/name") == "v1" || ours_alone(version));
+    let v1 = versions.find(|version| text(version, "/name") == "v1" || has_no_v1(version));
     v1.and_then(|version| version.pointer("/schema/openAPIV3Schema"))
         .unwrap_or(&Value::Null)
 }
 
 /// Whether the version belongs to a kind that has no v1 yet.
-fn ours_alone(version: &Value) -> bool {
+fn has_no_v1(version: &Value) -> bool {
     text(version, "/name").starts_with("v1alpha")
 }
 

@@ -20,10 +20,13 @@ fn requirements(pool: &Value) -> impl Iterator<Item = &Value> {
 
 /// The values of a NodePool's requirement.
 pub(super) fn requirement<'a>(pool: &'a Value, key: &str, operator: &str) -> Option<Vec<&'a str>> {
-    let is_it = |requirement: &&Value| {
+    let is_requested = |requirement: &&Value| {
         text(requirement, "/key") == key && text(requirement, "/operator") == operator
     };
-    let values = requirements(pool).find(is_it)?.get("values")?.as_array()?;
+    let values = requirements(pool)
+        .find(is_requested)?
+        .get("values")?
+        .as_array()?;
     Some(values.iter().filter_map(Value::as_str).collect())
 }
 
@@ -101,7 +104,7 @@ fn overlaps(objects: &Objects) -> Finding {
         let same = others.filter(|other| {
             other.weight == pool.weight
                 && other.template.taints == pool.template.taints
-                && allow_the_same(pool, other)
+                && could_share_a_node(pool, other)
         });
         found.extend(same.map(|other| {
             format!(
@@ -129,7 +132,7 @@ fn dynamic(pool: &Value) -> Option<NodePool> {
 }
 
 /// Whether both NodePools could launch the same node.
-fn allow_the_same(first: &NodePool, second: &NodePool) -> bool {
+fn could_share_a_node(first: &NodePool, second: &NodePool) -> bool {
     let (first, second) = (labels(first), labels(second));
     let mut shared = first
         .0

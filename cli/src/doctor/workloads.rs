@@ -13,19 +13,19 @@ use crate::{
 
 pub(super) fn checks(objects: &Objects) -> Vec<Finding> {
     vec![
-        daemons_that_wait(objects),
+        pending_daemons(objects),
         without_requests(objects),
         pod_eni(objects),
         in_tree_volumes(objects),
         late_volume_limits(objects),
         old_annotations(objects),
-        two_brains(objects),
+        competing_autoscalers(objects),
         windows_builds(objects),
     ]
 }
 
 /// Pending pods of DaemonSets. Such a pod is bound to its node: no other node helps.
-fn daemons_that_wait(objects: &Objects) -> Finding {
+fn pending_daemons(objects: &Objects) -> Finding {
     let owned = |pod: &&Value| text(pod, "/metadata/ownerReferences/0/kind") == "DaemonSet";
     let waits = |pod: &&Value| {
         let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
@@ -148,7 +148,7 @@ fn old_annotations(objects: &Objects) -> Finding {
     )
 }
 
-fn two_brains(objects: &Objects) -> Finding {
+fn competing_autoscalers(objects: &Objects) -> Finding {
     const AUTOSCALERS: [&str; 3] = [
         "aws-node-termination-handler",
         "cluster-autoscaler",

@@ -103,8 +103,8 @@ impl Overrides {
         }
         let mut objects = self.objects.clone();
         notes.extend(admission::admit(&mut objects));
-        let (ownership, doubled) = workloads::settle(&mut objects);
-        notes.extend(doubled);
+        let (ownership, duplicates) = workloads::settle(&mut objects);
+        notes.extend(duplicates);
         notes.extend(cluster::add_objects(&mut given, objects, &Arc::default()));
         notes.extend(workloads::make_pods(&mut given, &ownership));
         for pool in std::mem::take(&mut given.node_pools) {

@@ -9,7 +9,7 @@ use model::{
 use super::{Ownership, is_of};
 
 /// Computes the allowed disruptions of the budgets without a status.
-pub(super) fn judge(snapshot: &mut Snapshot, ownership: &Ownership) {
+pub(super) fn compute_status(snapshot: &mut Snapshot, ownership: &Ownership) {
     let mut budgets = std::mem::take(&mut snapshot.disruption_budgets);
     for budget in &mut budgets {
         if ownership.new_budgets.contains(&budget.key) {

@@ -18,7 +18,7 @@ pub(in crate::demo) enum Line {
 
 impl Line {
     /// Whether the bars already show what the line says.
-    pub(super) fn is_told_by_bars(&self) -> bool {
+    pub(super) fn is_shown_by_bars(&self) -> bool {
         matches!(self, Self::Pods(..))
     }
 

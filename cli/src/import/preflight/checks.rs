@@ -23,7 +23,7 @@ pub(super) fn all(objects: &Objects, groups: &[Group], pools: &[Value]) -> Vec<F
         old_labels(objects),
         without_requests(objects),
         daemons(objects, pools),
-        two_brains(objects, groups),
+        competing_autoscalers(objects, groups),
     ])
 }
 
@@ -301,7 +301,7 @@ fn tolerates(set: &Value, key: &str) -> bool {
     })
 }
 
-fn two_brains(objects: &Objects, groups: &[Group]) -> Finding {
+fn competing_autoscalers(objects: &Objects, groups: &[Group]) -> Finding {
     const AUTOSCALERS: [&str; 3] = [
         "cluster-autoscaler",
         "karpenter",
