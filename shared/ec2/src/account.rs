@@ -6,7 +6,7 @@ use model::{ClusterName, budget::Api};
 use ports::{Budget, Clock, CloudError, Shelf, Spent};
 
 use crate::{
-    catalog::{CatalogCache, Resolved},
+    catalog::{CatalogCache, ResolvedTypes},
     discovery::{ProfileCache, ValidationCache},
     meter::metered,
     prices::PriceCache,
@@ -31,7 +31,7 @@ pub struct Account {
     pub(crate) credentials: Option<SharedCredentialsProvider>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) catalog: Arc<CatalogCache>,
-    pub(crate) resolved: Arc<Resolved>,
+    pub(crate) resolved: Arc<ResolvedTypes>,
     pub(crate) prices: Arc<PriceCache>,
     pub(crate) profiles: Arc<ProfileCache>,
     pub(crate) validations: Arc<ValidationCache>,

@@ -22,7 +22,7 @@ use ports::{Catalog, CloudError};
 use tokio::sync::Mutex;
 
 use self::resolved::Inputs;
-pub(crate) use self::resolved::Resolved;
+pub(crate) use self::resolved::ResolvedTypes;
 use crate::{Account, errors::refused, filters::filter};
 
 /// Age at which the catalog is read again, as upstream: types change slowly (docs/spec/aws.md#instance-type-catalog).

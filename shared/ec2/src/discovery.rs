@@ -27,7 +27,7 @@ use ports::{CloudError, NodeClassResolver, Resolved, StaticHash};
 use serde_json::Value;
 
 use crate::{Account, errors::refused, filters::filters};
-use dry_run::Trying;
+use dry_run::DryRunInput;
 
 /// EC2's largest page size.
 const PAGE: i32 = 500;
@@ -85,7 +85,7 @@ impl NodeClassResolver for Account {
         let draft = draft(node_class, discovered, known, now);
         let verdict = match &catalog {
             Ok(catalog) if draft.may_launch() => {
-                let trying = Trying {
+                let trying = DryRunInput {
                     cluster: &facts,
                     settings: &settings,
                     catalog,

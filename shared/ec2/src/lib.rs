@@ -13,20 +13,20 @@ mod discovery;
 
 mod errors;
 mod filters;
+mod housekeeping;
 mod launches;
 mod meter;
 mod notifier;
+mod prerequisites;
 mod prices;
 mod registry;
 mod sdk;
 mod session;
-mod standing;
-mod upkeep;
 mod zonal_shifts;
 
 pub use access::{ClusterAccess, ClusterCredentials, EksCluster};
 pub use account::{Account, Options};
+pub use prerequisites::AccessEntry;
 pub use registry::StackMemory;
 pub use sdk::sdk_config;
 pub use signed::Bucket;
-pub use standing::AccessEntry;

@@ -53,7 +53,7 @@ impl Account {
     }
 
     /// Adds a principal to a group of the cluster; its other groups stay.
-    pub async fn let_in(
+    pub async fn grant_access(
         &self,
         cluster: &ClusterName,
         principal: &str,
@@ -79,7 +79,11 @@ impl Account {
     }
 
     /// Deletes a principal's access entry, if there is one.
-    pub async fn shut_out(&self, cluster: &ClusterName, principal: &str) -> Result<(), CloudError> {
+    pub async fn revoke_access(
+        &self,
+        cluster: &ClusterName,
+        principal: &str,
+    ) -> Result<(), CloudError> {
         let call = self.eks.delete_access_entry();
         let call = call.cluster_name(cluster.as_str()).principal_arn(principal);
         let deleted = call.send().await;

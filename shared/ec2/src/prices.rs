@@ -33,10 +33,10 @@ const FETCH_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
 const RETRY_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 
 #[derive(Default)]
-pub(crate) struct PriceCache(Mutex<Option<Taken>>);
+pub(crate) struct PriceCache(Mutex<Option<FetchedPrices>>);
 
 /// Fetched prices.
-struct Taken {
+struct FetchedPrices {
     prices: Arc<Prices>,
     until: Timestamp,
     problem: Option<String>,
@@ -62,7 +62,7 @@ impl Account {
         let known = cached.take().map(|taken| taken.prices);
         let prices = found.map(Arc::new).or(known);
         let prices = prices.unwrap_or_else(|| Arc::new(Prices::shipped(&self.region)));
-        *cached = Some(Taken {
+        *cached = Some(FetchedPrices {
             prices: Arc::clone(&prices),
             until: now.saturating_add(wait).unwrap_or(now),
             problem,
@@ -101,8 +101,8 @@ impl Account {
         if known.is_due(look_up, now) {
             let mut prices = Prices::clone(&known);
             self.renew(&mut prices, look_up, now).await;
-            let problem = self.shelve(&prices).await.err();
-            *self.prices.0.lock().await = Some(Taken {
+            let problem = self.store_published(&prices).await.err();
+            *self.prices.0.lock().await = Some(FetchedPrices {
                 prices: Arc::new(prices),
                 until: now.saturating_add(FETCH_INTERVAL).unwrap_or(now),
                 problem,
@@ -111,7 +111,7 @@ impl Account {
         self.price_complaints(now).await
     }
 
-    async fn shelve(&self, prices: &Prices) -> Result<(), String> {
+    async fn store_published(&self, prices: &Prices) -> Result<(), String> {
         let Some(shelf) = &self.shelf else {
             return Ok(());
         };

@@ -41,9 +41,9 @@ impl PartialEq for Inputs {
 
 /// Recently resolved types, the latest last.
 #[derive(Default)]
-pub(crate) struct Resolved(Mutex<VecDeque<(Inputs, Arc<Vec<InstanceType>>)>>);
+pub(crate) struct ResolvedTypes(Mutex<VecDeque<(Inputs, Arc<Vec<InstanceType>>)>>);
 
-impl Resolved {
+impl ResolvedTypes {
     pub(crate) fn get(&self, inputs: Inputs) -> Result<Arc<Vec<InstanceType>>, ResolveError> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let types = match known.iter().find(|(other, _)| *other == inputs) {

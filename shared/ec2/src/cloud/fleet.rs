@@ -200,14 +200,14 @@ fn dollars(nanos: i64) -> f64 {
 
 /// The override that an answer names, as far as EC2 names it.
 #[derive(Default)]
-struct Chosen {
+struct OverrideKey {
     instance_type: Option<String>,
     zone: Option<String>,
     subnet: Option<String>,
     image: Option<String>,
 }
 
-impl Chosen {
+impl OverrideKey {
     fn of(answered: Option<LaunchTemplateAndOverridesResponse>) -> Self {
         let chosen = answered.and_then(|answered| answered.overrides);
         chosen.map_or_else(Self::default, |chosen| Self {
@@ -223,7 +223,7 @@ impl Chosen {
 fn read(request: &FleetRequest, output: CreateFleetOutput) -> FleetAnswer {
     let mut answer = FleetAnswer::default();
     for group in output.instances.unwrap_or_default() {
-        let chosen = Chosen::of(group.launch_template_and_overrides);
+        let chosen = OverrideKey::of(group.launch_template_and_overrides);
         let instance_type = group.instance_type.map(|t| t.as_str().to_owned());
         let instance_type = instance_type.or(chosen.instance_type);
         let choice = choice(
@@ -252,7 +252,7 @@ fn read(request: &FleetRequest, output: CreateFleetOutput) -> FleetAnswer {
         }
     }
     for error in output.errors.unwrap_or_default() {
-        let chosen = Chosen::of(error.launch_template_and_overrides);
+        let chosen = OverrideKey::of(error.launch_template_and_overrides);
         answer.failures.push(OfferingFailure {
             instance_type: chosen.instance_type.unwrap_or_default(),
             zone: chosen.zone.unwrap_or_default(),

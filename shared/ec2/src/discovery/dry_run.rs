@@ -37,7 +37,7 @@ use crate::{Account, cloud::templates, errors::refusal, filters::tags};
 pub(crate) struct ValidationCache(Mutex<ValidationMemory>);
 
 /// Inputs of a NodeClass's dry runs.
-pub(super) struct Trying<'a> {
+pub(super) struct DryRunInput<'a> {
     pub(super) cluster: &'a ClusterFacts,
     pub(super) settings: &'a ProviderSettings,
     pub(super) catalog: &'a RegionCatalog,
@@ -50,7 +50,7 @@ impl Account {
     pub(super) async fn verdict(
         &self,
         class: &EC2NodeClass,
-        trying: Trying<'_>,
+        trying: DryRunInput<'_>,
         now: Timestamp,
     ) -> Result<Verdict, CloudError> {
         if !trying.settings.dry_runs {
@@ -113,7 +113,7 @@ where
     }
 }
 
-fn prepared(class: &EC2NodeClass, trying: &Trying<'_>) -> Result<Trial, Verdict> {
+fn prepared(class: &EC2NodeClass, trying: &DryRunInput<'_>) -> Result<Trial, Verdict> {
     let through = ResolveInput {
         node_class: class,
         settings: trying.settings,

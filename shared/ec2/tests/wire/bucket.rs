@@ -20,9 +20,9 @@ use crate::aws::{FixedClock, MOTO, config};
 
 /// Answers 503 the given number of times, then 200.
 #[derive(Clone, Debug)]
-struct Busy(Arc<AtomicUsize>);
+struct BusyBucket(Arc<AtomicUsize>);
 
-impl HttpConnector for Busy {
+impl HttpConnector for BusyBucket {
     fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
         let left = self.0.load(Ordering::Relaxed);
         self.0.store(left.saturating_sub(1), Ordering::Relaxed);
@@ -33,7 +33,7 @@ impl HttpConnector for Busy {
 }
 
 fn busy(answers: usize) -> Bucket {
-    let busy = Busy(Arc::new(AtomicUsize::new(answers)));
+    let busy = BusyBucket(Arc::new(AtomicUsize::new(answers)));
     let http = http_client_fn(move |_, _| SharedHttpConnector::new(busy.clone()));
     let config = config().to_builder().http_client(http);
     let config = config

@@ -9,8 +9,8 @@ use crate::aws::{CLUSTER, NOW, account, node_class, register};
 
 on_one_moto! {
     instance_types_come_with_zones_and_prices,
-    instance_types_are_resolved_again_only_when_something_has_changed,
-    settings_that_make_no_sense_are_named,
+    instance_types_are_resolved_again_only_after_a_change,
+    invalid_settings_are_named,
 }
 
 async fn instance_types_come_with_zones_and_prices() {
@@ -52,7 +52,7 @@ async fn instance_types_come_with_zones_and_prices() {
     assert_eq!(on_demand.unwrap().price.to_string(), "0.0960");
 }
 
-async fn instance_types_are_resolved_again_only_when_something_has_changed() {
+async fn instance_types_are_resolved_again_only_after_a_change() {
     register(CLUSTER);
     let account = account();
     let cluster = CLUSTER.into();
@@ -87,7 +87,7 @@ async fn instance_types_are_resolved_again_only_when_something_has_changed() {
     assert_eq!(zones(&types(&class, &Experience::default()).await), all);
 }
 
-async fn settings_that_make_no_sense_are_named() {
+async fn invalid_settings_are_named() {
     let settings = json!({ "vmMemoryOverheadPercent": "much" });
     let class = node_class(json!({}));
     let types = account()

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use crate::aws::{CLUSTER, MOTO, NOW, account, node_class, register};
 
 on_one_moto! {
-    a_node_class_resolves_to_what_its_selectors_match,
-    an_alias_resolves_to_an_image_for_every_kind_of_type,
+    node_class_resolves_to_the_selected_resources,
+    alias_resolves_to_an_image_per_variant,
     images_are_found_by_id_and_by_name,
-    what_matches_nothing_is_told_in_its_condition,
-    a_role_gets_an_instance_profile_once_and_loses_it_with_its_node_class,
-    a_role_that_does_not_exist_is_named,
+    selector_without_a_match_is_reported_in_its_condition,
+    role_gets_one_instance_profile_until_its_node_class_is_deleted,
+    missing_role_is_named,
 }
 
 async fn resolved(spec: Value) -> EC2NodeClassStatus {
@@ -35,7 +35,7 @@ fn condition(status: &EC2NodeClassStatus, kind: &str) -> (String, String) {
     )
 }
 
-async fn a_node_class_resolves_to_what_its_selectors_match() {
+async fn node_class_resolves_to_the_selected_resources() {
     let status = resolved(json!({})).await;
     assert_eq!(
         condition(&status, "Ready").0,
@@ -72,7 +72,7 @@ async fn a_node_class_resolves_to_what_its_selectors_match() {
     );
 }
 
-async fn an_alias_resolves_to_an_image_for_every_kind_of_type() {
+async fn alias_resolves_to_an_image_per_variant() {
     let status = resolved(json!({ "amiSelectorTerms": [{ "alias": "al2023@latest" }] })).await;
     let images = status.amis.unwrap();
     let parameter =
@@ -103,7 +103,7 @@ async fn images_are_found_by_id_and_by_name() {
     }
 }
 
-async fn what_matches_nothing_is_told_in_its_condition() {
+async fn selector_without_a_match_is_reported_in_its_condition() {
     let nothing = json!([{ "tags": { "karpenter.sh/discovery": "elsewhere" } }]);
     let status = resolved(json!({ "subnetSelectorTerms": nothing })).await;
     let expected = "SubnetsNotFound: SubnetSelector did not match any Subnets";
@@ -128,7 +128,7 @@ async fn what_matches_nothing_is_told_in_its_condition() {
     assert_eq!(status.amis, Some(Vec::new()));
 }
 
-async fn a_role_gets_an_instance_profile_once_and_loses_it_with_its_node_class() {
+async fn role_gets_one_instance_profile_until_its_node_class_is_deleted() {
     let mut class = node_class(json!({ "role": MOTO.seed.node_role }));
     class.metadata.uid = "33333333-4444".into();
     register(CLUSTER);
@@ -154,7 +154,7 @@ async fn profile_of(class: &EC2NodeClass) -> String {
     status_of(class).await.instance_profile.unwrap()
 }
 
-async fn a_role_that_does_not_exist_is_named() {
+async fn missing_role_is_named() {
     let mut class = node_class(json!({ "role": "NoSuchRole" }));
     class.metadata.uid = "55555555-6666".into();
     register(CLUSTER);

@@ -21,16 +21,16 @@ use serde_json::json;
 use crate::aws::{MOTO, NOW, account, account_with, node_class, register};
 
 on_one_moto! {
-    a_frozen_request_becomes_instances_that_say_whose_they_are,
-    its_launch_template_is_made_once_and_holds_the_user_data,
-    spot_instances_are_known_as_such,
-    terminating_is_final_and_may_be_repeated,
-    rebooting_ends_nothing_and_tells_what_ec2_does_not_know,
+    launched_instances_are_tagged_with_their_owner,
+    launch_template_is_created_once_with_the_user_data,
+    spot_instances_are_recognized,
+    termination_is_final_and_idempotent,
+    reboot_terminates_nothing_and_reports_unknown_instances,
     instances_can_be_tagged_with_their_names,
-    writes_run_under_the_clusters_own_session,
+    writes_use_the_clusters_own_session,
     nothing_is_sent_after_the_deadline,
-    a_template_that_is_missing_is_made_again,
-    what_was_made_for_launches_is_deleted_when_nothing_needs_it,
+    missing_template_is_created_again,
+    unneeded_launch_resources_are_deleted,
 }
 
 /// Number of on-demand instances that are requested under this token.
@@ -121,7 +121,7 @@ async fn request(cluster: &str, token: &str, capacity_type: &str) -> FleetReques
     freeze(request.unwrap(), token.into(), CLAIMS)
 }
 
-async fn a_frozen_request_becomes_instances_that_say_whose_they_are() {
+async fn launched_instances_are_tagged_with_their_owner() {
     let request = request("launching", "launch-1", "on-demand").await;
     let answer = account().launch(&request, not_after()).await.unwrap();
     assert_eq!(answer.failures, []);
@@ -157,7 +157,7 @@ async fn a_frozen_request_becomes_instances_that_say_whose_they_are() {
     assert_eq!(of_launch("other").await, []);
 }
 
-async fn its_launch_template_is_made_once_and_holds_the_user_data() {
+async fn launch_template_is_created_once_with_the_user_data() {
     let mut request = request("templates", "launch-2", "on-demand").await;
     account().launch(&request, not_after()).await.unwrap();
     request.token = "launch-3".into();
@@ -185,7 +185,7 @@ async fn its_launch_template_is_made_once_and_holds_the_user_data() {
     assert_eq!(data["MetadataOptions"]["HttpTokens"], "required");
 }
 
-async fn spot_instances_are_known_as_such() {
+async fn spot_instances_are_recognized() {
     let request = request("spot", "launch-4", "spot").await;
     let answer = account().launch(&request, not_after()).await.unwrap();
     assert_eq!(answer.instances[0].capacity_type, CapacityType::Spot);
@@ -194,7 +194,7 @@ async fn spot_instances_are_known_as_such() {
     assert_eq!(found[0].capacity_type, CapacityType::Spot);
 }
 
-async fn terminating_is_final_and_may_be_repeated() {
+async fn termination_is_final_and_idempotent() {
     let request = request("ending", "launch-5", "on-demand").await;
     let answer = account().launch(&request, not_after()).await.unwrap();
     let account = account();
@@ -236,7 +236,7 @@ async fn terminating_is_final_and_may_be_repeated() {
     );
 }
 
-async fn rebooting_ends_nothing_and_tells_what_ec2_does_not_know() {
+async fn reboot_terminates_nothing_and_reports_unknown_instances() {
     let request = request("rebooting", "launch-reboot", "on-demand").await;
     let answer = account().launch(&request, not_after()).await.unwrap();
     let cluster = "rebooting".into();
@@ -267,7 +267,7 @@ async fn instances_can_be_tagged_with_their_names() {
     assert_eq!(described[0].tags["Name"], "default-abcde");
 }
 
-async fn writes_run_under_the_clusters_own_session() {
+async fn writes_use_the_clusters_own_session() {
     let role = json!({ "RoleName": "WhittleCluster", "AssumeRolePolicyDocument": "{}" });
     let role = &MOTO.call("iam", "create_role", role)["Role"]["Arn"];
     let request = request("sessions", "launch-7", "on-demand").await;
@@ -289,7 +289,7 @@ async fn nothing_is_sent_after_the_deadline() {
     assert_eq!(found, []);
 }
 
-async fn a_template_that_is_missing_is_made_again() {
+async fn missing_template_is_created_again() {
     let request = request("missing", "launch-9", "on-demand").await;
     let account = account();
     account.ready(&request).await.unwrap();
@@ -304,7 +304,7 @@ async fn a_template_that_is_missing_is_made_again() {
     assert_eq!(answer.instances.len(), 3);
 }
 
-async fn what_was_made_for_launches_is_deleted_when_nothing_needs_it() {
+async fn unneeded_launch_resources_are_deleted() {
     let request = request("spent", "launch-10", "on-demand").await;
     let account = account();
     account.ready(&request).await.unwrap();

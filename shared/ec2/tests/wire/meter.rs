@@ -17,14 +17,14 @@ use crate::aws::{FixedClock, NOW, config};
 
 /// Budget with this many calls, which records the requested APIs.
 #[derive(Debug, Default)]
-struct Counted {
+struct CountingBudget {
     left: Mutex<u32>,
     spent: Mutex<Vec<Api>>,
     throttled: Mutex<Vec<Api>>,
 }
 
 #[async_trait]
-impl Budget for Counted {
+impl Budget for CountingBudget {
     async fn spend(&self, api: Api) -> Result<(), Spent> {
         self.hold(api).await?;
         *self.left.lock().unwrap() -= 1;
@@ -74,16 +74,16 @@ const SECOND_PAGE: &str =
     "<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>";
 const REFUSED: &str = "<Response><Errors><Error><Code>RequestLimitExceeded</Code><Message>Request limit exceeded.</Message></Error></Errors><RequestID>r</RequestID></Response>";
 
-struct Asked {
+struct RecordedCalls {
     answer: Result<usize, CloudError>,
     requests: u32,
-    budget: Arc<Counted>,
+    budget: Arc<CountingBudget>,
 }
 
-async fn describe(calls: u32, refuses: bool) -> Asked {
-    let budget = Arc::new(Counted {
+async fn describe(calls: u32, refuses: bool) -> RecordedCalls {
+    let budget = Arc::new(CountingBudget {
         left: Mutex::new(calls),
-        ..Counted::default()
+        ..CountingBudget::default()
     });
     let ec2 = Ec2 {
         refuses,
@@ -99,7 +99,7 @@ async fn describe(calls: u32, refuses: bool) -> Asked {
     let account = Account::new(&config, options, Arc::new(FixedClock));
     let answer = account.list_instances(&"demo".into()).await;
     let requests = *requests.lock().unwrap();
-    Asked {
+    RecordedCalls {
         answer: answer.map(|found| found.len()),
         requests,
         budget,

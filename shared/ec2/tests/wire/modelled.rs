@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 
 use crate::{
     aws::{FixedClock, config},
-    prices::Memory,
+    prices::MemoryStore,
 };
 
 /// Records requests, and answers each with an empty success.
 #[derive(Clone, Debug, Default)]
-struct Asked(Arc<Mutex<Vec<Value>>>);
+struct RecordingService(Arc<Mutex<Vec<Value>>>);
 
 /// A principal with an access entry.
-const LET_IN: &str = "arn:aws:iam::123456789012:role/known";
+const PRINCIPAL: &str = "arn:aws:iam::123456789012:role/known";
 
-impl HttpConnector for Asked {
+impl HttpConnector for RecordingService {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let body = String::from_utf8_lossy(request.body().bytes().unwrap_or_default());
         let uri = request.uri().splitn(4, '/').nth(3).unwrap_or_default();
@@ -35,8 +35,8 @@ impl HttpConnector for Asked {
         self.0.lock().unwrap().push(json!({
             "method": request.method(), "path": format!("/{uri}"), "headers": headers, "body": body,
         }));
-        let is_let_in = uri.ends_with("access-entries") && body.contains(LET_IN);
-        let (status, answer) = match is_let_in {
+        let has_access = uri.ends_with("access-entries") && body.contains(PRINCIPAL);
+        let (status, answer) = match has_access {
             true => (409, r#"{"__type": "ResourceInUseException"}"#),
             false => (200, answer(uri, &body)),
         };
@@ -69,12 +69,12 @@ fn answer(path: &str, body: &str) -> &'static str {
     }
 }
 
-fn account(asked: &Asked) -> Account {
+fn account(asked: &RecordingService) -> Account {
     let asked = asked.clone();
     let http = http_client_fn(move |_, _| SharedHttpConnector::new(asked.clone()));
     let config = config().to_builder().http_client(http).build();
     let options = Options {
-        shelf: Some(Arc::new(Memory::default())),
+        shelf: Some(Arc::new(MemoryStore::default())),
         ..Options::default()
     };
     Account::new(&config, options, Arc::new(FixedClock))
@@ -83,7 +83,7 @@ fn account(asked: &Asked) -> Account {
 #[tokio::test]
 async fn requests_without_an_emulator_fit_the_services_models() {
     const ROLE: &str = "arn:aws:iam::123456789012:role/p";
-    let asked = Asked::default();
+    let asked = RecordingService::default();
     let account = account(&asked);
     let (demo, instance) = ("demo".into(), "i-0123456789abcdef0".into());
     for token in ["", "bcd2f1b8-9a78-44d3-8a7a-4dd07d7cf635"] {
@@ -96,11 +96,11 @@ async fn requests_without_an_emulator_fit_the_services_models() {
         account.extend_hook(&instance, &hook).await.unwrap();
     }
     account.access_entries(&demo).await.unwrap();
-    for role in [ROLE, LET_IN] {
-        let let_in = account.let_in(&demo, role, "whittle:provisioner");
-        let_in.await.unwrap();
+    for role in [ROLE, PRINCIPAL] {
+        let grant_access = account.grant_access(&demo, role, "whittle:provisioner");
+        grant_access.await.unwrap();
     }
-    account.shut_out(&demo, ROLE).await.unwrap();
+    account.revoke_access(&demo, ROLE).await.unwrap();
     account.ec2_quota("L-1216C47A").await.unwrap();
     let eks = json!({ "type": "eks" });
     account.zonal_shifts(&demo, &eks).await.unwrap();
@@ -143,7 +143,7 @@ async fn requests_without_an_emulator_fit_the_services_models() {
 
 #[tokio::test]
 async fn request_that_violates_the_model_is_found() {
-    let asked = Asked::default();
+    let asked = RecordingService::default();
     let hook = LifecycleHook {
         group: String::new(),
         name: "drain".into(),

@@ -72,8 +72,8 @@ async fn existing_access_entry_keeps_its_groups() {
     const ROLE: &str = "arn:aws:iam::123456789012:role/p";
     let demo = "demo".into();
     let fresh = account(&[("POST", 200, r#"{"accessEntry": {}}"#)]);
-    let let_in = fresh.let_in(&demo, ROLE, "whittle:provisioner");
-    let_in.await.unwrap();
+    let grant_access = fresh.grant_access(&demo, ROLE, "whittle:provisioner");
+    grant_access.await.unwrap();
     let known = account(&[
         (
             "POST https://eks.us-east-1.amazonaws.com/clusters/demo/access-entries {",
@@ -91,14 +91,14 @@ async fn existing_access_entry_keeps_its_groups() {
             r#"{"accessEntry": {}}"#,
         ),
     ]);
-    let let_in = known.let_in(&demo, ROLE, "whittle:provisioner");
-    let_in.await.unwrap();
+    let grant_access = known.grant_access(&demo, ROLE, "whittle:provisioner");
+    grant_access.await.unwrap();
     let gone = account(&[(
         "DELETE",
         404,
         r#"{"__type": "ResourceNotFoundException", "message": "deleted just now"}"#,
     )]);
-    gone.shut_out(&demo, ROLE).await.unwrap();
+    gone.revoke_access(&demo, ROLE).await.unwrap();
 }
 
 #[tokio::test]

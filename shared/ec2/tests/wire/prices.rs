@@ -105,10 +105,10 @@ fn price_list(query: Value) -> Value {
 
 /// In-memory store of the objects that functions publish for each other.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<BTreeMap<String, Vec<u8>>>);
+pub(crate) struct MemoryStore(Mutex<BTreeMap<String, Vec<u8>>>);
 
 #[async_trait]
-impl Shelf for Memory {
+impl Shelf for MemoryStore {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ShelfError> {
         Ok(self.0.lock().unwrap().get(name).cloned())
     }
@@ -121,7 +121,7 @@ impl Shelf for Memory {
 
 struct World {
     account: Account,
-    shelf: Arc<Memory>,
+    shelf: Arc<MemoryStore>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -135,7 +135,7 @@ impl World {
         let http = http_client_fn(move |_, _| SharedHttpConnector::new(aws.clone()));
         let region = aws_config::Region::from_static(region);
         let config = config().to_builder().http_client(http).region(region);
-        let shelf = Arc::new(Memory::default());
+        let shelf = Arc::new(MemoryStore::default());
         let options = Options {
             shelf: Some(shelf.clone()),
             ..Options::default()
@@ -253,7 +253,7 @@ fn node_class() -> EC2NodeClass {
 }
 
 /// Prices of an m5.large in turns, on demand and spot.
-async fn believed(account: &Account) -> [String; 2] {
+async fn prices_in_turns(account: &Account) -> [String; 2] {
     let types = account
         .instance_types(
             &"demo".into(),
@@ -280,7 +280,7 @@ async fn turns_use_published_prices_without_querying_aws() {
     let turn = World::new("us-east-1", price_list);
     let objects = housekeeper.shelf.0.lock().unwrap().clone();
     *turn.shelf.0.lock().unwrap() = objects;
-    assert_eq!(believed(&turn.account).await, ["0.5000", "0.0310"]);
+    assert_eq!(prices_in_turns(&turn.account).await, ["0.5000", "0.0310"]);
     let asked = turn.asked();
     assert!(
         asked.iter().all(|host| host.starts_with("ec2.")),
@@ -294,7 +294,7 @@ async fn unreadable_published_prices_stop_no_turn_and_are_reported() {
     let world = World::new("us-east-1", price_list);
     let name = "prices/v1/us-east-1";
     world.shelf.put(name, b"?".to_vec()).await.unwrap();
-    assert_eq!(believed(&world.account).await, ["0.0960", "0.0960"]);
+    assert_eq!(prices_in_turns(&world.account).await, ["0.0960", "0.0960"]);
     let warnings = world.account.complaints().await.join("\n");
     assert!(warnings.contains("is not what was published"), "{warnings}");
 }

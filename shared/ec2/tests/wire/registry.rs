@@ -6,13 +6,13 @@ use serde_json::json;
 use crate::aws::{MOTO, account, register};
 
 on_one_moto! {
-    every_entry_is_read_and_a_broken_one_stops_no_other,
-    an_endpoint_cluster_is_reached_with_what_its_parameter_holds,
-    an_eks_cluster_is_reached_with_a_token_of_our_own,
-    an_entry_that_cannot_work_is_named,
+    invalid_registry_entry_affects_no_other,
+    endpoint_cluster_uses_the_credentials_of_its_parameter,
+    eks_cluster_uses_a_token_of_our_own_identity,
+    unusable_entry_is_named,
 }
 
-async fn every_entry_is_read_and_a_broken_one_stops_no_other() {
+async fn invalid_registry_entry_affects_no_other() {
     register("registered");
     let broken = json!({ "Name": "/whittle/clusters/broken", "Value": "{\"type\":", "Type": "String", "Overwrite": true });
     MOTO.call("ssm", "put_parameter", broken);
@@ -29,7 +29,7 @@ async fn every_entry_is_read_and_a_broken_one_stops_no_other() {
     );
 }
 
-async fn an_endpoint_cluster_is_reached_with_what_its_parameter_holds() {
+async fn endpoint_cluster_uses_the_credentials_of_its_parameter() {
     let entry = register("reached");
     let put = |value: &str| {
         let parameter = json!({ "Name": "/whittle/credentials/reached", "Value": value, "Type": "SecureString", "Overwrite": true });
@@ -61,7 +61,7 @@ async fn an_endpoint_cluster_is_reached_with_what_its_parameter_holds() {
     assert_eq!(key.expose_secret(), "a2V5");
 }
 
-async fn an_eks_cluster_is_reached_with_a_token_of_our_own() {
+async fn eks_cluster_uses_a_token_of_our_own_identity() {
     let cluster = json!({
         "name": "eks-demo", "roleArn": "arn:aws:iam::123456789012:role/eks", "version": "1.35",
         "resourcesVpcConfig": { "subnetIds": MOTO.seed.subnets.values().collect::<Vec<_>>() },
@@ -83,7 +83,7 @@ async fn an_eks_cluster_is_reached_with_a_token_of_our_own() {
     assert!(token.expose_secret().starts_with("k8s-aws-v1."));
 }
 
-async fn an_entry_that_cannot_work_is_named() {
+async fn unusable_entry_is_named() {
     for (entry, part) in [
         (json!({ "type": "gke" }), "expected \"eks\" or \"endpoint\""),
         (

@@ -20,9 +20,9 @@ use crate::aws::{FixedClock, config};
 
 /// A server that answers with this many bytes, and counts its requests.
 #[derive(Clone, Debug)]
-struct Talkative(usize, Arc<AtomicUsize>);
+struct VerboseServer(usize, Arc<AtomicUsize>);
 
-impl Talkative {
+impl VerboseServer {
     fn new(bytes: usize) -> Self {
         Self(bytes, Arc::default())
     }
@@ -39,7 +39,7 @@ impl Talkative {
     }
 }
 
-impl HttpConnector for Talkative {
+impl HttpConnector for VerboseServer {
     fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
         self.1.fetch_add(1, Ordering::Relaxed);
         let body = SdkBody::from(vec![b' '; self.0]);
@@ -48,7 +48,7 @@ impl HttpConnector for Talkative {
     }
 }
 
-async fn posted_to(server: Talkative) -> Result<(), NotifyError> {
+async fn posted_to(server: VerboseServer) -> Result<(), NotifyError> {
     let account = Account::new(&server.config(), Options::default(), Arc::new(FixedClock));
     account
         .post("https://hooks.example.com/whittle", &[], "{}")
@@ -57,14 +57,14 @@ async fn posted_to(server: Talkative) -> Result<(), NotifyError> {
 
 #[tokio::test]
 async fn endless_answer_is_cut_off() {
-    posted_to(Talkative::new(1_000)).await.unwrap();
-    let error = posted_to(Talkative::new(1_000_000)).await.unwrap_err();
+    posted_to(VerboseServer::new(1_000)).await.unwrap();
+    let error = posted_to(VerboseServer::new(1_000_000)).await.unwrap_err();
     assert!(error.to_string().contains("length limit"), "{error}");
 }
 
 #[tokio::test]
 async fn too_long_answer_is_not_retried() {
-    let server = Talkative::new(1_000_000);
+    let server = VerboseServer::new(1_000_000);
     let request = Request {
         operation: "a GET",
         service: None,
