@@ -42,25 +42,25 @@ mod tests {
     fn answered(said: ErrorMetadata, status: u16, body: &'static str) -> String {
         let status = StatusCode::try_from(status).unwrap();
         let response = HttpResponse::new(status, SdkBody::from(body));
-        describe(&SdkError::service_error(Said(said), response))
+        describe(&SdkError::service_error(ServiceMessage(said), response))
     }
 
     #[derive(Debug)]
-    struct Said(ErrorMetadata);
+    struct ServiceMessage(ErrorMetadata);
 
-    impl std::fmt::Display for Said {
+    impl std::fmt::Display for ServiceMessage {
         fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             formatter.write_str("unhandled error")
         }
     }
 
-    impl std::error::Error for Said {
+    impl std::error::Error for ServiceMessage {
         fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
             Some(&self.0)
         }
     }
 
-    impl ProvideErrorMetadata for Said {
+    impl ProvideErrorMetadata for ServiceMessage {
         fn meta(&self) -> &ErrorMetadata {
             &self.0
         }
@@ -90,7 +90,7 @@ mod tests {
     fn unanswered_request_is_described_by_its_causes() {
         let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused");
         let error = ConnectorError::io(Box::new(refused));
-        let error: SdkError<Said, HttpResponse> = SdkError::dispatch_failure(error);
+        let error: SdkError<ServiceMessage, HttpResponse> = SdkError::dispatch_failure(error);
         assert_eq!(
             describe(&error),
             "dispatch failure: io error: connection refused"

@@ -36,7 +36,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// Upper bound on an answer of AWS in bytes: the largest are full views of a cluster (docs/SECURITY.md).
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Upper bound on an answer of a notification target outside AWS, in bytes.
-const FOREIGN_ANSWER_BYTES_MAX: usize = 64 << 10;
+const NOTIFICATION_ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// A request to send.
 #[derive(Clone)]
@@ -158,7 +158,7 @@ async fn once(config: &SdkConfig, request: Request) -> Result<(u16, Vec<u8>), Un
     }
     let most = match request.service {
         Some(_) => ANSWER_BYTES_MAX,
-        None => FOREIGN_ANSWER_BYTES_MAX,
+        None => NOTIFICATION_ANSWER_BYTES_MAX,
     };
     let operation = operation
         .interceptor(BoundedAnswer { most })
