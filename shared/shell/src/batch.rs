@@ -26,7 +26,7 @@ where
     for message in messages(event) {
         let id = message.id.clone();
         if let Err(error) = handle(message).await {
-            tracing::error!(message_id = id, error, "the message stays in its queue");
+            tracing::error!(message_id = id, error, "message kept in queue");
             kept.push(id);
         }
     }

@@ -54,11 +54,11 @@ async fn take_turn(
     let wake = match wake_of(lane, body) {
         Ok(wake) => wake,
         Err(error) => {
-            tracing::error!(error, "a message is dropped");
+            tracing::error!(error, "message dropped");
             return Ok(());
         }
     };
-    tracing::debug!(cluster = %wake.cluster, %lane, reason = wake.reason, hints = wake.hints.len(), "woken");
+    tracing::debug!(cluster = %wake.cluster, %lane, reason = wake.reason, hints = wake.hints.len(), "wake received");
     let deadline = (world.clock.now() + turns::budget(lane))
         .min(ends.saturating_sub(RECORDING_TIME).unwrap_or(ends));
     Box::pin(turns::woken(world, &wake, turn, deadline))
