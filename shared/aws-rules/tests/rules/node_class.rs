@@ -153,7 +153,8 @@ fn missing_permission_is_reported_and_missing_answer_changes_nothing() {
     let after = draft(&class, throttled, known, now);
     let warning = Warning {
         reason: "AwaitingReconciliation",
-        message: "what was found earlier still stands: subnetSelectorTerms: throttled".to_owned(),
+        message: "discovery failed, earlier results stay in use: subnetSelectorTerms: throttled"
+            .to_owned(),
     };
     assert_eq!(after.warnings, [warning]);
     assert_eq!(Some(after.judged(Verdict::Passed)), class.status);

@@ -86,7 +86,7 @@ fn unanswered(discovered: &Discovered, before: &ConditionSet<'_>) -> Option<Warn
     (!reported.is_empty()).then(|| Warning {
         reason: "AwaitingReconciliation",
         message: format!(
-            "what was found earlier still stands: {}",
+            "discovery failed, earlier results stay in use: {}",
             reported.join("; ")
         ),
     })
