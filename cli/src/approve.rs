@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         approve(arguments, now, until)?;
         writeln!(
             std::io::stdout(),
-            "Until {until}, nodes that garbage collection or the cap on terminations held back may end in {}.",
+            "Approved in {} until {until}: nodes held back by garbage collection or the cap on terminations may be terminated.",
             arguments.cluster
         )?;
         return Ok(());
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let description = answer(arguments, id, approval, now)?;
     writeln!(
         std::io::stdout(),
-        "Until {until}, {description} may be done in {}: the next turn plans anew, and goes on if that is no more.",
+        "Approved in {} until {until}: {description}. The next turn plans again, and acts if its plan needs no more than this.",
         arguments.cluster
     )?;
     Ok(())

@@ -79,8 +79,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let (reports, subjects) = history(arguments, &source, &cluster, &subject, until).await?;
         if reports.is_empty() && !known {
             bail!(
-                "the journal of cluster {cluster} says nothing about {subject} in the 30 days before {until:.0}: check its name{}, or \
-                 list what was decided with `whittle journal {cluster} --since 1d`",
+                "the journal of cluster {cluster} says nothing about {subject} in the 30 days before {until:.0}: check its name{}, \
+                 or list decisions with `whittle journal {cluster} --since 1d`",
                 match subject {
                     Subject::Pod(_) => " and namespace",
                     Subject::Node(_) | Subject::NodeClaim(_) | Subject::NodePool(_) => "",

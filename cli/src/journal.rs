@@ -172,7 +172,7 @@ async fn export(
     }
     let lost = match lost {
         0 => String::new(),
-        lost => format!("; {lost} snapshots are not kept any more"),
+        lost => format!("; {lost} snapshots have expired"),
     };
     let (records, directory) = (found.len(), directory.display());
     let mut out = std::io::stdout();

@@ -26,8 +26,7 @@ pub(crate) fn parse(text: &str) -> Result<Moment, String> {
     let at = text.parse::<Timestamp>().map(Moment::At).ok();
     let ago = || text.parse::<Span>().ok().filter(|span| !span.is_negative());
     at.or_else(|| ago().map(Moment::Ago)).ok_or_else(|| {
-        "expected a time such as 2026-08-22T12:00:00Z, or how long ago, such as 7d or 2h30m"
-            .to_owned()
+        "expected a time such as 2026-08-22T12:00:00Z, or an age such as 7d or 2h30m".to_owned()
     })
 }
 

@@ -111,7 +111,7 @@ fn switch(
         .map_err(|_not_a_bool| format!("{on:?} is neither true nor false"))?;
     let gate = known(gate.trim()).ok_or_else(|| {
         let all = all.join(", ");
-        format!("there is no such feature gate: expected one of {all}")
+        format!("unknown feature gate: expected one of {all}")
     })?;
     Ok((gate.to_owned(), on))
 }

@@ -72,7 +72,7 @@ fn render(
 ) -> Result<String> {
     let then = Planned::of(lane, snapshot);
     let mut text = format!(
-        "Turn {} of the {lane} at {:.0}, planned again from what it saw: {}\n",
+        "Turn {} of the {lane} at {:.0}, planned again from its snapshot: {}\n",
         report.turn,
         report.at,
         then.summary()

@@ -220,7 +220,7 @@ fn assume_classes(storage: &mut Storage) -> Vec<String> {
     storage.classes.extend(names.iter().map(class));
     let text = |name: &String| {
         format!(
-            "StorageClass {name} is not among the manifests: it stands for volumes of EBS that are made where their pod is placed"
+            "StorageClass {name} is not among the manifests: assuming EBS volumes that are created in the zone of their pod"
         )
     };
     names.iter().map(text).collect()

@@ -47,7 +47,7 @@ pub(super) async fn revoke(account: &Account, cluster: &str, stack: &str) -> Res
         })?;
     }
     Ok(format!(
-        "EKS does not let the functions of stack {stack} in any more.\n"
+        "The functions of stack {stack} no longer have access entries.\n"
     ))
 }
 

@@ -42,5 +42,5 @@ async fn change(ledger: &dyn Ledger, arguments: &Arguments) -> Result<AccountSpe
             return Ok(next);
         }
     }
-    bail!("clusters change what they come to all the time; nothing was changed: try again")
+    bail!("the account's row changed too often meanwhile; nothing was changed: try again")
 }

@@ -78,7 +78,7 @@ async fn eks(account: &Account, cluster: &str) -> Result<EksCluster> {
              of its own. A cluster that is none of EKS takes --endpoint and --credentials",
             account.region()
         ),
-        described => described.with_context(|| format!("cannot look at cluster {cluster}")),
+        described => described.with_context(|| format!("cannot describe cluster {cluster}")),
     }
 }
 
@@ -115,7 +115,7 @@ fn of_eks(cluster: &str, described: &EksCluster, from_outside: bool) -> Vec<Find
              (SubnetIds) behind NAT gateways whose addresses it admits",
         ),
         Finding::new(
-            "roles are let in by the ConfigMap aws-auth alone",
+            "roles have access by the ConfigMap aws-auth alone",
             optional(
                 (authentication_mode == "CONFIG_MAP")
                     .then(|| format!("{cluster} has authentication mode CONFIG_MAP")),
@@ -139,7 +139,7 @@ async fn read(
         let finding = Finding::new(
             "the API server is not reached from here",
             vec![format!("{endpoint}: {error:#}")],
-            "look at its address, its certificate authority and what it admits; a cluster in a VPC is registered with --reach vpc:<id>",
+            "check its address, its certificate authority and its allowed CIDRs; register a cluster in a VPC with --reach vpc:<id>",
         );
         Ok((Objects::default(), Some(finding)))
     };
@@ -165,7 +165,7 @@ fn is_answer(error: &k8s::Error) -> bool {
 
 fn unseen(why: String) -> Finding {
     Finding::new(
-        "what is in the cluster was not looked at",
+        "the cluster's objects were not checked",
         vec![why],
         "whittle doctor <cluster> --context <a context of your kubeconfig that may read it>",
     )

@@ -103,7 +103,7 @@ pub(crate) fn register(
             let granted = access::grant(&account, cluster, asked.stack).await;
             access_note = granted.with_context(|| {
                 format!(
-                    "{cluster} is registered in shadow mode as {name}, and not all functions are let in; repeat this with --replace"
+                    "{cluster} is registered in shadow mode as {name}, but some functions have no access; repeat this with --replace"
                 )
             })?;
             findings = checks::all(&account, cluster, entry, asked.objects, now()).await?;
@@ -185,7 +185,8 @@ async fn queues(account: &Account, cluster: &str, entry: &Value, stack: &str) ->
 fn next_steps(cluster: &str, entry: &Value, grants_access: bool, queues: &str) -> String {
     let first = match (is_eks(entry), grants_access) {
         (true, true) => {
-            "Look at who is let in: aws eks list-access-entries --cluster-name <cluster>".to_owned()
+            "List the access entries: aws eks list-access-entries --cluster-name <cluster>"
+                .to_owned()
         }
         (true, false) => format!(
             "Let each function in by its role: whittle register {cluster} --replace --create-access-entries, or, for each\n     \
@@ -212,7 +213,7 @@ async fn entry_of(account: &Account, prefix: &str, cluster: &str) -> Result<Regi
     let entry = entries.find(|entry| entry.cluster.as_str() == cluster);
     entry.with_context(|| {
         format!(
-            "no cluster {cluster} is registered in {}: whittle clusters shows those that are",
+            "no cluster {cluster} is registered in {}: whittle clusters lists registered clusters",
             account.region()
         )
     })
@@ -226,8 +227,8 @@ pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<ExitCode
         let name = format!("{prefix}/{cluster}");
         let refused = |why: &str| {
             anyhow::anyhow!(
-                "the entry {name} is refused ({why}), and nothing was changed: mend the parameter. whittle register {cluster} \
-                 --replace writes it anew, without the settings that it has"
+                "the entry {name} is invalid ({why}), and nothing was changed: correct the parameter, or overwrite it without its \
+                 settings by whittle register {cluster} --replace"
             )
         };
         let body = entry.body.map_err(|why| refused(&why))?;
@@ -284,7 +285,7 @@ pub(crate) fn doctor(
         let mut findings = found([Finding::new(
             "the registry entry is refused: the cluster is served by the last one that was good, if any",
             refused.into_iter().collect(),
-            "mend the parameter, or write it anew: whittle register <cluster> --replace",
+            "correct the parameter, or overwrite it: whittle register <cluster> --replace",
         )]);
         if let Ok(entry) = &entry {
             findings.extend(checks::all(&account, cluster, entry, objects, at).await?);

@@ -44,8 +44,7 @@ pub(crate) fn unregister(
             Some(entry) => take_out(&account, prefix, &name, entry.body.as_ref(), asked).await?,
             None if asked.purges => {}
             None => bail!(
-                "no cluster {cluster} is registered in {}: whittle clusters shows those that are, and --purge removes what the \
-                 ledger remembers of one that was",
+                "no cluster {cluster} is registered in {}: whittle clusters lists registered clusters, and --purge deletes the rows of a former one",
                 account.region()
             ),
         }
@@ -84,8 +83,8 @@ async fn take_out(
         };
         if !until(asked.timeout, "its next sweep", is_watched).await? {
             bail!(
-                "{cluster} is still active by the ledger of stack {}, so its entry {name} was left: see that the housekeeper sweeps, \
-                 and repeat this. --force removes the entry all the same",
+                "{cluster} is still active in the ledger of stack {}, so its entry {name} was kept: check that the housekeeper \
+                 sweeps, and repeat this. --force removes the entry anyway",
                 asked.stack
             );
         }
@@ -126,16 +125,16 @@ async fn purge(
     let is_known = ledger.meta(cluster).await?.is_some();
     if is_known && !asked.force && !until(asked.timeout, "its release", is_let_go).await? {
         bail!(
-            "stack {} has not let go of {cluster}, so its rows were left: two sweeps without its entry put it to rest, and the next \
-             gives up its Lease. Repeat this in some minutes; --force removes them all the same",
+            "stack {} has not let go of {cluster}, so its rows were kept: two sweeps without its entry deactivate it, and the next \
+             one releases its Lease. Repeat this in a few minutes; --force deletes them anyway",
             asked.stack
         );
     }
     let left = left(account, &ledger, cluster).await?;
     if !left.is_empty() && !asked.force {
         bail!(
-            "the ledger and EC2 know of {} things of {cluster} that nobody would own any more, so its rows were left: {}. End or hand \
-             over what is running; --force removes the rows all the same",
+            "the ledger and EC2 have {} resources of {cluster} that would be orphaned, so its rows were kept: {}. Terminate or hand \
+             over what is running; --force deletes the rows anyway",
             left.len(),
             left.join(", ")
         );

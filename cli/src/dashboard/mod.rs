@@ -75,7 +75,7 @@ async fn dashboard(arguments: &Arguments) -> Result<()> {
         serve(server, &hub, watch.run(Arc::clone(&hub))).await
     } else if let Some(cluster) = &arguments.journal {
         let planning = &arguments.planning;
-        planning.refuse("a journal has what was decided, by the settings of then")?;
+        planning.refuse("a journal contains decisions by the settings of their time")?;
         let catalog = &arguments.catalog;
         catalog.refuse("a journal has the instance types of then")?;
         let recorded = of_journal(arguments, cluster).await?;

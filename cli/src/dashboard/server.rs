@@ -95,7 +95,7 @@ impl Server {
             .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard))
             .with_state(shared);
         let served = axum::serve(self.listener, router).await;
-        served.context("cannot go on serving the page")
+        served.context("the page can no longer be served")
     }
 }
 

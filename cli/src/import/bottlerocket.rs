@@ -62,7 +62,7 @@ pub(super) fn without_settings(group: &mut Group, text: &str) -> String {
     match toml::to_string(&document) {
         Ok(rest) => rest,
         Err(error) => {
-            group.refuse(USER_DATA, "", format!("what is left is no TOML: {error}"));
+            group.refuse(USER_DATA, "", format!("the rest is not TOML: {error}"));
             String::new()
         }
     }

@@ -29,7 +29,7 @@ impl Directory {
         let records = directory.records(cluster);
         if records.exists() {
             bail!(
-                "{} is there already: name another directory",
+                "{} exists already: name another directory",
                 records.display()
             );
         }

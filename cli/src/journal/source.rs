@@ -80,7 +80,7 @@ impl Source {
         })?;
         let object = self.archive.get(name).await?;
         let object =
-            object.ok_or_else(|| anyhow!("what turn {turn} saw is not kept any more ({name})"))?;
+            object.ok_or_else(|| anyhow!("the snapshot of turn {turn} has expired ({name})"))?;
         let snapshot = turns::journal::unpack(&object);
         snapshot.with_context(|| format!("cannot read what turn {turn} saw"))
     }

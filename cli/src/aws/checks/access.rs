@@ -65,9 +65,9 @@ fn is_role(arn: &str, role: &str) -> bool {
 
 fn unseen(error: &CloudError) -> Finding {
     Finding::new(
-        "30. whether the roles of functions and nodes are let in cannot be seen",
+        "30. the access of the roles of functions and nodes cannot be checked",
         vec![error.to_string()],
-        "let whoever runs this command call eks:ListAccessEntries and eks:DescribeAccessEntry",
+        "allow the user of this command to call eks:ListAccessEntries and eks:DescribeAccessEntry",
     )
 }
 
@@ -100,7 +100,7 @@ async fn gone_roles(account: &Account, entries: &[AccessEntry]) -> Result<Findin
         let role = entry.principal.rsplit('/').next().unwrap_or_default();
         if entry.groups.iter().any(ours) && is_role(&entry.principal, role) {
             let there = account.has_role(role).await;
-            if !there.with_context(|| format!("cannot look for the role {role}"))? {
+            if !there.with_context(|| format!("cannot look up the role {role}"))? {
                 gone.push(entry.principal.clone());
             }
         }

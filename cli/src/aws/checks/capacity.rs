@@ -18,7 +18,7 @@ pub(super) async fn checks(
     objects: &Objects,
 ) -> Result<Vec<Finding>> {
     let spot = account.has_role("AWSServiceRoleForEC2Spot").await;
-    let spot = spot.context("cannot look for the service-linked role of EC2 Spot")?;
+    let spot = spot.context("cannot look up the service-linked role of EC2 Spot")?;
     Ok(vec![
         spot_role(spot),
         quotas(account, most_cpus(objects)).await,
@@ -62,7 +62,7 @@ async fn quotas(account: &Account, wanted: i64) -> Finding {
     for (code, about) in QUOTAS {
         low.extend(match account.ec2_quota(code).await {
             Ok(value) => too_low(code, about, value, wanted),
-            Err(error) => Some(format!("{code} ({about}) cannot be seen: {error}")),
+            Err(error) => Some(format!("{code} ({about}) cannot be read: {error}")),
         });
     }
     Finding::new(

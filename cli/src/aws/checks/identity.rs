@@ -37,7 +37,7 @@ pub(super) async fn misnamed(
     let mut misnamed = Vec::new();
     for some in ids.chunks(INSTANCES_PER_CALL) {
         let shown = account.describe_instances(some).await;
-        let shown = shown.context("cannot look at the instances of NodeClaims")?;
+        let shown = shown.context("cannot describe the instances of NodeClaims")?;
         misnamed.extend(shown.iter().filter_map(|instance| {
             let name = other_name(&instance.tags, cluster)?;
             let claim = claims.get(&instance.id)?;

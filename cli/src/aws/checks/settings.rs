@@ -12,7 +12,7 @@ pub(super) fn unusable(entry: &Value) -> Finding {
     Finding::new(
         "settings of the entry keep its EC2NodeClasses from being used",
         read.err().map(|error| error.0).unwrap_or_default(),
-        "mend them in the parameter: docs/settings.md says what they may be",
+        "correct them in the parameter: docs/settings.md lists the valid values",
     )
 }
 
@@ -26,20 +26,18 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
         let known = WITHOUT_EFFECT.iter().find(|(name, _)| *name == key);
         match known {
             Some((_, instead)) => format!("settings.{key}: {instead}"),
-            None => format!("settings.{key}: there is none of this name"),
+            None => format!("settings.{key}: unknown name"),
         }
     });
     let gates = below("/settings/featureGates").filter(|gate| api::feature_gate(gate).is_none());
-    let gates =
-        gates.map(|gate| format!("settings.featureGates.{gate}: there is none of this name"));
+    let gates = gates.map(|gate| format!("settings.featureGates.{gate}: unknown name"));
     let aws_gates =
         below("/settings/awsFeatureGates").filter(|gate| api::aws_feature_gate(gate).is_none());
-    let aws_gates = aws_gates
-        .map(|gate| format!("settings.awsFeatureGates.{gate}: there is none of this name"));
+    let aws_gates = aws_gates.map(|gate| format!("settings.awsFeatureGates.{gate}: unknown name"));
     Finding::new(
         "settings of the entry have no effect",
         settings.chain(gates).chain(aws_gates).collect(),
-        "look at their names, or take them out: docs/settings.md has them all",
+        "correct their names, or remove them: docs/settings.md lists all settings",
     )
 }
 
@@ -157,9 +155,9 @@ mod tests {
             without_effect(&entry).objects,
             [
                 "settings.batchIdleDuration: a value of the relay's chart",
-                "settings.preferencePolcy: there is none of this name",
-                "settings.featureGates.nodeRepairs: there is none of this name",
-                "settings.awsFeatureGates.draAMD: there is none of this name",
+                "settings.preferencePolcy: unknown name",
+                "settings.featureGates.nodeRepairs: unknown name",
+                "settings.awsFeatureGates.draAMD: unknown name",
             ]
         );
     }
