@@ -97,7 +97,7 @@ impl Prices {
     /// Adds the answer of the spot price history.
     pub fn renew_spot(&mut self, answer: Result<SpotPrices, String>, now: Timestamp) {
         let answer = answer.and_then(|prices| match prices.is_empty() {
-            true => Err("the spot price history holds no price".to_owned()),
+            true => Err("the spot price history contains no price".to_owned()),
             false => Ok(prices),
         });
         if let Some(prices) = self.spot_read.note(answer, now) {
@@ -120,7 +120,7 @@ impl Prices {
         ];
         let refused = (self.refused > 0).then(|| {
             format!(
-                "{} entries of the Price List for {} hold no price that can be read, and were left out",
+                "{} entries of the Price List for {} have no valid price and were skipped",
                 self.refused, self.region
             )
         });
@@ -129,7 +129,7 @@ impl Prices {
             let region = &self.region;
             match reading.succeeded_at {
                 None => Some(format!(
-                    "{name} of {region} are not known, {stand_in} stand in: {problem}"
+                    "{name} of {region} are unknown, {stand_in} stand in: {problem}"
                 )),
                 Some(at) if now.duration_since(at) > STALE_AFTER => {
                     Some(format!("{name} of {region} are of {at}: {problem}"))

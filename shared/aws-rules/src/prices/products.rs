@@ -76,9 +76,9 @@ impl Products {
     pub(super) fn complaint(&self) -> String {
         match self.unreadable {
             0 => "the Price List answered with no products".to_owned(),
-            unreadable => format!(
-                "none of the {unreadable} products of the Price List has a price that can be read"
-            ),
+            unreadable => {
+                format!("none of the {unreadable} products of the Price List has a valid price")
+            }
         }
     }
 }

@@ -36,18 +36,24 @@ impl Prices {
     /// Parses the prices that were published for this Region; an error names the reason why the object is refused.
     pub fn published(region: &str, object: &[u8]) -> Result<Self, String> {
         let read: Read = serde_json::from_slice(object).map_err(|error| {
-            format!("{} is not what was published: {error}", object_name(region))
+            format!(
+                "{} is not a published price object: {error}",
+                object_name(region)
+            )
         })?;
         if read.version != VERSION || read.prices.region != region {
             return Err(format!(
-                "{} holds version {} of prices of {}, not version {VERSION} of {region}'s",
+                "{} contains version {} of prices of {}, expected version {VERSION} of {region}'s",
                 object_name(region),
                 read.version,
                 read.prices.region
             ));
         }
         if read.prices.on_demand.values().any(|price| price.0 <= 0) {
-            return Err(format!("{} holds a price of nothing", object_name(region)));
+            return Err(format!(
+                "{} contains a price of zero or less",
+                object_name(region)
+            ));
         }
         Ok(read.prices)
     }

@@ -191,7 +191,7 @@ fn prices_published_for_another_region_are_refused() {
     for (object, expected) in [
         (prices.as_slice(), "version 1 of prices of eu-west-1"),
         (newer.as_bytes(), "version 2 of prices of eu-west-1"),
-        (b"<html>", "is not what was published"),
+        (b"<html>", "is not a published price object"),
     ] {
         let refused = Prices::published("us-east-1", object).unwrap_err();
         assert!(
