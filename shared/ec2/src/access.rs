@@ -127,7 +127,7 @@ impl Account {
         let answer = call.send().await.map_err(refused("eks:DescribeCluster"))?;
         answer.cluster.ok_or_else(|| CloudError::Unknown {
             action: "eks:DescribeCluster".to_owned(),
-            message: "the answer holds no cluster".to_owned(),
+            message: "the answer contains no cluster".to_owned(),
         })
     }
 
@@ -185,7 +185,7 @@ impl Account {
                 invalid(
                     cluster,
                     format!(
-                        "the parameter {parameter} holds JSON without clientCertificate and clientKey"
+                        "the parameter {parameter} contains JSON without clientCertificate and clientKey"
                     ),
                 )
             })?;

@@ -59,7 +59,7 @@ impl Account {
 
 fn invalid(cluster: &ClusterName, problem: &dyn std::error::Error) -> CloudError {
     CloudError::Invalid {
-        action: format!("reading what is known of cluster {cluster}"),
+        action: format!("reading facts of cluster {cluster}"),
         code: "InvalidConfiguration".to_owned(),
         message: problem.to_string(),
     }

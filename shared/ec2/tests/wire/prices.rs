@@ -296,5 +296,8 @@ async fn unreadable_published_prices_stop_no_turn_and_are_reported() {
     world.shelf.put(name, b"?".to_vec()).await.unwrap();
     assert_eq!(prices_in_turns(&world.account).await, ["0.0960", "0.0960"]);
     let warnings = world.account.complaints().await.join("\n");
-    assert!(warnings.contains("is not what was published"), "{warnings}");
+    assert!(
+        warnings.contains("is not a published price object"),
+        "{warnings}"
+    );
 }
