@@ -93,16 +93,17 @@ pub(crate) async fn catalog(now: Timestamp) -> Result<(Vec<InstanceType>, Vec<St
         "status": {"subnets": subnets},
     }))?;
     let mut types = region.instance_types(&class).await?.as_ref().clone();
-    for kind in &mut types {
-        let zones = kind
+    for instance_type in &mut types {
+        let zones = instance_type
             .requirements
             .get(model::labels::ZONE)
             .map(|zones| zones.values.clone());
         let zones = zones.unwrap_or_default();
-        kind.offerings
+        instance_type
+            .offerings
             .retain(|offering| zones.contains(&offering.zone));
     }
-    types.retain(|kind| !kind.offerings.is_empty());
+    types.retain(|instance_type| !instance_type.offerings.is_empty());
     Ok((types, problems))
 }
 

@@ -57,7 +57,9 @@ pub(crate) fn of(objects: &[Object]) -> BTreeMap<String, EC2NodeClass> {
 
 /// Price of the volumes of each node, in the Region of the instance types.
 pub(crate) fn volume_price(types: &[InstanceType], class: &EC2NodeClass) -> NanosPerHour {
-    let mut offerings = types.iter().flat_map(|kind| &kind.offerings);
+    let mut offerings = types
+        .iter()
+        .flat_map(|instance_type| &instance_type.offerings);
     let zone = offerings.next().map_or("", |offering| &offering.zone);
     let region = zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
     prices::volume_price(region, &class.spec)

@@ -58,7 +58,9 @@ impl Catalog {
         let Some(region) = &self.region else {
             return Ok(types);
         };
-        let mut offerings = types.iter().flat_map(|kind| &kind.offerings);
+        let mut offerings = types
+            .iter()
+            .flat_map(|instance_type| &instance_type.offerings);
         let is_there = |zone: &str| region_of(zone) == Some(region.as_str());
         if !offerings.any(|offering| is_there(&offering.zone)) {
             bail!(
@@ -172,18 +174,20 @@ fn moved_to_region(
     };
     types
         .into_iter()
-        .map(|mut kind| {
-            let offerings = std::mem::take(&mut kind.offerings);
+        .map(|mut instance_type| {
+            let offerings = std::mem::take(&mut instance_type.offerings);
             for zone in zones {
                 let source = source(zone);
                 let same = offerings.iter().filter(|offering| offering.zone == source);
-                kind.offerings.extend(same.cloned().map(|mut offering| {
-                    offering.zone.clone_from(zone);
-                    offering.zone_id.clear();
-                    offering
-                }));
+                instance_type
+                    .offerings
+                    .extend(same.cloned().map(|mut offering| {
+                        offering.zone.clone_from(zone);
+                        offering.zone_id.clear();
+                        offering
+                    }));
             }
-            let offered = kind
+            let offered = instance_type
                 .requirements
                 .get(ZONE)
                 .map(|zones| zones.values.clone());
@@ -195,11 +199,14 @@ fn moved_to_region(
             let here: Vec<String> = here.collect();
             for (key, values) in [(ZONE, here), (REGION, vec![region.to_owned()])] {
                 let requirement = Requirement::new(key, Operator::In, values);
-                kind.requirements.0.insert(key.to_owned(), requirement);
+                instance_type
+                    .requirements
+                    .0
+                    .insert(key.to_owned(), requirement);
             }
-            kind.requirements.0.remove(ZONE_ID);
-            kind
+            instance_type.requirements.0.remove(ZONE_ID);
+            instance_type
         })
-        .filter(|kind| !kind.offerings.is_empty())
+        .filter(|instance_type| !instance_type.offerings.is_empty())
         .collect()
 }

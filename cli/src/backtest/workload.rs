@@ -49,7 +49,7 @@ const EKS_CAPACITY_TYPE: &str = "eks.amazonaws.com/capacityType";
 fn price(node: &Node, seen: &Snapshot) -> Option<NanosPerHour> {
     let name = node.labels.get(INSTANCE_TYPE)?;
     let mut types = seen.instance_types.values().flat_map(|types| types.iter());
-    let kind = types.find(|kind| kind.name.as_str() == name)?;
+    let instance_type = types.find(|instance_type| instance_type.name.as_str() == name)?;
     let labelled = node.labels.get(CAPACITY_TYPE).map(String::as_str);
     let of_group = node.labels.get(EKS_CAPACITY_TYPE).map(String::as_str);
     let spot = labelled == Some("spot") || of_group == Some("SPOT");
@@ -58,7 +58,7 @@ fn price(node: &Node, seen: &Snapshot) -> Option<NanosPerHour> {
     } else {
         CapacityType::OnDemand
     };
-    let offerings = kind
+    let offerings = instance_type
         .offerings
         .iter()
         .filter(|offering| offering.capacity_type == wanted);

@@ -30,8 +30,8 @@ pub(super) fn summary(
         ),
     );
     line("nodes", format!("{} launched", tally.bought.len()));
-    for (kind, count) in kinds(tally) {
-        line("", format!("{count} × {kind}"));
+    for (node_type, count) in node_types(tally) {
+        line("", format!("{count} × {node_type}"));
     }
     line(
         "cost",
@@ -60,11 +60,11 @@ pub(super) fn summary(
 }
 
 /// Number of instances by type and capacity type, such as `m8g.large spot`.
-fn kinds(tally: &Tally) -> BTreeMap<String, usize> {
-    let mut kinds = BTreeMap::new();
+fn node_types(tally: &Tally) -> BTreeMap<String, usize> {
+    let mut node_types = BTreeMap::new();
     for bought in tally.bought.values() {
-        let kind = format!("{} {}", bought.instance_type, bought.capacity_type);
-        *kinds.entry(kind).or_insert(0) += 1;
+        let node_type = format!("{} {}", bought.instance_type, bought.capacity_type);
+        *node_types.entry(node_type).or_insert(0) += 1;
     }
-    kinds
+    node_types
 }

@@ -92,7 +92,7 @@ fn instance_types(edit: &Edit) -> BTreeSet<String> {
     listed
         .chain(machine.split(','))
         .map(str::trim)
-        .filter(|kind| !kind.is_empty())
+        .filter(|instance_type| !instance_type.is_empty())
         .map(str::to_owned)
         .collect()
 }

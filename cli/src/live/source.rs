@@ -137,10 +137,11 @@ pub(crate) fn offered(types: &[InstanceType], class: &EC2NodeClass) -> Vec<Insta
         .map(|subnet| subnet.zone.as_str())
         .collect();
     let mut offered = types.to_vec();
-    for kind in &mut offered {
-        kind.offerings
+    for instance_type in &mut offered {
+        instance_type
+            .offerings
             .retain(|offering| zones.contains(offering.zone.as_str()));
     }
-    offered.retain(|kind| !kind.offerings.is_empty());
+    offered.retain(|instance_type| !instance_type.offerings.is_empty());
     offered
 }

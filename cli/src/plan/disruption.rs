@@ -213,8 +213,12 @@ fn saving(saved: NanosPerHour) -> String {
 /// Expected nodes that have the same offering.
 fn offering(nodes: &[ExpectedOffering]) -> Option<String> {
     let node = nodes.first()?;
-    let (kind, capacity_type, zone) = (&node.instance_type, node.capacity_type, &node.zone);
-    let node = format!("{kind} {capacity_type} {zone} at ${}/h", node.price);
+    let (instance_type, capacity_type, zone) =
+        (&node.instance_type, node.capacity_type, &node.zone);
+    let node = format!(
+        "{instance_type} {capacity_type} {zone} at ${}/h",
+        node.price
+    );
     Some(match nodes.len() {
         1 => node,
         number => format!("{number} nodes {node} each"),

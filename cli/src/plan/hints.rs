@@ -51,9 +51,9 @@ impl KnownLabels {
             if !seen.insert(std::sync::Arc::as_ptr(types)) {
                 continue;
             }
-            for kind in types.iter() {
-                resources.extend(kind.capacity.0.keys().cloned());
-                for (key, requirement) in &kind.requirements.0 {
+            for instance_type in types.iter() {
+                resources.extend(instance_type.capacity.0.keys().cloned());
+                for (key, requirement) in &instance_type.requirements.0 {
                     let known = values.entry(key.clone()).or_default();
                     known.extend(requirement.values.iter().cloned());
                 }
