@@ -221,7 +221,9 @@ fn exhausted_reservation_is_distinguished_from_other_failures() {
     let seen = |state: &str, left: u32, shifted: bool| {
         let class = class(state);
         let mut types = types_of(&class);
-        let zone_ids = types.iter().flat_map(|kind| &kind.offerings);
+        let zone_ids = types
+            .iter()
+            .flat_map(|instance_type| &instance_type.offerings);
         let zone_ids = zone_ids.map(|offering| offering.zone_id.clone());
         let unavailable = Unavailable {
             reservations: [("cr-1".to_owned(), left)].into(),

@@ -88,7 +88,12 @@ async fn resolved(items: &[&str], end: &str) -> Result<Arc<Vec<InstanceType>>, C
 #[tokio::test]
 async fn type_with_unknown_values_affects_no_other() {
     let types = resolved(&[ODD, M5_LARGE], END).await.unwrap();
-    let named = |name: &str| types.iter().find(|kind| kind.name == name).unwrap();
+    let named = |name: &str| {
+        types
+            .iter()
+            .find(|instance_type| instance_type.name == name)
+            .unwrap()
+    };
     let sold = |name: &str| {
         let offerings = named(name).offerings.iter();
         let sold = offerings.filter(|offering| offering.available);
