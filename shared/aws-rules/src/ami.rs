@@ -15,7 +15,7 @@ use model::{InstanceType, node_pool::BootImage};
 pub use alias::{AliasParameter, UnsupportedAlias, Variant, parameters};
 pub use query::{ImageQuery, queries};
 
-use crate::compatibility::agree;
+use crate::compatibility::are_compatible;
 
 /// An image as DescribeImages shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Variant {
 /// The first image, in the order of the status, that runs on this instance type.
 pub fn first_that_fits<'a>(images: &'a [Ami], instance_type: &InstanceType) -> Option<&'a Ami> {
     images.iter().find(|image| {
-        agree(
+        are_compatible(
             &instance_type.requirements,
             &BootImage::from(*image).requirements,
         )

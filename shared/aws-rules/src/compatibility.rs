@@ -8,7 +8,7 @@ use model::{
 };
 
 /// Whether every label that both sets constrain can have a value that both allow. Two constraints that only exclude values always agree.
-pub fn agree(first: &Requirements, other: &Requirements) -> bool {
+pub fn are_compatible(first: &Requirements, other: &Requirements) -> bool {
     first.0.iter().all(|(key, requirement)| {
         other.0.get(key).is_none_or(|incoming| {
             requirement.intersects(incoming) || excludes(requirement) && excludes(incoming)
@@ -40,7 +40,7 @@ pub fn admits(claim: &Requirements, offering: &Offering) -> bool {
         && has(label::CAPACITY_TYPE, offering.capacity_type.as_str())
         && has(label::ZONE, &offering.zone)
         && (offering.zone_id.is_empty() || has(label::ZONE_ID, &offering.zone_id))
-        && agree(claim, &offering.requirements)
+        && are_compatible(claim, &offering.requirements)
 }
 
 #[cfg(test)]
@@ -66,19 +66,22 @@ mod tests {
             ("arch", Operator::In, &["amd64"]),
             ("gpu", Operator::In, &["1"]),
         ]);
-        assert!(!agree(&arm, &amd));
-        assert!(agree(&arm, &requirements(&[("gpu", Operator::In, &["1"])])));
+        assert!(!are_compatible(&arm, &amd));
+        assert!(are_compatible(
+            &arm,
+            &requirements(&[("gpu", Operator::In, &["1"])])
+        ));
     }
 
     #[test]
     fn absent_label_is_compatible_with_exclusions_only() {
         let absent = requirements(&[("gpu", Operator::DoesNotExist, &[])]);
-        assert!(agree(&absent, &absent));
-        assert!(agree(
+        assert!(are_compatible(&absent, &absent));
+        assert!(are_compatible(
             &absent,
             &requirements(&[("gpu", Operator::NotIn, &["1"])])
         ));
-        assert!(!agree(
+        assert!(!are_compatible(
             &absent,
             &requirements(&[("gpu", Operator::Exists, &[])])
         ));

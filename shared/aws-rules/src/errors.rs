@@ -95,7 +95,7 @@ const UNKNOWN: [&str; 7] = [
 ];
 
 /// The class of an error code. Unknown codes count as refusals of the request.
-pub fn class(code: &str) -> ErrorClass {
+pub fn error_class(code: &str) -> ErrorClass {
     let is_not_found = || {
         NOT_FOUND.contains(&code)
             || code.ends_with(".NotFound")
@@ -305,7 +305,7 @@ mod tests {
             (TOKEN_SPENT, ErrorClass::Invalid),
             ("NeverSeenBefore", ErrorClass::Invalid),
         ] {
-            assert_eq!(class(code), expected, "{code}");
+            assert_eq!(error_class(code), expected, "{code}");
         }
     }
 

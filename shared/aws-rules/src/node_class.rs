@@ -10,7 +10,7 @@ mod selectors;
 mod static_hash;
 mod status;
 
-pub use drift::{Drift, DriftUnknown, InstanceFacts, drift, instance_of, judge};
+pub use drift::{Drift, DriftUnknown, InstanceFacts, drift, drift_of_instance, instance_of};
 pub use dry_run::{DryRunAct, DryRuns, Refusal, ValidationMemory, Verdict};
 pub use profile::{
     ProfileAct, ProfileAnswer, ProfileMemory, ProfileSearch, legacy_profile_name, profile_path,

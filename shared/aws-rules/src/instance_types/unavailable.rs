@@ -53,7 +53,7 @@ impl Unavailable {
     }
 
     /// Marks unavailable offerings. A zone is marked only when every subnet that the NodeClass has in it is full.
-    pub fn mark(&self, types: &mut [InstanceType], class: &EC2NodeClass) {
+    pub fn mark_unavailable(&self, types: &mut [InstanceType], class: &EC2NodeClass) {
         let status = class.status.as_ref();
         let subnets = status.and_then(|status| status.subnets.as_deref());
         let mut full: BTreeMap<&str, bool> = BTreeMap::new();

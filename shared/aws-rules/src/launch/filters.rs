@@ -15,7 +15,7 @@ use model::{
 
 use super::{Claim, LaunchInput, LaunchRefusal};
 use crate::{
-    compatibility::{admits, agree},
+    compatibility::{admits, are_compatible},
     instance_types::is_accelerated,
     resource,
 };
@@ -97,7 +97,7 @@ fn fitting<'a>(
     let (mut admitted, mut with_offering) = (0_usize, 0_usize);
     let mut fitting = Vec::new();
     for instance_type in types {
-        if !agree(requirements, &instance_type.requirements) {
+        if !are_compatible(requirements, &instance_type.requirements) {
             continue;
         }
         admitted += 1;

@@ -16,7 +16,7 @@ use model::{
 use super::{Claim, LaunchInput, LaunchRefusal, tags, templates};
 use crate::{
     ami,
-    compatibility::{admits, agree},
+    compatibility::{admits, are_compatible},
     families::Family,
     instance_types::is_accelerated,
 };
@@ -116,7 +116,7 @@ fn candidate<'a>(
         !family.is_windows()
             && linked.iter().any(|pool| {
                 let mut offerings = instance_type.offerings.iter();
-                agree(pool, &instance_type.requirements)
+                are_compatible(pool, &instance_type.requirements)
                     && offerings.any(|offering| offering.available && admits(pool, offering))
             })
     };

@@ -129,7 +129,7 @@ pub fn drift(
 }
 
 /// [`drift`] of an instance as EC2 describes it, as the reason for the NodeClaim's condition. `types` are resolved through the NodeClass.
-pub fn judge(
+pub fn drift_of_instance(
     class: &EC2NodeClass,
     types: &[InstanceType],
     claim: &NodeClaim,

@@ -149,7 +149,7 @@ impl<'a> DryRuns<'a> {
                 self.run_in(subnet + 1)
             }
             (Some(call @ (Call::Template | Call::Fleet)), Err(refusal)) => {
-                DryRunAct::Done(self.judge(call, &refusal))
+                DryRunAct::Done(self.verdict_on(call, &refusal))
             }
         }
     }
@@ -160,12 +160,14 @@ impl<'a> DryRuns<'a> {
             (Some(subnet), _) => DryRunAct::RunInstances {
                 subnet: subnet.clone(),
             },
-            (None, Some(refusal)) => DryRunAct::Done(self.judge(Call::Instances(index), refusal)),
+            (None, Some(refusal)) => {
+                DryRunAct::Done(self.verdict_on(Call::Instances(index), refusal))
+            }
             (None, None) => DryRunAct::Done(Verdict::Passed),
         }
     }
 
-    fn judge(&self, call: Call, refusal: &Refusal) -> Verdict {
+    fn verdict_on(&self, call: Call, refusal: &Refusal) -> Verdict {
         let (action, reason) = call.action();
         let text = format!("{}: {}", refusal.code, refusal.message);
         let message = format!("ec2:{action} answered {text}");
@@ -174,7 +176,7 @@ impl<'a> DryRuns<'a> {
             && refusal
                 .message
                 .contains("Invalid IAM Instance Profile name");
-        let class = errors::class(&refusal.code);
+        let class = errors::error_class(&refusal.code);
         if refusal.code.is_empty() || matches!(class, ErrorClass::Throttled | ErrorClass::Unknown) {
             Verdict::Unanswered { message }
         } else if refusal.code == errors::UNAUTHORIZED {

@@ -38,9 +38,9 @@ fn classes() -> Vec<EC2NodeClass> {
     vec![node_class(json!({}))]
 }
 
-fn spent(found: &[TemplateFact]) -> Vec<&str> {
-    let spent = expired_templates(found, "demo", &classes(), now());
-    spent
+fn expired(found: &[TemplateFact]) -> Vec<&str> {
+    let expired = expired_templates(found, "demo", &classes(), now());
+    expired
         .into_iter()
         .map(|template| template.id.as_str())
         .collect()
@@ -54,7 +54,7 @@ fn templates_expire_after_a_day_and_sooner_without_their_node_class() {
         template("3", "gone", 59),
         template("4", "gone", 60),
     ];
-    assert_eq!(spent(&found), ["lt-2", "lt-4"], "oldest first");
+    assert_eq!(expired(&found), ["lt-2", "lt-4"], "oldest first");
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn templates_of_uncertain_ownership_are_kept() {
             template.tags.remove("karpenter.k8s.aws/ec2nodeclass");
         }),
     ];
-    assert_eq!(spent(&found), [""; 0]);
-    assert_eq!(spent(&[ours]), ["lt-1"]);
+    assert_eq!(expired(&found), [""; 0]);
+    assert_eq!(expired(&[ours]), ["lt-1"]);
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn template_deletions_per_collection_are_bounded() {
     let found: Vec<_> = (0..50)
         .map(|digest| template(&digest.to_string(), "gone", DAY + digest))
         .collect();
-    let spent = spent(&found);
-    assert_eq!(spent.len(), DELETIONS_MAX);
-    assert_eq!(spent[0], "lt-49", "the oldest has waited longest");
+    let expired = expired(&found);
+    assert_eq!(expired.len(), DELETIONS_MAX);
+    assert_eq!(expired[0], "lt-49", "the oldest has waited longest");
 }
 
 fn profile(name: &str, uid: &str, minutes: i64) -> ProfileFact {
@@ -106,8 +106,8 @@ fn profile(name: &str, uid: &str, minutes: i64) -> ProfileFact {
 }
 
 fn spent_of<'a>(found: &'a [ProfileFact], claims: &[NodeClaim]) -> Vec<&'a str> {
-    let spent = unused_profiles(found, ("demo", "us-east-1"), &classes(), claims, now());
-    spent
+    let expired = unused_profiles(found, ("demo", "us-east-1"), &classes(), claims, now());
+    expired
         .into_iter()
         .map(|profile| profile.name.as_str())
         .collect()

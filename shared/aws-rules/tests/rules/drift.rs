@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use aws_rules::node_class::{
-    Drift, DriftUnknown, InstanceFacts, drift, instance_of, judge, static_hash,
+    Drift, DriftUnknown, InstanceFacts, drift, drift_of_instance, instance_of, static_hash,
 };
 use model::{
     CapacityType,
@@ -193,8 +193,9 @@ fn partially_described_instance_is_not_judged() {
         tags: BTreeMap::new(),
         state_reason: None,
     };
-    let judged =
-        |claim: &NodeClaim, instance: Option<&Instance>| judge(&class, &types, claim, instance);
+    let judged = |claim: &NodeClaim, instance: Option<&Instance>| {
+        drift_of_instance(&class, &types, claim, instance)
+    };
     let drifted = |reason: &str| Ok(Some(reason.to_owned()));
     let unknown = Err(DriftUnknown::NoInstance("default-a".into()));
     assert_eq!(

@@ -65,7 +65,7 @@ fn memory_measured_with_another_image_is_ignored() {
 fn zones(experience: &Experience, changes: Value) -> Vec<String> {
     let class = node_class(changes);
     let mut types: Vec<InstanceType> = crate::world::types_of(&class);
-    Unavailable::new(experience).mark(&mut types, &class);
+    Unavailable::new(experience).mark_unavailable(&mut types, &class);
     let mut zones: Vec<String> = named(&types, "m5.large")
         .offerings
         .iter()

@@ -320,7 +320,7 @@ fn type_without_a_price_is_not_launched() {
     // A price does not make an offering available that is unavailable for other reasons.
     let marked = |unavailable: Unavailable| {
         let mut types = types();
-        unavailable.mark(&mut types, &class);
+        unavailable.mark_unavailable(&mut types, &class);
         let left = on_demand(&types, "m5.large").into_iter();
         left.filter(|(_, _, unpriced)| *unpriced)
             .map(|(zone, ..)| zone)
@@ -395,7 +395,7 @@ fn offerings_without_capacity_are_unavailable() {
         subnets: ["subnet-b".to_owned()].into(),
         ..Unavailable::default()
     };
-    unavailable.mark(&mut types, &class);
+    unavailable.mark_unavailable(&mut types, &class);
     let left: Vec<_> = named(&types, "m5.large")
         .offerings
         .iter()

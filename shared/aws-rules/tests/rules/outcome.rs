@@ -190,7 +190,7 @@ fn exhausted_reservation_is_not_tried_again_and_others_are() {
         reservations: [("cr-1".to_owned(), 5), ("cr-2".to_owned(), 3)].into(),
         ..Unavailable::default()
     };
-    unavailable.mark(&mut types, &class);
+    unavailable.mark_unavailable(&mut types, &class);
     let wanted = claim().types(&["m5.large"]).capacity(&["reserved"]);
     let request = launch_from(&class, &wanted, &types, &Default::default()).unwrap();
     let spent = answer(&[failure("ReservationCapacityExceeded", None)]);
@@ -201,7 +201,7 @@ fn exhausted_reservation_is_not_tried_again_and_others_are() {
         .map(|key| key.scope.as_deref())
         .collect();
     assert_eq!(scopes, [Some("cr-1")]);
-    unavailable.mark(&mut types, &class);
+    unavailable.mark_unavailable(&mut types, &class);
     let reserved = named(&types, "m5.large").offerings.iter();
     let left: Vec<_> = reserved
         .filter(|offering| offering.available)
@@ -231,8 +231,8 @@ fn exhausted_reservation_is_distinguished_from_other_failures() {
             ..Unavailable::default()
         };
         // Observations of a launch take effect on types that are marked already.
-        unavailable.mark(&mut types, &class);
-        unavailable.mark(&mut types, &class);
+        unavailable.mark_unavailable(&mut types, &class);
+        unavailable.mark_unavailable(&mut types, &class);
         let mut offerings = named(&types, "m5.large").offerings.iter();
         let own = offerings
             .find(|offering| offering.reservation.is_some())
@@ -253,7 +253,7 @@ fn claim_names_the_reservation_of_the_instance_or_else_of_the_request() {
         reservations: [("cr-1".to_owned(), 5), ("cr-2".to_owned(), 3)].into(),
         ..Unavailable::default()
     };
-    left.mark(&mut types, &class);
+    left.mark_unavailable(&mut types, &class);
     let builder = Builder {
         cluster: cluster(),
         settings: ProviderSettings::default(),

@@ -94,7 +94,7 @@ fn launch_failures_are_scoped_to_the_placement_group() {
     let mut unavailable = Unavailable::default();
     unavailable.add_observations(observations(&request, &answer, |_| "use1-az6".to_owned()));
     let mut marked = all.clone();
-    unavailable.mark(&mut marked, &class);
+    unavailable.mark_unavailable(&mut marked, &class);
     let lost = |before: &[InstanceType], after: &[InstanceType]| {
         let available = |types: &[InstanceType]| {
             let offerings = &named(types, "m5.large").offerings;
@@ -108,7 +108,7 @@ fn launch_failures_are_scoped_to_the_placement_group() {
     assert_eq!(lost(&all, &marked), 1, "one partition of one zone");
     let cluster = types("cluster");
     let mut elsewhere = cluster.clone();
-    unavailable.mark(&mut elsewhere, &class);
+    unavailable.mark_unavailable(&mut elsewhere, &class);
     assert_eq!(
         lost(&cluster, &elsewhere),
         0,
