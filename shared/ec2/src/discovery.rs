@@ -15,8 +15,8 @@ use async_trait::async_trait;
 use aws_rules::{
     ClusterFacts, ProviderSettings,
     node_class::{
-        Discovered, Discovery, STATIC_HASH_VERSION, StatusInput, SubnetFact, Verdict, draft, judge,
-        reservations, security_group_queries, static_hash, subnet_queries,
+        Discovered, Discovery, STATIC_HASH_VERSION, StatusInput, SubnetFact, Verdict, draft,
+        drift_of_instance, reservations, security_group_queries, static_hash, subnet_queries,
     },
 };
 use jiff::Timestamp;
@@ -114,7 +114,7 @@ impl NodeClassResolver for Account {
         claim: &NodeClaim,
         instance: Option<&Instance>,
     ) -> Result<Option<String>, String> {
-        judge(node_class, types, claim, instance).map_err(|unknown| unknown.to_string())
+        drift_of_instance(node_class, types, claim, instance).map_err(|unknown| unknown.to_string())
     }
 
     async fn release(

@@ -1,7 +1,7 @@
 //! Classification of the SDKs' errors by the caller's next step.
 
 use aws_rules::{
-    errors::{ErrorClass, class},
+    errors::{ErrorClass, error_class},
     node_class::Refusal,
 };
 use aws_smithy_runtime_api::client::{orchestrator::HttpResponse, result::SdkError};
@@ -58,7 +58,7 @@ where
 
 pub(crate) fn cloud_error(action: &str, code: String, message: String) -> CloudError {
     let action = action.to_owned();
-    match class(&code) {
+    match error_class(&code) {
         ErrorClass::Capacity => CloudError::NoCapacity { code, message },
         ErrorClass::NotFound => CloudError::NotFound {
             what: format!("{action} answered {code}: {message}; what it names"),

@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc};
 
 use aws_config::SdkConfig;
-use aws_rules::errors::{ErrorClass, class};
+use aws_rules::errors::{ErrorClass, error_class};
 use aws_smithy_runtime_api::{
     client::{
         http::{
@@ -137,7 +137,7 @@ async fn is_throttled(response: &mut HttpResponse) -> Result<bool, ConnectorErro
     let code = text
         .split_once("<Code>")
         .and_then(|(_, rest)| rest.split_once("</Code>"));
-    Ok(code.is_some_and(|(code, _)| class(code) == ErrorClass::Throttled))
+    Ok(code.is_some_and(|(code, _)| error_class(code) == ErrorClass::Throttled))
 }
 
 #[cfg(test)]

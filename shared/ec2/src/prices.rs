@@ -46,8 +46,8 @@ impl Account {
     /// Returns the prices of instances as far as they are known, without querying AWS for them.
     pub(crate) async fn prices(&self, now: Timestamp) -> Arc<Prices> {
         let mut cached = self.prices.0.lock().await;
-        if let Some(taken) = cached.as_ref().filter(|taken| now < taken.until) {
-            return Arc::clone(&taken.prices);
+        if let Some(fetched) = cached.as_ref().filter(|fetched| now < fetched.until) {
+            return Arc::clone(&fetched.prices);
         }
         let (found, problem) = match self.published().await {
             Ok(found) => (found, None),
@@ -59,7 +59,7 @@ impl Account {
             RETRY_INTERVAL
         };
         // Prices that were fetched earlier are better than the bundled ones.
-        let known = cached.take().map(|taken| taken.prices);
+        let known = cached.take().map(|fetched| fetched.prices);
         let prices = found.map(Arc::new).or(known);
         let prices = prices.unwrap_or_else(|| Arc::new(Prices::shipped(&self.region)));
         *cached = Some(FetchedPrices {
@@ -73,12 +73,12 @@ impl Account {
     /// Warnings about the prices in use.
     pub(crate) async fn price_complaints(&self, now: Timestamp) -> Vec<String> {
         let cached = self.prices.0.lock().await;
-        let Some(taken) = cached.as_ref() else {
+        let Some(fetched) = cached.as_ref() else {
             return Vec::new();
         };
-        let problem = taken.problem.as_ref();
+        let problem = fetched.problem.as_ref();
         let problem = problem.map(|problem| format!("published prices: {problem}"));
-        let of_prices = taken.prices.complaints(now);
+        let of_prices = fetched.prices.complaints(now);
         problem.into_iter().chain(of_prices).collect()
     }
 

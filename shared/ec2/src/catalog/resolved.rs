@@ -71,6 +71,8 @@ fn resolve(inputs: &Inputs) -> Result<Vec<InstanceType>, ResolveError> {
         measured_memory: &inputs.measured_memory,
     };
     let mut types = instance_types(&inputs.catalog, through)?;
-    inputs.unavailable.mark(&mut types, &inputs.node_class);
+    inputs
+        .unavailable
+        .mark_unavailable(&mut types, &inputs.node_class);
     Ok(types)
 }
