@@ -93,10 +93,10 @@ async fn cache_of_recreated_cluster_is_dropped() {
         seen.push((last.uid.clone(), last.cluster));
         *clock.0.lock().unwrap() += CREDENTIALS_LIFETIME * 2;
     }
-    let [(_, first), (_, renewed), (uid, anew)] = &seen[..] else {
+    let [(_, first), (_, renewed), (uid, recreated)] = &seen[..] else {
         panic!("three connections")
     };
     assert_eq!(*uid, "b".into());
     assert!(renewed.remembers_with(first));
-    assert!(!anew.remembers_with(renewed));
+    assert!(!recreated.remembers_with(renewed));
 }
