@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let findings = match &arguments.cluster {
         Some(cluster) => registered(&arguments.registry, cluster, objects, now)?,
-        None => judge(&objects.unwrap_or_default(), now),
+        None => check_objects(&objects.unwrap_or_default(), now),
     };
     let mut out = std::io::stdout().lock();
     if findings.is_empty() {
@@ -124,7 +124,7 @@ fn registered(
 }
 
 /// Findings in the objects of a cluster.
-pub(crate) fn judge(objects: &Objects, now: Timestamp) -> Vec<Finding> {
+pub(crate) fn check_objects(objects: &Objects, now: Timestamp) -> Vec<Finding> {
     let checks = crds::checks(objects)
         .into_iter()
         .chain(workloads::checks(objects))

@@ -58,7 +58,7 @@ pub(super) async fn all(
     findings.push(identity::misnamed(account, cluster, &objects).await?);
     findings.extend(gates::checks(entry, &objects));
     let mut findings = found(findings);
-    findings.extend(doctor::judge(&objects, now));
+    findings.extend(doctor::check_objects(&objects, now));
     Ok(findings)
 }
 

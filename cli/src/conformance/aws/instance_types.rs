@@ -50,7 +50,9 @@ pub(super) fn decide(case: Case, facts: &RegionFacts) -> Result<Value> {
     let mut types = case
         .state
         .resolve(facts, &case.types, None, class, &settings, region)?;
-    case.state.unavailable(class).mark(&mut types, class);
+    case.state
+        .unavailable(class)
+        .mark_unavailable(&mut types, class);
     let parts = case.expect.instance_types.first();
     let shown = |instance_type: &InstanceType| {
         let mut shown = shown(instance_type);

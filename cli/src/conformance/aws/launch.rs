@@ -152,7 +152,7 @@ impl Launching<'_> {
     /// Launches claims together: claims with equal requests share a call. Returns a step for each claim.
     fn at_once(&mut self, claims: &[NodeClaim]) -> Vec<Step> {
         let mut types = self.types.clone();
-        self.unavailable.mark(&mut types, self.class);
+        self.unavailable.mark_unavailable(&mut types, self.class);
         let mut steps = vec![Step::new(); claims.len()];
         let mut calls: Vec<(FleetRequest, Vec<usize>)> = Vec::new();
         for ((at, claim), step) in claims.iter().enumerate().zip(&mut steps) {
