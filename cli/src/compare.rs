@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// Events in the cluster, derived from views.
+/// Totals of the actual cluster, derived from views.
 #[derive(Default)]
 struct Actual {
     last: Option<Last>,

@@ -130,7 +130,7 @@ async fn purge(
             asked.stack
         );
     }
-    let left = left(account, &ledger, cluster).await?;
+    let left = remaining_resources(account, &ledger, cluster).await?;
     if !left.is_empty() && !asked.force {
         bail!(
             "the ledger and EC2 have {} resources of {cluster} that would be orphaned, so its rows were kept: {}. Terminate or hand \
@@ -155,7 +155,7 @@ async fn purge(
 }
 
 /// NodeClaims with launches in the ledger, and instances tagged with the cluster's name.
-async fn left(
+async fn remaining_resources(
     account: &Account,
     ledger: &TableLedger,
     cluster: &ClusterName,

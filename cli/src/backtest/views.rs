@@ -76,8 +76,8 @@ fn spread(reports: Vec<Report>, most: usize) -> Vec<Report> {
     let wanted = (0..most).map(|index| index * last / (most - 1));
     let wanted: std::collections::BTreeSet<usize> = wanted.collect();
     let reports = reports.into_iter().enumerate();
-    let turns_with_snapshots = reports.filter(|(index, _)| wanted.contains(index));
-    turns_with_snapshots.map(|(_, report)| report).collect()
+    let chosen = reports.filter(|(index, _)| wanted.contains(index));
+    chosen.map(|(_, report)| report).collect()
 }
 
 /// The snapshot of a turn; `None`, with a warning, where it has expired.

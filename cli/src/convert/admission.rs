@@ -43,7 +43,7 @@ fn may_follow(error: &str, edit: &Edit) -> bool {
     })
 }
 
-/// Refuses a second taint of the same key and effect with another value: it would replace the first one, or keep the node from registering.
+/// Refuses a second taint of the same key and effect. One with another value would replace the first one, or keep the node from registering.
 fn refuse_double_taints(edit: &mut Edit) {
     for list in ["taints", "startupTaints"] {
         let field = format!("/spec/template/spec/{list}");

@@ -41,7 +41,7 @@ fn windows_addresses(objects: &Objects) -> Finding {
     )
 }
 
-/// Windows nodes whose role mapping is incomplete in the ConfigMap; access entries are not visible here.
+/// Windows nodes without DNS, because aws-auth does not map their role to a group they need; access entries are not visible here.
 fn windows_names(objects: &Objects) -> Finding {
     let map = named(objects, "ConfigMap", "aws-auth");
     let lacks = |map: &&Value| !text(map, "/data/mapRoles").contains("eks:kube-proxy-windows");

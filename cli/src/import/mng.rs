@@ -117,7 +117,7 @@ fn read_group(mng: &Value, file: &str) -> Group {
     group
 }
 
-/// Whether EKS publishes AL2 images for a version of Kubernetes; unknown versions count as having them.
+/// Whether EKS publishes AL2 images for a version of Kubernetes; an unknown version counts as having none.
 fn has_al2(version: &str) -> bool {
     const LAST_MINOR: u32 = 32;
     let minor = version

@@ -40,7 +40,7 @@ const QUOTAS: [(&str, &str); 2] = [
     ("L-34B43A08", "spot instances of standard families"),
 ];
 
-/// vCPUs that a handful of nodes needs and that the quota of a new account may lack.
+/// Least number of vCPUs that quotas should allow: enough for a handful of nodes, which the quotas of a new account may lack.
 const FEW_CPUS: i64 = 32;
 
 /// The largest CPU limit of any NodePool.

@@ -1,4 +1,4 @@
-// What all nodes cost per hour, over time.
+// Hourly cost of all nodes over time.
 
 import { clock, dollars, element } from "./words.js";
 
@@ -12,18 +12,18 @@ function part(name, attributes) {
   return made;
 }
 
-/** A curve of steps: a price holds until the next one. */
+/** A step curve: a price is valid until the next one. */
 export function showCosts(place, costs) {
   if (!costs.length) {
-    place.replaceChildren(element("figcaption", {}, "Nothing is known yet."));
+    place.replaceChildren(element("figcaption", {}, "No data yet."));
     return;
   }
-  const times = costs.map((one) => Date.parse(one.at));
+  const times = costs.map((cost) => Date.parse(cost.at));
   const [first, last] = [times[0], times.at(-1)];
-  const most = Math.max(...costs.map((one) => one.hourly), 1e-9);
+  const most = Math.max(...costs.map((cost) => cost.hourly), 1e-9);
   const x = (time) => (last > first ? ((time - first) / (last - first)) * WIDTH : WIDTH);
   const y = (hourly) => HEIGHT - (hourly / most) * HEIGHT;
-  const points = costs.map((one, nth) => (nth ? `H${x(times[nth])}` : `M0 ${y(one.hourly)}`) + `V${y(one.hourly)}`);
+  const points = costs.map((cost, nth) => (nth ? `H${x(times[nth])}` : `M0 ${y(cost.hourly)}`) + `V${y(cost.hourly)}`);
   const curve = `${points.join("")}H${WIDTH}`;
   const now = costs.at(-1).hourly;
   const text = `Cost per hour from ${clock(first)} to ${clock(last)}: ${dollars(now)} now, ${dollars(most)} at most`;

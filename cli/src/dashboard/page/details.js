@@ -43,7 +43,7 @@ export class Details {
     this.#place.hidden = true;
   }
 
-  /** Focus goes back to where it came from. */
+  /** Returns focus to the element that had it before. */
   close() {
     if (this.#place.hidden) return;
     this.hide();
@@ -51,7 +51,7 @@ export class Details {
   }
 }
 
-/** What a price is made of, where that is more than the instance. */
+/** Parts of a price, where there are others than the instance. */
 function parts(of) {
   const named = [" for the instance", " for its volumes", " for the node itself"].map((what, nth) => [of?.[nth] ?? 0, what]);
   const paid = named.filter(([price]) => price > 0).map(([price, what]) => dollars(price) + what);

@@ -1,10 +1,10 @@
-// Pods that wait, and what was decided.
+// Pending pods, and decisions.
 
 import { amount, bytes, counted, cpus, element, when } from "./words.js";
 
-/** So many names of pods with the same reasons are shown. */
+/** Upper bound on the names of pods shown per group of equal reasons. */
 const NAMES = 5;
-/** So many decisions are shown. */
+/** Upper bound on the decisions shown. */
 const DECISIONS = 200;
 
 export function showPending(place, title, pending) {
@@ -20,25 +20,25 @@ export function showPending(place, title, pending) {
       ...reasons.map((reason) => element("span", { class: "reason" }, reason)),
     );
   });
-  place.replaceChildren(...(items.length ? items : [element("li", { class: "quiet" }, "No pod waits for a node.")]));
+  place.replaceChildren(...(items.length ? items : [element("li", { class: "quiet" }, "No pod is pending.")]));
 }
 
-/** The newest first; names of nodes that there are lead to them. */
+/** Decisions, newest first; names of existing nodes are links. */
 export function showDecisions(place, decisions, filter, known, select) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const fits = (one) => {
-    const text = `${one.act} ${one.subject} ${one.why}`.toLowerCase();
+  const fits = (decision) => {
+    const text = `${decision.act} ${decision.subject} ${decision.why}`.toLowerCase();
     return words.every((word) => text.includes(word));
   };
-  const items = decisions.filter(fits).slice(-DECISIONS).reverse().map((one) => {
-    const node = known.get(one.subject);
-    const subject = node ? element("button", { type: "button" }, one.subject) : one.subject;
+  const items = decisions.filter(fits).slice(-DECISIONS).reverse().map((decision) => {
+    const node = known.get(decision.subject);
+    const subject = node ? element("button", { type: "button" }, decision.subject) : decision.subject;
     if (node) subject.addEventListener("click", () => select(node, true));
     return element(
-      "li", { class: one.isTrouble ? "trouble" : undefined },
-      when(one.at), `${one.act} `, subject, element("span", { class: "why" }, one.why),
+      "li", { class: decision.isTrouble ? "trouble" : undefined },
+      when(decision.at), `${decision.act} `, subject, element("span", { class: "why" }, decision.why),
     );
   });
-  const none = words.length ? "No decision has these words." : "Nothing was decided yet.";
+  const none = words.length ? "No decision matches." : "No decisions yet.";
   place.replaceChildren(...(items.length ? items : [element("li", { class: "quiet" }, none)]));
 }

@@ -1,4 +1,4 @@
-// Asks the program that serves this page what there is, and shows it.
+// Polls the server of this page for the state, and shows it.
 
 import { showCosts } from "./costs.js";
 import { Details } from "./details.js";
@@ -9,7 +9,7 @@ import { amount, counted, dollars, percent, element, shared } from "./words.js";
 
 /** The version of the document that this page reads. */
 const VERSION = 1;
-/** Milliseconds between two questions; an unchanged answer is empty. */
+/** Milliseconds between polls; the answer is empty while nothing changes. */
 const PAUSE = 1000;
 
 const by = (id) => document.getElementById(id);
@@ -21,7 +21,7 @@ const details = new Details(by("details"), () => nodes.focusSelected());
 const nodes = new Nodes(by("groups"), (name) => select(name, true));
 
 function select(name, moveFocus = false) {
-  const node = state.nodes.find((one) => one.name === name);
+  const node = state.nodes.find((node) => node.name === name);
   nodes.select(node?.name);
   if (node) details.show(node, moveFocus);
   else details.hide();
@@ -36,11 +36,11 @@ function show() {
   showCosts(by("costs"), state.costs);
   showPending(by("pending"), by("pending-title"), state.pending);
   decisions();
-  const selected = state.nodes.find((one) => one.name === nodes.selected);
+  const selected = state.nodes.find((node) => node.name === nodes.selected);
   if (selected) details.show(selected, false);
   else if (nodes.selected) select(undefined);
-  tell("trouble", state.problems ?? []);
-  tell("notes", state.notes ?? []);
+  showMessages("trouble", state.problems ?? []);
+  showMessages("notes", state.notes ?? []);
 }
 
 function decisions() {
@@ -65,20 +65,20 @@ function showTotals() {
   );
 }
 
-/** Says something once: an alert that is written anew is read out anew. */
-function tell(id, texts) {
+/** Shows messages, and changes the element only if they differ: screen readers read a changed alert aloud again. */
+function showMessages(id, texts) {
   const text = texts.join(" · ");
   const place = by(id);
   if (place.textContent !== text) place.textContent = text;
   place.hidden = text === "";
 }
 
-async function ask() {
+async function poll() {
   const answer = await fetch(`api/state?after=${revision}`, { headers: { "x-whittle-token": token } });
   if (answer.status === 204) return;
   if (!answer.ok) throw new Error(await answer.text());
   const next = await answer.json();
-  if (next.version !== VERSION) throw new Error(`the program speaks version ${next.version}: load this page anew`);
+  if (next.version !== VERSION) throw new Error(`the program speaks version ${next.version}: reload this page`);
   state = next;
   revision = next.revision;
   show();
@@ -86,15 +86,15 @@ async function ask() {
 
 async function watch() {
   try {
-    await ask();
+    await poll();
     if (by("trouble").dataset.lost) {
       delete by("trouble").dataset.lost;
-      tell("trouble", state.problems ?? []);
+      showMessages("trouble", state.problems ?? []);
     }
   } catch (error) {
     by("trouble").dataset.lost = "yes";
     const gone = error instanceof TypeError;
-    tell("trouble", [gone ? "whittle dashboard does not answer any more; what is shown is what it said last" : error.message]);
+    showMessages("trouble", [gone ? "whittle dashboard does not answer any more; this is the last known state" : error.message]);
   }
   setTimeout(watch, PAUSE);
 }

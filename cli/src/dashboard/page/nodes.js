@@ -1,8 +1,8 @@
-// Nodes as boxes filled by what their pods request.
+// Nodes as boxes filled by the requests of their pods.
 
 import { counted, dollars, element, percent, shared } from "./words.js";
 
-/** From so many on, boxes are small. */
+/** Number of nodes from which boxes are small. */
 const MANY = 300;
 const DAEMON = 1;
 const STATES = {
@@ -11,7 +11,7 @@ const STATES = {
 
 const requested = (node, part) => node.pods.reduce((sum, pod) => sum + pod[part], 0);
 
-/** The pods of a node beside each other, as a picture of its whole width. */
+/** The pods of a node side by side, over the whole width of its box. */
 function bar(node, part, whole) {
   if (whole <= 0) return "none";
   const stops = [];
@@ -35,7 +35,7 @@ export class Nodes {
   selected;
   #place;
   #chosen;
-  /** Boxes by name, each with what it shows. */
+  /** Boxes by name, each with its content. */
   #boxes = new Map();
 
   constructor(place, chosen) {
@@ -51,7 +51,7 @@ export class Nodes {
     });
   }
 
-  /** Shows nodes in groups by one of their fields; boxes that stay keep their place, focus and all. */
+  /** Shows nodes in groups by one of their fields; remaining boxes keep their place and focus. */
   show(nodes, field) {
     const groups = Map.groupBy(nodes, (node) => node[field] || "none");
     const names = [...groups.keys()].sort();
@@ -69,7 +69,7 @@ export class Nodes {
     for (const name of this.#boxes.keys()) if (!seen.has(name)) this.#boxes.delete(name);
     if (focused?.isConnected && document.activeElement !== focused) focused.focus();
     if (!this.#place.querySelector('.node[tabindex="0"]')) this.#reachable(this.#place.querySelector(".node"));
-    if (!nodes.length) this.#place.replaceChildren(element("p", { class: "quiet" }, "There are no nodes."));
+    if (!nodes.length) this.#place.replaceChildren(element("p", { class: "quiet" }, "No nodes."));
   }
 
   select(name) {
@@ -118,7 +118,7 @@ export class Nodes {
     return box;
   }
 
-  /** One box at a time is reached by Tab. */
+  /** Makes only one box at a time reachable by Tab. */
   #reachable(box) {
     if (!box) return;
     for (const other of this.#place.querySelectorAll('.node[tabindex="0"]')) other.tabIndex = -1;
@@ -145,7 +145,7 @@ export class Nodes {
   }
 }
 
-/** In the next row, the box that is nearest. */
+/** The nearest box in the next row. */
 function beyond(box, others) {
   const from = box.getBoundingClientRect();
   let best;

@@ -1,4 +1,4 @@
-// Light or dark: as the system is, unless somebody chose.
+// Light or dark: follows the system unless the user has chosen.
 
 const CHOICES = ["auto", "light", "dark"];
 

@@ -1,6 +1,6 @@
-// How things are said, and elements made.
+// Formatting of values, and creation of elements.
 
-/** An element with these attributes and children. Text is text: nothing that a cluster says is ever read as HTML. */
+/** An element with these attributes and children. Text is never parsed as HTML, so that a cluster cannot inject any. */
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(key, value);
