@@ -136,7 +136,7 @@ fn certain(requirements: &Requirements) -> BTreeMap<String, String> {
     requirements.0.iter().filter_map(single).collect()
 }
 
-/// Failures in a CreateFleet answer that matter for later launches, whether or not the call launched something too.
+/// Facts in a CreateFleet answer that matter for later launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchObservations {
     /// Unavailable offerings, for the account-wide memory.
@@ -154,7 +154,7 @@ pub struct LaunchObservations {
 /// Part of EC2's message when a spread placement group has its maximum of instances in a zone. No other type helps in that zone.
 const SPREAD_GROUP_FULL: &str = "limit of instances in this spread placement group";
 
-/// Reads an answer's failures. `zone_id` maps zone names to ids.
+/// Reads the facts in an answer. `zone_id` maps zone names to ids.
 pub fn observations(
     request: &FleetRequest,
     answer: &FleetAnswer,
