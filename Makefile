@@ -22,7 +22,7 @@ WITH_AWS := --features whittle/aws
 # names it too, so that tests and functions share one build.
 check unit test functions e2e world race invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check check-packaging unit functions e2e control-plane world race sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image release release-cli release-functions release-relay release-sbom release-assemble release-publish release-dry-run lint-workflows invoke sbom advisories rust-target package-tools tools clean
+.PHONY: help demo test check check-packaging docs unit functions e2e control-plane world race sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image release release-cli release-functions release-relay release-sbom release-assemble release-publish release-dry-run lint-workflows invoke sbom advisories rust-target package-tools tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,7 @@ check: tools ## Formatting, lints, dependency rules, template
 	infra/tools/check-templates --self-test
 	infra/tools/check-templates
 	$(MAKE) --no-print-directory check-packaging
+	infra/tools/docs $(BOOK)
 	@if command -v go > /dev/null; then $(MAKE) --no-print-directory lint-workflows; else echo "go is missing: .github/workflows are not linted"; fi
 
 # From the module proxy of Go, which machines of CI have.
@@ -61,6 +62,11 @@ lint-workflows: ## Lint the workflows of CI with actionlint (needs Go)
 # The tests build artifacts of made-up binaries. Nothing is compiled.
 check-packaging: tools ## Test tools of packaging, chart, release artifacts, workflows and Terraform modules
 	infra/tools/check-packaging
+
+# WHITTLE_REPOSITORY_URL names the page of the repository that links to its other files lead to.
+BOOK ?= $(CARGO_TARGET_DIR)/book
+docs: tools ## Build the documentation site and check its links (BOOK=folder)
+	infra/tools/docs $(BOOK)
 
 unit: tools ## The pure crates only: seconds
 	cargo nextest run --locked
