@@ -2,11 +2,33 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
+}
 
 fn page(name: &str) -> String {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    fs::read_to_string(docs.join(name)).unwrap()
+    fs::read_to_string(docs().join(name)).unwrap()
+}
+
+/// The Markdown pages of a folder, with those of the folders in it.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(pages(&path));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    found
 }
 
 /// The commands of `whittle` in a text: the words between the name and the first argument.
@@ -27,10 +49,10 @@ fn commands(text: &str) -> BTreeSet<Vec<String>> {
 #[test]
 fn every_command_that_is_named_exists() {
     let mut named = BTreeSet::new();
-    for name in ["TROUBLESHOOTING.md", "COMPATIBILITY.md"] {
-        named.extend(commands(&page(name)));
+    for page in pages(&docs()) {
+        named.extend(commands(&fs::read_to_string(page).unwrap()));
     }
-    assert!(named.len() >= 5, "{named:?}");
+    assert!(named.len() >= 20, "{named:?}");
     for command in named {
         let help = Command::new(env!("CARGO_BIN_EXE_whittle"))
             .args(&command)
