@@ -2,8 +2,11 @@
 
 import json
 import pathlib
+import re
 import tempfile
 import unittest
+
+import yaml
 
 from support import ROOT, run
 
@@ -100,3 +103,41 @@ class RepositoryLinks(unittest.TestCase):
     def test_fences_stay(self):
         fence = "```sh\n[a](../../x.md)\n```\n"
         self.assertEqual(fence, self.rewritten(fence))
+
+
+def fences(language):
+    """The code of this language in every page, with the page's name."""
+    for page in sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/**/*.md")]):
+        for indent, code in re.findall(rf"^( *)```{language}\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL):
+            yield str(page.relative_to(ROOT)), re.sub(f"^{indent}", "", code, flags=re.MULTILINE)
+
+
+class Examples(unittest.TestCase):
+    def test_yaml_and_json_of_examples_can_be_read(self):
+        for language, read in (("yaml", lambda code: list(yaml.safe_load_all(code))), ("json", json.loads)):
+            for page, code in fences(language):
+                with self.subTest(page=page):
+                    read(code)
+
+    def test_shell_of_examples_can_be_read(self):
+        for page, code in fences("sh"):
+            # <name> stands for a value of the reader's.
+            code = re.sub(r"<[A-Za-z][\w ,':-]*>", "VALUE", code)
+            with self.subTest(page=page):
+                run("bash", "-n", input=code)
+
+
+class Permissions(unittest.TestCase):
+    def test_page_of_permissions_has_calls_of_each_role(self):
+        roles = {}
+        for entry in yaml.safe_load((ROOT / "tests/permissions/calls.yaml").read_text()):
+            for role in entry.get("roles", [entry.get("role")]):
+                roles.setdefault(role, set()).update(call["do"] for call in entry.get("may", []))
+        rows = {}
+        for name, calls in re.findall(r"^\| ([^|]+) \| (`[a-z0-9-]+:[^|]*) \|$", (ROOT / "docs/reference/permissions.md").read_text(), re.MULTILINE):
+            rows[name.split(",")[0].split(" (")[0]] = set(re.findall(r"`([^`]+)`", calls))
+        for role, row in (("ClusterRole", "cluster role"), ("RelayRole", "relay"), ("SweepRole", "role of EventBridge Scheduler")):
+            self.assertEqual(roles[role], rows[row], role)
+        for function in ("provisioner", "lifecycle", "disruption", "terminator", "interruption", "housekeeper"):
+            role = f"{function.capitalize()}Role"
+            self.assertEqual(roles[role], rows["every function"] | rows.get(function, set()), role)
