@@ -141,3 +141,29 @@ class Permissions(unittest.TestCase):
         for function in ("provisioner", "lifecycle", "disruption", "terminator", "interruption", "housekeeper"):
             role = f"{function.capitalize()}Role"
             self.assertEqual(roles[role], rows["every function"] | rows.get(function, set()), role)
+
+
+class References(unittest.TestCase):
+    """Pages that name what the code defines name all of it."""
+
+    def test_page_of_annotations_has_every_key_of_the_api(self):
+        page = (ROOT / "docs/reference/annotations-and-labels.md").read_text()
+        # Keys that the code knows to leave alone, and does not read.
+        unused = {"compatibility.karpenter.sh/provider", "compatibility.karpenter.k8s.aws/cluster-name-tagged"}
+        keys = set()
+        for source in (ROOT / "shared/api/src/names.rs", *ROOT.glob("shared/model/src/*.rs")):
+            keys.update(re.findall(r'const [A-Z_]+: &str =\s*"((?:[\w.]*\.)?(?:karpenter\.sh|karpenter\.k8s\.aws|whittle\.sh)/[\w-]+)"', source.read_text()))
+        self.assertGreater(len(keys), 50)
+        for key in sorted(keys - unused):
+            domain, _, name = key.partition("/")
+            with self.subTest(key=key):
+                # Long lists under one domain leave it out; of a pair, the second one is named by its end.
+                self.assertTrue(f"`{key}`" in page or f"`{key}:" in page or f"`{name}`" in page or f"`-{name.partition('-')[2]}`" in page)
+
+    def test_page_of_conditions_has_every_type_and_reason_of_the_api(self):
+        page = (ROOT / "docs/reference/conditions.md").read_text()
+        types = re.findall(r'pub const [A-Z_]+: &str = "(\w+)"', (ROOT / "shared/api/src/conditions/types.rs").read_text())
+        self.assertGreater(len(types), 20)
+        for name in types:
+            with self.subTest(name=name):
+                self.assertIn(f"`{name}`", page)
