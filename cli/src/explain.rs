@@ -1,6 +1,7 @@
 //! `whittle explain`: the decisions about one object, with time and reason; and its state at a time.
 
 mod facts;
+mod timeline;
 
 use std::{collections::BTreeSet, io::Write};
 
@@ -36,6 +37,12 @@ pub(crate) struct Arguments {
     /// Show at most N turns with decisions about the object, the latest ones
     #[arg(long, value_name = "N", default_value_t = 20)]
     last: usize,
+    /// Show the steps from the wake to the node's first pods, and the time that each took
+    #[arg(long)]
+    timeline: bool,
+    /// Kubeconfig context to read the node's conditions and pods from, for the later part of the timeline
+    #[arg(long, value_name = "NAME", requires = "timeline")]
+    context: Option<String>,
     #[command(flatten)]
     from: source::Origin,
 }
@@ -63,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let mut text = format!("{subject}\n");
         let mut known = false;
         if arguments.at.is_some()
+            && !arguments.timeline
             && let Some(report) = last_snapshot(&source, &cluster, &subject, until).await?
         {
             let snapshot = source.snapshot(&report).await?;
@@ -86,6 +94,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                     Subject::Node(_) | Subject::NodeClaim(_) | Subject::NodePool(_) => "",
                 }
             );
+        }
+        if arguments.timeline {
+            let (report, claim) = timeline::launch(&reports, |subject| subjects.contains(subject))?;
+            let observed = match &arguments.context {
+                Some(context) => timeline::observe(context, &claim).await?,
+                None => timeline::Observed::default(),
+            };
+            text.push_str(&timeline::render(report, &observed));
+            return Ok(std::io::stdout().write_all(text.as_bytes())?);
         }
         for report in &reports {
             let about = rendering::about(report, &|line| {

@@ -138,6 +138,28 @@ async fn a_pod_and_a_node_are_explained() {
 }
 
 #[tokio::test]
+async fn timeline_shows_every_step_of_the_launching_turn() {
+    let story = story().await;
+    let node = format!("node/{}", story.node);
+    let at = ["--at", story.end.as_str(), "--cluster", "demo"];
+    let text = story.says(&[&["explain", &node, "--timeline"], &at[..]].concat());
+    let steps = [
+        "of the provisioner begins",
+        "cluster and ledger are read",
+        "plan is made and checked",
+        "plan is committed",
+        "EC2 has answered CreateFleet",
+    ];
+    let lines: Vec<&str> = text.lines().skip(2).collect();
+    assert_eq!(lines.len(), steps.len(), "{text}");
+    for (line, step) in lines.iter().zip(steps) {
+        assert!(line.ends_with(step), "{step}: {text}");
+    }
+    let of_pool = story.refuses(&[&["explain", "nodepool/default", "--timeline"], &at[..]].concat());
+    assert!(of_pool.contains("--timeline is for nodes and NodeClaims"), "{of_pool}");
+}
+
+#[tokio::test]
 async fn a_turn_is_planned_again_with_other_manifests() {
     let story = story().await;
     let turn = story.bought();

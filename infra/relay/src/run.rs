@@ -178,6 +178,7 @@ impl Dispatcher {
         let at = (self.identity.clock)();
         for mut wake in self.shared.with(|relay| relay.take_wakes(now)) {
             wake.view = self.shared.with(|relay| relay.view(at));
+            wake.sent_at = Some(at);
             let sink = Arc::clone(&self.sink);
             self.under_way.push(Box::pin(async move {
                 let sent = sink.send(&wake).await;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{ids::ClusterName, view::ViewPointer};
@@ -23,6 +24,9 @@ pub struct Wake {
     /// Whether the relay's batching window is still open.
     #[serde(default, skip_serializing_if = "Batch::is_closed")]
     pub batch: Batch,
+    /// Time at which the relay sent it, by the relay's clock; other senders leave it out. For timelines only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<Timestamp>,
 }
 
 /// Whether the relay's batching window for pending pods was open when it sent a wake
@@ -69,6 +73,7 @@ impl Wake {
             hints: Vec::new(),
             view: None,
             batch: Batch::Closed,
+            sent_at: None,
         }
     }
 }

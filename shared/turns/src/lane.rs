@@ -210,6 +210,7 @@ pub async fn woken(
         // The due time is in the ledger, where the sweep finds it.
         report.problems.push(format!("no timer: {error}"));
     }
+    report.woken_at = wake.sent_at;
     let gauges = status::gauges(&report, snapshot.as_ref().filter(|_| api.is_some()));
     journal::record_turn(world, &mut report, snapshot).await;
     let drafts = notifications::of_report(&report);

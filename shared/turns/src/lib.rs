@@ -77,7 +77,7 @@ pub use lane::{run, woken};
 pub use node_classes::readiness;
 pub use planner::Share;
 pub use reach::PUBLIC;
-pub use report::{Outcome, PodsFrom, Reads, Report};
+pub use report::{Outcome, PodsFrom, Reads, Report, Step, StepEnd};
 pub use views::Views;
 
 /// Ports and process-wide state of all turns.

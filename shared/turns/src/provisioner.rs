@@ -16,6 +16,7 @@ use crate::{
     lane::{Turn, TurnResult},
     metrics,
     observe::{Observed, PodScope, observe},
+    report::Step,
     shadow, spending,
 };
 
@@ -95,9 +96,11 @@ async fn run_round(
 ) -> Result<bool, TurnError> {
     let snapshot = &observed.snapshot;
     let begun_at = turn.world.clock.now();
+    report.end_step(Step::Observed, begun_at);
     let plan = planner::provision(snapshot, turn.world.share);
     let took = turn.world.clock.now().duration_since(begun_at);
     let checked = plancheck::filter(snapshot, plan);
+    report.end_step(Step::Planned, turn.world.clock.now());
     described::describe(observed, &checked, report);
     if report.waiting.is_some() {
         report.metrics.push(metrics::of_planning(turn.lane, took));

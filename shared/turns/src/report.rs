@@ -30,6 +30,12 @@ pub struct Report {
     pub lane: Lane,
     pub turn: TurnId,
     pub at: Timestamp,
+    /// Time at which the relay sent the wake that the turn answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_at: Option<Timestamp>,
+    /// Ends of the turn's steps, oldest first; a turn that plans again repeats steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepEnd>,
     pub outcome: Outcome,
     /// The generation that was observed; `committed` is the one that was committed.
     pub generation: u64,
@@ -104,6 +110,27 @@ pub struct Report {
     pub metrics: Vec<Metric>,
 }
 
+/// The end of a step of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepEnd {
+    pub step: Step,
+    pub at: Timestamp,
+}
+
+/// A step of a turn that launches nodes (docs/ARCHITECTURE.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    /// The ledger and the cluster are read.
+    Observed,
+    /// The plan is made and checked.
+    Planned,
+    /// The plan is in the ledger.
+    Committed,
+    /// EC2 has answered every call.
+    Launched,
+}
+
 /// Pods that waited when a plan was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
@@ -164,6 +191,8 @@ impl Report {
             lane,
             turn: turn.clone(),
             at,
+            woken_at: None,
+            steps: Vec::new(),
             outcome: Outcome::Done,
             generation: 0,
             committed: None,
@@ -198,6 +227,10 @@ impl Report {
             alarm_counts: AlarmCounts::default(),
             metrics: Vec::new(),
         }
+    }
+
+    pub(crate) fn end_step(&mut self, step: Step, at: Timestamp) {
+        self.steps.push(StepEnd { step, at });
     }
 
     pub(crate) fn run_again_at(&mut self, at: Timestamp) {

@@ -12,6 +12,7 @@ use ports::LaunchBuilder;
 
 use crate::{
     Report, TurnError, addresses, approval, events, lane::Turn, metrics, observe::Observed,
+    report::Step,
 };
 
 /// Delay after which a turn that lost every race for the generation tries again.
@@ -68,6 +69,7 @@ pub(super) async fn commit(
         }
         CommitOutcome::Committed(committed) => {
             report.committed = Some(committed.generation);
+            report.end_step(Step::Committed, turn.world.clock.now());
             let counted = metrics::of_launches(&committed.plan, metrics::PROVISIONED);
             report.metrics.extend(counted);
             if !committed.plan.postponed.is_empty() {
@@ -84,10 +86,9 @@ pub(super) async fn commit(
                 },
                 existing: BTreeMap::new(),
             };
-            (
-                committed.plan,
-                executor.launch(committed.intents, &facts).await,
-            )
+            let outcome = executor.launch(committed.intents, &facts).await;
+            report.end_step(Step::Launched, turn.world.clock.now());
+            (committed.plan, outcome)
         }
     };
     report_outcome(turn, &outcome, report).await?;

@@ -7,6 +7,7 @@ use super::{described, launches, observe_with_spending};
 use crate::{
     TurnError,
     lane::{Turn, TurnResult},
+    report::Step,
 };
 
 /// Launches full nodes. The snapshot is not archived: that of the whole batch follows within seconds.
@@ -18,8 +19,11 @@ pub(super) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     // People approve whole batches.
     let is_approved = turn.entry.approve_above.is_unlimited();
     if turn.may_act() && !is_paused && is_approved {
+        let clock = &turn.world.clock;
+        report.end_step(Step::Observed, clock.now());
         let plan = planner::provision_full(&observed.snapshot, turn.world.share);
         let checked = plancheck::filter(&observed.snapshot, plan);
+        report.end_step(Step::Planned, clock.now());
         report.refuse(&checked.refused);
         if !checked.plan.actions.is_empty() {
             let registry = &turn.meta.registry;
