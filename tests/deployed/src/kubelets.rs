@@ -6,22 +6,31 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{
+    StreamExt, TryStreamExt,
+    future::join_all,
+    stream::{self, Stream},
+};
 use http::{Method, Request, header};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{interval, sleep};
 
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Interval at which machines and pods do what is due.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Number of pods that kubelets speak to the API server about at once: each kubelet of a cluster works on its own.
+const PODS_AT_ONCE: usize = 16;
 /// From the start of an instance to its Node, and from there to Ready.
 const BOOT: Duration = Duration::from_secs(1);
 const READY_AFTER: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Without a heartbeat for so long, a node is of unknown state.
 const LEASE_SECONDS: u64 = 40;
+const BOUND_PODS: &str = "/api/v1/pods?fieldSelector=spec.nodeName!%3D";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
-/// One task for all instances, as long as the runtime that it was started in.
+/// A task for all machines and one for their pods, as long as the runtime that they were started in.
 pub struct Kubelets {
     machines: Arc<Mutex<BTreeMap<String, Machine>>>,
 }
@@ -47,7 +56,8 @@ enum State {
 impl Kubelets {
     pub fn start(client: Client) -> Self {
         let machines = Arc::default();
-        tokio::spawn(serve(client, Arc::clone(&machines)));
+        tokio::spawn(serve_machines(client.clone(), Arc::clone(&machines)));
+        tokio::spawn(serve_pods(client, Arc::clone(&machines)));
         Self { machines }
     }
 
@@ -67,16 +77,18 @@ impl Kubelets {
     }
 }
 
-async fn serve(client: Client, machines: Arc<Mutex<BTreeMap<String, Machine>>>) {
-    let mut terminating = BTreeMap::new();
+async fn serve_machines(client: Client, machines: Arc<Mutex<BTreeMap<String, Machine>>>) {
     loop {
         let now = machines.lock().unwrap().clone();
-        for (name, machine) in &now {
+        let steps = now.iter().map(async |(name, machine)| {
             let next = step(&client, name, machine).await;
             let next = next.unwrap_or_else(|error| {
                 eprintln!("the kubelet of {name}: {error}");
                 Some(machine.state)
             });
+            (name, next)
+        });
+        for (name, next) in join_all(steps).await {
             let mut machines = machines.lock().unwrap();
             match (machines.get_mut(name), next) {
                 // It ended meanwhile.
@@ -85,11 +97,65 @@ async fn serve(client: Client, machines: Arc<Mutex<BTreeMap<String, Machine>>>) 
                 _ => drop(machines.remove(name)),
             }
         }
-        if let Err(error) = run_pods(&client, &now, &mut terminating).await {
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn serve_pods(client: Client, machines: Arc<Mutex<BTreeMap<String, Machine>>>) {
+    let mut terminating = BTreeMap::new();
+    loop {
+        if let Err(error) = follow_pods(&client, &machines, &mut terminating).await {
             eprintln!("the kubelets' pods: {error}");
         }
         sleep(LOOK_EVERY).await;
     }
+}
+
+/// Runs bound pods as a watch shows them, until it ends.
+async fn follow_pods(
+    client: &Client,
+    machines: &Mutex<BTreeMap<String, Machine>>,
+    terminating: &mut BTreeMap<String, Instant>,
+) -> Result<(), kube::Error> {
+    let mut listed = call(client, Method::GET, BOUND_PODS, &Value::Null).await?;
+    let version = listed["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or("0");
+    let watch = format!("{BOUND_PODS}&watch=1&allowWatchBookmarks=1&resourceVersion={version}");
+    let mut events = watch_events(client, &watch).await?;
+    let items = listed["items"].as_array_mut().map(std::mem::take);
+    let mut pods: BTreeMap<String, Value> = items
+        .into_iter()
+        .flatten()
+        .map(|pod| (uid(&pod), pod))
+        .collect();
+    let mut due = interval(LOOK_EVERY);
+    loop {
+        tokio::select! {
+            event = events.next() => {
+                let Some(mut event) = event.transpose()? else { return Ok(()) };
+                let pod = event["object"].take();
+                match event["type"].as_str() {
+                    Some("ADDED" | "MODIFIED") => drop(pods.insert(uid(&pod), pod)),
+                    Some("DELETED") => drop(pods.remove(&uid(&pod))),
+                    Some("BOOKMARK") => {}
+                    // The list begins anew.
+                    _ => return Ok(()),
+                }
+            }
+            _ = due.tick() => {
+                let now = machines.lock().unwrap().clone();
+                run_pods(client, &now, &mut pods, terminating).await?;
+            }
+        }
+    }
+}
+
+fn uid(object: &Value) -> String {
+    object["metadata"]["uid"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// What becomes of it; nothing is left of one whose node is gone.
@@ -168,49 +234,60 @@ async fn heartbeat(client: &Client, name: &str) -> Result<(), kube::Error> {
 async fn run_pods(
     client: &Client,
     machines: &BTreeMap<String, Machine>,
+    pods: &mut BTreeMap<String, Value>,
     terminating: &mut BTreeMap<String, Instant>,
 ) -> Result<(), kube::Error> {
-    let bound = "/api/v1/pods?fieldSelector=spec.nodeName!%3D";
-    let mut pods = call(client, Method::GET, bound, &Value::Null).await?;
-    let is_there = |uid: &String| {
-        let pods = pods["items"].as_array().into_iter().flatten();
-        pods.filter_map(|pod| pod["metadata"]["uid"].as_str())
-            .any(|pod| pod == uid)
-    };
-    terminating.retain(|uid, _| is_there(uid));
-    for pod in pods["items"].as_array_mut().into_iter().flatten() {
-        let serves = |machine: &Machine| matches!(machine.state, State::Ready(_));
+    terminating.retain(|uid, _| pods.contains_key(uid));
+    for (uid, pod) in &*pods {
+        if pod["metadata"]["deletionTimestamp"].is_string() {
+            terminating.entry(uid.clone()).or_insert_with(Instant::now);
+        }
+    }
+    let serves = |machine: &Machine| matches!(machine.state, State::Ready(_));
+    let is_served = |pod: &Value| {
         let node = pod["spec"]["nodeName"].as_str().unwrap_or("");
-        if !machines.get(node).is_some_and(serves) {
-            continue;
+        machines.get(node).is_some_and(serves)
+    };
+    let terminating = &*terminating;
+    let served = pods.iter_mut().filter(|(_, pod)| is_served(pod));
+    stream::iter(served.map(Ok))
+        .try_for_each_concurrent(PODS_AT_ONCE, async |(uid, pod)| {
+            run_pod(client, pod, terminating.get(uid)).await
+        })
+        .await
+}
+
+/// Starts or ends one pod, and changes it as the API server will show it.
+async fn run_pod(
+    client: &Client,
+    pod: &mut Value,
+    terminating_since: Option<&Instant>,
+) -> Result<(), kube::Error> {
+    let field = |name: &str| pod["metadata"][name].as_str().unwrap_or("").to_owned();
+    let path = format!(
+        "/api/v1/namespaces/{}/pods/{}",
+        field("namespace"),
+        field("name")
+    );
+    if let Some(since) = terminating_since {
+        let deadline: Timestamp = field("deletionTimestamp").parse().unwrap();
+        if since.elapsed() < pre_stop(&pod["spec"]) && now() < deadline {
+            return Ok(());
         }
-        let field = |name: &str| pod["metadata"][name].as_str().unwrap_or("");
-        let path = format!(
-            "/api/v1/namespaces/{}/pods/{}",
-            field("namespace"),
-            field("name")
+        let end = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
+            "preconditions": {"uid": field("uid")},
+        });
+        let ended = call(client, Method::DELETE, &path, &end).await;
+        unless(unless(ended, 404), 409)?;
+    } else if pod["status"]["phase"] == "Pending" {
+        let conditions = ["Initialized", "ContainersReady", "Ready"].map(
+            |kind| json!({"type": kind, "status": "True", "lastTransitionTime": now().to_string()}),
         );
-        if let Some(deadline) = pod["metadata"]["deletionTimestamp"].as_str() {
-            let uid = field("uid").to_owned();
-            let since = terminating.entry(uid).or_insert_with(Instant::now);
-            let deadline: Timestamp = deadline.parse().unwrap();
-            if since.elapsed() < pre_stop(&pod["spec"]) && now() < deadline {
-                continue;
-            }
-            let end = json!({
-                "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
-                "preconditions": {"uid": field("uid")},
-            });
-            let ended = call(client, Method::DELETE, &path, &end).await;
-            unless(unless(ended, 404), 409)?;
-        } else if pod["status"]["phase"] == "Pending" {
-            let conditions = ["Initialized", "ContainersReady", "Ready"].map(|kind| {
-                json!({"type": kind, "status": "True", "lastTransitionTime": now().to_string()})
-            });
-            let status = json!({"status": {"phase": "Running", "startTime": now().to_string(), "conditions": conditions}});
-            let path = format!("{path}/status");
-            unless(call(client, Method::PATCH, &path, &status).await, 404)?;
-        }
+        let status = json!({"status": {"phase": "Running", "startTime": now().to_string(), "conditions": conditions}});
+        let path = format!("{path}/status");
+        unless(call(client, Method::PATCH, &path, &status).await, 404)?;
+        pod["status"]["phase"] = "Running".into();
     }
     Ok(())
 }
@@ -238,6 +315,20 @@ fn unless(answer: Result<Value, kube::Error>, code: u16) -> Result<Value, kube::
         Err(kube::Error::Api(status)) if status.code == code => Ok(Value::Null),
         answer => answer,
     }
+}
+
+/// The events of a watch, each a JSON line.
+async fn watch_events(
+    client: &Client,
+    path: &str,
+) -> Result<impl Stream<Item = Result<Value, kube::Error>> + Unpin, kube::Error> {
+    let request = Request::get(path).body(Vec::new());
+    let lines = client.request_stream(request.map_err(kube::Error::HttpError)?);
+    let lines = futures::AsyncBufReadExt::lines(lines.await?);
+    let events = lines
+        .map_err(kube::Error::ReadEvents)
+        .and_then(async |line| serde_json::from_str(&line).map_err(kube::Error::SerdeError));
+    Ok(Box::pin(events))
 }
 
 async fn call(

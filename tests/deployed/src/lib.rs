@@ -241,9 +241,12 @@ impl<'a> Deployed<'a> {
         }
     }
 
-    /// Boots the machines of new instances, and ends those of instances that are gone.
+    /// Boots the machines of new instances, and ends those of instances that are gone, which EC2 announces.
     fn attend(&mut self) {
-        self.machines.attend(&self.aws.moto, &self.cluster.kubelets);
+        let gone = self.machines.attend(&self.aws.moto, &self.cluster.kubelets);
+        for instance in gone {
+            self.announce(&self.warning("state-change", &instance.into()));
+        }
     }
 
     /// Deletes the stack, as `sam delete` does.

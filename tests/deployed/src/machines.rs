@@ -29,8 +29,9 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// Boots new instances and ends the machines of those that are gone.
-    pub(crate) fn attend(&mut self, moto: &Moto, kubelets: &Kubelets) {
+    /// Boots new instances and ends the machines of those that are gone, whose ids it returns.
+    pub(crate) fn attend(&mut self, moto: &Moto, kubelets: &Kubelets) -> Vec<String> {
+        let mut gone = Vec::new();
         let alive: BTreeMap<String, Value> = alive(moto)
             .into_iter()
             .map(|instance| (text(&instance["InstanceId"]), instance))
@@ -49,9 +50,11 @@ impl Machines {
             let runs = alive.contains_key(id);
             if !runs {
                 kubelets.end(node);
+                gone.push(id.clone());
             }
             runs
         });
+        gone
     }
 
     fn node(&mut self, moto: &Moto, instance: &Value, registration: &Registration) -> Value {
