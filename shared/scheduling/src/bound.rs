@@ -6,7 +6,7 @@ use std::rc::Rc;
 use model::resources::{CPU, MEMORY};
 
 use crate::{
-    Answer, Groundwork, Input, NewNode,
+    Input, NewNode, PrecomputedIndexes, SolveResult,
     algebra::{Algebra, SetId, Undefined},
     setup,
     world::World,
@@ -20,8 +20,8 @@ const BITS: u32 = 20;
 /// In nano-dollars per hour; never more than the answer costs, whichever way it was found.
 ///
 /// Any price for a core and for a gigabyte proves a bound if no type sells both for less: what all pods would pay.
-pub fn least_cost(input: &Input<'_>, answer: &Answer) -> i64 {
-    let mut world = setup::set_up(&Groundwork::of(input), &Rc::new(input.clone())).world;
+pub fn least_cost(input: &Input<'_>, answer: &SolveResult) -> i64 {
+    let mut world = setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).world;
     let mut least = 0;
     for template in 0..world.templates.len() {
         let wanted = wanted(input, answer, |node| node.pool == template);
@@ -31,8 +31,8 @@ pub fn least_cost(input: &Input<'_>, answer: &Answer) -> i64 {
 }
 
 /// [`least_cost`] if pods need not go to the NodePools that were chosen for them.
-pub(crate) fn least_cost_of_any(input: &Input<'_>, answer: &Answer) -> i64 {
-    let mut world = setup::set_up(&Groundwork::of(input), &Rc::new(input.clone())).world;
+pub(crate) fn least_cost_of_any(input: &Input<'_>, answer: &SolveResult) -> i64 {
+    let mut world = setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).world;
     let mut all = Vec::new();
     for template in 0..world.templates.len() {
         all.extend(offers(&mut world, template, Algebra::EMPTY));
@@ -42,7 +42,7 @@ pub(crate) fn least_cost_of_any(input: &Input<'_>, answer: &Answer) -> i64 {
 }
 
 /// Requests of the pods of these new nodes.
-fn wanted(input: &Input<'_>, answer: &Answer, which: impl Fn(&NewNode) -> bool) -> Amounts {
+fn wanted(input: &Input<'_>, answer: &SolveResult, which: impl Fn(&NewNode) -> bool) -> Amounts {
     let nodes = answer.new_nodes.iter().filter(|node| which(node));
     let pods = nodes
         .flat_map(|node| &node.pods)
@@ -55,22 +55,24 @@ fn wanted(input: &Input<'_>, answer: &Answer, which: impl Fn(&NewNode) -> bool) 
 
 /// Prices of the types that a NodePool may buy and that meet these requirements, with the room that daemons leave.
 pub(crate) fn offers(world: &mut World<'_>, template: usize, asked: SetId) -> Vec<(i128, Amounts)> {
-    let mould = world.templates.get(template);
-    let Some((catalog, set)) = mould.map(|mould| (mould.catalog, mould.set)) else {
+    let node_template = world.templates.get(template);
+    let Some((catalog, set)) =
+        node_template.map(|node_template| (node_template.catalog, node_template.set))
+    else {
         return Vec::new();
     };
     let Some(set) = world.algebra.narrow(set, asked, Undefined::WellKnown) else {
         return Vec::new();
     };
     let prices = world.prices(catalog, set);
-    let Some(mould) = world.templates.get(template) else {
+    let Some(node_template) = world.templates.get(template) else {
         return Vec::new();
     };
     let names = world.dimensions.names();
     let place = |name| names.iter().position(|known| known == name);
     let (cpu, memory) = (place(CPU), place(MEMORY));
     let offers = prices.iter().filter_map(|(row, choice)| {
-        let room = mould.left.get(*row)?.as_ref()?;
+        let room = node_template.left.get(*row)?.as_ref()?;
         let amount = |at: Option<usize>| {
             let amount = at.and_then(|at| room.get(at)).copied().unwrap_or(0);
             i128::from(amount.max(0))
@@ -85,11 +87,11 @@ pub(crate) type Amounts = (i128, i128);
 
 /// The most that one of the mixes proves.
 fn proven(offers: &[(i128, Amounts)], wanted: Amounts) -> i128 {
-    Worth::most(offers, wanted).of(wanted)
+    DualPrices::most(offers, wanted).of(wanted)
 }
 
 /// Prices for a core and for a gigabyte that no type undercuts.
-pub(crate) struct Worth {
+pub(crate) struct DualPrices {
     mix: i128,
     /// CPU and memory of the roomiest type.
     most: Amounts,
@@ -97,7 +99,7 @@ pub(crate) struct Worth {
     rate: i128,
 }
 
-impl Worth {
+impl DualPrices {
     /// Returns the prices at which these pods would pay most.
     pub(crate) fn most(offers: &[(i128, Amounts)], wanted: Amounts) -> Self {
         let most = |of: fn(&Amounts) -> i128| {

@@ -18,10 +18,10 @@ use crate::{
     devices::{LayoutId, Usage},
     limits::Amounts,
     min_values, ports,
-    reservations::Offer,
+    reservations::HoldDecision,
     shape::{Core, Sets},
     strategy::Ties,
-    topology::{Answer, HostId, Obeyed, Place, daemons::Daemons},
+    topology::{ApplicableConstraint, HostId, Place, TopologyVerdict, daemons::Daemons},
     volumes::Attachment,
     world::{Permanence, Refusal, World},
 };
@@ -72,11 +72,11 @@ impl<'a> Claim<'a> {
         rows: Bits,
         host: HostId,
     ) -> Option<Self> {
-        let mould = world.templates.get(template)?;
-        let slack = mould.room.most(&rows).collect();
+        let node_template = world.templates.get(template)?;
+        let slack = node_template.room.most(&rows).collect();
         Some(Self {
             template,
-            set: mould.set,
+            set: node_template.set,
             rows,
             requests: vec![0; world.dimensions.len()],
             slack,
@@ -100,7 +100,7 @@ impl<'a> Claim<'a> {
     pub(crate) fn check(
         &self,
         core: &Core<'a>,
-        obeyed: &[Obeyed],
+        constraints: &[ApplicableConstraint],
         stage: Stage,
         world: &mut World<'a>,
     ) -> Result<Fit<'a>, Refusal> {
@@ -149,11 +149,11 @@ impl<'a> Claim<'a> {
             }
         }
         if core.volumes.alternatives.is_empty() {
-            return self.check_place(set, rows, core, obeyed, stage, world);
+            return self.check_place(set, rows, core, constraints, stage, world);
         }
         let mut refusal = Refusal::Volumes;
         for alternative in &core.volumes.alternatives {
-            match self.check_alternative(alternative, set, &rows, core, obeyed, stage, world) {
+            match self.check_alternative(alternative, set, &rows, core, constraints, stage, world) {
                 Ok(fit) => return Ok(fit),
                 // A pod that may wait for one alternative may wait.
                 Err(next) if refusal.is_permanent() => refusal = next,
@@ -173,7 +173,7 @@ impl<'a> Claim<'a> {
         set: SetId,
         rows: &Bits,
         core: &Core<'a>,
-        obeyed: &[Obeyed],
+        constraints: &[ApplicableConstraint],
         stage: Stage,
         world: &mut World<'a>,
     ) -> Result<Fit<'a>, Refusal> {
@@ -190,7 +190,7 @@ impl<'a> Claim<'a> {
         if rows.is_empty() {
             return Err(Refusal::Types(Permanence::ForGood));
         }
-        self.check_place(set, rows, core, obeyed, stage, world)
+        self.check_place(set, rows, core, constraints, stage, world)
     }
 
     pub(crate) fn keep_attaching(
@@ -244,25 +244,29 @@ impl<'a> Claim<'a> {
         set: SetId,
         mut rows: Bits,
         core: &Core<'a>,
-        obeyed: &[Obeyed],
+        constraints: &[ApplicableConstraint],
         stage: Stage,
         world: &mut World<'a>,
     ) -> Result<Fit<'a>, Refusal> {
-        if obeyed.is_empty() {
+        if constraints.is_empty() {
             return self.check_options(set, rows, Permanence::ForGood, stage, world);
         }
         let place = Place {
             set,
-            daemons: self.keep_beside_daemons(obeyed, &mut rows, world)?,
+            daemons: self.keep_beside_daemons(constraints, &mut rows, world)?,
             ..self.place(world)
         };
         let World {
             topology, algebra, ..
         } = world;
-        let sets = match topology.ask(&core.member, obeyed, &place, algebra) {
-            Answer::Allowed(sets) => sets,
-            Answer::NotNow(group) => return Err(Refusal::Topology(group, Permanence::ForNow)),
-            Answer::Never(group) => return Err(Refusal::Topology(group, Permanence::ForGood)),
+        let sets = match topology.admit(&core.member, constraints, &place, algebra) {
+            TopologyVerdict::Allowed(sets) => sets,
+            TopologyVerdict::NotNow(group) => {
+                return Err(Refusal::Topology(group, Permanence::ForNow));
+            }
+            TopologyVerdict::Never(group) => {
+                return Err(Refusal::Topology(group, Permanence::ForGood));
+            }
         };
         if let [narrowed] = *sets {
             return self.check_narrowed(narrowed, set, rows, stage, world);
@@ -328,8 +332,8 @@ impl<'a> Claim<'a> {
             .and_then(|template| catalogs.get(template.catalog))
         {
             Some(catalog) => match reservations.offer(set, &rows, &self.held, catalog, algebra) {
-                Offer::Hold(held) => held,
-                Offer::Wait => return Err(Refusal::Reservation),
+                HoldDecision::Hold(held) => held,
+                HoldDecision::Wait => return Err(Refusal::Reservation),
             },
             None => Vec::new(),
         };
@@ -401,7 +405,7 @@ impl<'a> Claim<'a> {
         self.attached.extend(core.volumes.of_ebs().cloned());
         if !core.claims.is_empty() {
             self.devices = world.used_on_claim(self, core, &self.rows);
-            world.settle_on_claim(self.host, core);
+            world.record_allocation_on_claim(self.host, core);
         }
         self.measure(world);
         self.count_against_limits(world);

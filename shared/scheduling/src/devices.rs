@@ -6,7 +6,7 @@
 
 mod allocation;
 mod claims;
-mod facts;
+mod index;
 mod lack;
 mod selector;
 #[cfg(test)]
@@ -19,11 +19,11 @@ use std::{
 
 use model::{Uid, pod::Pod};
 
-pub(crate) use self::{allocation::Usage, facts::LayoutId};
+pub(crate) use self::{allocation::Usage, index::LayoutId};
 use self::{
     allocation::allocate,
     claims::Spec,
-    facts::{DeviceFacts, SpecId},
+    index::{DeviceIndex, SpecId},
 };
 use crate::{
     bits::Bits, claim::Claim, input::Input, node::Node, shape::Core, topology::HostId, world::World,
@@ -32,7 +32,7 @@ use crate::{
 /// Devices and claims of a question, as far as it has come.
 #[derive(Clone)]
 pub(crate) struct Devices<'a> {
-    facts: Rc<DeviceFacts<'a>>,
+    index: Rc<DeviceIndex<'a>>,
     /// Claims that are allocated now but will not be: nobody but pods that leave uses them.
     freed: Rc<BTreeSet<usize>>,
     /// Where claims that pods share are allocated, by their places among the claims.
@@ -70,7 +70,7 @@ impl ClaimNeeds {
 
     /// Whether a refusal holds for as long as the search goes on: devices are only ever taken, but a claim that is shared may be
     /// allocated where it was refused.
-    pub(crate) fn are_judged_for_good(&self) -> bool {
+    pub(crate) fn refusals_are_permanent(&self) -> bool {
         self.shared.is_empty()
     }
 }
@@ -81,7 +81,7 @@ impl<'a> Devices<'a> {
         let objects = input.devices?;
         let mut pods = input.pods.iter();
         pods.any(|pod| pod.resource_claims).then(|| Self {
-            facts: Rc::new(DeviceFacts::new(objects, input, catalogs)),
+            index: Rc::new(DeviceIndex::new(objects, input, catalogs)),
             freed: Rc::default(),
             sites: BTreeMap::new(),
         })
@@ -91,21 +91,21 @@ impl<'a> Devices<'a> {
     pub(crate) fn without<'p>(&self, leaving: impl Iterator<Item = &'p Pod>) -> Self {
         let leaving = leaving.filter(|pod| pod.node_name.is_some());
         let leaving: BTreeSet<&Uid> = leaving.map(|pod| &pod.uid).collect();
-        let freed = self.facts.freed(&leaving);
+        let freed = self.index.freed(&leaving);
         Self {
-            sites: self.facts.sites(&freed),
-            facts: Rc::clone(&self.facts),
+            sites: self.index.sites(&freed),
+            index: Rc::clone(&self.index),
             freed: Rc::new(freed),
         }
     }
 
     /// Devices that are taken of an existing node, by its place in the question.
     pub(crate) fn taken(&self, node: usize) -> Rc<Usage> {
-        Rc::new(self.facts.taken(node, &self.freed))
+        Rc::new(self.index.taken(node, &self.freed))
     }
 
     fn needs(&self, pod: &'a Pod) -> ClaimNeeds {
-        self.facts
+        self.index
             .needs(pod, &self.freed)
             .unwrap_or_else(|problem| ClaimNeeds {
                 problem: Some(problem),
@@ -118,14 +118,14 @@ impl<'a> Devices<'a> {
         let mut specs = Vec::new();
         for (claim, spec) in &needs.shared {
             match self.sites.get(claim) {
-                None => specs.push(self.facts.spec(*spec)?),
+                None => specs.push(self.index.spec(*spec)?),
                 Some(Site::Everywhere) => {}
                 Some(known) if *known == site => {}
                 Some(_) => return None,
             }
         }
         for spec in &needs.own {
-            specs.push(self.facts.spec(*spec)?);
+            specs.push(self.index.spec(*spec)?);
         }
         Some(specs)
     }
@@ -133,7 +133,7 @@ impl<'a> Devices<'a> {
     /// Devices that are taken of an existing node with the claims of one more pod.
     fn on_node(&self, node: &Node<'a>, needs: &ClaimNeeds) -> Option<Usage> {
         let specs = self.to_allocate(needs, Site::Node(node.index))?;
-        let layout = self.facts.layout_of_node(node.index)?;
+        let layout = self.index.layout_of_node(node.index)?;
         allocate(layout, node.devices.as_deref()?, &specs)
     }
 
@@ -150,12 +150,12 @@ impl<'a> Devices<'a> {
         };
         let layouts = rows
             .iter()
-            .filter_map(|row| self.facts.layout_of_row(catalog, row));
+            .filter_map(|row| self.index.layout_of_row(catalog, row));
         let layouts: BTreeSet<LayoutId> = layouts.collect();
         let nothing = Usage::default();
         let usages = layouts.into_iter().filter_map(|id| {
             let known = claim.devices.get(&id).unwrap_or(&nothing);
-            let usage = allocate(self.facts.layout(id)?, known, &specs)?;
+            let usage = allocate(self.index.layout(id)?, known, &specs)?;
             Some((id, usage))
         });
         usages.collect()
@@ -164,14 +164,14 @@ impl<'a> Devices<'a> {
     fn keep(&self, usages: &BTreeMap<LayoutId, Usage>, catalog: usize, rows: &mut Bits) {
         let all: Vec<usize> = rows.iter().collect();
         for row in all {
-            let layout = self.facts.layout_of_row(catalog, row);
+            let layout = self.index.layout_of_row(catalog, row);
             if !layout.is_some_and(|id| usages.contains_key(&id)) {
                 rows.remove(row);
             }
         }
     }
 
-    fn settle(&mut self, needs: &ClaimNeeds, site: Site) {
+    fn record_allocation(&mut self, needs: &ClaimNeeds, site: Site) {
         for (claim, _) in &needs.shared {
             self.sites.entry(*claim).or_insert(site);
         }
@@ -235,15 +235,15 @@ impl<'a> World<'a> {
         devices.on_claim(claim, &core.claims, template.catalog, rows)
     }
 
-    pub(crate) fn settle_on_node(&mut self, node: usize, core: &Core<'a>) {
+    pub(crate) fn record_allocation_on_node(&mut self, node: usize, core: &Core<'a>) {
         if let Some(devices) = &mut self.devices {
-            devices.settle(&core.claims, Site::Node(node));
+            devices.record_allocation(&core.claims, Site::Node(node));
         }
     }
 
-    pub(crate) fn settle_on_claim(&mut self, host: HostId, core: &Core<'a>) {
+    pub(crate) fn record_allocation_on_claim(&mut self, host: HostId, core: &Core<'a>) {
         if let Some(devices) = &mut self.devices {
-            devices.settle(&core.claims, Site::New(host));
+            devices.record_allocation(&core.claims, Site::New(host));
         }
     }
 
@@ -252,8 +252,8 @@ impl<'a> World<'a> {
         let found = || {
             let devices = self.devices.as_ref()?;
             let catalog = self.templates.get(claim.template)?.catalog;
-            let id = devices.facts.layout_of_row(catalog, row)?;
-            let layout = devices.facts.layout(id)?;
+            let id = devices.index.layout_of_row(catalog, row)?;
+            let layout = devices.index.layout(id)?;
             Some(claim.devices.get(&id)?.drivers(layout))
         };
         found().unwrap_or_default()

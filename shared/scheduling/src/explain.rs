@@ -23,8 +23,8 @@ use crate::{
     solve::Solver,
     template::Template,
     topology::{
-        GroupId, Obeyed,
-        group::{Group, Kind},
+        ApplicableConstraint, GroupId,
+        group::{Group, GroupKind},
     },
     world::{Refusal, World},
 };
@@ -34,7 +34,7 @@ pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<us
     let Some((core, search)) = solver.shapes.get(shape.0 as usize) else {
         return Vec::new();
     };
-    let (core, obeyed) = (Rc::clone(core), Rc::clone(&search.obeyed));
+    let (core, constraints) = (Rc::clone(core), Rc::clone(&search.constraints));
     if let Some(reason) = contradiction::contradiction(core.spec.pod) {
         return vec![(None, reason)];
     }
@@ -44,25 +44,30 @@ pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<us
     if let Some(problem) = &core.claims.problem {
         return vec![(None, Reason::Devices(problem.clone()))];
     }
-    if let Some(nodes) = named::refusing(solver, &core, &obeyed) {
+    if let Some(nodes) = named::refusing(solver, &core, &constraints) {
         return vec![(None, Reason::NamedNodes(nodes))];
     }
     (0..solver.world.templates.len())
-        .map(|at| (Some(at), reason(solver, at, &core, &obeyed)))
+        .map(|at| (Some(at), reason(solver, at, &core, &constraints)))
         .collect()
 }
 
-fn reason<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>, obeyed: &[Obeyed]) -> Reason {
+fn reason<'a>(
+    solver: &mut Solver<'a>,
+    at: usize,
+    core: &Core<'a>,
+    constraints: &[ApplicableConstraint],
+) -> Reason {
     // What stands in the way even without limits is more specific than they are.
     let within_limits = solver.empty_claim(at);
     let Some(claim) = solver.unlimited_claim(at) else {
         return pool::nothing_to_make(at, &mut solver.world);
     };
     let world = &mut solver.world;
-    match claim.check(core, obeyed, Stage::New, world) {
-        Err(refusal) => describe(&refusal, &claim, core, obeyed, world),
+    match claim.check(core, constraints, Stage::New, world) {
+        Err(refusal) => describe(&refusal, &claim, core, constraints, world),
         Ok(fit) => {
-            let fits = |claim: Claim<'a>| claim.check(core, obeyed, Stage::New, world).is_ok();
+            let fits = |claim: Claim<'a>| claim.check(core, constraints, Stage::New, world).is_ok();
             if within_limits.is_ok_and(fits) {
                 Reason::NextRound
             } else {
@@ -76,7 +81,7 @@ fn describe<'a>(
     refusal: &Refusal,
     claim: &Claim<'a>,
     core: &Core<'a>,
-    obeyed: &[Obeyed],
+    constraints: &[ApplicableConstraint],
     world: &mut World<'a>,
 ) -> Reason {
     let Some(template) = world.templates.get(claim.template) else {
@@ -89,7 +94,7 @@ fn describe<'a>(
             .map_or(Reason::NoTypes, |taint| Reason::Taint(taint.clone())),
         Refusal::Hostname => hostname(core, world),
         Refusal::Requirements => incompatible(claim.set, core.sets.on_claims, world),
-        Refusal::Resources | Refusal::Settling => resource(claim, core, world),
+        Refusal::Resources | Refusal::CoolingDown => resource(claim, core, world),
         Refusal::VolumeLimit => {
             let mut rows = claim.rows.clone();
             template.room.keep_fitting(&core.requests, &mut rows);
@@ -109,7 +114,7 @@ fn describe<'a>(
             let question = binding::Question {
                 claim,
                 core,
-                obeyed,
+                constraints,
                 too_few: matches!(refusal, Refusal::MinValues(_)),
             };
             binding::types(question, world)
@@ -248,14 +253,14 @@ fn spell(set: SetId, world: &World<'_>) -> Vec<Requirement> {
 /// What the rule is called, and how much it allows.
 fn rule(group: &Group) -> String {
     let name = match group.kind {
-        Kind::Spread => "topology spread",
-        Kind::Affinity => "pod affinity",
-        Kind::AntiAffinity => "pod anti-affinity",
+        GroupKind::Spread => "topology spread",
+        GroupKind::Affinity => "pod affinity",
+        GroupKind::AntiAffinity => "pod anti-affinity",
     };
     match (group.kind, group.min_domains) {
-        (Kind::Affinity | Kind::AntiAffinity, _) => name.to_owned(),
-        (Kind::Spread, 0) => format!("{name} with maxSkew {}", group.max_skew),
-        (Kind::Spread, least) => {
+        (GroupKind::Affinity | GroupKind::AntiAffinity, _) => name.to_owned(),
+        (GroupKind::Spread, 0) => format!("{name} with maxSkew {}", group.max_skew),
+        (GroupKind::Spread, least) => {
             format!(
                 "{name} with maxSkew {} and minDomains {least}",
                 group.max_skew

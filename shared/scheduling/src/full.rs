@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, rc::Rc};
 use model::resources::{CPU, MEMORY};
 
 use crate::{
-    Answer, Groundwork, Input, NewNode,
+    Input, NewNode, PrecomputedIndexes, SolveResult,
     algebra::SetId,
-    bound::{self, Amounts, Worth},
+    bound::{self, Amounts, DualPrices},
     setup,
 };
 
@@ -19,8 +19,8 @@ const EXCESS: i128 = 20;
 ///
 /// The pods of all nodes that could be of the same types tell what a core and a gigabyte are worth: no type sells both for less, where
 /// as much of it counts as whole pods can fill. A batch would not pay less for the pods of a node that costs what they are worth.
-pub fn full_nodes(input: &Input<'_>, answer: &Answer) -> Vec<bool> {
-    let mut world = setup::set_up(&Groundwork::of(input), &Rc::new(input.clone())).world;
+pub fn full_nodes(input: &Input<'_>, answer: &SolveResult) -> Vec<bool> {
+    let mut world = setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).world;
     let mut kinds: BTreeMap<(usize, SetId), Vec<&NewNode>> = BTreeMap::new();
     let mut kind_of = Vec::new();
     for node in &answer.new_nodes {
@@ -40,7 +40,7 @@ pub fn full_nodes(input: &Input<'_>, answer: &Answer) -> Vec<bool> {
             *room = (whole(room.0, step.0), whole(room.1, step.1));
         }
         let wanted = sum(pods.map(|pod| amounts(input, *pod)));
-        worths.insert((*pool, *asked), Worth::most(&offers, wanted));
+        worths.insert((*pool, *asked), DualPrices::most(&offers, wanted));
     }
     let nodes = answer.new_nodes.iter().zip(kind_of);
     let is_full = nodes.map(|(node, kind)| {

@@ -15,7 +15,7 @@ use crate::{
 
 /// Where a pod is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Destination {
+pub enum PlacementTarget {
     /// A node of the question, by its place there.
     Node(usize),
     /// A node to be made, of a NodePool by its place in the question; pods with the same number share it.
@@ -24,14 +24,14 @@ pub enum Destination {
 
 impl<'a> Solver<'a> {
     /// Places pods, in this order, where they are wanted; returns those that are placed.
-    pub(crate) fn guide(&mut self, wanted: &[(usize, Destination)]) -> BTreeSet<usize> {
+    pub(crate) fn guide(&mut self, wanted: &[(usize, PlacementTarget)]) -> BTreeSet<usize> {
         let mut made: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         let mut placed = BTreeSet::new();
         for (pod, destination) in wanted {
             let shape = self.shape_of(*pod);
             let done = match *destination {
-                Destination::Node(index) => self.join_node(*pod, shape, index),
-                Destination::New { pool, number } => match made.get(&(pool, number)) {
+                PlacementTarget::Node(index) => self.join_node(*pod, shape, index),
+                PlacementTarget::New { pool, number } => match made.get(&(pool, number)) {
                     Some(claim) => self.join_claim(*pod, shape, *claim),
                     None => {
                         let begun = self.begin_claim(*pod, shape, pool);
@@ -54,7 +54,7 @@ impl<'a> Solver<'a> {
     /// is its own.
     pub(crate) fn unmet(&mut self, pod: usize, node: usize) -> Option<u32> {
         let mut node = self.nodes.iter().find(|known| known.index == node)?.clone();
-        (node.ports, node.attached, node.settling) = (Vec::new(), None, false);
+        (node.ports, node.attached, node.cooling_down) = (Vec::new(), None, false);
         let mut shape = self.shape_of(pod);
         // The first required term that the node meets, if it meets any.
         loop {
@@ -86,17 +86,17 @@ impl<'a> Solver<'a> {
         };
         let core = core.without_claims();
         node.remaining = Some(core.requests.clone());
-        let obeyed = self.world.topology.obeyed(&core.member);
-        node.check(&core, &obeyed, &mut self.world).is_ok()
+        let constraints = self.world.topology.applicable_constraints(&core.member);
+        node.check(&core, &constraints, &mut self.world).is_ok()
     }
 
     fn join_node(&mut self, pod: usize, shape: ShapeId, index: usize) -> Option<()> {
         let (core, _) = self.shapes.get(shape.0 as usize)?;
         let core = Rc::clone(core);
-        let obeyed = self.world.topology.obeyed(&core.member);
+        let constraints = self.world.topology.applicable_constraints(&core.member);
         let at = self.nodes.iter().position(|node| node.index == index)?;
         let node = self.nodes.get_mut(at)?;
-        node.check(&core, &obeyed, &mut self.world).ok()?;
+        node.check(&core, &constraints, &mut self.world).ok()?;
         node.commit(pod, &core, &mut self.world);
         self.measure_block_of(at);
         Some(())
@@ -105,9 +105,9 @@ impl<'a> Solver<'a> {
     fn join_claim(&mut self, pod: usize, shape: ShapeId, at: usize) -> Option<()> {
         let (core, _) = self.shapes.get(shape.0 as usize)?;
         let core = Rc::clone(core);
-        let obeyed = self.world.topology.obeyed(&core.member);
+        let constraints = self.world.topology.applicable_constraints(&core.member);
         let claim = self.claims.get_mut(at)?;
-        let fit = claim.check(&core, &obeyed, Stage::InFlight, &mut self.world);
+        let fit = claim.check(&core, &constraints, Stage::InFlight, &mut self.world);
         claim.commit(pod, &core, fit.ok()?, &mut self.world);
         Some(())
     }
@@ -115,7 +115,7 @@ impl<'a> Solver<'a> {
     fn begin_claim(&mut self, pod: usize, shape: ShapeId, pool: usize) -> Option<()> {
         let (core, _) = self.shapes.get(shape.0 as usize)?;
         let core = Rc::clone(core);
-        let obeyed = self.world.topology.obeyed(&core.member);
-        self.new_claim(pod, pool, &core, &obeyed).ok()
+        let constraints = self.world.topology.applicable_constraints(&core.member);
+        self.new_claim(pod, pool, &core, &constraints).ok()
     }
 }

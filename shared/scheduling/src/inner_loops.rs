@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::{
     algebra::{SetId, Undefined},
-    groundwork::Groundwork,
     input::Input,
+    precomputed_indexes::PrecomputedIndexes,
     setup::set_up,
     shape::Core,
     solve::Solver,
@@ -25,7 +25,7 @@ impl<'a> InnerLoops<'a> {
     pub fn new(input: &Input<'a>) -> Self {
         let mut solver = Solver::new(
             input,
-            set_up(&Groundwork::of(input), &Rc::new(input.clone())),
+            set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())),
             Strategy::default(),
         );
         for pod in 0..input.pods.len() {
@@ -47,8 +47,8 @@ impl<'a> InnerLoops<'a> {
         let mut left = 0;
         for (template, set, _) in self.narrowed() {
             let world = &mut self.solver.world;
-            if let Some(mould) = world.templates.get(template) {
-                let mut rows = mould.base.clone();
+            if let Some(node_template) = world.templates.get(template) {
+                let mut rows = node_template.base.clone();
                 world.keep_matching(template, set, &mut rows);
                 left += rows.iter().count();
             }
@@ -61,21 +61,25 @@ impl<'a> InnerLoops<'a> {
         let mut allowed = 0;
         for (template, set, core) in self.narrowed() {
             let world = &mut self.solver.world;
-            let Some(mould) = world.templates.get(template) else {
+            let Some(node_template) = world.templates.get(template) else {
                 continue;
             };
             let place = Place {
                 set,
-                taints: mould.taints,
+                taints: node_template.taints,
                 host: HostId(self.solver.next_host),
                 undefined: Undefined::WellKnown,
                 daemons: crate::topology::daemons::Daemons::default(),
             };
-            let obeyed = world.topology.obeyed(&core.member);
-            let answer = world
-                .topology
-                .ask(&core.member, &obeyed, &place, &mut world.algebra);
-            allowed += usize::from(matches!(answer, crate::topology::Answer::Allowed(_)));
+            let constraints = world.topology.applicable_constraints(&core.member);
+            let answer =
+                world
+                    .topology
+                    .admit(&core.member, &constraints, &place, &mut world.algebra);
+            allowed += usize::from(matches!(
+                answer,
+                crate::topology::TopologyVerdict::Allowed(_)
+            ));
         }
         allowed
     }

@@ -99,7 +99,7 @@ pub struct ExistingNode<'a> {
     pub taints: Vec<&'a Taint>,
     pub initialized: bool,
     /// Pods of the node changed so recently that none is to be moved there by choice (docs/spec/lifecycle.md#simulation).
-    pub settling: bool,
+    pub cooling_down: bool,
     /// A Node object exists, so its labels count as topology domains.
     pub registered: bool,
     /// Allocatable minus what its pods request; a missing resource means none.

@@ -6,6 +6,7 @@
 
 mod algebra;
 mod amounts;
+mod baseline_cluster;
 mod bits;
 mod bound;
 mod catalog;
@@ -14,7 +15,6 @@ mod devices;
 mod explain;
 mod full;
 mod go_sort;
-mod groundwork;
 mod guided;
 #[cfg(feature = "inner-loops")]
 mod inner_loops;
@@ -25,6 +25,7 @@ mod node;
 mod on_offer;
 mod outcome;
 mod ports;
+mod precomputed_indexes;
 mod preferences;
 mod prices;
 mod rearrange;
@@ -32,31 +33,30 @@ mod reason;
 mod repack;
 mod reservations;
 mod room;
-#[cfg(test)]
-mod scene;
 mod setup;
 mod shape;
 mod solve;
 mod spec;
-mod standing;
 mod strategy;
 mod template;
+#[cfg(test)]
+mod test_cluster;
 mod tolerance;
 mod topology;
 mod volumes;
 mod world;
 
+pub use baseline_cluster::{BaselineCluster, SimulatedRemoval};
 pub use bound::least_cost;
 pub use full::full_nodes;
-pub use groundwork::Groundwork;
-pub use guided::Destination;
+pub use guided::PlacementTarget;
 #[cfg(feature = "inner-loops")]
 pub use inner_loops::InnerLoops;
 pub use input::{Effort, ExistingNode, Host, Input, Options, Pool};
-pub use outcome::{Answer, Choice, GivenUp, NewNode, Unplaced, share_of};
-pub use rearrange::{Leaver, Rearranging, Team};
-pub use reason::{Asked, Binding, NodeLack, Reason, Side};
-pub use standing::{Leaving, Standing};
+pub use outcome::{Choice, DroppedPreferences, NewNode, SolveResult, Unplaced, share_of};
+pub use precomputed_indexes::PrecomputedIndexes;
+pub use rearrange::{RearrangeRequest, RemovableNode, ReplacementGroup};
+pub use reason::{Binding, ConstraintSource, NodeLack, Reason, Side};
 pub use volumes::Volumes;
 
 use std::{cell::Cell, rc::Rc};
@@ -64,32 +64,32 @@ use std::{cell::Cell, rc::Rc};
 use setup::Setup;
 
 /// Answers the question.
-pub fn solve(input: &Input<'_>) -> Answer {
-    Prepared::new(&Groundwork::of(input), input).solve()
+pub fn solve(input: &Input<'_>) -> SolveResult {
+    PreparedSolve::new(&PrecomputedIndexes::of(input), input).solve()
 }
 
 /// A question with everything in it interned, indexed and counted.
-pub struct Prepared<'g, 'a> {
-    groundwork: &'g Groundwork<'a>,
+pub struct PreparedSolve<'g, 'a> {
+    precomputed: &'g PrecomputedIndexes<'a>,
     input: Rc<Input<'a>>,
     setup: Setup<'a>,
 }
 
-impl<'g, 'a> Prepared<'g, 'a> {
-    pub fn new(groundwork: &'g Groundwork<'a>, input: &Input<'a>) -> Self {
+impl<'g, 'a> PreparedSolve<'g, 'a> {
+    pub fn new(precomputed: &'g PrecomputedIndexes<'a>, input: &Input<'a>) -> Self {
         let input = Rc::new(input.clone());
         Self {
-            groundwork,
-            setup: setup::set_up(groundwork, &input),
+            precomputed,
+            setup: setup::set_up(precomputed, &input),
             input,
         }
     }
 
     /// The search.
-    pub fn solve(self) -> Answer {
+    pub fn solve(self) -> SolveResult {
         let first = Cell::new(Some(self.setup));
         strategy::best(&self.input, None, || {
-            let again = || setup::set_up(self.groundwork, &self.input);
+            let again = || setup::set_up(self.precomputed, &self.input);
             first.take().unwrap_or_else(again)
         })
     }

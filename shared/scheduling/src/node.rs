@@ -15,7 +15,7 @@ use crate::{
     ports,
     shape::Core,
     tolerance::TaintsId,
-    topology::{Answer, HostId, Obeyed, Place, daemons::Daemons},
+    topology::{ApplicableConstraint, HostId, Place, TopologyVerdict, daemons::Daemons},
     volumes::Attachment,
     world::{Permanence, Refusal, World},
 };
@@ -28,7 +28,7 @@ pub(crate) struct Node<'a> {
     pub(crate) set: SetId,
     pub(crate) taints: TaintsId,
     /// Takes no pods that are moved by choice.
-    pub(crate) settling: bool,
+    pub(crate) cooling_down: bool,
     pub(crate) host: HostId,
     /// `None`: something is overcommitted, so nothing more fits.
     pub(crate) remaining: Option<Box<[i64]>>,
@@ -71,15 +71,15 @@ impl<'a> Node<'a> {
     pub(crate) fn check(
         &self,
         core: &Core<'a>,
-        obeyed: &[Obeyed],
+        constraints: &[ApplicableConstraint],
         world: &mut World<'a>,
     ) -> Result<(), Refusal> {
         let fits = |left: &[i64]| amounts::fits(&core.requests, left);
         if !self.remaining.as_deref().is_some_and(fits) {
             return Err(Refusal::Resources);
         }
-        if self.settling && core.moved {
-            return Err(Refusal::Settling);
+        if self.cooling_down && core.moved {
+            return Err(Refusal::CoolingDown);
         }
         if !world.tolerance.tolerates(core.tolerations, self.taints) {
             return Err(Refusal::Taints);
@@ -99,7 +99,7 @@ impl<'a> Node<'a> {
             return Err(core.without_devices());
         }
         if core.volumes.alternatives.is_empty() {
-            return self.ask(set, core, obeyed, world);
+            return self.check_topology(set, core, constraints, world);
         }
         let mut refusal = Refusal::Volumes;
         for volumes in &core.volumes.alternatives {
@@ -107,7 +107,7 @@ impl<'a> Node<'a> {
                 .algebra
                 .narrow(set, volumes.on_nodes, Undefined::Refused);
             let answer = match narrowed {
-                Some(set) => self.ask(set, core, obeyed, world),
+                Some(set) => self.check_topology(set, core, constraints, world),
                 None => Err(Refusal::Volumes),
             };
             match answer {
@@ -119,14 +119,14 @@ impl<'a> Node<'a> {
         Err(refusal)
     }
 
-    fn ask(
+    fn check_topology(
         &self,
         set: SetId,
         core: &Core<'a>,
-        obeyed: &[Obeyed],
+        constraints: &[ApplicableConstraint],
         world: &mut World<'a>,
     ) -> Result<(), Refusal> {
-        if obeyed.is_empty() {
+        if constraints.is_empty() {
             return Ok(());
         }
         let place = Place {
@@ -136,10 +136,10 @@ impl<'a> Node<'a> {
         let World {
             topology, algebra, ..
         } = world;
-        match topology.ask(&core.member, obeyed, &place, algebra) {
-            Answer::Allowed(_) => Ok(()),
-            Answer::NotNow(group) => Err(Refusal::Topology(group, Permanence::ForNow)),
-            Answer::Never(group) => Err(Refusal::Topology(group, Permanence::ForGood)),
+        match topology.admit(&core.member, constraints, &place, algebra) {
+            TopologyVerdict::Allowed(_) => Ok(()),
+            TopologyVerdict::NotNow(group) => Err(Refusal::Topology(group, Permanence::ForNow)),
+            TopologyVerdict::Never(group) => Err(Refusal::Topology(group, Permanence::ForGood)),
         }
     }
 
@@ -169,7 +169,7 @@ impl<'a> Node<'a> {
         }
         if !core.claims.is_empty() {
             self.devices = world.used_on_node(self, core).map(Rc::new);
-            world.settle_on_node(self.index, core);
+            world.record_allocation_on_node(self.index, core);
         }
         let place = self.place();
         world.record(core, &place);

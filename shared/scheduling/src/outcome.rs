@@ -25,24 +25,24 @@ use crate::{
     world::World,
 };
 
-mod given_up;
+mod dropped_preferences;
 
-pub use given_up::{GivenUp, share_of};
+pub use dropped_preferences::{DroppedPreferences, share_of};
 
 /// Pods and nodes by their index in the input.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct SolveResult {
     pub new_nodes: Vec<NewNode>,
     pub existing: Vec<(usize, Vec<usize>)>,
     pub unplaced: Vec<Unplaced>,
     /// Pods with a place that go without preferences there.
-    pub given_up: Vec<GivenUp>,
+    pub dropped_preferences: Vec<DroppedPreferences>,
     /// NodePools of which no instance type is left whatever the pod (docs/spec/scheduling.md#batching).
-    pub barren: Vec<Barren>,
+    pub no_viable_types: Vec<NoViableTypes>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Barren {
+pub struct NoViableTypes {
     pub pool: usize,
     /// `minValues` alone keeps its types out.
     pub min_values: bool,
@@ -133,10 +133,10 @@ pub(crate) fn explain(
     unplaced
 }
 
-pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Answer {
-    let mut answer = Answer {
+pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> SolveResult {
+    let mut answer = SolveResult {
         unplaced,
-        ..Answer::default()
+        ..SolveResult::default()
     };
     let mut claims = std::mem::take(&mut solver.claims);
     stay_within_limits(&mut claims, &solver.world);
@@ -164,11 +164,11 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Answ
         .collect();
     existing.sort_unstable();
     answer.existing = existing;
-    answer.given_up = given_up::of(solver, &answer, &made);
+    answer.dropped_preferences = dropped_preferences::of(solver, &answer, &made);
     let templates = solver.world.templates.iter().enumerate();
-    let barren = templates.filter(|(_, template)| template.base.is_empty());
-    answer.barren = barren
-        .map(|(pool, template)| Barren {
+    let no_viable_types = templates.filter(|(_, template)| template.base.is_empty());
+    answer.no_viable_types = no_viable_types
+        .map(|(pool, template)| NoViableTypes {
             pool,
             min_values: template.min_values_unmet,
         })

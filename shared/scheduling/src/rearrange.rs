@@ -7,14 +7,14 @@
 //! is checked when a step is taken.
 
 mod admission;
-mod draws;
+mod cluster_model;
 mod grid;
-mod kinds;
-mod made;
+mod offer_capacity_index;
 mod offers;
-mod paper;
+mod planned_node;
+mod pod_kinds;
 mod recreate;
-mod roomy;
+mod rng;
 mod rules;
 mod search;
 mod state;
@@ -26,15 +26,15 @@ use std::cmp::Reverse;
 use model::NanosPerHour;
 
 use self::{
-    paper::{NOWHERE, Paper},
+    cluster_model::{ClusterModel, NO_INDEX},
     search::Search,
     state::State,
 };
-use crate::{Destination, Standing};
+use crate::{BaselineCluster, PlacementTarget};
 
 /// A node that may go.
 #[derive(Clone, Debug)]
-pub struct Leaver {
+pub struct RemovableNode {
     /// Its place in the standing question.
     pub node: usize,
     /// The pods that need another place then, by their places in the standing question.
@@ -47,14 +47,14 @@ pub struct Leaver {
     /// What its going has to save in any case, whatever it goes together with.
     pub least_saving: NanosPerHour,
     pub is_spot: bool,
-    /// Which of [`Rearranging::together_max`] counts it.
+    /// Which of [`RearrangeRequest::together_max`] counts it.
     pub budget: usize,
 }
 
-/// What is asked for.
+/// What is request for.
 #[derive(Clone, Debug)]
-pub struct Rearranging<'q> {
-    pub leavers: &'q [Leaver],
+pub struct RearrangeRequest<'q> {
+    pub removable: &'q [RemovableNode],
     /// How many nodes may go for the same new ones, of those that have the same budget.
     pub together_max: &'q [usize],
     /// For how many new ones.
@@ -67,93 +67,95 @@ pub struct Rearranging<'q> {
 
 /// Nodes that go together, and where their pods are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Team {
+pub struct ReplacementGroup {
     /// By their places among the leavers.
-    pub leavers: Vec<usize>,
-    pub wanted: Vec<(usize, Destination)>,
+    pub removable: Vec<usize>,
+    pub wanted: Vec<(usize, PlacementTarget)>,
     /// How many nodes come for them.
     pub replacements: usize,
 }
 
-impl Standing<'_> {
+impl BaselineCluster<'_> {
     /// Makes a plan where an eviction has to be worth so much per hour, shows it, and goes on with what it is told to be worth
     /// then. A plan's teams are in the order of their first nodes, those without a new node each by itself.
     pub fn rearrange(
         &self,
-        asked: &Rearranging<'_>,
+        request: &RearrangeRequest<'_>,
         per_eviction: NanosPerHour,
-        mut shown: impl FnMut(Vec<Team>) -> Option<NanosPerHour>,
+        mut shown: impl FnMut(Vec<ReplacementGroup>) -> Option<NanosPerHour>,
     ) {
         let mut solver = self.solver();
-        let Some(paper) = Paper::new(&mut solver, asked.leavers) else {
+        let Some(cluster) = ClusterModel::new(&mut solver, request.removable) else {
             return;
         };
-        let mut search = Search::new(&paper, asked);
+        let mut search = Search::new(&cluster, request);
         let mut next = Some(per_eviction);
         while let Some(per_eviction) = next {
-            next = shown(teams(&paper, search.cheapest(per_eviction)));
+            next = shown(groups(&cluster, search.cheapest(per_eviction)));
         }
     }
 }
 
-fn teams(paper: &Paper, state: &State) -> Vec<Team> {
-    let mut teams: Vec<(Option<usize>, Team)> = Vec::new();
-    for (at, leaver) in paper.leavers.iter().enumerate() {
-        if state.gone.get(at) != Some(&true) {
+fn groups(cluster: &ClusterModel, state: &State) -> Vec<ReplacementGroup> {
+    let mut groups: Vec<(Option<usize>, ReplacementGroup)> = Vec::new();
+    for (at, candidate) in cluster.candidates.iter().enumerate() {
+        if state.removed.get(at) != Some(&true) {
             continue;
         }
-        let number = state.team_of(at);
-        let known = teams.iter_mut();
+        let number = state.group_of(at);
+        let known = groups.iter_mut();
         let mut known = known.filter(|(known, _)| number.is_some() && *known == number);
         match known.next() {
-            Some((_, team)) => team.leavers.push(leaver.asked),
+            Some((_, group)) => group.removable.push(candidate.input_index),
             None => {
-                let leavers = vec![leaver.asked];
-                let team = Team {
-                    leavers,
-                    ..Team::default()
+                let group = ReplacementGroup {
+                    removable: vec![candidate.input_index],
+                    ..ReplacementGroup::default()
                 };
-                teams.push((number, team));
+                groups.push((number, group));
             }
         }
     }
-    for (number, team) in &mut teams {
-        let made = state.made_nodes(paper);
-        let made = made.filter(|(_, made)| Some(made.team) == *number);
-        let made: Vec<(usize, usize)> = made
-            .map(|(node, made)| {
+    for (number, group) in &mut groups {
+        let planned = state.planned_nodes(cluster);
+        let planned = planned.filter(|(_, planned)| Some(planned.group) == *number);
+        let planned: Vec<(usize, usize)> = planned
+            .map(|(node, planned)| {
                 (
                     node,
-                    paper.offers.get(made.offer).map_or(0, |offer| offer.pool),
+                    cluster
+                        .offers
+                        .get(planned.offer)
+                        .map_or(0, |offer| offer.pool),
                 )
             })
             .collect();
-        team.replacements = made.len();
-        team.wanted = wanted(paper, state, team, &made);
+        group.replacements = planned.len();
+        group.wanted = wanted(cluster, state, group, &planned);
     }
-    teams.into_iter().map(|(_, team)| team).collect()
+    groups.into_iter().map(|(_, group)| group).collect()
 }
 
 /// Where the pods of a team go, large ones first.
 fn wanted(
-    paper: &Paper,
+    cluster: &ClusterModel,
     state: &State,
-    team: &Team,
-    made: &[(usize, usize)],
-) -> Vec<(usize, Destination)> {
-    let pods = paper.pods.iter().enumerate().filter(|(_, pod)| {
-        let leaver = paper.leavers.get(pod.leaver);
-        leaver.is_some_and(|leaver| team.leavers.contains(&leaver.asked))
+    group: &ReplacementGroup,
+    planned: &[(usize, usize)],
+) -> Vec<(usize, PlacementTarget)> {
+    let pods = cluster.pods.iter().enumerate().filter(|(_, pod)| {
+        let candidate = cluster.candidates.get(pod.candidate);
+        candidate.is_some_and(|candidate| group.removable.contains(&candidate.input_index))
     });
     let found = pods.map(|(at, pod)| {
-        let node = state.place.get(at).copied().unwrap_or(NOWHERE);
-        let new = made.iter().position(|(known, _)| *known == node);
-        let destination = match new.and_then(|number| Some((number, made.get(number)?.1))) {
-            Some((number, pool)) => Destination::New { pool, number },
-            None => Destination::Node(node),
+        let node = state.node_of.get(at).copied().unwrap_or(NO_INDEX);
+        let new = planned.iter().position(|(known, _)| *known == node);
+        let destination = match new.and_then(|number| Some((number, planned.get(number)?.1))) {
+            Some((number, pool)) => PlacementTarget::New { pool, number },
+            None => PlacementTarget::Node(node),
         };
-        let size = paper.kinds.get(pod.kind).map_or(0, |kind| kind.size);
-        (Reverse(size), pod.asked, destination)
+        let size = cluster.kinds.get(pod.kind).map_or(0, |kind| kind.size);
+        (Reverse(size), pod.input_index, destination)
     });
     let mut found: Vec<_> = found.collect();
     found.sort_unstable();

@@ -37,8 +37,8 @@ pub enum Reason {
     },
     /// The pod asks for both of one node.
     Contradiction {
-        first: (Asked, Requirement),
-        second: (Asked, Requirement),
+        first: (ConstraintSource, Requirement),
+        second: (ConstraintSource, Requirement),
     },
     /// No instance type agrees with all of these together.
     NoMatchingType(Vec<Requirement>),
@@ -130,7 +130,7 @@ impl Reason {
 
 /// Where a pod asks for a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ConstraintSource {
     NodeSelector,
     NodeAffinity,
 }
@@ -187,10 +187,10 @@ impl fmt::Display for Reason {
                 write!(f, "wants {wanted}, its nodes have {offered}")
             }
             Self::Contradiction { first, second } => {
-                let side = |(asked, requirement): &(Asked, Requirement)| {
+                let side = |(asked, requirement): &(ConstraintSource, Requirement)| {
                     let place = match asked {
-                        Asked::NodeSelector => "node selector",
-                        Asked::NodeAffinity => "required node affinity",
+                        ConstraintSource::NodeSelector => "node selector",
+                        ConstraintSource::NodeAffinity => "required node affinity",
                     };
                     format!("{requirement} ({place})")
                 };

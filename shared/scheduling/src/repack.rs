@@ -21,18 +21,18 @@ use std::collections::BTreeSet;
 
 use model::NanosPerHour;
 
-use self::{items::Movable, nodes::Work, offers::Offers};
+use self::{items::Movable, nodes::WorkBudget, offers::PurchaseOptions};
 use crate::{claim::Claim, solve::Solver, topology::HostId, world::World};
 
 /// What a node costs besides its instance: agents that are paid per host, addresses, volumes, and everybody who watches
 /// it. A node more has to save as much, so that cheap small instances do not take over.
-const UPKEEP: NanosPerHour = NanosPerHour(43_000_000);
+const PER_NODE_OVERHEAD: NanosPerHour = NanosPerHour(43_000_000);
 
-/// The part of [`UPKEEP`] that prices of a NodePool's nodes do not have yet.
-fn unpriced_upkeep(world: &World<'_>, template: usize) -> i64 {
+/// The part of [`PER_NODE_OVERHEAD`] that prices of a NodePool's nodes do not have yet.
+fn unpriced_overhead(world: &World<'_>, template: usize) -> i64 {
     let pool = world.input.pools.get(template);
     let priced = pool.map_or(0, |pool| pool.surcharge.0);
-    UPKEEP.0.saturating_sub(priced).max(0)
+    PER_NODE_OVERHEAD.0.saturating_sub(priced).max(0)
 }
 
 pub(crate) fn repack(solver: &mut Solver<'_>) {
@@ -52,8 +52,8 @@ pub(crate) fn repack(solver: &mut Solver<'_>) {
             staying.remove(&claim.host);
         }
         build::free_limits(solver, template, &movable);
-        if let Some(made) = cheaper(solver, template, &movable) {
-            build::swap(solver, &movable, made);
+        if let Some(rebuilt) = cheaper(solver, template, &movable) {
+            build::swap(solver, &movable, rebuilt);
         }
     }
     shift::shift(solver, &staying);
@@ -72,34 +72,34 @@ fn cheaper<'a>(
     {
         known.add(claim, &mut solver.world);
     }
-    let offers = Offers::new(movable, template, &mut solver.world)?;
-    let mut work = Work::for_pods(solver.world.input.pods.len());
+    let offers = PurchaseOptions::new(movable, template, &mut solver.world)?;
+    let mut work = WorkBudget::for_pods(solver.world.input.pods.len());
     let plan = nodes::cheapest(&movable.items, &offers, &mut work)?;
-    if plan.cost >= known.with_upkeep {
+    if plan.cost >= known.with_overhead {
         return None;
     }
-    let made = build::claims(solver, template, movable, &plan)?;
+    let rebuilt = build::claims(solver, template, movable, &plan)?;
     let mut cost = Cost::default();
-    for claim in &made {
+    for claim in &rebuilt {
         cost.add(claim, &mut solver.world);
     }
-    (cost.price < known.price && cost.with_upkeep < known.with_upkeep).then_some(made)
+    (cost.price < known.price && cost.with_overhead < known.with_overhead).then_some(rebuilt)
 }
 
 /// Of some nodes together.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     price: i64,
-    with_upkeep: i64,
+    with_overhead: i64,
 }
 
 impl Cost {
     fn add(&mut self, claim: &Claim<'_>, world: &mut World<'_>) {
         let price = world.cheapest(claim.template, claim.set, &claim.rows).0;
         self.price = self.price.saturating_add(price);
-        self.with_upkeep = self
-            .with_upkeep
+        self.with_overhead = self
+            .with_overhead
             .saturating_add(price)
-            .saturating_add(unpriced_upkeep(world, claim.template));
+            .saturating_add(unpriced_overhead(world, claim.template));
     }
 }

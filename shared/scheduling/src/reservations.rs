@@ -19,7 +19,7 @@ pub(crate) struct Reservations<'a> {
 }
 
 /// What a claim may keep, or that it has to wait.
-pub(crate) enum Offer<'a> {
+pub(crate) enum HoldDecision<'a> {
     Hold(Vec<&'a str>),
     Wait,
 }
@@ -60,9 +60,9 @@ impl<'a> Reservations<'a> {
         held: &[&'a str],
         catalog: &Catalog<'a>,
         algebra: &mut Algebra,
-    ) -> Offer<'a> {
+    ) -> HoldDecision<'a> {
         if self.left.is_empty() {
-            return Offer::Hold(Vec::new());
+            return HoldDecision::Hold(Vec::new());
         }
         let mut compatible: Vec<&str> = Vec::new();
         for row in rows.iter() {
@@ -87,9 +87,9 @@ impl<'a> Reservations<'a> {
         compatible.retain(|id| held.contains(id) || self.left.get(id).is_some_and(|n| *n > 0));
         let strict = self.mode == Some(ReservedOfferingMode::Strict);
         if strict && compatible.is_empty() && (any || !held.is_empty()) {
-            Offer::Wait
+            HoldDecision::Wait
         } else {
-            Offer::Hold(compatible)
+            HoldDecision::Hold(compatible)
         }
     }
 

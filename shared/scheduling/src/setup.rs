@@ -18,10 +18,10 @@ use self::places::Places;
 use crate::{
     algebra::{Algebra, Sym, Undefined},
     devices::Devices,
-    groundwork::Groundwork,
     input::{ExistingNode, Input},
     node::{Attached, Node},
     on_offer::OnOffer,
+    precomputed_indexes::PrecomputedIndexes,
     reservations::Reservations,
     strategy::{CountedAs, Ties},
     template::Daemon,
@@ -30,7 +30,7 @@ use crate::{
         GroupId, HostLabels, Place, Topology,
         classes::{ClassId, Classes},
         daemons::Daemons,
-        group::Kind,
+        group::GroupKind,
         universe::Universe,
     },
     volumes::Volumes,
@@ -51,20 +51,20 @@ pub(crate) struct Setup<'a> {
 }
 
 /// Where a pod is bound, as far as topology counts it.
-pub(crate) struct Seat {
+pub(crate) struct PodContribution {
     pub(crate) class: ClassId,
     pub(crate) host: usize,
     /// Whether it counts as one of its class.
-    pub(crate) is_resident: bool,
+    pub(crate) is_counted: bool,
     /// Groups that have counted its own anti-affinity.
     pub(crate) repelling: Vec<GroupId>,
 }
 
 /// What was counted of pods and nodes that other questions may take away.
 #[derive(Default)]
-pub(crate) struct Seats<'a> {
+pub(crate) struct Contributions<'a> {
     /// By the question's pods.
-    pub(crate) pods: BTreeMap<usize, Seat>,
+    pub(crate) pods: BTreeMap<usize, PodContribution>,
     /// By the question's nodes; those that are registered.
     pub(crate) nodes: BTreeMap<usize, HostLabels<'a>>,
     /// Per group of anti-affinity, whose it is: the first says which domains are known.
@@ -78,27 +78,28 @@ pub(crate) struct Owner {
     pub(crate) tolerations: TolerationsId,
 }
 
-pub(crate) fn set_up<'a>(groundwork: &Groundwork<'a>, input: &Rc<Input<'a>>) -> Setup<'a> {
-    set_up_moving(groundwork, input, input.pods.len()).0
+pub(crate) fn set_up<'a>(precomputed: &PrecomputedIndexes<'a>, input: &Rc<Input<'a>>) -> Setup<'a> {
+    set_up_moving(precomputed, input, input.pods.len()).0
 }
 
 /// World of the input where only the `first` of the pods are to be placed now, and the others stay where they are.
 pub(crate) fn set_up_moving<'a>(
-    groundwork: &Groundwork<'a>,
+    precomputed: &PrecomputedIndexes<'a>,
     input: &Rc<Input<'a>>,
     first: usize,
-) -> (Setup<'a>, Seats<'a>) {
-    let mut seats = Seats::default();
-    let mut algebra = groundwork.algebra.clone();
-    let mut tolerance = groundwork.tolerance.clone();
-    let (sources, daemons) = (&groundwork.sources, &groundwork.daemons);
-    let catalogs = groundwork.catalogs.clone();
+) -> (Setup<'a>, Contributions<'a>) {
+    let mut contributions = Contributions::default();
+    let mut algebra = precomputed.algebra.clone();
+    let mut tolerance = precomputed.tolerance.clone();
+    let (sources, daemons) = (&precomputed.sources, &precomputed.daemons);
+    let catalogs = precomputed.catalogs.clone();
     let volumes = Rc::new(Volumes::new(input.storage));
     let moving = pods_moving(input, first);
-    let shunning = daemons.iter().map(|daemon| daemon.pod);
-    let shunning = shunning.filter(|daemon| shuns_pods(input, daemon));
-    let shunning: Vec<&Pod> = repelling_pods(input).chain(shunning).collect();
-    let topology_keys: BTreeSet<&str> = topology_keys(input, &shunning);
+    let with_anti_affinity = daemons.iter().map(|daemon| daemon.pod);
+    let with_anti_affinity =
+        with_anti_affinity.filter(|daemon| counts_anti_affinity_of(input, daemon));
+    let with_anti_affinity: Vec<&Pod> = repelling_pods(input).chain(with_anti_affinity).collect();
+    let topology_keys: BTreeSet<&str> = topology_keys(input, &with_anti_affinity);
     let has_topology = !topology_keys.is_empty();
     let symbols: Vec<Sym> = topology_keys.iter().map(|k| algebra.symbol(k)).collect();
     let universe = Universe::new(symbols, sources, &catalogs, &mut algebra);
@@ -118,12 +119,12 @@ pub(crate) fn set_up_moving<'a>(
         found.push((index, node, place.place));
         if node.registered {
             labelled.push(place);
-            seats.nodes.insert(index, place);
+            contributions.nodes.insert(index, place);
         }
     }
     let next_host = places.next_host();
     let classes = if has_topology {
-        Classes::of(input.pods.iter().chain(&shunning).copied())
+        Classes::of(input.pods.iter().chain(&with_anti_affinity).copied())
     } else {
         Classes::default()
     };
@@ -141,21 +142,21 @@ pub(crate) fn set_up_moving<'a>(
             &mut topology,
             &mut algebra,
             &mut tolerance,
-            &mut seats,
+            &mut contributions,
         );
     }
     let devices = Devices::new(input, &catalogs);
     let leaving = input.pods.iter().take(first).copied();
     let devices = devices.map(|devices| devices.without(leaving));
-    let reserved = &groundwork.reserved;
+    let reserved = &precomputed.reserved;
     let mut world = World {
         reservations: Reservations::new(input.options.reserved, reserved),
         input: Rc::clone(input),
         algebra,
         tolerance,
-        dimensions: Rc::clone(&groundwork.dimensions),
+        dimensions: Rc::clone(&precomputed.dimensions),
         catalogs,
-        templates: groundwork.moulds(&input.pools),
+        templates: precomputed.node_templates(&input.pools),
         topology,
         volumes,
         devices,
@@ -179,7 +180,7 @@ pub(crate) fn set_up_moving<'a>(
         has_topology,
         may_tolerate: taints.any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
     };
-    (setup, seats)
+    (setup, contributions)
 }
 
 /// The bound pods among those to place: they are no longer where they were.
@@ -196,7 +197,7 @@ fn repelling_pods<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a Pod> {
 }
 
 /// Upstream counts daemons that run.
-fn shuns_pods(input: &Input<'_>, daemon: &Pod) -> bool {
+fn counts_anti_affinity_of(input: &Input<'_>, daemon: &Pod) -> bool {
     input.options.optimize == Optimize::Cost && !daemon.pod_anti_affinity.required.is_empty()
 }
 
@@ -204,7 +205,7 @@ fn is_terminal(pod: &Pod) -> bool {
     matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
 }
 
-fn topology_keys<'a>(input: &Input<'a>, shunning: &[&'a Pod]) -> BTreeSet<&'a str> {
+fn topology_keys<'a>(input: &Input<'a>, with_anti_affinity: &[&'a Pod]) -> BTreeSet<&'a str> {
     let mut keys = BTreeSet::new();
     for pod in &input.pods {
         keys.extend(pod.topology_spread.iter().map(|c| c.topology_key.as_str()));
@@ -214,7 +215,7 @@ fn topology_keys<'a>(input: &Input<'a>, shunning: &[&'a Pod]) -> BTreeSet<&'a st
             keys.extend(terms.map(|term| term.topology_key.as_str()));
         }
     }
-    for pod in shunning {
+    for pod in with_anti_affinity {
         let terms = pod.pod_anti_affinity.required.iter();
         keys.extend(terms.map(|term| term.topology_key.as_str()));
     }
@@ -257,7 +258,7 @@ fn count_bound<'a>(
     topology: &mut Topology<'a>,
     algebra: &mut Algebra,
     tolerance: &mut Tolerance<'a>,
-    seats: &mut Seats<'a>,
+    contributions: &mut Contributions<'a>,
 ) {
     let asked = input.pods.iter().enumerate();
     let asked = asked.filter(|(_, pod)| pod.node_name.is_some());
@@ -268,15 +269,15 @@ fn count_bound<'a>(
                 continue;
             }
             let class = topology.class_of(pod);
-            let is_resident = pod.deletion.is_none();
+            let is_counted = pod.deletion.is_none();
             let mut repelling = Vec::new();
-            if is_resident {
-                topology.add_resident(class, at);
+            if is_counted {
+                topology.add_bound(class, at);
             }
             for term in &pod.pod_anti_affinity.required {
                 let tolerations = tolerance.tolerations(&pod.tolerations, false);
                 let namespace = pod.key.namespace.as_str();
-                let kind = Kind::AntiAffinity;
+                let kind = GroupKind::AntiAffinity;
                 let group = topology.affinity(
                     (kind, true),
                     term,
@@ -288,18 +289,18 @@ fn count_bound<'a>(
                 topology.record_bound(group, at, algebra);
                 repelling.push(group);
                 let pod = asked.get(&pod.key).copied();
-                let owners = seats.owners.entry(group).or_default();
+                let owners = contributions.owners.entry(group).or_default();
                 owners.push(Owner { pod, tolerations });
             }
             if let Some(pod) = asked.get(&pod.key) {
                 let host = at;
-                let seat = Seat {
+                let contribution = PodContribution {
                     class,
                     host,
-                    is_resident,
+                    is_counted,
                     repelling,
                 };
-                seats.pods.insert(*pod, seat);
+                contributions.pods.insert(*pod, contribution);
             }
         }
     }
@@ -357,7 +358,7 @@ fn existing<'a>(
         index,
         set: place.set,
         taints: place.taints,
-        settling: node.settling,
+        cooling_down: node.cooling_down,
         host: place.host,
         remaining: (!overcommitted).then_some(remaining),
         ports: node

@@ -14,7 +14,7 @@ use crate::{
     devices::ClaimNeeds,
     spec::{Sacrifice, Spec},
     tolerance::TolerationsId,
-    topology::{Member, Obeyed, classes::ClassId},
+    topology::{ApplicableConstraint, Member, classes::ClassId},
     volumes::{Attachment, EBS},
     world::{Permanence, Refusal},
 };
@@ -88,7 +88,7 @@ impl<'a> Core<'a> {
 
     /// Why a place does not take the pod that has no devices for its claims.
     pub(crate) fn without_devices(&self) -> Refusal {
-        Refusal::Devices(match self.claims.are_judged_for_good() {
+        Refusal::Devices(match self.claims.refusals_are_permanent() {
             true => Permanence::ForGood,
             false => Permanence::ForNow,
         })
@@ -120,11 +120,11 @@ impl<'a> Core<'a> {
 /// Where a shape still has to look. What can never take it is forgotten.
 #[derive(Default)]
 pub(crate) struct Search {
-    pub(crate) obeyed: Rc<[Obeyed]>,
-    /// How many groups there were when `obeyed` was found.
-    pub(crate) groups_seen: Option<usize>,
+    pub(crate) constraints: Rc<[ApplicableConstraint]>,
+    /// How many groups there were when `constraints` was found.
+    pub(crate) groups_known: Option<usize>,
     /// Existing nodes that can never take it, once any was looked at.
-    pub(crate) shut: Option<Bits>,
+    pub(crate) rejected_nodes: Option<Bits>,
     /// In-flight claims by order; an entry whose order is outdated is put back with the present one.
     pub(crate) claims: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) claims_seen: usize,

@@ -1,10 +1,10 @@
 //! The search: first fit over pods from large to small, on nodes that exist, then on claims in flight, then on a new claim
 //! (docs/spec/scheduling.md#solving).
 
-mod homes;
+mod colocation;
+mod placement_options;
 mod queue;
 mod shapes;
-mod together;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,7 +13,7 @@ use std::{
 
 use model::requirement::Requirements;
 
-use self::{homes::BLOCK, queue::rank};
+use self::{placement_options::BLOCK, queue::rank};
 use crate::{
     claim::Claim,
     input::Input,
@@ -103,7 +103,7 @@ impl<'a> Solver<'a> {
         // By name, as the API server lists them: whoever comes first shapes a group that pods share.
         pods.sort_by_key(|at| self.world.input.pods.get(*at).map(|pod| &pod.key));
         if self.strategy.peers == Peers::Together {
-            self.keep_together(&pods);
+            self.confine_colocated(&pods);
         }
         let mut shapes = vec![ShapeId(0); self.world.input.pods.len()];
         let mut waiting: BTreeMap<ShapeId, usize> = BTreeMap::new();
@@ -201,9 +201,13 @@ impl<'a> Solver<'a> {
         }
         let core = Rc::clone(core);
         let mut search = std::mem::take(search);
-        if search.groups_seen != Some(self.world.topology.len()) {
-            search.groups_seen = Some(self.world.topology.len());
-            search.obeyed = self.world.topology.obeyed(&core.member).into();
+        if search.groups_known != Some(self.world.topology.len()) {
+            search.groups_known = Some(self.world.topology.len());
+            search.constraints = self
+                .world
+                .topology
+                .applicable_constraints(&core.member)
+                .into();
         }
         let outcome = self
             .try_nodes(pod, &core, &mut search)

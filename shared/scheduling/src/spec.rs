@@ -28,7 +28,7 @@ pub(crate) struct Spec<'a> {
     pub(crate) confined: Option<Rc<Requirements>>,
     /// The weights of all preferences that were given up. Under [`Relaxation::LightestFirst`], those of node affinity are not
     /// among them: the node shows which of these it meets.
-    pub(crate) given_up: u32,
+    pub(crate) dropped_preferences: u32,
     relaxation: Relaxation,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Spec<'a> {
                 .collect(),
             tolerates_prefer_no_schedule: false,
             confined: None,
-            given_up: 0,
+            dropped_preferences: 0,
             relaxation: Relaxation::default(),
         }
     }
@@ -109,7 +109,7 @@ impl<'a> Spec<'a> {
         });
         self.preferred
             .retain(|term| !is_ignored(Preference::NodeAffinity(term)));
-        self.given_up = self.given_up.saturating_add(lost);
+        self.dropped_preferences = self.dropped_preferences.saturating_add(lost);
         self
     }
 
@@ -197,7 +197,7 @@ impl<'a> Spec<'a> {
         } else {
             return None;
         };
-        spec.given_up = spec.given_up.saturating_add(weight);
+        spec.dropped_preferences = spec.dropped_preferences.saturating_add(weight);
         Some((spec, sacrifice))
     }
 
@@ -239,7 +239,7 @@ impl<'a> Spec<'a> {
             Sacrifice::PreferNoSchedule => spec.tolerates_prefer_no_schedule = true,
             Sacrifice::RequiredTerm => return None,
         }
-        spec.given_up = spec.given_up.saturating_add(lost);
+        spec.dropped_preferences = spec.dropped_preferences.saturating_add(lost);
         Some((spec, sacrifice))
     }
 

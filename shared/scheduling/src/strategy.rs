@@ -1,7 +1,7 @@
 //! Choices that no rule decides. Where upstream leaves them to chance, a small question that leaves pods without a place is
 //! answered again the other way; under [`Optimize::Cost`] it is answered in several ways and the cheapest answer is taken.
 
-mod ways;
+mod strategies;
 mod weighing;
 
 use std::collections::BTreeSet;
@@ -9,20 +9,20 @@ use std::collections::BTreeSet;
 use model::{NanosPerHour, labels, pod::TopologySpread, snapshot::Optimize};
 
 use crate::{
-    guided::Destination,
+    guided::PlacementTarget,
     input::{Effort, Input, Pool},
-    outcome::{self, Answer, Unplaced},
+    outcome::{self, SolveResult, Unplaced},
     reason::Reason,
     repack::repack,
     setup::Setup,
     solve::Solver,
 };
 
-pub(crate) use self::ways::{
+pub(crate) use self::strategies::{
     CountedAs, Domains, Hosts, Order, Peers, Pools, Queue, Strategy, Ties,
 };
 use self::{
-    ways::{EMPTIEST_FIRST, OLDEST_FIRST, SPARING, WAYS},
+    strategies::{EMPTIEST_FIRST, LIMIT_SPARING, OLDEST_FIRST, STRATEGIES},
     weighing::weigh,
 };
 
@@ -37,15 +37,15 @@ const COMPARED_PODS_MAX: usize = 1_000;
 /// scheduler will, pods begin where all of them can be, and those with the fewest domains to be in come first, if more pods have a
 /// place then.
 ///
-/// Where moving pods has a price of its own, `besides` is what an answer costs besides its new nodes, preferences that are lost
+/// Where moving pods has a price of its own, `other_costs` is what an answer costs besides its new nodes, preferences that are lost
 /// included.
 pub(crate) fn best<'a>(
     input: &Input<'a>,
-    besides: Option<Besides<'_>>,
+    other_costs: Option<OtherCosts<'_>>,
     set_up: impl Fn() -> Setup<'a>,
-) -> Answer {
+) -> SolveResult {
     let mut rules = Strategy::default();
-    let mut best = best_under(rules, input, besides, &set_up);
+    let mut best = best_under(rules, input, other_costs, &set_up);
     if input.options.optimize == Optimize::Upstream {
         return best;
     }
@@ -71,7 +71,7 @@ pub(crate) fn best<'a>(
         if !left.any(|left| concerns(input, left)) {
             continue;
         }
-        let other = best_under(changed(rules), input, besides, &set_up);
+        let other = best_under(changed(rules), input, other_costs, &set_up);
         if other.unplaced.len() < best.unplaced.len() {
             (best, rules) = (other, changed(rules));
         }
@@ -80,7 +80,7 @@ pub(crate) fn best<'a>(
 }
 
 /// Cost of an answer besides its nodes, in nano-dollars per hour.
-pub(crate) type Besides<'b> = &'b dyn Fn(&Answer) -> i128;
+pub(crate) type OtherCosts<'b> = &'b dyn Fn(&SolveResult) -> i128;
 
 /// Which pods may wait for the rules alone, and the rules under which they would not.
 type Step = (fn(&Input<'_>, &Unplaced) -> bool, fn(Strategy) -> Strategy);
@@ -106,23 +106,23 @@ fn is_kept_out_by_others(_: &Input<'_>, left: &Unplaced) -> bool {
 fn best_under<'a>(
     rules: Strategy,
     input: &Input<'a>,
-    besides: Option<Besides<'_>>,
+    other_costs: Option<OtherCosts<'_>>,
     set_up: impl Fn() -> Setup<'a>,
-) -> Answer {
+) -> SolveResult {
     let for_cost = is_for_cost(input);
     let worth = input.options.preference_worth;
     let pods = input.pods.len();
-    let under = |way| Strategy {
+    let under = |strategy| Strategy {
         domains: rules.domains,
         peers: rules.peers,
         queue: rules.queue,
-        ..way
+        ..strategy
     };
-    let mut ways = WAYS
+    let mut strategies = STRATEGIES
         .map(under)
         .into_iter()
-        .filter(|way| for_cost || way.order == Order::EmptiestFirst);
-    let first = ways.next().unwrap_or_default();
+        .filter(|strategy| for_cost || strategy.order == Order::EmptiestFirst);
+    let first = strategies.next().unwrap_or_default();
     let mut best = answer(input, set_up(), first);
     if !for_cost && best.new_nodes.len() > 1 && shares_weights(input) {
         let full = Strategy {
@@ -135,38 +135,44 @@ fn best_under<'a>(
             best = other;
         }
     }
-    let sparing = SPARING.map(under).into_iter().filter(|_| is_limited(input));
-    let by_name = [OLDEST_FIRST, EMPTIEST_FIRST].map(|way| Strategy {
+    let sparing = LIMIT_SPARING
+        .map(under)
+        .into_iter()
+        .filter(|_| is_limited(input));
+    let by_name = [OLDEST_FIRST, EMPTIEST_FIRST].map(|strategy| Strategy {
         pools: Pools::ByName,
-        ..under(way)
+        ..under(strategy)
     });
     let by_name = by_name
         .into_iter()
         .filter(|_| for_cost && shares_weights(input));
-    for way in ways.chain(by_name).chain(sparing) {
+    for strategy in strategies.chain(by_name).chain(sparing) {
         let retry = match pods <= COMPARED_PODS_MAX {
             true => best.unplaced.iter().any(|left| !left.deferred),
-            false => is_first_to_spare(way, first) && best.unplaced.iter().any(waits_for_limit),
+            false => {
+                is_first_to_spare(strategy, first) && best.unplaced.iter().any(waits_for_limit)
+            }
         };
-        let few = pods <= FEW_PODS || pods <= COMPARED_PODS_MAX && way.ties == Ties::Cheapest;
-        let compare = for_cost && few && cost(&best) > 0 && way.counted_as != CountedAs::Smallest;
+        let few = pods <= FEW_PODS || pods <= COMPARED_PODS_MAX && strategy.ties == Ties::Cheapest;
+        let compare =
+            for_cost && few && cost(&best) > 0 && strategy.counted_as != CountedAs::Smallest;
         if retry || compare {
-            let other = answer(input, set_up(), way);
+            let other = answer(input, set_up(), strategy);
             if is_better(&other, &best, for_cost.then_some(worth)) {
                 best = other;
             }
         }
     }
-    let lost = |answer: &Answer| worth_of_given_up(answer, worth);
-    let besides = besides.or(for_cost.then_some(&lost));
-    if let Some(besides) = besides.filter(|_| pods <= FEW_PODS) {
-        let way = if for_cost { OLDEST_FIRST } else { first };
-        best = weigh(best, input, besides, |ignored| {
-            let way = Strategy {
+    let lost = |answer: &SolveResult| worth_of_given_up(answer, worth);
+    let other_costs = other_costs.or(for_cost.then_some(&lost));
+    if let Some(other_costs) = other_costs.filter(|_| pods <= FEW_PODS) {
+        let strategy = if for_cost { OLDEST_FIRST } else { first };
+        best = weigh(best, input, other_costs, |ignored| {
+            let strategy = Strategy {
                 ignored,
-                ..under(way)
+                ..under(strategy)
             };
-            answer(input, set_up(), way)
+            answer(input, set_up(), strategy)
         });
     }
     match for_cost && pods <= COMPARED_PODS_MAX && prefers_to_spread(input) {
@@ -175,8 +181,8 @@ fn best_under<'a>(
     }
 }
 
-fn is_first_to_spare(way: Strategy, first: Strategy) -> bool {
-    way.counted_as == CountedAs::Cheapest && way.order == first.order
+fn is_first_to_spare(strategy: Strategy, first: Strategy) -> bool {
+    strategy.counted_as == CountedAs::Cheapest && strategy.order == first.order
 }
 
 fn waits_for_limit(left: &Unplaced) -> bool {
@@ -187,17 +193,17 @@ fn waits_for_limit(left: &Unplaced) -> bool {
 /// in which nothing can be bought, no more is paid than for its own answer: for one whose pods share nodes and are spread as they
 /// prefer otherwise, or for that answer itself.
 fn no_dearer_than_upstream<'a>(
-    best: Answer,
+    best: SolveResult,
     input: &Input<'a>,
     first: Strategy,
     set_up: impl Fn() -> Setup<'a>,
-) -> Answer {
+) -> SolveResult {
     let named = Strategy {
         domains: Domains::Named,
         ..first
     };
     let mut chosen = answer(input, set_up(), named);
-    if chosen.given_up.is_empty() {
+    if chosen.dropped_preferences.is_empty() {
         return best;
     }
     let shared = Strategy {
@@ -243,9 +249,9 @@ pub(crate) fn guided<'a>(
     input: &Input<'a>,
     setup: Setup<'a>,
     waiting: usize,
-    wanted: &[(usize, Destination)],
-) -> Answer {
-    let [first, ..] = WAYS;
+    wanted: &[(usize, PlacementTarget)],
+) -> SolveResult {
+    let [first, ..] = STRATEGIES;
     let mut solver = Solver::new(input, setup, first);
     let mut left = solver.place((0..waiting).collect());
     let placed = solver.guide(wanted);
@@ -256,11 +262,11 @@ pub(crate) fn guided<'a>(
 }
 
 /// More pods have a place, or the same ones more cheaply, where cost decides; a preference that is given up costs what it is worth.
-fn is_better(other: &Answer, best: &Answer, worth: Option<NanosPerHour>) -> bool {
+fn is_better(other: &SolveResult, best: &SolveResult, worth: Option<NanosPerHour>) -> bool {
     let is_cheaper = |worth| {
-        let value = |answer: &Answer| {
+        let value = |answer: &SolveResult| {
             let lost = worth_of_given_up(answer, worth);
-            (i128::from(cost(answer)) + lost, given_up(answer))
+            (i128::from(cost(answer)) + lost, dropped_preferences(answer))
         };
         unplaced(other) == unplaced(best) && value(other) < value(best)
     };
@@ -268,18 +274,21 @@ fn is_better(other: &Answer, best: &Answer, worth: Option<NanosPerHour>) -> bool
 }
 
 /// The money that the preferences are worth that were given up, where one with the weight of 100 is worth this.
-fn worth_of_given_up(answer: &Answer, worth: NanosPerHour) -> i128 {
-    let lost = answer.given_up.iter();
-    lost.map(|given_up| given_up.worth(worth)).sum()
+fn worth_of_given_up(answer: &SolveResult, worth: NanosPerHour) -> i128 {
+    let lost = answer.dropped_preferences.iter();
+    lost.map(|dropped_preferences| dropped_preferences.worth(worth))
+        .sum()
 }
 
 /// The weights of all preferences that were given up.
-fn given_up(answer: &Answer) -> u64 {
-    let weights = answer.given_up.iter();
-    weights.map(|given_up| u64::from(given_up.weight)).sum()
+fn dropped_preferences(answer: &SolveResult) -> u64 {
+    let weights = answer.dropped_preferences.iter();
+    weights
+        .map(|dropped_preferences| u64::from(dropped_preferences.weight))
+        .sum()
 }
 
-fn answer<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Answer {
+fn answer<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> SolveResult {
     let mut solver = Solver::new(input, setup, strategy);
     let left = solver.run();
     let unplaced = outcome::explain(&mut solver, left);
@@ -289,11 +298,11 @@ fn answer<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Answer
     outcome::conclude(&mut solver, unplaced)
 }
 
-fn unplaced(answer: &Answer) -> BTreeSet<usize> {
+fn unplaced(answer: &SolveResult) -> BTreeSet<usize> {
     answer.unplaced.iter().map(|left| left.pod).collect()
 }
 
-fn cost(answer: &Answer) -> i64 {
+fn cost(answer: &SolveResult) -> i64 {
     let cheapest = answer
         .new_nodes
         .iter()

@@ -84,9 +84,10 @@ impl<'a> Tolerance<'a> {
             .iter()
             .copied()
             .find(|taint| {
-                let given_up = *prefer_no_schedule && taint.effect == TaintEffect::PreferNoSchedule;
+                let dropped_preferences =
+                    *prefer_no_schedule && taint.effect == TaintEffect::PreferNoSchedule;
                 let tolerated = list.iter().any(|toleration| toleration.tolerates(taint));
-                !given_up && !tolerated
+                !dropped_preferences && !tolerated
             })
     }
 }

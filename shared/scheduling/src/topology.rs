@@ -1,7 +1,7 @@
 //! Spread, affinity and anti-affinity: groups of pods, their counts per domain, and what they allow one more pod
 //! (docs/spec/scheduling.md#topology).
 
-mod asking;
+mod admission;
 mod bound;
 pub(crate) mod classes;
 mod counting;
@@ -22,13 +22,13 @@ use model::{
     snapshot::{Namespace, Optimize},
 };
 
-pub(crate) use self::asking::Answer;
+pub(crate) use self::admission::TopologyVerdict;
 use self::{
     bound::Bound,
     classes::{ClassId, Classes},
     daemons::Daemons,
     filter::{Filter, FilterId},
-    group::{Group, Kind},
+    group::{Group, GroupKind},
     universe::Universe,
 };
 use crate::{
@@ -69,7 +69,7 @@ pub(crate) struct Member {
 
 /// A group that a pod has to obey, and whether the pod counts in it.
 #[derive(Clone, Copy)]
-pub(crate) struct Obeyed {
+pub(crate) struct ApplicableConstraint {
     pub(crate) group: GroupId,
     pub(crate) counts_itself: bool,
     /// The daemons that it is about, or whose own anti-affinity it is.
@@ -79,7 +79,7 @@ pub(crate) struct Obeyed {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     inverse: bool,
-    kind: Kind,
+    kind: GroupKind,
     key: Sym,
     max_skew: i64,
     min_domains: usize,
@@ -109,7 +109,7 @@ pub(crate) struct Topology<'a> {
     /// Classes of the daemons, in the order of the question.
     daemons: Rc<[ClassId]>,
     /// Groups of daemons' own anti-affinity, with whose they are.
-    shunning: BTreeMap<GroupId, Daemons>,
+    anti_affinity_of_daemons: BTreeMap<GroupId, Daemons>,
     universe: Rc<Universe>,
     namespaces: &'a [Namespace],
     as_upstream: bool,
@@ -122,7 +122,7 @@ pub(crate) struct Topology<'a> {
     /// Nodes that may take pods: their labels are domains even where no NodePool offers them.
     nodes: Rc<[HostLabels<'a>]>,
     /// Those among them that are gone.
-    gone: Vec<HostLabels<'a>>,
+    removed: Vec<HostLabels<'a>>,
     /// Groups that nobody is left to make known domains for.
     ownerless: BTreeSet<GroupId>,
 }
@@ -143,7 +143,7 @@ impl<'a> Topology<'a> {
             classes: Rc::new(classes),
             selecting: Vec::new(),
             daemons: Rc::default(),
-            shunning: BTreeMap::new(),
+            anti_affinity_of_daemons: BTreeMap::new(),
             universe: Rc::new(universe),
             namespaces: input.namespaces,
             as_upstream: input.options.optimize == Optimize::Upstream,
@@ -152,7 +152,7 @@ impl<'a> Topology<'a> {
             placed: Vec::new(),
             hosts: hosts.into(),
             nodes: nodes.into(),
-            gone: Vec::new(),
+            removed: Vec::new(),
             ownerless: BTreeSet::new(),
         }
     }
@@ -213,7 +213,7 @@ impl<'a> Topology<'a> {
         let filter = self.filter(filter);
         let identity = Identity {
             inverse: false,
-            kind: Kind::Spread,
+            kind: GroupKind::Spread,
             key,
             max_skew: constraint.max_skew.into(),
             min_domains: constraint
@@ -232,7 +232,7 @@ impl<'a> Topology<'a> {
     /// (docs/spec/scheduling.md#topology-domains); `inverse` is the one that the others obey.
     pub(crate) fn affinity(
         &mut self,
-        (kind, inverse): (Kind, bool),
+        (kind, inverse): (GroupKind, bool),
         term: &PodAffinityTerm,
         namespace: &str,
         tolerations: TolerationsId,
@@ -331,7 +331,7 @@ impl<'a> Topology<'a> {
     }
 
     /// Brings the list of groups that select a class up to date.
-    fn look_up(&mut self, class: ClassId) {
+    fn update_selecting(&mut self, class: ClassId) {
         let at = class.0 as usize;
         if self.selecting.len() <= at {
             self.selecting.resize_with(at + 1, Default::default);
@@ -358,7 +358,7 @@ impl<'a> Topology<'a> {
     }
 
     fn selecting(&mut self, class: ClassId, inverse: bool) -> Vec<GroupId> {
-        self.look_up(class);
+        self.update_selecting(class);
         let lists = self.selecting.get(class.0 as usize).map(|entry| &entry.0);
         lists
             .and_then(|lists| lists.get(usize::from(inverse)))
@@ -367,18 +367,20 @@ impl<'a> Topology<'a> {
     }
 
     /// The groups a pod has to obey: its own, and the anti-affinity of others that selects it.
-    pub(crate) fn obeyed(&mut self, member: &Member) -> Vec<Obeyed> {
+    pub(crate) fn applicable_constraints(&mut self, member: &Member) -> Vec<ApplicableConstraint> {
         let others = self.selecting(member.class, true);
         let others = others.into_iter();
         let others = others.map(|group| (group, self.daemons_behind(group)));
         let own = member.owned.iter();
         let own = own.map(|group| (*group, self.daemons_of(*group)));
-        let obeyed = others.chain(own).map(|(group, daemons)| Obeyed {
-            group,
-            counts_itself: self.selects(group, member.class),
-            daemons,
-        });
-        obeyed.collect()
+        let constraints = others
+            .chain(own)
+            .map(|(group, daemons)| ApplicableConstraint {
+                group,
+                counts_itself: self.selects(group, member.class),
+                daemons,
+            });
+        constraints.collect()
     }
 
     /// The groups that count a pod, wherever it is placed.
@@ -394,8 +396,8 @@ impl<'a> Topology<'a> {
     }
 
     /// A number that moves whenever an answer for these groups may.
-    pub(crate) fn version(&self, obeyed: &[Obeyed]) -> u64 {
-        let versions = obeyed.iter().filter_map(|one| self.group(one.group));
+    pub(crate) fn version(&self, constraints: &[ApplicableConstraint]) -> u64 {
+        let versions = constraints.iter().filter_map(|one| self.group(one.group));
         versions.map(|group| u64::from(group.version)).sum()
     }
 }

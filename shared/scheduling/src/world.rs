@@ -46,7 +46,7 @@ pub(crate) struct World<'a> {
 /// Why a place cannot take a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    Settling,
+    CoolingDown,
     Taints,
     /// A hostname requirement that no node to be made meets.
     Hostname,
@@ -76,7 +76,7 @@ pub(crate) enum Permanence {
 impl Refusal {
     pub(crate) fn is_permanent(&self) -> bool {
         match self {
-            Self::Settling
+            Self::CoolingDown
             | Self::Taints
             | Self::Hostname
             | Self::Requirements

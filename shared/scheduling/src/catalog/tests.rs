@@ -8,14 +8,14 @@ use model::{
 };
 
 use crate::{
-    Answer,
-    scene::{Scene, ZONES, kind, offering, pod, pods, reserved},
+    SolveResult,
+    test_cluster::{TestCluster, ZONES, kind, offering, pod, pods, reserved},
 };
 
 const FLAVOUR: &str = "example.com/flavour";
 
 /// Whether a small pod that selects on these labels has a place, and the offering of the cheapest choice.
-fn bought(scene: &mut Scene, labels: &[(&str, &str)]) -> Option<usize> {
+fn bought(scene: &mut TestCluster, labels: &[(&str, &str)]) -> Option<usize> {
     let mut web = pod("web", 100);
     for (key, value) in labels {
         web.node_selector
@@ -25,13 +25,13 @@ fn bought(scene: &mut Scene, labels: &[(&str, &str)]) -> Option<usize> {
     offered(&scene.solve())
 }
 
-fn offered(answer: &Answer) -> Option<usize> {
+fn offered(answer: &SolveResult) -> Option<usize> {
     let node = answer.new_nodes.first()?;
     Some(node.choices[0].offering())
 }
 
-fn scene(types: Vec<InstanceType>) -> Scene {
-    Scene::new(types, Vec::new())
+fn scene(types: Vec<InstanceType>) -> TestCluster {
+    TestCluster::new(types, Vec::new())
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_reservation_can_be_asked_for_by_its_id() {
 }
 
 /// A type with an offering in each zone, of which the second has other memory.
-fn of_two_sizes(gigabytes: i64) -> Scene {
+fn of_two_sizes(gigabytes: i64) -> TestCluster {
     let mut kind = kind("m", 4, 16, 10);
     kind.offerings[1].price = NanosPerHour(1);
     kind.offerings[1].capacity_override = Some([("memory", gigabytes << 30)].into());

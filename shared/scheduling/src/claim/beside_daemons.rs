@@ -3,7 +3,7 @@
 use super::Claim;
 use crate::{
     bits::Bits,
-    topology::{Obeyed, daemons::Daemons, group::Kind},
+    topology::{ApplicableConstraint, daemons::Daemons, group::GroupKind},
     world::{Permanence, Refusal, World},
 };
 
@@ -12,13 +12,13 @@ impl<'a> Claim<'a> {
     /// that shun it. Returns the daemons that all of them run.
     pub(crate) fn keep_beside_daemons(
         &self,
-        obeyed: &[Obeyed],
+        constraints: &[ApplicableConstraint],
         rows: &mut Bits,
         world: &World<'a>,
     ) -> Result<Daemons, Refusal> {
         let groups = world.templates.get(self.template);
         let groups = groups.map_or(&[][..], |template| &template.daemons);
-        for rule in obeyed.iter().filter(|rule| !rule.daemons.is_none()) {
+        for rule in constraints.iter().filter(|rule| !rule.daemons.is_none()) {
             let mut with = rows.clone();
             with.clear();
             for group in groups {
@@ -27,8 +27,8 @@ impl<'a> Claim<'a> {
                 }
             }
             match world.topology.group(rule.group) {
-                Some(group) if group.kind == Kind::AntiAffinity => rows.subtract(&with),
-                Some(group) if group.kind == Kind::Affinity && group.by_host => {
+                Some(group) if group.kind == GroupKind::AntiAffinity => rows.subtract(&with),
+                Some(group) if group.kind == GroupKind::Affinity && group.by_host => {
                     let is_alone = group.on_host(self.host) == 0;
                     if is_alone && with.intersects(rows) {
                         rows.and(&with);

@@ -97,7 +97,7 @@ impl Search<'_, '_> {
         let Some(alternative) = self.alternative(step, at) else {
             return false;
         };
-        if alternative.unjudged(&self.layout.kinds).is_some() {
+        if alternative.failures(&self.layout.kinds).is_some() {
             return false;
         }
         let kinds = self.layout.kinds.iter().enumerate();

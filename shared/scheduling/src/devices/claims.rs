@@ -27,7 +27,7 @@ pub(super) struct Alternative {
     /// The kinds of devices that all expressions choose.
     matching: BTreeSet<usize>,
     /// By kind, the expression that cannot be judged for it, and why: Kubernetes' scheduler refuses nodes with such devices.
-    unjudged: BTreeMap<usize, String>,
+    failures: BTreeMap<usize, String>,
 }
 
 impl Alternative {
@@ -36,8 +36,8 @@ impl Alternative {
     }
 
     /// Why nothing can be said of some of these kinds.
-    pub(super) fn unjudged(&self, kinds: &[usize]) -> Option<&str> {
-        let mut found = kinds.iter().filter_map(|kind| self.unjudged.get(kind));
+    pub(super) fn failures(&self, kinds: &[usize]) -> Option<&str> {
+        let mut found = kinds.iter().filter_map(|kind| self.failures.get(kind));
         found.next().map(String::as_str)
     }
 }
@@ -66,19 +66,19 @@ impl Spec {
 }
 
 /// Per kind of device, whether an expression chooses it, where that can be said; an error where the text is no expression.
-type Judged = Result<Vec<Result<bool, String>>, String>;
+type Evaluated = Result<Vec<Result<bool, String>>, String>;
 
 /// Judges claims by the devices that there are.
-pub(super) struct Judge<'a> {
+pub(super) struct ClaimEvaluator<'a> {
     classes: BTreeMap<&'a str, &'a DeviceClass>,
     evaluator: Evaluator,
     /// Per kind of device, the variable of expressions.
     kinds: Vec<kube_cel::cel::Value>,
     /// By expression, what it says of each kind.
-    known: BTreeMap<&'a str, Judged>,
+    known: BTreeMap<&'a str, Evaluated>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> ClaimEvaluator<'a> {
     pub(super) fn new(classes: &'a [DeviceClass], kinds: &[&Device]) -> Self {
         let evaluator = Evaluator::new();
         let names = kinds.iter().flat_map(|device| {
@@ -110,7 +110,7 @@ impl<'a> Judge<'a> {
                 .alternatives
                 .iter()
                 .map(|wanted| {
-                    let (matching, unjudged) = match self.matching(&wanted.class, &wanted.selectors)
+                    let (matching, failures) = match self.matching(&wanted.class, &wanted.selectors)
                     {
                         Ok(judged) => judged,
                         Err(problem) => {
@@ -124,7 +124,7 @@ impl<'a> Judge<'a> {
                         count: wanted.count,
                         capacity: wanted.capacity.clone(),
                         matching,
-                        unjudged,
+                        failures,
                     }
                 })
                 .collect(),
@@ -147,7 +147,7 @@ impl<'a> Judge<'a> {
             return Err(format!("DeviceClass {class} does not exist"));
         };
         let mut matching: BTreeSet<usize> = (0..self.kinds.len()).collect();
-        let mut unjudged = BTreeMap::new();
+        let mut failures = BTreeMap::new();
         // Expressions of the class come first: those of a request may ask for what only devices of the class have.
         for text in class.selectors.iter().chain(own) {
             let judged = self.known.entry(text).or_insert_with(|| {
@@ -161,13 +161,13 @@ impl<'a> Judge<'a> {
             matching.retain(|kind| match judged.get(*kind) {
                 Some(Ok(matches)) => *matches,
                 Some(Err(why)) => {
-                    unjudged.insert(*kind, cannot(text, why));
+                    failures.insert(*kind, cannot(text, why));
                     false
                 }
                 None => false,
             });
         }
-        Ok((matching, unjudged))
+        Ok((matching, failures))
     }
 }
 

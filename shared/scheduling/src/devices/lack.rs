@@ -8,7 +8,7 @@ use super::{
     ClaimNeeds, Devices, Site,
     allocation::{Layout, Usage, allocate},
     claims::{Alternative, Request, Spec},
-    facts::LayoutId,
+    index::LayoutId,
 };
 use crate::bits::Bits;
 
@@ -24,13 +24,13 @@ impl Devices<'_> {
         }
         let layouts = rows
             .iter()
-            .filter_map(|row| self.facts.layout_of_row(catalog, row));
+            .filter_map(|row| self.index.layout_of_row(catalog, row));
         let layouts: BTreeSet<LayoutId> = layouts.collect();
-        let layouts = layouts.into_iter().filter_map(|id| self.facts.layout(id));
+        let layouts = layouts.into_iter().filter_map(|id| self.index.layout(id));
         let layouts: Vec<&Layout<'_>> = layouts.collect();
         let shared = needs.shared.iter().map(|(_, spec)| spec);
         let specs = needs.own.iter().chain(shared);
-        let specs: Vec<&Spec> = specs.filter_map(|id| self.facts.spec(*id)).collect();
+        let specs: Vec<&Spec> = specs.filter_map(|id| self.index.spec(*id)).collect();
         let requests = specs.iter().flat_map(|spec| &spec.requests);
         for request in requests {
             if let Some(lack) = lack_of(request, &layouts) {
@@ -65,7 +65,7 @@ fn lack_of_alternative(
 ) -> Option<String> {
     let judged = layouts
         .iter()
-        .filter(|layout| wanted.unjudged(&layout.kinds).is_none());
+        .filter(|layout| wanted.failures(&layout.kinds).is_none());
     let counts = judged.map(|layout| {
         let matching = layout.kinds.iter().zip(&layout.devices);
         let matching = matching.filter(|(kind, _)| wanted.matches(**kind));
@@ -81,10 +81,10 @@ fn lack_of_alternative(
     if most >= count {
         return None;
     }
-    let mut unjudged = layouts
+    let mut failures = layouts
         .iter()
-        .filter_map(|layout| wanted.unjudged(&layout.kinds));
-    if let Some(why) = unjudged.next().filter(|_| most == 0) {
+        .filter_map(|layout| wanted.failures(&layout.kinds));
+    if let Some(why) = failures.next().filter(|_| most == 0) {
         return Some(why.to_owned());
     }
     let name = match wanted.name.as_str() {

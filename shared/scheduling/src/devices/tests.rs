@@ -9,9 +9,9 @@ use model::{
 };
 
 use crate::{
-    Answer, Standing,
-    scene::{Machine, Scene, kind, pods},
-    standing::Leaving,
+    BaselineCluster, SolveResult,
+    baseline_cluster::SimulatedRemoval,
+    test_cluster::{TestCluster, TestNode, kind, pods},
 };
 
 const GPU: &str = "gpu.nvidia.com";
@@ -108,7 +108,7 @@ fn with_claim(mut pods: Vec<Pod>, claim: &str) -> Vec<Pod> {
 }
 
 /// Two types of one GPU, one of four, and one without any, which is the cheapest.
-fn scene(spec: ClaimSpec, pods: Vec<Pod>) -> Scene {
+fn scene(spec: ClaimSpec, pods: Vec<Pod>) -> TestCluster {
     let mut types = vec![
         kind("plain", 16, 64, 10),
         kind("l4", 16, 64, 40),
@@ -122,7 +122,7 @@ fn scene(spec: ClaimSpec, pods: Vec<Pod>) -> Scene {
         name: name.to_owned(),
         selectors: vec![format!("device.driver == '{driver}'")],
     });
-    let mut scene = Scene::new(types, pods);
+    let mut scene = TestCluster::new(types, pods);
     scene.devices = Some(DeviceObjects {
         classes: classes.into(),
         templates: vec![ResourceClaimTemplate {
@@ -134,12 +134,12 @@ fn scene(spec: ClaimSpec, pods: Vec<Pod>) -> Scene {
     scene
 }
 
-fn waiting(spec: ClaimSpec, count: usize) -> Scene {
+fn waiting(spec: ClaimSpec, count: usize) -> TestCluster {
     scene(spec, with_template(pods("p", count, 1_000, 1), "template"))
 }
 
 /// Per new node, its types and how many pods it is for.
-fn made(scene: &Scene) -> Vec<(Vec<&str>, usize)> {
+fn made(scene: &TestCluster) -> Vec<(Vec<&str>, usize)> {
     let answer = scene.solve();
     let nodes = answer.new_nodes.iter().map(|node| {
         let types = node.choices.iter();
@@ -149,8 +149,8 @@ fn made(scene: &Scene) -> Vec<(Vec<&str>, usize)> {
     nodes.collect()
 }
 
-fn reason(scene: &Scene) -> String {
-    let answer: Answer = scene.solve();
+fn reason(scene: &TestCluster) -> String {
+    let answer: SolveResult = scene.solve();
     assert_eq!(answer.new_nodes.len() + answer.existing.len(), 0);
     answer.unplaced[0].reasons[0].1.to_string()
 }
@@ -320,8 +320,8 @@ fn pods_that_share_a_claim_share_a_node() {
 }
 
 /// A node with these GPUs, of which the first is allocated to a claim that a pod there uses.
-fn in_use(name: &str, count: usize) -> (Machine, ResourceClaim) {
-    let mut machine = Machine::new(
+fn in_use(name: &str, count: usize) -> (TestNode, ResourceClaim) {
+    let mut machine = TestNode::new(
         name,
         [("cpu", 8_000), ("memory", 64 << 30), ("pods", 9)].into(),
     );
@@ -391,9 +391,9 @@ fn devices_of_pods_that_leave_are_free_and_those_of_others_are_not() {
     let moves = |leaving: &[usize]| {
         let nodes = leaving.iter().copied().collect();
         scene.ask(|input| {
-            let standing = Standing::new(input.clone(), 0, None);
+            let baseline = BaselineCluster::new(input.clone(), 0, None);
             let moved = vec![true; leaving.len()];
-            standing.without(&Leaving {
+            baseline.without(&SimulatedRemoval {
                 pods: leaving,
                 moved: &moved,
                 nodes: &nodes,

@@ -14,7 +14,7 @@ use crate::{
     outcome::spelled_out,
     reason::{Binding, Reason},
     shape::Core,
-    topology::{Answer, Obeyed, Place, daemons::Daemons},
+    topology::{ApplicableConstraint, Place, TopologyVerdict, daemons::Daemons},
     world::{Refusal, World},
 };
 
@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct Question<'q, 'a> {
     pub(super) claim: &'q Claim<'a>,
     pub(super) core: &'q Core<'a>,
-    pub(super) obeyed: &'q [Obeyed],
+    pub(super) constraints: &'q [ApplicableConstraint],
     /// Whether types are left, but fewer than the NodePool's `minValues` ask for.
     pub(super) too_few: bool,
 }
@@ -33,7 +33,7 @@ pub(super) fn types<'a>(question: Question<'_, 'a>, world: &mut World<'a>) -> Re
     let Question {
         claim,
         core,
-        obeyed,
+        constraints,
         ..
     } = question;
     let own = world
@@ -51,7 +51,11 @@ pub(super) fn types<'a>(question: Question<'_, 'a>, world: &mut World<'a>) -> Re
         let to = differences(own, &reachable, world);
         return bound(Binding::Volumes, to, lack);
     }
-    for rule in obeyed.iter().map(std::slice::from_ref).chain([obeyed]) {
+    for rule in constraints
+        .iter()
+        .map(std::slice::from_ref)
+        .chain([constraints])
+    {
         let sets = question.places(&reachable, rule, world);
         if let Some(lack) = question.everywhere(&sets, world) {
             let to = differences(own, &sets, world);
@@ -105,9 +109,9 @@ fn with_volumes(own: SetId, core: &Core<'_>, world: &mut World<'_>) -> Vec<SetId
     narrowed.collect()
 }
 
-fn binding(rules: &[Obeyed], world: &World<'_>) -> Binding {
+fn binding(rules: &[ApplicableConstraint], world: &World<'_>) -> Binding {
     match rules {
-        [Obeyed { group, .. }] => world
+        [ApplicableConstraint { group, .. }] => world
             .topology
             .group(*group)
             .map_or(Binding::Rules, |group| Binding::Rule(rule(group))),
@@ -117,7 +121,12 @@ fn binding(rules: &[Obeyed], world: &World<'_>) -> Binding {
 
 impl<'a> Question<'_, 'a> {
     /// The requirements that these rules about other pods leave.
-    fn places(&self, sets: &[SetId], rules: &[Obeyed], world: &mut World<'a>) -> Vec<SetId> {
+    fn places(
+        &self,
+        sets: &[SetId],
+        rules: &[ApplicableConstraint],
+        world: &mut World<'a>,
+    ) -> Vec<SetId> {
         let mut found = Vec::new();
         for set in sets {
             let place = Place {
@@ -128,8 +137,8 @@ impl<'a> Question<'_, 'a> {
             let World {
                 topology, algebra, ..
             } = world;
-            let answer = topology.ask(&self.core.member, rules, &place, algebra);
-            if let Answer::Allowed(allowed) = answer {
+            let answer = topology.admit(&self.core.member, rules, &place, algebra);
+            if let TopologyVerdict::Allowed(allowed) = answer {
                 found.extend(allowed);
             }
         }
@@ -142,7 +151,7 @@ impl<'a> Question<'_, 'a> {
         world.keep_matching(self.claim.template, set, &mut rows);
         let hosting = self
             .claim
-            .keep_beside_daemons(self.obeyed, &mut rows, world);
+            .keep_beside_daemons(self.constraints, &mut rows, world);
         hosting.unwrap_or_default()
     }
 
@@ -200,7 +209,7 @@ impl<'a> Question<'_, 'a> {
         let Self {
             claim,
             core,
-            obeyed,
+            constraints,
             too_few: is_choice_too_small,
         } = *self;
         let template = world.templates.get(claim.template)?;
@@ -227,7 +236,7 @@ impl<'a> Question<'_, 'a> {
             }
         }
         if let Err(Refusal::Topology(group, _)) =
-            claim.keep_beside_daemons(obeyed, &mut rows, world)
+            claim.keep_beside_daemons(constraints, &mut rows, world)
         {
             return Some(topology(group, claim, world));
         }

@@ -8,7 +8,7 @@ use model::{
     selector::Operator,
 };
 
-use crate::reason::{Asked, Reason};
+use crate::reason::{ConstraintSource, Reason};
 
 /// What a pod asks for twice, and differently: in its node selector and the first of its required terms, unless another term
 /// could do.
@@ -25,11 +25,12 @@ pub(super) fn contradiction(pod: &Pod) -> Option<Reason> {
 fn in_term(pod: &Pod, term: Option<&NodeSelectorTerm>) -> Option<Reason> {
     let selected = pod.node_selector.iter().map(|(key, value)| {
         let requirement = Requirement::new(key, Operator::In, [value.clone()]);
-        (Asked::NodeSelector, requirement)
+        (ConstraintSource::NodeSelector, requirement)
     });
     let expressions = term.into_iter().flat_map(|term| &term.match_expressions);
-    let required = expressions.map(|entry| (Asked::NodeAffinity, Requirement::from(entry)));
-    let mut known: BTreeMap<String, (Asked, Requirement)> = BTreeMap::new();
+    let required =
+        expressions.map(|entry| (ConstraintSource::NodeAffinity, Requirement::from(entry)));
+    let mut known: BTreeMap<String, (ConstraintSource, Requirement)> = BTreeMap::new();
     for (place, wanted) in selected.chain(required) {
         let Some((first_place, first)) = known.get_mut(&wanted.key) else {
             known.insert(wanted.key.clone(), (place, wanted));

@@ -11,7 +11,7 @@ use crate::{
     reason::NodeLack,
     shape::Core,
     solve::Solver,
-    topology::Obeyed,
+    topology::ApplicableConstraint,
     world::{Refusal, World},
 };
 
@@ -23,7 +23,7 @@ const NODES_MAX: usize = 3;
 pub(super) fn refusing<'a>(
     solver: &mut Solver<'a>,
     core: &Core<'a>,
-    obeyed: &[Obeyed],
+    constraints: &[ApplicableConstraint],
 ) -> Option<Vec<(String, NodeLack)>> {
     let world = &mut solver.world;
     if core.sets.any_hostname || world.input.options.optimize == Optimize::Upstream {
@@ -41,7 +41,7 @@ pub(super) fn refusing<'a>(
         });
         let lack = match node {
             None => NodeLack::Missing,
-            Some(node) => match node.check(core, obeyed, &mut solver.world) {
+            Some(node) => match node.check(core, constraints, &mut solver.world) {
                 Ok(()) => NodeLack::NextRound,
                 Err(refusal) => lack(&refusal, node, core, &mut solver.world),
             },
@@ -78,7 +78,7 @@ fn lack<'a>(
             },
             None => NodeLack::Closed,
         },
-        Refusal::Settling
+        Refusal::CoolingDown
         | Refusal::Hostname
         | Refusal::Types(_)
         | Refusal::MinValues(_)

@@ -9,13 +9,13 @@ use model::{
 
 use crate::{
     Reason,
-    scene::{Scene, kind, pod, pods, wanting},
+    test_cluster::{TestCluster, kind, pod, pods, wanting},
 };
 
 /// Why this pod has no place on nodes of 4 cores and 16 GB, or 8 cores and 64 GB.
-fn reason(pod: Pod, change: impl FnOnce(&mut Scene)) -> Reason {
+fn reason(pod: Pod, change: impl FnOnce(&mut TestCluster)) -> Reason {
     let types = vec![kind("small", 4, 16, 10), kind("large", 8, 64, 20)];
-    let mut scene = Scene::new(types, vec![pod]);
+    let mut scene = TestCluster::new(types, vec![pod]);
     change(&mut scene);
     let answer = scene.solve();
     answer.unplaced[0].reasons[0].1.clone()

@@ -10,12 +10,12 @@ use model::{
 
 use crate::{
     NewNode, Reason,
-    scene::{Scene, ZONES, kind, offering, pod, wanting},
+    test_cluster::{TestCluster, ZONES, kind, offering, pod, wanting},
 };
 
 const MOST: usize = Launch::INSTANCE_TYPES_MAX;
 
-fn one(scene: &Scene) -> NewNode {
+fn one(scene: &TestCluster) -> NewNode {
     let answer = scene.solve();
     assert!(answer.unplaced.is_empty(), "{:?}", answer.unplaced);
     assert_eq!(answer.new_nodes.len(), 1);
@@ -37,8 +37,8 @@ fn many() -> Vec<InstanceType> {
 
 #[test]
 fn of_equally_priced_types_too_many_the_last_listed_goes_or_where_cost_decides_the_last_by_name() {
-    let mut scene = Scene::new(many(), vec![pod("web", 100)]);
-    let gone = |scene: &Scene| {
+    let mut scene = TestCluster::new(many(), vec![pod("web", 100)]);
+    let gone = |scene: &TestCluster| {
         let kept = one(scene).choices;
         assert_eq!(kept.len(), MOST);
         let kept = |at: &usize| kept.iter().any(|choice| choice.instance_type() == *at);
@@ -50,7 +50,7 @@ fn of_equally_priced_types_too_many_the_last_listed_goes_or_where_cost_decides_t
 }
 
 /// Types of two families, so many that those of the dearer one cannot be named.
-fn of_two_families() -> Scene {
+fn of_two_families() -> TestCluster {
     let mut types = many();
     types[0] = kind("z", 4, 16, 20);
     for kind in &mut types {
@@ -58,7 +58,7 @@ fn of_two_families() -> Scene {
         let family = Requirement::new(labels::ARCH, Operator::In, [family.to_owned()]);
         kind.requirements.add(family);
     }
-    Scene::new(types, vec![pod("web", 100)])
+    TestCluster::new(types, vec![pod("web", 100)])
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_type_is_named_once_however_many_there_are_and_however_it_is_sold() {
             larger.capacity_override = Some([("memory", 32 << 30)].into());
             kind.offerings.push(larger);
         }
-        let scene = Scene::new(types, vec![pod("web", 100)]);
+        let scene = TestCluster::new(types, vec![pod("web", 100)]);
         assert_eq!(one(&scene).choices.len(), number);
     }
 }
@@ -111,13 +111,13 @@ fn a_node_claim_says_how_the_types_left_can_be_bought() {
         of("cheap", 5, CapacityType::Spot),
         of("dear", 10, CapacityType::OnDemand),
     ];
-    let mut scene = Scene::new(types, vec![pod("web", 100)]);
+    let mut scene = TestCluster::new(types, vec![pod("web", 100)]);
     let wanted = Requirement::new(
         labels::CAPACITY_TYPE,
         Operator::In,
         ["on-demand", "spot"].map(str::to_owned),
     );
-    let told = |scene: &Scene| one(scene).requirements.get(labels::CAPACITY_TYPE).cloned();
+    let told = |scene: &TestCluster| one(scene).requirements.get(labels::CAPACITY_TYPE).cloned();
     assert_eq!(told(&scene), Some(wanted.clone()));
     let all = ["on-demand", "reserved", "spot"];
     let entry = wanting(labels::CAPACITY_TYPE, Operator::In, &all);
@@ -134,7 +134,7 @@ fn a_node_claim_asks_for_no_number_of_values_that_nobody_asked_for() {
     let mut web = pod("web", 100);
     web.node_selector
         .insert(labels::ZONE.to_owned(), ZONES[0].to_owned());
-    let node = one(&Scene::new(vec![kind("m", 4, 16, 10)], vec![web]));
+    let node = one(&TestCluster::new(vec![kind("m", 4, 16, 10)], vec![web]));
     let zone = Requirement::new(labels::ZONE, Operator::In, [ZONES[0].to_owned()]);
     assert_eq!(node.requirements.get(labels::ZONE), Some(&zone));
 }

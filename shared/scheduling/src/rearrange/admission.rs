@@ -1,24 +1,29 @@
 //! Whether the rules of a pod let it join a node.
 
 use super::{
-    paper::{Kind, NOWHERE, Paper},
+    cluster_model::{ClusterModel, NO_INDEX, PodKind},
     rules::{Demand, DomainRule},
     state::State,
 };
 
 impl State {
-    pub(super) fn admits(&self, paper: &Paper, kind: &Kind, node: usize) -> bool {
-        self.admits_on_host(paper, kind, node)
+    pub(super) fn admits(&self, cluster: &ClusterModel, kind: &PodKind, node: usize) -> bool {
+        self.admits_on_host(cluster, kind, node)
             && kind.domains.iter().all(|rule| {
-                let domain = self.domain(paper, node, rule.key);
+                let domain = self.domain(cluster, node, rule.key);
                 self.admits_in(rule, domain)
             })
     }
 
-    pub(super) fn admits_on_host(&self, paper: &Paper, kind: &Kind, node: usize) -> bool {
+    pub(super) fn admits_on_host(
+        &self,
+        cluster: &ClusterModel,
+        kind: &PodKind,
+        node: usize,
+    ) -> bool {
         kind.hosts.iter().all(|rule| {
             rule.most
-                .is_none_or(|most| self.on_host(paper, node, rule.column) <= most)
+                .is_none_or(|most| self.on_host(cluster, node, rule.column) <= most)
         })
     }
 
@@ -26,7 +31,7 @@ impl State {
         let Some(demand) = rule.demand else {
             return true;
         };
-        if domain == NOWHERE || rule.eligible >> domain & 1 == 0 {
+        if domain == NO_INDEX || rule.eligible >> domain & 1 == 0 {
             return false;
         }
         let counts = self.in_domains.row(rule.row);
@@ -43,8 +48,8 @@ impl State {
                 };
                 here + i64::from(counts_itself) - least <= most_skew
             }
-            Demand::Near { may_begin } => {
-                here > 0 || may_begin && eligible(rule, counts).all(|count| count == 0)
+            Demand::Together { may_be_first } => {
+                here > 0 || may_be_first && eligible(rule, counts).all(|count| count == 0)
             }
             Demand::Apart => here == 0,
         }
@@ -75,12 +80,14 @@ mod tests {
             counts: true,
             eligible,
         };
-        let mut state = World::new().node("s", "a", &[]).on_paper(Paper::at_home);
+        let mut state = World::new()
+            .node("s", "a", &[])
+            .with_model(ClusterModel::initial_assignment);
         state.in_domains = Grid::new(1, DOMAINS_MAX);
         for (domain, count) in counts.into_iter().enumerate() {
             state.in_domains.set(0, domain, count);
         }
-        assert_eq!(state.admits_in(&rule, NOWHERE), demand.is_none());
+        assert_eq!(state.admits_in(&rule, NO_INDEX), demand.is_none());
         [0, 1, 2].map(|domain| state.admits_in(&rule, domain))
     }
 
@@ -109,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_first_of_a_group_goes_anywhere_and_the_others_to_it() {
-        let near = |may_begin| Some(Demand::Near { may_begin });
+        let near = |may_be_first| Some(Demand::Together { may_be_first });
         assert_eq!(admitted([0, 3, 0], 0b111, near(true)), [false, true, false]);
         assert_eq!(admitted([0, 0, 3], 0b011, near(true)), [true, true, false]);
         assert_eq!(admitted([0, 0, 0], 0b111, near(false)), [false; 3]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::CapacityType;
 
-use super::{Leaver, paper::NOWHERE, rules::Counted};
+use super::{RemovableNode, cluster_model::NO_INDEX, rules::TopologyCounts};
 use crate::{
     algebra::{SetId, Undefined},
     amounts,
@@ -13,7 +13,7 @@ use crate::{
     world::World,
 };
 
-pub(super) struct Offer {
+pub(super) struct LaunchOption {
     pub(super) price: i64,
     pub(super) room: Box<[i64]>,
     pub(super) pool: usize,
@@ -25,9 +25,9 @@ pub(super) struct Offer {
     pub(super) met: u128,
 }
 
-pub(super) struct Offers {
+pub(super) struct LaunchOptions {
     /// Cheapest first.
-    pub(super) all: Vec<Offer>,
+    pub(super) all: Vec<LaunchOption>,
     /// Per NodePool, what pods make of its requirements.
     sets: Vec<Vec<SetId>>,
 }
@@ -35,8 +35,12 @@ pub(super) struct Offers {
 /// More sets of requirements of one NodePool are not told apart: the pods that have them stay where they are.
 const SETS_MAX: usize = 128;
 
-impl Offers {
-    pub(super) fn new(sets: &[Vec<SetId>], counted: &mut Counted, world: &mut World<'_>) -> Self {
+impl LaunchOptions {
+    pub(super) fn new(
+        sets: &[Vec<SetId>],
+        counted: &mut TopologyCounts,
+        world: &mut World<'_>,
+    ) -> Self {
         let mut all = Vec::new();
         for (pool, sets) in sets.iter().enumerate() {
             let sets = sets.get(..SETS_MAX.min(sets.len())).unwrap_or_default();
@@ -68,13 +72,11 @@ impl Offers {
     }
 
     /// What is of this node's type and no cheaper.
-    pub(super) fn own(&self, leaver: &Leaver) -> Bits {
-        self.those(|offer| {
-            offer.instance_type == leaver.instance_type && offer.price >= leaver.price.0
-        })
+    pub(super) fn own(&self, node: &RemovableNode) -> Bits {
+        self.those(|offer| offer.instance_type == node.instance_type && offer.price >= node.price.0)
     }
 
-    fn those(&self, is_one: impl Fn(&Offer) -> bool) -> Bits {
+    fn those(&self, is_one: impl Fn(&LaunchOption) -> bool) -> Bits {
         let mut those = Bits::none(self.all.len());
         let all = self.all.iter().enumerate();
         for (at, _) in all.filter(|(_, offer)| is_one(offer)) {
@@ -84,12 +86,12 @@ impl Offers {
     }
 
     /// Per label that rules ask for and per domain, the offers in it.
-    pub(super) fn by_domain(&self, counted: &Counted) -> Vec<Vec<Bits>> {
+    pub(super) fn by_domain(&self, counted: &TopologyCounts) -> Vec<Vec<Bits>> {
         let keys = counted.keys.iter().enumerate();
         let tables = keys.map(|(key, (_, domains))| {
             let mut table = vec![Bits::none(self.all.len()); domains.len()];
             for (at, offer) in self.all.iter().enumerate() {
-                let domain = offer.domains.get(key).copied().unwrap_or(NOWHERE);
+                let domain = offer.domains.get(key).copied().unwrap_or(NO_INDEX);
                 if let Some(bits) = table.get_mut(domain) {
                     bits.insert(at);
                 }
@@ -103,23 +105,23 @@ impl Offers {
 fn of_pool(
     pool: usize,
     sets: &[SetId],
-    counted: &mut Counted,
+    counted: &mut TopologyCounts,
     world: &mut World<'_>,
-) -> Vec<Offer> {
+) -> Vec<LaunchOption> {
     let World {
         templates,
         catalogs,
         algebra,
         ..
     } = world;
-    let Some(mould) = templates.get(pool) else {
+    let Some(node_template) = templates.get(pool) else {
         return Vec::new();
     };
-    let Some(catalog) = catalogs.get_mut(mould.catalog) else {
+    let Some(catalog) = catalogs.get_mut(node_template.catalog) else {
         return Vec::new();
     };
-    let mut rows = mould.base.clone();
-    mould.limits.keep_within(&mut rows);
+    let mut rows = node_template.base.clone();
+    node_template.limits.keep_within(&mut rows);
     // Per row and kind of offering, the sets that it meets.
     let mut met: BTreeMap<(usize, SetId), u128> = BTreeMap::new();
     for (at, set) in sets.iter().enumerate() {
@@ -143,14 +145,14 @@ fn of_pool(
         for offer in row_of.into_iter().flat_map(|row| &row.offers) {
             // Reserved capacity is counted elsewhere.
             let met = met.get(&(row, offer.set)).copied();
-            let room = mould.left.get(row).cloned().flatten();
+            let room = node_template.left.get(row).cloned().flatten();
             let (Some(met), Some(room)) = (met, room) else {
                 continue;
             };
             if offer.capacity_type == CapacityType::Reserved {
                 continue;
             }
-            let joint = algebra.narrow(mould.set, offer.set, Undefined::WellKnown);
+            let joint = algebra.narrow(node_template.set, offer.set, Undefined::WellKnown);
             let domains = (0..counted.keys.len()).map(|key| {
                 let value = counted.keys.get(key).and_then(|(symbol, _)| {
                     let req = algebra.values(joint?, *symbol)?;
@@ -158,9 +160,9 @@ fn of_pool(
                     Some(one)
                 });
                 let at = value.and_then(|value| counted.domain(key, value));
-                at.unwrap_or(NOWHERE)
+                at.unwrap_or(NO_INDEX)
             });
-            found.push(Offer {
+            found.push(LaunchOption {
                 price: offer.price.0,
                 room,
                 pool,
@@ -175,12 +177,12 @@ fn of_pool(
 }
 
 /// Of one NodePool.
-fn undominated(mut offers: Vec<Offer>) -> Vec<Offer> {
+fn undominated(mut offers: Vec<LaunchOption>) -> Vec<LaunchOption> {
     offers.sort_by(|a, b| {
         let order = (a.price, &b.room, b.met).cmp(&(b.price, &a.room, a.met));
         order.then_with(|| a.domains.cmp(&b.domains))
     });
-    let mut kept: Vec<Offer> = Vec::new();
+    let mut kept: Vec<LaunchOption> = Vec::new();
     for offer in offers {
         let beaten = kept.iter().any(|known| {
             known.met | offer.met == known.met
@@ -199,8 +201,8 @@ fn undominated(mut offers: Vec<Offer>) -> Vec<Offer> {
 mod tests {
     use super::*;
 
-    fn offer(price: i64, room: i64) -> Offer {
-        Offer {
+    fn offer(price: i64, room: i64) -> LaunchOption {
+        LaunchOption {
             price,
             room: [room].into(),
             pool: 0,
@@ -212,7 +214,7 @@ mod tests {
     }
 
     /// Whether an offer stays beside a cheaper one.
-    fn stays(cheaper: Offer, dearer: Offer) -> bool {
+    fn stays(cheaper: LaunchOption, dearer: LaunchOption) -> bool {
         undominated(vec![dearer, cheaper]).len() == 2
     }
 
@@ -225,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_meets_what_a_cheaper_one_does_not_stays() {
-        let meeting = |price, met| Offer {
+        let meeting = |price, met| LaunchOption {
             met,
             ..offer(price, 8)
         };
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_is_in_another_domain_stays() {
-        let elsewhere = Offer {
+        let elsewhere = LaunchOption {
             domains: vec![1],
             ..offer(2, 8)
         };
@@ -246,7 +248,7 @@ mod tests {
     /// Spot nodes may not go for spot nodes everywhere: what is dearer on demand is needed beside them.
     #[test]
     fn on_demand_beats_spot_but_not_the_other_way_round() {
-        let spot = |price| Offer {
+        let spot = |price| LaunchOption {
             is_spot: true,
             ..offer(price, 8)
         };

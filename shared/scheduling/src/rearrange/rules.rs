@@ -9,7 +9,7 @@ use crate::{
     node::Node,
     ports,
     shape::Core,
-    topology::{GroupId, group::Kind},
+    topology::{GroupId, group::GroupKind},
     world::World,
 };
 
@@ -44,8 +44,8 @@ pub(super) enum Demand {
         counts_itself: bool,
     },
     /// With others of the group; the first of them goes anywhere, if it is one.
-    Near {
-        may_begin: bool,
+    Together {
+        may_be_first: bool,
     },
     Apart,
 }
@@ -58,7 +58,7 @@ const KEYS_MAX: usize = 2;
 
 /// What is counted per host.
 #[derive(PartialEq)]
-enum OnHost {
+enum HostCounter {
     Group(GroupId),
     /// Pods that hold the port, or another one that stands in its way.
     Port(HostPort),
@@ -66,16 +66,16 @@ enum OnHost {
 
 /// Labels, their domains, and which groups count what: everything that rules refer to by number.
 #[derive(Default)]
-pub(super) struct Counted {
+pub(super) struct TopologyCounts {
     /// Each with its domains.
     pub(super) keys: Vec<(Sym, Vec<Sym>)>,
-    on_hosts: Vec<OnHost>,
+    on_hosts: Vec<HostCounter>,
     domains: BTreeMap<GroupId, usize>,
     /// Per row of [`DomainRule`], how many pods are in each domain.
     pub(super) in_domains: Vec<Vec<i64>>,
 }
 
-impl Counted {
+impl TopologyCounts {
     /// How many rules count hosts.
     pub(super) fn host_columns(&self) -> usize {
         self.on_hosts.len()
@@ -84,11 +84,11 @@ impl Counted {
     /// How many pods each of these rules counts on a node.
     pub(super) fn on_host(&self, node: &Node<'_>, world: &World<'_>) -> Vec<u32> {
         let counts = self.on_hosts.iter().map(|counted| match counted {
-            OnHost::Group(id) => {
+            HostCounter::Group(id) => {
                 let group = world.topology.group(*id);
                 group.map_or(0, |group| group.on_host(node.host))
             }
-            OnHost::Port(port) => {
+            HostCounter::Port(port) => {
                 let conflict = ports::conflict(std::slice::from_ref(port), &node.ports);
                 u32::from(conflict.is_some())
             }
@@ -96,7 +96,7 @@ impl Counted {
         counts.collect()
     }
 
-    fn column(&mut self, counted: OnHost) -> usize {
+    fn column(&mut self, counted: HostCounter) -> usize {
         let known = self.on_hosts.iter().position(|known| *known == counted);
         known.unwrap_or_else(|| {
             self.on_hosts.push(counted);
@@ -107,7 +107,7 @@ impl Counted {
     /// A port is taken on a host as long as a pod holds it there.
     fn port_rules(&mut self, held: &[HostPort]) -> Vec<HostRule> {
         let rules = held.iter().map(|port| HostRule {
-            column: self.column(OnHost::Port(port.clone())),
+            column: self.column(HostCounter::Port(port.clone())),
             most: Some(0),
             counts: true,
         });
@@ -120,27 +120,30 @@ impl Counted {
         core: &Core<'_>,
         world: &mut World<'_>,
     ) -> Option<(Vec<HostRule>, Vec<DomainRule>)> {
-        let obeyed = world.topology.obeyed(&core.member);
+        let applicable = world.topology.applicable_constraints(&core.member);
         let counting = world.topology.counting(&core.member);
-        let mut groups: Vec<GroupId> = obeyed.iter().map(|one| one.group).collect();
+        let mut groups: Vec<GroupId> = applicable
+            .iter()
+            .map(|constraint| constraint.group)
+            .collect();
         groups.extend(&counting);
         groups.sort_unstable();
         groups.dedup();
         let (mut hosts, mut domains) = (self.port_rules(core.ports()), Vec::new());
         for id in groups {
-            let mine = obeyed.iter().find(|one| one.group == id);
+            let mine = applicable.iter().find(|constraint| constraint.group == id);
             let counts = counting.contains(&id);
             let group = world.topology.group(id)?;
             let counts_itself = mine.is_some_and(|mine| mine.counts_itself);
             if group.by_host {
-                if group.kind == Kind::Affinity && mine.is_some() {
+                if group.kind == GroupKind::Affinity && mine.is_some() {
                     return None;
                 }
                 let most = mine.map(|_| match group.kind {
-                    Kind::Spread => group.max_skew - i64::from(counts_itself),
-                    Kind::Affinity | Kind::AntiAffinity => 0,
+                    GroupKind::Spread => group.max_skew - i64::from(counts_itself),
+                    GroupKind::Affinity | GroupKind::AntiAffinity => 0,
                 });
-                let column = self.column(OnHost::Group(id));
+                let column = self.column(HostCounter::Group(id));
                 hosts.push(HostRule {
                     column,
                     most,
@@ -149,18 +152,18 @@ impl Counted {
                 continue;
             }
             let demand = mine.map(|_| match group.kind {
-                Kind::Spread => Demand::Spread {
+                GroupKind::Spread => Demand::Spread {
                     most_skew: group.max_skew,
                     least_domains: u32::try_from(group.min_domains).unwrap_or(u32::MAX),
                     counts_itself,
                 },
-                Kind::Affinity => Demand::Near {
-                    may_begin: counts_itself,
+                GroupKind::Affinity => Demand::Together {
+                    may_be_first: counts_itself,
                 },
-                Kind::AntiAffinity => Demand::Apart,
+                GroupKind::AntiAffinity => Demand::Apart,
             });
             let algebra = &world.algebra;
-            let looked_at = world.topology.looked_at(group, &core.member, algebra);
+            let looked_at = world.topology.eligible_values(group, &core.member, algebra);
             let is_looked_at = |value: &Sym| {
                 let mut allowed = looked_at.iter().map(Option::as_ref);
                 allowed.any(|req| req.is_none_or(|req| algebra.has(req, *value)))

@@ -1,30 +1,30 @@
 //! The search: some nodes are opened or closed, some pods lose their place and find another, and the outcome is kept if it is
-//! hardly dearer than the best so far, less and less so as time passes. (Ruin and recreate, with record-to-record travel.)
+//! hardly deviation_max than the best so far, less and less so as time passes. (Ruin and recreate, with record-to-record travel.)
 
 use model::NanosPerHour;
 
 use super::{
-    Rearranging,
-    draws::Draws,
-    made::Made,
-    paper::{NOWHERE, Paper},
-    recreate::Bounds,
+    RearrangeRequest,
+    cluster_model::{ClusterModel, NO_INDEX},
+    planned_node::PlannedNode,
+    recreate::InsertionOptions,
+    rng::Rng,
     state::State,
 };
 
 /// How many nodes give up their guests in one attempt, at most.
-const TURNED_OUT_MAX: usize = 4;
+const EVICTED_NODES_MAX: usize = 4;
 /// One in so many attempts opens and closes no node.
-const NO_FLIP: usize = 4;
+const NO_FLIP_ONE_IN: usize = 4;
 /// So many degrees of reluctance to make one more node.
-const RELUCTANCE: usize = 10;
-/// At first an outcome may be dearer than the best by this part of what everything costs.
-const DEARER: i64 = 240;
+const NEW_NODE_PENALTY_STEPS: usize = 10;
+/// At first an outcome may be deviation_max than the best by this part of what everything costs.
+const INITIAL_DEVIATION: i64 = 240;
 
 pub(super) struct Search<'s> {
-    paper: &'s Paper,
-    asked: &'s Rearranging<'s>,
-    draws: Draws,
+    cluster: &'s ClusterModel,
+    request: &'s RearrangeRequest<'s>,
+    rng: Rng,
     best: State,
     current: State,
     attempt: State,
@@ -32,14 +32,14 @@ pub(super) struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    pub(super) fn new(paper: &'s Paper, asked: &'s Rearranging<'s>) -> Self {
+    pub(super) fn new(cluster: &'s ClusterModel, request: &'s RearrangeRequest<'s>) -> Self {
         Self {
-            paper,
-            asked,
-            draws: Draws::new(),
-            best: paper.at_home(),
-            current: paper.at_home(),
-            attempt: paper.at_home(),
+            cluster,
+            request,
+            rng: Rng::new(),
+            best: cluster.initial_assignment(),
+            current: cluster.initial_assignment(),
+            attempt: cluster.initial_assignment(),
             per_eviction: NanosPerHour(0),
         }
     }
@@ -48,13 +48,17 @@ impl<'s> Search<'s> {
     pub(super) fn cheapest(&mut self, per_eviction: NanosPerHour) -> &State {
         self.per_eviction = per_eviction;
         self.current.copy_from(&self.best);
-        let all = self.paper.leavers.iter().map(|leaver| leaver.price);
+        let all = self
+            .cluster
+            .candidates
+            .iter()
+            .map(|candidate| candidate.price);
         let start: i64 = all.sum();
-        let attempts = i64::try_from(self.asked.attempts).unwrap_or(i64::MAX);
+        let attempts = i64::try_from(self.request.attempts).unwrap_or(i64::MAX);
         for left in (0..attempts).rev() {
             self.attempt.copy_from(&self.current);
             let best = cost(&self.best, self.per_eviction);
-            let most = best.saturating_add(dearer(start, left, attempts));
+            let most = best.saturating_add(deviation_max(start, left, attempts));
             if self.change(most) {
                 self.current.copy_from(&self.attempt);
                 let [current, best] = [&self.current, &self.best];
@@ -69,67 +73,67 @@ impl<'s> Search<'s> {
     /// Changes the attempt; `false` if that leads nowhere, or to more than `most`.
     fn change(&mut self, most: i64) -> bool {
         let Self {
-            paper,
-            asked,
-            draws,
+            cluster,
+            request,
+            rng,
             attempt: state,
             per_eviction,
             ..
         } = self;
-        let (mut waiting, mut left) = (Vec::new(), Vec::new());
-        let flips = match draws.one_in(NO_FLIP) {
+        let (mut unassigned, mut left) = (Vec::new(), Vec::new());
+        let flips = match rng.one_in(NO_FLIP_ONE_IN) {
             true => 0,
-            false => 1 + draws.below(2),
+            false => 1 + rng.below(2),
         };
         for _ in 0..flips {
-            let leaver = draws.below(paper.leavers.len());
-            match state.gone.get(leaver) {
-                Some(true) => left.extend(state.come_back(paper, leaver)),
-                _ => state.leave(paper, leaver, &mut waiting),
+            let candidate = rng.below(cluster.candidates.len());
+            match state.removed.get(candidate) {
+                Some(true) => left.extend(state.restore_node(cluster, candidate)),
+                _ => state.remove_node(cluster, candidate, &mut unassigned),
             }
         }
-        let made: Vec<usize> = state.made_nodes(paper).map(|(node, _)| node).collect();
-        for _ in 0..draws.below(TURNED_OUT_MAX) + usize::from(flips == 0) {
-            let node = match draws.one_in(3) {
-                false if !made.is_empty() => made.get(draws.below(made.len())).copied(),
-                _ => Some(draws.below(paper.nodes.len())),
+        let planned: Vec<usize> = state.planned_nodes(cluster).map(|(node, _)| node).collect();
+        for _ in 0..rng.below(EVICTED_NODES_MAX) + usize::from(flips == 0) {
+            let node = match rng.one_in(3) {
+                false if !planned.is_empty() => planned.get(rng.below(planned.len())).copied(),
+                _ => Some(rng.below(cluster.nodes.len())),
             };
             if let Some(node) = node {
-                state.turn_out(paper, node, &mut waiting);
+                state.evict_relocated(cluster, node, &mut unassigned);
                 left.push(node);
             }
         }
         for node in left {
-            state.shrink(paper, node);
+            state.shrink(cluster, node);
         }
-        waiting.retain(|pod| state.place.get(*pod) == Some(&NOWHERE));
-        waiting.sort_unstable();
-        waiting.dedup();
+        unassigned.retain(|pod| state.node_of.get(*pod) == Some(&NO_INDEX));
+        unassigned.sort_unstable();
+        unassigned.dedup();
         // Large ones first, more or less, or in any order.
-        let order = draws.below(3);
-        waiting.sort_by_cached_key(|pod| {
-            let size = paper.kind(*pod).map_or(0, |kind| kind.size);
+        let order = rng.below(3);
+        unassigned.sort_by_cached_key(|pod| {
+            let size = cluster.kind(*pod).map_or(0, |kind| kind.size);
             -match order {
                 0 => size,
-                1 => size.saturating_mul(i64::try_from(50 + draws.below(100)).unwrap_or(100)) / 100,
-                _ => i64::try_from(draws.below(1_000)).unwrap_or(0),
+                1 => size.saturating_mul(i64::try_from(50 + rng.below(100)).unwrap_or(100)) / 100,
+                _ => i64::try_from(rng.below(1_000)).unwrap_or(0),
             }
         });
-        let bounds = Bounds {
-            replacements_max: asked.replacements_max,
-            reluctance: i64::try_from(draws.below(RELUCTANCE)).unwrap_or(0),
+        let options = InsertionOptions {
+            replacements_max: request.replacements_max,
+            new_node_penalty: i64::try_from(rng.below(NEW_NODE_PENALTY_STEPS)).unwrap_or(0),
         };
         // A place for one more pod makes nothing cheaper.
-        waiting.into_iter().all(|pod| {
-            state.find_place(paper, pod, bounds, draws) && cost(state, *per_eviction) <= most
+        unassigned.into_iter().all(|pod| {
+            state.find_place(cluster, pod, options, rng) && cost(state, *per_eviction) <= most
         }) && cost(state, *per_eviction) <= most
-            && teams_hold(paper, state, asked)
+            && groups_are_allowed(cluster, state, request)
     }
 }
 
-/// By how much an outcome may be dearer than the best with so many of the attempts left.
-fn dearer(start: i64, left: i64, attempts: i64) -> i64 {
-    start / DEARER * left / attempts
+/// By how much an outcome may be deviation_max than the best with so many of the attempts left.
+fn deviation_max(start: i64, left: i64, attempts: i64) -> i64 {
+    start / INITIAL_DEVIATION * left / attempts
 }
 
 /// Of the nodes, and of the evictions that it takes.
@@ -140,90 +144,94 @@ fn cost(state: &State, per_eviction: NanosPerHour) -> i64 {
 }
 
 /// What a team of nodes goes for.
-struct Balance {
-    team: usize,
+struct GroupSavings {
+    group: usize,
     before: i64,
     after: i64,
     /// Of those that have to save something, what they cost and what they have to save.
     bound: (i64, i64),
-    leavers: usize,
+    members: usize,
     all_spot: bool,
     may_be_spot: bool,
 }
 
 /// Whether every team saves enough, is no larger than it may be, and goes for nothing that may not replace it.
-fn teams_hold(paper: &Paper, state: &State, asked: &Rearranging<'_>) -> bool {
-    let mut teams: Vec<Balance> = Vec::new();
+fn groups_are_allowed(
+    cluster: &ClusterModel,
+    state: &State,
+    request: &RearrangeRequest<'_>,
+) -> bool {
+    let mut groups: Vec<GroupSavings> = Vec::new();
     let mut members: Vec<(usize, usize)> = Vec::new();
-    for (at, leaver) in paper.leavers.iter().enumerate() {
-        if state.gone.get(at) == Some(&true) && leaver.price < leaver.least_saving {
+    for (at, candidate) in cluster.candidates.iter().enumerate() {
+        if state.removed.get(at) == Some(&true) && candidate.price < candidate.least_saving {
             return false;
         }
-        let Some(team) = state.team_of(at) else {
+        let Some(group) = state.group_of(at) else {
             continue;
         };
-        members.push((team, leaver.budget));
-        let balance = of_team(&mut teams, team);
-        balance.before += leaver.price;
-        if leaver.least_saving > 0 {
-            balance.bound.0 += leaver.price;
-            balance.bound.1 += leaver.least_saving;
+        members.push((group, candidate.budget));
+        let savings = savings_of_group(&mut groups, group);
+        savings.before += candidate.price;
+        if candidate.least_saving > 0 {
+            savings.bound.0 += candidate.price;
+            savings.bound.1 += candidate.least_saving;
         }
-        balance.leavers += 1;
-        balance.all_spot &= leaver.is_spot;
+        savings.members += 1;
+        savings.all_spot &= candidate.is_spot;
     }
     members.sort_unstable();
-    let mut together = members.chunk_by(|one, other| one == other);
+    let mut together = members.chunk_by(|a, b| a == b);
     let fits = together.all(|same| {
         let budget = same
             .first()
-            .and_then(|(_, budget)| asked.together_max.get(*budget));
+            .and_then(|(_, budget)| request.together_max.get(*budget));
         budget.is_none_or(|most| same.len() <= *most)
     });
-    for (_, made) in state.made_nodes(paper) {
-        let balance = of_team(&mut teams, made.team);
-        if balance.leavers > 1 && has_own(paper, state, made) {
+    for (_, planned) in state.planned_nodes(cluster) {
+        let savings = savings_of_group(&mut groups, planned.group);
+        if savings.members > 1 && has_own_type(cluster, state, planned) {
             return false;
         }
-        balance.after += paper.price(made.offer);
-        balance.may_be_spot |= made.open.intersects(&paper.spot_offers);
+        savings.after += cluster.price(planned.offer);
+        savings.may_be_spot |= planned.viable_offers.intersects(&cluster.spot_offers);
     }
-    fits && teams.iter().all(|balance| balance.holds(asked))
+    fits && groups.iter().all(|savings| savings.is_allowed(request))
 }
 
 /// Whether a new node is what one of those is that go for it.
-fn has_own(paper: &Paper, state: &State, made: &Made) -> bool {
-    let mut own = paper.own_offers.iter().enumerate();
-    own.any(|(at, own)| own.contains(made.offer) && state.team_of(at) == Some(made.team))
+fn has_own_type(cluster: &ClusterModel, state: &State, planned: &PlannedNode) -> bool {
+    let mut own = cluster.own_offers.iter().enumerate();
+    own.any(|(at, own)| own.contains(planned.offer) && state.group_of(at) == Some(planned.group))
 }
 
-fn of_team(teams: &mut Vec<Balance>, team: usize) -> &mut Balance {
-    let known = teams.iter().position(|balance| balance.team == team);
+fn savings_of_group(groups: &mut Vec<GroupSavings>, group: usize) -> &mut GroupSavings {
+    let known = groups.iter().position(|savings| savings.group == group);
     let at = known.unwrap_or_else(|| {
-        teams.push(Balance {
-            team,
+        groups.push(GroupSavings {
+            group,
             before: 0,
             after: 0,
             bound: (0, 0),
-            leavers: 0,
+            members: 0,
             all_spot: true,
             may_be_spot: false,
         });
-        teams.len() - 1
+        groups.len() - 1
     });
     #[expect(clippy::indexing_slicing, reason = "it was found or pushed just now")]
-    &mut teams[at]
+    &mut groups[at]
 }
 
-impl Balance {
-    fn holds(&self, asked: &Rearranging<'_>) -> bool {
+impl GroupSavings {
+    fn is_allowed(&self, request: &RearrangeRequest<'_>) -> bool {
         let saved = i128::from(self.before - self.after);
         let (own, least) = self.bound;
         // One spot node goes for another only if many types are cheaper, which is not known here.
         let spot_to_spot = self.all_spot && self.may_be_spot;
         saved > 0
             && saved * i128::from(own) >= i128::from(least) * i128::from(self.before)
-            && (!spot_to_spot || asked.spot_to_spot && self.leavers > 1)
+            && (!spot_to_spot || request.spot_to_spot && self.members > 1)
     }
 }
 
@@ -233,23 +241,23 @@ mod tests {
 
     #[test]
     fn less_and_less_dearer_outcomes_are_kept() {
-        let dearer = [1_000, 500, 1, 0].map(|left| dearer(240_000, left, 1_000));
-        assert_eq!(dearer, [1_000, 500, 1, 0]);
+        let deviation_max = [1_000, 500, 1, 0].map(|left| deviation_max(240_000, left, 1_000));
+        assert_eq!(deviation_max, [1_000, 500, 1, 0]);
     }
 
-    fn holds(change: impl Fn(&mut Balance), spot_to_spot: bool) -> bool {
-        let mut balance = Balance {
-            team: 0,
+    fn is_allowed(change: impl Fn(&mut GroupSavings), spot_to_spot: bool) -> bool {
+        let mut savings = GroupSavings {
+            group: 0,
             before: 72,
             after: 19,
             bound: (0, 0),
-            leavers: 2,
+            members: 2,
             all_spot: false,
             may_be_spot: true,
         };
-        change(&mut balance);
-        balance.holds(&Rearranging {
-            leavers: &[],
+        change(&mut savings);
+        savings.is_allowed(&RearrangeRequest {
+            removable: &[],
             together_max: &[],
             replacements_max: 0,
             spot_to_spot,
@@ -259,25 +267,25 @@ mod tests {
 
     #[test]
     fn a_team_saves_something() {
-        let for_ = |after| holds(|balance| balance.after = after, false);
+        let for_ = |after| is_allowed(|savings| savings.after = after, false);
         assert!(for_(71) && !for_(72) && !for_(73));
     }
 
     /// Of what a team saves, each node has the part that it has of what they cost.
     #[test]
     fn a_team_saves_as_much_as_those_have_to_that_have_to() {
-        let least = |least| holds(|balance| balance.bound = (36, least), false);
+        let least = |least| is_allowed(|savings| savings.bound = (36, least), false);
         assert!(least(26) && !least(27));
     }
 
     #[test]
     fn spot_nodes_go_for_what_may_be_spot_several_at_once_where_that_is_allowed() {
-        let all_spot = |leavers, may_be_spot, allowed| {
-            let change = |balance: &mut Balance| {
-                balance.all_spot = true;
-                (balance.leavers, balance.may_be_spot) = (leavers, may_be_spot);
+        let all_spot = |members, may_be_spot, allowed| {
+            let change = |savings: &mut GroupSavings| {
+                savings.all_spot = true;
+                (savings.members, savings.may_be_spot) = (members, may_be_spot);
             };
-            holds(change, allowed)
+            is_allowed(change, allowed)
         };
         assert!(all_spot(2, true, true) && all_spot(1, false, false));
         assert!(!all_spot(2, true, false) && !all_spot(1, true, true));

@@ -1,69 +1,75 @@
 //! One way to arrange the cluster, which is changed pod by pod and node by node.
 
 use super::{
+    cluster_model::{ClusterModel, NO_INDEX},
     grid::Grid,
-    made::Made,
-    paper::{NOWHERE, Paper},
+    planned_node::PlannedNode,
     rules::DOMAINS_MAX,
 };
 
 /// Nodes that exist come first, then those to be made.
 pub(super) struct State {
-    /// Per pod, the node it is on; [`NOWHERE`] while it is being placed.
-    pub(super) place: Vec<usize>,
+    /// Per pod, the node it is on; [`NO_INDEX`] while it is being placed.
+    pub(super) node_of: Vec<usize>,
     /// Per node, what its guests ask for: pods that are not at home there.
     pub(super) load: Grid<i64>,
     /// Per node and per rule that counts hosts, its guests.
     hosted: Grid<u32>,
     /// Per rule that counts domains.
     pub(super) in_domains: Grid<i64>,
-    pub(super) guests: Vec<Vec<usize>>,
+    pub(super) relocated: Vec<Vec<usize>>,
     /// Per leaver, whether it goes.
-    pub(super) gone: Vec<bool>,
+    pub(super) removed: Vec<bool>,
     /// Per leaver, the team with which it shares new nodes, and how many of its pods are there.
-    pub(super) team: Vec<(usize, usize)>,
+    pub(super) group: Vec<(usize, usize)>,
     /// Those to be made; an empty one is free.
-    pub(super) made: Vec<Made>,
+    pub(super) planned: Vec<PlannedNode>,
     /// The next team's number.
-    pub(super) next_team: usize,
+    pub(super) next_group: usize,
     /// What all of it costs per hour, in nano-dollars, evictions left out.
     pub(super) cost: i64,
     /// How many pods leave their homes.
     pub(super) evicted: usize,
 }
 
-impl Paper {
+impl ClusterModel {
     /// Everything as it is.
-    pub(super) fn at_home(&self) -> State {
-        let count = self.nodes.len() + self.made_max();
+    pub(super) fn initial_assignment(&self) -> State {
+        let count = self.nodes.len() + self.planned_max();
         let mut in_domains = Grid::new(self.counted.in_domains.len(), DOMAINS_MAX);
         for (row, counts) in self.counted.in_domains.iter().enumerate() {
             in_domains.row_mut(row).copy_from_slice(counts);
         }
-        let homes = self.pods.iter().map(|pod| self.home(pod.leaver));
+        let origins = self.pods.iter().map(|pod| self.origin(pod.candidate));
         State {
-            place: homes.collect(),
+            node_of: origins.collect(),
             load: Grid::new(count, self.dimensions),
             hosted: Grid::new(count, self.counted.host_columns()),
             in_domains,
-            guests: vec![Vec::new(); count],
-            gone: vec![false; self.leavers.len()],
-            team: vec![(NOWHERE, 0); self.leavers.len()],
-            made: (0..self.made_max())
-                .map(|_| self.anything.clone())
+            relocated: vec![Vec::new(); count],
+            removed: vec![false; self.candidates.len()],
+            group: vec![(NO_INDEX, 0); self.candidates.len()],
+            planned: (0..self.planned_max())
+                .map(|_| self.undecided.clone())
                 .collect(),
-            next_team: 0,
-            cost: self.leavers.iter().map(|leaver| leaver.price).sum(),
+            next_group: 0,
+            cost: self
+                .candidates
+                .iter()
+                .map(|candidate| candidate.price)
+                .sum(),
             evicted: 0,
         }
     }
 
-    pub(super) fn made_max(&self) -> usize {
-        self.leavers.len()
+    pub(super) fn planned_max(&self) -> usize {
+        self.candidates.len()
     }
 
-    pub(super) fn home(&self, leaver: usize) -> usize {
-        self.leavers.get(leaver).map_or(NOWHERE, |one| one.node)
+    pub(super) fn origin(&self, candidate: usize) -> usize {
+        self.candidates
+            .get(candidate)
+            .map_or(NO_INDEX, |candidate| candidate.node)
     }
 
     pub(super) fn price(&self, offer: usize) -> i64 {
@@ -73,161 +79,176 @@ impl Paper {
 
 impl State {
     pub(super) fn copy_from(&mut self, other: &Self) {
-        self.place.clone_from(&other.place);
+        self.node_of.clone_from(&other.node_of);
         self.load.copy_from(&other.load);
         self.hosted.copy_from(&other.hosted);
         self.in_domains.copy_from(&other.in_domains);
-        self.guests.clone_from(&other.guests);
-        self.gone.clone_from(&other.gone);
-        self.team.clone_from(&other.team);
-        for (made, other) in self.made.iter_mut().zip(&other.made) {
-            made.copy_from(other);
+        self.relocated.clone_from(&other.relocated);
+        self.removed.clone_from(&other.removed);
+        self.group.clone_from(&other.group);
+        for (planned, other) in self.planned.iter_mut().zip(&other.planned) {
+            planned.copy_from(other);
         }
-        self.next_team = other.next_team;
+        self.next_group = other.next_group;
         self.cost = other.cost;
         self.evicted = other.evicted;
     }
 
-    pub(super) fn made_at(&self, paper: &Paper, node: usize) -> Option<&Made> {
-        self.made.get(node.checked_sub(paper.nodes.len())?)
+    pub(super) fn planned_at(&self, cluster: &ClusterModel, node: usize) -> Option<&PlannedNode> {
+        self.planned.get(node.checked_sub(cluster.nodes.len())?)
     }
 
     /// The nodes to be made that have guests.
-    pub(super) fn made_nodes(&self, paper: &Paper) -> impl Iterator<Item = (usize, &Made)> {
-        let made = self.made.iter().enumerate();
-        let used = made.filter(|(_, made)| made.team != NOWHERE);
-        let first = paper.nodes.len();
-        used.map(move |(at, made)| (first + at, made))
+    pub(super) fn planned_nodes(
+        &self,
+        cluster: &ClusterModel,
+    ) -> impl Iterator<Item = (usize, &PlannedNode)> {
+        let planned = self.planned.iter().enumerate();
+        let used = planned.filter(|(_, planned)| planned.group != NO_INDEX);
+        let first = cluster.nodes.len();
+        used.map(move |(at, planned)| (first + at, planned))
     }
 
-    pub(super) fn is_open(&self, paper: &Paper, node: usize) -> bool {
-        let leaver = paper.nodes.get(node).and_then(|node| node.leaver);
-        leaver.is_none_or(|leaver| self.gone.get(leaver) != Some(&true))
+    pub(super) fn is_open(&self, cluster: &ClusterModel, node: usize) -> bool {
+        let candidate = cluster.nodes.get(node).and_then(|node| node.candidate);
+        candidate.is_none_or(|candidate| self.removed.get(candidate) != Some(&true))
     }
 
     /// The team of a leaver whose pods are on new nodes.
-    pub(super) fn team_of(&self, leaver: usize) -> Option<usize> {
-        let (team, lodgers) = self.team.get(leaver)?;
-        (*lodgers > 0).then_some(*team)
+    pub(super) fn group_of(&self, candidate: usize) -> Option<usize> {
+        let (group, on_planned) = self.group.get(candidate)?;
+        (*on_planned > 0).then_some(*group)
     }
 
     /// How many pods a rule counts on a node.
-    pub(super) fn on_host(&self, paper: &Paper, node: usize, column: usize) -> i64 {
-        let residents = paper.nodes.get(node).map_or(&[][..], |node| &node.hosted);
-        let residents = residents.get(column).copied().unwrap_or(0);
-        i64::from(residents) + i64::from(self.hosted.at(node, column))
+    pub(super) fn on_host(&self, cluster: &ClusterModel, node: usize, column: usize) -> i64 {
+        let bound = cluster.nodes.get(node).map_or(&[][..], |node| &node.hosted);
+        let bound = bound.get(column).copied().unwrap_or(0);
+        i64::from(bound) + i64::from(self.hosted.at(node, column))
     }
 
     /// The domain of a label that a node is in.
-    pub(super) fn domain(&self, paper: &Paper, node: usize, key: usize) -> usize {
-        let known = match paper.nodes.get(node) {
+    pub(super) fn domain(&self, cluster: &ClusterModel, node: usize, key: usize) -> usize {
+        let known = match cluster.nodes.get(node) {
             Some(node) => &node.domains,
-            None => match self.made_at(paper, node) {
-                Some(made) => &made.domains,
-                None => return NOWHERE,
+            None => match self.planned_at(cluster, node) {
+                Some(planned) => &planned.domains,
+                None => return NO_INDEX,
             },
         };
-        known.get(key).copied().unwrap_or(NOWHERE)
+        known.get(key).copied().unwrap_or(NO_INDEX)
     }
 
     /// Lets a node go. Its pods and its guests are nowhere then.
-    pub(super) fn leave(&mut self, paper: &Paper, leaver: usize, waiting: &mut Vec<usize>) {
-        let Some(one) = paper.leavers.get(leaver) else {
+    pub(super) fn remove_node(
+        &mut self,
+        cluster: &ClusterModel,
+        at: usize,
+        unassigned: &mut Vec<usize>,
+    ) {
+        let Some(candidate) = cluster.candidates.get(at) else {
             return;
         };
-        self.turn_out(paper, one.node, waiting);
-        for pod in &one.pods {
-            if self.place.get(*pod) == Some(&one.node) {
-                self.take(paper, *pod);
-                waiting.push(*pod);
+        self.evict_relocated(cluster, candidate.node, unassigned);
+        for pod in &candidate.pods {
+            if self.node_of.get(*pod) == Some(&candidate.node) {
+                self.unassign(cluster, *pod);
+                unassigned.push(*pod);
             }
         }
-        if let Some(gone) = self.gone.get_mut(leaver) {
-            *gone = true;
+        if let Some(removed) = self.removed.get_mut(at) {
+            *removed = true;
         }
-        self.cost += one.disturbance - one.price;
-        self.evicted += one.pods.len();
+        self.cost += candidate.disturbance - candidate.price;
+        self.evicted += candidate.pods.len();
     }
 
     /// Lets a node stay after all, with its own pods; returns the nodes to be made that they leave.
-    pub(super) fn come_back(&mut self, paper: &Paper, leaver: usize) -> Vec<usize> {
-        let Some(one) = paper.leavers.get(leaver) else {
+    pub(super) fn restore_node(&mut self, cluster: &ClusterModel, at: usize) -> Vec<usize> {
+        let Some(candidate) = cluster.candidates.get(at) else {
             return Vec::new();
         };
         let mut left = Vec::new();
-        for pod in &one.pods {
+        for pod in &candidate.pods {
             left.extend(
-                self.take(paper, *pod)
-                    .filter(|node| *node >= paper.nodes.len()),
+                self.unassign(cluster, *pod)
+                    .filter(|node| *node >= cluster.nodes.len()),
             );
-            self.put(paper, *pod, one.node);
+            self.assign(cluster, *pod, candidate.node);
         }
-        if let Some(gone) = self.gone.get_mut(leaver) {
-            *gone = false;
+        if let Some(removed) = self.removed.get_mut(at) {
+            *removed = false;
         }
-        self.cost += one.price - one.disturbance;
-        self.evicted -= one.pods.len();
+        self.cost += candidate.price - candidate.disturbance;
+        self.evicted -= candidate.pods.len();
         left
     }
 
     /// Takes the guests of a node away.
-    pub(super) fn turn_out(&mut self, paper: &Paper, node: usize, waiting: &mut Vec<usize>) {
-        let guests = self.guests.get_mut(node).map(std::mem::take);
-        for pod in guests.unwrap_or_default() {
-            self.take(paper, pod);
-            waiting.push(pod);
+    pub(super) fn evict_relocated(
+        &mut self,
+        cluster: &ClusterModel,
+        node: usize,
+        unassigned: &mut Vec<usize>,
+    ) {
+        let relocated = self.relocated.get_mut(node).map(std::mem::take);
+        for pod in relocated.unwrap_or_default() {
+            self.unassign(cluster, pod);
+            unassigned.push(pod);
         }
     }
 
     /// Takes a pod from where it is.
-    fn take(&mut self, paper: &Paper, pod: usize) -> Option<usize> {
-        let place = self.place.get_mut(pod)?;
-        let node = std::mem::replace(place, NOWHERE);
-        if node == NOWHERE {
+    fn unassign(&mut self, cluster: &ClusterModel, pod: usize) -> Option<usize> {
+        let node_of = self.node_of.get_mut(pod)?;
+        let node = std::mem::replace(node_of, NO_INDEX);
+        if node == NO_INDEX {
             return None;
         }
-        self.count(paper, pod, node, false);
-        if let Some(guests) = self.guests.get_mut(node)
-            && let Some(at) = guests.iter().position(|guest| *guest == pod)
+        self.count(cluster, pod, node, false);
+        if let Some(relocated) = self.relocated.get_mut(node)
+            && let Some(at) = relocated
+                .iter()
+                .position(|relocated_pod| *relocated_pod == pod)
         {
-            guests.swap_remove(at);
+            relocated.swap_remove(at);
         }
         Some(node)
     }
 
     /// Puts a pod on a node.
-    pub(super) fn put(&mut self, paper: &Paper, pod: usize, node: usize) {
-        self.count(paper, pod, node, true);
-        if let Some(place) = self.place.get_mut(pod) {
-            *place = node;
+    pub(super) fn assign(&mut self, cluster: &ClusterModel, pod: usize, node: usize) {
+        self.count(cluster, pod, node, true);
+        if let Some(node_of) = self.node_of.get_mut(pod) {
+            *node_of = node;
         }
-        let leaver = paper.pods.get(pod).map_or(NOWHERE, |pod| pod.leaver);
-        if node != paper.home(leaver)
-            && let Some(guests) = self.guests.get_mut(node)
+        let candidate = cluster.pods.get(pod).map_or(NO_INDEX, |pod| pod.candidate);
+        if node != cluster.origin(candidate)
+            && let Some(relocated) = self.relocated.get_mut(node)
         {
-            guests.push(pod);
+            relocated.push(pod);
         }
     }
 
     /// Counts a pod on a node that it joins or leaves.
-    fn count(&mut self, paper: &Paper, pod: usize, node: usize, joins: bool) {
+    fn count(&mut self, cluster: &ClusterModel, pod: usize, node: usize, joins: bool) {
         let sign = if joins { 1 } else { -1 };
-        let Some(pod) = paper.pods.get(pod) else {
+        let Some(pod) = cluster.pods.get(pod) else {
             return;
         };
-        let Some(kind) = paper.kinds.get(pod.kind) else {
+        let Some(kind) = cluster.kinds.get(pod.kind) else {
             return;
         };
         for rule in kind.domains.iter().filter(|rule| rule.counts) {
-            let domain = self.domain(paper, node, rule.key);
+            let domain = self.domain(cluster, node, rule.key);
             let count = self.in_domains.at(rule.row, domain);
-            if domain != NOWHERE {
+            if domain != NO_INDEX {
                 self.in_domains
                     .set(rule.row, domain, count + i64::from(sign));
             }
         }
         // What its own pods take of a node is not there to be had, whether they are there or not.
-        if node == paper.home(pod.leaver) {
+        if node == cluster.origin(pod.candidate) {
             return;
         }
         for (load, wanted) in self.load.row_mut(node).iter_mut().zip(&kind.requests) {
@@ -238,10 +259,10 @@ impl State {
             let count = count.saturating_add_signed(sign);
             self.hosted.set(node, rule.column, count);
         }
-        if node >= paper.nodes.len()
-            && let Some((_, lodgers)) = self.team.get_mut(pod.leaver)
+        if node >= cluster.nodes.len()
+            && let Some((_, on_planned)) = self.group.get_mut(pod.candidate)
         {
-            *lodgers = lodgers.saturating_add_signed(if joins { 1 } else { -1 });
+            *on_planned = on_planned.saturating_add_signed(if joins { 1 } else { -1 });
         }
     }
 }

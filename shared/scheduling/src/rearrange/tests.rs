@@ -1,7 +1,7 @@
 //! What a plan for all nodes has to keep to, and that each of its teams can go by itself.
 
-mod books;
-mod paper;
+mod accounting;
+mod cluster_model;
 mod recreate;
 mod rules;
 pub(super) mod world;
@@ -14,11 +14,13 @@ use model::{
 };
 
 use self::world::{CENT, SIZES, SomeNode, World, ZONES, kind, selecting_web};
-use super::Team;
-use crate::Destination;
+use super::ReplacementGroup;
+use crate::PlacementTarget;
 
-fn gone(plan: &[Team]) -> BTreeSet<usize> {
-    plan.iter().flat_map(|team| team.leavers.clone()).collect()
+fn removed(plan: &[ReplacementGroup]) -> BTreeSet<usize> {
+    plan.iter()
+        .flat_map(|group| group.removable.clone())
+        .collect()
 }
 
 #[test]
@@ -27,13 +29,16 @@ fn pods_go_where_there_is_room_before_anything_is_bought() {
         .node("l", "a", &[3_000])
         .node("m", "a", &[2_500, 1_500]);
     let plan = world.planned(|_, _| {});
-    let [team] = plan.as_slice() else {
+    let [group] = plan.as_slice() else {
         panic!("{plan:?}");
     };
-    assert_eq!((team.leavers.as_slice(), team.replacements), (&[1][..], 0));
+    assert_eq!(
+        (group.removable.as_slice(), group.replacements),
+        (&[1][..], 0)
+    );
     // The large one first.
-    let there = |pod| (pod, Destination::Node(0));
-    assert_eq!(team.wanted, [there(1), there(2)]);
+    let there = |pod| (pod, PlacementTarget::Node(0));
+    assert_eq!(group.wanted, [there(1), there(2)]);
 }
 
 #[test]
@@ -42,15 +47,15 @@ fn nodes_that_share_a_new_one_are_one_team() {
         .node("l", "a", &[1_500])
         .node("l", "a", &[1_500])
         .node("l", "b", &[8000]);
-    let plan = world.planned(|leavers, _| leavers.truncate(2));
-    let [team] = plan.as_slice() else {
+    let plan = world.planned(|candidates, _| candidates.truncate(2));
+    let [group] = plan.as_slice() else {
         panic!("{plan:?}");
     };
     assert_eq!(
-        (team.leavers.as_slice(), team.replacements),
+        (group.removable.as_slice(), group.replacements),
         (&[0, 1][..], 1)
     );
-    assert_eq!(world.saved(team), 2 * 36 - 19);
+    assert_eq!(world.saved(group), 2 * 36 - 19);
 }
 
 #[test]
@@ -63,14 +68,14 @@ fn several_nodes_do_not_go_for_one_of_their_own_types() {
     let plan = world.planned(|_, _| {});
     let saved = plan
         .iter()
-        .map(|team| (team.leavers.len(), world.saved(team)));
+        .map(|group| (group.removable.len(), world.saved(group)));
     assert_eq!(saved.collect::<Vec<_>>(), [(1, 9), (1, 9)]);
 }
 
 #[test]
 fn what_does_not_pay_for_its_evictions_stays() {
     let world = World::new().node("l", "a", &[1_000, 1_000, 1_000]);
-    let planned = |cents: i64| gone(&world.plans(&[cents], |_, _| {})[0]).len();
+    let planned = |cents: i64| removed(&world.plans(&[cents], |_, _| {})[0]).len();
     // A smaller node saves 17 cents.
     assert_eq!((planned(5), planned(6)), (1, 0));
 }
@@ -79,8 +84,9 @@ fn what_does_not_pay_for_its_evictions_stays() {
 fn a_disturbance_counts_besides_evictions() {
     let world = World::new().node("l", "a", &[1_000, 1_000, 1_000]);
     let planned = |cents: i64| {
-        let plan = world.planned(|leavers, _| leavers[0].disturbance = NanosPerHour(cents * CENT));
-        gone(&plan).len()
+        let plan =
+            world.planned(|candidates, _| candidates[0].disturbance = NanosPerHour(cents * CENT));
+        removed(&plan).len()
     };
     assert_eq!((planned(16), planned(17)), (1, 0));
 }
@@ -89,8 +95,9 @@ fn a_disturbance_counts_besides_evictions() {
 fn a_team_saves_what_its_nodes_have_to() {
     let world = World::new().node("l", "a", &[3_000]);
     let planned = |cents: i64| {
-        let plan = world.planned(|leavers, _| leavers[0].least_saving = NanosPerHour(cents * CENT));
-        gone(&plan).len()
+        let plan =
+            world.planned(|candidates, _| candidates[0].least_saving = NanosPerHour(cents * CENT));
+        removed(&plan).len()
     };
     assert_eq!((planned(17), planned(18)), (1, 0));
 }
@@ -104,8 +111,9 @@ fn a_node_that_goes_with_others_saves_its_own_part() {
     // Neither has room for the other's pod.
     world.nodes.iter_mut().for_each(|node| node.cores = 2);
     let planned = |cents: i64| {
-        let plan = world.planned(|leavers, _| leavers[0].least_saving = NanosPerHour(cents * CENT));
-        gone(&plan)
+        let plan =
+            world.planned(|candidates, _| candidates[0].least_saving = NanosPerHour(cents * CENT));
+        removed(&plan)
     };
     assert_eq!(planned(26), [0, 1].into());
     assert_eq!(planned(27), [1].into());
@@ -116,11 +124,11 @@ fn a_node_that_goes_with_others_saves_its_own_part() {
 fn a_node_that_costs_less_than_its_going_has_to_save_stays() {
     let world = World::new().node("m", "a", &[900]).node("s", "a", &[900]);
     let planned = |cents: i64| {
-        let plan = world.planned(|leavers, _| {
-            leavers.remove(0);
-            leavers[0].least_saving = NanosPerHour(cents * CENT);
+        let plan = world.planned(|candidates, _| {
+            candidates.remove(0);
+            candidates[0].least_saving = NanosPerHour(cents * CENT);
         });
-        gone(&plan).len()
+        removed(&plan).len()
     };
     assert_eq!((planned(10), planned(11)), (1, 0));
 }
@@ -134,14 +142,14 @@ fn budgets_bound_the_teams() {
         .node("s", "a", &[900]);
     // How many go for the same new ones at most, where the first two have one budget and the others another, or the same.
     let most = |others: usize, together_max: &'static [usize]| {
-        let plan = world.planned(|leavers, asked| {
-            for leaver in leavers.iter_mut().skip(2) {
-                leaver.budget = others;
+        let plan = world.planned(|candidates, request| {
+            for candidate in candidates.iter_mut().skip(2) {
+                candidate.budget = others;
             }
-            asked.together_max = together_max;
+            request.together_max = together_max;
         });
-        let teams = plan.iter().filter(|team| team.replacements > 0);
-        teams.map(|team| team.leavers.len()).max().unwrap_or(0)
+        let groups = plan.iter().filter(|group| group.replacements > 0);
+        groups.map(|group| group.removable.len()).max().unwrap_or(0)
     };
     assert_eq!(most(1, &[0, 0]), 0);
     assert!(most(1, &[1, 1]) <= 2);
@@ -170,8 +178,8 @@ fn spot_nodes_go_for_spot_nodes_only_where_that_is_allowed_and_several_do() {
         world
     };
     let bought = |world: &World, spot_to_spot| {
-        let plan = world.planned(|_, asked| asked.spot_to_spot = spot_to_spot);
-        plan.iter().any(|team| team.replacements > 0)
+        let plan = world.planned(|_, request| request.spot_to_spot = spot_to_spot);
+        plan.iter().any(|group| group.replacements > 0)
     };
     let one = world(&[&[3_000]]);
     let two = world(&[&[1_500, 400], &[1_500, 400]]);
@@ -189,20 +197,20 @@ fn spot_nodes_go_for_spot_nodes_only_where_that_is_allowed_and_several_do() {
 }
 
 /// A small node that could go for the large one's room.
-fn small_and_large(change: impl Fn(&mut PodShape)) -> Vec<Team> {
+fn small_and_large(change: impl Fn(&mut PodShape)) -> Vec<ReplacementGroup> {
     let world = World::new()
         .node("l", "a", &[800])
         .node("s", "b", &[900])
         .with(change);
-    world.planned(|leavers, _| {
-        leavers.remove(0);
+    world.planned(|candidates, _| {
+        candidates.remove(0);
     })
 }
 
 #[test]
 fn pods_that_repel_each_other_do_not_meet() {
     let to_room = small_and_large(|_| {});
-    assert_eq!(to_room[0].wanted, [(1, Destination::Node(0))]);
+    assert_eq!(to_room[0].wanted, [(1, PlacementTarget::Node(0))]);
     let rules: [fn(&mut PodShape); 4] = [
         |shape| {
             shape.host_ports = vec![HostPort {
@@ -223,7 +231,7 @@ fn pods_that_repel_each_other_do_not_meet() {
         let bought = small_and_large(rule);
         assert_eq!(
             bought[0].wanted,
-            [(1, Destination::New { pool: 0, number: 0 })]
+            [(1, PlacementTarget::New { pool: 0, number: 0 })]
         );
     }
 }
@@ -231,7 +239,7 @@ fn pods_that_repel_each_other_do_not_meet() {
 #[test]
 fn a_skew_that_is_allowed_is_used() {
     let to_room = small_and_large(|shape| shape.topology_spread = vec![by_zone(2)]);
-    assert_eq!(to_room[0].wanted, [(1, Destination::Node(0))]);
+    assert_eq!(to_room[0].wanted, [(1, PlacementTarget::Node(0))]);
 }
 
 #[test]
@@ -241,7 +249,10 @@ fn pods_that_need_each_other_stay_together() {
             shape.pod_affinity.required = vec![selecting(key)];
         })
     };
-    assert_eq!(near(labels::ZONE)[0].wanted, [(1, Destination::Node(0))]);
+    assert_eq!(
+        near(labels::ZONE)[0].wanted,
+        [(1, PlacementTarget::Node(0))]
+    );
     // Company on the same host is not planned with.
     assert!(near(labels::HOSTNAME).is_empty());
 }
@@ -292,22 +303,26 @@ fn wasteful(seed: u64) -> World {
 }
 
 /// Carries out a plan's teams in some order: each pod goes where it is wanted, no team is dearer than what it goes for.
-fn carried_out(world: &World, plan: &[Team]) {
-    for team in plan {
-        let answer = world.sent(team);
+fn carried_out(world: &World, plan: &[ReplacementGroup]) {
+    for group in plan {
+        let answer = world.sent(group);
         assert!(
             answer.unplaced.is_empty(),
-            "{team:?}: {:?}",
+            "{group:?}: {:?}",
             answer.unplaced
         );
-        assert_eq!(answer.new_nodes.len(), team.replacements, "{team:?}");
-        assert!(world.saved(team) > 0, "{team:?}");
-        let pods: Vec<usize> = team.leavers.iter().flat_map(|at| world.on(*at)).collect();
-        for (pod, destination) in &team.wanted {
-            let asked = pods.iter().position(|known| known == pod).unwrap();
-            if let Destination::Node(node) = destination {
+        assert_eq!(answer.new_nodes.len(), group.replacements, "{group:?}");
+        assert!(world.saved(group) > 0, "{group:?}");
+        let pods: Vec<usize> = group
+            .removable
+            .iter()
+            .flat_map(|at| world.on(*at))
+            .collect();
+        for (pod, destination) in &group.wanted {
+            let index = pods.iter().position(|known| known == pod).unwrap();
+            if let PlacementTarget::Node(node) = destination {
                 let there = answer.existing.iter().find(|(at, _)| at == node);
-                assert!(there.unwrap().1.contains(&asked), "{team:?}");
+                assert!(there.unwrap().1.contains(&index), "{group:?}");
             }
         }
     }
@@ -320,7 +335,7 @@ fn each_team_can_go_by_itself() {
         let world = wasteful(seed);
         let plan = world.planned(|_, _| {});
         carried_out(&world, &plan);
-        saved += plan.iter().map(|team| world.saved(team)).sum::<i64>();
+        saved += plan.iter().map(|group| world.saved(group)).sum::<i64>();
     }
     assert!(saved > 0);
 }
@@ -333,10 +348,10 @@ fn plans_leave_little_to_be_had() {
         let world = wasteful(seed);
         let plan = world.planned(|_, _| {});
         let before: i64 = world.nodes.iter().map(|node| node.cents).sum();
-        after += before - plan.iter().map(|team| world.saved(team)).sum::<i64>();
+        after += before - plan.iter().map(|group| world.saved(group)).sum::<i64>();
         let (_, cores, cents) = SIZES[3];
-        let asked = world.pods.iter().map(|pod| pod.shape.requests.get("cpu"));
-        least += asked.sum::<i64>() * cents / (cores * 1_000);
+        let requested = world.pods.iter().map(|pod| pod.shape.requests.get("cpu"));
+        least += requested.sum::<i64>() * cents / (cores * 1_000);
     }
     assert!(after * 100 < least * 106, "{after} {least}");
 }
@@ -354,7 +369,7 @@ fn dearer_evictions_lead_to_fewer() {
     let world = wasteful(2);
     let plans = world.plans(&[8, 2, 0], |_, _| {});
     let evicted = plans.iter().map(|plan| {
-        let wanted = plan.iter().map(|team| team.wanted.len());
+        let wanted = plan.iter().map(|group| group.wanted.len());
         wanted.sum::<usize>()
     });
     let evicted: Vec<usize> = evicted.collect();
@@ -366,14 +381,14 @@ fn dearer_evictions_lead_to_fewer() {
 #[test]
 fn a_pod_that_may_not_go_where_it_is_wanted_goes_elsewhere() {
     let world = World::new().node("l", "a", &[800]).node("s", "b", &[900]);
-    let team = Team {
-        leavers: vec![1],
-        wanted: vec![(1, Destination::Node(0))],
+    let group = ReplacementGroup {
+        removable: vec![1],
+        wanted: vec![(1, PlacementTarget::Node(0))],
         replacements: 0,
     };
-    assert_eq!(world.sent(&team).existing, [(0, vec![0])]);
+    assert_eq!(world.sent(&group).existing, [(0, vec![0])]);
     let apart = world.with(|shape| shape.topology_spread = vec![by_zone(1)]);
-    let answer = apart.sent(&team);
+    let answer = apart.sent(&group);
     assert!(answer.existing.is_empty() && answer.unplaced.is_empty());
     assert_eq!(answer.new_nodes.len(), 1);
 }
@@ -382,9 +397,9 @@ fn a_pod_that_may_not_go_where_it_is_wanted_goes_elsewhere() {
 fn pods_share_the_new_nodes_that_they_are_wanted_on() {
     let world = World::new().node("l", "a", &[500, 500, 500]);
     let new = |numbers: [usize; 3]| {
-        let wanted = numbers.map(|number| Destination::New { pool: 0, number });
-        let answer = world.sent(&Team {
-            leavers: vec![0],
+        let wanted = numbers.map(|number| PlacementTarget::New { pool: 0, number });
+        let answer = world.sent(&ReplacementGroup {
+            removable: vec![0],
             wanted: (0..3).zip(wanted).collect(),
             replacements: 0,
         });

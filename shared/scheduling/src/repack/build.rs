@@ -19,28 +19,30 @@ pub(crate) fn free_limits(solver: &mut Solver<'_>, template: usize, movable: &Mo
     let World {
         input, templates, ..
     } = &mut solver.world;
-    let (Some(pool), Some(mould)) = (input.pools.get(template), templates.get_mut(template)) else {
+    let (Some(pool), Some(node_template)) =
+        (input.pools.get(template), templates.get_mut(template))
+    else {
         return;
     };
-    mould.limits = mould.limits.anew(&pool.remaining);
+    node_template.limits = node_template.limits.anew(&pool.remaining);
     let claims = solver.claims.iter().enumerate();
     let staying = claims.filter(|(at, claim)| {
         claim.template == template && movable.claims.binary_search(at).is_err()
     });
     for (_, claim) in staying {
-        mould.limits.recount(None, claim.counted.as_ref());
-        mould.limits.spend(&claim.rows);
+        node_template.limits.recount(None, claim.counted.as_ref());
+        node_template.limits.spend(&claim.rows);
     }
 }
 
-/// Puts `made` in the place of the movable claims.
-pub(crate) fn swap<'a>(solver: &mut Solver<'a>, movable: &Movable<'a>, made: Vec<Claim<'a>>) {
+/// Puts `rebuilt` in the place of the movable claims.
+pub(crate) fn swap<'a>(solver: &mut Solver<'a>, movable: &Movable<'a>, rebuilt: Vec<Claim<'a>>) {
     let mut at = 0;
     solver.claims.retain(|_| {
         at += 1;
         movable.claims.binary_search(&(at - 1)).is_err()
     });
-    solver.claims.extend(made);
+    solver.claims.extend(rebuilt);
 }
 
 /// The claims of a plan, if every pod finds a place.
@@ -50,7 +52,7 @@ pub(crate) fn claims<'a>(
     movable: &Movable<'a>,
     plan: &Plan,
 ) -> Option<Vec<Claim<'a>>> {
-    let mut made: Vec<Claim<'a>> = Vec::new();
+    let mut rebuilt: Vec<Claim<'a>> = Vec::new();
     let mut left: Vec<(&Item<'a>, usize)> = Vec::new();
     let mut pods: Vec<&[usize]> = movable
         .items
@@ -69,13 +71,13 @@ pub(crate) fn claims<'a>(
             }
             if !claim.pods.is_empty() {
                 close(solver, template, &claim);
-                made.push(claim);
+                rebuilt.push(claim);
             }
         }
     }
     for (item, pod) in left {
         let world = &mut solver.world;
-        let placed = made
+        let placed = rebuilt
             .iter_mut()
             .any(|claim| join(claim, item, &[pod], world).is_empty());
         if !placed {
@@ -84,10 +86,10 @@ pub(crate) fn claims<'a>(
                 return None;
             }
             close(solver, template, &claim);
-            made.push(claim);
+            rebuilt.push(claim);
         }
     }
-    Some(made)
+    Some(rebuilt)
 }
 
 fn empty<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Claim<'a>> {
@@ -98,8 +100,8 @@ fn empty<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Claim<'a>> {
 
 /// Counts a claim against limits, once it is known how large it may become.
 fn close(solver: &mut Solver<'_>, template: usize, claim: &Claim<'_>) {
-    if let Some(mould) = solver.world.templates.get_mut(template) {
-        mould.limits.spend(&claim.rows);
+    if let Some(node_template) = solver.world.templates.get_mut(template) {
+        node_template.limits.spend(&claim.rows);
     }
 }
 
@@ -138,7 +140,8 @@ fn add<'a>(
     } else {
         Stage::InFlight
     };
-    let (Ok(fit), [first, others @ ..]) = (claim.check(core, &item.obeyed, stage, world), pods)
+    let (Ok(fit), [first, others @ ..]) =
+        (claim.check(core, &item.constraints, stage, world), pods)
     else {
         return false;
     };

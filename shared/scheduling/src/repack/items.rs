@@ -10,7 +10,7 @@ use crate::{
     claim::Claim,
     shape::{Core, Sets, ShapeId, VolumeNeeds},
     solve::Solver,
-    topology::{GroupId, Obeyed, group::Kind},
+    topology::{ApplicableConstraint, GroupId, group::GroupKind},
     world::World,
 };
 
@@ -26,19 +26,19 @@ pub(crate) struct Item<'a> {
     /// With the labels that stay decided among its requirements.
     pub(crate) core: Rc<Core<'a>>,
     /// Of the groups it obeys, those that count per host.
-    pub(crate) obeyed: Vec<Obeyed>,
+    pub(crate) constraints: Vec<ApplicableConstraint>,
     pub(crate) rules: Rc<[HostRule]>,
     pub(crate) pods: Vec<usize>,
-    /// Amounts that each pod takes of a node: its requests, and last the volumes of EBS that it has to itself, as [`Offer`]s have room.
+    /// Amounts that each pod takes of a node: its requests, and last the volumes of EBS that it has to itself, as [`PurchaseOption`]s have room.
     ///
-    /// [`Offer`]: super::offers::Offer
+    /// [`PurchaseOption`]: super::offers::Offer
     pub(crate) wanted: Box<[i64]>,
 }
 
 impl<'a> Item<'a> {
     pub(crate) fn new(
         core: Rc<Core<'a>>,
-        obeyed: Vec<Obeyed>,
+        constraints: Vec<ApplicableConstraint>,
         rules: Rc<[HostRule]>,
         pods: Vec<usize>,
     ) -> Self {
@@ -52,7 +52,7 @@ impl<'a> Item<'a> {
         Self {
             wanted: wanted.collect(),
             core,
-            obeyed,
+            constraints,
             rules,
             pods,
         }
@@ -78,15 +78,15 @@ pub(crate) struct HostRule {
 }
 
 /// What binds the pods of a shape to where they are.
-struct Ties {
-    keys: Vec<Tie>,
+struct FixedLabels {
+    keys: Vec<FixedLabel>,
     rules: Rc<[HostRule]>,
-    obeyed: Vec<Obeyed>,
+    constraints: Vec<ApplicableConstraint>,
 }
 
 /// A label that must stay what it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Tie {
+struct FixedLabel {
     key: Sym,
     /// It was counted in one domain, or not at all.
     in_one_domain: bool,
@@ -94,7 +94,7 @@ struct Tie {
 
 /// `None` where there is nothing to gain: no node, or nobody may move.
 pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Movable<'a>> {
-    let mut ties: BTreeMap<ShapeId, Option<Ties>> = BTreeMap::new();
+    let mut fixed_labels: BTreeMap<ShapeId, Option<FixedLabels>> = BTreeMap::new();
     let mut claims = Vec::new();
     let mut found: BTreeMap<(ShapeId, SetId), Vec<usize>> = BTreeMap::new();
     for (at, claim) in solver.claims.iter().enumerate() {
@@ -102,9 +102,9 @@ pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Mo
             continue;
         }
         let members = members(claim, &solver.placed_as, |shape| {
-            let known = ties.entry(shape).or_insert_with(|| {
+            let known = fixed_labels.entry(shape).or_insert_with(|| {
                 let core = solver.shapes.get(shape.0 as usize).map(|(core, _)| core);
-                core.and_then(|core| ties_of(core, &mut solver.world))
+                core.and_then(|core| fixed_labels_of(core, &mut solver.world))
             });
             let pins = pins(known.as_ref()?, claim.set, &mut solver.world.algebra)?;
             Some((shape, pins))
@@ -119,11 +119,11 @@ pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Mo
     let items = found.into_iter().filter_map(|((shape, pins), mut pods)| {
         pods.sort_by_key(|pod| solver.world.input.pods.get(*pod).map(|pod| &pod.key));
         let (core, _) = solver.shapes.get(shape.0 as usize)?;
-        let ties = ties.get(&shape)?.as_ref()?;
+        let fixed_labels = fixed_labels.get(&shape)?.as_ref()?;
         Some(Item::new(
             Rc::new(pinned(core, pins, &mut solver.world.algebra)),
-            ties.obeyed.clone(),
-            Rc::clone(&ties.rules),
+            fixed_labels.constraints.clone(),
+            Rc::clone(&fixed_labels.rules),
             pods,
         ))
     });
@@ -144,28 +144,28 @@ fn members(
 
 /// `None` for pods that stay: those with host ports or claims for devices, those that need company on their host, and those that a spread
 /// constraint counts without being theirs, as it may look at some nodes only.
-fn ties_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<Ties> {
+fn fixed_labels_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<FixedLabels> {
     if !core.ports().is_empty() || !core.claims.is_empty() {
         return None;
     }
     let topology = &mut world.topology;
-    let (obeyed, counting) = (
-        topology.obeyed(&core.member),
+    let (constraints, counting) = (
+        topology.applicable_constraints(&core.member),
         topology.counting(&core.member),
     );
-    let mut keys: BTreeSet<Tie> = BTreeSet::new();
+    let mut keys: BTreeSet<FixedLabel> = BTreeSet::new();
     let mut rules = Vec::new();
-    let groups: BTreeSet<GroupId> = obeyed
+    let groups: BTreeSet<GroupId> = constraints
         .iter()
         .map(|one| one.group)
         .chain(counting.iter().copied())
         .collect();
     for id in groups {
         let group = topology.group(id)?;
-        let mine = obeyed.iter().find(|one| one.group == id);
+        let mine = constraints.iter().find(|one| one.group == id);
         let counts = counting.contains(&id);
-        if group.kind == Kind::Spread && mine.is_none()
-            || group.by_host && group.kind == Kind::Affinity
+        if group.kind == GroupKind::Spread && mine.is_none()
+            || group.by_host && group.kind == GroupKind::Affinity
         {
             return None;
         }
@@ -173,15 +173,15 @@ fn ties_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<Ties> {
             rules.push(HostRule {
                 group: id,
                 most: mine.map(|mine| match group.kind {
-                    Kind::Spread => group.max_skew - i64::from(mine.counts_itself),
-                    Kind::Affinity | Kind::AntiAffinity => 0,
+                    GroupKind::Spread => group.max_skew - i64::from(mine.counts_itself),
+                    GroupKind::Affinity | GroupKind::AntiAffinity => 0,
                 }),
                 counts,
             });
         } else {
-            keys.insert(Tie {
+            keys.insert(FixedLabel {
                 key: group.key,
-                in_one_domain: group.kind != Kind::AntiAffinity,
+                in_one_domain: group.kind != GroupKind::AntiAffinity,
             });
         }
     }
@@ -191,16 +191,16 @@ fn ties_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<Ties> {
             algebra
                 .set(alternative.on_claims)
                 .iter()
-                .map(|(key, _)| Tie {
+                .map(|(key, _)| FixedLabel {
                     key: *key,
                     in_one_domain: false,
                 }),
         );
     }
-    Some(Ties {
+    Some(FixedLabels {
         keys: keys.into_iter().collect(),
         rules: rules.into(),
-        obeyed: obeyed
+        constraints: constraints
             .into_iter()
             .filter(|one| topology.group(one.group).is_some_and(|group| group.by_host))
             .collect(),
@@ -208,17 +208,17 @@ fn ties_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<Ties> {
 }
 
 /// The labels that stay decided, as the claim has them.
-fn pins(ties: &Ties, claim: SetId, algebra: &mut Algebra) -> Option<SetId> {
+fn pins(fixed_labels: &FixedLabels, claim: SetId, algebra: &mut Algebra) -> Option<SetId> {
     let mut pins = Algebra::EMPTY;
-    for tie in &ties.keys {
-        let req = algebra.get(claim, tie.key)?;
+    for fixed in &fixed_labels.keys {
+        let req = algebra.get(claim, fixed.key)?;
         let one = algebra
-            .values(claim, tie.key)
+            .values(claim, fixed.key)
             .is_some_and(|req| req.values.len() == 1);
-        if tie.in_one_domain && !one {
+        if fixed.in_one_domain && !one {
             return None;
         }
-        pins = algebra.add(pins, tie.key, req);
+        pins = algebra.add(pins, fixed.key, req);
     }
     Some(pins)
 }

@@ -12,13 +12,13 @@ use std::{
 
 use crate::repack::{
     items::Item,
-    offers::{Offer, Offers},
+    offers::{PurchaseOption, PurchaseOptions},
 };
 
 #[derive(Default)]
 pub(crate) struct Plan {
     /// Each with how many of the kind to make.
-    pub(crate) nodes: Vec<(Node, i64)>,
+    pub(crate) nodes: Vec<(PackedNode, i64)>,
     /// Upkeep included.
     pub(crate) cost: i64,
 }
@@ -31,13 +31,13 @@ impl Plan {
 
 /// What goes on a node: items by index with how many of each, in the order in which they were taken.
 #[derive(Clone, Default)]
-pub(crate) struct Node {
+pub(crate) struct PackedNode {
     pub(crate) items: Vec<(usize, i64)>,
     price: i64,
     worth: i64,
 }
 
-impl Node {
+impl PackedNode {
     /// How many of the kind can be made of what is left.
     fn times(&self, left: &[i64]) -> i64 {
         let items = self.items.iter();
@@ -51,14 +51,14 @@ impl Node {
 struct Draft {
     /// The items that fit, once asked for.
     order: Option<Vec<usize>>,
-    node: Node,
+    node: PackedNode,
     /// Worth for its price: of the node, or the most it could be before one was made.
-    hope: i64,
+    value_bound: i64,
 }
 
 /// The pods that have no place yet.
-struct Left<'m> {
-    offers: &'m Offers,
+struct RemainingPods<'m> {
+    offers: &'m PurchaseOptions,
     /// Per item.
     numbers: Vec<i64>,
     pods: i64,
@@ -66,8 +66,8 @@ struct Left<'m> {
     worth: BTreeMap<u128, i64>,
 }
 
-impl Left<'_> {
-    fn take(&mut self, node: &Node, times: i64, market: &Market<'_, '_>) {
+impl RemainingPods<'_> {
+    fn take(&mut self, node: &PackedNode, times: i64, pricing: &Pricing<'_, '_>) {
         for (item, number) in &node.items {
             let taken = number * times;
             if let Some(left) = self.numbers.get_mut(*item) {
@@ -76,13 +76,13 @@ impl Left<'_> {
             self.pods -= taken;
             let kind = self.offers.kinds.get(*item);
             if let Some(worth) = kind.and_then(|kind| self.worth.get_mut(kind)) {
-                *worth = worth.saturating_sub(market.worth(*item).saturating_mul(taken));
+                *worth = worth.saturating_sub(pricing.worth(*item).saturating_mul(taken));
             }
         }
     }
 
     /// No node of this offer is worth more.
-    fn worth_on(&self, offer: &Offer) -> i64 {
+    fn worth_on(&self, offer: &PurchaseOption) -> i64 {
         let worth = self.worth.iter();
         let usable = worth.filter(|(kind, _)| *kind & offer.kinds != 0);
         usable.fold(0, |sum, (_, worth)| sum.saturating_add(*worth))
@@ -94,16 +94,16 @@ const ROUNDS_MAX: usize = 12;
 const WORTHWHILE: i64 = 1_000;
 const IDLE_ROUNDS: i32 = 3;
 /// Offers looked at for each node.
-const LOOKS: usize = 24;
+const OFFERS_EVALUATED_MAX: usize = 24;
 /// Up to so many nodes are planned with both kinds of hopes: of more, the last ones matter little.
 const FEW_NODES: i64 = 64;
 /// Fixed point of ratios.
 const SCALE: i64 = 1 << 16;
 
 /// How many comparisons may still be made, so that a turn stays quick.
-pub(crate) struct Work(u64);
+pub(crate) struct WorkBudget(u64);
 
-impl Work {
+impl WorkBudget {
     const BASE: u64 = 200_000;
     const PER_POD: u64 = 15;
 
@@ -119,11 +119,15 @@ impl Work {
 }
 
 /// The cheapest plan of all rounds; `None` if there is none or no time for one.
-pub(crate) fn cheapest(items: &[Item<'_>], offers: &Offers, work: &mut Work) -> Option<Plan> {
-    let best = cheapest_of_rounds(items, offers, Hopes::Full, work);
+pub(crate) fn cheapest(
+    items: &[Item<'_>],
+    offers: &PurchaseOptions,
+    work: &mut WorkBudget,
+) -> Option<Plan> {
+    let best = cheapest_of_rounds(items, offers, ValueBound::FullNode, work);
     let is_small = best.as_ref().is_none_or(|best| best.number() <= FEW_NODES);
     let other = match is_small {
-        true => cheapest_of_rounds(items, offers, Hopes::WithWhatIsLeft, work),
+        true => cheapest_of_rounds(items, offers, ValueBound::RemainingPods, work),
         false => None,
     };
     let plans = [best, other].into_iter().flatten();
@@ -132,32 +136,32 @@ pub(crate) fn cheapest(items: &[Item<'_>], offers: &Offers, work: &mut Work) -> 
 
 /// The most that an offer may be worth before a node is made of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hopes {
+enum ValueBound {
     /// As worth as a full node. Large offers come first, and shrink to what is left: small ones may never be looked at.
-    Full,
+    FullNode,
     /// No more than all pods that are left. Nodes that are good for their price come first, and the last ones may be dear.
-    WithWhatIsLeft,
+    RemainingPods,
 }
 
 fn cheapest_of_rounds(
     items: &[Item<'_>],
-    offers: &Offers,
-    hopes: Hopes,
-    work: &mut Work,
+    offers: &PurchaseOptions,
+    bound: ValueBound,
+    work: &mut WorkBudget,
 ) -> Option<Plan> {
-    let mut market = Market::new(items, offers, work)?;
-    market.hopes = hopes;
+    let mut pricing = Pricing::new(items, offers, work)?;
+    pricing.bound = bound;
     let mut best: Option<Plan> = None;
     let mut idle = 0;
     for _ in 0..ROUNDS_MAX {
-        let Some(plan) = market.round(work) else {
+        let Some(plan) = pricing.round(work) else {
             break;
         };
         if plan.number() > offers.nodes_max {
-            market.raise_fee();
+            pricing.raise_fee();
             continue;
         }
-        market.learn(&plan);
+        pricing.learn(&plan);
         let known = best.as_ref().map_or(i64::MAX, |best| best.cost);
         idle += i32::from(plan.cost > known - known / WORTHWHILE);
         if plan.cost < known {
@@ -170,9 +174,9 @@ fn cheapest_of_rounds(
     best
 }
 
-struct Market<'m, 'a> {
+struct Pricing<'m, 'a> {
     items: &'m [Item<'a>],
-    offers: &'m Offers,
+    offers: &'m PurchaseOptions,
     /// Per item, what one pod of it is worth.
     worth: Vec<i64>,
     numbers: Vec<i64>,
@@ -180,21 +184,25 @@ struct Market<'m, 'a> {
     coarse: Vec<u32>,
     /// What each node counts as costing besides, for larger ones to be bought where their number is limited.
     fee: i64,
-    hopes: Hopes,
+    bound: ValueBound,
 }
 
 /// Amounts of this many bits times any price stay within an `i64`.
 const COARSE_BITS: u32 = 24;
 
-impl<'m, 'a> Market<'m, 'a> {
-    fn new(items: &'m [Item<'a>], offers: &'m Offers, work: &mut Work) -> Option<Self> {
+impl<'m, 'a> Pricing<'m, 'a> {
+    fn new(
+        items: &'m [Item<'a>],
+        offers: &'m PurchaseOptions,
+        work: &mut WorkBudget,
+    ) -> Option<Self> {
         let dimensions = offers.all.first()?.room.len();
         let coarse = (0..dimensions).map(|at| {
             let amounts = offers.all.iter().filter_map(|offer| offer.room.get(at));
             let most = amounts.copied().max().unwrap_or(0).max(0);
             (i64::BITS - most.leading_zeros()).saturating_sub(COARSE_BITS)
         });
-        let mut market = Self {
+        let mut pricing = Self {
             items,
             offers,
             worth: Vec::new(),
@@ -204,11 +212,11 @@ impl<'m, 'a> Market<'m, 'a> {
                 .collect(),
             coarse: coarse.collect(),
             fee: 0,
-            hopes: Hopes::Full,
+            bound: ValueBound::FullNode,
         };
         work.spend(items.len() + offers.all.len())?;
-        market.worth = market.least_worth();
-        Some(market)
+        pricing.worth = pricing.least_worth();
+        Some(pricing)
     }
 
     /// What pods cost at least: their dearest resource, at the lowest price that any offer has for it.
@@ -230,7 +238,7 @@ impl<'m, 'a> Market<'m, 'a> {
         items.collect()
     }
 
-    fn usable(&self, item: usize, offer: &Offer) -> bool {
+    fn usable(&self, item: usize, offer: &PurchaseOption) -> bool {
         self.offers
             .kinds
             .get(item)
@@ -255,14 +263,14 @@ impl<'m, 'a> Market<'m, 'a> {
         self.fee = self.fee.saturating_mul(2).max(least);
     }
 
-    fn all_left(&self) -> Left<'m> {
+    fn all_left(&self) -> RemainingPods<'m> {
         let mut worth: BTreeMap<u128, i64> = BTreeMap::new();
         for (at, number) in self.numbers.iter().enumerate() {
             let kind = self.offers.kinds.get(at).copied().unwrap_or(0);
             let known = worth.entry(kind).or_default();
             *known = known.saturating_add(self.worth(at).saturating_mul(*number));
         }
-        Left {
+        RemainingPods {
             offers: self.offers,
             pods: self.numbers.iter().sum(),
             numbers: self.numbers.clone(),
@@ -270,42 +278,42 @@ impl<'m, 'a> Market<'m, 'a> {
         }
     }
 
-    fn round(&self, work: &mut Work) -> Option<Plan> {
+    fn round(&self, work: &mut WorkBudget) -> Option<Plan> {
         let mut plan = Plan::default();
         let mut left = self.all_left();
         let mut drafts: Vec<Draft> = self.drafts(work)?;
         // What is left only shrinks, so what an offer was good for is at least what it is good for now.
-        let mut hopes: BinaryHeap<(i64, Reverse<usize>)> = drafts
+        let mut queue: BinaryHeap<(i64, Reverse<usize>)> = drafts
             .iter()
             .enumerate()
-            .map(|(at, draft)| (draft.hope, Reverse(at)))
+            .map(|(at, draft)| (draft.value_bound, Reverse(at)))
             .collect();
         while left.pods > 0 {
-            let mut looked_at = Vec::with_capacity(LOOKS);
+            let mut evaluated = Vec::with_capacity(OFFERS_EVALUATED_MAX);
             let mut best: Option<(i64, Reverse<usize>)> = None;
-            while looked_at.len() < LOOKS
-                && let Some((hope, Reverse(at))) = hopes.pop()
+            while evaluated.len() < OFFERS_EVALUATED_MAX
+                && let Some((value_bound, Reverse(at))) = queue.pop()
             {
-                if best.is_some_and(|best| best >= (hope, Reverse(at))) {
-                    hopes.push((hope, Reverse(at)));
+                if best.is_some_and(|best| best >= (value_bound, Reverse(at))) {
+                    queue.push((value_bound, Reverse(at)));
                     break;
                 }
                 let (offer, draft) = (self.offers.all.get(at)?, drafts.get_mut(at)?);
                 if draft.node.times(&left.numbers) == 0 {
-                    let most = match self.hopes {
-                        Hopes::Full => hope,
-                        Hopes::WithWhatIsLeft => self.value(left.worth_on(offer), offer.price),
+                    let most = match self.bound {
+                        ValueBound::FullNode => value_bound,
+                        ValueBound::RemainingPods => self.value(left.worth_on(offer), offer.price),
                     };
-                    if most < hope {
+                    if most < value_bound {
                         work.spend(1)?;
-                        hopes.push((most, Reverse(at)));
+                        queue.push((most, Reverse(at)));
                         continue;
                     }
                     self.draft(offer, draft, &left.numbers, work)?;
                 }
-                if draft.hope > 0 {
-                    looked_at.push((draft.hope, Reverse(at)));
-                    best = best.max(Some((draft.hope, Reverse(at))));
+                if draft.value_bound > 0 {
+                    evaluated.push((draft.value_bound, Reverse(at)));
+                    best = best.max(Some((draft.value_bound, Reverse(at))));
                 }
             }
             let (_, Reverse(at)) = best?;
@@ -314,13 +322,13 @@ impl<'m, 'a> Market<'m, 'a> {
             left.take(node, times, self);
             plan.cost = plan.cost.saturating_add(node.price.saturating_mul(times));
             plan.nodes.push((node.clone(), times));
-            hopes.extend(looked_at);
+            queue.extend(evaluated);
         }
         Some(plan)
     }
 
     /// Before anything is tried: each offer full of whatever is worth most per unit of its scarcest resource.
-    fn drafts(&self, work: &mut Work) -> Option<Vec<Draft>> {
+    fn drafts(&self, work: &mut WorkBudget) -> Option<Vec<Draft>> {
         work.spend(self.items.len() + self.offers.all.len())?;
         let rates: Vec<i64> = (0..self.coarse.len())
             .map(|at| {
@@ -346,7 +354,7 @@ impl<'m, 'a> Market<'m, 'a> {
                 .filter(|((_, rate), _)| **rate < i64::MAX)
                 .map(|((room, rate), low)| (room >> low).saturating_mul(*rate) / SCALE);
             Draft {
-                hope: self.value(full.min().unwrap_or(i64::MAX), offer.price),
+                value_bound: self.value(full.min().unwrap_or(i64::MAX), offer.price),
                 ..Draft::default()
             }
         });

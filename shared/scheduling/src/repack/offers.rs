@@ -8,21 +8,21 @@ use crate::{
     amounts, catalog,
     repack::{
         items::{Item, Movable},
-        unpriced_upkeep,
+        unpriced_overhead,
     },
     world::World,
 };
 
-pub(crate) struct Offers {
+pub(crate) struct PurchaseOptions {
     /// Cheapest first.
-    pub(crate) all: Vec<Offer>,
+    pub(crate) all: Vec<PurchaseOption>,
     /// Per item, its bit among the kinds.
     pub(crate) kinds: Vec<u128>,
     /// At most so many nodes may be bought.
     pub(crate) nodes_max: i64,
 }
 
-pub(crate) struct Offer {
+pub(crate) struct PurchaseOption {
     /// Upkeep included.
     pub(crate) price: i64,
     /// Per resource, and last the volumes of EBS that it can attach.
@@ -34,25 +34,25 @@ pub(crate) struct Offer {
 /// Requirements that differ among the items of one NodePool: one bit each. Clusters have a handful.
 const KINDS_MAX: usize = 128;
 
-impl Offers {
+impl PurchaseOptions {
     /// `None` if the items want too many different things.
     pub(crate) fn new(
         movable: &Movable<'_>,
         template: usize,
         world: &mut World<'_>,
     ) -> Option<Self> {
-        let upkeep = unpriced_upkeep(world, template);
+        let overhead = unpriced_overhead(world, template);
         let World {
             templates,
             catalogs,
             algebra,
             ..
         } = world;
-        let mould = templates.get(template)?;
-        let catalog = catalogs.get_mut(mould.catalog)?;
-        let mut rows = mould.base.clone();
-        mould.limits.keep_within(&mut rows);
-        let nodes_max = mould.limits.nodes_left().unwrap_or(i64::MAX);
+        let node_template = templates.get(template)?;
+        let catalog = catalogs.get_mut(node_template.catalog)?;
+        let mut rows = node_template.base.clone();
+        node_template.limits.keep_within(&mut rows);
+        let nodes_max = node_template.limits.nodes_left().unwrap_or(i64::MAX);
         let mut sets: Vec<SetId> = movable
             .items
             .iter()
@@ -70,7 +70,7 @@ impl Offers {
         let mut prices: BTreeMap<(usize, u128), i64> = BTreeMap::new();
         let mut open: BTreeMap<(usize, SetId), u128> = BTreeMap::new();
         for set in &sets {
-            let Some(joint) = algebra.narrow(mould.set, *set, Undefined::WellKnown) else {
+            let Some(joint) = algebra.narrow(node_template.set, *set, Undefined::WellKnown) else {
                 continue;
             };
             let matching = catalog.matching(joint, algebra);
@@ -105,10 +105,10 @@ impl Offers {
         // A type without a limit attaches all that there is.
         let volumes = movable.items.iter().map(Item::volumes).sum::<i64>();
         let offers = prices.into_iter().filter_map(|((row, kinds), price)| {
-            let left = mould.left.get(row)?.as_deref()?;
+            let left = node_template.left.get(row)?.as_deref()?;
             let attaches = catalog.attach_limit(row).map_or(volumes, i64::from);
-            Some(Offer {
-                price: price.saturating_add(upkeep),
+            Some(PurchaseOption {
+                price: price.saturating_add(overhead),
                 room: left
                     .iter()
                     .copied()
@@ -125,9 +125,9 @@ impl Offers {
     }
 }
 
-fn undominated(mut offers: Vec<Offer>) -> Vec<Offer> {
+fn undominated(mut offers: Vec<PurchaseOption>) -> Vec<PurchaseOption> {
     offers.sort_by(|a, b| (a.price, &b.room, b.kinds).cmp(&(b.price, &a.room, a.kinds)));
-    let mut kept: Vec<Offer> = Vec::new();
+    let mut kept: Vec<PurchaseOption> = Vec::new();
     for offer in offers {
         let beaten = kept.iter().any(|known| {
             known.kinds | offer.kinds == known.kinds && amounts::fits(&offer.room, &known.room)

@@ -9,7 +9,7 @@ use crate::{
     claim::{Claim, Fit, Stage},
     shape::{Core, ShapeId},
     solve::Solver,
-    topology::{HostId, Obeyed},
+    topology::{ApplicableConstraint, HostId},
     world::World,
 };
 
@@ -58,7 +58,7 @@ impl<'a> Step<'a> {
 fn best_step<'a>(solver: &mut Solver<'a>, from: usize, asked: &mut usize) -> Option<Step<'a>> {
     let mut best: Option<(i64, Step<'a>)> = None;
     for (shape, pod) in kinds(solver, from) {
-        let Some((core, obeyed)) = free(solver, shape) else {
+        let Some((core, constraints)) = free(solver, shape) else {
             continue;
         };
         let Some((lighter, saving)) = without(solver, from, &core) else {
@@ -69,7 +69,7 @@ fn best_step<'a>(solver: &mut Solver<'a>, from: usize, asked: &mut usize) -> Opt
             continue;
         }
         if let Some((to, fit, gain)) =
-            cheapest_place(solver, from, &core, &obeyed, saving, known, asked)
+            cheapest_place(solver, from, &core, &constraints, saving, known, asked)
         {
             let step = Step {
                 pod,
@@ -96,7 +96,10 @@ fn kinds(solver: &Solver<'_>, at: usize) -> Vec<(ShapeId, usize)> {
 }
 
 /// Pods that bring no volumes, ports or claims for devices and that no group counts: whether they go or stay, no other pod's place depends on it.
-fn free<'a>(solver: &mut Solver<'a>, shape: ShapeId) -> Option<(Rc<Core<'a>>, Vec<Obeyed>)> {
+fn free<'a>(
+    solver: &mut Solver<'a>,
+    shape: ShapeId,
+) -> Option<(Rc<Core<'a>>, Vec<ApplicableConstraint>)> {
     let (core, _) = solver.shapes.get(shape.0 as usize)?;
     let core = Rc::clone(core);
     let topology = &mut solver.world.topology;
@@ -105,8 +108,8 @@ fn free<'a>(solver: &mut Solver<'a>, shape: ShapeId) -> Option<(Rc<Core<'a>>, Ve
         && core.volumes.alternatives.is_empty()
         && topology.counting(&core.member).is_empty();
     is_free.then(|| {
-        let obeyed = topology.obeyed(&core.member);
-        (core, obeyed)
+        let constraints = topology.applicable_constraints(&core.member);
+        (core, constraints)
     })
 }
 
@@ -136,7 +139,7 @@ fn cheapest_place<'a>(
     solver: &mut Solver<'a>,
     from: usize,
     core: &Core<'a>,
-    obeyed: &[Obeyed],
+    constraints: &[ApplicableConstraint],
     saving: i64,
     mut known: i64,
     asked: &mut usize,
@@ -152,7 +155,7 @@ fn cheapest_place<'a>(
         }
         *asked += 1;
         let world = &mut solver.world;
-        let Ok(fit) = claim.check(core, obeyed, Stage::InFlight, world) else {
+        let Ok(fit) = claim.check(core, constraints, Stage::InFlight, world) else {
             continue;
         };
         let after = world.cheapest(claim.template, fit.set, &fit.rows).0;
@@ -173,8 +176,8 @@ fn price<'a>(claim: &Claim<'a>, rows: &Bits, world: &mut World<'a>) -> i64 {
 mod tests {
     use super::*;
     use crate::{
-        Standing,
-        scene::{Scene, kind, pods},
+        BaselineCluster,
+        test_cluster::{TestCluster, kind, pods},
     };
 
     /// Where one could leave, nobody would be left whom the node is for.
@@ -183,8 +186,8 @@ mod tests {
         let leaving = |web, db| {
             let all = [pods("web", web, 100, 1), pods("db", db, 200, 1)].concat();
             let waiting = all.len();
-            Scene::new(vec![kind("large", 8, 32, 40)], all).ask(|input| {
-                let solver = Standing::new(input.clone(), waiting, None).solver();
+            TestCluster::new(vec![kind("large", 8, 32, 40)], all).ask(|input| {
+                let solver = BaselineCluster::new(input.clone(), waiting, None).solver();
                 kinds(&solver, 0).len()
             })
         };

@@ -12,8 +12,8 @@ use model::{
 };
 
 use crate::{
-    Answer,
-    scene::{CENT, Scene, ZONES, kind, near, pods, reserved, selecting},
+    SolveResult,
+    test_cluster::{CENT, TestCluster, ZONES, kind, near, pods, reserved, selecting},
 };
 
 /// A core costs 4 cents, a gigabyte half a cent; the large type has both and is the only one that takes everything.
@@ -25,13 +25,13 @@ fn types() -> Vec<InstanceType> {
     ]
 }
 
-fn scene(pods: &[Pod], types: &[InstanceType]) -> Scene {
-    let mut scene = Scene::new(types.to_vec(), pods.to_vec());
+fn scene(pods: &[Pod], types: &[InstanceType]) -> TestCluster {
+    let mut scene = TestCluster::new(types.to_vec(), pods.to_vec());
     scene.options.optimize = Optimize::Cost;
     scene
 }
 
-fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> Answer {
+fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> SolveResult {
     ask_pools(&["default"], &[], pods, types, limits)
 }
 
@@ -42,7 +42,7 @@ fn ask_pools(
     pods: &[Pod],
     types: &[InstanceType],
     limits: Resources,
-) -> Answer {
+) -> SolveResult {
     let mut scene = scene(pods, types);
     scene.pools = names.iter().copied().map(NodePoolName::from).collect();
     scene.requirements = requirements.to_vec();
@@ -50,7 +50,7 @@ fn ask_pools(
     scene.solve()
 }
 
-fn cents(answer: &Answer) -> i64 {
+fn cents(answer: &SolveResult) -> i64 {
     let nodes = answer.new_nodes.iter();
     nodes.map(|node| node.choices[0].price.0).sum::<i64>() / CENT
 }
@@ -101,7 +101,7 @@ fn nothing_is_bought_again_where_reservations_are_counted() {
     tiny.offerings = vec![reserved("cr", ZONES[0])];
     let types = [types(), vec![tiny]].concat();
     let mut scene = scene(&lopsided(), &types);
-    let bought = |scene: &Scene| cents(&scene.solve());
+    let bought = |scene: &TestCluster| cents(&scene.solve());
     assert_eq!(bought(&scene), 4 * 72 + 4 * 80);
     scene.options.reserved = Some(ReservedOfferingMode::Strict);
     assert!(bought(&scene) > 4 * 72 + 4 * 80);

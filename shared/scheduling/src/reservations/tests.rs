@@ -3,16 +3,16 @@
 use model::{Offering, labels, pod::Pod, snapshot::ReservedOfferingMode};
 
 use crate::{
-    Answer, Reason,
-    scene::{Scene, ZONES, kind, offering, pod, pods, reserved},
+    Reason, SolveResult,
+    test_cluster::{TestCluster, ZONES, kind, offering, pod, pods, reserved},
 };
 
 const LABEL: &str = "example.com/reservation";
 
-fn scene(offerings: Vec<Offering>, pods: Vec<Pod>) -> Scene {
+fn scene(offerings: Vec<Offering>, pods: Vec<Pod>) -> TestCluster {
     let mut kind = kind("m", 4, 16, 10);
     kind.offerings = offerings;
-    let mut scene = Scene::new(vec![kind], pods);
+    let mut scene = TestCluster::new(vec![kind], pods);
     scene.options.reserved = Some(ReservedOfferingMode::Strict);
     scene.options.reservation_id_label = LABEL;
     scene
@@ -25,7 +25,7 @@ fn in_zone(mut pod: Pod, zone: &str) -> Pod {
 }
 
 /// Per new node, its pods and the reservations it may launch into.
-fn held(answer: &Answer) -> Vec<(Vec<usize>, Vec<String>)> {
+fn held(answer: &SolveResult) -> Vec<(Vec<usize>, Vec<String>)> {
     let nodes = answer.new_nodes.iter().map(|node| {
         let ids = node.requirements.get(LABEL).filter(|ids| !ids.complement);
         let ids = ids.into_iter().flat_map(|ids| ids.values.iter().cloned());

@@ -10,28 +10,28 @@ use model::{
 };
 
 use crate::{
-    Answer, Leaving, Standing,
-    scene::{Machine, Scene, ZONES, kind, near, pod, taint, toleration, wanting},
+    BaselineCluster, SimulatedRemoval, SolveResult,
+    test_cluster::{TestCluster, TestNode, ZONES, kind, near, pod, taint, toleration, wanting},
 };
 
 /// Room for small pods.
-fn roomy(name: &str) -> Machine {
-    Machine::new(name, [("cpu", 1_000), ("pods", 10)].into())
+fn roomy(name: &str) -> TestNode {
+    TestNode::new(name, [("cpu", 1_000), ("pods", 10)].into())
 }
 
 /// Nodes to be made cost something, so that those that exist come first.
-fn scene(pods: impl IntoIterator<Item = model::pod::Pod>) -> Scene {
-    Scene::new(vec![kind("m", 4, 16, 10)], pods.into_iter().collect())
+fn scene(pods: impl IntoIterator<Item = model::pod::Pod>) -> TestCluster {
+    TestCluster::new(vec![kind("m", 4, 16, 10)], pods.into_iter().collect())
 }
 
 /// The nodes that exist and take pods.
-fn taken(answer: &Answer) -> Vec<usize> {
+fn taken(answer: &SolveResult) -> Vec<usize> {
     answer.existing.iter().map(|(at, _)| *at).collect()
 }
 
 #[test]
 fn a_node_that_would_rather_take_no_pods_takes_what_finds_no_other_place() {
-    let mut scene = Scene::new(Vec::new(), vec![pod("web", 100)]);
+    let mut scene = TestCluster::new(Vec::new(), vec![pod("web", 100)]);
     scene.nodes = vec![roomy("n")];
     scene.nodes[0].taints = vec![taint(TaintEffect::PreferNoSchedule)];
     assert_eq!(taken(&scene.solve()), [0]);
@@ -43,7 +43,7 @@ fn a_node_that_would_rather_take_no_pods_takes_what_finds_no_other_place() {
 fn a_pod_that_moves_does_not_keep_itself_away() {
     let mut web = pod("web", 100);
     web.pod_anti_affinity.required = vec![near("web", labels::ZONE)];
-    let full = Machine::new("n", Resources::default()).running(web);
+    let full = TestNode::new("n", Resources::default()).running(web);
     let mut scene = scene(full.pods.clone());
     scene.requirements = vec![wanting(labels::ZONE, Operator::In, &[ZONES[0]])];
     scene.nodes = vec![full];
@@ -61,7 +61,7 @@ fn a_pod_that_leaves_a_standing_cluster_does_not_keep_itself_away() {
     scene.requirements = vec![wanting(labels::ZONE, Operator::In, &[ZONES[0]])];
     scene.nodes = vec![node];
     let answer = scene.ask(|input| {
-        Standing::new(input.clone(), 0, None).without(&Leaving {
+        BaselineCluster::new(input.clone(), 0, None).without(&SimulatedRemoval {
             pods: &[0],
             moved: &[true],
             nodes: &BTreeSet::from([0]),
@@ -127,7 +127,7 @@ fn nodes_whose_labels_are_the_same_are_told_apart_by_their_names() {
 
 #[test]
 fn room_is_kept_for_the_daemons_that_will_run_on_a_node() {
-    let has_room = |change: fn(&mut Scene)| {
+    let has_room = |change: fn(&mut TestCluster)| {
         let mut web = pod("web", 700);
         web.tolerations = vec![toleration()];
         let mut scene = scene([web]);
@@ -139,7 +139,7 @@ fn room_is_kept_for_the_daemons_that_will_run_on_a_node() {
     assert!(has_room(|scene| scene.daemons.clear()));
     assert!(!has_room(|_| {}));
     // It runs already.
-    let running = |scene: &mut Scene| scene.nodes[0].daemon_requests = [("cpu", 400)].into();
+    let running = |scene: &mut TestCluster| scene.nodes[0].daemon_requests = [("cpu", 400)].into();
     assert!(has_room(running));
     // It goes to other nodes.
     assert!(has_room(|scene| {
@@ -166,7 +166,7 @@ fn a_node_that_owes_something_takes_no_pods() {
         web.requests = [("cpu", 100), ("pods", 1)].into();
         let mut scene = scene([web]);
         let available = available.iter().chain(&[("cpu", 1_000), ("pods", 10)]);
-        scene.nodes = vec![Machine::new("n", resources(available))];
+        scene.nodes = vec![TestNode::new("n", resources(available))];
         let mut agent = pod("agent", 0);
         agent.requests = resources(daemons);
         scene.daemons = vec![agent];

@@ -57,9 +57,9 @@ impl Solver<'_> {
             return BTreeSet::new();
         };
         let topology = &mut self.world.topology;
-        let obeyed = topology.obeyed(&core.member);
+        let constraints = topology.applicable_constraints(&core.member);
         let mut groups = topology.counting(&core.member);
-        groups.extend(obeyed.iter().map(|one| one.group));
+        groups.extend(constraints.iter().map(|one| one.group));
         let groups = groups.iter().filter_map(|id| topology.group(*id));
         let by_domain = groups.filter(|group| !group.by_host);
         by_domain.map(|group| group.key).collect()

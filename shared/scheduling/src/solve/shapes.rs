@@ -16,7 +16,7 @@ use crate::{
     shape::{Core, Identity, Search, ShapeId, VolumeNeeds},
     spec::{Relaxation, Sacrifice, Spec},
     strategy::{Domains, Hosts},
-    topology::{Member, classes::ClassId, filter::Filter, group::Kind},
+    topology::{Member, classes::ClassId, filter::Filter, group::GroupKind},
     world::World,
 };
 
@@ -191,7 +191,7 @@ impl<'a> Solver<'a> {
             tolerance.tolerations(&pod.tolerations, spec.tolerates_prefer_no_schedule);
         let namespace = pod.key.namespace.as_str();
         for term in &pod.pod_anti_affinity.required {
-            let kind = Kind::AntiAffinity;
+            let kind = GroupKind::AntiAffinity;
             let group = topology.affinity(
                 (kind, true),
                 term,
@@ -240,8 +240,10 @@ impl<'a> Solver<'a> {
             tolerance,
             ..
         } = &mut self.world;
-        let attracted = spec.affinity().map(|term| (Kind::Affinity, term));
-        let repelled = spec.anti_affinity().map(|term| (Kind::AntiAffinity, term));
+        let attracted = spec.affinity().map(|term| (GroupKind::Affinity, term));
+        let repelled = spec
+            .anti_affinity()
+            .map(|term| (GroupKind::AntiAffinity, term));
         for (kind, term) in attracted.chain(repelled) {
             let group = topology.affinity(
                 (kind, false),

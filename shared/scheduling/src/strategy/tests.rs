@@ -6,14 +6,14 @@ use model::{NanosPerHour, Resources, requirement::Requirements, snapshot::Reserv
 
 use super::*;
 use crate::{
-    Groundwork,
-    outcome::{Choice, GivenUp, NewNode, Unplaced},
-    scene::{Machine, Scene, ZONES, kind, pods, reserved},
+    PrecomputedIndexes,
+    outcome::{Choice, DroppedPreferences, NewNode, Unplaced},
     setup,
+    test_cluster::{TestCluster, TestNode, ZONES, kind, pods, reserved},
 };
 
 /// An answer that leaves these pods without a place and buys nodes at these prices, each the cheapest of two choices.
-fn answer(unplaced: &[usize], prices: &[i64]) -> Answer {
+fn answer(unplaced: &[usize], prices: &[i64]) -> SolveResult {
     let left = unplaced.iter().map(|pod| Unplaced {
         pod: *pod,
         deferred: false,
@@ -32,12 +32,12 @@ fn answer(unplaced: &[usize], prices: &[i64]) -> Answer {
         drivers: BTreeSet::new(),
         min_values_relaxed: false,
     });
-    Answer {
+    SolveResult {
         new_nodes: nodes.collect(),
         existing: Vec::new(),
         unplaced: left.collect(),
-        given_up: Vec::new(),
-        barren: Vec::new(),
+        dropped_preferences: Vec::new(),
+        no_viable_types: Vec::new(),
     }
 }
 
@@ -61,14 +61,14 @@ fn the_same_pods_with_a_place_are_better_for_less_where_cost_decides() {
     assert!(!is_better(&answer(&[0], &[69]), &best(), WORTH));
 }
 
-fn given_up_by(pods: &[(usize, u32)]) -> Vec<GivenUp> {
+fn given_up_by(pods: &[(usize, u32)]) -> Vec<DroppedPreferences> {
     let pods = pods.iter();
-    let given_up = pods.map(|(pod, weight)| GivenUp {
+    let dropped_preferences = pods.map(|(pod, weight)| DroppedPreferences {
         pod: *pod,
         weight: *weight,
         share: NanosPerHour(0),
     });
-    given_up.collect()
+    dropped_preferences.collect()
 }
 
 /// What a preference is worth, at the weight of 100.
@@ -76,13 +76,13 @@ const WORTH: Option<NanosPerHour> = Some(NanosPerHour(10));
 
 #[test]
 fn of_answers_that_cost_the_same_the_one_that_honours_more_is_better() {
-    let with = |price: i64, given_up: &[(usize, u32)], worth| {
-        let other = Answer {
-            given_up: given_up_by(given_up),
+    let with = |price: i64, dropped_preferences: &[(usize, u32)], worth| {
+        let other = SolveResult {
+            dropped_preferences: given_up_by(dropped_preferences),
             ..answer(&[], &[price])
         };
-        let best = Answer {
-            given_up: given_up_by(&[(0, 100), (1, 50)]),
+        let best = SolveResult {
+            dropped_preferences: given_up_by(&[(0, 100), (1, 50)]),
             ..answer(&[], &[100])
         };
         is_better(&other, &best, worth)
@@ -102,12 +102,12 @@ fn of_answers_that_cost_the_same_the_one_that_honours_more_is_better() {
 #[test]
 fn a_preference_is_worth_two_percent_of_a_pods_share_of_its_node_where_that_is_more() {
     let worth = |share, weight, least| {
-        let given_up = GivenUp {
+        let dropped_preferences = DroppedPreferences {
             pod: 0,
             weight,
             share: NanosPerHour(share),
         };
-        given_up.worth(NanosPerHour(least))
+        dropped_preferences.worth(NanosPerHour(least))
     };
     assert_eq!(worth(0, 100, 10), 10);
     assert_eq!(worth(500, 100, 10), 10);
@@ -117,75 +117,75 @@ fn a_preference_is_worth_two_percent_of_a_pods_share_of_its_node_where_that_is_m
 }
 
 /// In how many ways a question is answered.
-fn ways(scene: &Scene, for_cost: bool) -> usize {
+fn strategies(scene: &TestCluster, for_cost: bool) -> usize {
     scene.ask(|input| {
         let mut input = input.clone();
         if for_cost {
             input.options.optimize = Optimize::Cost;
         }
-        let (groundwork, input) = (Groundwork::of(&input), Rc::new(input));
+        let (precomputed, input) = (PrecomputedIndexes::of(&input), Rc::new(input));
         let asked = Cell::new(0);
         best(&input, None, || {
             asked.set(asked.get() + 1);
-            setup::set_up(&groundwork, &input)
+            setup::set_up(&precomputed, &input)
         });
         asked.get()
     })
 }
 
 /// Small pods, and so many that no type has room for.
-fn scene(fitting: usize, left: usize) -> Scene {
+fn scene(fitting: usize, left: usize) -> TestCluster {
     let all = [
         pods("small", fitting, 10, 0),
         pods("large", left, 65_000, 0),
     ]
     .concat();
-    Scene::new(vec![kind("xl", 64, 256, 100)], all)
+    TestCluster::new(vec![kind("xl", 64, 256, 100)], all)
 }
 
 #[test]
 fn one_answer_is_upstreams_where_every_pod_has_a_place() {
-    assert_eq!(ways(&scene(3, 0), false), 1);
+    assert_eq!(strategies(&scene(3, 0), false), 1);
 }
 
 #[test]
 fn pods_without_a_place_are_tried_again_the_other_way_unless_there_are_many() {
-    assert_eq!(ways(&scene(3, 1), false), 2);
-    assert_eq!(ways(&scene(COMPARED_PODS_MAX - 1, 1), false), 2);
-    assert_eq!(ways(&scene(COMPARED_PODS_MAX, 1), false), 1);
+    assert_eq!(strategies(&scene(3, 1), false), 2);
+    assert_eq!(strategies(&scene(COMPARED_PODS_MAX - 1, 1), false), 2);
+    assert_eq!(strategies(&scene(COMPARED_PODS_MAX, 1), false), 1);
     // Upstream's order stays, but where cost decides, the oldest node may be filled first.
-    assert_eq!(ways(&scene(3, 1), true), 4);
+    assert_eq!(strategies(&scene(3, 1), true), 4);
 }
 
 #[test]
 fn pods_that_wait_for_a_reservation_are_not_tried_again() {
     let mut kind = kind("m", 4, 16, 10);
     kind.offerings = vec![reserved("cr", ZONES[0])];
-    let mut scene = Scene::new(vec![kind], pods("web", 2, 3_000, 0));
+    let mut scene = TestCluster::new(vec![kind], pods("web", 2, 3_000, 0));
     scene.options.reserved = Some(ReservedOfferingMode::Strict);
-    assert_eq!(ways(&scene, false), 1);
+    assert_eq!(strategies(&scene, false), 1);
 }
 
 #[test]
 fn the_cheapest_of_all_answers_is_taken_or_of_fewer_where_there_are_many_pods() {
-    assert_eq!(ways(&scene(3, 0), true), 4);
-    assert_eq!(ways(&scene(FEW_PODS, 0), true), 4);
-    assert_eq!(ways(&scene(FEW_PODS + 1, 0), true), 2);
-    assert_eq!(ways(&scene(COMPARED_PODS_MAX, 0), true), 2);
-    assert_eq!(ways(&scene(COMPARED_PODS_MAX + 1, 0), true), 1);
+    assert_eq!(strategies(&scene(3, 0), true), 4);
+    assert_eq!(strategies(&scene(FEW_PODS, 0), true), 4);
+    assert_eq!(strategies(&scene(FEW_PODS + 1, 0), true), 2);
+    assert_eq!(strategies(&scene(COMPARED_PODS_MAX, 0), true), 2);
+    assert_eq!(strategies(&scene(COMPARED_PODS_MAX + 1, 0), true), 1);
 }
 
 #[test]
 fn nothing_is_cheaper_than_nothing() {
     let mut scene = scene(3, 0);
-    scene.nodes = vec![Machine::new("n", [("cpu", 1_000), ("pods", 10)].into())];
-    assert_eq!(ways(&scene, true), 1);
+    scene.nodes = vec![TestNode::new("n", [("cpu", 1_000), ("pods", 10)].into())];
+    assert_eq!(strategies(&scene, true), 1);
 }
 
 /// Pods of which each takes a node, and a limit of memory that lets as many nodes through if they are small.
-fn limited(pods_and_nodes: usize) -> Scene {
+fn limited(pods_and_nodes: usize) -> TestCluster {
     let types = vec![kind("small", 2, 4, 10), kind("large", 2, 400, 90)];
-    let mut scene = Scene::new(types, pods("web", pods_and_nodes, 1_500, 0));
+    let mut scene = TestCluster::new(types, pods("web", pods_and_nodes, 1_500, 0));
     let nodes = i64::try_from(pods_and_nodes).unwrap();
     scene.limits = [("memory", (nodes * 4) << 30)].into();
     scene
@@ -201,15 +201,15 @@ fn limits_are_spared_at_any_number_of_pods() {
         assert!(answer.unplaced.is_empty());
     }
     let many = COMPARED_PODS_MAX + 1;
-    assert_eq!(ways(&limited(many), true), 2);
+    assert_eq!(strategies(&limited(many), true), 2);
     // Others wait in vain, whatever nodes count as.
-    assert_eq!(ways(&scene(COMPARED_PODS_MAX, 1), true), 1);
+    assert_eq!(strategies(&scene(COMPARED_PODS_MAX, 1), true), 1);
 }
 
 #[test]
 fn nodes_that_count_as_the_cheapest_are_compared_where_there_are_limits() {
     let mut scene = scene(3, 0);
     scene.limits = [("cpu", 1_000_000)].into();
-    assert_eq!(ways(&scene, true), 6);
-    assert_eq!(ways(&scene, false), 1);
+    assert_eq!(strategies(&scene, true), 6);
+    assert_eq!(strategies(&scene, false), 1);
 }

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Besides, cost, given_up, unplaced};
+use super::{OtherCosts, cost, dropped_preferences, unplaced};
 use crate::{
-    Answer, Effort, Input,
+    Effort, Input, SolveResult,
     bound::least_cost_of_any,
     preferences::{Ignored, Preference, Preferences},
     spec::FULL_WEIGHT,
@@ -14,17 +14,17 @@ use crate::{
 
 /// An answer with its value. Less is better: pods without a place first, then money, then the weights of preferences given up.
 struct Valued {
-    answer: Answer,
+    answer: SolveResult,
     unplaced: BTreeSet<usize>,
     value: (i128, u64),
 }
 
 impl Valued {
-    fn new(answer: Answer, besides: Besides<'_>) -> Self {
-        let money = i128::from(cost(&answer)) + besides(&answer);
+    fn new(answer: SolveResult, other_costs: OtherCosts<'_>) -> Self {
+        let money = i128::from(cost(&answer)) + other_costs(&answer);
         Self {
             unplaced: unplaced(&answer),
-            value: (money, given_up(&answer)),
+            value: (money, dropped_preferences(&answer)),
             answer,
         }
     }
@@ -37,11 +37,11 @@ impl Valued {
 
 /// The answer in which pods ask for all that they prefer, or a better one for which some preferences are ignored.
 pub(super) fn weigh(
-    asking: Answer,
+    asking: SolveResult,
     input: &Input<'_>,
-    besides: Besides<'_>,
-    ignoring: impl Fn(Ignored) -> Answer,
-) -> Answer {
+    other_costs: OtherCosts<'_>,
+    ignoring: impl Fn(Ignored) -> SolveResult,
+) -> SolveResult {
     if cost(&asking) == 0 {
         return asking;
     }
@@ -58,9 +58,9 @@ pub(super) fn weigh(
     if !may_be_overpaid(&asking, input, worth) {
         return asking;
     }
-    let asking = Valued::new(asking, besides);
+    let asking = Valued::new(asking, other_costs);
     let mut ignored = preferences.all();
-    let mut best = Valued::new(ignoring(ignored), besides);
+    let mut best = Valued::new(ignoring(ignored), other_costs);
     let saved = cost(&asking.answer).saturating_sub(cost(&best.answer));
     let places_more = best.unplaced.len() < asking.unplaced.len();
     if preferences.are_several() && (places_more || i128::from(saved) > worth) {
@@ -69,7 +69,7 @@ pub(super) fn weigh(
             if fewer.is_none() {
                 continue;
             }
-            let other = Valued::new(ignoring(fewer), besides);
+            let other = Valued::new(ignoring(fewer), other_costs);
             if other.is_better_than(&best) {
                 (best, ignored) = (other, fewer);
             }
@@ -83,7 +83,7 @@ pub(super) fn weigh(
 
 /// Whether giving up preferences may save more than the lightest of them are worth. A group that is broken in part already, or that
 /// some of its pods meet by chance, is taken for whole.
-fn may_be_overpaid(answer: &Answer, input: &Input<'_>, worth: i128) -> bool {
+fn may_be_overpaid(answer: &SolveResult, input: &Input<'_>, worth: i128) -> bool {
     let is_more = |saved: i64| i128::from(saved) > worth;
     let cost = cost(answer);
     if !is_more(cost) {

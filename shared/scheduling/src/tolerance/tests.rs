@@ -3,7 +3,7 @@
 use model::taint::TaintEffect;
 
 use super::Tolerance;
-use crate::scene::{taint, toleration};
+use crate::test_cluster::{taint, toleration};
 
 #[test]
 fn a_pod_that_gave_up_its_dislike_minds_only_what_forbids() {

@@ -9,9 +9,9 @@ use super::{HostLabels, Place, classes::ClassId};
 use crate::algebra::{Algebra, Sym};
 
 /// A domain, and a node in it that stands for all that are alike.
-pub(super) type Somewhere = (Sym, Place);
+pub(super) type DomainPlace = (Sym, Place);
 /// With how many pods there are.
-pub(super) type Tally = Rc<[(Somewhere, u32)]>;
+pub(super) type Tally = Rc<[(DomainPlace, u32)]>;
 
 /// Questions about one cluster share it, and what one of them has summed up.
 #[derive(Clone, Default)]
@@ -48,7 +48,7 @@ impl Bound {
     }
 
     /// Looks the key up on all nodes.
-    pub(super) fn know(
+    pub(super) fn precompute(
         &self,
         key: Sym,
         hosts: &[HostLabels<'_>],
@@ -80,13 +80,13 @@ impl Bound {
     }
 
     /// The domain that a host is in.
-    pub(super) fn somewhere(
+    pub(super) fn domain_of_host(
         &self,
         host: u32,
         key: Sym,
         hosts: &[HostLabels<'_>],
         algebra: &mut Algebra,
-    ) -> Option<Somewhere> {
+    ) -> Option<DomainPlace> {
         let column = self.sums.borrow_mut().column(key, hosts, algebra);
         at_host(host, &column, hosts)
     }
@@ -112,7 +112,7 @@ impl Bound {
     }
 }
 
-fn at_host(host: u32, column: &[Option<Sym>], hosts: &[HostLabels<'_>]) -> Option<Somewhere> {
+fn at_host(host: u32, column: &[Option<Sym>], hosts: &[HostLabels<'_>]) -> Option<DomainPlace> {
     let at = host as usize;
     Some(((*column.get(at)?)?, hosts.get(at)?.place))
 }
@@ -154,10 +154,10 @@ impl Sums {
 }
 
 /// What is left of a sum without some of its parts.
-pub(super) fn without(sum: &Tally, parts: impl Iterator<Item = Somewhere>) -> Tally {
+pub(super) fn without(sum: &Tally, parts: impl Iterator<Item = DomainPlace>) -> Tally {
     let alike =
-        |a: &Somewhere, b: &Somewhere| (a.0, a.1.set, a.1.taints) == (b.0, b.1.set, b.1.taints);
-    let mut left: Option<Vec<(Somewhere, u32)>> = None;
+        |a: &DomainPlace, b: &DomainPlace| (a.0, a.1.set, a.1.taints) == (b.0, b.1.set, b.1.taints);
+    let mut left: Option<Vec<(DomainPlace, u32)>> = None;
     for part in parts {
         let left = left.get_or_insert_with(|| sum.to_vec());
         if let Some((_, count)) = left.iter_mut().find(|(known, _)| alike(known, &part)) {
@@ -174,8 +174,8 @@ pub(super) fn without(sum: &Tally, parts: impl Iterator<Item = Somewhere>) -> Ta
 }
 
 /// Nodes that no filter of a group tells apart, with how often they come.
-fn summed_up(places: impl Iterator<Item = Somewhere>) -> Vec<(Somewhere, u32)> {
-    let mut sums: BTreeMap<_, (Somewhere, u32)> = BTreeMap::new();
+fn summed_up(places: impl Iterator<Item = DomainPlace>) -> Vec<(DomainPlace, u32)> {
+    let mut sums: BTreeMap<_, (DomainPlace, u32)> = BTreeMap::new();
     for (value, place) in places {
         let alike = (value, place.set, place.taints);
         let sum = sums.entry(alike).or_insert(((value, place), 0));

@@ -1,10 +1,12 @@
 //! How many pods of a group are where: those that are bound, those that were placed, and those that are taken back
 //! (docs/spec/scheduling.md#topology-counts, docs/spec/scheduling.md#topology-recording).
 
-use super::{ClassId, Group, GroupId, HostLabels, Identity, Kind, Member, Place, Topology, bound};
+use super::{
+    ClassId, Group, GroupId, GroupKind, HostLabels, Identity, Member, Place, Topology, bound,
+};
 use crate::{
     algebra::{Algebra, Sym},
-    setup::Seat,
+    setup::PodContribution,
     tolerance::{Tolerance, TolerationsId},
 };
 
@@ -17,27 +19,27 @@ impl<'a> Topology<'a> {
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
     ) {
-        group.looks_at_hosts = group.by_host && group.kind == Kind::Spread && !group.as_named;
-        if group.looks_at_hosts {
+        group.counts_hosts = group.by_host && group.kind == GroupKind::Spread && !group.as_named;
+        if group.counts_hosts {
             for host in self.hosts.iter() {
                 let is_gone = self
-                    .gone
+                    .removed
                     .iter()
-                    .any(|gone| gone.place.host == host.place.host);
+                    .any(|removed| removed.place.host == host.place.host);
                 if !is_gone && self.accepts(group, &host.place, algebra, tolerance) {
-                    group.look_at_host(host.place.host);
+                    group.count_host(host.place.host);
                 }
             }
         }
         if !group.by_host {
             let domains = self.bound.domains(group.key, &self.nodes, algebra);
-            let gone = self.gone.iter().filter_map(|node| {
+            let removed = self.removed.iter().filter_map(|node| {
                 let value = node.labels.get(algebra.text(group.key))?;
                 Some((algebra.find_symbol(value)?, node.place))
             });
             // Kubernetes' scheduler counts the domain of a node as long as it is there.
-            let gone: Vec<_> = gone.filter(|_| group.as_named).collect();
-            let domains = bound::without(&domains, gone.into_iter());
+            let removed: Vec<_> = removed.filter(|_| group.as_named).collect();
+            let domains = bound::without(&domains, removed.into_iter());
             for ((value, place), _) in domains.iter() {
                 if self.accepts(group, place, algebra, tolerance) {
                     group.register(*value, algebra);
@@ -63,14 +65,15 @@ impl<'a> Topology<'a> {
                     if let Some(host) = self.hosts.get(*host as usize)
                         && self.accepts(group, &host.place, algebra, tolerance)
                     {
-                        group.take_back_host(host.place.host);
+                        group.unrecord_host(host.place.host);
                     }
                 }
             } else {
                 let tally = self.bound.tally(class, group.key, &self.hosts, algebra);
                 let absent = self.absent.get(&class).into_iter().flatten();
                 let absent = absent.filter_map(|host| {
-                    self.bound.somewhere(*host, group.key, &self.hosts, algebra)
+                    self.bound
+                        .domain_of_host(*host, group.key, &self.hosts, algebra)
                 });
                 let tally = bound::without(&tally, absent);
                 for ((value, place), pods) in tally.iter() {
@@ -123,7 +126,7 @@ impl<'a> Topology<'a> {
     }
 
     /// A bound pod that groups made from now on count.
-    pub(crate) fn add_resident(&mut self, class: ClassId, host: usize) {
+    pub(crate) fn add_bound(&mut self, class: ClassId, host: usize) {
         self.bound.add(class, host);
     }
 
@@ -143,39 +146,40 @@ impl<'a> Topology<'a> {
     }
 
     /// Sums up what questions about this cluster share: whatever one of them interned, the others would not know.
-    pub(crate) fn remember(&mut self, keys: &[Sym], algebra: &mut Algebra) {
+    pub(crate) fn precompute(&mut self, keys: &[Sym], algebra: &mut Algebra) {
         for key in keys {
-            self.bound.know(*key, &self.hosts, &self.nodes, algebra);
+            self.bound
+                .precompute(*key, &self.hosts, &self.nodes, algebra);
         }
         for class in 0..self.classes.all.len() {
-            self.look_up(ClassId(u32::try_from(class).unwrap_or(u32::MAX)));
+            self.update_selecting(ClassId(u32::try_from(class).unwrap_or(u32::MAX)));
         }
     }
 
     /// As if this node were not there.
-    pub(crate) fn leave(&mut self, node: HostLabels<'a>) {
-        self.gone.push(node);
+    pub(crate) fn remove_node(&mut self, node: HostLabels<'a>) {
+        self.removed.push(node);
     }
 
     /// As if this bound pod were not there, nor its anti-affinity.
-    pub(crate) fn take_back(&mut self, seat: &Seat, algebra: &Algebra) {
-        if seat.is_resident {
-            let absent = self.absent.entry(seat.class).or_default();
-            absent.extend(u32::try_from(seat.host));
+    pub(crate) fn remove_pod(&mut self, contribution: &PodContribution, algebra: &Algebra) {
+        if contribution.is_counted {
+            let absent = self.absent.entry(contribution.class).or_default();
+            absent.extend(u32::try_from(contribution.host));
         }
-        let Some(host) = self.hosts.get(seat.host).copied() else {
+        let Some(host) = self.hosts.get(contribution.host).copied() else {
             return;
         };
-        for id in &seat.repelling {
+        for id in &contribution.repelling {
             let Some((group, _)) = self.groups.get_mut(id.0 as usize) else {
                 continue;
             };
             if group.by_host {
-                group.take_back_host(host.place.host);
+                group.unrecord_host(host.place.host);
             } else if let Some(value) = host.labels.get(algebra.text(group.key))
                 && let Some(value) = algebra.find_symbol(value)
             {
-                group.take_back(value, algebra);
+                group.unrecord(value, algebra);
             }
         }
     }
@@ -199,7 +203,7 @@ impl<'a> Topology<'a> {
             let domains = self
                 .universe
                 .reachable(group.key, Some(tolerations), tolerance);
-            group.know_only(&domains, algebra);
+            group.set_registered(&domains, algebra);
         }
     }
 
@@ -208,7 +212,7 @@ impl<'a> Topology<'a> {
         if self.ownerless.remove(&id)
             && let Some((group, _)) = self.groups.get_mut(id.0 as usize)
         {
-            group.know_only(domains, algebra);
+            group.set_registered(domains, algebra);
         }
     }
 }
@@ -217,9 +221,9 @@ impl<'a> Topology<'a> {
 fn record_at(group: &mut Group, inverse: bool, place: &Place, algebra: &Algebra) {
     if group.by_host {
         group.record_host(place.host);
-        group.look_at_host(place.host);
+        group.count_host(place.host);
     } else if let Some(domains) = algebra.values(place.set, group.key)
-        && (inverse || group.kind == Kind::AntiAffinity || domains.values.len() == 1)
+        && (inverse || group.kind == GroupKind::AntiAffinity || domains.values.len() == 1)
     {
         for domain in &domains.values {
             group.record(*domain, 1, algebra);

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use model::pod::Pod;
 
-use super::{ClassId, GroupId, Kind, Topology};
+use super::{ClassId, GroupId, GroupKind, Topology};
 use crate::{algebra::Algebra, tolerance::Tolerance};
 
 /// Some of a question's daemons.
@@ -53,10 +53,10 @@ impl<'a> Topology<'a> {
         for (at, daemon) in daemons.iter().enumerate() {
             let tolerations = tolerance.tolerations(&daemon.tolerations, false);
             for term in &daemon.pod_anti_affinity.required {
-                let kind = (Kind::AntiAffinity, true);
+                let kind = (GroupKind::AntiAffinity, true);
                 let namespace = &daemon.key.namespace;
                 let id = self.affinity(kind, term, namespace, tolerations, algebra, tolerance);
-                let known = self.shunning.entry(id).or_default();
+                let known = self.anti_affinity_of_daemons.entry(id).or_default();
                 *known = known.with(Daemons::only(at));
             }
         }
@@ -73,7 +73,10 @@ impl<'a> Topology<'a> {
 
     /// The daemons whose own anti-affinity a group is.
     pub(super) fn daemons_behind(&self, group: GroupId) -> Daemons {
-        self.shunning.get(&group).copied().unwrap_or_default()
+        self.anti_affinity_of_daemons
+            .get(&group)
+            .copied()
+            .unwrap_or_default()
     }
 }
 

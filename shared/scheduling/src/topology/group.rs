@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum GroupKind {
     Spread,
     Affinity,
     AntiAffinity,
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 
 #[derive(Clone)]
 pub(crate) struct Group {
-    pub(crate) kind: Kind,
+    pub(crate) kind: GroupKind,
     pub(crate) key: Sym,
     /// Every node is a domain of its own.
     pub(crate) by_host: bool,
@@ -30,9 +30,9 @@ pub(crate) struct Group {
     /// Whether every domain that a NodePool names counts, as upstream.
     pub(crate) as_named: bool,
     /// Whether the emptiest host is what others are held to, as Kubernetes' scheduler does.
-    pub(crate) looks_at_hosts: bool,
+    pub(crate) counts_hosts: bool,
     /// The hosts that count then, and how many of them have each number of pods.
-    looked_at: BTreeSet<HostId>,
+    counted_hosts: BTreeSet<HostId>,
     tally: BTreeMap<u32, u32>,
     occupied: usize,
     /// Moves with every count.
@@ -51,7 +51,7 @@ pub(crate) struct Domain {
 pub(crate) type Allowed<'r> = Option<&'r Req>;
 
 impl Group {
-    pub(crate) fn new(kind: Kind, key: Sym, by_host: bool, filter: Option<FilterId>) -> Self {
+    pub(crate) fn new(kind: GroupKind, key: Sym, by_host: bool, filter: Option<FilterId>) -> Self {
         Self {
             kind,
             key,
@@ -62,8 +62,8 @@ impl Group {
             domains: Vec::new(),
             hosts: Vec::new(),
             as_named: true,
-            looks_at_hosts: false,
-            looked_at: BTreeSet::new(),
+            counts_hosts: false,
+            counted_hosts: BTreeSet::new(),
             tally: BTreeMap::new(),
             occupied: 0,
             version: 0,
@@ -82,7 +82,7 @@ impl Group {
     }
 
     /// Makes these domains known, and no others without a pod in them.
-    pub(crate) fn know_only(&mut self, values: &[Sym], algebra: &Algebra) {
+    pub(crate) fn set_registered(&mut self, values: &[Sym], algebra: &Algebra) {
         self.domains.retain(|domain| domain.count > 0);
         for domain in &mut self.domains {
             domain.registered = false;
@@ -116,7 +116,7 @@ impl Group {
     }
 
     /// Takes back one pod that was recorded, as if it had never been.
-    pub(crate) fn take_back(&mut self, value: Sym, algebra: &Algebra) {
+    pub(crate) fn unrecord(&mut self, value: Sym, algebra: &Algebra) {
         let Ok(at) = self.position(value, algebra) else {
             return;
         };
@@ -133,7 +133,7 @@ impl Group {
     }
 
     /// The same on a host.
-    pub(crate) fn take_back_host(&mut self, host: HostId) {
+    pub(crate) fn unrecord_host(&mut self, host: HostId) {
         if let Some(count) = self.hosts.get_mut(host.0 as usize).filter(|n| **n > 0) {
             *count -= 1;
             let count = *count;
@@ -158,15 +158,15 @@ impl Group {
     }
 
     /// Makes a host count, perhaps without a pod on it.
-    pub(crate) fn look_at_host(&mut self, host: HostId) {
-        if self.looks_at_hosts && self.looked_at.insert(host) {
+    pub(crate) fn count_host(&mut self, host: HostId) {
+        if self.counts_hosts && self.counted_hosts.insert(host) {
             let count = self.on_host(host);
             *self.tally.entry(count).or_default() += 1;
         }
     }
 
     fn retally(&mut self, host: HostId, before: u32, after: u32) {
-        if !self.looked_at.contains(&host) {
+        if !self.counted_hosts.contains(&host) {
             return;
         }
         if let Some(hosts) = self.tally.get_mut(&before) {
@@ -179,9 +179,9 @@ impl Group {
     }
 
     /// How many pods the emptiest host has that the scheduler counts: none while there are fewer hosts than there have to be.
-    pub(crate) fn on_emptiest_host(&self) -> u32 {
+    pub(crate) fn fewest_on_host(&self) -> u32 {
         let least = self.tally.keys().next().copied().unwrap_or(0);
-        let is_too_few = self.looked_at.len() < self.min_domains;
+        let is_too_few = self.counted_hosts.len() < self.min_domains;
         if is_too_few { 0 } else { least }
     }
 
@@ -247,7 +247,7 @@ impl Group {
 
     /// The domains in which a pod may be the first of the group: none while there are others that it could join, wherever they are
     /// unless upstream is asked.
-    pub(crate) fn beginnings(
+    pub(crate) fn first_domains(
         &self,
         pod: Allowed<'_>,
         node: Allowed<'_>,

@@ -10,7 +10,7 @@ use model::{
 };
 
 use super::Volumes;
-use crate::scene::{Scene, kind, pod, wanting};
+use crate::test_cluster::{TestCluster, kind, pod, wanting};
 
 /// A pod with as many claims as there are volumes, each bound to one.
 fn bound(volumes: Vec<Volume>) -> (Storage, Pod) {
@@ -147,7 +147,7 @@ fn a_volume_to_be_made_is_attached_by_the_driver_of_its_class() {
 }
 
 /// Pods with a claim of EBS each, of which the first two share theirs.
-fn scene(count: usize, limits: &[Option<u32>]) -> Scene {
+fn scene(count: usize, limits: &[Option<u32>]) -> TestCluster {
     let types = limits.iter().zip(1..).map(|(limit, cents)| InstanceType {
         ebs_attach_limit: *limit,
         ..kind(&format!("type-{cents}"), 64, 64, cents * 10)
@@ -158,7 +158,7 @@ fn scene(count: usize, limits: &[Option<u32>]) -> Scene {
         pod.volumes.push(PodVolume::Claim { claim });
         pod
     });
-    let mut scene = Scene::new(types.collect(), pods.collect());
+    let mut scene = TestCluster::new(types.collect(), pods.collect());
     scene.options.optimize = Optimize::Cost;
     scene.storage.classes.push(StorageClass {
         name: "gp3".to_owned(),
@@ -175,7 +175,7 @@ fn scene(count: usize, limits: &[Option<u32>]) -> Scene {
     scene
 }
 
-fn pods_of_nodes(scene: &Scene) -> Vec<usize> {
+fn pods_of_nodes(scene: &TestCluster) -> Vec<usize> {
     let answer = scene.solve();
     let nodes = answer.new_nodes.iter().map(|node| node.pods.len());
     let mut pods: Vec<usize> = nodes.collect();

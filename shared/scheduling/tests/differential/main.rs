@@ -12,12 +12,12 @@ mod world;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use scheduling::{Answer, Input, Leaving, Standing, solve};
+use scheduling::{BaselineCluster, Input, SimulatedRemoval, SolveResult, solve};
 
 use self::naive::Decision;
 
 /// The answer in the words of the reference.
-fn named(answer: &Answer, input: &Input<'_>) -> Decision {
+fn named(answer: &SolveResult, input: &Input<'_>) -> Decision {
     let name = |at: &usize| input.pods[*at].key.name.clone();
     let names = |pods: &[usize]| -> BTreeSet<String> { pods.iter().map(name).collect() };
     let new = answer.new_nodes.iter().map(|node| {
@@ -74,10 +74,10 @@ proptest! {
             let waiting = input.pods.len();
             let mut whole = input.clone();
             whole.pods.extend(input.hosts.iter().flat_map(|host| &host.pods));
-            let standing = Standing::new(whole.clone(), waiting, None);
+            let baseline = BaselineCluster::new(whole.clone(), waiting, None);
             for node in 0..input.nodes.len() {
                 let (pods, fresh) = without(&whole, node);
-                let answer = standing.without(&Leaving {
+                let answer = baseline.without(&SimulatedRemoval {
                     moved: &vec![false; pods.len()],
                     pods: &pods,
                     nodes: &[node].into(),

@@ -52,7 +52,7 @@ struct Claim<'a> {
     pods: Vec<&'a Pod>,
 }
 
-struct Machine<'a> {
+struct TestNode<'a> {
     node: &'a ExistingNode<'a>,
     left: Resources,
     pods: Vec<&'a Pod>,
@@ -62,7 +62,7 @@ struct Machine<'a> {
 struct Search<'a> {
     input: &'a Input<'a>,
     ties: Ties,
-    machines: Vec<Machine<'a>>,
+    machines: Vec<TestNode<'a>>,
     claims: Vec<Claim<'a>>,
     limits: Vec<Resources>,
     /// Every pod that is somewhere, with its zone if that was known for certain when it came.
@@ -71,7 +71,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn run(input: &'a Input<'a>, ties: Ties) -> Decision {
-        let mut machines: Vec<Machine<'a>> = input.nodes.iter().map(Machine::new).collect();
+        let mut machines: Vec<TestNode<'a>> = input.nodes.iter().map(TestNode::new).collect();
         machines.sort_by_key(|machine| (!machine.node.initialized, machine.node.name));
         let bound = input.hosts.iter().flat_map(|host| {
             let zone = host.labels.get(labels::ZONE);
@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
         claim.pods.push(pod);
     }
 
-    fn fits_machine(&self, pod: &Pod, machine: &Machine<'_>) -> bool {
+    fn fits_machine(&self, pod: &Pod, machine: &TestNode<'_>) -> bool {
         let label = |key: &str| machine.node.labels.get(key);
         let selected = wanted(pod).iter().all(|entry| {
             let value = label(&entry.key);
@@ -304,7 +304,7 @@ impl<'a> Search<'a> {
     }
 }
 
-impl<'a> Machine<'a> {
+impl<'a> TestNode<'a> {
     fn new(node: &'a ExistingNode<'a>) -> Self {
         Self {
             node,

@@ -81,7 +81,7 @@ impl World {
             taints: node.taints.iter().collect(),
             initialized: node.initialized,
             registered: true,
-            settling: false,
+            cooling_down: false,
             available: node.available.clone(),
             daemon_requests: Resources::default(),
             pods: node.pods.iter().collect(),

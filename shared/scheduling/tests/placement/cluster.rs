@@ -10,7 +10,7 @@ use model::{
     taint::Taint,
     volume::Storage,
 };
-use scheduling::{Answer, Effort, ExistingNode, Host, Input, Options, Pool, solve};
+use scheduling::{Effort, ExistingNode, Host, Input, Options, Pool, SolveResult, solve};
 
 use super::{ZONES, asking, instance_types};
 
@@ -98,7 +98,7 @@ impl Cluster {
             taints: node.taints.iter().collect(),
             initialized: true,
             registered: true,
-            settling: false,
+            cooling_down: false,
             available: [("cpu", node.free), ("pods", 20)].into(),
             daemon_requests: Resources::default(),
             pods: node.pods.iter().collect(),
@@ -134,7 +134,7 @@ impl Cluster {
         })
     }
 
-    pub(crate) fn answer(&self) -> Answer {
+    pub(crate) fn answer(&self) -> SolveResult {
         self.ask(solve)
     }
 
@@ -143,7 +143,7 @@ impl Cluster {
         self.places_in(&self.answer(), self.pods.len())
     }
 
-    pub(crate) fn places_in(&self, answer: &Answer, pods: usize) -> Vec<String> {
+    pub(crate) fn places_in(&self, answer: &SolveResult, pods: usize) -> Vec<String> {
         let place = |pod: usize| {
             let existing = answer.existing.iter();
             let existing = existing.map(|(at, pods)| (self.nodes[*at].name.clone(), pods));

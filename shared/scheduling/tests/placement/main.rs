@@ -3,7 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "a wrong index fails the test")]
 
 mod cluster;
-mod company;
+mod colocation;
 mod search;
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use model::{
     volume::Storage,
 };
 use proptest::prelude::*;
-use scheduling::{Answer, Effort, ExistingNode, Input, Options, Pool, solve};
+use scheduling::{Effort, ExistingNode, Input, Options, Pool, SolveResult, solve};
 
 const ZONES: [&str; 3] = ["a", "b", "c"];
 
@@ -102,7 +102,7 @@ fn named(pods: Vec<Pod>) -> Vec<Pod> {
     named.collect()
 }
 
-fn ask(pods: &[&Pod], nodes: Vec<ExistingNode<'_>>, types: &[InstanceType]) -> Answer {
+fn ask(pods: &[&Pod], nodes: Vec<ExistingNode<'_>>, types: &[InstanceType]) -> SolveResult {
     question(pods, nodes, types, solve)
 }
 
@@ -147,7 +147,7 @@ fn question<T>(
 }
 
 /// Pods by node, and the options of each new node, without regard to order.
-fn groups(answer: &Answer, pods: &[&Pod]) -> Vec<(Vec<String>, usize)> {
+fn groups(answer: &SolveResult, pods: &[&Pod]) -> Vec<(Vec<String>, usize)> {
     let names = |at: &[usize]| {
         let mut names: Vec<String> = at.iter().map(|at| pods[*at].key.name.clone()).collect();
         names.sort_unstable();
@@ -260,7 +260,7 @@ proptest! {
             taints: Vec::new(),
             initialized: true,
             registered: true,
-            settling: false,
+            cooling_down: false,
             available: types[2].allocatable(),
             daemon_requests: Resources::default(),
             pods: Vec::new(),
@@ -269,7 +269,7 @@ proptest! {
         };
         let without = ask(&pods, Vec::new(), &types);
         let with = ask(&pods, vec![node], &types);
-        let left = |answer: &Answer| answer.unplaced.iter().map(|left| left.pod).collect::<Vec<_>>();
+        let left = |answer: &SolveResult| answer.unplaced.iter().map(|left| left.pod).collect::<Vec<_>>();
         let before = left(&without);
         prop_assert!(left(&with).iter().all(|pod| before.contains(pod)));
     }
@@ -300,7 +300,7 @@ proptest! {
             taints: Vec::new(),
             initialized: true,
             registered: true,
-            settling: false,
+            cooling_down: false,
             available: available.clone(),
             daemon_requests: Resources::default(),
             pods: node.pods.iter().map(|at| pods[*at]).collect(),

@@ -11,7 +11,7 @@ use model::{
     snapshot::MinValuesPolicy,
     taint::{Taint, TaintEffect, Toleration, TolerationOperator},
 };
-use scheduling::{Leaving, Standing};
+use scheduling::{BaselineCluster, SimulatedRemoval};
 
 use super::{
     cluster::{Cluster, app, entry, in_zone, spread, term},
@@ -148,7 +148,7 @@ fn without(cluster: &Cluster, nodes: &[usize], remaining: Resources) -> Vec<Stri
         let gone = nodes.iter().map(|node| &input.hosts[*node]);
         whole.pods.extend(gone.flat_map(|host| &host.pods));
         let pods: Vec<usize> = (waiting..whole.pods.len()).collect();
-        let answer = Standing::new(whole, waiting, None).without(&Leaving {
+        let answer = BaselineCluster::new(whole, waiting, None).without(&SimulatedRemoval {
             pods: &pods,
             moved: &vec![false; pods.len()],
             nodes: &BTreeSet::from_iter(nodes.iter().copied()),
@@ -241,13 +241,13 @@ fn pods_that_wait_obey_a_rule_that_comes_with_another() {
         .pod(db)
         .pod(near_db());
     let places = cluster.ask(|input| {
-        let standing = Standing::new(input.clone(), 1, None);
-        let answer = standing.without(&Leaving {
+        let baseline = BaselineCluster::new(input.clone(), 1, None);
+        let answer = baseline.without(&SimulatedRemoval {
             pods: &[1, 2],
             moved: &[false; 2],
             nodes: &BTreeSet::new(),
             remaining: vec![Resources::default()],
-            wanted: &[(1, scheduling::Destination::Node(0))],
+            wanted: &[(1, scheduling::PlacementTarget::Node(0))],
         });
         cluster.places_in(&answer, 3)
     });
@@ -264,15 +264,15 @@ fn what_is_known_of_node_pools_is_used_again_for_pods_that_ask_for_the_same_reso
     };
     let (alike, unlike) = (other("cpu"), other("nvidia.com/gpu"));
     known.ask(|known| {
-        let standing = Standing::new(known.clone(), 1, None);
+        let baseline = BaselineCluster::new(known.clone(), 1, None);
         let again = |cluster: &Cluster| {
             cluster.ask(|input| {
                 // The NodePools of the known question, and these pods.
                 let mut question = known.clone();
                 question.pods.clone_from(&input.pods);
-                let groundwork = standing.groundwork();
-                let standing = Standing::new(question, 1, Some(Rc::clone(groundwork)));
-                Rc::ptr_eq(standing.groundwork(), groundwork)
+                let precomputed = baseline.precomputed();
+                let baseline = BaselineCluster::new(question, 1, Some(Rc::clone(precomputed)));
+                Rc::ptr_eq(baseline.precomputed(), precomputed)
             })
         };
         assert!(again(&alike));

@@ -4,9 +4,9 @@ use model::{CapacityType, NanosPerHour, labels, pod::PodShape};
 
 use super::{
     super::{
-        draws::Draws,
-        paper::{NOWHERE, Paper},
-        recreate::Bounds,
+        cluster_model::{ClusterModel, NO_INDEX},
+        recreate::InsertionOptions,
+        rng::Rng,
         state::State,
     },
     by_zone, selecting,
@@ -14,21 +14,25 @@ use super::{
 };
 
 /// Lets the first node go, looks for places for its pods in their order, and shows what is found.
-fn found(world: &World, bounds: Bounds, shown: impl FnOnce(&Paper, &State, &[bool])) {
-    world.on_paper(|paper| {
-        let (mut state, mut waiting) = (paper.at_home(), Vec::new());
-        state.leave(paper, 0, &mut waiting);
-        let mut draws = Draws::new();
-        let found = waiting.iter();
-        let found = found.map(|pod| state.find_place(paper, *pod, bounds, &mut draws));
+fn found(
+    world: &World,
+    options: InsertionOptions,
+    shown: impl FnOnce(&ClusterModel, &State, &[bool]),
+) {
+    world.with_model(|cluster| {
+        let (mut state, mut unassigned) = (cluster.initial_assignment(), Vec::new());
+        state.remove_node(cluster, 0, &mut unassigned);
+        let mut rng = Rng::new();
+        let found = unassigned.iter();
+        let found = found.map(|pod| state.find_place(cluster, *pod, options, &mut rng));
         let found: Vec<bool> = found.collect();
-        shown(paper, &state, &found);
+        shown(cluster, &state, &found);
     });
 }
 
-const BOUNDS: Bounds = Bounds {
+const OPTIONS: InsertionOptions = InsertionOptions {
     replacements_max: 3,
-    reluctance: 0,
+    new_node_penalty: 0,
 };
 
 /// A node that goes with these pods, beside others that are full: there are never more new nodes than old ones.
@@ -38,13 +42,13 @@ fn leaving(pods: &[i64]) -> World {
 }
 
 /// The types of the new nodes, and the pods on each.
-fn made(paper: &Paper, state: &State) -> Vec<(String, Vec<usize>)> {
-    let made = state.made_nodes(paper).map(|(node, made)| {
-        let mut pods = state.guests[node].clone();
+fn planned(cluster: &ClusterModel, state: &State) -> Vec<(String, Vec<usize>)> {
+    let planned = state.planned_nodes(cluster).map(|(node, planned)| {
+        let mut pods = state.relocated[node].clone();
         pods.sort_unstable();
-        (paper.offers[made.offer].instance_type.clone(), pods)
+        (cluster.offers[planned.offer].instance_type.clone(), pods)
     });
-    made.collect()
+    planned.collect()
 }
 
 /// What has this type and these pods.
@@ -54,19 +58,23 @@ fn of(kind: &str, pods: &[usize]) -> (String, Vec<usize>) {
 
 #[test]
 fn a_pod_goes_where_it_leaves_least_over() {
-    let place = |nodes: [&[i64]; 2]| {
+    let node_of = |nodes: [&[i64]; 2]| {
         let world = World::new()
             .node("s", "a", &[900])
             .node("m", "a", nodes[0])
             .node("m", "a", nodes[1]);
-        let mut place = NOWHERE;
-        found(&world, BOUNDS, |_, state, _| place = state.place[0]);
-        place
+        let mut node_of = NO_INDEX;
+        found(&world, OPTIONS, |_, state, _| node_of = state.node_of[0]);
+        node_of
     };
-    assert_eq!(place([&[3_000], &[1_000]]), 1);
-    assert_eq!(place([&[1_000], &[3_000]]), 2);
-    assert_eq!(place([&[3_000], &[3_000]]), 1, "equal ones in their order");
-    assert_eq!(place([&[3_200], &[1_000]]), 2, "the first is too full");
+    assert_eq!(node_of([&[3_000], &[1_000]]), 1);
+    assert_eq!(node_of([&[1_000], &[3_000]]), 2);
+    assert_eq!(
+        node_of([&[3_000], &[3_000]]),
+        1,
+        "equal ones in their order"
+    );
+    assert_eq!(node_of([&[3_200], &[1_000]]), 2, "the first is too full");
 }
 
 #[test]
@@ -75,11 +83,11 @@ fn a_team_has_no_more_new_nodes_than_it_may() {
     world.types.pop();
     let placed = |replacements_max| {
         let mut placed = Vec::new();
-        let bounds = Bounds {
+        let options = InsertionOptions {
             replacements_max,
-            ..BOUNDS
+            ..OPTIONS
         };
-        found(&world, bounds, |_, _, found| placed = found.to_vec());
+        found(&world, options, |_, _, found| placed = found.to_vec());
         placed
     };
     assert_eq!(placed(1), [true, false]);
@@ -90,14 +98,14 @@ fn a_team_has_no_more_new_nodes_than_it_may() {
 #[test]
 fn reluctance_makes_one_more_node_dearer_by_eighths() {
     let world = leaving(&[3_900, 1_900]);
-    let bought = |reluctance| {
+    let bought = |new_node_penalty| {
         let mut bought = Vec::new();
-        let bounds = Bounds {
-            reluctance,
-            ..BOUNDS
+        let options = InsertionOptions {
+            new_node_penalty,
+            ..OPTIONS
         };
-        found(&world, bounds, |paper, state, _| {
-            bought = made(paper, state);
+        found(&world, options, |cluster, state, _| {
+            bought = planned(cluster, state);
         });
         bought
     };
@@ -112,8 +120,8 @@ fn of_new_nodes_that_cost_the_same_the_fuller_one_is_taken() {
     let bought = |first, second| {
         let world = leaving(&[first, second, 500]);
         let mut bought = Vec::new();
-        found(&world, BOUNDS, |paper, state, _| {
-            bought = made(paper, state);
+        found(&world, OPTIONS, |cluster, state, _| {
+            bought = planned(cluster, state);
         });
         bought
     };
@@ -125,8 +133,8 @@ fn of_new_nodes_that_cost_the_same_the_fuller_one_is_taken() {
 fn of_new_nodes_that_are_as_full_as_each_other_the_first_is_taken() {
     let mut world = leaving(&[1_400, 1_400, 500]);
     world.types = vec![kind("s", 2, 10, CapacityType::OnDemand)];
-    found(&world, BOUNDS, |paper, state, _| {
-        assert_eq!(made(paper, state), [of("s", &[0, 2]), of("s", &[1])]);
+    found(&world, OPTIONS, |cluster, state, _| {
+        assert_eq!(planned(cluster, state), [of("s", &[0, 2]), of("s", &[1])]);
     });
 }
 
@@ -149,11 +157,11 @@ fn dear_zones(cents: [i64; 3], change: impl Fn(&mut PodShape)) -> World {
 /// The zone that the new node of the first pod is decided on.
 fn zone_of(world: &World) -> Option<&'static str> {
     let mut zone = None;
-    found(world, BOUNDS, |paper, state, found| {
-        let made = state.made_nodes(paper).next();
-        zone = made.map(|(_, made)| {
-            let offer = &paper.offers[made.offer];
-            assert_eq!(offer.domains, made.domains);
+    found(world, OPTIONS, |cluster, state, found| {
+        let planned = state.planned_nodes(cluster).next();
+        zone = planned.map(|(_, planned)| {
+            let offer = &cluster.offers[planned.offer];
+            assert_eq!(offer.domains, planned.domains);
             let known = ZONES.iter().zip(&world.types[0].offerings);
             let mut of_price = known.filter(|(_, known)| known.price.0 == offer.price);
             *of_price.next().unwrap().0
@@ -186,7 +194,7 @@ fn a_pod_that_keeps_apart_goes_to_the_cheapest_zone_that_it_may() {
 fn a_zone_that_one_rule_decides_on_binds_the_others() {
     let spread = |shape: &mut PodShape| {
         let mut of_others = by_zone(3);
-        of_others.selector = Some(crate::scene::selecting("other"));
+        of_others.selector = Some(crate::test_cluster::selecting("other"));
         shape.topology_spread = vec![by_zone(3), of_others];
     };
     let mut world = dear_zones([1, 2, 3], spread);

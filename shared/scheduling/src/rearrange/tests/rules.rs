@@ -7,7 +7,7 @@ use model::{
 
 use super::{
     super::{
-        paper::{Kind, Paper},
+        cluster_model::{ClusterModel, PodKind},
         rules::Demand,
     },
     by_zone, selecting,
@@ -15,8 +15,8 @@ use super::{
 };
 
 /// Shows the kind of each of the first pods.
-fn kinds<const N: usize>(world: &World, shown: impl FnOnce([&Kind; N])) {
-    world.on_paper(|paper| shown(std::array::from_fn(|pod| paper.kind(pod).unwrap())));
+fn kinds<const N: usize>(world: &World, shown: impl FnOnce([&PodKind; N])) {
+    world.with_model(|cluster| shown(std::array::from_fn(|pod| cluster.kind(pod).unwrap())));
 }
 
 fn only<T>(rules: &[T]) -> &T {
@@ -46,7 +46,7 @@ fn pods_that_hold_the_same_port_are_counted_together() {
     for (pod, held) in [80, 80, 81].into_iter().enumerate() {
         world.pods[pod].host_ports = vec![port(held)];
     }
-    kinds(&world, |kinds: [&Kind; 3]| {
+    kinds(&world, |kinds: [&PodKind; 3]| {
         let rules = kinds.map(|kind| {
             let rule = only(&kind.hosts);
             (rule.column, rule.most, rule.counts)
@@ -63,7 +63,7 @@ fn a_host_may_have_as_many_as_the_skew_allows_with_the_pod_itself() {
         .with(|shape| shape.topology_spread = vec![by_host(3)]);
     // Selects the others, and is not one of them.
     world.pods[1].labels.clear();
-    kinds(&world, |kinds: [&Kind; 2]| {
+    kinds(&world, |kinds: [&PodKind; 2]| {
         let rules = kinds.map(|kind| {
             let rule = only(&kind.hosts);
             (rule.most, rule.counts)
@@ -78,7 +78,7 @@ fn a_pod_that_others_count_has_a_rule_that_demands_nothing() {
         .node("l", "a", &[100, 200])
         .with(|shape| shape.topology_spread = vec![by_zone(1)]);
     world.pods[1].topology_spread.clear();
-    kinds(&world, |kinds: [&Kind; 2]| {
+    kinds(&world, |kinds: [&PodKind; 2]| {
         let rows = kinds.map(|kind| {
             let rule = only(&kind.domains);
             assert!(rule.counts);
@@ -96,12 +96,12 @@ fn rules_about_the_same_label_share_its_domains() {
         shape.topology_spread = vec![by_zone(1), by_capacity_type];
         shape.pod_affinity.required = vec![selecting(labels::ZONE)];
     });
-    world.on_paper(|paper| {
-        let rules = paper.kind(0).unwrap().domains.iter();
+    world.with_model(|cluster| {
+        let rules = cluster.kind(0).unwrap().domains.iter();
         let mut keys: Vec<usize> = rules.map(|rule| rule.key).collect();
         keys.sort_unstable();
         assert!(keys == [0, 0, 1] || keys == [0, 1, 1], "{keys:?}");
-        assert_eq!(paper.counted.keys.len(), 2);
+        assert_eq!(cluster.counted.keys.len(), 2);
     });
 }
 
@@ -111,11 +111,11 @@ fn a_pod_could_be_in_the_zones_that_its_own_requirements_allow() {
         .node("l", "b", &[100, 200])
         .with(|shape| shape.topology_spread = vec![by_zone(1)]);
     world.pods[1].node_selector = [(labels::ZONE.to_owned(), "b".to_owned())].into();
-    world.on_paper(|paper| {
-        let kinds = [0, 1].map(|pod| paper.kind(pod).unwrap());
+    world.with_model(|cluster| {
+        let kinds = [0, 1].map(|pod| cluster.kind(pod).unwrap());
         let eligible = kinds.map(|kind| kind.domains[0].eligible);
         assert_eq!(eligible.map(u64::count_ones), [3, 1]);
-        let there = paper.nodes[0].domains[0];
+        let there = cluster.nodes[0].domains[0];
         assert_eq!(eligible[1], 1 << there);
     });
 }
@@ -127,7 +127,7 @@ fn what_a_spread_demands_is_read_as_it_is_written() {
             shape.topology_spread = vec![by_zone(2)];
             change(shape);
         });
-        world.on_paper(|paper| match paper.kind(0).unwrap().domains[0].demand {
+        world.with_model(|cluster| match cluster.kind(0).unwrap().domains[0].demand {
             Some(Demand::Spread {
                 most_skew,
                 least_domains,
@@ -151,8 +151,8 @@ fn pods_that_are_spread_over_more_domains_than_are_kept_apart_stay() {
             world = world.node("s", &format!("z-{zone}"), &[100]);
         }
         let world = world.with(|shape| shape.topology_spread = vec![by_zone(9)]);
-        let leavers = world.leavers();
-        world.standing(|standing| Paper::new(&mut standing.solver(), &leavers).is_some())
+        let candidates = world.candidates();
+        world.baseline(|baseline| ClusterModel::new(&mut baseline.solver(), &candidates).is_some())
     };
     assert!(is_planned(64));
     assert!(!is_planned(65));

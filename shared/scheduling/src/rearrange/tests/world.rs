@@ -13,13 +13,16 @@ use model::{
     volume::Storage,
 };
 
-use super::super::{Leaver, Rearranging, Team, paper::Paper};
+use super::super::{
+    RearrangeRequest, RemovableNode, ReplacementGroup, cluster_model::ClusterModel,
+};
 use crate::{
-    Answer, Effort, ExistingNode, Host, Input, Leaving, Options, Pool, Standing,
-    scene::{offering, selecting},
+    BaselineCluster, Effort, ExistingNode, Host, Input, Options, Pool, SimulatedRemoval,
+    SolveResult,
+    test_cluster::{offering, selecting},
 };
 
-pub(super) use crate::scene::CENT;
+pub(super) use crate::test_cluster::CENT;
 
 pub(super) const ZONES: [&str; 3] = ["a", "b", "c"];
 /// Names, cores and cents per hour; by the core, large nodes are the cheapest.
@@ -39,7 +42,7 @@ pub(super) struct SomeNode {
     pub(super) cores: i64,
     pub(super) cents: i64,
     pub(super) is_spot: bool,
-    pub(super) settling: bool,
+    pub(super) cooling_down: bool,
     pub(super) labels: BTreeMap<String, String>,
 }
 
@@ -88,7 +91,7 @@ impl World {
             cores,
             cents,
             is_spot: false,
-            settling: false,
+            cooling_down: false,
             labels: labels.into(),
         });
         self
@@ -110,9 +113,9 @@ impl World {
         own.map(|(at, _)| at).collect::<Vec<_>>().into_iter()
     }
 
-    pub(super) fn leavers(&self) -> Vec<Leaver> {
+    pub(super) fn candidates(&self) -> Vec<RemovableNode> {
         let nodes = self.nodes.iter().enumerate();
-        let leavers = nodes.map(|(at, node)| Leaver {
+        let candidates = nodes.map(|(at, node)| RemovableNode {
             node: at,
             pods: self.on(at).collect(),
             price: NanosPerHour(node.cents * CENT),
@@ -122,10 +125,10 @@ impl World {
             is_spot: node.is_spot,
             budget: 0,
         });
-        leavers.collect()
+        candidates.collect()
     }
 
-    pub(super) fn standing<T>(&self, ask: impl FnOnce(&Standing<'_>) -> T) -> T {
+    pub(super) fn baseline<T>(&self, ask: impl FnOnce(&BaselineCluster<'_>) -> T) -> T {
         let storage = Storage::default();
         let nodes = self.nodes.iter().enumerate().map(|(at, node)| {
             let own = self.on(at).map(|pod| &self.pods[pod]);
@@ -139,7 +142,7 @@ impl World {
                 taints: Vec::new(),
                 initialized: true,
                 registered: true,
-                settling: node.settling,
+                cooling_down: node.cooling_down,
                 available: [("cpu", node.cores * 1_000 - used), ("pods", 100 - count)].into(),
                 daemon_requests: Resources::default(),
                 pods: own,
@@ -184,18 +187,20 @@ impl World {
             storage: &storage,
             devices: None,
         };
-        ask(&Standing::new(input, 0, None))
+        ask(&BaselineCluster::new(input, 0, None))
     }
 
-    pub(in super::super) fn on_paper<T>(&self, ask: impl FnOnce(&Paper) -> T) -> T {
-        let leavers = self.leavers();
-        self.standing(|standing| ask(&Paper::new(&mut standing.solver(), &leavers).unwrap()))
+    pub(in super::super) fn with_model<T>(&self, ask: impl FnOnce(&ClusterModel) -> T) -> T {
+        let candidates = self.candidates();
+        self.baseline(|baseline| {
+            ask(&ClusterModel::new(&mut baseline.solver(), &candidates).unwrap())
+        })
     }
 
     pub(super) fn planned<'q>(
         &self,
-        change: impl Fn(&mut Vec<Leaver>, &mut Rearranging<'q>),
-    ) -> Vec<Team> {
+        change: impl Fn(&mut Vec<RemovableNode>, &mut RearrangeRequest<'q>),
+    ) -> Vec<ReplacementGroup> {
         let plans = self.plans(&[0], change);
         plans.into_iter().next().unwrap_or_default()
     }
@@ -204,25 +209,25 @@ impl World {
     pub(super) fn plans<'q>(
         &self,
         cents: &[i64],
-        change: impl Fn(&mut Vec<Leaver>, &mut Rearranging<'q>),
-    ) -> Vec<Vec<Team>> {
-        let mut leavers = self.leavers();
-        let mut asked = Rearranging {
-            leavers: &[],
+        change: impl Fn(&mut Vec<RemovableNode>, &mut RearrangeRequest<'q>),
+    ) -> Vec<Vec<ReplacementGroup>> {
+        let mut candidates = self.candidates();
+        let mut request = RearrangeRequest {
+            removable: &[],
             together_max: &[usize::MAX],
             replacements_max: 3,
             spot_to_spot: false,
             attempts: 4_000,
         };
-        change(&mut leavers, &mut asked);
-        let asked = Rearranging {
-            leavers: &leavers,
-            ..asked
+        change(&mut candidates, &mut request);
+        let request = RearrangeRequest {
+            removable: &candidates,
+            ..request
         };
         let mut prices = cents.iter().map(|cents| NanosPerHour(cents * CENT));
         let (first, mut plans) = (prices.next().unwrap(), Vec::new());
-        self.standing(|standing| {
-            standing.rearrange(&asked, first, |plan| {
+        self.baseline(|baseline| {
+            baseline.rearrange(&request, first, |plan| {
                 plans.push(plan);
                 prices.next()
             });
@@ -231,22 +236,22 @@ impl World {
     }
 
     /// What becomes of the pods when a team goes: the nodes that go, and the answer of the scheduler itself.
-    pub(super) fn sent(&self, team: &Team) -> Answer {
-        let pods: Vec<usize> = team.leavers.iter().flat_map(|at| self.on(*at)).collect();
-        self.standing(|standing| {
-            standing.without(&Leaving {
+    pub(super) fn sent(&self, group: &ReplacementGroup) -> SolveResult {
+        let pods: Vec<usize> = group.removable.iter().flat_map(|at| self.on(*at)).collect();
+        self.baseline(|baseline| {
+            baseline.without(&SimulatedRemoval {
                 pods: &pods,
                 moved: &vec![true; pods.len()],
-                nodes: &team.leavers.iter().copied().collect(),
+                nodes: &group.removable.iter().copied().collect(),
                 remaining: vec![Resources::default(); self.pools.len()],
-                wanted: &team.wanted,
+                wanted: &group.wanted,
             })
         })
     }
 
-    pub(super) fn saved(&self, team: &Team) -> i64 {
-        let before: i64 = team.leavers.iter().map(|at| self.nodes[*at].cents).sum();
-        let new = self.sent(team).new_nodes;
+    pub(super) fn saved(&self, group: &ReplacementGroup) -> i64 {
+        let before: i64 = group.removable.iter().map(|at| self.nodes[*at].cents).sum();
+        let new = self.sent(group).new_nodes;
         before - new.iter().map(|node| node.choices[0].price.0).sum::<i64>() / CENT
     }
 }

@@ -2,22 +2,22 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::{Draft, Market, Node, Work};
-use crate::{amounts, repack::offers::Offer, topology::GroupId};
+use super::{Draft, PackedNode, Pricing, WorkBudget};
+use crate::{amounts, repack::offers::PurchaseOption, topology::GroupId};
 
 /// Items compared at a time while a node is filled; the others wait until one of these is used up or does not fit.
 const WINDOW: usize = 48;
 /// Of what fits, this part is taken before comparing again.
 const PORTION: i64 = 2;
 
-impl Market<'_, '_> {
+impl Pricing<'_, '_> {
     /// Fills an offer with what is left, and takes the cheapest offer that holds as much.
     pub(super) fn draft(
         &self,
-        offer: &Offer,
+        offer: &PurchaseOption,
         draft: &mut Draft,
         left: &[i64],
-        work: &mut Work,
+        work: &mut WorkBudget,
     ) -> Option<()> {
         let order = match &mut draft.order {
             Some(known) => known,
@@ -30,19 +30,19 @@ impl Market<'_, '_> {
                 *total += wanted * number;
             }
         }
-        let holds = |offer: &&Offer| {
+        let holds = |offer: &&PurchaseOption| {
             amounts::fits(&total, &offer.room)
                 && node.items.iter().all(|(item, _)| self.usable(*item, offer))
         };
         let cheapest = self.offers.all.iter().find(holds);
         node.price = cheapest.unwrap_or(offer).price;
-        draft.hope = self.value(node.worth, node.price);
+        draft.value_bound = self.value(node.worth, node.price);
         draft.node = node;
         Some(())
     }
 
     /// The items that fit an offer, those worth most for the room they take first.
-    fn order(&self, offer: &Offer, work: &mut Work) -> Option<Vec<usize>> {
+    fn order(&self, offer: &PurchaseOption, work: &mut WorkBudget) -> Option<Vec<usize>> {
         work.spend(self.items.len())?;
         let fitting = (0..self.items.len()).filter(|item| {
             self.usable(*item, offer) && amounts::copies(self.requests(*item), &offer.room) > 0
@@ -68,12 +68,12 @@ impl Market<'_, '_> {
     /// A node filled with what is left, always with the item worth most for the room that remains.
     fn filled(
         &self,
-        offer: &Offer,
+        offer: &PurchaseOption,
         order: &[usize],
         left: &[i64],
-        work: &mut Work,
-    ) -> Option<Node> {
-        let mut node = Node::default();
+        work: &mut WorkBudget,
+    ) -> Option<PackedNode> {
+        let mut node = PackedNode::default();
         let mut hosted: BTreeMap<GroupId, i64> = BTreeMap::new();
         let mut room = offer.room.to_vec();
         let available = order

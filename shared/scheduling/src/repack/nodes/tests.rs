@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     algebra::Algebra,
     amounts,
-    repack::{items::HostRule, offers::Offer},
+    repack::{items::HostRule, offers::PurchaseOption},
     shape::{Core, Sets, VolumeNeeds},
     spec::Spec,
     tolerance::Tolerance,
@@ -40,13 +40,13 @@ fn item<'a>(pod: &'a Pod, pods: usize, requests: &[i64], rules: &[HostRule]) -> 
 }
 
 /// Every item may use every offer: prices with room, and no volumes.
-fn offers(items: usize, all: &[(i64, [i64; 2])]) -> Offers {
-    let all = all.iter().map(|(price, room)| Offer {
+fn offers(items: usize, all: &[(i64, [i64; 2])]) -> PurchaseOptions {
+    let all = all.iter().map(|(price, room)| PurchaseOption {
         price: *price,
         room: room.iter().copied().chain([0]).collect(),
         kinds: 1,
     });
-    Offers {
+    PurchaseOptions {
         all: all.collect(),
         kinds: vec![1; items],
         nodes_max: i64::MAX,
@@ -62,8 +62,8 @@ fn rule(most: i64, counts: bool) -> HostRule {
     }
 }
 
-fn plenty() -> Work {
-    Work(1_000_000)
+fn plenty() -> WorkBudget {
+    WorkBudget(1_000_000)
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn host_rules_admit_pods_up_to_what_they_allow() {
         item(&pod, 9, &[1, 1], &[]),
     ];
     let offers = offers(3, &[(10, [8, 8])]);
-    let market = Market::new(&items, &offers, &mut plenty()).unwrap();
+    let pricing = Pricing::new(&items, &offers, &mut plenty()).unwrap();
     let admitted = |counted: i64| {
         let hosted = BTreeMap::from([(RULE, counted)]);
-        [0, 1, 2].map(|item| market.hosting(item, &hosted))
+        [0, 1, 2].map(|item| pricing.hosting(item, &hosted))
     };
     assert_eq!(admitted(0), [3, i64::MAX, i64::MAX]);
     assert_eq!(admitted(1), [2, i64::MAX, i64::MAX]);
@@ -107,7 +107,7 @@ fn pods_that_a_host_rule_counts_do_not_share_a_node_beyond_it() {
 }
 
 /// Prices at which a full large node is the best that could be bought, and a small one is the best for few pods.
-fn sizes() -> Offers {
+fn sizes() -> PurchaseOptions {
     let larger = (1..=30).map(|size| (100 + 10 * size, [8 * size, 8 * size]));
     let all = [(40, [2, 2]), (60, [4, 4])].into_iter().chain(larger);
     offers(1, &all.collect::<Vec<_>>())
@@ -130,7 +130,7 @@ fn fewer_and_larger_nodes_are_bought_where_their_number_is_limited() {
     let items = [item(&pod, 9, &[1, 1], &[])];
     let limited = |nodes_max| {
         let all = [(10, [2, 2]), (21, [4, 4]), (33, [6, 6]), (60, [9, 9])];
-        let offers = Offers {
+        let offers = PurchaseOptions {
             nodes_max,
             ..offers(1, &all)
         };
@@ -155,8 +155,8 @@ fn pods_are_worth_their_dearest_resource_where_it_is_cheapest() {
         item(&pod, 1, &[2, LARGE / 2], &[]),
     ];
     let offers = offers(3, &[(800_000, [8, LARGE]), (1_200_000, [8, 2 * LARGE])]);
-    let market = Market::new(&items, &offers, &mut plenty()).unwrap();
-    assert_eq!(market.worth, [200_000, 300_000, 300_000]);
+    let pricing = Pricing::new(&items, &offers, &mut plenty()).unwrap();
+    assert_eq!(pricing.worth, [200_000, 300_000, 300_000]);
 }
 
 #[test]
@@ -167,10 +167,10 @@ fn room_is_worth_what_an_item_makes_of_the_scarcest_resource_it_asks_for() {
         item(&pod, 1, &[1, LARGE / 2], &[]),
     ];
     let offers = offers(2, &[(800, [8, LARGE])]);
-    let mut market = Market::new(&items, &offers, &mut plenty()).unwrap();
-    market.worth = vec![100, 100];
-    assert_eq!(market.density(0, &[8, 1]), 400);
-    assert_eq!(market.density(1, &[8, LARGE]), 200);
+    let mut pricing = Pricing::new(&items, &offers, &mut plenty()).unwrap();
+    pricing.worth = vec![100, 100];
+    assert_eq!(pricing.density(0, &[8, 1]), 400);
+    assert_eq!(pricing.density(1, &[8, LARGE]), 200);
 }
 
 #[test]
@@ -184,10 +184,14 @@ fn an_offer_may_be_worth_what_fills_its_scarcest_resource() {
     ] {
         let items = [item(&pod, 1, &requests, &[])];
         let offers = offers(1, &[(800, room)]);
-        let mut market = Market::new(&items, &offers, &mut plenty()).unwrap();
-        market.worth = vec![WORTH];
-        let drafts = market.drafts(&mut plenty()).unwrap();
-        assert_eq!(drafts[0].hope, market.value(times * WORTH, 800), "{room:?}");
+        let mut pricing = Pricing::new(&items, &offers, &mut plenty()).unwrap();
+        pricing.worth = vec![WORTH];
+        let drafts = pricing.drafts(&mut plenty()).unwrap();
+        assert_eq!(
+            drafts[0].value_bound,
+            pricing.value(times * WORTH, 800),
+            "{room:?}"
+        );
     }
 }
 
@@ -196,18 +200,18 @@ fn what_a_node_costs_is_shared_out_by_what_its_pods_were_worth() {
     let pod = Pod::default();
     let items = [item(&pod, 6, &[1, 1], &[]), item(&pod, 2, &[1, 1], &[])];
     let offers = offers(2, &[(10, [8, 8])]);
-    let mut market = Market::new(&items, &offers, &mut plenty()).unwrap();
-    market.worth = vec![10, 30];
-    let node = Node {
+    let mut pricing = Pricing::new(&items, &offers, &mut plenty()).unwrap();
+    pricing.worth = vec![10, 30];
+    let node = PackedNode {
         items: vec![(0, 3), (1, 1)],
         price: 120,
         worth: 60,
     };
-    market.learn(&Plan {
+    pricing.learn(&Plan {
         nodes: vec![(node, 2)],
         cost: 240,
     });
-    assert_eq!(market.worth, [20, 60]);
+    assert_eq!(pricing.worth, [20, 60]);
 }
 
 #[test]
@@ -215,15 +219,22 @@ fn rounds_end_once_three_have_saved_nothing() {
     let pod = Pod::default();
     let items = [item(&pod, 6, &[1, 1], &[])];
     let offers = offers(1, &[(1_000_000, [8, 8])]);
-    let spent = |steps: &dyn Fn(&mut Work)| {
+    let spent = |steps: &dyn Fn(&mut WorkBudget)| {
         let mut work = plenty();
         steps(&mut work);
         plenty().0 - work.0
     };
-    let market = Market::new(&items, &offers, &mut plenty()).unwrap();
-    let first = spent(&|work| drop(Market::new(&items, &offers, work)));
-    let round = spent(&|work| drop(market.round(work)));
-    let all = spent(&|work| drop(cheapest_of_rounds(&items, &offers, Hopes::Full, work)));
+    let pricing = Pricing::new(&items, &offers, &mut plenty()).unwrap();
+    let first = spent(&|work| drop(Pricing::new(&items, &offers, work)));
+    let round = spent(&|work| drop(pricing.round(work)));
+    let all = spent(&|work| {
+        drop(cheapest_of_rounds(
+            &items,
+            &offers,
+            ValueBound::FullNode,
+            work,
+        ))
+    });
     assert_eq!(all, first + 4 * round);
 }
 
@@ -237,7 +248,7 @@ fn there_is_no_plan_for_what_no_offer_holds_nor_beyond_the_work_allowed() {
     ];
     let two = offers(3, &[(10, [8, 8]), (11, [8, 9])]);
     assert!(cheapest(&items, &two, &mut plenty()).is_none());
-    let market = Market::new(&items, &two, &mut plenty()).unwrap();
-    let drafted = |steps| market.drafts(&mut Work(steps)).is_some();
+    let pricing = Pricing::new(&items, &two, &mut plenty()).unwrap();
+    let drafted = |steps| pricing.drafts(&mut WorkBudget(steps)).is_some();
     assert_eq!([4, 5].map(drafted), [false, true]);
 }

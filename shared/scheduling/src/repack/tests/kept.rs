@@ -13,7 +13,7 @@ fn each(pods: &mut [Pod], app: &str, change: impl Fn(&mut PodShape)) {
     }
 }
 
-fn each_has_one_place(answer: &Answer, pods: &[Pod]) -> bool {
+fn each_has_one_place(answer: &SolveResult, pods: &[Pod]) -> bool {
     let nodes = answer.new_nodes.iter().flat_map(|node| node.pods.clone());
     let mut all: Vec<usize> = nodes
         .chain(answer.unplaced.iter().map(|left| left.pod))
@@ -160,7 +160,7 @@ fn sizes() -> [InstanceType; 3] {
 }
 
 /// The pods that share the follower's node, and what all nodes cost.
-fn with_follower(answer: &Answer) -> (Vec<usize>, i64) {
+fn with_follower(answer: &SolveResult) -> (Vec<usize>, i64) {
     let node = answer.new_nodes.iter().find(|node| node.pods.contains(&2));
     (node.unwrap().pods.clone(), cents(answer))
 }

@@ -2,15 +2,15 @@
 
 use model::{labels, snapshot::Optimize};
 
-use crate::scene::{Scene, kind, near, pod, pods};
+use crate::test_cluster::{TestCluster, kind, near, pod, pods};
 
 /// One node holds both pods; the cheaper type runs a daemon that shuns one of them.
-fn scene(optimize: Optimize) -> Scene {
+fn scene(optimize: Optimize) -> TestCluster {
     let mut agent = pod("agent", 100);
     agent.node_selector = [(labels::INSTANCE_TYPE.to_owned(), "cheap".to_owned())].into();
     agent.pod_anti_affinity.required = vec![near("web", labels::HOSTNAME)];
     let all = [pods("web", 1, 500, 0), pods("other", 1, 1_000, 0)].concat();
-    let mut scene = Scene::new(vec![kind("cheap", 2, 4, 10), kind("dear", 2, 4, 30)], all);
+    let mut scene = TestCluster::new(vec![kind("cheap", 2, 4, 10), kind("dear", 2, 4, 30)], all);
     scene.daemons = vec![agent];
     scene.options.optimize = optimize;
     scene

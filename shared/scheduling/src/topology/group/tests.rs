@@ -5,7 +5,7 @@ fn zones<const N: usize>(names: [&str; N]) -> (Algebra, Group, [Sym; N]) {
     let mut algebra = Algebra::new([]);
     let key = algebra.symbol("zone");
     let names = names.map(|name| algebra.symbol(name));
-    let mut group = Group::new(Kind::Affinity, key, false, None);
+    let mut group = Group::new(GroupKind::Affinity, key, false, None);
     for name in names {
         group.register(name, &algebra);
     }
@@ -15,7 +15,7 @@ fn zones<const N: usize>(names: [&str; N]) -> (Algebra, Group, [Sym; N]) {
 fn hosts() -> Group {
     let mut algebra = Algebra::new([]);
     let key = algebra.symbol("hostname");
-    Group::new(Kind::Affinity, key, true, None)
+    Group::new(GroupKind::Affinity, key, true, None)
 }
 
 fn only(values: &[Sym], algebra: &mut Algebra) -> std::rc::Rc<Req> {
@@ -33,10 +33,10 @@ fn a_group_is_empty_until_a_pod_is_recorded_and_once_all_are_taken_back() {
         assert!(!group.is_empty());
     }
     for zone in [a, b] {
-        group.take_back(zone, &algebra);
+        group.unrecord(zone, &algebra);
         assert!(!group.is_empty());
     }
-    group.take_back(a, &algebra);
+    group.unrecord(a, &algebra);
     assert!(group.is_empty());
 }
 
@@ -52,16 +52,16 @@ fn hosts_are_occupied_until_their_last_pod_is_taken_back() {
     let [first, second] = [HostId(0), HostId(1)];
     group.record_host(second);
     // Nothing is there to take back.
-    group.take_back_host(first);
+    group.unrecord_host(first);
     assert_eq!((occupied(&group), group.on_host(second)), (vec![1], 1));
     group.record_host(second);
     group.record_host(first);
     assert_eq!((occupied(&group), group.on_host(second)), (vec![0, 1], 2));
-    group.take_back_host(second);
+    group.unrecord_host(second);
     assert_eq!((occupied(&group), group.on_host(second)), (vec![0, 1], 1));
-    group.take_back_host(second);
+    group.unrecord_host(second);
     assert_eq!((occupied(&group), group.is_empty()), (vec![0], false));
-    group.take_back_host(first);
+    group.unrecord_host(first);
     assert_eq!((occupied(&group), group.is_empty()), (vec![], true));
 }
 
@@ -91,17 +91,18 @@ fn pods_join_others_only_where_both_they_and_the_node_may_be() {
 fn a_pod_begins_a_group_only_where_it_cannot_join_one() {
     let (mut algebra, mut group, [a, b, c]) = zones(["a", "b", "c"]);
     let node = only(&[b, c], &mut algebra);
-    let beginnings =
-        |group: &Group, pod, as_upstream| group.beginnings(pod, Some(&node), as_upstream, &algebra);
-    assert_eq!(group.beginnings(None, None, true, &algebra), [a, b, c]);
-    assert_eq!(beginnings(&group, None, true), [b, c]);
-    assert_eq!(beginnings(&group, None, false), [b, c]);
+    let first_domains = |group: &Group, pod, as_upstream| {
+        group.first_domains(pod, Some(&node), as_upstream, &algebra)
+    };
+    assert_eq!(group.first_domains(None, None, true, &algebra), [a, b, c]);
+    assert_eq!(first_domains(&group, None, true), [b, c]);
+    assert_eq!(first_domains(&group, None, false), [b, c]);
     group.record(a, 1, &algebra);
     // Those in the first zone are out of the node's reach, not of the pod's.
-    assert_eq!(beginnings(&group, None, true), []);
-    assert_eq!(beginnings(&group, Some(&*node), true), [b, c]);
+    assert_eq!(first_domains(&group, None, true), []);
+    assert_eq!(first_domains(&group, Some(&*node), true), [b, c]);
     // Kubernetes' scheduler does not ask whether the pod could join them.
-    assert_eq!(beginnings(&group, Some(&*node), false), []);
+    assert_eq!(first_domains(&group, Some(&*node), false), []);
 }
 
 /// Domains and the pods in them.
@@ -117,13 +118,13 @@ fn a_domain_that_pods_made_known_is_forgotten_with_the_last_of_them_and_others_s
     group.record(a, 1, &algebra);
     group.record(b, 2, &algebra);
     for expected in [vec![(a, 1), (b, 1)], vec![(a, 1)], vec![(a, 1)]] {
-        group.take_back(b, &algebra);
+        group.unrecord(b, &algebra);
         assert_eq!(known(&group), expected);
     }
-    group.take_back(a, &algebra);
+    group.unrecord(a, &algebra);
     assert_eq!(known(&group), [(a, 0)]);
     // Nothing is there to take back.
-    group.take_back(a, &algebra);
+    group.unrecord(a, &algebra);
     assert_eq!(known(&group), [(a, 0)]);
 }
 
@@ -132,8 +133,8 @@ fn what_is_to_be_known_takes_the_place_of_what_was_but_for_pods() {
     let (mut algebra, mut group, [a, b]) = zones(["a", "b"]);
     let c = algebra.symbol("c");
     group.record(a, 1, &algebra);
-    group.know_only(&[c], &algebra);
+    group.set_registered(&[c], &algebra);
     assert_eq!(known(&group), [(a, 1), (c, 0)], "not {b:?}");
-    group.take_back(a, &algebra);
+    group.unrecord(a, &algebra);
     assert_eq!(known(&group), [(c, 0)]);
 }

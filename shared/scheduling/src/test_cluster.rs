@@ -16,19 +16,19 @@ use model::{
     volume::Storage,
 };
 
-use crate::{Answer, Effort, ExistingNode, Host, Input, Options, Pool, solve};
+use crate::{Effort, ExistingNode, Host, Input, Options, Pool, SolveResult, solve};
 
 pub(crate) const ZONES: [&str; 2] = ["a", "b"];
 pub(crate) const CENT: i64 = 10_000_000;
 
-pub(crate) struct Scene {
+pub(crate) struct TestCluster {
     pub(crate) types: Vec<InstanceType>,
     pub(crate) pools: Vec<NodePoolName>,
     /// Each NodePool's.
     pub(crate) requirements: Vec<NodeSelectorRequirement>,
     pub(crate) taints: Vec<Taint>,
     pub(crate) limits: Resources,
-    pub(crate) nodes: Vec<Machine>,
+    pub(crate) nodes: Vec<TestNode>,
     pub(crate) pods: Vec<Pod>,
     pub(crate) daemons: Vec<Pod>,
     pub(crate) storage: Storage,
@@ -38,7 +38,7 @@ pub(crate) struct Scene {
 }
 
 /// A node that exists.
-pub(crate) struct Machine {
+pub(crate) struct TestNode {
     pub(crate) name: String,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) taints: Vec<Taint>,
@@ -48,7 +48,7 @@ pub(crate) struct Machine {
     pub(crate) devices: Vec<Device>,
 }
 
-impl Scene {
+impl TestCluster {
     pub(crate) fn new(types: Vec<InstanceType>, pods: Vec<Pod>) -> Self {
         Self {
             types,
@@ -93,7 +93,7 @@ impl Scene {
             taints: node.taints.iter().collect(),
             initialized: true,
             registered: true,
-            settling: false,
+            cooling_down: false,
             available: node.available.clone(),
             daemon_requests: node.daemon_requests.clone(),
             pods: node.pods.iter().collect(),
@@ -122,12 +122,12 @@ impl Scene {
         })
     }
 
-    pub(crate) fn solve(&self) -> Answer {
+    pub(crate) fn solve(&self) -> SolveResult {
         self.ask(solve)
     }
 }
 
-impl Machine {
+impl TestNode {
     /// In the first zone, and empty.
     pub(crate) fn new(name: &str, available: Resources) -> Self {
         let labels = [(labels::HOSTNAME, name), (labels::ZONE, ZONES[0])];

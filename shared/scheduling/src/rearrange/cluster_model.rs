@@ -1,41 +1,41 @@
 //! The cluster on paper: what each kind of pod needs, what every node has left, and what could be bought.
 
 use super::{
-    Leaver,
-    kinds::Kinds,
-    made::Made,
-    offers::{Offer, Offers},
-    roomy::Roomy,
-    rules::{Counted, DomainRule, HostRule},
+    RemovableNode,
+    offer_capacity_index::OfferCapacityIndex,
+    offers::{LaunchOption, LaunchOptions},
+    planned_node::PlannedNode,
+    pod_kinds::PodKinds,
+    rules::{DomainRule, HostRule, TopologyCounts},
 };
 use crate::{bits::Bits, solve::Solver};
 
 /// No domain of a label: the node does not have it.
-pub(super) const NOWHERE: usize = usize::MAX;
+pub(super) const NO_INDEX: usize = usize::MAX;
 
-pub(super) struct Paper {
-    pub(super) kinds: Vec<Kind>,
+pub(super) struct ClusterModel {
+    pub(super) kinds: Vec<PodKind>,
     pub(super) pods: Vec<Pod>,
     pub(super) nodes: Vec<Node>,
-    pub(super) leavers: Vec<Leaving>,
+    pub(super) candidates: Vec<Candidate>,
     /// Per node that may go, what it does not go for together with others.
     pub(super) own_offers: Vec<Bits>,
-    pub(super) offers: Vec<Offer>,
-    pub(super) roomy: Roomy,
+    pub(super) offers: Vec<LaunchOption>,
+    pub(super) capacity_index: OfferCapacityIndex,
     pub(super) all_offers: Bits,
     /// A node to be made for nobody yet.
-    pub(super) anything: Made,
+    pub(super) undecided: PlannedNode,
     pub(super) spot_offers: Bits,
     /// Per label that rules ask for, per domain, the offers in it.
     pub(super) offers_in: Vec<Vec<Bits>>,
-    pub(super) counted: Counted,
+    pub(super) counted: TopologyCounts,
     pub(super) dimensions: usize,
     /// Per resource, what to multiply amounts with to compare them.
     pub(super) scales: Vec<i64>,
 }
 
 /// Pods that nothing tells apart but where they are.
-pub(super) struct Kind {
+pub(super) struct PodKind {
     pub(super) requests: Box<[i64]>,
     /// The nodes that could ever take one.
     pub(super) nodes: Vec<usize>,
@@ -48,10 +48,10 @@ pub(super) struct Kind {
 
 pub(super) struct Pod {
     /// Its place in the question.
-    pub(super) asked: usize,
+    pub(super) input_index: usize,
     pub(super) kind: usize,
     /// Whose pod it is.
-    pub(super) leaver: usize,
+    pub(super) candidate: usize,
 }
 
 /// A node that exists.
@@ -62,13 +62,13 @@ pub(super) struct Node {
     pub(super) hosted: Vec<u32>,
     /// Per label that rules ask for.
     pub(super) domains: Vec<usize>,
-    pub(super) leaver: Option<usize>,
+    pub(super) candidate: Option<usize>,
 }
 
 /// A node that may go.
-pub(super) struct Leaving {
-    /// Its place among those that were asked about.
-    pub(super) asked: usize,
+pub(super) struct Candidate {
+    /// Its place among those that were input_index about.
+    pub(super) input_index: usize,
     pub(super) node: usize,
     pub(super) price: i64,
     pub(super) disturbance: i64,
@@ -79,70 +79,72 @@ pub(super) struct Leaving {
 }
 
 /// Amounts are compared as parts of this.
-pub(super) const WHOLE: i64 = 1 << 16;
+pub(super) const FIXED_POINT_ONE: i64 = 1 << 16;
 
-impl Paper {
+impl ClusterModel {
     /// `None` if nothing may go.
-    pub(super) fn new(solver: &mut Solver<'_>, leavers: &[Leaver]) -> Option<Self> {
-        let mut known = Kinds::default();
-        let mut counted = Counted::default();
-        let (mut leaving, mut pods) = (Vec::new(), Vec::new());
-        for (at, leaver) in leavers.iter().enumerate() {
-            let kinds: Option<Vec<(usize, usize)>> = leaver
+    pub(super) fn new(solver: &mut Solver<'_>, removable: &[RemovableNode]) -> Option<Self> {
+        let mut known = PodKinds::default();
+        let mut counted = TopologyCounts::default();
+        let (mut candidates, mut pods) = (Vec::new(), Vec::new());
+        for (at, node) in removable.iter().enumerate() {
+            let kinds: Option<Vec<(usize, usize)>> = node
                 .pods
                 .iter()
                 .map(|pod| Some((*pod, known.kind_of(*pod, solver, &mut counted)?)))
                 .collect();
             let Some(kinds) = kinds else { continue };
             let own = pods.len()..pods.len() + kinds.len();
-            pods.extend(kinds.into_iter().map(|(asked, kind)| Pod {
-                asked,
+            pods.extend(kinds.into_iter().map(|(input_index, kind)| Pod {
+                input_index,
                 kind,
-                leaver: leaving.len(),
+                candidate: candidates.len(),
             }));
-            leaving.push(Leaving {
-                asked: at,
-                node: leaver.node,
-                price: leaver.price.0,
-                disturbance: leaver.disturbance.0,
-                least_saving: leaver.least_saving.0,
-                is_spot: leaver.is_spot,
-                budget: leaver.budget,
+            candidates.push(Candidate {
+                input_index: at,
+                node: node.node,
+                price: node.price.0,
+                disturbance: node.disturbance.0,
+                least_saving: node.least_saving.0,
+                is_spot: node.is_spot,
+                budget: node.budget,
                 pods: own.collect(),
             });
         }
-        if leaving.is_empty() {
+        if candidates.is_empty() {
             return None;
         }
         let dimensions = solver.world.dimensions.len();
-        let offers = Offers::new(&known.sets, &mut counted, &mut solver.world);
-        let asked = leaving.iter().filter_map(|one| leavers.get(one.asked));
-        let own_offers = asked.map(|leaver| offers.own(leaver)).collect();
+        let offers = LaunchOptions::new(&known.sets, &mut counted, &mut solver.world);
+        let inputs = candidates
+            .iter()
+            .filter_map(|candidate| removable.get(candidate.input_index));
+        let own_offers = inputs.map(|node| offers.own(node)).collect();
         let all_offers = Bits::all(offers.all.len());
         let kinds = known.found.iter().map(|kind| kind.finished(&offers));
-        let mut paper = Self {
+        let mut cluster = Self {
             kinds: kinds.collect(),
             pods,
             nodes: nodes(solver, &mut counted),
             offers_in: offers.by_domain(&counted),
-            roomy: Roomy::of(&offers.all, dimensions),
-            anything: Made::anything(&all_offers, counted.keys.len()),
+            capacity_index: OfferCapacityIndex::of(&offers.all, dimensions),
+            undecided: PlannedNode::undecided(&all_offers, counted.keys.len()),
             all_offers,
             spot_offers: offers.spot(),
             offers: offers.all,
-            leavers: leaving,
+            candidates,
             own_offers,
             counted,
             dimensions,
             scales: Vec::new(),
         };
-        for (at, leaver) in paper.leavers.iter().enumerate() {
-            if let Some(node) = paper.nodes.get_mut(leaver.node) {
-                node.leaver = Some(at);
+        for (at, candidate) in cluster.candidates.iter().enumerate() {
+            if let Some(node) = cluster.nodes.get_mut(candidate.node) {
+                node.candidate = Some(at);
             }
         }
-        paper.measure();
-        Some(paper)
+        cluster.measure();
+        Some(cluster)
     }
 
     /// Pods are large or small for what new nodes have on average.
@@ -163,7 +165,7 @@ impl Paper {
         }
     }
 
-    pub(super) fn kind(&self, pod: usize) -> Option<&Kind> {
+    pub(super) fn kind(&self, pod: usize) -> Option<&PodKind> {
         self.kinds.get(self.pods.get(pod)?.kind)
     }
 
@@ -177,10 +179,10 @@ impl Paper {
 
 /// Exact below 128 TiB.
 fn share(amount: i64, mean: i64) -> i64 {
-    amount.saturating_mul(WHOLE) / mean
+    amount.saturating_mul(FIXED_POINT_ONE) / mean
 }
 
-fn nodes(solver: &Solver<'_>, counted: &mut Counted) -> Vec<Node> {
+fn nodes(solver: &Solver<'_>, counted: &mut TopologyCounts) -> Vec<Node> {
     let count = solver.nodes.iter().map(|node| node.index + 1).max();
     let mut nodes: Vec<Node> = Vec::new();
     nodes.resize_with(count.unwrap_or(0), Node::default);
@@ -192,7 +194,7 @@ fn nodes(solver: &Solver<'_>, counted: &mut Counted) -> Vec<Node> {
                 req.values.first().copied()
             });
             let at = value.and_then(|value| counted.domain(key, value));
-            at.unwrap_or(NOWHERE)
+            at.unwrap_or(NO_INDEX)
         });
         let domains: Vec<usize> = domains.collect();
         if let Some(slot) = nodes.get_mut(node.index) {
@@ -200,7 +202,7 @@ fn nodes(solver: &Solver<'_>, counted: &mut Counted) -> Vec<Node> {
                 room: node.remaining.as_deref().unwrap_or_default().to_vec(),
                 hosted: counted.on_host(node, world),
                 domains,
-                leaver: None,
+                candidate: None,
             };
         }
     }

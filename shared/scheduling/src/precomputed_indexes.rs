@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Answers do not depend on whether it is shared: each question begins with a copy.
-pub struct Groundwork<'a> {
+pub struct PrecomputedIndexes<'a> {
     pub(crate) algebra: Algebra,
     pub(crate) tolerance: Tolerance<'a>,
     pub(crate) dimensions: Rc<Dimensions>,
@@ -30,7 +30,7 @@ pub struct Groundwork<'a> {
     pub(crate) reserved: BTreeMap<&'a str, u32>,
 }
 
-impl<'a> Groundwork<'a> {
+impl<'a> PrecomputedIndexes<'a> {
     /// Of a question that asks about every pod that any of them does.
     pub fn of(input: &Input<'a>) -> Self {
         let Input {
@@ -103,13 +103,13 @@ impl<'a> Groundwork<'a> {
     }
 
     /// The moulds of this question's NodePools: limits leave something else each time.
-    pub(crate) fn moulds(&self, pools: &[Pool<'_>]) -> Vec<Template> {
-        let moulds = self.templates.iter().zip(pools);
-        let moulds = moulds.map(|(mould, pool)| Template {
-            limits: mould.limits.anew(&pool.remaining),
-            ..mould.clone()
+    pub(crate) fn node_templates(&self, pools: &[Pool<'_>]) -> Vec<Template> {
+        let node_templates = self.templates.iter().zip(pools);
+        let node_templates = node_templates.map(|(node_template, pool)| Template {
+            limits: node_template.limits.anew(&pool.remaining),
+            ..node_template.clone()
         });
-        moulds.collect()
+        node_templates.collect()
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) enum Hosts {
 pub(crate) enum Domains {
     /// As the question asks for where a spread is preferred, as upstream where it must be met.
     #[default]
-    Asked,
+    ConstraintSource,
     /// As upstream: whoever prefers to be spread over one in which nothing can be bought gives up a preference for it.
     Named,
     /// As the question asks for, also where a spread must be met.
@@ -98,7 +98,7 @@ pub(crate) enum CountedAs {
 }
 
 /// All ways to answer. Filling the oldest claim first leaves fuller nodes, so it comes first where cost decides.
-pub(super) const WAYS: [Strategy; 4] = [
+pub(super) const STRATEGIES: [Strategy; 4] = [
     OLDEST_FIRST,
     EMPTIEST_FIRST,
     Strategy {
@@ -116,7 +116,7 @@ pub(super) const OLDEST_FIRST: Strategy = Strategy {
     ties: Ties::Cheapest,
     counted_as: CountedAs::Largest,
     pools: Pools::CheapestShare,
-    domains: Domains::Asked,
+    domains: Domains::ConstraintSource,
     hosts: Hosts::AsPreferred,
     peers: Peers::Anywhere,
     queue: Queue::LargestFirst,
@@ -131,7 +131,7 @@ pub(super) const EMPTIEST_FIRST: Strategy = Strategy {
 
 /// Ways that spare limits. The first two are also tried for a cheaper answer, as a node that counts as the largest it might become
 /// leaves nothing for others beside it.
-pub(super) const SPARING: [Strategy; 4] = [
+pub(super) const LIMIT_SPARING: [Strategy; 4] = [
     Strategy {
         counted_as: CountedAs::Cheapest,
         ..OLDEST_FIRST

@@ -11,7 +11,7 @@ use model::{
 use super::{
     ClaimNeeds, Site,
     allocation::{Layout, Usage},
-    claims::{Judge, Spec},
+    claims::{ClaimEvaluator, Spec},
 };
 use crate::{catalog::Catalog, input::Input};
 
@@ -23,51 +23,51 @@ pub(crate) struct LayoutId(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpecId(usize);
 
-pub(super) struct DeviceFacts<'a> {
+pub(super) struct DeviceIndex<'a> {
     objects: &'a DeviceObjects,
     claims: BTreeMap<&'a PodKey, usize>,
     /// Pods that use nothing any more.
-    gone: BTreeSet<&'a Uid>,
+    terminated: BTreeSet<&'a Uid>,
     specs: Vec<Spec>,
     spec_ids: BTreeMap<&'a ClaimSpec, SpecId>,
     templates: BTreeMap<&'a PodKey, &'a ClaimSpec>,
     layouts: Vec<Layout<'a>>,
     /// Per list of types and row.
     of_rows: Vec<Vec<LayoutId>>,
-    nodes: Vec<NodeFacts<'a>>,
+    nodes: Vec<NodeDevices<'a>>,
 }
 
-struct NodeFacts<'a> {
+struct NodeDevices<'a> {
     layout: LayoutId,
     /// Devices by their places that claims have, by the claims' places.
     held: Vec<(usize, usize, &'a AllocatedDevice)>,
 }
 
-impl<'a> DeviceFacts<'a> {
+impl<'a> DeviceIndex<'a> {
     pub(super) fn new(
         objects: &'a DeviceObjects,
         input: &Input<'a>,
         catalogs: &[Catalog<'a>],
     ) -> Self {
-        let mut index = Layouts::default();
+        let mut layouts = Layouts::default();
         let of_rows = catalogs.iter().map(|catalog| {
             let rows = catalog.rows.iter();
             let devices = rows.map(|row| catalog.types.get(row.kind).map(|kind| &*kind.devices));
-            let ids = devices.map(|devices| index.id_of(devices.unwrap_or_default().iter()));
+            let ids = devices.map(|devices| layouts.id_of(devices.unwrap_or_default().iter()));
             ids.collect()
         });
         let of_rows = of_rows.collect();
         let of_nodes = input.nodes.iter();
         let of_nodes: Vec<LayoutId> = of_nodes
-            .map(|node| index.id_of(node.devices.iter().copied()))
+            .map(|node| layouts.id_of(node.devices.iter().copied()))
             .collect();
-        let Layouts { kinds, all, .. } = index;
+        let Layouts { kinds, all, .. } = layouts;
         let mut kinds: Vec<(&Device, usize)> =
             kinds.into_iter().map(|(key, at)| (key.0, at)).collect();
         kinds.sort_by_key(|(_, at)| *at);
         let kinds: Vec<&Device> = kinds.into_iter().map(|(device, _)| device).collect();
-        let mut judge = Judge::new(&objects.classes, &kinds);
-        let mut facts = Self {
+        let mut judge = ClaimEvaluator::new(&objects.classes, &kinds);
+        let mut index = Self {
             objects,
             claims: objects
                 .claims
@@ -75,7 +75,7 @@ impl<'a> DeviceFacts<'a> {
                 .zip(0..)
                 .map(|(claim, at)| (&claim.key, at))
                 .collect(),
-            gone: gone(input),
+            terminated: terminated(input),
             specs: Vec::new(),
             spec_ids: BTreeMap::new(),
             templates: objects
@@ -89,22 +89,22 @@ impl<'a> DeviceFacts<'a> {
         };
         for pod in input.pods.iter().filter(|pod| pod.resource_claims) {
             for claim in &pod.device_claims {
-                let spec = facts.find(pod, claim).ok().map(|(_, spec)| spec);
-                if let Some(spec) = spec.filter(|spec| !facts.spec_ids.contains_key(spec)) {
-                    let id = SpecId(facts.specs.len());
-                    facts.specs.push(judge.judge(spec));
-                    facts.spec_ids.insert(spec, id);
+                let spec = index.find(pod, claim).ok().map(|(_, spec)| spec);
+                if let Some(spec) = spec.filter(|spec| !index.spec_ids.contains_key(spec)) {
+                    let id = SpecId(index.specs.len());
+                    index.specs.push(judge.judge(spec));
+                    index.spec_ids.insert(spec, id);
                 }
             }
         }
         let allocated = allocated(objects);
         let nodes = of_nodes.into_iter().zip(&input.nodes);
-        let nodes = nodes.map(|(layout, node)| NodeFacts {
-            held: facts.held(layout, node.name, &allocated),
+        let nodes = nodes.map(|(layout, node)| NodeDevices {
+            held: index.held(layout, node.name, &allocated),
             layout,
         });
-        facts.nodes = nodes.collect();
-        facts
+        index.nodes = nodes.collect();
+        index
     }
 
     /// Devices of a node that claims have. Those of a node that has not published any are known by what it is expected to have.
@@ -186,7 +186,7 @@ impl<'a> DeviceFacts<'a> {
         let freed = claims.filter(|(_, claim)| {
             let mut users = claim.reserved_for.iter();
             !claim.reserved_for.is_empty()
-                && users.all(|user| leaving.contains(user) || self.gone.contains(user))
+                && users.all(|user| leaving.contains(user) || self.terminated.contains(user))
         });
         freed.map(|(at, _)| at).collect()
     }
@@ -208,8 +208,8 @@ impl<'a> DeviceFacts<'a> {
                 );
             }
         }
-        for (node, facts) in self.nodes.iter().enumerate() {
-            for (_, claim, _) in &facts.held {
+        for (node, index) in self.nodes.iter().enumerate() {
+            for (_, claim, _) in &index.held {
                 if let Some(site) = sites.get_mut(claim) {
                     *site = Site::Node(node);
                 }
@@ -270,12 +270,12 @@ fn allocated(objects: &DeviceObjects) -> AllocatedDevices<'_> {
 }
 
 /// Pods that are deleted or have ended: their claims are free as soon as their kubelets have said so.
-fn gone<'a>(input: &Input<'a>) -> BTreeSet<&'a Uid> {
+fn terminated<'a>(input: &Input<'a>) -> BTreeSet<&'a Uid> {
     let pods = input.hosts.iter().flat_map(|host| &host.pods);
-    let gone = pods.filter(|pod| {
+    let terminated = pods.filter(|pod| {
         pod.deletion.is_some() || matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
     });
-    gone.map(|pod| &pod.uid).collect()
+    terminated.map(|pod| &pod.uid).collect()
 }
 
 /// Distinct lists of devices, and the kinds that selectors tell apart.

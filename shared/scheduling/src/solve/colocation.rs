@@ -17,20 +17,20 @@ use crate::{
     algebra::{SetId, Sym, Undefined},
     on_offer::Wanted,
     shape::{Core, ShapeId},
-    topology::{GroupId, group::Kind},
+    topology::{GroupId, group::GroupKind},
 };
 
 impl<'a> Solver<'a> {
     /// Confines pods that wait for each other to the domains in which all of them could be, where there are any.
-    pub(super) fn keep_together(&mut self, pods: &[usize]) {
+    pub(super) fn confine_colocated(&mut self, pods: &[usize]) {
         let mut by_shape: BTreeMap<ShapeId, Vec<usize>> = BTreeMap::new();
         for pod in pods {
             by_shape.entry(self.shape_of(*pod)).or_default().push(*pod);
         }
         let shapes: Vec<ShapeId> = by_shape.keys().copied().collect();
         let mut confined: BTreeMap<ShapeId, Requirements> = BTreeMap::new();
-        for (key, company) in self.companies(&shapes) {
-            let shapes = company.iter();
+        for (key, colocated) in self.colocation_groups(&shapes) {
+            let shapes = colocated.iter();
             let domains = shapes.map(|shape| self.domains_open_to(*shape, key));
             let domains: Vec<BTreeSet<Sym>> = domains.collect();
             let Some(common) = domains.iter().cloned().reduce(|a, b| &a & &b) else {
@@ -42,7 +42,7 @@ impl<'a> Solver<'a> {
             let algebra = &self.world.algebra;
             let values = common.iter().map(|value| algebra.text(*value).to_owned());
             let only = Requirement::new(algebra.text(key), Operator::In, values);
-            for shape in company {
+            for shape in colocated {
                 confined.entry(shape).or_default().add(only.clone());
             }
         }
@@ -54,29 +54,30 @@ impl<'a> Solver<'a> {
     }
 
     /// Shapes whose pods have to share a domain of a topology key, because those of one have to be near those of the next.
-    fn companies(&mut self, shapes: &[ShapeId]) -> Vec<(Sym, BTreeSet<ShapeId>)> {
-        let mut companies: Vec<(Sym, BTreeSet<ShapeId>)> = Vec::new();
+    fn colocation_groups(&mut self, shapes: &[ShapeId]) -> Vec<(Sym, BTreeSet<ShapeId>)> {
+        let mut colocation_groups: Vec<(Sym, BTreeSet<ShapeId>)> = Vec::new();
         for shape in shapes {
-            for (group, key) in self.followed_by(*shape) {
+            for (group, key) in self.unstarted_affinity_groups(*shape) {
                 let leads = |other: &&ShapeId| {
                     let class = self.core_of(**other).map(|core| core.member.class);
                     class.is_some_and(|class| self.world.topology.selects(group, class))
                 };
-                let mut company: BTreeSet<ShapeId> = shapes.iter().filter(leads).copied().collect();
-                company.insert(*shape);
-                let (same, others): (Vec<_>, Vec<_>) = companies
+                let mut colocated: BTreeSet<ShapeId> =
+                    shapes.iter().filter(leads).copied().collect();
+                colocated.insert(*shape);
+                let (same, others): (Vec<_>, Vec<_>) = colocation_groups
                     .into_iter()
-                    .partition(|(known, all)| *known == key && !all.is_disjoint(&company));
-                company.extend(same.into_iter().flat_map(|(_, all)| all));
-                companies = others;
-                companies.push((key, company));
+                    .partition(|(known, all)| *known == key && !all.is_disjoint(&colocated));
+                colocated.extend(same.into_iter().flat_map(|(_, all)| all));
+                colocation_groups = others;
+                colocation_groups.push((key, colocated));
             }
         }
-        companies
+        colocation_groups
     }
 
     /// The groups, without a pod so far, that pods have to be near to, with their keys. Pods that have to share a node share its zone.
-    fn followed_by(&mut self, shape: ShapeId) -> Vec<(GroupId, Sym)> {
+    fn unstarted_affinity_groups(&mut self, shape: ShapeId) -> Vec<(GroupId, Sym)> {
         let Some(core) = self.core_of(shape) else {
             return Vec::new();
         };
@@ -85,7 +86,7 @@ impl<'a> Solver<'a> {
         let world = &mut self.world;
         let groups = terms.map(|term| {
             world.topology.affinity(
-                (Kind::Affinity, false),
+                (GroupKind::Affinity, false),
                 term,
                 &pod.key.namespace,
                 core.tolerations,

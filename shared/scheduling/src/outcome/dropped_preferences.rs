@@ -7,7 +7,7 @@ use model::{
     resources::{CPU, MEMORY},
 };
 
-use super::Answer;
+use super::SolveResult;
 use crate::{
     algebra::{Algebra, SetId, Undefined},
     shape::ShapeId,
@@ -17,7 +17,7 @@ use crate::{
 
 /// Preferences that a pod goes without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GivenUp {
+pub struct DroppedPreferences {
     pub pod: usize,
     /// Weight of all of them together.
     pub weight: u32,
@@ -25,7 +25,7 @@ pub struct GivenUp {
     pub share: NanosPerHour,
 }
 
-impl GivenUp {
+impl DroppedPreferences {
     /// The money that the preferences are worth, where one with the weight of 100 is worth `least`, and no less than 2% of the
     /// pod's part of its node: otherwise a spread over zones of pods with large nodes to themselves would be sold for a fraction
     /// of their price. Where `least` is nothing, preferences are worth nothing.
@@ -54,7 +54,11 @@ pub fn share_of(price: NanosPerHour, own: &Resources, all: &Resources) -> NanosP
 }
 
 /// The preferences that pods go without where they are, with the requirements of the new nodes by their place in the answer.
-pub(super) fn of(solver: &mut Solver<'_>, answer: &Answer, made: &[SetId]) -> Vec<GivenUp> {
+pub(super) fn of(
+    solver: &mut Solver<'_>,
+    answer: &SolveResult,
+    made: &[SetId],
+) -> Vec<DroppedPreferences> {
     let mut terms = PreferredTerms::default();
     let mut found = Vec::new();
     let places = made.iter().zip(&answer.new_nodes);
@@ -63,13 +67,15 @@ pub(super) fn of(solver: &mut Solver<'_>, answer: &Answer, made: &[SetId]) -> Ve
         let price = node.choices.first().map(|choice| choice.price);
         let price = price.unwrap_or_default();
         let input = Rc::clone(&solver.world.input);
-        let given_up = terms.given_up(solver, place, &node.pods).into_iter();
-        found.extend(given_up.map(|given_up| {
-            let pod = input.pods.get(given_up.pod);
+        let dropped_preferences = terms
+            .dropped_preferences(solver, place, &node.pods)
+            .into_iter();
+        found.extend(dropped_preferences.map(|dropped_preferences| {
+            let pod = input.pods.get(dropped_preferences.pod);
             let share = pod.map(|pod| share_of(price, &pod.requests, &node.requests));
-            GivenUp {
+            DroppedPreferences {
                 share: share.unwrap_or_default(),
-                ..given_up
+                ..dropped_preferences
             }
         }));
     }
@@ -77,7 +83,7 @@ pub(super) fn of(solver: &mut Solver<'_>, answer: &Answer, made: &[SetId]) -> Ve
     let sets: BTreeMap<usize, SetId> = taking.map(|node| (node.index, node.set)).collect();
     for (index, pods) in &answer.existing {
         let set = sets.get(index).copied().unwrap_or(Algebra::EMPTY);
-        found.extend(terms.given_up(solver, (set, Undefined::Refused), pods));
+        found.extend(terms.dropped_preferences(solver, (set, Undefined::Refused), pods));
     }
     found
 }
@@ -88,12 +94,12 @@ struct PreferredTerms(BTreeMap<ShapeId, Vec<(u32, SetId)>>);
 
 impl PreferredTerms {
     /// Of these pods on one node, those that go without preferences there, with the weights of these together.
-    fn given_up(
+    fn dropped_preferences(
         &mut self,
         solver: &mut Solver<'_>,
         (set, undefined): (SetId, Undefined),
         pods: &[usize],
-    ) -> Vec<GivenUp> {
+    ) -> Vec<DroppedPreferences> {
         let mut found = Vec::new();
         for pod in pods {
             let Some(shape) = solver.placed_as.get(*pod).copied() else {
@@ -118,9 +124,9 @@ impl PreferredTerms {
                 }
             });
             let unmet = unmet.map(|(weight, _)| *weight);
-            let weight = unmet.fold(core.spec.given_up, u32::saturating_add);
+            let weight = unmet.fold(core.spec.dropped_preferences, u32::saturating_add);
             if weight > 0 {
-                found.push(GivenUp {
+                found.push(DroppedPreferences {
                     pod: *pod,
                     weight,
                     share: NanosPerHour(0),

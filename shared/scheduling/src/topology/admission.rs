@@ -4,13 +4,13 @@ use std::rc::Rc;
 
 use model::labels;
 
-use super::{Group, GroupId, Kind, Member, Obeyed, Place, Topology};
+use super::{ApplicableConstraint, Group, GroupId, GroupKind, Member, Place, Topology};
 use crate::algebra::{Algebra, Req, SetId, Sym, Undefined};
 
 /// More equally empty combinations of domains are not compared; zones × capacity types stay below.
 const ALTERNATIVES_MAX: usize = 32;
 
-pub(crate) enum Answer {
+pub(crate) enum TopologyVerdict {
     /// What the node's requirements may become with the pod there: alternatives between which counts do not decide.
     Allowed(Vec<SetId>),
     /// Counts elsewhere may still change this.
@@ -21,19 +21,19 @@ pub(crate) enum Answer {
 
 impl Topology<'_> {
     /// Whether a pod may join a place, and what that leaves of the place's requirements (docs/spec/scheduling.md#topology-answers).
-    pub(crate) fn ask(
+    pub(crate) fn admit(
         &self,
         member: &Member,
-        obeyed: &[Obeyed],
+        constraints: &[ApplicableConstraint],
         place: &Place,
         algebra: &mut Algebra,
-    ) -> Answer {
+    ) -> TopologyVerdict {
         let mut by_domain = false;
-        for &Obeyed {
+        for &ApplicableConstraint {
             group: id,
             counts_itself,
             daemons,
-        } in obeyed
+        } in constraints
         {
             let Some(group) = self.group(id) else {
                 continue;
@@ -41,54 +41,58 @@ impl Topology<'_> {
             let daemons = daemons.and(place.daemons);
             if !group.by_host {
                 match group.kind {
-                    Kind::AntiAffinity if !daemons.is_none() => return Answer::Never(id),
+                    GroupKind::AntiAffinity if !daemons.is_none() => {
+                        return TopologyVerdict::Never(id);
+                    }
                     // The daemons are there wherever the node is.
-                    Kind::Affinity if !daemons.is_none() => {}
-                    Kind::Spread | Kind::Affinity | Kind::AntiAffinity => by_domain = true,
+                    GroupKind::Affinity if !daemons.is_none() => {}
+                    GroupKind::Spread | GroupKind::Affinity | GroupKind::AntiAffinity => {
+                        by_domain = true
+                    }
                 }
                 continue;
             }
             let count = group.on_host(place.host).saturating_add(daemons.number());
             match group.kind {
-                Kind::AntiAffinity if count > 0 => return Answer::Never(id),
-                Kind::Spread => {
+                GroupKind::AntiAffinity if count > 0 => return TopologyVerdict::Never(id),
+                GroupKind::Spread => {
                     let after = i64::from(count) + i64::from(counts_itself);
                     // Another node can always be made, so that those to be made are held to an empty one.
                     let least = match place.undefined {
-                        Undefined::Refused => i64::from(group.on_emptiest_host()),
+                        Undefined::Refused => i64::from(group.fewest_on_host()),
                         Undefined::WellKnown => 0,
                     };
                     if after - least > group.max_skew {
                         // The emptiest may fill up, and others may follow then.
                         let may_follow =
-                            group.looks_at_hosts && place.undefined == Undefined::Refused;
+                            group.counts_hosts && place.undefined == Undefined::Refused;
                         return match may_follow {
-                            true => Answer::NotNow(id),
-                            false => Answer::Never(id),
+                            true => TopologyVerdict::NotNow(id),
+                            false => TopologyVerdict::Never(id),
                         };
                     }
                 }
-                Kind::Affinity if count == 0 => {
-                    let may_begin = counts_itself
+                GroupKind::Affinity if count == 0 => {
+                    let may_be_first = counts_itself
                         && (group.is_empty()
                             || self.as_upstream
                                 && !self.reaches_host(group, member.strict, algebra));
-                    if !may_begin {
-                        return Answer::NotNow(id);
+                    if !may_be_first {
+                        return TopologyVerdict::NotNow(id);
                     }
                 }
-                Kind::Affinity | Kind::AntiAffinity => {}
+                GroupKind::Affinity | GroupKind::AntiAffinity => {}
             }
         }
         if by_domain {
-            self.ask_domains(member, obeyed, place, algebra)
+            self.admit_by_domain(member, constraints, place, algebra)
         } else {
-            Answer::Allowed(vec![place.set])
+            TopologyVerdict::Allowed(vec![place.set])
         }
     }
 
     /// The domains of a group whose counts decide about a pod: those that any of these allows.
-    pub(crate) fn looked_at(
+    pub(crate) fn eligible_values(
         &self,
         group: &Group,
         member: &Member,
@@ -104,14 +108,14 @@ impl Topology<'_> {
             .filter(|_| !self.as_upstream);
         match (group.kind, filter) {
             // Its own policies decided that already.
-            (Kind::Spread, _) if !group.as_named => vec![None],
-            (Kind::Spread, Some(filter)) if filter.honor_affinity => {
+            (GroupKind::Spread, _) if !group.as_named => vec![None],
+            (GroupKind::Spread, Some(filter)) if filter.honor_affinity => {
                 filter.alternatives.iter().copied().map(allowed).collect()
             }
-            (Kind::Spread, Some(_)) => vec![None],
+            (GroupKind::Spread, Some(_)) => vec![None],
             // Others that are out of the pod's reach keep it from being the first all the same.
-            (Kind::Affinity, _) if !self.as_upstream => vec![None],
-            (Kind::Spread | Kind::Affinity | Kind::AntiAffinity, _) => {
+            (GroupKind::Affinity, _) if !self.as_upstream => vec![None],
+            (GroupKind::Spread | GroupKind::Affinity | GroupKind::AntiAffinity, _) => {
                 vec![allowed(member.strict)]
             }
         }
@@ -134,24 +138,24 @@ impl Topology<'_> {
         })
     }
 
-    fn ask_domains(
+    fn admit_by_domain(
         &self,
         member: &Member,
-        obeyed: &[Obeyed],
+        constraints: &[ApplicableConstraint],
         place: &Place,
         algebra: &mut Algebra,
-    ) -> Answer {
+    ) -> TopologyVerdict {
         let mut answers: Vec<(Sym, GroupId, bool, Vec<Sym>)> = Vec::new();
-        for &Obeyed {
+        for &ApplicableConstraint {
             group: id,
             counts_itself,
             daemons,
-        } in obeyed
+        } in constraints
         {
             let Some(group) = self.group(id).filter(|group| !group.by_host) else {
                 continue;
             };
-            if group.kind == Kind::Affinity && !daemons.and(place.daemons).is_none() {
+            if group.kind == GroupKind::Affinity && !daemons.and(place.daemons).is_none() {
                 continue;
             }
             let pod = algebra
@@ -161,26 +165,32 @@ impl Topology<'_> {
             // Pods on a node without the label are in no domain that others could share, though upstream refuses them.
             let may_have =
                 place.undefined == Undefined::WellKnown && algebra.is_well_known(group.key);
-            if group.kind == Kind::AntiAffinity && !self.as_upstream && node.is_none() && !may_have
+            if group.kind == GroupKind::AntiAffinity
+                && !self.as_upstream
+                && node.is_none()
+                && !may_have
             {
                 continue;
             }
             let (pod, node) = (pod.as_deref(), node.as_deref());
             let (mut domains, mut one) = match group.kind {
-                Kind::Spread => {
-                    let looked_at = self.looked_at(group, member, algebra);
+                GroupKind::Spread => {
+                    let looked_at = self.eligible_values(group, member, algebra);
                     let looked_at: Vec<_> = looked_at.iter().map(Option::as_deref).collect();
                     (
                         group.emptiest(&looked_at, node, counts_itself, algebra),
                         true,
                     )
                 }
-                Kind::Affinity => (group.attracting(pod, node, algebra), false),
+                GroupKind::Affinity => (group.attracting(pod, node, algebra), false),
                 // A node that could be anywhere would keep others away from everywhere.
-                Kind::AntiAffinity => (group.empty(pod, node, algebra), !self.as_upstream),
+                GroupKind::AntiAffinity => (group.empty(pod, node, algebra), !self.as_upstream),
             };
-            if group.kind == Kind::Affinity && domains.is_empty() && counts_itself {
-                (domains, one) = (group.beginnings(pod, node, self.as_upstream, algebra), true);
+            if group.kind == GroupKind::Affinity && domains.is_empty() && counts_itself {
+                (domains, one) = (
+                    group.first_domains(pod, node, self.as_upstream, algebra),
+                    true,
+                );
             }
             match answers.iter_mut().find(|answer| answer.0 == group.key) {
                 Some(known) => {
@@ -190,7 +200,7 @@ impl Topology<'_> {
                 None => answers.push((group.key, id, one, domains)),
             }
             if answers.iter().any(|answer| answer.3.is_empty()) {
-                return Answer::NotNow(id);
+                return TopologyVerdict::NotNow(id);
             }
         }
         let mut sets = vec![place.set];
@@ -209,11 +219,11 @@ impl Topology<'_> {
                     .extend(fitting.filter_map(|set| algebra.narrow(*set, only, place.undefined)));
             }
             if narrowed.is_empty() {
-                return Answer::NotNow(id);
+                return TopologyVerdict::NotNow(id);
             }
             narrowed.truncate(ALTERNATIVES_MAX);
             sets = narrowed;
         }
-        Answer::Allowed(sets)
+        TopologyVerdict::Allowed(sets)
     }
 }

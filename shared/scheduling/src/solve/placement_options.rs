@@ -11,7 +11,7 @@ use crate::{
     claim::{Claim, Fit, Stage},
     shape::{Core, Failure, Search},
     strategy::{Order, Pools},
-    topology::{HostId, Obeyed},
+    topology::{ApplicableConstraint, HostId},
     world::Refusal,
 };
 
@@ -29,7 +29,7 @@ impl<'a> Solver<'a> {
         search: &mut Search,
     ) -> Option<()> {
         let none = || Bits::none(self.nodes.len());
-        let mut shut = search.shut.take().unwrap_or_else(none);
+        let mut rejected_nodes = search.rejected_nodes.take().unwrap_or_else(none);
         let mut placed = None;
         'search: for block in 0..self.blocks.len() {
             if !self
@@ -41,25 +41,25 @@ impl<'a> Solver<'a> {
             }
             let end = self.nodes.len().min((block + 1) * BLOCK);
             for at in block * BLOCK..end {
-                if shut.contains(at) {
+                if rejected_nodes.contains(at) {
                     continue;
                 }
                 let Some(node) = self.nodes.get_mut(at) else {
                     continue;
                 };
-                match node.check(core, &search.obeyed, &mut self.world) {
+                match node.check(core, &search.constraints, &mut self.world) {
                     Ok(()) => {
                         node.commit(pod, core, &mut self.world);
                         self.measure_block(block);
                         placed = Some(());
                         break 'search;
                     }
-                    Err(refusal) if refusal.is_permanent() => shut.insert(at),
+                    Err(refusal) if refusal.is_permanent() => rejected_nodes.insert(at),
                     Err(_) => {}
                 }
             }
         }
-        search.shut = Some(shut);
+        search.rejected_nodes = Some(rejected_nodes);
         placed
     }
 
@@ -94,7 +94,7 @@ impl<'a> Solver<'a> {
             }
         }
         search.claims_seen = self.claims.len();
-        let version = self.world.topology.version(&search.obeyed);
+        let version = self.world.topology.version(&search.constraints);
         let anew = version != search.parked_at;
         search.parked_at = version;
         let mut parked = std::mem::take(&mut search.parked);
@@ -115,7 +115,7 @@ impl<'a> Solver<'a> {
                 search.claims.push(Reverse((claim.order, at)));
                 continue;
             }
-            match claim.check(core, &search.obeyed, Stage::InFlight, &mut self.world) {
+            match claim.check(core, &search.constraints, Stage::InFlight, &mut self.world) {
                 Ok(fit) => {
                     claim.commit(pod, core, fit, &mut self.world);
                     if self.strategy.order == Order::EmptiestFirst {
@@ -166,7 +166,7 @@ impl<'a> Solver<'a> {
         if search.closed.get(at) == Some(&true) {
             return Err(Refusal::Requirements);
         }
-        let tried = self.new_claim(pod, at, core, &search.obeyed);
+        let tried = self.new_claim(pod, at, core, &search.constraints);
         if let (Err(refusal), Some(closed)) = (&tried, search.closed.get_mut(at)) {
             *closed = refusal.is_permanent();
         }
@@ -201,7 +201,7 @@ impl<'a> Solver<'a> {
             }
             let tried = self.empty_claim(at).and_then(|claim| {
                 let world = &mut self.world;
-                claim.check(core, &search.obeyed, Stage::New, world)
+                claim.check(core, &search.constraints, Stage::New, world)
             });
             match tried {
                 Ok(fit) => {
@@ -221,7 +221,7 @@ impl<'a> Solver<'a> {
             }
         }
         match best {
-            Some((_, at)) => self.new_claim(pod, at, core, &search.obeyed),
+            Some((_, at)) => self.new_claim(pod, at, core, &search.constraints),
             None => Err(refused),
         }
     }
@@ -252,10 +252,10 @@ impl<'a> Solver<'a> {
         pod: usize,
         at: usize,
         core: &Rc<Core<'a>>,
-        obeyed: &[Obeyed],
+        constraints: &[ApplicableConstraint],
     ) -> Result<(), Refusal> {
         let mut claim = self.empty_claim(at)?;
-        let fit = claim.check(core, obeyed, Stage::New, &mut self.world)?;
+        let fit = claim.check(core, constraints, Stage::New, &mut self.world)?;
         claim.commit(pod, core, fit, &mut self.world);
         self.next_host += 1;
         if let Some(template) = self.world.templates.get_mut(at) {

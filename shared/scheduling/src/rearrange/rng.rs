@@ -1,9 +1,9 @@
 //! What the search tries next: a sequence without a pattern, but always the same one, so that equal questions have equal
 //! answers.
 
-pub(super) struct Draws(u64);
+pub(super) struct Rng(u64);
 
-impl Draws {
+impl Rng {
     pub(super) fn new() -> Self {
         Self(0)
     }
@@ -32,19 +32,19 @@ mod tests {
     /// The published sequence from 0 on, as far as draws show it.
     #[test]
     fn draws_are_those_of_splitmix64() {
-        let mut draws = Draws::new();
-        let drawn = [(); 4].map(|()| draws.below(1 << 32));
+        let mut rng = Rng::new();
+        let drawn = [(); 4].map(|()| rng.below(1 << 32));
         assert_eq!(drawn, [0xe220_a839, 0x6e78_9e6a, 0x06c4_5d18, 0xf88b_b8a8]);
     }
 
     #[test]
     fn draws_stay_below_their_limit() {
-        let mut draws = Draws::new();
-        let drawn: Vec<usize> = (0..300).map(|_| draws.below(3)).collect();
-        assert!((0..3).all(|one| drawn.iter().filter(|drawn| **drawn == one).count() > 80));
+        let mut rng = Rng::new();
+        let drawn: Vec<usize> = (0..300).map(|_| rng.below(3)).collect();
+        assert!((0..3).all(|value| drawn.iter().filter(|drawn| **drawn == value).count() > 80));
         assert!(drawn.iter().all(|drawn| *drawn < 3));
-        assert_eq!((draws.below(1), draws.below(0)), (0, 0));
-        let hits = (0..300).filter(|_| draws.one_in(3)).count();
+        assert_eq!((rng.below(1), rng.below(0)), (0, 0));
+        let hits = (0..300).filter(|_| rng.one_in(3)).count();
         assert!((80..120).contains(&hits), "{hits}");
     }
 }

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use super::{
-    offers::Offers,
-    paper::Kind,
-    rules::{Counted, DomainRule, HostRule},
+    cluster_model::PodKind,
+    offers::LaunchOptions,
+    rules::{DomainRule, HostRule, TopologyCounts},
 };
 use crate::{
     algebra::SetId,
@@ -17,14 +17,14 @@ use crate::{
 
 /// Those found so far.
 #[derive(Default)]
-pub(super) struct Kinds<'a> {
+pub(super) struct PodKinds<'a> {
     known: BTreeMap<ShapeId, Option<usize>>,
-    pub(super) found: Vec<Found<'a>>,
+    pub(super) found: Vec<FoundKind<'a>>,
     /// Per NodePool, what pods make of its requirements.
     pub(super) sets: Vec<Vec<SetId>>,
 }
 
-pub(super) struct Found<'a> {
+pub(super) struct FoundKind<'a> {
     core: Rc<Core<'a>>,
     nodes: Vec<usize>,
     /// Per NodePool that may make a node for it.
@@ -33,19 +33,19 @@ pub(super) struct Found<'a> {
     domains: Vec<DomainRule>,
 }
 
-impl<'a> Kinds<'a> {
+impl<'a> PodKinds<'a> {
     /// `None` for pods that are left where they are.
     pub(super) fn kind_of(
         &mut self,
         pod: usize,
         solver: &mut Solver<'a>,
-        counted: &mut Counted,
+        counted: &mut TopologyCounts,
     ) -> Option<usize> {
         let mut shape = solver.shape_of(pod);
         if let Some(known) = self.known.get(&shape) {
             return *known;
         }
-        let asked = shape;
+        let original = shape;
         // Wishes that nothing could grant are given up.
         let found = loop {
             let (core, _) = solver.shapes.get(shape.0 as usize)?;
@@ -64,7 +64,7 @@ impl<'a> Kinds<'a> {
             self.found.push(found);
             self.found.len() - 1
         });
-        self.known.insert(asked, kind);
+        self.known.insert(original, kind);
         kind
     }
 
@@ -72,15 +72,16 @@ impl<'a> Kinds<'a> {
         &mut self,
         core: Rc<Core<'a>>,
         solver: &mut Solver<'a>,
-        counted: &mut Counted,
-    ) -> Option<Found<'a>> {
+        counted: &mut TopologyCounts,
+    ) -> Option<FoundKind<'a>> {
         if core.volumes.lost || !core.claims.is_empty() {
             return None;
         }
         let (hosts, domains) = counted.rules(&core, &mut solver.world)?;
         let world = &mut solver.world;
         let nodes = solver.nodes.iter();
-        let nodes = nodes.filter(|node| !node.settling && node.check(&core, &[], world).is_ok());
+        let nodes =
+            nodes.filter(|node| !node.cooling_down && node.check(&core, &[], world).is_ok());
         let nodes: Vec<usize> = nodes.map(|node| node.index).collect();
         let mut sets = Vec::new();
         let mut weight = None;
@@ -99,7 +100,7 @@ impl<'a> Kinds<'a> {
                 self.remember(pool, fit.set);
             }
         }
-        Some(Found {
+        Some(FoundKind {
             core,
             nodes,
             sets,
@@ -120,13 +121,13 @@ impl<'a> Kinds<'a> {
     }
 }
 
-impl Found<'_> {
-    pub(super) fn finished(&self, offers: &Offers) -> Kind {
+impl FoundKind<'_> {
+    pub(super) fn finished(&self, offers: &LaunchOptions) -> PodKind {
         let mut open = Bits::none(offers.all.len());
         for (pool, set) in &self.sets {
             open.or(&offers.open_to(*pool, *set));
         }
-        Kind {
+        PodKind {
             requests: self.core.requests.clone(),
             nodes: self.nodes.clone(),
             offers: open,

@@ -1,20 +1,20 @@
 //! Which offers have room for how much, so that the cheapest that holds something is found without looking at each.
 
-use super::offers::Offer;
+use super::offers::LaunchOption;
 use crate::bits::Bits;
 
-pub(super) struct Roomy {
+pub(super) struct OfferCapacityIndex {
     /// Per resource, the amounts that offers have of it, ascending, each with the offers that have no less.
     by_resource: Vec<Vec<(i64, Bits)>>,
 }
 
 /// So many resources are told by sets, which are all that most questions know; more are compared one by one.
-const SETS: usize = 8;
+const INDEXED_RESOURCES: usize = 8;
 
-impl Roomy {
-    pub(super) fn of(offers: &[Offer], resources: usize) -> Self {
+impl OfferCapacityIndex {
+    pub(super) fn of(offers: &[LaunchOption], resources: usize) -> Self {
         let by_resource = (0..resources).map(|resource| {
-            let amount = |offer: &Offer| offer.room.get(resource).copied().unwrap_or(0);
+            let amount = |offer: &LaunchOption| offer.room.get(resource).copied().unwrap_or(0);
             let mut amounts: Vec<i64> = offers.iter().map(amount).collect();
             amounts.sort_unstable();
             amounts.dedup();
@@ -37,15 +37,18 @@ impl Roomy {
     /// The first of the offers in all these sets, from `from` on, that has room for these amounts.
     pub(super) fn first(
         &self,
-        offers: &[Offer],
+        offers: &[LaunchOption],
         [first, others @ ..]: [&Bits; 4],
         from: usize,
         amounts: impl Iterator<Item = i64> + Clone,
     ) -> Option<usize> {
-        let mut sets = [first; SETS + 3];
-        let (given, told) = sets.split_at_mut(others.len());
+        let mut sets = [first; INDEXED_RESOURCES + 3];
+        let (given, indexed) = sets.split_at_mut(others.len());
         given.copy_from_slice(&others);
-        for ((set, resource), amount) in told.iter_mut().zip(&self.by_resource).zip(amounts.clone())
+        for ((set, resource), amount) in indexed
+            .iter_mut()
+            .zip(&self.by_resource)
+            .zip(amounts.clone())
         {
             let at = resource.partition_point(|(least, _)| *least < amount);
             *set = &resource.get(at)?.1;
@@ -54,8 +57,8 @@ impl Roomy {
         loop {
             let at = first.first_in_all(&sets, from)?;
             let room = offers.get(at).map_or(&[][..], |offer| &offer.room);
-            let mut untold = room.iter().zip(amounts.clone()).skip(SETS);
-            if untold.all(|(room, amount)| amount <= *room) {
+            let mut unindexed = room.iter().zip(amounts.clone()).skip(INDEXED_RESOURCES);
+            if unindexed.all(|(room, amount)| amount <= *room) {
                 return Some(at);
             }
             from = at + 1;
@@ -67,8 +70,8 @@ impl Roomy {
 mod tests {
     use super::*;
 
-    fn offer(room: &[i64]) -> Offer {
-        Offer {
+    fn offer(room: &[i64]) -> LaunchOption {
+        LaunchOption {
             price: 0,
             room: room.into(),
             pool: 0,
@@ -81,14 +84,19 @@ mod tests {
 
     #[test]
     fn the_first_with_room_for_every_resource_is_found_however_many_there_are() {
-        for resources in [1, SETS, SETS + 1, SETS + 3] {
+        for resources in [
+            1,
+            INDEXED_RESOURCES,
+            INDEXED_RESOURCES + 1,
+            INDEXED_RESOURCES + 3,
+        ] {
             let room = |last: i64| [vec![9; resources - 1], vec![last]].concat();
             let offers = [1, 2, 4].map(|last| offer(&room(last)));
-            let roomy = Roomy::of(&offers, resources);
+            let capacity_index = OfferCapacityIndex::of(&offers, resources);
             let all = Bits::all(offers.len());
             let first = |from, last| {
                 let amounts = room(last).into_iter();
-                roomy.first(&offers, [&all; 4], from, amounts)
+                capacity_index.first(&offers, [&all; 4], from, amounts)
             };
             let found =
                 [(0, 1), (0, 2), (0, 3), (1, 1), (0, 5)].map(|(from, last)| first(from, last));
