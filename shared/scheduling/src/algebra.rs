@@ -1,23 +1,23 @@
-//! Requirements with everything interned: a set of requirements is one number, and what two sets have in common is computed once.
-//! The meaning is that of [`model::requirement`] (docs/spec/scheduling.md#requirements); a property test holds them together.
+//! Interned requirements: a set of requirements is a number, and intersections are memoized. The semantics are those of
+//! [`model::requirement`] (docs/spec/scheduling.md#requirements); a property test compares both.
 
 use std::rc::Rc;
 
 use model::{Memo, requirement::Requirement};
 
-/// An interned text: a label key or a value.
+/// Interned text: a label key or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Sym(pub(crate) u32);
 
-/// An interned requirement, without its key.
+/// Interned requirement without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReqId(pub(crate) u32);
 
-/// An interned set of requirements.
+/// Interned set of requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SetId(pub(crate) u32);
 
-/// The values one label may take: a set, or the complement of one within bounds.
+/// Values that a label may have: a set, or the complement of a set within bounds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Req {
     pub(crate) complement: bool,
@@ -27,12 +27,12 @@ pub(crate) struct Req {
     pub(crate) min_values: u32,
 }
 
-/// Which keys a pod may ask for although the candidate does not define them (docs/spec/scheduling.md#custom-labels).
+/// Keys that a pod may require although a node or claim does not define them (docs/spec/scheduling.md#custom-labels).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undefined {
-    /// On nodes that exist: none.
+    /// Existing nodes: none.
     Refused,
-    /// On nodes to be made: those that instance types supply.
+    /// New nodes: well-known keys, which instance types supply.
     WellKnown,
 }
 
@@ -48,12 +48,12 @@ pub(crate) struct Algebra {
     set_ids: Memo<Rc<[(Sym, ReqId)]>, SetId>,
     intersections: Memo<(ReqId, ReqId), ReqId>,
     merges: Memo<(SetId, SetId), SetId>,
-    /// `None`: the sets are incompatible.
+    /// `None` for incompatible sets.
     narrowings: [Memo<(SetId, SetId), Option<SetId>>; 2],
 }
 
 impl Algebra {
-    /// The set without requirements.
+    /// Set without requirements.
     pub(crate) const EMPTY: SetId = SetId(0);
 
     pub(crate) fn new<'k>(well_known: impl IntoIterator<Item = &'k str>) -> Self {
@@ -93,7 +93,7 @@ impl Algebra {
         symbol
     }
 
-    /// The symbol of a text that may never have been seen.
+    /// Symbol of a text, if it has been interned.
     pub(crate) fn find_symbol(&self, text: &str) -> Option<Sym> {
         self.symbols.get(text)
     }
@@ -144,7 +144,7 @@ impl Algebra {
         id
     }
 
-    /// `key In values`.
+    /// Requirement `key In values`.
     pub(crate) fn one_of(&mut self, mut values: Vec<Sym>) -> ReqId {
         values.sort_unstable();
         self.intern_req(Req {
@@ -170,7 +170,7 @@ impl Algebra {
         (key, req)
     }
 
-    /// The set of these requirements; those on one key are intersected.
+    /// Set of these requirements. Requirements on the same key are intersected.
     pub(crate) fn set_of<'r>(&mut self, all: impl IntoIterator<Item = &'r Requirement>) -> SetId {
         let mut set = Self::EMPTY;
         for requirement in all {
@@ -195,7 +195,7 @@ impl Algebra {
         entries.get(at).map(|entry| entry.1)
     }
 
-    /// The listed values of a concrete requirement on `key`.
+    /// Requirement on `key`, if it lists its values.
     pub(crate) fn values(&self, set: SetId, key: Sym) -> Option<Rc<Req>> {
         self.get(set, key)
             .map(|req| self.req(req))
@@ -213,7 +213,7 @@ impl Algebra {
         }
     }
 
-    /// The same set with `key` replaced.
+    /// Set with the requirement on `key` replaced.
     pub(crate) fn replace(&mut self, set: SetId, key: Sym, req: ReqId) -> SetId {
         let rest = self.without(set, &[key]);
         self.add(rest, key, req)
@@ -299,7 +299,8 @@ impl Algebra {
         }
     }
 
-    /// Whether the requirements of one key have something in common, or both merely exclude (docs/spec/scheduling.md#compatibility).
+    /// Whether two requirements on a key have a common value, or both only exclude values
+    /// (docs/spec/scheduling.md#compatibility).
     pub(crate) fn agree(&mut self, a: ReqId, b: ReqId) -> bool {
         let both = self.intersection(a, b);
         let both = self.req(both);
@@ -336,12 +337,12 @@ impl Algebra {
         id
     }
 
-    /// Whether every key that both define has something in common.
+    /// Whether the sets agree on every key that both define.
     pub(crate) fn intersects(&mut self, a: SetId, b: SetId) -> bool {
         self.conflict(a, b).is_none()
     }
 
-    /// The first key on which the sets have nothing in common.
+    /// First key on which the sets do not agree.
     pub(crate) fn conflict(&mut self, a: SetId, b: SetId) -> Option<Sym> {
         let incoming = self.set(b);
         incoming
@@ -353,7 +354,7 @@ impl Algebra {
             .map(|entry| entry.0)
     }
 
-    /// The first key that `incoming` needs and `known` lacks.
+    /// First key that `incoming` requires and `known` lacks.
     pub(crate) fn undefined(
         &self,
         known: SetId,
@@ -397,13 +398,13 @@ impl Algebra {
 }
 
 impl Req {
-    /// Its operator is NotIn or DoesNotExist: the label may be missing.
+    /// Whether the operator is NotIn or DoesNotExist, so that the label may be missing.
     pub(crate) fn excludes(&self) -> bool {
         self.complement != self.values.is_empty()
     }
 }
 
-/// Ids stay far below 2³²: a turn would run out of memory first.
+/// Ids never reach 2³²: memory would be exhausted before.
 fn next_id(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

@@ -1,17 +1,18 @@
-//! Resource amounts as short vectors: one slot per resource that anything in this question requests.
+//! Resource amounts as vectors, with one slot per resource that any pod requests.
 
 use std::collections::BTreeSet;
 
 use model::{Resources, resources::PODS};
 
-/// Which resources have a slot.
+/// Names of the resources that have a slot.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Dimensions {
     names: Vec<String>,
 }
 
 impl Dimensions {
-    /// Everything requested by `all`. What nobody requests cannot decide anything, except by being negative.
+    /// All resources requested by `all`. Other resources cannot affect placement, unless their amount on a node is
+    /// negative.
     pub(crate) fn of<'r>(all: impl IntoIterator<Item = &'r Resources>) -> Self {
         let mut names: BTreeSet<&str> = BTreeSet::from([PODS]);
         for requests in all {
@@ -35,14 +36,14 @@ impl Dimensions {
     }
 }
 
-/// Adds, saturating.
+/// Saturating addition.
 pub(crate) fn add(total: &mut [i64], more: &[i64]) {
     for (total, more) in total.iter_mut().zip(more) {
         *total = total.saturating_add(*more);
     }
 }
 
-/// Subtracts, saturating.
+/// Saturating subtraction.
 pub(crate) fn subtract(total: &mut [i64], less: &[i64]) {
     for (total, less) in total.iter_mut().zip(less) {
         *total = total.saturating_sub(*less);
@@ -56,7 +57,7 @@ pub(crate) fn fits(requests: &[i64], room: &[i64]) -> bool {
         .all(|(wanted, left)| wanted <= left)
 }
 
-/// How many times `wanted` fits.
+/// Number of times that `wanted` fits into `room`.
 pub(crate) fn copies(wanted: &[i64], room: &[i64]) -> i64 {
     let dimensions = wanted.iter().zip(room);
     let times = dimensions.map(|(wanted, room)| match wanted {

@@ -1,6 +1,6 @@
-//! A cluster as it stands, about which one question after the other is asked: what if these nodes went?
+//! Cluster with every pod where it is today, for many simulated removals of nodes.
 //!
-//! Everything is prepared once, with every pod where it is. A question takes its nodes and pods out of a copy.
+//! Labels, offerings and topology counts are prepared once. Each simulation removes its nodes and pods from a copy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,36 +19,36 @@ use crate::{
     world::World,
 };
 
-/// What all those questions begin with.
+/// Prepared state that all simulations start from.
 pub struct BaselineCluster<'a> {
     precomputed: Rc<PrecomputedIndexes<'a>>,
-    /// With every pod that any question may ask about.
+    /// Input with the pods of all simulations: those that wait for a place first, then those that may be moved.
     input: Rc<Input<'a>>,
-    /// So many of them, the first, are asked about in every question.
+    /// Number of pods that wait for a place. They come first in the input and take part in every simulation.
     waiting: usize,
     setup: Setup<'a>,
-    /// What has to be taken back of the others.
+    /// Contributions of movable pods and removable nodes to the topology counts.
     contributions: Contributions<'a>,
 }
 
-/// What goes.
+/// Nodes that a simulation removes, and the pods that it places.
 pub struct SimulatedRemoval<'q> {
-    /// Pods to place besides those that wait: places in the standing question's list.
+    /// Pods to place besides those that wait, as indexes into the baseline's pods.
     pub pods: &'q [usize],
-    /// Per such pod, whether it is moved by choice.
+    /// Per pod in `pods`, whether it is moved voluntarily.
     pub moved: &'q [bool],
-    /// Nodes that are as good as gone: places in the standing question's list.
+    /// Nodes that are removed or about to be, as indexes into the baseline's nodes.
     pub nodes: &'q BTreeSet<usize>,
-    /// Per NodePool, what its limits leave then.
+    /// Per NodePool, the remaining limits without the removed nodes.
     pub remaining: Vec<Resources>,
-    /// Where some of these pods are wanted, by their places in the standing question's list, in the order in which they are placed.
-    /// The search places the others, and those that may not go there.
+    /// Placement hints: pods by their indexes in the baseline, in the order in which they are placed. The search places all
+    /// other pods, and those whose hint is infeasible.
     pub wanted: &'q [(usize, PlacementTarget)],
 }
 
 impl<'a> BaselineCluster<'a> {
-    /// The question's first pods wait for a place, whatever goes; the others are where they are, and some of them may have to
-    /// leave. What is `known` of the same NodePools and DaemonSets is used again.
+    /// Prepares a cluster. The first `waiting` pods of the input wait for a place in every simulation; the others are bound
+    /// and may be moved. Indexes in `known` are reused if they cover the requests of all pods.
     pub fn new(
         input: Input<'a>,
         waiting: usize,
@@ -70,18 +70,20 @@ impl<'a> BaselineCluster<'a> {
         }
     }
 
-    /// What other clusters with the same NodePools and DaemonSets may use again.
+    /// Indexes that other clusters with the same NodePools and DaemonSets may reuse.
     pub fn precomputed(&self) -> &Rc<PrecomputedIndexes<'a>> {
         &self.precomputed
     }
 
-    /// Where the pods would go: those that wait come first in the answer, then those that leave, in their order.
+    /// Places the pods without the removed nodes. Pods that wait come first in the result, then the moved pods in the order
+    /// of the removal.
     pub fn without(&self, removal: &SimulatedRemoval<'_>) -> SolveResult {
         self.answer(removal, None)
     }
 
-    /// Answers as [`BaselineCluster::without`], and gives up preferences that cost more than they are worth: `other_costs` is the price per
-    /// hour of an answer besides its new nodes, in nano-dollars, with the worth of the preferences that its pods lose.
+    /// [`BaselineCluster::without`] with preferences that are dropped where they cost more than they are worth.
+    /// `other_costs` is the price of a result besides its new nodes, in nano-dollars per hour, including the worth of the
+    /// preferences that its pods lose.
     pub fn without_at_a_price(
         &self,
         removal: &SimulatedRemoval<'_>,
@@ -131,8 +133,8 @@ impl<'a> BaselineCluster<'a> {
         strategy::best(&input, other_costs, || self.set_up(&input, removal))
     }
 
-    /// The weight of the preferences that a pod goes without where it is, each judged by itself, by its place and that of its node
-    /// in the standing question; `None` where the question does not list its node.
+    /// Summed weight of the preferences that a bound pod's node does not meet, each judged by itself. Pod and node are
+    /// indexes into the baseline; `None` if the node is not among its nodes.
     pub fn unmet(&self, pod: usize, node: usize) -> Option<u32> {
         let mut setup = self.setup.clone();
         let world = &mut setup.world;
@@ -143,7 +145,7 @@ impl<'a> BaselineCluster<'a> {
         Solver::new(&self.input, setup, Strategy::default()).unmet(pod, node)
     }
 
-    /// The cluster as it stands, with those that wait where they have room.
+    /// Solver on the whole cluster, after placing the pods that wait.
     pub(crate) fn solver(&self) -> Solver<'a> {
         let mut setup = self.setup.clone();
         setup.world.templates = self.precomputed.node_templates(&self.input.pools);
@@ -181,7 +183,7 @@ impl<'a> BaselineCluster<'a> {
         setup
     }
 
-    /// Groups whose first owner leaves are the next one's.
+    /// Hands groups whose first owner is removed over to their next owner.
     fn hand_over(&self, removal: &SimulatedRemoval<'_>, world: &mut World<'a>) {
         let contributions = removal
             .pods

@@ -1,4 +1,4 @@
-//! Sets of small integers as words of bits: instance types that are still possible.
+//! Bit sets of small integers, mostly rows of instance types.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bits(Box<[u64]>);
@@ -16,7 +16,7 @@ impl Bits {
         bits
     }
 
-    /// Becomes what a set of the same size is.
+    /// Copies a set of the same capacity without allocating.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.0.clone_from(&other.0);
     }
@@ -51,7 +51,7 @@ impl Bits {
         }
     }
 
-    /// Takes the members of `other` away.
+    /// Removes the members of `other`.
     pub(crate) fn subtract(&mut self, other: &Self) {
         for (word, other) in self.0.iter_mut().zip(&other.0) {
             *word &= !other;
@@ -70,7 +70,7 @@ impl Bits {
         self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
     }
 
-    /// The first of its members, from `from` on, that all of these have.
+    /// First common member of all sets, from `from` on.
     pub(crate) fn first_in_all(&self, others: &[&Self], from: usize) -> Option<usize> {
         let words = self.0.iter().enumerate().skip(from / 64);
         let mut common = words.map(|(at, word)| {
@@ -83,7 +83,7 @@ impl Bits {
         Some(at * 64 + word.trailing_zeros() as usize)
     }
 
-    /// The members, ascending.
+    /// Members in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
         self.0.iter().enumerate().flat_map(|(at, word)| {
             let mut left = *word;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sets_have_in_common_is_found_in_order() {
+    fn first_common_member_is_found() {
         let of = |members: &[usize]| {
             let mut bits = Bits::none(200);
             members.iter().for_each(|at| bits.insert(*at));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn members_come_back_in_order() {
+    fn members_are_iterated_in_ascending_order() {
         let mut bits = Bits::none(200);
         for at in [199, 0, 64, 63] {
             bits.insert(at);

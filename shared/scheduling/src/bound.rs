@@ -1,5 +1,6 @@
-//! What the new nodes of an answer cost at least: the yardstick of packing. It lets every pod be cut into pieces, and bins
-//! be bought in fractions, but only from types their NodePool may use and with the room that daemons leave.
+//! Lower bound on the cost of a result's new nodes, to judge the quality of packing. The bound relaxes the problem: pods
+//! may be split and nodes bought in fractions, but only of types that the NodePool may use, with the capacity that daemons
+//! leave.
 
 use std::rc::Rc;
 
@@ -12,14 +13,15 @@ use crate::{
     world::World,
 };
 
-/// Mixes of CPU and memory that are tried; the one that proves most counts.
+/// Number of CPU and memory price ratios that are tried. The largest bound counts.
 const MIXES: i128 = 256;
-/// Fixed point of amounts and prices.
+/// Fractional bits of amounts and prices.
 const BITS: u32 = 20;
 
-/// In nano-dollars per hour; never more than the answer costs, whichever way it was found.
+/// Lower bound in nano-dollars per hour. The result never costs less, however it was found.
 ///
-/// Any price for a core and for a gigabyte proves a bound if no type sells both for less: what all pods would pay.
+/// By linear programming duality, prices for a core and for a gigabyte prove a bound if no instance type costs less than
+/// its capacity at these prices: the price of all pods' requests.
 pub fn least_cost(input: &Input<'_>, answer: &SolveResult) -> i64 {
     let mut world = setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).world;
     let mut least = 0;
@@ -30,7 +32,7 @@ pub fn least_cost(input: &Input<'_>, answer: &SolveResult) -> i64 {
     i64::try_from(least).unwrap_or(i64::MAX)
 }
 
-/// [`least_cost`] if pods need not go to the NodePools that were chosen for them.
+/// [`least_cost`] for pods that may use any NodePool.
 pub(crate) fn least_cost_of_any(input: &Input<'_>, answer: &SolveResult) -> i64 {
     let mut world = setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).world;
     let mut all = Vec::new();
@@ -41,7 +43,7 @@ pub(crate) fn least_cost_of_any(input: &Input<'_>, answer: &SolveResult) -> i64 
     i64::try_from(least).unwrap_or(i64::MAX)
 }
 
-/// Requests of the pods of these new nodes.
+/// Summed requests of the pods of selected new nodes.
 fn wanted(input: &Input<'_>, answer: &SolveResult, which: impl Fn(&NewNode) -> bool) -> Amounts {
     let nodes = answer.new_nodes.iter().filter(|node| which(node));
     let pods = nodes
@@ -53,7 +55,8 @@ fn wanted(input: &Input<'_>, answer: &SolveResult, which: impl Fn(&NewNode) -> b
     })
 }
 
-/// Prices of the types that a NodePool may buy and that meet these requirements, with the room that daemons leave.
+/// Prices and capacities of the instance types that a NodePool may launch and that meet `asked`. Capacities exclude
+/// daemons.
 pub(crate) fn offers(world: &mut World<'_>, template: usize, asked: SetId) -> Vec<(i128, Amounts)> {
     let node_template = world.templates.get(template);
     let Some((catalog, set)) =
@@ -85,22 +88,22 @@ pub(crate) fn offers(world: &mut World<'_>, template: usize, asked: SetId) -> Ve
 /// Millicores and bytes.
 pub(crate) type Amounts = (i128, i128);
 
-/// The most that one of the mixes proves.
+/// Largest bound over all price ratios.
 fn proven(offers: &[(i128, Amounts)], wanted: Amounts) -> i128 {
     DualPrices::most(offers, wanted).of(wanted)
 }
 
-/// Prices for a core and for a gigabyte that no type undercuts.
+/// Prices for a core and for a gigabyte that no instance type undercuts.
 pub(crate) struct DualPrices {
     mix: i128,
-    /// CPU and memory of the roomiest type.
+    /// Largest CPU and memory capacity of any type.
     most: Amounts,
-    /// Least price of a unit of the mix.
+    /// Lowest price per unit of the mix.
     rate: i128,
 }
 
 impl DualPrices {
-    /// Returns the prices at which these pods would pay most.
+    /// Returns the prices at which these requests cost most.
     pub(crate) fn most(offers: &[(i128, Amounts)], wanted: Amounts) -> Self {
         let most = |of: fn(&Amounts) -> i128| {
             let amounts = offers.iter().map(|(_, room)| of(room));
@@ -113,7 +116,7 @@ impl DualPrices {
         let shares: Vec<(i128, Amounts)> = shares.collect();
         let worths = (0..=MIXES).map(|mix| {
             let worth = Self { mix, most, rate: 0 };
-            // Room is rounded up and what pods want down, so that rounding proves nothing.
+            // Capacities are rounded up and requests down, so that rounding never raises the bound.
             let rates = shares
                 .iter()
                 .map(|(price, shares)| price / (worth.mixed(*shares) + MIXES));
@@ -143,7 +146,7 @@ impl DualPrices {
     }
 }
 
-/// Parts of the roomiest type, in fixed point.
+/// Fractions of the largest capacities, in fixed point.
 fn shares((cpu, memory): Amounts, most: Amounts) -> Amounts {
     ((cpu << BITS) / most.0, (memory << BITS) / most.1)
 }
@@ -156,26 +159,26 @@ mod tests {
     const ROOMY: (i128, (i128, i128)) = (1_500_000, (4_000, 12_000));
 
     #[test]
-    fn pods_that_fill_the_cheapest_type_prove_its_price() {
+    fn pods_that_fill_the_cheapest_type_have_its_price_as_bound() {
         let proven = proven(&[CORES, ROOMY], (8_000, 8_000));
         assert!((1_990_000..=2_000_000).contains(&proven), "{proven}");
     }
 
     #[test]
-    fn a_mix_of_types_is_priced_by_both_resources() {
+    fn bound_of_a_mix_of_types_uses_both_resources() {
         let proven = proven(&[CORES, ROOMY], (8_000, 16_000));
         assert!((2_490_000..=2_500_000).contains(&proven), "{proven}");
     }
 
     #[test]
-    fn rounding_proves_nothing() {
+    fn rounding_does_not_raise_the_bound() {
         let (dear, room) = (1_000_000_000, (4_000, 4_000));
         let proven = proven(&[(dear, room)], room);
         assert!((999_990_000..=dear).contains(&proven), "{proven}");
     }
 
     #[test]
-    fn nothing_wanted_or_nothing_offered_proves_nothing() {
+    fn bound_is_zero_without_requests_or_offers() {
         assert_eq!(proven(&[CORES], (0, 0)), 0);
         assert_eq!(proven(&[], (8_000, 8_000)), 0);
     }

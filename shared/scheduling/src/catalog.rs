@@ -1,5 +1,5 @@
-//! One list of instance types, turned on its side: per label, which types offer which values; per kind of offering, which
-//! types have one. Whatever a set of requirements leaves is an AND over a few words, remembered per set.
+//! Column-wise index of one list of instance types: per label, the types with each value; per kind of offering, the types
+//! that have it. Filtering by a set of requirements is an AND over a few words, memoized per set.
 
 use std::{cell::OnceCell, collections::BTreeMap, rc::Rc};
 
@@ -14,18 +14,18 @@ use crate::{
     input::Options,
 };
 
-/// A type in one of its allocatable variants: almost always one row per type (docs/spec/scheduling.md#offering).
+/// Instance type in one of its allocatable variants. Almost every type has one row (docs/spec/scheduling.md#offering).
 pub(crate) struct Row {
     pub(crate) kind: usize,
     pub(crate) allocatable: Resources,
     pub(crate) offers: Vec<Offer>,
 }
 
-/// An available offering.
+/// Available offering.
 pub(crate) struct Offer {
-    /// What it requires of zone, capacity type and so on.
+    /// Requirements of the offering, such as zone and capacity type.
     pub(crate) set: SetId,
-    /// Of a node, its instance and all.
+    /// Price of a node, including the NodePool's surcharge.
     pub(crate) price: NanosPerHour,
     pub(crate) capacity_type: CapacityType,
     /// Index into the type's offerings.
@@ -37,18 +37,18 @@ pub(crate) struct Catalog<'a> {
     pub(crate) types: &'a [InstanceType],
     pub(crate) rows: Rc<[Row]>,
     columns: Rc<BTreeMap<Sym, Column>>,
-    /// For each kind of offering, the rows that have an available one.
+    /// Per requirement set of offerings, the rows with an available one.
     offers: Rc<[(SetId, Bits)]>,
-    /// For each number of volumes of EBS at which some rows have attached all they can, these rows.
+    /// Per attach limit, the rows that have it, in ascending order.
     attach_limits: Rc<[(u32, Bits)]>,
-    /// Places in `found`.
+    /// Indexes into `found`.
     by_requirement: Memo<(Sym, ReqId), usize>,
     by_set: Memo<SetId, usize>,
     found: Vec<Bits>,
     all: OnceCell<Bits>,
 }
 
-/// What the types say about one label.
+/// Values of one label over all rows.
 pub(crate) struct Column {
     silent: Bits,
     values: Vec<(ReqId, Bits)>,
@@ -97,21 +97,21 @@ impl<'a> Catalog<'a> {
         !self.attach_limits.is_empty()
     }
 
-    /// The volumes of EBS that a row can attach; `None` if nothing limits it.
+    /// Number of EBS volumes that a row can attach; `None` without a limit.
     pub(crate) fn attach_limit(&self, row: usize) -> Option<u32> {
         let mut limits = self.attach_limits.iter();
         let limit = limits.find(|(_, having)| having.contains(row));
         limit.map(|(limit, _)| *limit)
     }
 
-    /// The most volumes of EBS that any of these rows attaches.
+    /// Largest attach limit of these rows.
     pub(crate) fn most_attached(&self, rows: &Bits) -> u32 {
         let mut limits = self.attach_limits.iter().rev();
         let most = limits.find(|(_, having)| rows.iter().any(|row| having.contains(row)));
         most.map_or(u32::MAX, |(limit, _)| *limit)
     }
 
-    /// Leaves the rows that can attach so many volumes of EBS.
+    /// Keeps the rows that can attach this many EBS volumes.
     pub(crate) fn keep_attaching(&self, volumes: usize, rows: &mut Bits) {
         let is_less = |limit: u32| usize::try_from(limit).is_ok_and(|limit| limit < volumes);
         for (_, exhausted) in self
@@ -123,14 +123,14 @@ impl<'a> Catalog<'a> {
         }
     }
 
-    /// The concrete answers to `key` with the rows that give them.
+    /// Requirements that rows state for `key`, with the rows.
     pub(crate) fn column(&self, key: Sym) -> &[(ReqId, Bits)] {
         self.columns
             .get(&key)
             .map_or(&[], |column| column.values.as_slice())
     }
 
-    /// The rows whose labels agree with `set`, whatever is on offer.
+    /// Rows whose labels agree with `set`, whatever their offerings.
     pub(crate) fn agreeing(&mut self, set: SetId, algebra: &mut Algebra) -> Bits {
         let mut rows = self.all().clone();
         for &(key, req) in algebra.set(set).iter() {
@@ -160,7 +160,7 @@ impl<'a> Catalog<'a> {
         Some(at)
     }
 
-    /// The rows that agree with `set` and have an available offering that does; the index is for [`Self::remembered`].
+    /// Rows that agree with `set` and have an available offering that does, as an index for [`Self::remembered`].
     pub(crate) fn matching(&mut self, set: SetId, algebra: &mut Algebra) -> usize {
         if let Some(at) = self.by_set.get(&set) {
             return at;
@@ -183,7 +183,7 @@ impl<'a> Catalog<'a> {
         self.found.get(at).unwrap_or_else(|| self.all())
     }
 
-    /// The rows with an available offering that `set` allows, whatever else their labels say.
+    /// Rows with an available offering that `set` allows, whatever their labels.
     pub(crate) fn offering(&self, set: SetId, algebra: &mut Algebra) -> Bits {
         let mut offered = Bits::none(self.rows.len());
         for (offer, having) in self.offers.iter() {
@@ -243,12 +243,12 @@ fn columns(rows: &[Row], types: &[InstanceType], algebra: &mut Algebra) -> BTree
     columns.collect()
 }
 
-/// Whether a node with these requirements may be launched from an offering with those.
+/// Whether a node with the requirements `set` may be launched from this offering.
 pub(crate) fn compatible(algebra: &mut Algebra, set: SetId, offer: SetId) -> bool {
     algebra.narrow(set, offer, Undefined::WellKnown).is_some()
 }
 
-/// The base row, and one per set of overrides that an available offering brings.
+/// Base row of a type, and one row per distinct override of its available offerings.
 fn rows_of<'a>(
     kind: usize,
     instance_type: &'a InstanceType,
@@ -293,7 +293,7 @@ fn rows_of<'a>(
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// What offerings require: thousands of them differ in a few zones, capacity types and reservations.
+/// Interned requirements of offerings. Thousands of offerings share a few zones, capacity types and reservations.
 #[derive(Default)]
 struct OfferingSets<'a>(BTreeMap<(CapacityType, &'a str, &'a str, Option<&'a str>), SetId>);
 

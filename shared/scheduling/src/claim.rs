@@ -1,4 +1,5 @@
-//! A node to be made: every type, zone and capacity type that can still hold all of its pods (docs/spec/scheduling.md#join-new-node).
+//! New node: every instance type, zone and capacity type that can still hold all of its pods
+//! (docs/spec/scheduling.md#join-new-node).
 
 mod beside_daemons;
 mod counted;
@@ -30,27 +31,27 @@ pub(crate) struct Claim<'a> {
     pub(crate) template: usize,
     pub(crate) set: SetId,
     pub(crate) rows: Bits,
-    /// Of its pods, daemons not included.
+    /// Summed requests of the pods, without daemons.
     pub(crate) requests: Vec<i64>,
-    /// What the roomiest type has left, per resource.
+    /// Per resource, the largest amount that any type has left.
     slack: Vec<i64>,
     pub(crate) pods: Vec<usize>,
     pub(crate) ports: Vec<HostPort>,
-    /// Volumes of EBS of its pods, where types are limited in that.
+    /// EBS volumes of the pods, if attach limits matter.
     attached: BTreeSet<Attachment<'a>>,
-    /// Devices that are taken on each type that it may become, by their lists of devices.
+    /// Allocated devices, per device layout of the possible types.
     pub(crate) devices: BTreeMap<LayoutId, Usage>,
     pub(crate) host: HostId,
     pub(crate) held: Vec<&'a str>,
     pub(crate) min_values_relaxed: bool,
-    /// Amounts that it counts as against limits, where types were chosen for it.
+    /// Amounts that the node counts as against limits, if types were chosen for it.
     pub(crate) counted: Option<Amounts>,
-    /// Where it stands in the order in which claims are tried: by number of pods, then as a stable sort would leave it. Those
-    /// of one order are tried by age.
+    /// Position in the order in which claims are tried: by number of pods, then as a stable sort leaves it. Claims of equal
+    /// order are tried by age.
     pub(crate) order: u64,
 }
 
-/// What a claim would become with one more pod.
+/// Claim's state with one more pod.
 pub(crate) struct Fit<'a> {
     pub(crate) set: SetId,
     pub(crate) rows: Bits,
@@ -58,7 +59,7 @@ pub(crate) struct Fit<'a> {
     pub(crate) min_values_relaxed: bool,
 }
 
-/// A claim that is being made may lower `minValues` under BestEffort; one in flight may not.
+/// Stage of a claim. A new claim may lower `minValues` under BestEffort, a claim in flight may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     New,
@@ -92,7 +93,7 @@ impl<'a> Claim<'a> {
         })
     }
 
-    /// Whether any type could have room, before anything else is looked at.
+    /// Quick check whether any type could hold the requests.
     pub(crate) fn may_have_room(&self, requests: &[i64]) -> bool {
         amounts::fits(requests, &self.slack)
     }
@@ -155,7 +156,7 @@ impl<'a> Claim<'a> {
         for alternative in &core.volumes.alternatives {
             match self.check_alternative(alternative, set, &rows, core, constraints, stage, world) {
                 Ok(fit) => return Ok(fit),
-                // A pod that may wait for one alternative may wait.
+                // If any alternative may become possible later, so may the pod.
                 Err(next) if refusal.is_permanent() => refusal = next,
                 Err(_) => {}
             }
@@ -271,7 +272,7 @@ impl<'a> Claim<'a> {
         if let [narrowed] = *sets {
             return self.check_narrowed(narrowed, set, rows, stage, world);
         }
-        // Counts do not decide between these.
+        // Counts do not decide between these alternatives; the cheapest is taken, or the first by name.
         let mut best: Option<(NanosPerHour, Fit<'a>)> = None;
         let mut refusal = Refusal::Types(Permanence::ForNow);
         for narrowed in sets {
@@ -291,7 +292,7 @@ impl<'a> Claim<'a> {
         best.map(|(_, fit)| fit).ok_or(refusal)
     }
 
-    /// Checks what topology left of `set`.
+    /// Checks the options after topology has narrowed `set`.
     fn check_narrowed(
         &self,
         narrowed: SetId,
@@ -386,7 +387,7 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// Takes the pod in and counts it.
+    /// Adds a pod to the claim and counts it.
     pub(crate) fn commit(
         &mut self,
         pod: usize,
@@ -413,7 +414,7 @@ impl<'a> Claim<'a> {
         world.record(core, &place);
     }
 
-    /// Counts as the best types that it can still become.
+    /// Updates the amounts that the claim counts as, for the best types that it can still become.
     fn count_against_limits(&mut self, world: &mut World<'a>) {
         let chosen = world.chosen(self.template, self.set, &self.rows);
         if let Some(template) = world.templates.get_mut(self.template) {
@@ -424,7 +425,7 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// Lets go a pod that nobody counts, which leaves `rows`.
+    /// Removes a pod that no group counts; `rows` are the types of the claim without it.
     pub(crate) fn release(&mut self, pod: usize, core: &Core<'a>, rows: Bits, world: &World<'a>) {
         self.pods.retain(|known| *known != pod);
         amounts::subtract(&mut self.requests, &core.requests);

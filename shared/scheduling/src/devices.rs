@@ -1,8 +1,8 @@
-//! Devices that pods claim (dynamic resource allocation; docs/spec/v1.15.md#dra-planning). Whoever has no claims is asked nothing
-//! here.
+//! Devices that pods claim with dynamic resource allocation (docs/spec/v1.15.md#dra-planning). Pods without claims skip
+//! these checks.
 //!
-//! A claim that is its pod's alone is allocated wherever the pod goes. One that pods share is allocated with the first of them,
-//! and binds the others to that node.
+//! A claim of a single pod is allocated wherever the pod is placed. A claim that pods share is allocated with the first of
+//! them, and binds the others to that node.
 
 mod allocation;
 mod claims;
@@ -29,37 +29,37 @@ use crate::{
     bits::Bits, claim::Claim, input::Input, node::Node, shape::Core, topology::HostId, world::World,
 };
 
-/// Devices and claims of a question, as far as it has come.
+/// Devices and claims of a solve, with the allocations made so far.
 #[derive(Clone)]
 pub(crate) struct Devices<'a> {
     index: Rc<DeviceIndex<'a>>,
-    /// Claims that are allocated now but will not be: nobody but pods that leave uses them.
+    /// Claims that are allocated now, but whose only users are pods that leave.
     freed: Rc<BTreeSet<usize>>,
-    /// Where claims that pods share are allocated, by their places among the claims.
+    /// Per shared claim, by index, the site of its allocation.
     sites: BTreeMap<usize, Site>,
 }
 
-/// Where a claim's devices are.
+/// Site of a claim's devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Site {
-    /// On a node of the question, by its place there.
+    /// Existing node, as an index into the input's nodes.
     Node(usize),
-    /// On a node to be made.
+    /// New node.
     New(HostId),
-    /// On a node that takes no pods.
+    /// Node that takes no pods.
     Nowhere,
     /// Devices that every node reaches.
     Everywhere,
 }
 
-/// A pod's claims, resolved.
+/// Resolved claims of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClaimNeeds {
-    /// Claims that are the pod's alone.
+    /// Claims that only this pod uses.
     own: Vec<SpecId>,
-    /// Claims that other pods may use too, by their places among the claims.
+    /// Claims that other pods may use too, by index.
     shared: Vec<(usize, SpecId)>,
-    /// Why they cannot be allocated at all.
+    /// Reason why the claims cannot be allocated anywhere.
     pub(crate) problem: Option<String>,
 }
 
@@ -68,15 +68,15 @@ impl ClaimNeeds {
         self.own.is_empty() && self.shared.is_empty() && self.problem.is_none()
     }
 
-    /// Whether a refusal holds for as long as the search goes on: devices are only ever taken, but a claim that is shared may be
-    /// allocated where it was refused.
+    /// Whether a refusal holds for the rest of the search: devices are only ever taken, but a shared claim may be allocated
+    /// on the refused node later.
     pub(crate) fn refusals_are_permanent(&self) -> bool {
         self.shared.is_empty()
     }
 }
 
 impl<'a> Devices<'a> {
-    /// `None` where no pod has claims, or claims do not count. The first `moving` of the pods are no longer where they are.
+    /// `None` if no pod has claims, or the settings ignore claims.
     pub(crate) fn new(input: &Input<'a>, catalogs: &[crate::catalog::Catalog<'a>]) -> Option<Self> {
         let objects = input.devices?;
         let mut pods = input.pods.iter();
@@ -87,7 +87,7 @@ impl<'a> Devices<'a> {
         })
     }
 
-    /// Devices and claims where these pods leave their nodes.
+    /// State in which these pods have left their nodes.
     pub(crate) fn without<'p>(&self, leaving: impl Iterator<Item = &'p Pod>) -> Self {
         let leaving = leaving.filter(|pod| pod.node_name.is_some());
         let leaving: BTreeSet<&Uid> = leaving.map(|pod| &pod.uid).collect();
@@ -99,7 +99,7 @@ impl<'a> Devices<'a> {
         }
     }
 
-    /// Devices that are taken of an existing node, by its place in the question.
+    /// Allocated devices of an existing node, by the node's index.
     pub(crate) fn taken(&self, node: usize) -> Rc<Usage> {
         Rc::new(self.index.taken(node, &self.freed))
     }
@@ -113,7 +113,7 @@ impl<'a> Devices<'a> {
             })
     }
 
-    /// The claims that have to be allocated at a site; `None` where one is allocated elsewhere.
+    /// Claims to allocate at a site; `None` if one is allocated elsewhere.
     fn to_allocate(&self, needs: &ClaimNeeds, site: Site) -> Option<Vec<&Spec>> {
         let mut specs = Vec::new();
         for (claim, spec) in &needs.shared {
@@ -130,14 +130,14 @@ impl<'a> Devices<'a> {
         Some(specs)
     }
 
-    /// Devices that are taken of an existing node with the claims of one more pod.
+    /// Allocated devices of an existing node with the claims of one more pod.
     fn on_node(&self, node: &Node<'a>, needs: &ClaimNeeds) -> Option<Usage> {
         let specs = self.to_allocate(needs, Site::Node(node.index))?;
         let layout = self.index.layout_of_node(node.index)?;
         allocate(layout, node.devices.as_deref()?, &specs)
     }
 
-    /// Devices that are taken with the claims of one more pod, for each list of devices that a node to be made may have.
+    /// Allocated devices with the claims of one more pod, per device layout of the new node's types.
     fn on_claim(
         &self,
         claim: &Claim<'a>,
@@ -192,7 +192,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Whether an existing node has devices for a pod's claims, besides those that are taken.
+    /// Whether an existing node has free devices for a pod's claims.
     pub(crate) fn has_devices(&self, node: &Node<'a>, core: &Core<'a>) -> bool {
         core.claims.is_empty() || self.used_on_node(node, core).is_some()
     }
@@ -205,7 +205,7 @@ impl<'a> World<'a> {
         devices.on_node(node, &core.claims)
     }
 
-    /// Leaves the types that have devices for a pod's claims besides those of the pods that the node has already.
+    /// Keeps the types with devices for a pod's claims besides those of the claim's other pods.
     pub(crate) fn keep_allocating(&self, claim: &Claim<'a>, core: &Core<'a>, rows: &mut Bits) {
         let usages = self.used_on_claim(claim, core, rows);
         let catalog = self
@@ -259,7 +259,7 @@ impl<'a> World<'a> {
         found().unwrap_or_default()
     }
 
-    /// The devices of a pod's claims that no instance type has, in the user's words.
+    /// Text that names the claimed devices that no instance type has.
     pub(crate) fn lack_of_devices(
         &self,
         claim: &Claim<'a>,

@@ -1,4 +1,4 @@
-//! Reasons, worked out only for shapes that finally failed (docs/spec/scheduling.md#instance-type-filter).
+//! Reasons for unplaced pods, computed once per shape after the search (docs/spec/scheduling.md#instance-type-filter).
 
 mod binding;
 mod contradiction;
@@ -29,7 +29,7 @@ use crate::{
     world::{Refusal, World},
 };
 
-/// One reason per NodePool, or a single one that holds for all.
+/// One reason per NodePool, or a single one that holds for all of them.
 pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<usize>, Reason)> {
     let Some((core, search)) = solver.shapes.get(shape.0 as usize) else {
         return Vec::new();
@@ -58,7 +58,7 @@ fn reason<'a>(
     core: &Core<'a>,
     constraints: &[ApplicableConstraint],
 ) -> Reason {
-    // What stands in the way even without limits is more specific than they are.
+    // A refusal without limits is more specific than the limits.
     let within_limits = solver.empty_claim(at);
     let Some(claim) = solver.unlimited_claim(at) else {
         return pool::nothing_to_make(at, &mut solver.world);
@@ -98,7 +98,7 @@ fn describe<'a>(
         Refusal::VolumeLimit => {
             let mut rows = claim.rows.clone();
             template.room.keep_fitting(&core.requests, &mut rows);
-            // Where none is left without the port, the port is the reason.
+            // Whether types remain does not matter here: if none has the port free, ports are the reason instead.
             let _ = claim.keep_free_ports(core, &template.daemons, &mut rows);
             let catalog = world.catalogs.get(template.catalog);
             Reason::AttachLimit {
@@ -152,7 +152,7 @@ fn incompatible(known: SetId, incoming: SetId, world: &mut World<'_>) -> Reason 
     conflict.unwrap_or(Reason::NoTypes)
 }
 
-/// The label of the NodePool's nodes that was probably meant.
+/// Label of the NodePool's nodes that was probably meant.
 fn meant(unknown: Sym, known: SetId, world: &World<'_>) -> Option<String> {
     let algebra = &world.algebra;
     let unknown = algebra.text(unknown);
@@ -177,7 +177,7 @@ fn resource(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
     lack_of_resources(&wanted, &claim.rows, template, world.dimensions.names())
 }
 
-/// The resource of which no row has enough, if it is one.
+/// First resource of which no row has enough, if there is one.
 fn lack_of_resources(wanted: &[i64], rows: &Bits, template: &Template, names: &[String]) -> Reason {
     let most = template.room.most(rows);
     let short = names.iter().zip(wanted.iter().zip(most));
@@ -204,7 +204,7 @@ fn port(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
     })
 }
 
-/// Where its volumes are reachable, and who asks for another place.
+/// Requirements of the pod's volumes, and the side that conflicts with them.
 fn volumes(claim: &Claim<'_>, core: &Core<'_>, world: &mut World<'_>) -> Reason {
     let Some(sets) = core.volumes.alternatives.first() else {
         return Reason::NoTypes;
@@ -222,13 +222,13 @@ fn volumes(claim: &Claim<'_>, core: &Core<'_>, world: &mut World<'_>) -> Reason 
     Reason::Volumes { wanted, against }
 }
 
-/// Of the types that suit the pod in all else, what they lack.
+/// Devices that the otherwise suitable types lack.
 fn devices<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> String {
     let rows = suiting(claim, core, world);
     world.lack_of_devices(claim, core, &rows)
 }
 
-/// The types that meet what a node with the pod on it requires and are large enough.
+/// Instance types that meet the requirements of a node with the pod and are large enough.
 fn suiting<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Bits {
     let algebra = &mut world.algebra;
     let set = algebra
@@ -250,7 +250,7 @@ fn spell(set: SetId, world: &World<'_>) -> Vec<Requirement> {
         .collect()
 }
 
-/// What the rule is called, and how much it allows.
+/// Name of the constraint with its parameters.
 fn rule(group: &Group) -> String {
     let name = match group.kind {
         GroupKind::Spread => "topology spread",

@@ -1,5 +1,5 @@
-//! New nodes that are full by what waits now: further pods of the same kinds would make none of them cheaper by the pod, so that they
-//! need not wait for the rest of a batch.
+//! New nodes that are full already: further pods of the same kind would not lower their price per pod, so they need not
+//! wait for the end of the batch.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -12,13 +12,14 @@ use crate::{
     setup,
 };
 
-/// Excess of a full node's price over the worth of its pods, in thousandths.
+/// Accepted excess of a full node's price over the worth of its pods, in per mille.
 const EXCESS: i128 = 20;
 
-/// Which of the new nodes are full.
+/// Returns which of the new nodes are full.
 ///
-/// The pods of all nodes that could be of the same types tell what a core and a gigabyte are worth: no type sells both for less, where
-/// as much of it counts as whole pods can fill. A batch would not pay less for the pods of a node that costs what they are worth.
+/// The pods of all nodes with the same requirements determine prices for a core and a gigabyte that no instance type
+/// undercuts, counting only the capacity that whole pods can fill. A node whose price is close to the worth of its pods
+/// cannot become cheaper by waiting.
 pub fn full_nodes(input: &Input<'_>, answer: &SolveResult) -> Vec<bool> {
     let mut world = setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).world;
     let mut kinds: BTreeMap<(usize, SetId), Vec<&NewNode>> = BTreeMap::new();
@@ -66,7 +67,7 @@ fn sum(all: impl Iterator<Item = Amounts>) -> Amounts {
     all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
-/// The greatest common one; that of nothing and a number is the number.
+/// Greatest common divisor; with zero, the other number.
 fn divisor(a: i128, b: i128) -> i128 {
     match b {
         0 => a,
@@ -74,7 +75,7 @@ fn divisor(a: i128, b: i128) -> i128 {
     }
 }
 
-/// The part of a room that whole steps fill.
+/// Largest multiple of `step` within `room`.
 fn whole(room: i128, step: i128) -> i128 {
     match step {
         0 => room,

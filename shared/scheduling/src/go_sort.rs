@@ -1,13 +1,13 @@
-//! In which order Go's `sort.Slice` leaves equal elements.
+//! Port of Go's `sort.Slice`, for the order in which it leaves equal elements.
 //!
-//! That sort (a pattern-defeating quicksort) is not stable but deterministic, and upstream keeps the first 600 types of a list
-//! that it sorted by price alone: where types of one price lie on both sides of the cut, this decides which of them stay.
+//! The sort is a pattern-defeating quicksort: not stable, but deterministic. Upstream sorts types by price alone and keeps
+//! the first 600. If types of equal price lie on both sides of that cut, the sort decides which of them are kept.
 #![expect(
     clippy::indexing_slicing,
     reason = "every index lies between the bounds that the sort was begun with"
 )]
 
-/// Sorts by key as Go does: elements are moved in the same steps.
+/// Sorts by key with exactly the element moves of Go.
 pub(crate) fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
     let attempts = usize::BITS - items.len().leading_zeros();
     let end = items.len();
@@ -15,13 +15,13 @@ pub(crate) fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
     Sorting { items, less }.quick(0, end, attempts);
 }
 
-/// Shorter ranges are sorted by insertion.
+/// Length up to which ranges are sorted by insertion.
 const SHORT: usize = 12;
-/// From this length on the pivot is a median of medians, and a few misplaced elements are put right one by one.
+/// Length from which the pivot is a median of medians, and a few misplaced elements are moved one by one.
 const LONG: usize = 50;
-/// So many elements may be misplaced where a range looks sorted.
+/// Upper bound on misplaced elements that are moved while a range looks sorted.
 const MISPLACED: usize = 5;
-/// Comparisons in choosing a pivot; if all of them are the wrong way round, the range looks descending.
+/// Comparisons in choosing a pivot. If all of them are inverted, the range looks descending.
 const COMPARISONS: u32 = 12;
 
 struct Sorting<'a, T, L> {
@@ -81,7 +81,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sorting<'_, T, L> {
         }
     }
 
-    /// Moves an element down to its place, as far as `floor`.
+    /// Moves an element down to its position, at most to `floor`.
     fn sink(&mut self, mut at: usize, floor: usize) {
         while at > floor && self.less(at, at - 1) {
             self.items.swap(at, at - 1);
@@ -117,7 +117,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sorting<'_, T, L> {
         }
     }
 
-    /// Breaks a pattern that led to a lopsided partition; the length is the seed.
+    /// Breaks up a pattern that led to an unbalanced partition. The length is the seed.
     fn shuffle(&mut self, from: usize, to: usize) {
         let length = to - from;
         let mask = (1_usize << (usize::BITS - length.leading_zeros())) - 1;
@@ -137,7 +137,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sorting<'_, T, L> {
         }
     }
 
-    /// Where the pivot is, and how many comparisons were the wrong way round.
+    /// Index of the pivot, and the number of inverted comparisons.
     fn pivot(&self, from: usize, to: usize) -> (usize, u32) {
         let length = to - from;
         let quarter = length / 4;
@@ -167,7 +167,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sorting<'_, T, L> {
         b
     }
 
-    /// Whether the range is sorted after at most a few elements were put right.
+    /// Whether the range is sorted after moving at most a few elements.
     fn put_right(&mut self, from: usize, to: usize) -> bool {
         let mut at = from + 1;
         for _ in 0..MISPLACED {
@@ -191,7 +191,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sorting<'_, T, L> {
         false
     }
 
-    /// Moves an element up to its place, below `to`.
+    /// Moves an element up to its position, below `to`.
     fn rise(&mut self, at: usize, to: usize) {
         for above in at + 1..to {
             if !self.less(above, above - 1) {
@@ -201,7 +201,7 @@ impl<T, L: Fn(&T, &T) -> bool> Sorting<'_, T, L> {
         }
     }
 
-    /// Smaller ones to the left of the pivot; says where it is then, and whether nothing had to move.
+    /// Moves elements smaller than the pivot to its left. Returns the pivot's index, and whether nothing had to move.
     fn partition(&mut self, from: usize, to: usize, pivot: usize) -> (usize, bool) {
         self.items.swap(from, pivot);
         let (mut left, mut right) = (from + 1, to - 1);
@@ -225,7 +225,8 @@ impl<T, L: Fn(&T, &T) -> bool> Sorting<'_, T, L> {
         (right, !moved)
     }
 
-    /// Where no element is smaller than the pivot: those equal to it to the left; says where the others begin.
+    /// Moves elements equal to the pivot to its left, where none is smaller. Returns the index of the first greater
+    /// element.
     fn partition_equal(&mut self, from: usize, to: usize, pivot: usize) -> usize {
         self.items.swap(from, pivot);
         let (mut left, mut right) = (from + 1, to - 1);
@@ -252,7 +253,7 @@ mod tests {
 
     use super::{Sorting, sort_by_key};
 
-    /// Numbers below what is asked for, as a linear congruential generator makes them.
+    /// Linear congruential generator; returns numbers below the argument.
     fn numbers() -> impl FnMut(u64) -> u64 {
         let mut state: u64 = 42;
         move |modulus| {
@@ -262,13 +263,13 @@ mod tests {
         }
     }
 
-    /// A list with many equal keys.
+    /// List with many equal keys.
     fn keys(length: usize, modulus: u64) -> Vec<u64> {
         let mut next = numbers();
         (0..length).map(|_| next(modulus)).collect()
     }
 
-    /// Of the places that elements had before, as one number.
+    /// Hash of the previous positions of the elements.
     fn digest(order: &[(u64, usize)]) -> u64 {
         digest_on(7, order)
     }
@@ -286,7 +287,7 @@ mod tests {
         items
     }
 
-    /// The digests were computed by a Go program, from the same lists and by `sort.Slice`.
+    /// The digests were computed by a Go program with `sort.Slice` on the same lists.
     #[test]
     fn equal_elements_end_where_go_leaves_them() {
         for (length, modulus, expected) in [
@@ -304,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Every other one is sorted but for a few elements.
+    /// Half of the lists are sorted except for a few elements.
     #[test]
     fn thousands_of_lists_end_where_go_leaves_them() {
         let mut next = numbers();
@@ -342,15 +343,15 @@ mod tests {
         }
     }
 
-    /// Keys on which this sort partitions as badly as it can, found by McIlroy's adversary: it decides how elements compare
-    /// only as it is asked, always so that the pivot comes out small.
+    /// Keys on which this sort partitions as badly as it can, found by McIlroy's adversary: it decides comparisons only
+    /// when asked, always so that the pivot is small.
     fn worst(length: usize) -> Vec<u64> {
         let gas = length as u64;
         let known = RefCell::new((vec![gas; length], 0, 0));
         let less = |x: &usize, y: &usize| {
             let (values, solid, candidate) = &mut *known.borrow_mut();
             if values[*x] == gas && values[*y] == gas {
-                // The first elements are a mixed lot: a range that looks sorted is not divided at all.
+                // The first elements alternate, because a range that looks sorted is not partitioned.
                 let mixes = *solid < 12 && *solid % 2 == 1;
                 let frozen = if *x == *candidate || mixes { *x } else { *y };
                 values[frozen] = *solid;
@@ -370,7 +371,7 @@ mod tests {
         known.into_inner().0
     }
 
-    /// Elements are alike only where the heap sorts them, so that dividing goes on as badly before.
+    /// Keys are equal only in the range that heapsort sorts, so partitioning stays unbalanced before.
     #[test]
     fn lists_that_cannot_be_divided_evenly_end_where_go_leaves_them() {
         for (length, alike, expected) in [

@@ -1,4 +1,4 @@
-//! Pods that are wanted somewhere: each is placed there first, if all checks agree, before the search places the rest.
+//! Placement hints: each hinted pod is placed at its target if all checks pass, before the search places the other pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,17 +13,17 @@ use crate::{
     spec::{Sacrifice, Spec},
 };
 
-/// Where a pod is wanted.
+/// Target of a placement hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlacementTarget {
-    /// A node of the question, by its place there.
+    /// Existing node, as an index into the input's nodes.
     Node(usize),
-    /// A node to be made, of a NodePool by its place in the question; pods with the same number share it.
+    /// New node of a NodePool, by index. Pods with the same number share the node.
     New { pool: usize, number: usize },
 }
 
 impl<'a> Solver<'a> {
-    /// Places pods, in this order, where they are wanted; returns those that are placed.
+    /// Places pods at their targets, in this order. Returns the pods that were placed.
     pub(crate) fn guide(&mut self, wanted: &[(usize, PlacementTarget)]) -> BTreeSet<usize> {
         let mut made: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         let mut placed = BTreeSet::new();
@@ -50,13 +50,13 @@ impl<'a> Solver<'a> {
         placed
     }
 
-    /// The weight of the preferences that a node does not meet for a pod, each judged by itself, where all that the pod holds there
-    /// is its own.
+    /// Summed weight of the preferences that a node does not meet for a pod, each judged by itself. Ports, volumes and
+    /// capacity that the pod holds there do not count against it.
     pub(crate) fn unmet(&mut self, pod: usize, node: usize) -> Option<u32> {
         let mut node = self.nodes.iter().find(|known| known.index == node)?.clone();
         (node.ports, node.attached, node.cooling_down) = (Vec::new(), None, false);
         let mut shape = self.shape_of(pod);
-        // The first required term that the node meets, if it meets any.
+        // Selects the first required term that the node meets, if it meets any.
         loop {
             let (core, _) = self.shapes.get(shape.0 as usize)?;
             let (none, preferences) = core.spec.one_by_one(self.may_tolerate);
@@ -76,7 +76,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Whether a node takes a pod of this shape that asks for no more than this.
+    /// Whether the node takes a pod of this shape with the constraints of `spec` alone.
     fn meets(&mut self, node: &mut Node<'a>, shape: ShapeId, spec: Spec<'a>) -> bool {
         let Some(shape) = self.shape_asking(shape, spec) else {
             return false;

@@ -1,5 +1,5 @@
-//! The search's inner loops one at a time, for the benchmarks: each returns how often it came to something, so that nothing of
-//! it can be left out.
+//! Inner loops of the search, one at a time, for benchmarks. Each returns a count of its results, so that the compiler
+//! cannot drop the work.
 
 use std::rc::Rc;
 
@@ -14,14 +14,14 @@ use crate::{
     topology::{HostId, Place},
 };
 
-/// A question that is set up, with all kinds of pods known and no pod placed.
+/// Prepared solve in which all shapes are known and no pod is placed.
 pub struct InnerLoops<'a> {
     solver: Solver<'a>,
     cores: Vec<Rc<Core<'a>>>,
 }
 
 impl<'a> InnerLoops<'a> {
-    /// Sets the question up as the search does.
+    /// Prepares the input as the search does.
     pub fn new(input: &Input<'a>) -> Self {
         let mut solver = Solver::new(
             input,
@@ -36,13 +36,13 @@ impl<'a> InnerLoops<'a> {
         Self { solver, cores }
     }
 
-    /// The requirement algebra: what each NodePool's requirements and each kind of pod's have in common.
+    /// Requirement algebra: intersects the requirements of each NodePool with those of each shape.
     pub fn narrow(&mut self) -> usize {
         let narrowed = self.narrowed();
         narrowed.len()
     }
 
-    /// The instance type filter: what is left of each NodePool's types for each kind of pod.
+    /// Instance type filter: the remaining types of each NodePool for each shape.
     pub fn filter_types(&mut self) -> usize {
         let mut left = 0;
         for (template, set, _) in self.narrowed() {
@@ -56,7 +56,7 @@ impl<'a> InnerLoops<'a> {
         left
     }
 
-    /// The choice of topology domains: where each kind of pod may go with a new node of each NodePool.
+    /// Choice of topology domains for a new node of each NodePool and each shape.
     pub fn choose_domains(&mut self) -> usize {
         let mut allowed = 0;
         for (template, set, core) in self.narrowed() {

@@ -1,4 +1,4 @@
-//! What the scheduler is asked: pods to place, and what they could be placed on.
+//! Input of a solve: pods to place, and the nodes and NodePools that may take them.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use model::{
     volume::Storage,
 };
 
-/// One question. Everything is borrowed from a snapshot and must not change while it is answered.
+/// One solve request. Everything is borrowed from a snapshot that does not change during the solve.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     pub options: Options<'a>,
-    /// Those to place, in any order, each with its own key.
+    /// Pods to place, in any order, with distinct keys.
     pub pods: Vec<&'a Pod>,
-    /// Per pod, whether it is moved by choice: then it may not go to a node that is settling. Empty where none is.
+    /// Per pod, whether it is moved voluntarily, which rules out nodes that are cooling down. Empty if no pod is.
     pub moved: Vec<bool>,
-    /// Those that may make nodes for pods, in the order in which they are tried.
+    /// NodePools that may launch nodes, in the order in which they are tried.
     pub pools: Vec<Pool<'a>>,
-    /// Those that may take pods, in any order.
+    /// Nodes that may take pods, in any order.
     pub nodes: Vec<ExistingNode<'a>>,
-    /// Every Node object with its pods, also those that may not take any: what topology counts.
+    /// All Node objects with their pods, including nodes that take no pods. Topology counts these.
     pub hosts: Vec<Host<'a>>,
     /// One pod per DaemonSet.
     pub daemons: Vec<&'a Pod>,
     pub namespaces: &'a [Namespace],
     pub storage: &'a Storage,
-    /// Devices that claims are allocated from; `None` where such claims do not count, and pods that have any get no place.
+    /// Devices and resource claims; `None` if the settings ignore them, so that pods with resource claims are not placed.
     pub devices: Option<&'a DeviceObjects>,
 }
 
@@ -39,20 +39,20 @@ pub struct Input<'a> {
 pub struct Options<'a> {
     pub preference_policy: PreferencePolicy,
     pub min_values_policy: MinValuesPolicy,
-    /// `None` does not count reservations at all.
+    /// `None` ignores reservations.
     pub reserved: Option<ReservedOfferingMode>,
     pub optimize: Optimize,
     pub effort: Effort,
-    /// Per hour, what honouring one preference of one pod is worth, at the weight of 100.
+    /// Price per hour that honouring one preference of one pod with weight 100 is worth.
     pub preference_worth: NanosPerHour,
-    /// Well-known labels of the provider, besides Kubernetes' own.
+    /// Labels that the cloud provider defines, besides those of Kubernetes.
     pub well_known_labels: &'a [String],
     pub reservation_id_label: &'a str,
 }
 
 impl Options<'_> {
-    /// The label that a topology key is about. The cloud provider gives nodes old and new spellings alike, so that they have the
-    /// same domains; upstream knows none of the old ones here.
+    /// Label key that a topology key refers to. The cloud provider sets deprecated and current keys alike, so both have the
+    /// same domains; upstream has no domains for deprecated keys.
     pub(crate) fn topology_key<'k>(&self, key: &'k str) -> &'k str {
         match self.optimize {
             Optimize::Upstream => key,
@@ -61,60 +61,61 @@ impl Options<'_> {
     }
 }
 
-/// How far the search for an answer goes.
+/// Extent of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// The first answer in which every pod has a place, as for the many simulations of one turn; it is searched again without
-    /// preferences where these may cost more than they are worth.
+    /// First result in which every pod has a place, for the many simulations of one turn. The search is repeated without
+    /// preferences if they may cost more than they are worth.
     First,
-    /// The cheapest of several answers, with new nodes planned as a whole, where the question is optimized for cost.
+    /// Cheapest of several results, with the new nodes packed as a whole, if the options optimize for cost.
     Best,
 }
 
-/// A dynamic NodePool that is ready, with its template resolved.
+/// Dynamic NodePool that is ready, with its resolved template.
 #[derive(Clone, Debug)]
 pub struct Pool<'a> {
     pub name: &'a NodePoolName,
-    /// Pods go to NodePools of less weight only where others cannot serve them.
+    /// A NodePool serves pods only if no NodePool of a higher weight can.
     pub weight: i32,
-    /// Of the template, with the NodePool's and the NodeClass' own.
+    /// Labels of new nodes: those of the NodePool's template and of its NodeClass.
     pub labels: BTreeMap<String, String>,
     pub requirements: &'a [NodeSelectorRequirement],
     pub taints: &'a [Taint],
-    /// Pools that share a list and a surcharge share the work on it.
+    /// Instance types. NodePools with the same slice and surcharge share one index.
     pub types: &'a [InstanceType],
-    /// What each node costs besides its instance.
+    /// Price of each node besides its instance.
     pub surcharge: NanosPerHour,
-    /// What the limits leave, for the resources that are limited.
+    /// Remaining amounts of the resources that the NodePool limits.
     pub remaining: Resources,
 }
 
-/// A node that exists or is on its way, as pods would find it.
+/// Node that exists or is in flight.
 #[derive(Clone, Debug)]
 pub struct ExistingNode<'a> {
     pub name: &'a str,
     pub hostname: &'a str,
     pub labels: &'a BTreeMap<String, String>,
-    /// Without those that will go away by themselves.
+    /// Taints, except those that are removed automatically during startup.
     pub taints: Vec<&'a Taint>,
     pub initialized: bool,
-    /// Pods of the node changed so recently that none is to be moved there by choice (docs/spec/lifecycle.md#simulation).
+    /// Whether pods of the node changed so recently that no pod is moved there voluntarily
+    /// (docs/spec/lifecycle.md#simulation).
     pub cooling_down: bool,
-    /// A Node object exists, so its labels count as topology domains.
+    /// Whether a Node object exists, so that its labels count as topology domains.
     pub registered: bool,
-    /// Allocatable minus what its pods request; a missing resource means none.
+    /// Allocatable amounts minus the requests of the node's pods. A missing resource counts as zero.
     pub available: Resources,
-    /// What its daemon pods request already.
+    /// Requests of the daemon pods that are bound to the node.
     pub daemon_requests: Resources,
-    /// Of those bound to it, the ones that hold host ports or volumes.
+    /// Pods on the node with host ports or volumes.
     pub pods: Vec<&'a Pod>,
-    /// How many volumes of a CSI driver it can attach.
+    /// Attach limits per CSI driver.
     pub attach_limits: Option<&'a BTreeMap<String, u32>>,
-    /// Devices that drivers have published, or that its type is known to have until it is initialized.
+    /// Devices that drivers have published. Before initialization, the devices that the instance type is expected to have.
     pub devices: Vec<&'a Device>,
 }
 
-/// A Node object and the pods on it.
+/// Node object with its pods.
 #[derive(Clone, Debug)]
 pub struct Host<'a> {
     pub name: &'a str,
@@ -124,7 +125,7 @@ pub struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// The domain of the hostname key: the label, else the name.
+    /// Domain of the hostname topology key: the label, or else the node's name.
     pub fn hostname(&self) -> &'a str {
         self.labels
             .get(model::labels::HOSTNAME)

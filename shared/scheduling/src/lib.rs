@@ -1,8 +1,8 @@
-//! Where could these pods go? Given pods, nodes that exist and NodePools that may make more, [`solve`] says which pod goes
-//! where, which nodes to make, and for every pod left over why no NodePool can serve it (docs/spec/scheduling.md).
+//! Scheduling simulation: places pending pods on existing nodes and on new nodes of NodePools. [`solve`] returns the node
+//! of each pod, the nodes to launch, and the reason why each unplaced pod fits no NodePool (docs/spec/scheduling.md).
 //!
-//! Provisioning, consolidation, drift and `whittle plan` ask the same question here. The answer depends on nothing but the
-//! [`Input`]: no clock, randomness, I/O or order of hashing. Of the project, this crate must never depend on anything but `model`.
+//! Provisioning, consolidation, drift and `whittle plan` use the same simulation. The result depends on nothing but the
+//! [`Input`]: no clock, randomness, I/O or hash order. Of the project's crates, this one depends on `model` alone.
 
 mod algebra;
 mod amounts;
@@ -63,12 +63,12 @@ use std::{cell::Cell, rc::Rc};
 
 use setup::Setup;
 
-/// Answers the question.
+/// Solves one request with indexes of its own.
 pub fn solve(input: &Input<'_>) -> SolveResult {
     PreparedSolve::new(&PrecomputedIndexes::of(input), input).solve()
 }
 
-/// A question with everything in it interned, indexed and counted.
+/// Solve request with all labels interned, offerings indexed and bound pods counted.
 pub struct PreparedSolve<'g, 'a> {
     precomputed: &'g PrecomputedIndexes<'a>,
     input: Rc<Input<'a>>,
@@ -85,7 +85,7 @@ impl<'g, 'a> PreparedSolve<'g, 'a> {
         }
     }
 
-    /// The search.
+    /// Runs the search.
     pub fn solve(self) -> SolveResult {
         let first = Cell::new(Some(self.setup));
         strategy::best(&self.input, None, || {

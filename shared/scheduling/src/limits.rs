@@ -1,4 +1,4 @@
-//! Room that a NodePool's limits leave, and which types stay within (docs/spec/scheduling.md#limits).
+//! Remaining limits of a NodePool, and the types that stay within them (docs/spec/scheduling.md#limits).
 
 use std::rc::Rc;
 
@@ -6,28 +6,28 @@ use model::{Resources, resources::NODES};
 
 use crate::{bits::Bits, catalog::Catalog, room::Room};
 
-/// Per limited resource, what a node counts as.
+/// Per limited resource, the amount that a node counts as.
 pub(crate) type Amounts = Box<[i64]>;
 
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// The limited resources, in order; every node counts one of [`NODES`].
+    /// Limited resources in order. Every node counts as one of [`NODES`].
     names: Vec<String>,
     left: Vec<i64>,
-    /// What the types would take of them.
+    /// Index of the amounts that types count as.
     capacity: Rc<Room>,
-    /// The same per type.
+    /// Per type, the amounts that it counts as.
     amounts: Rc<[Option<Amounts>]>,
     counting: Counting,
 }
 
-/// What a node to be made counts as before its type is known.
+/// Amounts that a new node counts as before its type is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// The largest of each resource that any of its types has, as upstream.
+    /// Per resource, the largest amount of any of its types, as upstream.
     Largest,
-    /// The types that were chosen for it, which are one unless `minValues` asks for more; which others it may be launched as is
-    /// settled when all nodes are known.
+    /// Amounts of the types that were chosen for it: one, or several if `minValues` requires them. The other types that it
+    /// may be launched as are limited after all nodes are known.
     Chosen,
 }
 
@@ -42,7 +42,7 @@ impl Limits {
             });
             Some(amounts.collect())
         };
-        // Without limits there is nothing to look up.
+        // Without limits, the index stays empty.
         let rows = if names.is_empty() {
             0
         } else {
@@ -58,7 +58,7 @@ impl Limits {
         }
     }
 
-    /// As if no node had been counted.
+    /// Copy in which no node has been counted.
     pub(crate) fn anew(&self, remaining: &Resources) -> Self {
         Self {
             left: remaining.0.values().copied().collect(),
@@ -71,18 +71,18 @@ impl Limits {
         names.zip(self.left.iter().copied())
     }
 
-    /// What a limit on the number of nodes leaves, if there is one.
+    /// Remaining number of nodes, if it is limited.
     pub(crate) fn nodes_left(&self) -> Option<i64> {
         let mut limits = self.iter();
         limits.find_map(|(name, left)| (name == NODES).then_some(left))
     }
 
-    /// The limit on the number of nodes is used up.
+    /// Whether the limit on the number of nodes is used up.
     pub(crate) fn has_no_node_left(&self) -> bool {
         self.nodes_left().is_some_and(|left| left <= 0)
     }
 
-    /// Takes away the types that would exceed a limit.
+    /// Removes types that would exceed a limit.
     pub(crate) fn keep_within(&self, rows: &mut Bits) {
         self.capacity.keep_at_most(&self.left, rows);
     }
@@ -91,19 +91,19 @@ impl Limits {
         self.counting = Counting::Largest;
     }
 
-    /// Whether nodes count as the types that were chosen for them.
+    /// Whether nodes count as the types chosen for them.
     pub(crate) fn are_by_choice(&self) -> bool {
         self.counting == Counting::Chosen && !self.names.is_empty()
     }
 
-    /// Takes away the types that a node could not become, which counts as so much.
+    /// Removes types that would exceed a limit if the node stopped counting as `counted`.
     pub(crate) fn keep_within_beside(&self, counted: Option<&Amounts>, rows: &mut Bits) {
         let left = self.left.iter().zip(amounts(counted));
         let left: Vec<i64> = left.map(|(left, own)| left.saturating_add(own)).collect();
         self.capacity.keep_at_most(&left, rows);
     }
 
-    /// Counts a node as so much instead of as something else.
+    /// Replaces the amounts that a node counts as.
     pub(crate) fn recount(&mut self, before: Option<&Amounts>, after: Option<&Amounts>) {
         let counted = amounts(before).zip(amounts(after));
         for (left, (before, after)) in self.left.iter_mut().zip(counted) {
@@ -111,19 +111,19 @@ impl Limits {
         }
     }
 
-    /// The row that takes the least of what is left.
+    /// Row that takes the smallest part of the remaining limits.
     pub(crate) fn smallest(&self, rows: &Bits) -> Option<usize> {
         rows.iter().min_by_key(|row| self.part(*row))
     }
 
-    /// The rows in the order of what they take of what is left.
+    /// Rows in ascending order of the part that they take of the remaining limits.
     pub(crate) fn smallest_first(&self, rows: &Bits) -> Vec<usize> {
         let mut order: Vec<usize> = rows.iter().collect();
         order.sort_by_cached_key(|row| self.part(*row));
         order
     }
 
-    /// The part that a row takes of what is left, by the resource of which it takes the largest.
+    /// Largest part that a row takes of any remaining limit.
     fn part(&self, row: usize) -> i128 {
         const WHOLE: i128 = 1 << 32;
         let taken = self.amounts.get(row).and_then(Option::as_ref);
@@ -132,7 +132,7 @@ impl Limits {
         parts.max().unwrap_or(0)
     }
 
-    /// The most that any of these rows takes, per limited resource.
+    /// Per limited resource, the largest amount of any of these rows.
     pub(crate) fn most(&self, rows: &[usize]) -> Amounts {
         let mut most = vec![0; self.names.len()];
         for row in rows {
@@ -144,8 +144,9 @@ impl Limits {
         most.into()
     }
 
-    /// Leaves each of these nodes the types that it may be launched as, so that no limit is exceeded whatever each becomes: what
-    /// the nodes leave by what they count as is shared out evenly. Each node comes with that.
+    /// Restricts each node to types with which no limit is exceeded, whatever types the other nodes become. What the
+    /// counted amounts leave of the limits is shared out evenly. Each entry has the amounts that the node counts as, and
+    /// its rows.
     pub(crate) fn share_out(
         &self,
         remaining: &Resources,
@@ -170,7 +171,7 @@ impl Limits {
         }
     }
 
-    /// Counts a new node as large as it may still become, where nothing was chosen for it.
+    /// Counts a new node as the largest type it may become, unless types were chosen for it.
     pub(crate) fn spend(&mut self, rows: &Bits) {
         if self.are_by_choice() {
             return;
@@ -181,7 +182,7 @@ impl Limits {
     }
 }
 
-/// One per limited resource; none where nothing is counted.
+/// Amounts per limited resource; zeros if nothing is counted.
 fn amounts(of: Option<&Amounts>) -> impl Iterator<Item = i64> {
     let known = of.map_or(&[][..], |amounts| amounts);
     let known = known.iter().map(|amount| (*amount).max(0));

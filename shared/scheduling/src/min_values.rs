@@ -1,4 +1,5 @@
-//! How many different values of a label the remaining types must span (docs/spec/scheduling.md#min-values).
+//! `minValues`: number of distinct values of a label that the remaining types must have
+//! (docs/spec/scheduling.md#min-values).
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use crate::{
     catalog::Catalog,
 };
 
-/// A key whose `minValues` the types do not reach.
+/// Key whose `minValues` the types do not reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unmet {
     pub(crate) key: Sym,
@@ -34,8 +35,7 @@ pub(crate) fn unmet(
     })
 }
 
-/// The fewest of the first of these rows that together reach all `minValues`; all of them where none do, one where none are asked
-/// for.
+/// Smallest prefix of `order` that reaches all `minValues`; all rows if none does, one row without `minValues`.
 pub(crate) fn fewest(
     set: SetId,
     order: &[usize],
@@ -67,7 +67,7 @@ pub(crate) fn fewest(
     enough
 }
 
-/// Distinct values among the types, counted up to `wanted`.
+/// Number of distinct values among the types, up to `wanted`.
 fn reached(key: Sym, wanted: u32, rows: &Bits, catalog: &Catalog<'_>, algebra: &Algebra) -> u32 {
     let mut values: BTreeSet<Sym> = BTreeSet::new();
     for (req, having) in catalog.column(key) {
@@ -83,7 +83,8 @@ fn reached(key: Sym, wanted: u32, rows: &Bits, catalog: &Catalog<'_>, algebra: &
     u32::try_from(values.len()).unwrap_or(u32::MAX).min(wanted)
 }
 
-/// The set with every unreachable `minValues` lowered to what the types give (BestEffort), and whether any was.
+/// Set with every unreachable `minValues` lowered to the number that the types have (policy BestEffort), and whether any
+/// was lowered.
 pub(crate) fn lowered(
     mut set: SetId,
     rows: &Bits,

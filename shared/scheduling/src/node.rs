@@ -1,4 +1,4 @@
-//! A node that exists, with what this round has put on it already (docs/spec/scheduling.md#existing-node,
+//! Existing node, with the pods placed on it in this solve (docs/spec/scheduling.md#existing-node,
 //! docs/spec/scheduling.md#join-existing-node).
 
 use std::{
@@ -22,26 +22,26 @@ use crate::{
 
 #[derive(Clone)]
 pub(crate) struct Node<'a> {
-    /// Index into the input.
+    /// Index into the input's nodes.
     pub(crate) index: usize,
-    /// What its labels say, as far as anybody asks.
+    /// Requirements that the node's labels meet, limited to keys that pods, daemons and volumes refer to.
     pub(crate) set: SetId,
     pub(crate) taints: TaintsId,
-    /// Takes no pods that are moved by choice.
+    /// Takes no pods that are moved voluntarily.
     pub(crate) cooling_down: bool,
     pub(crate) host: HostId,
-    /// `None`: something is overcommitted, so nothing more fits.
+    /// Remaining amounts; `None` if any resource is overcommitted, so nothing more fits.
     pub(crate) remaining: Option<Box<[i64]>>,
     pub(crate) ports: Vec<HostPort>,
     pub(crate) attached: Option<Rc<Attached<'a>>>,
-    /// Devices that are taken; `None` where no pod asks for any.
+    /// Allocated devices; `None` if no pod claims devices.
     pub(crate) devices: Option<Rc<Usage>>,
-    /// Daemons that it will run, where they may not be there yet.
+    /// Daemons that will run on the node and are not counted yet.
     pub(crate) daemons: Daemons,
     pub(crate) pods: Vec<usize>,
 }
 
-/// Volumes attached to a node, against its limits.
+/// Volumes attached to a node, with its limits per CSI driver.
 #[derive(Clone)]
 pub(crate) struct Attached<'a> {
     pub(crate) limits: &'a BTreeMap<String, u32>,
@@ -49,7 +49,7 @@ pub(crate) struct Attached<'a> {
 }
 
 impl<'a> Attached<'a> {
-    /// A driver of which the node would have too many volumes. One that has too many already refuses every pod.
+    /// Driver whose attach limit the volumes would exceed. A driver that exceeds its limit already refuses every pod.
     fn exceeded(&self, more: &[Attachment<'a>]) -> Option<&'a str> {
         let exceeds = |(driver, limit): &(&'a String, &'a u32)| {
             let of = |all: &mut dyn Iterator<Item = &Attachment<'a>>| {
@@ -67,7 +67,7 @@ impl<'a> Attached<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Whether the pod may join.
+    /// Checks whether a pod may join the node.
     pub(crate) fn check(
         &self,
         core: &Core<'a>,
@@ -153,9 +153,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Takes the pod in and counts it.
+    /// Adds a pod to the node and counts it.
     ///
-    /// Its requirements stay what its labels say: a pod that excludes a label does not make the node have it.
+    /// The node's requirements stay those of its labels: a pod that excludes a label does not add it to the node.
     pub(crate) fn commit(&mut self, pod: usize, core: &Core<'a>, world: &mut World<'a>) {
         self.pods.push(pod);
         for (left, wanted) in self.remaining.iter_mut().flatten().zip(&core.requests) {

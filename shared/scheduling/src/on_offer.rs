@@ -1,7 +1,7 @@
-//! Which domains a spread constraint is about although no node is in them: those that a node would add which could be bought
-//! for the pod itself. A zone without an offering for it, a value that no offering has, and a NodePool that the pod cannot use or
-//! whose limits are used up add none: Kubernetes' scheduler would never count them, and a domain that stays empty forbids all others
-//! to fill.
+//! Domains that count for a spread constraint without a node in them: those in which a node for the pod itself could be
+//! launched. Zones without an offering for the pod, values without an offering, and NodePools that the pod cannot use or
+//! whose limits are exhausted add no domain. The Kubernetes scheduler would never count those domains, and a domain that
+//! stays empty blocks all others once they reach the skew.
 
 use model::snapshot::Optimize;
 
@@ -13,14 +13,14 @@ use crate::{
     world::World,
 };
 
-/// Which domains count besides those of nodes that exist.
+/// Domains that count besides those of existing nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnOffer {
-    /// Every value that some NodePool or instance type names, as upstream.
+    /// Every value that a NodePool or instance type names, as upstream.
     Named,
-    /// Those in which a node could be bought for the pod.
+    /// Domains in which a node could be launched for the pod.
     ForThePod,
-    /// None: the pods run today, and what the scheduler counts now is what they are held to.
+    /// None: the pods run today, and the domains that the scheduler counts now apply.
     Nothing,
 }
 
@@ -32,7 +32,7 @@ impl OnOffer {
         }
     }
 
-    /// The same where pods that run today are moved.
+    /// Variant for pods that run today and are moved.
     pub(crate) fn for_moves(self) -> Self {
         match self {
             Self::Named => Self::Named,
@@ -41,9 +41,9 @@ impl OnOffer {
     }
 }
 
-/// What a pod asks of a node, as far as it decides which one could be bought.
+/// Requirements of a pod that decide which nodes could be launched for it.
 pub(crate) struct Wanted<'w, 'a> {
-    /// Node selector with each required term.
+    /// Node selector combined with each required term.
     pub(crate) alternatives: &'w [SetId],
     pub(crate) tolerations: TolerationsId,
     pub(crate) requests: &'w [i64],
@@ -51,7 +51,7 @@ pub(crate) struct Wanted<'w, 'a> {
 }
 
 impl World<'_> {
-    /// The domains of `key` in which a node could be bought for the pod, in the order of their texts.
+    /// Domains of `key` in which a node could be launched for the pod, sorted by text.
     pub(crate) fn domains_on_offer(&mut self, key: Sym, wanted: &Wanted<'_, '_>) -> Vec<Sym> {
         let mut found = Vec::new();
         for template in 0..self.templates.len() {
@@ -65,7 +65,7 @@ impl World<'_> {
         found
     }
 
-    /// The requirements that a NodePool's nodes would have with the pod there, one set for each way to meet the pod's.
+    /// Requirements of a NodePool's nodes with the pod, one set per alternative of the pod.
     fn joint_sets(&mut self, template: usize, wanted: &Wanted<'_, '_>) -> Vec<SetId> {
         let Some(template) = self.templates.get(template) else {
             return Vec::new();
@@ -110,7 +110,8 @@ impl World<'_> {
         };
         let mut large_enough = template.base.clone();
         template.room.keep_fitting(requests, &mut large_enough);
-        // Purchases of this turn do not decide: the domains would be others for pods of the same constraint that come later.
+        // Limits as of the start of the solve: nodes planned meanwhile must not change the domains for later pods of the
+        // same constraint.
         if let Some(pool) = self.input.pools.get(at) {
             let limits = template.limits.anew(&pool.remaining);
             limits.keep_within(&mut large_enough);

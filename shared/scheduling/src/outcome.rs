@@ -1,4 +1,4 @@
-//! From claims to decisions: options by price, final requirements and requests (docs/spec/scheduling.md#node-claims).
+//! Turns claims into the result: priced choices, final requirements and requests (docs/spec/scheduling.md#node-claims).
 
 use std::{
     cmp::Reverse,
@@ -29,45 +29,45 @@ mod dropped_preferences;
 
 pub use dropped_preferences::{DroppedPreferences, share_of};
 
-/// Pods and nodes by their index in the input.
+/// Result of a solve. Pods, nodes and NodePools are indexes into the input.
 #[derive(Clone, Debug, Default)]
 pub struct SolveResult {
     pub new_nodes: Vec<NewNode>,
     pub existing: Vec<(usize, Vec<usize>)>,
     pub unplaced: Vec<Unplaced>,
-    /// Pods with a place that go without preferences there.
+    /// Placed pods with preferences that their node does not meet.
     pub dropped_preferences: Vec<DroppedPreferences>,
-    /// NodePools of which no instance type is left whatever the pod (docs/spec/scheduling.md#batching).
+    /// NodePools without any viable instance type, whatever the pod (docs/spec/scheduling.md#batching).
     pub no_viable_types: Vec<NoViableTypes>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoViableTypes {
     pub pool: usize,
-    /// `minValues` alone keeps its types out.
+    /// Whether `minValues` alone excludes the types.
     pub min_values: bool,
 }
 
-/// A node to be made.
+/// Node to launch.
 #[derive(Clone, Debug)]
 pub struct NewNode {
     pub pool: usize,
     pub pods: Vec<usize>,
-    /// As the NodeClaim will carry them, capacity types included; the instance types are `choices`.
+    /// Requirements of the NodeClaim, including capacity types. Instance types are in `choices`.
     pub requirements: Requirements,
-    /// Capacity types that its pods and NodePool admit, whether or not they can be bought now.
+    /// Capacity types that the pods and the NodePool admit, available or not.
     pub admitted: Vec<CapacityType>,
-    /// Of its pods, and of the daemons that every option will run.
+    /// Requests of the pods, and of the daemons that run on every choice.
     pub requests: Resources,
-    /// The instance types left, cheapest first; never empty.
+    /// Viable instance types, cheapest first; never empty.
     pub choices: Vec<Choice>,
-    /// Drivers of the devices that its pods claim, the same on every type left.
+    /// Drivers of the devices that the pods claim, equal for all choices.
     pub drivers: BTreeSet<String>,
-    /// `minValues` was lowered to what can be had (BestEffort).
+    /// Whether `minValues` was lowered to what is available (policy BestEffort).
     pub min_values_relaxed: bool,
 }
 
-/// One instance type with its cheapest usable offering. An answer has hundreds of them per node, so they are small.
+/// Instance type with its cheapest usable offering. Results have hundreds of choices per node, so the struct is small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     pub price: NanosPerHour,
@@ -99,13 +99,14 @@ impl Choice {
 #[derive(Clone, Debug)]
 pub struct Unplaced {
     pub pod: usize,
-    /// It may find a place in the next round: it waits for a reservation, or this round had no attempt left for it.
+    /// Whether the pod may be placed in the next round: it waits for a reservation, or this round had no attempt left for
+    /// it.
     pub deferred: bool,
-    /// One per NodePool that was tried, by index.
+    /// Reason per tried NodePool, by index; `None` for a reason that holds for all NodePools.
     pub reasons: Vec<(Option<usize>, Reason)>,
 }
 
-/// Why each of these pods has no place.
+/// Collects the reasons of pods without a place.
 pub(crate) fn explain(
     solver: &mut Solver<'_>,
     left: Vec<(usize, ShapeId, Failure)>,
@@ -176,7 +177,7 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Solv
     answer
 }
 
-/// Takes away the types that would let a NodePool's new nodes exceed its limits together.
+/// Removes types that would let the new nodes of a NodePool exceed its limits together.
 fn stay_within_limits(claims: &mut [Claim<'_>], world: &World<'_>) {
     let pools = world.templates.iter().zip(&world.input.pools).enumerate();
     for (at, (template, pool)) in pools {
@@ -214,7 +215,7 @@ fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Box<Reaso
     })
 }
 
-/// Leaves the types whose devices come from the drivers of the cheapest one's: a node waits for all of them.
+/// Keeps the types whose devices have the same drivers as those of the cheapest type, because a node waits for all of them.
 fn keep_drivers(
     claim: &Claim<'_>,
     rows: &mut Vec<(usize, Choice)>,
@@ -241,8 +242,8 @@ fn pin_to_reservations(claim: &Claim<'_>, world: &mut World<'_>) -> SetId {
     algebra.add(set, label, held)
 }
 
-/// The claim's rows, each type once, cheapest first, ties by name; no more than a launch may name. Of equally priced types at
-/// the cut those stay that upstream keeps, where its own answer is asked for.
+/// Rows of the claim, each type once, cheapest first, ties by name, limited to the number that a launch may name. Under
+/// [`Optimize::Upstream`], ties at the limit are cut as upstream cuts them.
 fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize, Choice)> {
     let most = Launch::INSTANCE_TYPES_MAX;
     if world.input.options.optimize == Optimize::Cost {
@@ -252,7 +253,7 @@ fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize,
     if let Some([(_, last), (_, next), ..]) = rows.get(most - 1..)
         && last.price == next.price
     {
-        // Upstream sorts the types as the provider lists them, by price alone.
+        // Upstream sorts the types in the provider's order, by price alone.
         let mut sorted: Vec<Choice> = rows.iter().map(|(_, choice)| *choice).collect();
         sorted.sort_by_key(Choice::instance_type);
         go_sort::sort_by_key(&mut sorted, |choice| choice.price);
@@ -289,7 +290,7 @@ fn cheapest_rows(
             rows.push((*row, *choice));
         }
     }
-    // A claim that holds reservations keeps the types it could have been, though they cannot be launched any more.
+    // A claim that holds reservations keeps its other types, although they cannot be launched any more.
     let mut others: Vec<(usize, Choice)> = Vec::new();
     for row in claim.rows.iter() {
         let Some(variant) = catalog.rows.get(row) else {
@@ -337,7 +338,7 @@ fn check_min_values(
     }
 }
 
-/// How the kept types can be bought.
+/// Capacity types in which the kept types can be launched.
 fn capacity_types(
     claim: &Claim<'_>,
     set: SetId,
@@ -416,7 +417,7 @@ fn final_requirements(set: SetId, capacity_types: &[String], world: &World<'_>) 
     requirements
 }
 
-/// An interned requirement in the model's words.
+/// Converts an interned requirement to the model's type.
 pub(crate) fn spelled_out(key: Sym, req: ReqId, algebra: &Algebra) -> Requirement {
     let req = algebra.req(req);
     Requirement {

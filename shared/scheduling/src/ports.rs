@@ -1,8 +1,8 @@
-//! Host ports: two pods on a node may not want the same (docs/spec/scheduling.md#host-ports).
+//! Host ports: pods on the same node must not use the same port (docs/spec/scheduling.md#host-ports).
 
 use model::pod::HostPort;
 
-/// The first of `wanted` that collides with one of `taken`.
+/// First port of `wanted` that conflicts with one of `taken`.
 pub(crate) fn conflict<'p>(wanted: &'p [HostPort], taken: &[HostPort]) -> Option<&'p HostPort> {
     wanted
         .iter()
@@ -14,7 +14,7 @@ fn collide(a: &HostPort, b: &HostPort) -> bool {
     a.port == b.port && protocol(a) == protocol(b) && (any(&a.ip) || any(&b.ip) || a.ip == b.ip)
 }
 
-/// The API server fills in TCP; a DaemonSet's template may lack it.
+/// Protocol with its default. The API server fills in TCP for pods, but not in a DaemonSet's template.
 fn protocol(port: &HostPort) -> &str {
     if port.protocol.is_empty() {
         "TCP"

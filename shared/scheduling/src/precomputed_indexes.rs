@@ -1,5 +1,5 @@
-//! What questions about the same NodePools and DaemonSets have in common, worked out once: labels interned, instance types
-//! indexed, what daemons leave of each type.
+//! Indexes that requests with the same NodePools and DaemonSets share: interned labels, indexed instance types, and the
+//! capacity that daemons leave of each type.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -16,22 +16,22 @@ use crate::{
     topology::universe::Source,
 };
 
-/// Answers do not depend on whether it is shared: each question begins with a copy.
+/// Indexes shared by several solves. Each solve works on a copy, so sharing does not change results.
 pub struct PrecomputedIndexes<'a> {
     pub(crate) algebra: Algebra,
     pub(crate) tolerance: Tolerance<'a>,
     pub(crate) dimensions: Rc<Dimensions>,
     pub(crate) catalogs: Vec<Catalog<'a>>,
-    /// One per NodePool, in order.
+    /// Per NodePool, in the order of the input.
     pub(crate) sources: Rc<[Source]>,
     pub(crate) templates: Vec<Template>,
     pub(crate) daemons: Rc<[Daemon<'a>]>,
-    /// What each reservation has left.
+    /// Per reservation, the remaining instances.
     pub(crate) reserved: BTreeMap<&'a str, u32>,
 }
 
 impl<'a> PrecomputedIndexes<'a> {
-    /// Of a question that asks about every pod that any of them does.
+    /// Computes the indexes. The input should contain every pod of the requests that will share them.
     pub fn of(input: &Input<'a>) -> Self {
         let Input {
             options,
@@ -90,19 +90,19 @@ impl<'a> PrecomputedIndexes<'a> {
         }
     }
 
-    /// Whether it serves this question, whose NodePools and DaemonSets are the same: pods may ask for something else.
+    /// Whether the indexes cover an input with the same NodePools and DaemonSets: its pods request the same resources.
     fn suits(&self, input: &Input<'_>) -> bool {
         let all = input.daemons.iter().chain(&input.pods);
         *self.dimensions == Dimensions::of(all.map(|pod| &pod.requests))
     }
 
-    /// This one where it serves the question, else one of its own.
+    /// Returns `known` if it covers the input, else new indexes.
     pub(crate) fn or_own(known: Option<Rc<Self>>, input: &Input<'a>) -> Rc<Self> {
         let known = known.filter(|known| known.suits(input));
         known.unwrap_or_else(|| Rc::new(Self::of(input)))
     }
 
-    /// The moulds of this question's NodePools: limits leave something else each time.
+    /// Templates of the input's NodePools with its remaining limits.
     pub(crate) fn node_templates(&self, pools: &[Pool<'_>]) -> Vec<Template> {
         let node_templates = self.templates.iter().zip(pools);
         let node_templates = node_templates.map(|(node_template, pool)| Template {
@@ -113,7 +113,7 @@ impl<'a> PrecomputedIndexes<'a> {
     }
 }
 
-/// The distinct type lists with what nodes of them cost, and which one each NodePool uses.
+/// Distinct pairs of instance type list and surcharge, and the index of the one that each NodePool uses.
 fn catalogs<'a>(
     pools: &[Pool<'a>],
     algebra: &mut Algebra,

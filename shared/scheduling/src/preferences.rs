@@ -1,4 +1,4 @@
-//! The preferences of a question's pods, in groups that can be given up one by one.
+//! Preferences of the input's pods, in groups that can be ignored one by one.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use model::{
 
 use crate::{input::Input, spec::FULL_WEIGHT};
 
-/// A preference as pods state it. Pods that state the same one share it.
+/// Preference as stated by pods. Pods with equal preferences share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Preference<'a> {
     Spread(&'a TopologySpread),
@@ -18,10 +18,10 @@ pub(crate) enum Preference<'a> {
     NodeAffinity(&'a (i32, NodeSelectorTerm)),
 }
 
-/// Greatest number of groups. More preferences share groups: each group is weighed by a solve of its own.
+/// Upper bound on groups, because each group takes a solve. Further preferences share groups.
 const GROUPS_MAX: usize = 6;
 
-/// Groups of preferences that pods do not ask for, one bit per group.
+/// Set of ignored groups, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ignored(u8);
 
@@ -41,12 +41,12 @@ impl Ignored {
     }
 }
 
-/// All preferences of a question's pods, those for nodes without taints apart.
+/// All preferences of the input's pods, except those against PreferNoSchedule taints.
 #[derive(Debug, Default)]
 pub(crate) struct Preferences<'a> {
-    /// The group of each preference.
+    /// Group of each preference.
     groups: BTreeMap<Preference<'a>, usize>,
-    /// The weight of each group, summed over its preferences and the pods that state them.
+    /// Weight of each group, summed over its preferences and the pods that state them.
     weights: Vec<u64>,
 }
 
@@ -85,12 +85,12 @@ impl<'a> Preferences<'a> {
         self.weights.len() > 1
     }
 
-    /// The weight of the lightest group; `None` where pods prefer nothing.
+    /// Weight of the lightest group; `None` if pods have no preferences.
     pub(crate) fn least_weight(&self) -> Option<u64> {
         self.weights.iter().min().copied()
     }
 
-    /// All groups, the heaviest first.
+    /// All groups in descending weight.
     pub(crate) fn heaviest_first(&self) -> Vec<usize> {
         let mut groups: Vec<usize> = (0..self.weights.len()).collect();
         groups.sort_by_key(|group| std::cmp::Reverse(self.weights.get(*group)));

@@ -1,4 +1,4 @@
-//! What nodes cost: for a set of requirements, every type with its cheapest usable offering, worked out once.
+//! Price lists: per set of requirements, every type with its cheapest usable offering, computed once.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -6,7 +6,7 @@ use model::NanosPerHour;
 
 use crate::{algebra::SetId, bits::Bits, catalog, outcome::Choice, world::World};
 
-/// Per catalog and set: the usable rows, cheapest first, ties by name.
+/// Per catalog and requirement set, the usable rows, cheapest first, ties by name.
 pub(crate) type Prices = BTreeMap<(usize, SetId), Rc<[(usize, Choice)]>>;
 
 impl World<'_> {
@@ -19,7 +19,7 @@ impl World<'_> {
         list
     }
 
-    /// The price of the cheapest of `rows`.
+    /// Price of the cheapest of `rows`.
     pub(crate) fn cheapest(&mut self, template: usize, set: SetId, rows: &Bits) -> NanosPerHour {
         let catalog = self
             .templates

@@ -1,10 +1,11 @@
-//! Which nodes could go, and for which new ones, so that the cluster as a whole costs least: a plan for many steps at once.
+//! Plans several consolidations at once: the nodes to remove and the nodes to launch instead, so that the whole cluster
+//! costs least (docs/adr/0017-plan-the-cluster-as-a-whole.md).
 //!
-//! Taking the best step each time fills the room on nodes that stay with whatever is moved first, so that later steps find
-//! none. Here all steps are planned together, on paper: pods, nodes, offers, and the rules of topology that count pods. The plan
-//! consists of teams of nodes that go for the same few new ones. Each team is a step by itself, in any order: the room that its
-//! pods take is left free by all others. What the paper leaves out (volumes' limits, `minValues`, limits of NodePools)
-//! is checked when a step is taken.
+//! A greedy choice of the best single step fills the free capacity of the remaining nodes with the first pods moved, so
+//! later steps find none. This search works on a [`ClusterModel`] of pods, nodes, launch options and topology counts. The
+//! plan is a list of replacement groups: nodes removed together for the same few new nodes. The groups can be executed in
+//! any order, because each leaves free the capacity that the others need. The model leaves out volume limits, `minValues`
+//! and NodePool limits; they are checked when a step is executed.
 
 mod admission;
 mod cluster_model;
@@ -32,52 +33,54 @@ use self::{
 };
 use crate::{BaselineCluster, PlacementTarget};
 
-/// A node that may go.
+/// Node that the search may remove.
 #[derive(Clone, Debug)]
 pub struct RemovableNode {
-    /// Its place in the standing question.
+    /// Index into the nodes of the baseline cluster.
     pub node: usize,
-    /// The pods that need another place then, by their places in the standing question.
+    /// Pods that need another place once the node is removed, as indexes into the pods of the baseline cluster.
     pub pods: Vec<usize>,
     pub price: NanosPerHour,
-    /// Several nodes do not go for one of their own types that is no cheaper: that one had better stay.
+    /// Several nodes are never replaced by one of their own instance types at the same or a higher price: keeping that node
+    /// would be cheaper.
     pub instance_type: String,
-    /// What its going has to be worth, besides what each eviction has to.
+    /// Saving that removing the node must exceed, besides the price of each eviction.
     pub disturbance: NanosPerHour,
-    /// What its going has to save in any case, whatever it goes together with.
+    /// Lower bound on the saving of removing the node, whatever other nodes are removed with it.
     pub least_saving: NanosPerHour,
     pub is_spot: bool,
-    /// Which of [`RearrangeRequest::together_max`] counts it.
+    /// Index into [`RearrangeRequest::together_max`].
     pub budget: usize,
 }
 
-/// What is request for.
+/// Removable nodes and the bounds of the search.
 #[derive(Clone, Debug)]
 pub struct RearrangeRequest<'q> {
     pub removable: &'q [RemovableNode],
-    /// How many nodes may go for the same new ones, of those that have the same budget.
+    /// Per budget, the largest number of its nodes in one replacement group.
     pub together_max: &'q [usize],
-    /// For how many new ones.
+    /// Upper bound on the new nodes of one replacement group.
     pub replacements_max: usize,
-    /// Spot nodes may go for spot nodes.
+    /// Whether spot nodes may be replaced by spot nodes.
     pub spot_to_spot: bool,
-    /// How many changes are tried for each plan.
+    /// Number of changes tried for each plan.
     pub attempts: usize,
 }
 
-/// Nodes that go together, and where their pods are wanted.
+/// Nodes removed together, with placement hints for their pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplacementGroup {
-    /// By their places among the leavers.
+    /// Indexes into [`RearrangeRequest::removable`].
     pub removable: Vec<usize>,
     pub wanted: Vec<(usize, PlacementTarget)>,
-    /// How many nodes come for them.
+    /// Number of new nodes.
     pub replacements: usize,
 }
 
 impl BaselineCluster<'_> {
-    /// Makes a plan where an eviction has to be worth so much per hour, shows it, and goes on with what it is told to be worth
-    /// then. A plan's teams are in the order of their first nodes, those without a new node each by itself.
+    /// Computes a plan in which each eviction must save `per_eviction`, passes it to `shown`, and continues from that plan
+    /// with the price per eviction that `shown` returns, until it returns none. Groups are ordered by their first node;
+    /// nodes without a new node form a group each.
     pub fn rearrange(
         &self,
         request: &RearrangeRequest<'_>,
@@ -136,7 +139,7 @@ fn groups(cluster: &ClusterModel, state: &State) -> Vec<ReplacementGroup> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Where the pods of a team go, large ones first.
+/// Placement hints for the pods of a group, the largest pods first.
 fn wanted(
     cluster: &ClusterModel,
     state: &State,

@@ -1,4 +1,4 @@
-//! Why a NodePool cannot serve a pod: the most specific rule that fails, by name and by how much.
+//! Reasons why a NodePool cannot serve a pod: the most specific constraint that fails, with amounts.
 
 mod lack;
 
@@ -17,87 +17,87 @@ pub use lack::NodeLack;
 pub enum Reason {
     /// The NodePool's own requirements leave no instance type.
     NoTypes,
-    /// One of the NodePool's requirements alone leaves no instance type.
+    /// A single requirement of the NodePool leaves no instance type.
     NoTypeHas {
         own: Requirement,
-        /// The value that was probably meant.
+        /// Known value that was probably meant.
         meant: Option<String>,
     },
-    /// The NodePool's requirements that no instance type meets together.
+    /// Requirements of the NodePool that no instance type meets together.
     NoTypeHasAll(Vec<Requirement>),
     Taint(Taint),
     UndefinedLabel {
         key: String,
-        /// A known key that was probably meant.
+        /// Known key that was probably meant.
         meant: Option<String>,
     },
     Requirement {
         wanted: Requirement,
         offered: Requirement,
     },
-    /// The pod asks for both of one node.
+    /// The pod requires both on the same node.
     Contradiction {
         first: (ConstraintSource, Requirement),
         second: (ConstraintSource, Requirement),
     },
-    /// No instance type agrees with all of these together.
+    /// No instance type meets all of these together.
     NoMatchingType(Vec<Requirement>),
-    /// Instance types agree with the pod, but none of them with the NodePool's nodes.
+    /// Instance types meet the pod's requirements, but none of them also meets those of the NodePool.
     NoCommonType {
         wanted: Vec<Requirement>,
         offered: Vec<Requirement>,
     },
-    /// The nodes that the pod names, with what keeps it from each; empty if it admits no node's name.
+    /// Nodes that the pod selects by hostname, with the reason for each; empty if it excludes every hostname.
     NamedNodes(Vec<(String, NodeLack)>),
-    /// Types agree, but none is on offer where and how it is wanted.
+    /// Instance types match, but none has an available offering that does.
     NoOffering(Vec<Requirement>),
-    /// What is wanted, daemons included, and the most that any suitable type has.
+    /// Requested amount including daemons, and the largest amount of any suitable type.
     Resource {
         name: String,
         wanted: i64,
         most: i64,
     },
-    /// Each resource is there, but no suitable type has all of them.
+    /// Each amount is available, but no suitable type has all of them.
     NoTypeLargeEnough,
     HostPort {
         port: i32,
         protocol: String,
     },
-    /// Where its volumes are reachable, and what rules that out.
+    /// Requirements of the pod's volumes, and the requirement that conflicts with them.
     Volumes {
         wanted: Vec<Requirement>,
         against: Option<(Side, Requirement)>,
     },
-    /// Devices of its claims are lacking, in the user's words.
+    /// Devices for the pod's claims are missing, as text.
     Devices(String),
-    /// No node reaches all of its volumes: those that differ, by claim.
+    /// No node reaches all of the pod's volumes. Lists the differing requirements by claim.
     VolumesApart(Vec<(String, Requirements)>),
-    /// Its volumes or its rules about other pods leave no instance type.
+    /// The pod's volumes or its topology constraints leave no instance type.
     Bound {
         by: Binding,
         to: Vec<Requirement>,
         lack: Box<Reason>,
     },
-    /// Volumes of EBS that the pod brings, and the most that a node of any suitable type attaches.
+    /// EBS volumes that the pod attaches, and the largest attach limit of any suitable type.
     AttachLimit {
         wanted: usize,
         most: u32,
     },
     Topology {
-        /// With what it allows.
+        /// Name of the constraint with its parameters.
         rule: String,
         key: String,
-        /// Domains with their counts, as far as they are listed.
+        /// Counts per domain, up to `DOMAINS_SHOWN`.
         counts: Vec<(String, u32)>,
     },
-    /// A rule about other pods goes by a label that no node has.
+    /// No node has the topology key of a constraint.
     NoDomain {
         rule: String,
         key: String,
-        /// A known key that was probably meant.
+        /// Known key that was probably meant.
         meant: Option<String>,
     },
-    /// No instance type has this value of a label, where another one was probably meant.
+    /// No instance type has this value, and another one was probably meant.
     UnknownValue {
         key: String,
         value: String,
@@ -112,51 +112,51 @@ pub enum Reason {
     Limit {
         name: String,
         left: i64,
-        /// The least that a suitable type counts.
+        /// Smallest amount that a suitable type counts.
         least: i64,
     },
-    /// Waits for a reservation, to be tried in the next round.
+    /// The pod waits for a reservation until the next round.
     Reservation,
-    /// It would fit now; it was tried earlier in the round.
+    /// The pod would fit now; it was tried earlier in the round.
     NextRound,
 }
 
 impl Reason {
-    /// Whether the NodePool's limits are all that keeps the pod out.
+    /// Whether only the NodePool's limits exclude the pod.
     pub fn is_limit(&self) -> bool {
         matches!(self, Self::NodeLimit | Self::Limit { .. })
     }
 }
 
-/// Where a pod asks for a label.
+/// Field in which a pod requires a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstraintSource {
     NodeSelector,
     NodeAffinity,
 }
 
-/// Who rules out where a pod's volumes are.
+/// Side whose requirement conflicts with those of the pod's volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The pod's own requirements.
+    /// Requirements of the pod.
     Pod,
-    /// The labels of the NodePool's nodes.
+    /// Labels of the NodePool's nodes.
     NodePool,
 }
 
-/// What binds a pod to some nodes besides what it asks for itself.
+/// Indirect restriction of a pod to some nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Binding {
     Volumes,
-    /// A rule about other pods, with what it allows.
+    /// One topology constraint, with its parameters.
     Rule(String),
-    /// All its rules about other pods together.
+    /// All topology constraints together.
     Rules,
 }
 
-/// So many domains are listed; a zone or capacity type never has more.
+/// Upper bound on the domains listed in a reason. Zones and capacity types stay below.
 pub(crate) const DOMAINS_SHOWN: usize = 25;
-/// A request above this many cores is probably a slip of the unit.
+/// CPU request in millicores from which the unit is probably wrong.
 const ABSURD_MILLICORES: i64 = 1_000_000_000;
 
 impl fmt::Display for Reason {

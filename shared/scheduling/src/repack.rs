@@ -1,13 +1,13 @@
-//! Buying the new nodes again, by price. The search fills a node before it makes the next one, so nodes grow to the largest
-//! size and the last pods decide what the whole costs. Once every pod has a place, the nodes to be made of one NodePool are
-//! planned anew as a whole: again and again the node whose pods are worth most for its price, where a pod's worth is what
-//! such pods have cost so far. The cheaper of the two answers stays.
+//! Packs the new nodes again by price. First fit fills a node before it opens the next one, so nodes grow to the largest
+//! size and the last pods decide the total. Once every pod has a place, the new nodes of one NodePool are packed again as a
+//! whole: repeatedly the node with the highest worth of pods per price, where the worth of a pod is what such pods have
+//! cost so far. The cheaper of the two results is kept.
 //!
-//! Nodes with a pod that has to stay are kept; pods of theirs that may go leave where that is cheaper.
+//! Nodes with a pod that cannot move are kept; their other pods may leave where that is cheaper.
 //!
-//! What the search decided for reasons other than room stays decided: which NodePool serves a pod, and every label that a
-//! pod's topology or volumes depend on, so that no count per domain changes. Rules per host are obeyed again, and the new
-//! nodes are filled through the same checks as all others.
+//! Decisions of the search for reasons other than capacity are kept: the NodePool of each pod, and every label that its
+//! topology or volumes depend on, so that no count per domain changes. Constraints per host are checked again, and the new
+//! nodes pass the same checks as all others.
 
 mod build;
 mod items;
@@ -24,11 +24,11 @@ use model::NanosPerHour;
 use self::{items::Movable, nodes::WorkBudget, offers::PurchaseOptions};
 use crate::{claim::Claim, solve::Solver, topology::HostId, world::World};
 
-/// What a node costs besides its instance: agents that are paid per host, addresses, volumes, and everybody who watches
-/// it. A node more has to save as much, so that cheap small instances do not take over.
+/// Cost of a node per hour besides its instance: agents that are licensed per host, addresses, volumes, watches. An
+/// additional node has to save as much, so that cheap small instances do not take over.
 const PER_NODE_OVERHEAD: NanosPerHour = NanosPerHour(43_000_000);
 
-/// The part of [`PER_NODE_OVERHEAD`] that prices of a NodePool's nodes do not have yet.
+/// Part of [`PER_NODE_OVERHEAD`] that the NodePool's surcharge does not contain.
 fn unpriced_overhead(world: &World<'_>, template: usize) -> i64 {
     let pool = world.input.pools.get(template);
     let priced = pool.map_or(0, |pool| pool.surcharge.0);
@@ -86,7 +86,7 @@ fn cheaper<'a>(
     (cost.price < known.price && cost.with_overhead < known.with_overhead).then_some(rebuilt)
 }
 
-/// Of some nodes together.
+/// Summed cost of some nodes.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     price: i64,

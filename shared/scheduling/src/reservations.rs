@@ -1,4 +1,4 @@
-//! Capacity reservations: each new node holds one unit of every reservation it might launch into
+//! Capacity reservations: each new node holds one instance of every reservation that it may launch into
 //! (docs/spec/scheduling.md#reservations).
 
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ pub(crate) struct Reservations<'a> {
     left: BTreeMap<&'a str, u32>,
 }
 
-/// What a claim may keep, or that it has to wait.
+/// Reservations that a claim may hold, or that it has to wait.
 pub(crate) enum HoldDecision<'a> {
     Hold(Vec<&'a str>),
     Wait,
 }
 
-/// What each reservation has left, by the most careful of its offerings.
+/// Remaining instances per reservation: the smallest number that any of its offerings states.
 pub(crate) fn capacities<'a>(
     types: impl IntoIterator<Item = &'a InstanceType>,
 ) -> BTreeMap<&'a str, u32> {
@@ -52,7 +52,7 @@ impl<'a> Reservations<'a> {
         !self.left.is_empty()
     }
 
-    /// What a node with these options could hold, given what it holds already.
+    /// Reservations that a node with these options may hold, given those that it holds already.
     pub(crate) fn offer(
         &self,
         set: SetId,
@@ -93,7 +93,7 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Makes `held` what a node holds.
+    /// Replaces the reservations that a node holds.
     pub(crate) fn hold(&mut self, before: &[&'a str], held: &[&'a str]) {
         for id in held.iter().filter(|id| !before.contains(id)) {
             if let Some(left) = self.left.get_mut(id) {

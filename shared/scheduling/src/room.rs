@@ -1,5 +1,5 @@
-//! Which instance types have room: for every resource, the types ordered by what they offer, with the set of those that
-//! offer at least as much as each step. "Fits" is then one AND per resource.
+//! Index of instance types by capacity: per resource, the sorted amounts, each with the set of rows that have at least that
+//! much. A fit check is one AND per resource.
 
 use crate::bits::Bits;
 
@@ -8,22 +8,22 @@ pub(crate) struct Room {
 }
 
 struct Steps {
-    /// Distinct amounts, ascending.
+    /// Distinct amounts in ascending order.
     amounts: Vec<i64>,
-    /// For each amount, who offers at least that.
+    /// Per amount, the rows that have at least that much.
     at_least: Vec<Bits>,
-    /// Everyone with their amount, the largest first.
+    /// All rows with their amounts, in descending order.
     descending: Vec<(i64, usize)>,
 }
 
 impl Room {
-    /// `left` has one vector per row, or `None` for rows that can hold nothing.
+    /// `left` has one vector per row, or `None` for rows without capacity.
     pub(crate) fn new(left: &[Option<Box<[i64]>>], dimensions: usize) -> Self {
         let steps = (0..dimensions).map(|at| Steps::new(left, at)).collect();
         Self { steps }
     }
 
-    /// Keeps the rows that offer at least `total`.
+    /// Retains the rows with at least `total` of every resource.
     pub(crate) fn keep_fitting(&self, total: &[i64], rows: &mut Bits) {
         for (steps, wanted) in self.steps.iter().zip(total) {
             match steps
@@ -36,7 +36,7 @@ impl Room {
         }
     }
 
-    /// Keeps the rows that offer no more than `total`.
+    /// Retains the rows with at most `total` of every resource.
     pub(crate) fn keep_at_most(&self, total: &[i64], rows: &mut Bits) {
         for (steps, allowed) in self.steps.iter().zip(total) {
             let beyond = steps.amounts.partition_point(|a| a <= allowed);
@@ -46,7 +46,7 @@ impl Room {
         }
     }
 
-    /// The most that any of `rows` offers, per resource.
+    /// Largest amount of any of `rows`, per resource.
     pub(crate) fn most<'r>(&'r self, rows: &'r Bits) -> impl Iterator<Item = i64> + 'r {
         self.steps.iter().map(|steps| {
             let best = steps.descending.iter().find(|(_, row)| rows.contains(*row));
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_offer_less_than_wanted_go() {
+    fn rows_are_filtered_by_capacity() {
         let left = [Some(vec![4, 10].into()), None, Some(vec![8, 5].into())];
         let room = Room::new(&left, 2);
         let fitting = |total: [i64; 2]| {

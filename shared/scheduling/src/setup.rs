@@ -1,4 +1,4 @@
-//! From a question to the world in which it is answered: nodes, hosts and pods interned, indexed and counted once.
+//! Prepares the [`World`] of a solve: interns, indexes and counts nodes, hosts and pods once.
 
 mod places;
 
@@ -40,40 +40,41 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Setup<'a> {
     pub(crate) world: World<'a>,
-    /// In the order in which they are tried.
+    /// Existing nodes in the order in which they are tried.
     pub(crate) nodes: Vec<Node<'a>>,
-    /// The first host that is free for a node to be made.
+    /// First free host index for a new node.
     pub(crate) next_host: u32,
-    /// Whether any pod has a say about where others are.
+    /// Whether any pod has a topology constraint.
     pub(crate) has_topology: bool,
-    /// Giving up PreferNoSchedule exists only if something has such a taint (docs/spec/scheduling.md#preferences).
+    /// Tolerating PreferNoSchedule is a relaxation step only if any taint has that effect
+    /// (docs/spec/scheduling.md#preferences).
     pub(crate) may_tolerate: bool,
 }
 
-/// Where a pod is bound, as far as topology counts it.
+/// Counts that a bound pod contributes to topology.
 pub(crate) struct PodContribution {
     pub(crate) class: ClassId,
     pub(crate) host: usize,
-    /// Whether it counts as one of its class.
+    /// Whether groups that select the pod count it; pods that are being deleted are not counted.
     pub(crate) is_counted: bool,
-    /// Groups that have counted its own anti-affinity.
+    /// Inverse anti-affinity groups that the pod is recorded in.
     pub(crate) repelling: Vec<GroupId>,
 }
 
-/// What was counted of pods and nodes that other questions may take away.
+/// Counts of pods and nodes that a simulation may remove again.
 #[derive(Default)]
 pub(crate) struct Contributions<'a> {
-    /// By the question's pods.
+    /// By index into the input's pods.
     pub(crate) pods: BTreeMap<usize, PodContribution>,
-    /// By the question's nodes; those that are registered.
+    /// Registered nodes, by index into the input's nodes.
     pub(crate) nodes: BTreeMap<usize, HostLabels<'a>>,
-    /// Per group of anti-affinity, whose it is: the first says which domains are known.
+    /// Per anti-affinity group, its owners; the first owner's tolerations decide which domains are known.
     pub(crate) owners: BTreeMap<GroupId, Vec<Owner>>,
 }
 
-/// A bound pod with anti-affinity of its own.
+/// Bound pod with required anti-affinity.
 pub(crate) struct Owner {
-    /// Its place among the question's pods.
+    /// Index into the input's pods, if it is among them.
     pub(crate) pod: Option<usize>,
     pub(crate) tolerations: TolerationsId,
 }
@@ -82,7 +83,7 @@ pub(crate) fn set_up<'a>(precomputed: &PrecomputedIndexes<'a>, input: &Rc<Input<
     set_up_moving(precomputed, input, input.pods.len()).0
 }
 
-/// World of the input where only the `first` of the pods are to be placed now, and the others stay where they are.
+/// Prepares the world of an input in which only the first `first` pods are placed now. The others stay bound.
 pub(crate) fn set_up_moving<'a>(
     precomputed: &PrecomputedIndexes<'a>,
     input: &Rc<Input<'a>>,
@@ -183,20 +184,20 @@ pub(crate) fn set_up_moving<'a>(
     (setup, contributions)
 }
 
-/// The bound pods among those to place: they are no longer where they were.
+/// Bound pods among the first pods. They are placed again, so they do not count where they are bound.
 fn pods_moving<'a>(input: &Input<'a>, first: usize) -> BTreeSet<&'a PodKey> {
     let bound = input.pods.iter().take(first);
     let bound = bound.filter(|pod| pod.node_name.is_some());
     bound.map(|pod| &pod.key).collect()
 }
 
-/// Bound pods that keep others away.
+/// Bound pods with required anti-affinity.
 fn repelling_pods<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a Pod> {
     let bound = input.hosts.iter().flat_map(|host| &host.pods).copied();
     bound.filter(|pod| !pod.pod_anti_affinity.required.is_empty() && !is_terminal(pod))
 }
 
-/// Upstream counts daemons that run.
+/// Whether the anti-affinity of a daemon counts before the daemon runs. Upstream counts running daemons only.
 fn counts_anti_affinity_of(input: &Input<'_>, daemon: &Pod) -> bool {
     input.options.optimize == Optimize::Cost && !daemon.pod_anti_affinity.required.is_empty()
 }
@@ -224,7 +225,7 @@ fn topology_keys<'a>(input: &Input<'a>, with_anti_affinity: &[&'a Pod]) -> BTree
         .collect()
 }
 
-/// The label keys that anybody asks a node about.
+/// Label keys of nodes that any pod, daemon or volume refers to.
 fn asked_keys<'a>(
     input: &Input<'a>,
     volumes: &Volumes<'a>,
@@ -251,7 +252,7 @@ fn asked_keys<'a>(
     keys
 }
 
-/// Counts the pods that stay where they are, and what their anti-affinity forbids others.
+/// Counts the bound pods that are not moved, and records their anti-affinity.
 fn count_bound<'a>(
     input: &Input<'a>,
     moving: &BTreeSet<&'a PodKey>,
@@ -337,7 +338,7 @@ fn existing<'a>(
         .zip(expected)
         .map(|(name, expected)| {
             let to_come = (expected - node.daemon_requests.get(name)).max(0);
-            // What the node lacks altogether is none, not a debt.
+            // A resource that the node does not have counts as zero, not as a negative amount.
             let available = node.available.0.get(name);
             available.map_or(0, |available| available.saturating_sub(to_come))
         })

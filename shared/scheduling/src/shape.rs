@@ -1,4 +1,4 @@
-//! Pods that no rule tells apart have one shape: what is worked out for one holds for all.
+//! Shapes of pods. Pods that no constraint distinguishes share a shape, and with it all computations.
 
 use std::{cmp::Reverse, collections::BinaryHeap, rc::Rc};
 
@@ -22,7 +22,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ShapeId(pub(crate) u32);
 
-/// Everything placing depends on. Cheap parts come first: comparing stops at the first difference.
+/// Properties that placement depends on. Cheap ones come first, since comparison stops at the first difference.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity<'a> {
     pub(crate) requests: Box<[i64]>,
@@ -42,37 +42,38 @@ pub(crate) struct Identity<'a> {
     pub(crate) claims: Rc<ClaimNeeds>,
 }
 
-/// A pod's volumes, worked out.
+/// Requirements of a pod's volumes, computed once.
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VolumeNeeds<'a> {
-    /// Any one of them must hold; none at all if the volumes do not care.
+    /// Alternatives of which one must hold; empty if the volumes have no requirements.
     pub(crate) alternatives: Vec<Sets>,
     pub(crate) attachments: Vec<Attachment<'a>>,
-    /// A claim could not be followed: the pod is placed as if it had no volumes and no topology of its own.
+    /// Whether a claim's volume or class does not exist. Such a pod is placed as if it had no volumes and no topology
+    /// constraints.
     pub(crate) lost: bool,
 }
 
 impl<'a> VolumeNeeds<'a> {
-    /// The attachments that EBS makes.
+    /// Attachments of EBS volumes.
     pub(crate) fn of_ebs(&self) -> impl Iterator<Item = &Attachment<'a>> {
         self.attachments.iter().filter(|(driver, _)| *driver == EBS)
     }
 }
 
-/// Requirements as existing nodes and as nodes to be made have to meet them: the latter have no hostname yet.
+/// Requirements in two forms: for existing nodes, and for new nodes, which have no hostname yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Sets {
     pub(crate) on_nodes: SetId,
     pub(crate) on_claims: SetId,
-    /// A hostname nobody knows yet is fine.
+    /// Whether a hostname that is not known yet meets the requirements.
     pub(crate) any_hostname: bool,
 }
 
-/// A shape at one step of relaxation. It never changes.
+/// Immutable part of a shape, at one step of relaxation.
 pub(crate) struct Core<'a> {
     pub(crate) spec: Spec<'a>,
     pub(crate) requests: Box<[i64]>,
-    /// By choice, so not to a node that is settling.
+    /// Whether the pod is moved voluntarily, which excludes nodes that are cooling down.
     pub(crate) moved: bool,
     pub(crate) sets: Sets,
     pub(crate) tolerations: TolerationsId,
@@ -86,7 +87,7 @@ impl<'a> Core<'a> {
         &self.spec.pod.host_ports
     }
 
-    /// Why a place does not take the pod that has no devices for its claims.
+    /// Refusal of a place without devices for the pod's claims.
     pub(crate) fn without_devices(&self) -> Refusal {
         Refusal::Devices(match self.claims.refusals_are_permanent() {
             true => Permanence::ForGood,
@@ -94,7 +95,7 @@ impl<'a> Core<'a> {
         })
     }
 
-    /// The pod without its claims for devices.
+    /// Core of the pod without its device claims.
     pub(crate) fn without_claims(&self) -> Self {
         Self {
             claims: Rc::default(),
@@ -102,7 +103,7 @@ impl<'a> Core<'a> {
         }
     }
 
-    /// The same, asking for something else.
+    /// Core with other requests.
     pub(crate) fn with_requests(&self, requests: Box<[i64]>) -> Self {
         Self {
             spec: self.spec.clone(),
@@ -117,33 +118,33 @@ impl<'a> Core<'a> {
     }
 }
 
-/// Where a shape still has to look. What can never take it is forgotten.
+/// Mutable search state of a shape: the nodes, claims and templates that may still take it.
 #[derive(Default)]
-pub(crate) struct Search {
+pub(crate) struct ShapeSearch {
     pub(crate) constraints: Rc<[ApplicableConstraint]>,
-    /// How many groups there were when `constraints` was found.
+    /// Number of groups when `constraints` was computed.
     pub(crate) groups_known: Option<usize>,
-    /// Existing nodes that can never take it, once any was looked at.
+    /// Existing nodes that can never take the shape; `None` before the first search.
     pub(crate) rejected_nodes: Option<Bits>,
-    /// In-flight claims by order; an entry whose order is outdated is put back with the present one.
+    /// In-flight claims by order. An entry with an outdated order is pushed again with the present one.
     pub(crate) claims: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) claims_seen: usize,
-    /// Claims that may take it later, with the order they had.
+    /// Claims that may take the shape later, with their orders.
     pub(crate) parked: Vec<(u64, u32)>,
     pub(crate) parked_at: u64,
-    /// Templates that can never take it.
-    pub(crate) closed: Vec<bool>,
-    /// How many placements there were when it failed; nothing changes until there are more.
+    /// Templates that can never take the shape.
+    pub(crate) rejected_templates: Vec<bool>,
+    /// Number of placements at the last failure. The result stays the same until there are more.
     pub(crate) failed_at: Option<(u64, Failure)>,
     pub(crate) relaxed: Option<Option<(ShapeId, Sacrifice)>>,
 }
 
-/// Why a pod was not placed in this attempt.
+/// Reason why a pod was not placed in this attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     NoRoom,
-    /// A reservation could take it in the next round; until then it waits (docs/spec/scheduling.md#reservations).
+    /// A reservation may take the pod in the next round (docs/spec/scheduling.md#reservations).
     Deferred,
-    /// The search had no attempt left for it.
+    /// The search had no attempts left for the pod.
     Postponed,
 }

@@ -1,4 +1,4 @@
-//! The search: first fit over pods from large to small, on nodes that exist, then on claims in flight, then on a new claim
+//! First-fit search over pods in descending size: tries existing nodes, then in-flight claims, then a new claim
 //! (docs/spec/scheduling.md#solving).
 
 mod colocation;
@@ -21,7 +21,7 @@ use crate::{
     on_offer::OnOffer,
     preferences::Preferences,
     setup::Setup,
-    shape::{Core, Failure, Identity, Search, ShapeId},
+    shape::{Core, Failure, Identity, ShapeId, ShapeSearch},
     strategy::{CountedAs, Domains, Peers, Queue, Strategy},
     world::World,
 };
@@ -29,21 +29,21 @@ use crate::{
 pub(crate) struct Solver<'a> {
     pub(crate) world: World<'a>,
     pub(crate) nodes: Vec<Node<'a>>,
-    /// Per block of nodes, the most that any has left.
+    /// Per block of nodes and resource, the largest remaining amount of any node.
     blocks: Vec<Vec<i64>>,
     pub(crate) claims: Vec<Claim<'a>>,
-    pub(crate) shapes: Vec<(Rc<Core<'a>>, Search)>,
+    pub(crate) shapes: Vec<(Rc<Core<'a>>, ShapeSearch)>,
     identities: BTreeMap<Identity<'a>, ShapeId>,
     pub(crate) next_host: u32,
     has_topology: bool,
     pub(crate) may_tolerate: bool,
-    /// Per pod, as what it was placed.
+    /// Per pod, the shape that was placed.
     pub(crate) placed_as: Vec<ShapeId>,
-    /// By pod, where it has to go for others to be near it.
+    /// Per pod, the domains that it is confined to so that pods with affinity to it can follow.
     confined: BTreeMap<usize, Rc<Requirements>>,
-    /// Preferences of the pods, where the strategy ignores some.
+    /// Preferences of the pods, if the strategy ignores some of them.
     preferences: Preferences<'a>,
-    /// Moves with every placement.
+    /// Incremented with every placement.
     placements: u64,
     strategy: Strategy,
 }
@@ -93,14 +93,14 @@ impl<'a> Solver<'a> {
         solver
     }
 
-    /// Places what can be placed; the rest comes back with why, in queue order.
+    /// Places all pods. Returns those without a place in queue order, with their failures.
     pub(crate) fn run(&mut self) -> Vec<(usize, ShapeId, Failure)> {
         self.place((0..self.world.input.pods.len()).collect())
     }
 
-    /// The same for some of the pods.
+    /// Places some of the pods. Returns those without a place in queue order, with their failures.
     pub(crate) fn place(&mut self, mut pods: Vec<usize>) -> Vec<(usize, ShapeId, Failure)> {
-        // By name, as the API server lists them: whoever comes first shapes a group that pods share.
+        // By name, as the API server lists them: the first pod determines the domains of a group that pods share.
         pods.sort_by_key(|at| self.world.input.pods.get(*at).map(|pod| &pod.key));
         if self.strategy.peers == Peers::Together {
             self.confine_colocated(&pods);
@@ -122,7 +122,7 @@ impl<'a> Solver<'a> {
             pods.sort_by_key(|pod| domains(pod).unwrap_or(usize::MAX));
         }
         let mut failed: BTreeMap<usize, (ShapeId, Failure)> = BTreeMap::new();
-        // Each pod with how long the queue was when it was put back: a full round without success ends the search.
+        // Each pod with the length of the queue when it was put back. A full round without a placement ends the search.
         let mut queue: VecDeque<(usize, ShapeId, usize)> = VecDeque::new();
         let with_shape = |pod| Some((pod, *shapes.get(pod)?, 0));
         queue.extend(pods.into_iter().filter_map(with_shape));
@@ -133,7 +133,7 @@ impl<'a> Solver<'a> {
                 break;
             }
             if attempts == 0 {
-                // Others have found a place since they failed: what is left may in the next round.
+                // Other pods have been placed since these failed, so they may fit in the next round.
                 queue.push_front((pod, shape, length));
                 failed.extend(
                     queue
@@ -164,7 +164,7 @@ impl<'a> Solver<'a> {
             .collect()
     }
 
-    /// Where nobody looks any more, nothing has to be remembered: not for the shape, nor for what it was relaxed to.
+    /// Frees the search state of a shape without waiting pods, and of the shapes that it was relaxed to.
     fn forget_search(&mut self, shape: ShapeId) {
         let mut next = Some(shape);
         while let Some(shape) = next {
@@ -176,7 +176,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Tries a pod with all its preferences, then gives up one after the other.
+    /// Tries a pod with all its preferences, then relaxes them one by one.
     fn try_pod(&mut self, pod: usize, mut shape: ShapeId) -> Result<(), (ShapeId, Failure)> {
         loop {
             match self.try_shape(pod, shape) {
@@ -231,7 +231,8 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// How often pods are tried in one search. A chain of pods of which each waits for the one behind it takes a round per pod.
+/// Upper bound on placement attempts in one search. A chain of pods, each with affinity to the one behind it, takes a round
+/// per pod.
 fn attempts_max(pods: usize) -> usize {
     const PER_POD: usize = 64;
     const FEW_PODS: usize = 2_000;

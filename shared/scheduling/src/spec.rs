@@ -1,4 +1,4 @@
-//! Constraints and preferences of a pod that are left after some were given up (docs/spec/scheduling.md#preferences).
+//! Constraints and preferences of a pod after some were relaxed (docs/spec/scheduling.md#preferences).
 
 use std::rc::Rc;
 
@@ -12,41 +12,41 @@ use model::{
 
 use crate::preferences::Preference;
 
-/// A pod's constraints at one step of relaxation.
+/// Constraints of a pod at one step of relaxation.
 #[derive(Clone)]
 pub(crate) struct Spec<'a> {
     pub(crate) pod: &'a Pod,
-    /// The first one counts; the others are its alternatives.
+    /// Required terms. The first one applies; the others are its alternatives.
     required: &'a [NodeSelectorTerm],
-    /// Heaviest first, as the next two.
+    /// Heaviest first, like the next two.
     preferred: Vec<&'a (i32, NodeSelectorTerm)>,
     attracted: Vec<&'a (i32, PodAffinityTerm)>,
     repelled: Vec<&'a (i32, PodAffinityTerm)>,
     pub(crate) spread: Vec<&'a TopologySpread>,
     pub(crate) tolerates_prefer_no_schedule: bool,
-    /// Where it has to go for others to be near it.
+    /// Domains that the pod is confined to, so that pods with affinity to it can follow.
     pub(crate) confined: Option<Rc<Requirements>>,
-    /// The weights of all preferences that were given up. Under [`Relaxation::LightestFirst`], those of node affinity are not
-    /// among them: the node shows which of these it meets.
-    pub(crate) dropped_preferences: u32,
+    /// Summed weight of dropped preferences. Under [`Relaxation::LightestFirst`], node affinity is not included, since the
+    /// node shows which of its terms are met.
+    pub(crate) dropped_weight: u32,
     relaxation: Relaxation,
 }
 
-/// Which preference a pod asks for, and which it gives up next.
+/// Preferences that a pod requires at first, and the order in which they are relaxed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Relaxation {
-    /// As upstream: the heaviest preferred node affinity alone is asked for; preferences are given up kind by kind, the heaviest of
-    /// a kind first.
+    /// As upstream: only the heaviest preferred node affinity is required, and preferences are relaxed kind by kind, the
+    /// heaviest first.
     #[default]
     KindByKind,
-    /// All preferred node affinities that can be met together are asked for; the lightest preference is given up first.
+    /// All preferred node affinities that can be met together are required, and the lightest preference is relaxed first.
     LightestFirst,
 }
 
-/// The weight of a preference that has none of its own, and of the heaviest that has.
+/// Weight of preferences without a weight field, and the largest weight that Kubernetes allows.
 pub(crate) const FULL_WEIGHT: u32 = 100;
 
-/// What a pod gives up next.
+/// Constraint or preference that is relaxed next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sacrifice {
     RequiredTerm,
@@ -58,7 +58,7 @@ pub(crate) enum Sacrifice {
 }
 
 impl<'a> Spec<'a> {
-    /// All that the pod asks for and prefers; under `Ignore`, preferences are none.
+    /// Spec with all constraints and preferences; without preferences under policy `Ignore`.
     pub(crate) fn new(pod: &'a Pod, policy: PreferencePolicy) -> Self {
         let respect = policy == PreferencePolicy::Respect;
         Self {
@@ -74,7 +74,7 @@ impl<'a> Spec<'a> {
                 .collect(),
             tolerates_prefer_no_schedule: false,
             confined: None,
-            dropped_preferences: 0,
+            dropped_weight: 0,
             relaxation: Relaxation::default(),
         }
     }
@@ -83,12 +83,12 @@ impl<'a> Spec<'a> {
         Self { relaxation, ..self }
     }
 
-    /// Without preferences, those for nodes without taints apart.
+    /// Spec without preferences, except those against PreferNoSchedule taints.
     pub(crate) fn without_preferences(self) -> Self {
         self.without(|_| true)
     }
 
-    /// Without the preferences that are ignored; those for nodes without taints stay.
+    /// Spec without the ignored preferences. Preferences against PreferNoSchedule taints stay.
     pub(crate) fn without(mut self, is_ignored: impl Fn(Preference<'a>) -> bool) -> Self {
         let mut lost = 0_u32;
         let mut lose = |weight: u32| lost = lost.saturating_add(weight);
@@ -109,11 +109,11 @@ impl<'a> Spec<'a> {
         });
         self.preferred
             .retain(|term| !is_ignored(Preference::NodeAffinity(term)));
-        self.dropped_preferences = self.dropped_preferences.saturating_add(lost);
+        self.dropped_weight = self.dropped_weight.saturating_add(lost);
         self
     }
 
-    /// Without any preference, and then with each of them alone, with its weight.
+    /// Spec without any preference, and one spec per single preference with its weight.
     pub(crate) fn one_by_one(&self, may_tolerate: bool) -> (Self, Vec<(u32, Self)>) {
         let none = Self {
             tolerates_prefer_no_schedule: may_tolerate,
@@ -150,7 +150,7 @@ impl<'a> Spec<'a> {
         (none, alone)
     }
 
-    /// The preferred node affinities that the pod came with, by weight; none where preferences are ignored.
+    /// Preferred node affinities of the pod with their weights; none if preferences are ignored.
     pub(crate) fn preferred_terms(&self) -> impl Iterator<Item = (u32, Requirements)> {
         let counted = self.relaxation == Relaxation::LightestFirst;
         let terms = self.pod.node_affinity.preferred.iter();
@@ -161,7 +161,7 @@ impl<'a> Spec<'a> {
         })
     }
 
-    /// Without preferences to be on other nodes than pods of a kind.
+    /// Spec without preferred spread and anti-affinity over hosts.
     pub(crate) fn sharing_hosts(self) -> Self {
         self.without(|preference| match preference {
             Preference::Spread(constraint) => constraint.topology_key == HOSTNAME,
@@ -170,7 +170,7 @@ impl<'a> Spec<'a> {
         })
     }
 
-    /// The next step, if there is anything left to give up.
+    /// Next step of relaxation, if anything is left to relax.
     pub(crate) fn relaxed(&self, may_tolerate: bool) -> Option<(Self, Sacrifice)> {
         if self.relaxation == Relaxation::LightestFirst && self.required.len() < 2 {
             return self.without_lightest(may_tolerate);
@@ -197,11 +197,11 @@ impl<'a> Spec<'a> {
         } else {
             return None;
         };
-        spec.dropped_preferences = spec.dropped_preferences.saturating_add(weight);
+        spec.dropped_weight = spec.dropped_weight.saturating_add(weight);
         Some((spec, sacrifice))
     }
 
-    /// Without the preference of the least weight; of equal ones, in the order in which upstream gives them up.
+    /// Spec without the lightest preference; among equal weights, the one that upstream relaxes first.
     fn without_lightest(&self, may_tolerate: bool) -> Option<(Self, Sacrifice)> {
         let soft = |constraint: &&TopologySpread| constraint.is_soft();
         let spread = self.spread.iter().position(soft);
@@ -239,11 +239,11 @@ impl<'a> Spec<'a> {
             Sacrifice::PreferNoSchedule => spec.tolerates_prefer_no_schedule = true,
             Sacrifice::RequiredTerm => return None,
         }
-        spec.dropped_preferences = spec.dropped_preferences.saturating_add(lost);
+        spec.dropped_weight = spec.dropped_weight.saturating_add(lost);
         Some((spec, sacrifice))
     }
 
-    /// Node selector and the first required term.
+    /// Node selector, the first required term, and the confined domains.
     pub(crate) fn strict(&self) -> Requirements {
         let mut strict = self.requirements(self.required.first());
         let confined = self.confined.iter().flat_map(|all| all.0.values());
@@ -253,7 +253,7 @@ impl<'a> Spec<'a> {
         strict
     }
 
-    /// [`Self::strict`] with the heaviest preferred term, or with all that agree with it and each other, the heaviest first.
+    /// [`Self::strict`] with the heaviest preferred term, or with all terms that agree with each other, the heaviest first.
     pub(crate) fn all(&self) -> Requirements {
         let mut all = self.strict();
         match self.relaxation {
@@ -277,12 +277,12 @@ impl<'a> Spec<'a> {
         all
     }
 
-    /// Node selector with each required term that is left.
+    /// Node selector combined with each remaining required term.
     pub(crate) fn alternatives(&self) -> Vec<Requirements> {
         self.each(self.required)
     }
 
-    /// Node selector with each required term that the pod came with: where Kubernetes' scheduler looks.
+    /// Node selector combined with each required term of the pod: the nodes that the Kubernetes scheduler considers.
     pub(crate) fn all_alternatives(&self) -> Vec<Requirements> {
         self.each(&self.pod.node_affinity.required)
     }
@@ -324,7 +324,7 @@ fn add<'r>(
     }
 }
 
-/// Returns whether each entry agrees with what is there already.
+/// Adds the entries, and returns whether each of them agrees with the requirements before it.
 fn add_agreeing(requirements: &mut Requirements, entries: &[NodeSelectorRequirement]) -> bool {
     entries.iter().all(|entry| {
         let entry = Requirement::from(entry);
@@ -346,7 +346,7 @@ fn lightest<T>(terms: &[&(i32, T)]) -> Option<u32> {
     Some(weight.unsigned_abs())
 }
 
-/// Drops the heaviest term, whose weight it returns.
+/// Drops the heaviest term and returns its weight.
 fn drop_first<T>(terms: &mut Vec<&(i32, T)>) -> Option<u32> {
     if terms.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! Choices that no rule decides. Where upstream leaves them to chance, a small question that leaves pods without a place is
-//! answered again the other way; under [`Optimize::Cost`] it is answered in several ways and the cheapest answer is taken.
+//! Choices that no rule prescribes. Where upstream's result depends on chance, small requests with unplaced pods are solved
+//! again with another strategy. Under [`Optimize::Cost`], several strategies are tried and the cheapest result is kept.
 
 mod strategies;
 mod weighing;
@@ -26,19 +26,19 @@ use self::{
     weighing::weigh,
 };
 
-/// Up to so many pods, all ways are compared for cost; up to [`COMPARED_PODS_MAX`], the two orders, and the other ways are
-/// tried only if pods are left without a place; beyond, one has to do, and one more where limits leave pods without a place: a turn
-/// must stay quick.
+/// Up to this many pods, all strategies are compared for cost. Up to [`COMPARED_PODS_MAX`] pods, the two claim orders are
+/// compared, and other strategies are tried only if pods are unplaced. Beyond that, one strategy is tried, and another one
+/// if limits leave pods unplaced. This bounds the duration of a turn.
 const FEW_PODS: usize = 250;
 const COMPARED_PODS_MAX: usize = 1_000;
 
-/// Spreads that must be met count the domains that upstream counts, and pods that have to be near each other begin wherever the
-/// first of them can be. Where that leaves pods waiting, spreads count the domains in which a node could be bought, as Kubernetes'
-/// scheduler will, pods begin where all of them can be, and those with the fewest domains to be in come first, if more pods have a
-/// place then.
+/// Solves with the best strategy. Required spread constraints count upstream's domains at first, and pods with affinity to
+/// each other start wherever the first of them can be. If that leaves pods unplaced, three changes are tried and kept if
+/// they place more pods: spread constraints count the domains in which a node could be launched, as the Kubernetes
+/// scheduler will; pods with affinity start where all of them can be; and pods with the fewest open domains are placed
+/// first.
 ///
-/// Where moving pods has a price of its own, `other_costs` is what an answer costs besides its new nodes, preferences that are lost
-/// included.
+/// `other_costs` is the cost of a result besides its new nodes, including dropped preferences, if moving pods has a price.
 pub(crate) fn best<'a>(
     input: &Input<'a>,
     other_costs: Option<OtherCosts<'_>>,
@@ -79,10 +79,10 @@ pub(crate) fn best<'a>(
     best
 }
 
-/// Cost of an answer besides its nodes, in nano-dollars per hour.
+/// Cost of a result besides its new nodes, in nano-dollars per hour.
 pub(crate) type OtherCosts<'b> = &'b dyn Fn(&SolveResult) -> i128;
 
-/// Which pods may wait for the rules alone, and the rules under which they would not.
+/// Test whether an unplaced pod may be affected, and the change of strategy that may place it.
 type Step = (fn(&Input<'_>, &Unplaced) -> bool, fn(Strategy) -> Strategy);
 
 fn has_to_spread(input: &Input<'_>, left: &Unplaced) -> bool {
@@ -96,13 +96,13 @@ fn has_to_be_near(input: &Input<'_>, left: &Unplaced) -> bool {
     pod.is_some_and(|pod| !pod.pod_affinity.required.is_empty())
 }
 
-/// A host more can always be made, a zone cannot.
+/// A new host can always be added, a new zone cannot.
 fn is_kept_out_by_others(_: &Input<'_>, left: &Unplaced) -> bool {
     let mut reasons = left.reasons.iter();
     reasons.any(|(_, why)| matches!(why, Reason::Topology { key, .. } if key != labels::HOSTNAME))
 }
 
-/// The best answer in which domains, peers and the queue are treated as these rules say.
+/// Best result with the domains, peers and queue order of `rules`.
 fn best_under<'a>(
     rules: Strategy,
     input: &Input<'a>,
@@ -163,7 +163,7 @@ fn best_under<'a>(
             }
         }
     }
-    let lost = |answer: &SolveResult| worth_of_given_up(answer, worth);
+    let lost = |answer: &SolveResult| worth_of_dropped(answer, worth);
     let other_costs = other_costs.or(for_cost.then_some(&lost));
     if let Some(other_costs) = other_costs.filter(|_| pods <= FEW_PODS) {
         let strategy = if for_cost { OLDEST_FIRST } else { first };
@@ -189,9 +189,9 @@ fn waits_for_limit(left: &Unplaced) -> bool {
     left.reasons.iter().any(|(_, why)| why.is_limit())
 }
 
-/// All preferences that can be met together may take a node for each pod. Where upstream gives some up, because it counts domains
-/// in which nothing can be bought, no more is paid than for its own answer: for one whose pods share nodes and are spread as they
-/// prefer otherwise, or for that answer itself.
+/// Caps the cost of soft spread constraints. Meeting all of them may take one node per pod. Where upstream drops some,
+/// because it counts domains without offerings, the cost may not exceed that of upstream's result: the choice is between
+/// that result, one whose pods share nodes and are otherwise spread as preferred, and `best`.
 fn no_dearer_than_upstream<'a>(
     best: SolveResult,
     input: &Input<'a>,
@@ -227,14 +227,14 @@ fn prefers_to_spread(input: &Input<'_>) -> bool {
     pods.any(|pod| pod.topology_spread.iter().any(TopologySpread::is_soft))
 }
 
-/// Whether the choice between NodePools is left to prices.
+/// Whether prices choose between NodePools of the same weight.
 fn shares_weights(input: &Input<'_>) -> bool {
     let mut pairs = input.pools.windows(2);
     let alike = |pair: &[Pool<'_>]| matches!(pair, [one, other] if one.weight == other.weight);
     input.options.optimize == Optimize::Cost && pairs.any(alike)
 }
 
-/// Whether it matters what nodes count as.
+/// Whether the amounts that new nodes count against limits matter.
 fn is_limited(input: &Input<'_>) -> bool {
     let mut pools = input.pools.iter();
     input.options.optimize == Optimize::Cost && pools.any(|pool| !pool.remaining.0.is_empty())
@@ -244,7 +244,7 @@ fn is_for_cost(input: &Input<'_>) -> bool {
     input.options.optimize == Optimize::Cost && input.options.effort == Effort::Best
 }
 
-/// Pods that wait come first, then those that are wanted somewhere, then whoever is left.
+/// Solves with placement hints: places the waiting pods first, then hinted pods, then all others.
 pub(crate) fn guided<'a>(
     input: &Input<'a>,
     setup: Setup<'a>,
@@ -261,27 +261,28 @@ pub(crate) fn guided<'a>(
     outcome::conclude(&mut solver, unplaced)
 }
 
-/// More pods have a place, or the same ones more cheaply, where cost decides; a preference that is given up costs what it is worth.
+/// Whether `other` places more pods, or the same pods at a lower cost if cost decides. Dropped preferences cost what they
+/// are worth.
 fn is_better(other: &SolveResult, best: &SolveResult, worth: Option<NanosPerHour>) -> bool {
     let is_cheaper = |worth| {
         let value = |answer: &SolveResult| {
-            let lost = worth_of_given_up(answer, worth);
-            (i128::from(cost(answer)) + lost, dropped_preferences(answer))
+            let lost = worth_of_dropped(answer, worth);
+            (i128::from(cost(answer)) + lost, dropped_weight(answer))
         };
         unplaced(other) == unplaced(best) && value(other) < value(best)
     };
     other.unplaced.len() < best.unplaced.len() || worth.is_some_and(is_cheaper)
 }
 
-/// The money that the preferences are worth that were given up, where one with the weight of 100 is worth this.
-fn worth_of_given_up(answer: &SolveResult, worth: NanosPerHour) -> i128 {
+/// Price that dropped preferences are worth, if one with weight 100 is worth `worth`.
+fn worth_of_dropped(answer: &SolveResult, worth: NanosPerHour) -> i128 {
     let lost = answer.dropped_preferences.iter();
     lost.map(|dropped_preferences| dropped_preferences.worth(worth))
         .sum()
 }
 
-/// The weights of all preferences that were given up.
-fn dropped_preferences(answer: &SolveResult) -> u64 {
+/// Summed weight of all dropped preferences.
+fn dropped_weight(answer: &SolveResult) -> u64 {
     let weights = answer.dropped_preferences.iter();
     weights
         .map(|dropped_preferences| u64::from(dropped_preferences.weight))

@@ -1,5 +1,5 @@
-//! A NodePool as a mould for new nodes: its requirements, the types it may use, the daemons that will run on them, and what
-//! its limits leave (docs/spec/scheduling.md#template, docs/spec/scheduling.md#daemon-overhead, docs/spec/scheduling.md#limits).
+//! NodePool as a template of new nodes: requirements, usable instance types, daemons, and remaining limits
+//! (docs/spec/scheduling.md#template, docs/spec/scheduling.md#daemon-overhead, docs/spec/scheduling.md#limits).
 
 use std::rc::Rc;
 
@@ -30,19 +30,19 @@ pub(crate) struct Template {
     pub(crate) set: SetId,
     pub(crate) taints: TaintsId,
     pub(crate) catalog: usize,
-    /// The types that could make a node for the smallest pod.
+    /// Rows of the catalog that the NodePool can launch for the smallest pod.
     pub(crate) base: Bits,
     pub(crate) room: Rc<Room>,
-    /// Per row of the catalog, what is left for pods; `None` for those outside `base`.
+    /// Per row of the catalog, the capacity left for pods; `None` for rows outside `base`.
     pub(crate) left: Rc<[Option<Box<[i64]>>]>,
     pub(crate) daemons: Rc<[DaemonGroup]>,
     pub(crate) limits: Limits,
     pub(crate) has_min_values: bool,
-    /// No type is left because of `minValues` alone.
+    /// Whether `minValues` alone excludes all types.
     pub(crate) min_values_unmet: bool,
 }
 
-/// Types on which the same daemons will run.
+/// Types that run the same daemons.
 pub(crate) struct DaemonGroup {
     pub(crate) rows: Bits,
     pub(crate) daemons: Daemons,
@@ -50,12 +50,12 @@ pub(crate) struct DaemonGroup {
     pub(crate) ports: Vec<HostPort>,
 }
 
-/// A daemon pod with what it asks of a node, worked out once.
+/// Daemon pod with its requests and requirements, computed once.
 #[derive(Clone)]
 pub(crate) struct Daemon<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) requests: Box<[i64]>,
-    /// Node selector with each required term.
+    /// Node selector combined with each required term.
     pub(crate) alternatives: Vec<SetId>,
 }
 
@@ -74,7 +74,8 @@ impl<'a> Daemon<'a> {
     }
 }
 
-/// The requirements of a NodePool's nodes. The two lifecycle labels are there so that daemons selecting on them count.
+/// Requirements of a NodePool's nodes. They include the two lifecycle labels, so that daemons that select on these are
+/// counted.
 pub(crate) fn requirements(pool: &Pool<'_>) -> Requirements {
     let mut all = Requirements::from_selector(pool.requirements);
     for requirement in Requirements::from_labels(&pool.labels).0.into_values() {
@@ -154,7 +155,7 @@ impl Template {
         }
     }
 
-    /// The overhead that any of these types has at least.
+    /// Smallest daemon overhead of any of these types, per resource.
     pub(crate) fn least_overhead(&self, rows: &Bits, dimensions: usize) -> Vec<i64> {
         let groups = self.daemons.iter().filter(|g| g.rows.intersects(rows));
         groups
@@ -164,7 +165,7 @@ impl Template {
     }
 }
 
-/// Splits the types by which daemons will run on them.
+/// Groups the types by the daemons that run on them.
 fn groups(
     set: SetId,
     taints: TaintsId,

@@ -1,5 +1,4 @@
-//! A small question that each test changes to what it is about: one NodePool, or several that are alike, and nodes if there
-//! are any.
+//! Fixture of unit tests: a small cluster with one NodePool, or several equal ones, and perhaps existing nodes.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ pub(crate) const CENT: i64 = 10_000_000;
 pub(crate) struct TestCluster {
     pub(crate) types: Vec<InstanceType>,
     pub(crate) pools: Vec<NodePoolName>,
-    /// Each NodePool's.
+    /// Requirements of every NodePool.
     pub(crate) requirements: Vec<NodeSelectorRequirement>,
     pub(crate) taints: Vec<Taint>,
     pub(crate) limits: Resources,
@@ -37,7 +36,7 @@ pub(crate) struct TestCluster {
     pub(crate) options: Options<'static>,
 }
 
-/// A node that exists.
+/// Existing node.
 pub(crate) struct TestNode {
     pub(crate) name: String,
     pub(crate) labels: BTreeMap<String, String>,
@@ -128,7 +127,7 @@ impl TestCluster {
 }
 
 impl TestNode {
-    /// In the first zone, and empty.
+    /// Empty node in the first zone.
     pub(crate) fn new(name: &str, available: Resources) -> Self {
         let labels = [(labels::HOSTNAME, name), (labels::ZONE, ZONES[0])];
         Self {
@@ -144,7 +143,7 @@ impl TestNode {
         }
     }
 
-    /// Binds a pod whose requests are no longer available.
+    /// Binds a pod; `available` already excludes its requests.
     pub(crate) fn running(mut self, mut pod: Pod) -> Self {
         pod.node_name = Some(self.name.as_str().into());
         self.pods.push(pod);
@@ -152,7 +151,7 @@ impl TestNode {
     }
 }
 
-/// A type with this many cores and gigabytes at this many cents per hour.
+/// Instance type with this many cores and gigabytes at this many cents per hour.
 pub(crate) fn kind(name: &str, cores: i64, gigabytes: i64, cents: i64) -> InstanceType {
     let mut requirements = Requirements::default();
     for (key, values) in [
@@ -178,7 +177,7 @@ pub(crate) fn kind(name: &str, cores: i64, gigabytes: i64, cents: i64) -> Instan
     }
 }
 
-/// On demand.
+/// On-demand offering.
 pub(crate) fn offering(zone: &str, cents: i64) -> Offering {
     Offering {
         unpriced: false,
@@ -194,7 +193,7 @@ pub(crate) fn offering(zone: &str, cents: i64) -> Offering {
     }
 }
 
-/// The one instance of a reservation, which costs next to nothing.
+/// Offering of a reservation with one instance, which costs next to nothing.
 pub(crate) fn reserved(id: &str, zone: &str) -> Offering {
     Offering {
         capacity_type: CapacityType::Reserved,
@@ -243,7 +242,7 @@ pub(crate) fn selecting(app: &str) -> LabelSelector {
     }
 }
 
-/// Company of an application's pods, or none of it, by this key.
+/// Affinity or anti-affinity term for the pods of an application.
 pub(crate) fn near(app: &str, key: &str) -> PodAffinityTerm {
     PodAffinityTerm {
         topology_key: key.to_owned(),
@@ -252,7 +251,7 @@ pub(crate) fn near(app: &str, key: &str) -> PodAffinityTerm {
     }
 }
 
-/// One entry of a node selector term, or of a NodePool's requirements.
+/// Entry of a node selector term or of a NodePool's requirements.
 pub(crate) fn wanting(key: &str, operator: Operator, values: &[&str]) -> NodeSelectorRequirement {
     NodeSelectorRequirement {
         key: key.to_owned(),
@@ -270,7 +269,7 @@ pub(crate) fn taint(effect: TaintEffect) -> Taint {
     }
 }
 
-/// Of every taint.
+/// Toleration of every taint.
 pub(crate) fn toleration() -> Toleration {
     Toleration {
         key: String::new(),

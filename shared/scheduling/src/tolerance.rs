@@ -1,4 +1,4 @@
-//! Which pods tolerate which taints, asked once per pair of lists.
+//! Tolerations against taints, compared once per pair of lists.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use model::{
     taint::{Taint, TaintEffect, Toleration},
 };
 
-/// A list of tolerations.
+/// Interned list of tolerations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TolerationsId(u32);
 
-/// A list of taints.
+/// Interned list of taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TaintsId(u32);
 
-/// A pod's tolerations, with one for every PreferNoSchedule taint where relaxation added it.
+/// Tolerations of a pod, and whether relaxation added one for every PreferNoSchedule taint.
 type Tolerations<'a> = (&'a [Toleration], bool);
 
 #[derive(Clone, Default)]
@@ -52,7 +52,7 @@ impl<'a> Tolerance<'a> {
         next
     }
 
-    /// Every taint counts, also PreferNoSchedule (docs/spec/scheduling.md#taints).
+    /// Whether every taint is tolerated, including PreferNoSchedule taints (docs/spec/scheduling.md#taints).
     pub(crate) fn tolerates(&mut self, tolerations: TolerationsId, taints: TaintsId) -> bool {
         let key = (tolerations, taints);
         if let Some(known) = self.known.get(&key) {
@@ -63,7 +63,8 @@ impl<'a> Tolerance<'a> {
         answer
     }
 
-    /// Daemons run despite PreferNoSchedule taints (docs/spec/scheduling.md#daemon-overhead).
+    /// Whether a daemon runs despite the taints. PreferNoSchedule taints do not matter
+    /// (docs/spec/scheduling.md#daemon-overhead).
     pub(crate) fn tolerated_by_daemon(&self, list: &[Toleration], taints: TaintsId) -> bool {
         let mut taints = self.taints.get(taints.0 as usize).into_iter().flatten();
         taints.all(|taint| {
@@ -72,7 +73,7 @@ impl<'a> Tolerance<'a> {
         })
     }
 
-    /// The first taint that is not tolerated.
+    /// First taint that is not tolerated.
     pub(crate) fn intolerable(
         &self,
         tolerations: TolerationsId,
@@ -84,10 +85,10 @@ impl<'a> Tolerance<'a> {
             .iter()
             .copied()
             .find(|taint| {
-                let dropped_preferences =
+                let is_relaxed =
                     *prefer_no_schedule && taint.effect == TaintEffect::PreferNoSchedule;
                 let tolerated = list.iter().any(|toleration| toleration.tolerates(taint));
-                !dropped_preferences && !tolerated
+                !is_relaxed && !tolerated
             })
     }
 }

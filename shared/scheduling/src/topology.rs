@@ -1,5 +1,5 @@
-//! Spread, affinity and anti-affinity: groups of pods, their counts per domain, and what they allow one more pod
-//! (docs/spec/scheduling.md#topology).
+//! Topology spread, pod affinity and anti-affinity: groups of pods, their counts per domain, and the domains open to one
+//! more pod (docs/spec/scheduling.md#topology).
 
 mod admission;
 mod bound;
@@ -40,39 +40,39 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupId(pub(crate) u32);
 
-/// A domain of the hostname key: a node that exists, or one to be made.
+/// Domain of the hostname key: an existing or a new node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HostId(pub(crate) u32);
 
-/// A node as topology sees it.
+/// Node with the properties that topology depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) set: SetId,
     pub(crate) host: HostId,
     pub(crate) taints: TaintsId,
     pub(crate) undefined: Undefined,
-    /// Daemons that it will run, whatever it becomes, and that are not counted yet.
+    /// Daemons that will run on the node whatever its type, and that are not counted yet.
     pub(crate) daemons: Daemons,
 }
 
-/// What a pod brings to topology.
+/// Relation of a pod to topology groups.
 #[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) class: ClassId,
-    /// Its requirements without preferences: the domains it counts for itself.
+    /// Requirements without preferences: the domains that the pod itself could be in.
     pub(crate) strict: SetId,
-    /// The groups it must obey.
+    /// Groups of the pod's own constraints.
     pub(crate) owned: Vec<GroupId>,
-    /// Anti-affinity of its own that others must obey.
+    /// Inverse groups: the pod's anti-affinity, which constrains other pods.
     pub(crate) inverse: Vec<GroupId>,
 }
 
-/// A group that a pod has to obey, and whether the pod counts in it.
+/// Group that constrains a pod, and whether it counts that pod.
 #[derive(Clone, Copy)]
 pub(crate) struct ApplicableConstraint {
     pub(crate) group: GroupId,
     pub(crate) counts_itself: bool,
-    /// The daemons that it is about, or whose own anti-affinity it is.
+    /// Daemons that the group counts, or whose own anti-affinity it is.
     pub(crate) daemons: Daemons,
 }
 
@@ -83,14 +83,14 @@ struct Identity {
     key: Sym,
     max_skew: i64,
     min_domains: usize,
-    /// Those that count without a node in them; `None` where all count that NodePools name.
+    /// Domains that count without a node in them; `None` for all domains that NodePools name.
     on_offer: Option<Vec<Sym>>,
     namespaces: Vec<String>,
     selector: Option<LabelSelector>,
     filter: Option<FilterId>,
 }
 
-/// A Node object as counting sees it.
+/// Node object with its labels and place.
 #[derive(Clone, Copy)]
 pub(crate) struct HostLabels<'a> {
     pub(crate) labels: &'a BTreeMap<String, String>,
@@ -104,26 +104,26 @@ pub(crate) struct Topology<'a> {
     filters: Vec<Filter>,
     filter_ids: BTreeMap<Filter, FilterId>,
     pub(crate) classes: Rc<Classes<'a>>,
-    /// Per class, the groups that select it, `[forward, inverse]`, and how many groups were looked at.
+    /// Per class, the groups that select it (`[forward, inverse]`), and the number of groups compared so far.
     selecting: Vec<(Rc<[Vec<GroupId>; 2]>, usize)>,
-    /// Classes of the daemons, in the order of the question.
+    /// Classes of the daemons, in the order of the input.
     daemons: Rc<[ClassId]>,
-    /// Groups of daemons' own anti-affinity, with whose they are.
+    /// Inverse groups of the daemons' anti-affinity, with their daemons.
     anti_affinity_of_daemons: BTreeMap<GroupId, Daemons>,
     universe: Rc<Universe>,
     namespaces: &'a [Namespace],
     as_upstream: bool,
     bound: Bound,
-    /// Of the bound pods, those that are not there any more.
+    /// Per class, the hosts of bound pods that have been removed.
     absent: BTreeMap<ClassId, Vec<u32>>,
-    /// What this round has placed: a group that relaxation makes late has to count it too.
+    /// Pods placed in this solve. Groups that relaxation creates later count them too.
     placed: Vec<(ClassId, Place)>,
     hosts: Rc<[HostLabels<'a>]>,
-    /// Nodes that may take pods: their labels are domains even where no NodePool offers them.
+    /// Nodes that may take pods. Their labels are domains even if no NodePool names them.
     nodes: Rc<[HostLabels<'a>]>,
-    /// Those among them that are gone.
+    /// Removed nodes among `nodes`.
     removed: Vec<HostLabels<'a>>,
-    /// Groups that nobody is left to make known domains for.
+    /// Topology groups whose owner pods are all gone; their domains need no further tracking.
     ownerless: BTreeSet<GroupId>,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Topology<'a> {
         known.unwrap_or_else(|| Rc::make_mut(&mut self.classes).class_of(pod))
     }
 
-    /// See [`crate::input::Options::topology_key`].
+    /// Label key of a topology key; see [`crate::input::Options::topology_key`].
     fn key_of<'k>(&self, key: &'k str) -> &'k str {
         match self.as_upstream {
             true => key,
@@ -170,7 +170,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// What domains are counted by, hosts apart.
+    /// Topology keys except the hostname.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Sym> {
         self.universe.keys()
     }
@@ -179,7 +179,7 @@ impl<'a> Topology<'a> {
         self.groups.get(id.0 as usize).map(|(group, _)| group)
     }
 
-    /// The group of a spread constraint. `on_offer` are the domains that count without a node in them; unless given, those that
+    /// Group of a spread constraint. `on_offer` are the domains that count without a node in them; `None` for those that
     /// any NodePool names.
     pub(crate) fn spread(
         &mut self,
@@ -228,8 +228,8 @@ impl<'a> Topology<'a> {
         self.intern(identity, &domains, algebra, tolerance)
     }
 
-    /// The group of one affinity or anti-affinity term, with the domains that its first owner tolerates
-    /// (docs/spec/scheduling.md#topology-domains); `inverse` is the one that the others obey.
+    /// Group of an affinity or anti-affinity term, with the domains that its first owner tolerates
+    /// (docs/spec/scheduling.md#topology-domains). `inverse` selects the group that constrains the selected pods.
     pub(crate) fn affinity(
         &mut self,
         (kind, inverse): (GroupKind, bool),
@@ -330,7 +330,7 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// Brings the list of groups that select a class up to date.
+    /// Updates the list of groups that select a class.
     fn update_selecting(&mut self, class: ClassId) {
         let at = class.0 as usize;
         if self.selecting.len() <= at {
@@ -366,7 +366,7 @@ impl<'a> Topology<'a> {
             .unwrap_or_default()
     }
 
-    /// The groups a pod has to obey: its own, and the anti-affinity of others that selects it.
+    /// Groups that constrain a pod: its own, and the anti-affinity of other pods that select it.
     pub(crate) fn applicable_constraints(&mut self, member: &Member) -> Vec<ApplicableConstraint> {
         let others = self.selecting(member.class, true);
         let others = others.into_iter();
@@ -383,21 +383,23 @@ impl<'a> Topology<'a> {
         constraints.collect()
     }
 
-    /// The groups that count a pod, wherever it is placed.
+    /// Groups that count a pod wherever it is placed.
     pub(crate) fn counting(&mut self, member: &Member) -> Vec<GroupId> {
         let mut groups = self.selecting(member.class, false);
         groups.extend(&member.inverse);
         groups
     }
 
-    /// How many groups there are: relaxing a pod may make new ones.
+    /// Number of groups. Relaxing a pod may add some.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// A number that moves whenever an answer for these groups may.
+    /// Number that changes whenever a verdict of these groups may change.
     pub(crate) fn version(&self, constraints: &[ApplicableConstraint]) -> u64 {
-        let versions = constraints.iter().filter_map(|one| self.group(one.group));
+        let versions = constraints
+            .iter()
+            .filter_map(|constraint| self.group(constraint.group));
         versions.map(|group| u64::from(group.version)).sum()
     }
 }
@@ -411,7 +413,7 @@ impl Identity {
         })
     }
 
-    /// A rule without a selector selects nobody.
+    /// A constraint without a selector selects no pods.
     fn selects(&self, classes: &Classes<'_>, class: usize) -> bool {
         let selector = self.selector.as_ref();
         selector.is_some_and(|s| classes.all.get(class).is_some_and(|c| s.matches(c.labels)))
@@ -426,7 +428,7 @@ fn one_of(key: &str, value: &str) -> LabelExpression {
     }
 }
 
-/// Selectors that say the same in another order are the same.
+/// Canonical form of a selector, so that equal selectors in another order share a group.
 fn canonical(mut selector: LabelSelector) -> LabelSelector {
     for (key, value) in std::mem::take(&mut selector.match_labels) {
         selector.match_expressions.push(one_of(&key, &value));

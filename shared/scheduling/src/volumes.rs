@@ -1,4 +1,4 @@
-//! Requirements of volumes for a node: a place they can be reached from, and a free attachment (docs/spec/scheduling.md#volumes).
+//! Requirements of volumes: nodes that can reach them, and free attachments (docs/spec/scheduling.md#volumes).
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use model::{
     volume::{Storage, StorageClass, Volume, VolumeClaim},
 };
 
-/// More combinations of alternatives than this are not tried: a pod with that many multi-zone volumes is no real case,
-/// and every combination costs a placement check.
+/// Upper bound on combinations of alternatives. No real pod has that many multi-zone volumes, and each combination costs a
+/// placement check.
 const COMBINATIONS_MAX: usize = 256;
 
-/// Every claim, volume and storage class by name.
+/// Persistent volume claims, volumes and storage classes by name.
 pub struct Volumes<'a> {
     claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
     volumes: BTreeMap<&'a str, &'a Volume>,
     classes: BTreeMap<&'a str, &'a StorageClass>,
 }
 
-/// A volume that takes an attachment: the CSI driver, and the claim that pods may share.
+/// Attached volume: the CSI driver, and the claim that several pods may share.
 pub(crate) type Attachment<'a> = (&'a str, (&'a str, String));
 
 impl<'a> Volumes<'a> {
@@ -58,22 +58,22 @@ impl<'a> Volumes<'a> {
             .collect()
     }
 
-    /// The alternatives for a pod: any one of them must hold. Empty means that its volumes do not care. An error names a
-    /// claim that does not exist.
+    /// Alternative requirements of a pod's volumes, of which one must hold; empty if the volumes have no requirements. The
+    /// error names a claim, volume or class that does not exist.
     pub fn alternatives(&self, pod: &'a Pod) -> Result<Vec<Requirements>, String> {
         let claims = self.by_claim(pod)?;
         if claims.is_empty() {
             return Ok(Vec::new());
         }
         let agreeing = combinations(&claims, agree);
-        // Where everything conflicts, the pod must still fail for a reason: its volumes.
+        // If no combination agrees, a conflicting one makes the placement fail with the volumes as its reason.
         Ok(match agreeing.is_empty() {
             true => combinations(&claims, |_, _| true),
             false => agreeing,
         })
     }
 
-    /// By claim, where each of a pod's volumes can be reached, if no place reaches all of them.
+    /// Per claim, the requirements of its volume, if no node reaches all of the pod's volumes.
     pub(crate) fn apart(&self, pod: &'a Pod) -> Option<Vec<(String, Requirements)>> {
         let claims = self.by_claim(pod).ok()?;
         let is_apart = combinations(&claims, agree).is_empty();
@@ -83,7 +83,7 @@ impl<'a> Volumes<'a> {
         is_apart.then(|| first.collect())
     }
 
-    /// The alternatives of each claim that has any.
+    /// Alternatives of each claim that has any.
     fn by_claim(&self, pod: &'a Pod) -> Result<Vec<(&'a VolumeClaim, Vec<Requirements>)>, String> {
         let mut found = Vec::new();
         for claim in self.claims_of(pod)? {
@@ -135,7 +135,7 @@ impl<'a> Volumes<'a> {
             .collect())
     }
 
-    /// The attachments a pod takes; volumes that no CSI driver attaches take none.
+    /// Attachments of a pod. Volumes without a CSI driver take none.
     pub(crate) fn attachments(&self, pod: &'a Pod) -> Vec<Attachment<'a>> {
         let claims = pod.volumes.iter().filter_map(|volume| {
             let name = match volume {
@@ -176,7 +176,7 @@ fn is_ebs(plugin: &str) -> bool {
     matches!(plugin, "kubernetes.io/aws-ebs" | "awsElasticBlockStore")
 }
 
-/// In-tree provisioners were replaced by CSI drivers, under which their volumes count.
+/// CSI driver that replaced an in-tree provisioner, under which its volumes count.
 fn csi_name(provisioner: &str) -> &str {
     match provisioner {
         "kubernetes.io/aws-ebs" => EBS,
@@ -190,7 +190,7 @@ fn csi_name(provisioner: &str) -> &str {
     }
 }
 
-/// One alternative of each claim, together, where each may be added to those before.
+/// Combinations of one alternative per claim, where each must be compatible with the previous ones.
 fn combinations(
     claims: &[(&VolumeClaim, Vec<Requirements>)],
     may_join: fn(&Requirements, &Requirements) -> bool,

@@ -1,4 +1,4 @@
-//! What every placement check consults.
+//! State that every placement check reads.
 
 use std::rc::Rc;
 
@@ -28,12 +28,12 @@ pub(crate) struct World<'a> {
     pub(crate) tolerance: Tolerance<'a>,
     pub(crate) dimensions: Rc<Dimensions>,
     pub(crate) catalogs: Vec<Catalog<'a>>,
-    /// One per NodePool, in order.
+    /// Per NodePool, in the order of the input.
     pub(crate) templates: Vec<Template>,
     pub(crate) topology: Topology<'a>,
     pub(crate) reservations: Reservations<'a>,
     pub(crate) volumes: Rc<Volumes<'a>>,
-    /// `None` where no pod has claims for any, or they do not count.
+    /// `None` if no pod claims devices or the settings ignore claims.
     pub(crate) devices: Option<Devices<'a>>,
     pub(crate) hostname: Sym,
     pub(crate) no_taints: TaintsId,
@@ -43,22 +43,22 @@ pub(crate) struct World<'a> {
     pub(crate) counted_as: CountedAs,
 }
 
-/// Why a place cannot take a pod.
+/// Reason why a node or claim cannot take a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     CoolingDown,
     Taints,
-    /// A hostname requirement that no node to be made meets.
+    /// A hostname requirement that no new node can meet.
     Hostname,
     Requirements,
     Resources,
     Ports,
     VolumeLimit,
     Volumes,
-    /// No device is left for its claims.
+    /// No device is free for the pod's claims.
     Devices(Permanence),
     Topology(GroupId, Permanence),
-    /// No type is left after all requirements; whether topology had a part in them.
+    /// No instance type meets all requirements. Permanent unless topology added some of them.
     Types(Permanence),
     MinValues(Permanence),
     Reservation,
@@ -66,7 +66,7 @@ pub(crate) enum Refusal {
     Limits,
 }
 
-/// Whether waiting for other placements could help.
+/// Whether other placements may lift the refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permanence {
     ForNow,

@@ -54,7 +54,7 @@ fn algebra() -> Algebra {
 
 proptest! {
     #[test]
-    fn an_intersection_allows_what_both_allow(a in requirement("k"), b in requirement("k")) {
+    fn intersection_allows_common_values(a in requirement("k"), b in requirement("k")) {
         let mut algebra = algebra();
         let (a_id, b_id) = (algebra.requirement(&a).1, algebra.requirement(&b).1);
         let both = algebra.intersection(a_id, b_id);
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn interned_requirements_mean_what_the_model_says(a in requirement("k"), b in requirement("k")) {
+    fn interned_requirements_equal_the_models(a in requirement("k"), b in requirement("k")) {
         let mut algebra = algebra();
         let (a_id, b_id) = (algebra.requirement(&a).1, algebra.requirement(&b).1);
         let both = algebra.intersection(a_id, b_id);
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_is_the_same_in_any_order(a in requirements(), b in requirements(), c in requirements()) {
+    fn merge_is_commutative_and_associative(a in requirements(), b in requirements(), c in requirements()) {
         let mut algebra = algebra();
         let [a, b, c] = [a, b, c].map(|all| algebra.set_of(all.0.values()));
         let left = algebra.merge(a, b);
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn what_existing_nodes_refuse_for_a_missing_label_new_ones_accept_only_if_it_is_well_known(
+    fn missing_labels_are_accepted_on_new_nodes_if_well_known(
         known in requirements(), wanted in requirements(),
     ) {
         let mut algebra = algebra();
@@ -104,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn a_label_that_may_be_missing_asks_for_nothing() {
+fn excluding_requirement_does_not_need_the_label() {
     let mut algebra = algebra();
     let absent = Requirement::new("team", Operator::NotIn, ["a".to_owned()]);
     let wanted = algebra.set_of([&absent]);

@@ -1,4 +1,4 @@
-//! What offerings require of nodes, and what nodes get of them.
+//! Requirements of offerings, and the capacity of their nodes.
 
 use model::{
     InstanceType, NanosPerHour, labels,
@@ -14,7 +14,7 @@ use crate::{
 
 const FLAVOUR: &str = "example.com/flavour";
 
-/// Whether a small pod that selects on these labels has a place, and the offering of the cheapest choice.
+/// Offering of the cheapest choice for a small pod that selects these labels; `None` if the pod is unplaced.
 fn bought(scene: &mut TestCluster, labels: &[(&str, &str)]) -> Option<usize> {
     let mut web = pod("web", 100);
     for (key, value) in labels {
@@ -35,7 +35,7 @@ fn scene(types: Vec<InstanceType>) -> TestCluster {
 }
 
 #[test]
-fn offerings_that_differ_in_nothing_but_requirements_are_told_apart() {
+fn offerings_with_different_requirements_are_distinguished() {
     let mut kind = kind("m", 4, 16, 10);
     for (offering, flavour) in kind.offerings.iter_mut().zip(["mild", "hot"]) {
         offering.zone = ZONES[0].to_owned();
@@ -51,13 +51,13 @@ fn offerings_that_differ_in_nothing_but_requirements_are_told_apart() {
 }
 
 #[test]
-fn zone_ids_can_be_asked_for_where_the_provider_knows_them() {
+fn zone_ids_can_be_selected_if_they_are_well_known() {
     let mut kind = kind("m", 4, 16, 10);
     for (offering, id) in kind.offerings.iter_mut().zip(["use1-az1", "use1-az2"]) {
         offering.zone_id = id.to_owned();
     }
     let mut scene = scene(vec![kind]);
-    // Else they are nothing that an offering asks for.
+    // Without the label, offerings do not require a zone id.
     assert_eq!(bought(&mut scene, &[]), Some(0));
     scene.well_known_labels = vec![labels::ZONE_ID.to_owned()];
     assert_eq!(bought(&mut scene, &[]), Some(0));
@@ -76,7 +76,7 @@ fn zone_ids_can_be_asked_for_where_the_provider_knows_them() {
 }
 
 #[test]
-fn a_reservation_can_be_asked_for_by_its_id() {
+fn reservation_can_be_selected_by_id() {
     const LABEL: &str = "example.com/reservation";
     let mut kind = kind("m", 4, 16, 10);
     let reserved = ["cr-0", "cr-1"].map(|id| reserved(id, ZONES[0]));
@@ -89,7 +89,7 @@ fn a_reservation_can_be_asked_for_by_its_id() {
     assert_eq!(bought(&mut scene, &[(LABEL, "cr-2")]), None);
 }
 
-/// A type with an offering in each zone, of which the second has other memory.
+/// Type with one offering per zone, the second of which overrides memory.
 fn of_two_sizes(gigabytes: i64) -> TestCluster {
     let mut kind = kind("m", 4, 16, 10);
     kind.offerings[1].price = NanosPerHour(1);
@@ -98,7 +98,7 @@ fn of_two_sizes(gigabytes: i64) -> TestCluster {
 }
 
 #[test]
-fn an_offering_with_a_size_of_its_own_takes_what_fits_it() {
+fn capacity_override_of_an_offering_applies_to_it() {
     let bought = |own: i64, wanted: i64| {
         let mut scene = of_two_sizes(own);
         scene.pods = pods("web", 1, 100, wanted);

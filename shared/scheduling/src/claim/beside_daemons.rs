@@ -1,4 +1,4 @@
-//! Types of a node to be made by the daemons that they run, for pods with rules about those.
+//! Filters the types of a new node by the daemons that they run, for pods with affinity or anti-affinity to daemons.
 
 use super::Claim;
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
 };
 
 impl<'a> Claim<'a> {
-    /// Leaves the types on which the pod is near the daemons that it has to share a host with, and far from those that it shuns or
-    /// that shun it. Returns the daemons that all of them run.
+    /// Keeps the types that run daemons the pod has host affinity to, and drops those that run daemons with anti-affinity
+    /// to or of the pod. Returns the daemons that all remaining types run.
     pub(crate) fn keep_beside_daemons(
         &self,
         constraints: &[ApplicableConstraint],

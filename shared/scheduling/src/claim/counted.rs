@@ -1,12 +1,12 @@
-//! Amounts that a node to be made counts as against limits before its type is known.
+//! Amounts that a new node counts as against limits before its type is known.
 
 use crate::{
     algebra::SetId, bits::Bits, limits::Amounts, min_values, strategy::CountedAs, world::World,
 };
 
 impl World<'_> {
-    /// Amounts that a node counts as against limits: of the first types that reach its `minValues`, by price or by what they take.
-    /// `None` where nothing limits it, or as much as it may become counts.
+    /// Amounts of the first types that reach `minValues`, ordered by price or by their part of the limits. `None` without
+    /// limits, or if the largest type counts.
     pub(super) fn chosen(&mut self, template: usize, set: SetId, rows: &Bits) -> Option<Amounts> {
         let known = self.templates.get(template)?;
         if !known.limits.are_by_choice() {

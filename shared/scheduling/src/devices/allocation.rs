@@ -1,4 +1,4 @@
-//! Which devices of a node claims would have: a depth-first search through requests, alternatives and devices.
+//! Allocation of a node's devices to claims: a depth-first search through requests, alternatives and devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,29 +6,29 @@ use model::devices::{Allowed, Attribute, Device, DeviceCapacity, DeviceCount};
 
 use super::claims::{Alternative, Spec};
 
-/// The devices of a node, as it is published or would be.
+/// Devices of a node, as published or expected.
 pub(crate) struct Layout<'a> {
     pub(super) devices: Vec<&'a Device>,
-    /// Per device, which of the kinds that selectors tell apart it is of.
+    /// Per device, its kind; selectors do not distinguish devices of a kind.
     pub(super) kinds: Vec<usize>,
 }
 
-/// Devices that are taken of a node, by their places in its layout.
+/// Allocated devices of a node, as indexes into its layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(super) whole: BTreeSet<usize>,
-    /// Of shared devices, by capacity.
+    /// Consumed capacity of shared devices.
     pub(super) parts: BTreeMap<usize, BTreeMap<String, i64>>,
 }
 
-/// Devices that are tried for the claims of one pod on one node. Searches that go on longer than that have found no way through
-/// constraints that few devices can meet.
+/// Upper bound on devices tried for the claims of one pod on one node. Longer searches face constraints that few devices
+/// can meet.
 const ATTEMPTS_MAX: u32 = 20_000;
-/// Devices of one claim, as Kubernetes bounds them.
+/// Upper bound on the devices of one claim, as in Kubernetes.
 const DEVICES_MAX: usize = 32;
 
 impl Usage {
-    /// Drivers of what is taken.
+    /// Drivers of the allocated devices.
     pub(crate) fn drivers<'a>(&self, layout: &Layout<'a>) -> BTreeSet<&'a str> {
         let taken = self.whole.iter().chain(self.parts.keys());
         let devices = taken.filter_map(|at| layout.devices.get(*at));
@@ -36,7 +36,7 @@ impl Usage {
     }
 }
 
-/// Allocates all of these claims, too. Returns the devices that are taken then; `None` where the claims cannot be allocated.
+/// Allocates further claims. Returns all allocated devices; `None` if the claims cannot be allocated.
 pub(crate) fn allocate(layout: &Layout<'_>, usage: &Usage, claims: &[&Spec]) -> Option<Usage> {
     let mut search = Search {
         layout,
@@ -56,7 +56,7 @@ struct Search<'s, 'a> {
     attempts: u32,
 }
 
-/// A device that is chosen for an alternative of a request.
+/// Device chosen for an alternative of a request.
 #[derive(Clone)]
 struct Chosen {
     step: Step,
@@ -68,7 +68,7 @@ struct Chosen {
 #[derive(Clone)]
 enum Taken {
     Whole,
-    /// A part of a shared device, with what was taken of it before.
+    /// Part of a shared device, with its previous consumption.
     Part(Option<BTreeMap<String, i64>>),
 }
 
@@ -79,7 +79,7 @@ struct Step {
 }
 
 impl Search<'_, '_> {
-    /// Whether all requests from this one on can be satisfied. If not, everything is as before.
+    /// Satisfies all requests from this one on; on failure, restores the state.
     fn place(&mut self, step: Step) -> bool {
         let Some(spec) = self.claims.get(step.claim) else {
             return true;
@@ -118,7 +118,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Chooses `count` of these devices, in their order, and goes on.
+    /// Chooses `count` of these devices in their order, and continues with the next request.
     fn place_some(&mut self, step: Step, at: usize, of: &[usize], count: u32) -> bool {
         if count == 0 {
             return self.place(step.next());
@@ -129,7 +129,7 @@ impl Search<'_, '_> {
             if !self.has_enough(left, count) {
                 return false;
             }
-            // One of several that are alike is as good as the others.
+            // A device equal to a refused one is refused as well.
             if refused.iter().any(|other| self.are_alike(*other, *device)) {
                 continue;
             }
@@ -155,7 +155,7 @@ impl Search<'_, '_> {
         false
     }
 
-    /// Whether so many of these may be free at all; shared devices may serve several times.
+    /// Whether this many devices may be free. Shared devices may serve several times.
     fn has_enough(&self, devices: &[usize], count: u32) -> bool {
         let mut free = 0_u32;
         devices.iter().any(|at| {
@@ -181,7 +181,7 @@ impl Search<'_, '_> {
             && self.usage.whole.contains(&a) == self.usage.whole.contains(&b)
     }
 
-    /// Takes a device for a request, if it is free and no constraint of the claim speaks against it.
+    /// Takes a device for a request, if it is free and meets the constraints of the claim.
     fn choose(&mut self, step: Step, alternative: usize, device: usize) -> bool {
         self.attempts = self.attempts.saturating_sub(1);
         let of_claim = self
@@ -248,7 +248,7 @@ impl Search<'_, '_> {
         request.alternatives.get(at)
     }
 
-    /// Whether the device has the attributes that constraints go by, with the values of those chosen before it.
+    /// Whether the device has the attributes that constraints match, with the values of the devices chosen before.
     fn meets_constraints(&self, step: Step, alternative: usize, device: usize) -> bool {
         let Some(spec) = self.claims.get(step.claim) else {
             return false;
@@ -282,7 +282,7 @@ impl Step {
     }
 }
 
-/// A wanted capacity, by its qualified name or its name in the driver's domain.
+/// Requested capacity, by its qualified name or by its name in the driver's domain.
 fn wanted<'w>(device: &Device, alternative: &'w Alternative, name: &str) -> Option<&'w i64> {
     let short = name.strip_prefix(device.driver.as_str());
     let short = short.and_then(|rest| rest.strip_prefix('/'));
@@ -296,7 +296,7 @@ fn knows_all(device: &Device, alternative: &Alternative) -> bool {
     found.count() == alternative.capacity.len()
 }
 
-/// Whether a device that is not shared has at least what is wanted.
+/// Whether an unshared device has the requested capacities.
 fn has_capacity(device: &Device, alternative: &Alternative) -> bool {
     knows_all(device, alternative)
         && device.capacity.iter().all(|(name, capacity)| {
@@ -304,7 +304,7 @@ fn has_capacity(device: &Device, alternative: &Alternative) -> bool {
         })
 }
 
-/// Amounts that a claim takes of a shared device; `None` where the device's policy does not allow what is wanted.
+/// Amounts that a claim consumes of a shared device; `None` if the device's policy does not allow the request.
 fn part(device: &Device, alternative: &Alternative) -> Option<BTreeMap<String, i64>> {
     if !knows_all(device, alternative) {
         return None;

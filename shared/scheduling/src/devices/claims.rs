@@ -1,4 +1,4 @@
-//! Claims with their DeviceClasses looked up and their expressions evaluated.
+//! Claims with resolved DeviceClasses and evaluated selectors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use model::devices::{ClaimSpec, Device, DeviceClass, DeviceCount, MatchAttribute
 
 use super::selector::{Evaluator, Selector};
 
-/// Requests and constraints of a claim, judged for every kind of device that there is.
+/// Requests and constraints of a claim, evaluated for every kind of device.
 pub(crate) struct Spec {
     pub(super) requests: Vec<Request>,
     pub(super) constraints: Vec<MatchAttribute>,
-    /// Why no device can be allocated for it at all.
+    /// Reason why no device can ever be allocated for the claim.
     pub(super) problem: Option<String>,
 }
 
@@ -24,9 +24,9 @@ pub(super) struct Alternative {
     pub(super) class: String,
     pub(super) count: DeviceCount,
     pub(super) capacity: BTreeMap<String, i64>,
-    /// The kinds of devices that all expressions choose.
+    /// Kinds of devices that all selectors match.
     matching: BTreeSet<usize>,
-    /// By kind, the expression that cannot be judged for it, and why: Kubernetes' scheduler refuses nodes with such devices.
+    /// Per kind, the selector that failed to evaluate, and why. The Kubernetes scheduler refuses nodes with such devices.
     failures: BTreeMap<usize, String>,
 }
 
@@ -35,7 +35,7 @@ impl Alternative {
         self.matching.contains(&kind)
     }
 
-    /// Why nothing can be said of some of these kinds.
+    /// First evaluation failure for these kinds.
     pub(super) fn failures(&self, kinds: &[usize]) -> Option<&str> {
         let mut found = kinds.iter().filter_map(|kind| self.failures.get(kind));
         found.next().map(String::as_str)
@@ -43,7 +43,7 @@ impl Alternative {
 }
 
 impl Spec {
-    /// Whether a constraint is about the devices of a request's alternative.
+    /// Whether a constraint applies to the devices of a request's alternative.
     pub(super) fn is_about(
         &self,
         constraint: &MatchAttribute,
@@ -65,16 +65,16 @@ impl Spec {
     }
 }
 
-/// Per kind of device, whether an expression chooses it, where that can be said; an error where the text is no expression.
+/// Per kind of device, whether a selector matches, or why it failed; an error if the text is no expression.
 type Evaluated = Result<Vec<Result<bool, String>>, String>;
 
-/// Judges claims by the devices that there are.
+/// Evaluates claims for all kinds of devices.
 pub(super) struct ClaimEvaluator<'a> {
     classes: BTreeMap<&'a str, &'a DeviceClass>,
     evaluator: Evaluator,
-    /// Per kind of device, the variable of expressions.
+    /// Per kind of device, the value of the variable `device`.
     kinds: Vec<kube_cel::cel::Value>,
-    /// By expression, what it says of each kind.
+    /// Results by expression.
     known: BTreeMap<&'a str, Evaluated>,
 }
 
@@ -137,7 +137,7 @@ impl<'a> ClaimEvaluator<'a> {
         }
     }
 
-    /// The kinds that a class and further expressions choose, and those that an expression cannot be judged for.
+    /// Kinds that a class and further selectors match, and the kinds for which a selector failed.
     fn matching(
         &mut self,
         class: &str,
@@ -148,7 +148,7 @@ impl<'a> ClaimEvaluator<'a> {
         };
         let mut matching: BTreeSet<usize> = (0..self.kinds.len()).collect();
         let mut failures = BTreeMap::new();
-        // Expressions of the class come first: those of a request may ask for what only devices of the class have.
+        // Selectors of the class come first: those of a request may use attributes that only devices of the class have.
         for text in class.selectors.iter().chain(own) {
             let judged = self.known.entry(text).or_insert_with(|| {
                 let selector = Selector::compile(text)?;

@@ -1,4 +1,4 @@
-//! Devices and claims of a question, indexed once.
+//! Index of the devices and claims of an input.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,31 +15,31 @@ use super::{
 };
 use crate::{catalog::Catalog, input::Input};
 
-/// A list of devices that nodes may have.
+/// Distinct list of devices that nodes may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LayoutId(usize);
 
-/// Identity of a claim's spec: equal specs have the same.
+/// Interned claim spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpecId(usize);
 
 pub(super) struct DeviceIndex<'a> {
     objects: &'a DeviceObjects,
     claims: BTreeMap<&'a PodKey, usize>,
-    /// Pods that use nothing any more.
+    /// Pods that no longer use their claims.
     terminated: BTreeSet<&'a Uid>,
     specs: Vec<Spec>,
     spec_ids: BTreeMap<&'a ClaimSpec, SpecId>,
     templates: BTreeMap<&'a PodKey, &'a ClaimSpec>,
     layouts: Vec<Layout<'a>>,
-    /// Per list of types and row.
+    /// Per catalog and row, the layout of the type.
     of_rows: Vec<Vec<LayoutId>>,
     nodes: Vec<NodeDevices<'a>>,
 }
 
 struct NodeDevices<'a> {
     layout: LayoutId,
-    /// Devices by their places that claims have, by the claims' places.
+    /// Device index, claim index and allocation of each allocated device.
     held: Vec<(usize, usize, &'a AllocatedDevice)>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> DeviceIndex<'a> {
         index
     }
 
-    /// Devices of a node that claims have. Those of a node that has not published any are known by what it is expected to have.
+    /// Allocated devices of a node. Nodes that have not published devices use those that they are expected to have.
     fn held(
         &self,
         layout: LayoutId,
@@ -130,7 +130,7 @@ impl<'a> DeviceIndex<'a> {
         held.collect()
     }
 
-    /// The claim that a pod names or that was generated for it, if it is there yet, and what it asks for.
+    /// Claim that a pod names or that was generated for it, if it exists, and its spec.
     fn find(&self, pod: &Pod, claim: &PodClaim) -> Result<(Option<usize>, &'a ClaimSpec), String> {
         let key = |name: &str| PodKey {
             namespace: pod.key.namespace.clone(),
@@ -180,7 +180,7 @@ impl<'a> DeviceIndex<'a> {
         Ok(needs)
     }
 
-    /// Claims that nobody uses once these pods have left: they are allocated anew.
+    /// Claims without users after these pods have left; they can be allocated again.
     pub(super) fn freed(&self, leaving: &BTreeSet<&Uid>) -> BTreeSet<usize> {
         let claims = self.objects.claims.iter().enumerate();
         let freed = claims.filter(|(_, claim)| {
@@ -191,7 +191,7 @@ impl<'a> DeviceIndex<'a> {
         freed.map(|(at, _)| at).collect()
     }
 
-    /// Where claims are that stay allocated.
+    /// Sites of the claims that stay allocated.
     pub(super) fn sites(&self, freed: &BTreeSet<usize>) -> BTreeMap<usize, Site> {
         let mut sites = BTreeMap::new();
         let claims = self.objects.claims.iter().enumerate();
@@ -254,7 +254,7 @@ impl<'a> DeviceIndex<'a> {
     }
 }
 
-/// Allocated devices by driver, pool and name, each with the places of the claims that have it.
+/// Allocated devices by driver, pool and name, with the indexes of their claims.
 type AllocatedDevices<'a> =
     BTreeMap<(&'a str, &'a str, &'a str), Vec<(usize, &'a AllocatedDevice)>>;
 
@@ -269,7 +269,7 @@ fn allocated(objects: &DeviceObjects) -> AllocatedDevices<'_> {
     allocated
 }
 
-/// Pods that are deleted or have ended: their claims are free as soon as their kubelets have said so.
+/// Pods that are being deleted or have ended. Their claims become free when the kubelet reports it.
 fn terminated<'a>(input: &Input<'a>) -> BTreeSet<&'a Uid> {
     let pods = input.hosts.iter().flat_map(|host| &host.pods);
     let terminated = pods.filter(|pod| {
@@ -278,7 +278,7 @@ fn terminated<'a>(input: &Input<'a>) -> BTreeSet<&'a Uid> {
     terminated.map(|pod| &pod.uid).collect()
 }
 
-/// Distinct lists of devices, and the kinds that selectors tell apart.
+/// Distinct device lists, and the kinds that selectors distinguish.
 #[derive(Default)]
 struct Layouts<'a> {
     all: Vec<Layout<'a>>,
@@ -286,7 +286,7 @@ struct Layouts<'a> {
     kinds: BTreeMap<KindKey<'a>, usize>,
 }
 
-/// A device without its name.
+/// Device without its name.
 struct KindKey<'a>(&'a Device);
 
 impl<'a> KindKey<'a> {

@@ -1,4 +1,4 @@
-//! Why no instance type has the devices of a pod's claims, in the user's words.
+//! Text for users that explains which claimed devices no instance type has.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::bits::Bits;
 
 impl Devices<'_> {
-    /// Explains why none of these types has the devices: by the first request that none can satisfy, if there is one.
+    /// Explains why none of these types has the devices, by the first request that none can satisfy.
     pub(super) fn lack(&self, needs: &ClaimNeeds, catalog: usize, rows: &Bits) -> String {
         let elsewhere = needs.shared.iter().any(|(claim, _)| {
             let site = self.sites.get(claim);
@@ -49,7 +49,7 @@ impl Devices<'_> {
     }
 }
 
-/// Why no list of devices satisfies a request by any of its alternatives.
+/// Reason why no device list satisfies any alternative of a request.
 fn lack_of(request: &Request, layouts: &[&Layout<'_>]) -> Option<String> {
     let lacks = request.alternatives.iter();
     let lacks: Option<Vec<String>> = lacks
@@ -69,7 +69,7 @@ fn lack_of_alternative(
     let counts = judged.map(|layout| {
         let matching = layout.kinds.iter().zip(&layout.devices);
         let matching = matching.filter(|(kind, _)| wanted.matches(**kind));
-        // Shared devices may serve any number of times.
+        // Shared devices may serve any number of requests.
         let counts = matching.map(|(_, device)| if device.is_shared { u32::MAX } else { 1 });
         counts.fold(0_u32, u32::saturating_add)
     });

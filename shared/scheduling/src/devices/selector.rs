@@ -1,4 +1,4 @@
-//! Expressions over devices, as DeviceClasses and requests select them (CEL; docs/devices.md has what is supported).
+//! CEL selectors over devices, as used by DeviceClasses and requests (docs/devices.md lists what is supported).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,24 +14,26 @@ use kube_cel::{
 };
 use model::devices::{Attribute, Device};
 
-/// The most that Kubernetes lets in.
+/// Longest selector that Kubernetes accepts, in bytes.
 const LONGEST: usize = 10 * 1024;
 
-/// Functions of expressions, and what makes values of devices.
+/// CEL functions, and the programs that convert attributes and capacities to CEL values.
 pub(super) struct Evaluator {
     functions: Context<'static>,
-    /// `None` never happens: the texts are constant.
+    /// Always present, because the program's text is constant.
     quantity: Option<Program>,
     version: Option<Program>,
 }
 
-/// An expression that is ready to be evaluated.
+/// Compiled selector.
 pub(super) struct Selector(Program);
 
 impl Selector {
+    /// Compiles a selector.
+    ///
     /// # Errors
     ///
-    /// Why the text is no expression.
+    /// The reason why the text is no valid expression.
     pub(super) fn compile(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err(format!("it is longer than {LONGEST} bytes"));
@@ -40,11 +42,11 @@ impl Selector {
         Ok(Self(program))
     }
 
-    /// Whether a device meets the expression.
+    /// Whether a device matches the selector.
     ///
     /// # Errors
     ///
-    /// Why that cannot be said of this device: it may not have an attribute that is asked for.
+    /// The reason why the selector cannot be evaluated, such as an attribute that the device does not have.
     pub(super) fn matches(&self, device: &Value, with: &Evaluator) -> Result<bool, String> {
         let mut scope = with.functions.new_inner_scope();
         scope.add_variable_from_value("device", device.clone());
@@ -65,7 +67,7 @@ impl Evaluator {
         }
     }
 
-    /// The variable `device`. Each of `domains` has attributes and capacity, if only none.
+    /// Value of the variable `device`. Each of `domains` has entries in attributes and capacity, even if they are empty.
     pub(super) fn value(&self, device: &Device, domains: &BTreeSet<&str>) -> Value {
         let none: BTreeMap<&str, BTreeMap<&str, Value>> = domains
             .iter()
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_that_cannot_be_judged_say_why() {
+    fn expressions_that_cannot_be_evaluated_are_errors() {
         for expression in [
             "device.attributes['gpu.nvidia.com'].uuid == 'x'",
             "device.attributes['gpu.nvidia.com'].driverVersion == semver('580.0.0')",

@@ -38,7 +38,7 @@ fn device(driver: &str, name: &str, model: &str, root: &str) -> Device {
     }
 }
 
-/// GPUs, two of them at each PCIe root.
+/// GPUs, two of them per PCIe root.
 fn gpus(count: usize, model: &str) -> Vec<Device> {
     let all = (0..count).map(|at| {
         device(
@@ -81,7 +81,7 @@ fn key(name: &str) -> PodKey {
     }
 }
 
-/// Pods whose claims are made from this template.
+/// Pods whose claims are generated from this template.
 fn with_template(mut pods: Vec<Pod>, template: &str) -> Vec<Pod> {
     for pod in &mut pods {
         pod.resource_claims = true;
@@ -107,7 +107,7 @@ fn with_claim(mut pods: Vec<Pod>, claim: &str) -> Vec<Pod> {
     pods
 }
 
-/// Two types of one GPU, one of four, and one without any, which is the cheapest.
+/// Two types with one GPU, one with four, and a type without GPUs, which is the cheapest.
 fn scene(spec: ClaimSpec, pods: Vec<Pod>) -> TestCluster {
     let mut types = vec![
         kind("plain", 16, 64, 10),
@@ -138,7 +138,7 @@ fn waiting(spec: ClaimSpec, count: usize) -> TestCluster {
     scene(spec, with_template(pods("p", count, 1_000, 1), "template"))
 }
 
-/// Per new node, its types and how many pods it is for.
+/// Per new node, its types and its number of pods.
 fn made(scene: &TestCluster) -> Vec<(Vec<&str>, usize)> {
     let answer = scene.solve();
     let nodes = answer.new_nodes.iter().map(|node| {
@@ -156,13 +156,13 @@ fn reason(scene: &TestCluster) -> String {
 }
 
 #[test]
-fn only_types_with_the_devices_are_left() {
+fn types_without_the_devices_are_excluded() {
     assert_eq!(made(&waiting(one(1), 1)), [(vec!["l4", "h100", "four"], 1)]);
     assert_eq!(made(&waiting(one(2), 1)), [(vec!["four"], 1)]);
 }
 
 #[test]
-fn devices_of_one_pod_are_not_there_for_the_next() {
+fn allocated_devices_are_not_reused_for_the_next_pod() {
     assert_eq!(made(&waiting(one(1), 2)), [(vec!["four"], 2)]);
     assert_eq!(
         made(&waiting(one(3), 2)),
@@ -171,7 +171,7 @@ fn devices_of_one_pod_are_not_there_for_the_next() {
 }
 
 #[test]
-fn devices_that_no_type_has_are_told() {
+fn reason_names_devices_that_no_type_has() {
     assert_eq!(
         reason(&waiting(one(5), 1)),
         "request gpu is for 5 devices of DeviceClass gpu, no instance type has more than 4"
@@ -194,7 +194,7 @@ fn selectors_choose_among_devices() {
 }
 
 #[test]
-fn what_cannot_be_evaluated_or_found_is_named() {
+fn reason_names_missing_objects_and_invalid_selectors() {
     let selecting = |expression: &str| {
         let mut wanted = alternative("gpu", 1);
         wanted.selectors = vec![expression.to_owned()];
@@ -227,7 +227,7 @@ fn what_cannot_be_evaluated_or_found_is_named() {
 }
 
 #[test]
-fn pods_with_claims_get_no_place_where_claims_do_not_count() {
+fn pods_with_claims_are_not_placed_if_claims_are_ignored() {
     let mut scene = waiting(one(1), 1);
     scene.devices = None;
     let why = reason(&scene);
@@ -249,7 +249,7 @@ fn constraint_holds_for_devices_of_all_its_requests() {
     let mut two = one(2);
     two.constraints = vec![root(&["gpu"])];
     assert_eq!(made(&waiting(two.clone(), 1)), [(vec!["four"], 1)]);
-    // A third one takes a device of each pair first where it may.
+    // A third request takes a device of each pair first if it may.
     let both = claim(&[
         ("gpu", alternative("gpu", 1)),
         ("efa", alternative("net", 1)),
@@ -268,7 +268,7 @@ fn constraint_holds_for_devices_of_all_its_requests() {
 }
 
 #[test]
-fn first_alternative_that_a_type_can_satisfy_counts() {
+fn first_satisfiable_alternative_is_used() {
     let mut preferred = one(1);
     let named = |name: &str, count| DeviceAlternative {
         name: name.to_owned(),
@@ -277,13 +277,13 @@ fn first_alternative_that_a_type_can_satisfy_counts() {
     preferred.requests[0].alternatives = vec![named("many", 3), named("few", 1)];
     let scene = waiting(preferred.clone(), 1);
     assert_eq!(made(&scene), [(vec!["l4", "h100", "four"], 1)]);
-    // On a node of four, the first pod has three, so that the second is content with one.
+    // On a node with four GPUs, the first pod takes three, so the second takes one.
     let two = waiting(preferred, 2);
     assert_eq!(made(&two), [(vec!["four"], 2)]);
 }
 
 #[test]
-fn all_devices_means_each_that_matches() {
+fn allocation_mode_all_takes_every_matching_device() {
     let mut all = one(1);
     all.requests[0].alternatives[0].count = DeviceCount::All;
     let scene = waiting(all, 2);
@@ -313,13 +313,13 @@ fn pods_that_share_a_claim_share_a_node() {
         pod.requests.set("cpu", 4_000);
     }
     assert_eq!(made(&together), [(vec!["l4", "h100", "four"], 2)]);
-    // Two do not fit on one node, and the device is on the first one's.
+    // Two pods do not fit on one node, and the device is on the node of the first.
     let apart = shared(2).solve();
     assert_eq!(apart.new_nodes.len(), 1);
     assert_eq!(apart.unplaced.len(), 1);
 }
 
-/// A node with these GPUs, of which the first is allocated to a claim that a pod there uses.
+/// Node with these GPUs, the first of which is allocated to a claim of a pod there.
 fn in_use(name: &str, count: usize) -> (TestNode, ResourceClaim) {
     let mut machine = TestNode::new(
         name,
@@ -349,7 +349,7 @@ fn in_use(name: &str, count: usize) -> (TestNode, ResourceClaim) {
 }
 
 #[test]
-fn devices_of_existing_nodes_are_counted_without_those_that_are_allocated() {
+fn allocated_devices_of_existing_nodes_are_not_free() {
     let with_node = |count, waiting: usize| {
         let mut scene = self::waiting(one(1), waiting);
         let (machine, claim) = in_use("n", count);
@@ -365,7 +365,7 @@ fn devices_of_existing_nodes_are_counted_without_those_that_are_allocated() {
 }
 
 #[test]
-fn pod_that_shares_an_allocated_claim_goes_where_it_is() {
+fn pod_with_an_allocated_shared_claim_goes_to_its_node() {
     let sharing = |name: &str| {
         let mut scene = scene(one(1), with_claim(pods("p", 1, 1_000, 1), name));
         for name in ["a", "b"] {
@@ -380,7 +380,7 @@ fn pod_that_shares_an_allocated_claim_goes_where_it_is() {
 }
 
 #[test]
-fn devices_of_pods_that_leave_are_free_and_those_of_others_are_not() {
+fn devices_of_moved_pods_are_freed() {
     let mut scene = scene(one(1), Vec::new());
     for name in ["a", "b"] {
         let (machine, claim) = in_use(name, 1);
@@ -406,7 +406,7 @@ fn devices_of_pods_that_leave_are_free_and_those_of_others_are_not() {
             })
         })
     };
-    // The node's only device is another pod's.
+    // The node's only device belongs to another pod.
     let answer = moves(&[0]);
     assert_eq!((answer.existing.len(), answer.new_nodes.len()), (0, 1));
     let answer = moves(&[0, 1]);
@@ -451,14 +451,14 @@ fn claims_share_a_device_by_its_capacity() {
     };
     assert_eq!(shares(8, &[]), [4, 4]);
     assert_eq!(shares(4, &[("shares", 2)]), [2, 2]);
-    // 25 are 31, as steps of ten go from one on.
+    // A request for 25 takes 31, because steps of ten start at one.
     assert_eq!(shares(3, &[("gpu.nvidia.com/memory", 25)]), [1, 2]);
     assert_eq!(shares(1, &[("shares", 5)]), [0_usize; 0]);
     assert_eq!(shares(1, &[("cores", 1)]), [0_usize; 0]);
 }
 
 #[test]
-fn node_is_told_which_drivers_it_waits_for() {
+fn new_node_lists_the_drivers_it_waits_for() {
     let answer = waiting(one(1), 1).solve();
     let drivers: Vec<&str> = answer.new_nodes[0]
         .drivers
@@ -469,7 +469,7 @@ fn node_is_told_which_drivers_it_waits_for() {
 }
 
 #[test]
-fn claim_has_no_more_devices_than_kubernetes_allows() {
+fn claim_has_at_most_32_devices() {
     let with = |count| {
         let mut scene = waiting(one(count), 1);
         scene.types[3].devices = gpus(40, "L4");
@@ -479,7 +479,7 @@ fn claim_has_no_more_devices_than_kubernetes_allows() {
 }
 
 #[test]
-fn device_that_was_tried_in_vain_makes_no_node_wait_for_its_driver() {
+fn driver_of_an_undone_choice_is_not_awaited() {
     let mut spec = claim(&[
         ("any", alternative("net", 1)),
         ("gpu", alternative("gpu", 1)),

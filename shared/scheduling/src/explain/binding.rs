@@ -1,5 +1,4 @@
-//! No instance type is left for a pod: because of what it asks for itself, or of what its volumes or its rules about other pods
-//! bind it to.
+//! Reasons why no instance type remains for a pod: its own requirements, its volumes, or its topology constraints.
 
 use std::collections::BTreeSet;
 
@@ -18,17 +17,17 @@ use crate::{
     world::{Refusal, World},
 };
 
-/// A pod, and the new node on which no type is left for it.
+/// Pod with the new node on which no type remains for it.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'q, 'a> {
     pub(super) claim: &'q Claim<'a>,
     pub(super) core: &'q Core<'a>,
     pub(super) constraints: &'q [ApplicableConstraint],
-    /// Whether types are left, but fewer than the NodePool's `minValues` ask for.
+    /// Whether types remain, but too few for the NodePool's `minValues`.
     pub(super) too_few: bool,
 }
 
-/// Why no type is left for the pod on a new node: the first constraint that leaves none is named.
+/// Reason why no type remains: the first constraint that leaves none.
 pub(super) fn types<'a>(question: Question<'_, 'a>, world: &mut World<'a>) -> Reason {
     let Question {
         claim,
@@ -65,7 +64,7 @@ pub(super) fn types<'a>(question: Question<'_, 'a>, world: &mut World<'a>) -> Re
     Reason::NoMatchingType(asked)
 }
 
-/// A value that the pod asks for, which no type has, and that which was probably meant.
+/// Value that the pod requires and no type has, with the value that was probably meant.
 fn unknown_value<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &World<'a>) -> Option<Reason> {
     let template = world.templates.get(claim.template)?;
     let catalog = world.catalogs.get(template.catalog)?;
@@ -97,7 +96,7 @@ fn bound(by: Binding, to: Vec<Requirement>, lack: Reason) -> Reason {
     Reason::Bound { by, to, lack }
 }
 
-/// The requirements of a node that reaches the pod's volumes, one set for each way to.
+/// Requirements of a node that reaches the pod's volumes, one set per alternative.
 fn with_volumes(own: SetId, core: &Core<'_>, world: &mut World<'_>) -> Vec<SetId> {
     if core.volumes.alternatives.is_empty() {
         return vec![own];
@@ -120,7 +119,7 @@ fn binding(rules: &[ApplicableConstraint], world: &World<'_>) -> Binding {
 }
 
 impl<'a> Question<'_, 'a> {
-    /// The requirements that these rules about other pods leave.
+    /// Requirements that these topology constraints leave.
     fn places(
         &self,
         sets: &[SetId],
@@ -145,7 +144,7 @@ impl<'a> Question<'_, 'a> {
         found
     }
 
-    /// The daemons that all types run on which a node with these requirements could be.
+    /// Daemons that run on every type that a node with these requirements could be.
     fn daemons(&self, set: SetId, world: &mut World<'a>) -> Daemons {
         let mut rows = self.claim.rows.clone();
         world.keep_matching(self.claim.template, set, &mut rows);
@@ -155,7 +154,7 @@ impl<'a> Question<'_, 'a> {
         hosting.unwrap_or_default()
     }
 
-    /// The last of these lacks, if no set leaves a type.
+    /// Last reason, if every set leaves no type.
     fn everywhere(&self, sets: &[SetId], world: &mut World<'a>) -> Option<Reason> {
         let mut last = None;
         for set in sets {
@@ -164,7 +163,7 @@ impl<'a> Question<'_, 'a> {
         last
     }
 
-    /// The reason that no type meets these requirements: labels, offerings, size, or what the types of that size are left without.
+    /// Reason why no type meets these requirements: labels, offerings, capacity, or the checks after capacity.
     fn lack(&self, set: SetId, asked: Vec<Requirement>, world: &mut World<'a>) -> Option<Reason> {
         let World {
             templates,
@@ -199,7 +198,7 @@ impl<'a> Question<'_, 'a> {
         }
     }
 
-    /// The first of host ports, attachable volumes, devices, daemons and `minValues` that rules out the last of these types.
+    /// First of host ports, attach limits, devices, daemons and `minValues` that excludes the remaining types.
     fn lack_besides_size(
         &self,
         set: SetId,
@@ -249,7 +248,7 @@ impl<'a> Question<'_, 'a> {
     }
 }
 
-/// The requirements of these sets that are not in `own`, together.
+/// Requirements of these sets that `own` does not have, merged by key.
 fn differences(own: SetId, sets: &[SetId], world: &mut World<'_>) -> Vec<Requirement> {
     let algebra = &mut world.algebra;
     let before = algebra.set(own);

@@ -1,4 +1,4 @@
-//! Pods that ask for what no node can have.
+//! Pods whose own requirements contradict each other.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,7 @@ use model::{
 
 use crate::reason::{ConstraintSource, Reason};
 
-/// What a pod asks for twice, and differently: in its node selector and the first of its required terms, unless another term
-/// could do.
+/// Contradicting requirements in the node selector and the first required term, unless another term has no contradiction.
 pub(super) fn contradiction(pod: &Pod) -> Option<Reason> {
     let terms = &pod.node_affinity.required;
     if terms.is_empty() {
@@ -48,7 +47,7 @@ fn in_term(pod: &Pod, term: Option<&NodeSelectorTerm>) -> Option<Reason> {
     None
 }
 
-/// A node without the label would do.
+/// Whether a node without the label meets the requirement.
 fn excludes(requirement: &Requirement) -> bool {
     matches!(
         requirement.operator(),

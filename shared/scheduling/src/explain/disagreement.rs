@@ -1,4 +1,4 @@
-//! Requirements that no instance type meets together, and none of them that could be left out.
+//! Minimal sets of requirements that no instance type meets together.
 
 use model::requirement::Requirement;
 
@@ -12,7 +12,8 @@ use crate::{
     world::World,
 };
 
-/// Names the pod's requirements, and those of the NodePool's nodes where types meet the pod's alone; `None` if types meet all.
+/// Names the conflicting requirements of the pod, and of the NodePool's nodes if types meet the pod's alone; `None` if some
+/// type meets all.
 pub(super) fn of<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Option<Reason> {
     let World {
         templates,
@@ -33,7 +34,7 @@ pub(super) fn of<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) 
     };
     Some(match (wanted.as_slice(), offered.as_slice()) {
         ([(key, req)], []) => match catalog.column(*key) {
-            // Of the operating system, for one: its nodes' EC2NodeClass decides.
+            // The operating system, for example, follows from the EC2NodeClass.
             [(only, _)] => Reason::Requirement {
                 wanted: spelled_out(*key, *req, algebra),
                 offered: spelled_out(*key, *only, algebra),
@@ -48,7 +49,7 @@ pub(super) fn of<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) 
     })
 }
 
-/// A smallest part of these requirements that leaves no type, of those that come first where there are several.
+/// Minimal subset of requirements that leaves no type. If there are several, the one with the earliest entries.
 pub(super) fn irreconcilable(
     first: &[(Sym, ReqId)],
     then: &[(Sym, ReqId)],

@@ -1,4 +1,4 @@
-//! Pods that name the nodes they want: what keeps each of these nodes from taking them.
+//! Pods that select nodes by hostname, with the reason why each node does not take them.
 
 use model::{requirement::Requirement, snapshot::Optimize};
 
@@ -15,11 +15,11 @@ use crate::{
     world::{Refusal, World},
 };
 
-/// Bound on the nodes that are told of, of all that a pod names.
+/// Upper bound on the nodes listed in a reason.
 const NODES_MAX: usize = 3;
 
-/// The nodes that the pod names by their hostname, with what each lacks; `None` if it names none, or upstream is asked, which does
-/// not place such pods at all.
+/// Nodes that the pod selects by hostname, with reasons; `None` if it selects none, or under [`Optimize::Upstream`], which
+/// does not place such pods.
 pub(super) fn refusing<'a>(
     solver: &mut Solver<'a>,
     core: &Core<'a>,

@@ -1,4 +1,4 @@
-//! NodePools that make no node, or none within their limits.
+//! Reasons why a NodePool can launch no node, or none within its limits.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::{
     world::World,
 };
 
-/// Why the NodePool makes no node at all, whatever pods ask for.
+/// Reason why the NodePool can launch no node for any pod.
 pub(super) fn nothing_to_make(at: usize, world: &mut World<'_>) -> Reason {
     let World {
         templates,
@@ -57,11 +57,11 @@ pub(super) fn nothing_to_make(at: usize, world: &mut World<'_>) -> Reason {
     Reason::NoTypes
 }
 
-/// One requirement of the NodePool alone leaves no type.
+/// Reason for a single requirement of the NodePool that leaves no type.
 fn no_type_has(own: Requirement, key: Sym, catalog: &Catalog<'_>, algebra: &Algebra) -> Reason {
     let column = catalog.column(key).iter();
     let known = column.flat_map(|(said, _)| algebra.req(*said).values.to_vec());
-    // In their order, so that one word is meant wherever the value stands.
+    // Sorted, so that the suggestion does not depend on the order of the catalog.
     let known: BTreeSet<&str> = known.map(|value| algebra.text(value)).collect();
     let value = own.values.first().filter(|_| !own.complement);
     let meant = value.and_then(|value| nearest_value(value, known));
@@ -71,7 +71,7 @@ fn no_type_has(own: Requirement, key: Sym, catalog: &Catalog<'_>, algebra: &Alge
     }
 }
 
-/// Which limit keeps the NodePool from making a node of one of these types.
+/// Limit that keeps the NodePool from launching any of these types.
 pub(super) fn limit(at: usize, rows: &Bits, world: &World<'_>) -> Reason {
     let Some(template) = world.templates.get(at) else {
         return Reason::NodeLimit;
@@ -93,7 +93,7 @@ pub(super) fn limit(at: usize, rows: &Bits, world: &World<'_>) -> Reason {
         .map(|(name, left)| (name, left, smallest(name)))
         .collect();
     let exceeded = limits.iter().find(|(_, left, least)| least > left);
-    // Else each leaves enough for some type, but no type is within all of them.
+    // Otherwise each limit admits some type, but no type is within all of them.
     let named = exceeded.or(limits.first());
     named.map_or(Reason::NodeLimit, |(name, left, least)| Reason::Limit {
         name: (*name).to_owned(),

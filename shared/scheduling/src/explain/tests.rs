@@ -1,4 +1,4 @@
-//! What users are told of pods without a place.
+//! Reasons reported for unplaced pods.
 
 use model::{
     labels,
@@ -12,7 +12,7 @@ use crate::{
     test_cluster::{TestCluster, kind, pod, pods, wanting},
 };
 
-/// Why this pod has no place on nodes of 4 cores and 16 GB, or 8 cores and 64 GB.
+/// Reason why a pod fits no node of 4 cores and 16 GB, or 8 cores and 64 GB.
 fn reason(pod: Pod, change: impl FnOnce(&mut TestCluster)) -> Reason {
     let types = vec![kind("small", 4, 16, 10), kind("large", 8, 64, 20)];
     let mut scene = TestCluster::new(types, vec![pod]);
@@ -27,7 +27,7 @@ fn selecting(mut pod: Pod, key: &str, value: &str) -> Pod {
 }
 
 #[test]
-fn a_label_that_nodes_do_not_have_may_be_meant_as_one_they_have() {
+fn undefined_label_gets_a_suggestion() {
     let meant = |key: &str| {
         let told = reason(selecting(pod("web", 100), key, "x"), |_| {});
         let Reason::UndefinedLabel { key: told, meant } = told else {
@@ -41,14 +41,14 @@ fn a_label_that_nodes_do_not_have_may_be_meant_as_one_they_have() {
         meant("topology.kubernetes.io/zome").as_deref(),
         Some(labels::ZONE)
     );
-    // Labels of one's own.
+    // Custom labels get no suggestion.
     assert_eq!(meant("type"), None);
     assert_eq!(meant("example.com/arch"), None);
     assert_eq!(meant("kubernetes.io/role"), None);
 }
 
 #[test]
-fn the_resource_that_is_short_is_named_not_the_one_that_is_used_up() {
+fn reason_names_the_missing_resource_not_the_exhausted_one() {
     let short = Reason::Resource {
         name: "memory".to_owned(),
         wanted: 65 << 30,
@@ -59,7 +59,7 @@ fn the_resource_that_is_short_is_named_not_the_one_that_is_used_up() {
 }
 
 #[test]
-fn what_is_short_is_told_of_the_types_that_the_pod_allows() {
+fn missing_resource_is_compared_with_allowed_types_only() {
     let short = Reason::Resource {
         name: "memory".to_owned(),
         wanted: 17 << 30,
@@ -71,14 +71,14 @@ fn what_is_short_is_told_of_the_types_that_the_pod_allows() {
 }
 
 #[test]
-fn what_no_type_has_is_spelled_out() {
+fn requirements_that_no_type_meets_are_listed() {
     let web = selecting(pod("web", 100), labels::INSTANCE_TYPE, "huge");
     let wanted = Requirement::new(labels::INSTANCE_TYPE, Operator::In, ["huge".to_owned()]);
     assert_eq!(reason(web, |_| {}), Reason::NoMatchingType(vec![wanted]));
 }
 
 #[test]
-fn the_limit_that_is_exceeded_is_named_not_the_one_that_is_reached() {
+fn reason_names_the_exceeded_limit() {
     let exceeded = Reason::Limit {
         name: "memory".to_owned(),
         left: 15 << 30,
@@ -90,7 +90,7 @@ fn the_limit_that_is_exceeded_is_named_not_the_one_that_is_reached() {
 }
 
 #[test]
-fn what_a_node_without_the_label_meets_is_no_contradiction() {
+fn requirements_met_by_an_absent_label_do_not_contradict() {
     let told = |entries: [(Operator, &[&str]); 2]| {
         let mut web = pod("web", 100_000);
         web.node_affinity.required = vec![NodeSelectorTerm {

@@ -1,4 +1,4 @@
-//! Preferences that pods go without where an answer places them, and the money that these are worth.
+//! Preferences that the nodes of placed pods do not meet, and the price that they are worth.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -15,20 +15,20 @@ use crate::{
     spec::FULL_WEIGHT,
 };
 
-/// Preferences that a pod goes without.
+/// Unmet preferences of a placed pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DroppedPreferences {
     pub pod: usize,
-    /// Weight of all of them together.
+    /// Summed weight of the preferences.
     pub weight: u32,
-    /// The pod's part of its new node's price; nothing on a node that exists.
+    /// Part of the new node's price that the pod pays for; zero on an existing node.
     pub share: NanosPerHour,
 }
 
 impl DroppedPreferences {
-    /// The money that the preferences are worth, where one with the weight of 100 is worth `least`, and no less than 2% of the
-    /// pod's part of its node: otherwise a spread over zones of pods with large nodes to themselves would be sold for a fraction
-    /// of their price. Where `least` is nothing, preferences are worth nothing.
+    /// Price that the preferences are worth, if one with weight 100 is worth `least`, but no less than 2% of the pod's
+    /// share of its node. Without that bound, a spread over zones of pods that fill large nodes would be dropped for a
+    /// fraction of their price. If `least` is zero, preferences are worth nothing.
     pub fn worth(&self, least: NanosPerHour) -> i128 {
         let of_share = i128::from(self.share.0) * SHARE_PERCENT / 100;
         let full = match least.0 {
@@ -39,11 +39,11 @@ impl DroppedPreferences {
     }
 }
 
-/// A preference is worth at least this much of what the pod's part of its node costs.
+/// Lower bound on the worth of a preference with weight 100, in percent of the pod's share of its node.
 const SHARE_PERCENT: i128 = 2;
 
-/// The part of a price that a pod with these requests pays for, on a node where these are the requests of all: by processors or
-/// memory, whichever it has more of.
+/// Part of a node's price that a pod pays for, by its larger share of CPU or memory in the requests of all pods on the
+/// node.
 pub fn share_of(price: NanosPerHour, own: &Resources, all: &Resources) -> NanosPerHour {
     let part = |name: &str| {
         let all = i128::from(all.get(name)).max(1);
@@ -53,7 +53,7 @@ pub fn share_of(price: NanosPerHour, own: &Resources, all: &Resources) -> NanosP
     NanosPerHour(i64::try_from(part).unwrap_or(i64::MAX))
 }
 
-/// The preferences that pods go without where they are, with the requirements of the new nodes by their place in the answer.
+/// Unmet preferences of all placed pods. `made` has the requirements of the new nodes in the order of the result.
 pub(super) fn of(
     solver: &mut Solver<'_>,
     answer: &SolveResult,
@@ -88,12 +88,12 @@ pub(super) fn of(
     found
 }
 
-/// Preferred node affinities of shapes, as the algebra knows them, with their weights.
+/// Per shape, the interned preferred node affinities with their weights.
 #[derive(Default)]
 struct PreferredTerms(BTreeMap<ShapeId, Vec<(u32, SetId)>>);
 
 impl PreferredTerms {
-    /// Of these pods on one node, those that go without preferences there, with the weights of these together.
+    /// Unmet preferences of the pods on one node.
     fn dropped_preferences(
         &mut self,
         solver: &mut Solver<'_>,
@@ -119,12 +119,12 @@ impl PreferredTerms {
                 let narrowed = algebra.narrow(set, *term, undefined);
                 match undefined {
                     Undefined::Refused => narrowed.is_none(),
-                    // The node may still become one that does not meet it.
+                    // Unmet as well if the node may still become one without the preferred values.
                     Undefined::WellKnown => narrowed != Some(set),
                 }
             });
             let unmet = unmet.map(|(weight, _)| *weight);
-            let weight = unmet.fold(core.spec.dropped_preferences, u32::saturating_add);
+            let weight = unmet.fold(core.spec.dropped_weight, u32::saturating_add);
             if weight > 0 {
                 found.push(DroppedPreferences {
                     pod: *pod,

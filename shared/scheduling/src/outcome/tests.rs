@@ -1,4 +1,4 @@
-//! What a node to be made may become, and what its NodeClaim says.
+//! Choices and requirements of new nodes.
 
 use model::{
     CapacityType, InstanceType, labels,
@@ -29,14 +29,14 @@ fn at_least(number: u32, entry: NodeSelectorRequirement) -> NodeSelectorRequirem
     }
 }
 
-/// One type more than a launch may name, all of one price, the last by name listed first.
+/// One type more than a launch may name, all at one price. The last by name is listed first.
 fn many() -> Vec<InstanceType> {
     let names = (0..=MOST).rev().map(|number| format!("m-{number:04}"));
     names.map(|name| kind(&name, 4, 16, 10)).collect()
 }
 
 #[test]
-fn of_equally_priced_types_too_many_the_last_listed_goes_or_where_cost_decides_the_last_by_name() {
+fn ties_at_the_launch_limit_are_cut_by_list_order_or_by_name() {
     let mut scene = TestCluster::new(many(), vec![pod("web", 100)]);
     let gone = |scene: &TestCluster| {
         let kept = one(scene).choices;
@@ -49,7 +49,7 @@ fn of_equally_priced_types_too_many_the_last_listed_goes_or_where_cost_decides_t
     assert_eq!(gone(&scene), Some(0));
 }
 
-/// Types of two families, so many that those of the dearer one cannot be named.
+/// Types of two families, so many that those of the more expensive one exceed the limit of a launch.
 fn of_two_families() -> TestCluster {
     let mut types = many();
     types[0] = kind("z", 4, 16, 20);
@@ -62,7 +62,7 @@ fn of_two_families() -> TestCluster {
 }
 
 #[test]
-fn min_values_have_to_be_met_by_the_types_that_a_launch_names() {
+fn min_values_apply_to_the_types_within_the_launch_limit() {
     let mut scene = of_two_families();
     assert_eq!(one(&scene).choices.len(), MOST);
     scene.requirements = vec![at_least(2, wanting(labels::ARCH, Operator::Exists, &[]))];
@@ -80,8 +80,8 @@ fn min_values_have_to_be_met_by_the_types_that_a_launch_names() {
 }
 
 #[test]
-fn a_type_is_named_once_however_many_there_are_and_however_it_is_sold() {
-    // Sets of types are kept in words of 64.
+fn each_type_is_a_choice_once() {
+    // Bit sets have words of 64 bits.
     for number in [1, 63, 64, 65, 66] {
         let mut types = many();
         types.truncate(number);
@@ -96,7 +96,7 @@ fn a_type_is_named_once_however_many_there_are_and_however_it_is_sold() {
 }
 
 #[test]
-fn a_node_claim_says_how_the_types_left_can_be_bought() {
+fn node_claim_lists_the_capacity_types_of_its_choices() {
     let of = |name: &str, cents: i64, capacity_type: CapacityType| {
         let mut kind = kind(name, 4, 16, cents);
         for offering in &mut kind.offerings {
@@ -130,7 +130,7 @@ fn a_node_claim_says_how_the_types_left_can_be_bought() {
 }
 
 #[test]
-fn a_node_claim_asks_for_no_number_of_values_that_nobody_asked_for() {
+fn node_claim_has_no_min_values_by_default() {
     let mut web = pod("web", 100);
     web.node_selector
         .insert(labels::ZONE.to_owned(), ZONES[0].to_owned());

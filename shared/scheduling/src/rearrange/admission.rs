@@ -1,4 +1,4 @@
-//! Whether the rules of a pod let it join a node.
+//! Checks of topology spread, pod affinity, anti-affinity and host ports before a pod joins a node of the model.
 
 use super::{
     cluster_model::{ClusterModel, NO_INDEX, PodKind},
@@ -67,11 +67,11 @@ fn eligible<'c>(rule: &DomainRule, counts: &'c [i64]) -> impl Iterator<Item = i6
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{grid::Grid, rules::DOMAINS_MAX, tests::world::World},
+        super::{grid::Grid, rules::DOMAINS_MAX, tests::fixture::SmallCluster},
         *,
     };
 
-    /// Whether a pod may join each of three domains in which so many are counted, where it could be in some of them.
+    /// Whether a pod may join each of three domains with these counts, where only the `eligible` domains are open to it.
     fn admitted(counts: [i64; 3], eligible: u64, demand: Option<Demand>) -> [bool; 3] {
         let rule = DomainRule {
             row: 0,
@@ -80,7 +80,7 @@ mod tests {
             counts: true,
             eligible,
         };
-        let mut state = World::new()
+        let mut state = SmallCluster::new()
             .node("s", "a", &[])
             .with_model(ClusterModel::initial_assignment);
         state.in_domains = Grid::new(1, DOMAINS_MAX);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skew_is_measured_from_the_emptiest_domain_that_the_pod_could_be_in() {
+    fn skew_is_measured_from_the_emptiest_eligible_domain() {
         let admitted = |eligible, demand| admitted([2, 1, 0], eligible, demand);
         assert_eq!(admitted(0b111, spread(0, true)), [false, false, true]);
         assert_eq!(admitted(0b011, spread(0, true)), [false, true, false]);
@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn with_fewer_domains_than_there_have_to_be_the_emptiest_counts_as_empty() {
+    fn minimum_is_zero_below_min_domains() {
         let admitted = |least_domains| admitted([2, 1, 0], 0b011, spread(least_domains, true));
         assert_eq!(admitted(2), [false, true, false]);
         assert_eq!(admitted(3), [false, false, false]);
     }
 
     #[test]
-    fn the_first_of_a_group_goes_anywhere_and_the_others_to_it() {
+    fn first_affinity_pod_is_admitted_anywhere_and_others_beside_it() {
         let near = |may_be_first| Some(Demand::Together { may_be_first });
         assert_eq!(admitted([0, 3, 0], 0b111, near(true)), [false, true, false]);
         assert_eq!(admitted([0, 0, 3], 0b011, near(true)), [true, true, false]);
@@ -123,13 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_keeps_apart_from_those_it_repels() {
+    fn anti_affinity_admits_only_empty_domains() {
         let apart = Some(Demand::Apart);
         assert_eq!(admitted([0, 3, 0], 0b011, apart), [true, false, false]);
     }
 
     #[test]
-    fn what_demands_nothing_admits_everywhere() {
+    fn rule_without_demand_admits_every_domain() {
         assert_eq!(admitted([0, 3, 9], 0, None), [true; 3]);
     }
 }

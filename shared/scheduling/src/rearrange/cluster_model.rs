@@ -1,4 +1,5 @@
-//! The cluster on paper: what each kind of pod needs, what every node has left, and what could be bought.
+//! Abstract cluster that the search mutates: resource requests per kind of pod, free capacity per node, and the launch
+//! options.
 
 use super::{
     RemovableNode,
@@ -10,7 +11,8 @@ use super::{
 };
 use crate::{bits::Bits, solve::Solver};
 
-/// No domain of a label: the node does not have it.
+/// Absent index: an unassigned pod, an unused planned node, or a node without the label of a domain. A sentinel rather than
+/// `Option<usize>` keeps the index vectors of [`State`](super::state::State) small and quick to copy.
 pub(super) const NO_INDEX: usize = usize::MAX;
 
 pub(super) struct ClusterModel {
@@ -18,56 +20,57 @@ pub(super) struct ClusterModel {
     pub(super) pods: Vec<Pod>,
     pub(super) nodes: Vec<Node>,
     pub(super) candidates: Vec<Candidate>,
-    /// Per node that may go, what it does not go for together with others.
+    /// Per candidate, the offers of its own instance type at the same or a higher price, which may not replace several
+    /// nodes.
     pub(super) own_offers: Vec<Bits>,
     pub(super) offers: Vec<LaunchOption>,
     pub(super) capacity_index: OfferCapacityIndex,
     pub(super) all_offers: Bits,
-    /// A node to be made for nobody yet.
+    /// Template of a planned node without pods.
     pub(super) undecided: PlannedNode,
     pub(super) spot_offers: Bits,
-    /// Per label that rules ask for, per domain, the offers in it.
+    /// Per topology key and domain, the offers in that domain.
     pub(super) offers_in: Vec<Vec<Bits>>,
     pub(super) counted: TopologyCounts,
     pub(super) dimensions: usize,
-    /// Per resource, what to multiply amounts with to compare them.
+    /// Per resource, the mean capacity of the offers: the unit in which amounts are compared.
     pub(super) scales: Vec<i64>,
 }
 
-/// Pods that nothing tells apart but where they are.
+/// Pods that are equal in everything but their node.
 pub(super) struct PodKind {
     pub(super) requests: Box<[i64]>,
-    /// The nodes that could ever take one.
+    /// Existing nodes that meet the pods' requirements, taints and capacity.
     pub(super) nodes: Vec<usize>,
     pub(super) offers: Bits,
     pub(super) hosts: Vec<HostRule>,
     pub(super) domains: Vec<DomainRule>,
-    /// How much of a middling new node it takes.
+    /// Largest share of an average new node that one pod requests, over all resources, in fixed point.
     pub(super) size: i64,
 }
 
 pub(super) struct Pod {
-    /// Its place in the question.
+    /// Index into the pods of the baseline cluster.
     pub(super) input_index: usize,
     pub(super) kind: usize,
-    /// Whose pod it is.
+    /// Index of the candidate node that the pod is bound to.
     pub(super) candidate: usize,
 }
 
-/// A node that exists.
+/// Existing node.
 #[derive(Default)]
 pub(super) struct Node {
     pub(super) room: Vec<i64>,
-    /// Per rule that counts hosts.
+    /// Per column of [`HostRule`], the pods counted on the node.
     pub(super) hosted: Vec<u32>,
-    /// Per label that rules ask for.
+    /// Per topology key, the index of the node's domain or [`NO_INDEX`].
     pub(super) domains: Vec<usize>,
     pub(super) candidate: Option<usize>,
 }
 
-/// A node that may go.
+/// Removable node, all of whose pods can be modelled.
 pub(super) struct Candidate {
-    /// Its place among those that were input_index about.
+    /// Index into [`RearrangeRequest::removable`](super::RearrangeRequest::removable).
     pub(super) input_index: usize,
     pub(super) node: usize,
     pub(super) price: i64,
@@ -78,11 +81,11 @@ pub(super) struct Candidate {
     pub(super) pods: Vec<usize>,
 }
 
-/// Amounts are compared as parts of this.
+/// One in fixed point: the unit of shares and slack.
 pub(super) const FIXED_POINT_ONE: i64 = 1 << 16;
 
 impl ClusterModel {
-    /// `None` if nothing may go.
+    /// Builds the model; `None` if no node can be removed.
     pub(super) fn new(solver: &mut Solver<'_>, removable: &[RemovableNode]) -> Option<Self> {
         let mut known = PodKinds::default();
         let mut counted = TopologyCounts::default();
@@ -147,7 +150,7 @@ impl ClusterModel {
         Some(cluster)
     }
 
-    /// Pods are large or small for what new nodes have on average.
+    /// Sets the scales, and the size of each kind of pod relative to the average new node.
     fn measure(&mut self) {
         let count = i64::try_from(self.offers.len()).unwrap_or(i64::MAX).max(1);
         let scales = (0..self.dimensions).map(|at| {
@@ -169,7 +172,7 @@ impl ClusterModel {
         self.kinds.get(self.pods.get(pod)?.kind)
     }
 
-    /// What is left of some room, to be compared.
+    /// Free capacity that remains, summed over all resources in units of the average new node.
     pub(super) fn slack(&self, room: &[i64], load: &[i64], more: &[i64]) -> i64 {
         let amounts = room.iter().zip(load).zip(more).zip(&self.scales);
         let slack = amounts.map(|(((room, load), more), mean)| share(room - load - more, *mean));
@@ -177,7 +180,7 @@ impl ClusterModel {
     }
 }
 
-/// Exact below 128 TiB.
+/// Share in fixed point. Exact below 128 TiB.
 fn share(amount: i64, mean: i64) -> i64 {
     amount.saturating_mul(FIXED_POINT_ONE) / mean
 }

@@ -1,4 +1,4 @@
-//! Rows of equal width in one piece of memory, so that a whole state is copied by a few plain copies.
+//! Matrix in one allocation, so that copying a [`State`](super::state::State) takes a few plain memory copies.
 
 pub(super) struct Grid<T> {
     cells: Vec<T>,

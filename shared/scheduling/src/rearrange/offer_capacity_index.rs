@@ -1,14 +1,15 @@
-//! Which offers have room for how much, so that the cheapest that holds something is found without looking at each.
+//! Launch options indexed by capacity: finds the cheapest one that holds given amounts without comparing each.
 
 use super::offers::LaunchOption;
 use crate::bits::Bits;
 
 pub(super) struct OfferCapacityIndex {
-    /// Per resource, the amounts that offers have of it, ascending, each with the offers that have no less.
+    /// Per resource, the distinct capacities in ascending order, each with the offers that have at least that much.
     by_resource: Vec<Vec<(i64, Bits)>>,
 }
 
-/// So many resources are told by sets, which are all that most questions know; more are compared one by one.
+/// Number of resources with an index. Most clusters request fewer; the amounts of further resources are compared offer by
+/// offer.
 const INDEXED_RESOURCES: usize = 8;
 
 impl OfferCapacityIndex {
@@ -34,7 +35,7 @@ impl OfferCapacityIndex {
         }
     }
 
-    /// The first of the offers in all these sets, from `from` on, that has room for these amounts.
+    /// First offer in all of these sets, from index `from` on, that holds these amounts.
     pub(super) fn first(
         &self,
         offers: &[LaunchOption],
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_with_room_for_every_resource_is_found_however_many_there_are() {
+    fn first_offer_that_fits_is_found_for_any_number_of_resources() {
         for resources in [
             1,
             INDEXED_RESOURCES,

@@ -1,4 +1,4 @@
-//! What could be bought: each way to launch a node, with its price. Ways that another one beats at everything are left out.
+//! Launch options with their prices. Options that another one dominates are left out.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,20 @@ pub(super) struct LaunchOption {
     pub(super) pool: usize,
     pub(super) instance_type: String,
     pub(super) is_spot: bool,
-    /// Per label that rules ask for.
+    /// Per topology key, the index of the domain.
     pub(super) domains: Vec<usize>,
-    /// One bit per set of requirements of its NodePool that it meets.
+    /// Bit set over the requirement sets of the NodePool: those that the option meets.
     pub(super) met: u128,
 }
 
 pub(super) struct LaunchOptions {
     /// Cheapest first.
     pub(super) all: Vec<LaunchOption>,
-    /// Per NodePool, what pods make of its requirements.
+    /// Per NodePool, the distinct requirement sets that its nodes get from pods.
     sets: Vec<Vec<SetId>>,
 }
 
-/// More sets of requirements of one NodePool are not told apart: the pods that have them stay where they are.
+/// Number of requirement sets per NodePool that are distinguished, one bit each. Pods with further sets get no new node.
 const SETS_MAX: usize = 128;
 
 impl LaunchOptions {
@@ -53,7 +53,7 @@ impl LaunchOptions {
         }
     }
 
-    /// The offers of a NodePool that meet a set of requirements.
+    /// Offers of a NodePool that meet a requirement set.
     pub(super) fn open_to(&self, pool: usize, set: SetId) -> Bits {
         let known = self.sets.get(pool).into_iter().flatten();
         let at = known.take(SETS_MAX).position(|known| *known == set);
@@ -71,7 +71,7 @@ impl LaunchOptions {
         self.those(|offer| offer.is_spot)
     }
 
-    /// What is of this node's type and no cheaper.
+    /// Offers of the node's own instance type at the same or a higher price.
     pub(super) fn own(&self, node: &RemovableNode) -> Bits {
         self.those(|offer| offer.instance_type == node.instance_type && offer.price >= node.price.0)
     }
@@ -85,7 +85,7 @@ impl LaunchOptions {
         those
     }
 
-    /// Per label that rules ask for and per domain, the offers in it.
+    /// Per topology key and domain, the offers in that domain.
     pub(super) fn by_domain(&self, counted: &TopologyCounts) -> Vec<Vec<Bits>> {
         let keys = counted.keys.iter().enumerate();
         let tables = keys.map(|(key, (_, domains))| {
@@ -122,7 +122,7 @@ fn of_pool(
     };
     let mut rows = node_template.base.clone();
     node_template.limits.keep_within(&mut rows);
-    // Per row and kind of offering, the sets that it meets.
+    // Per row and requirement set of an offering, the NodePool's requirement sets that it meets.
     let mut met: BTreeMap<(usize, SetId), u128> = BTreeMap::new();
     for (at, set) in sets.iter().enumerate() {
         let matching = catalog.matching(*set, algebra);
@@ -143,7 +143,7 @@ fn of_pool(
         let kind = row_of.and_then(|row| catalog.types.get(row.kind));
         let Some(kind) = kind else { continue };
         for offer in row_of.into_iter().flat_map(|row| &row.offers) {
-            // Reserved capacity is counted elsewhere.
+            // The model does not count reservations.
             let met = met.get(&(row, offer.set)).copied();
             let room = node_template.left.get(row).cloned().flatten();
             let (Some(met), Some(room)) = (met, room) else {
@@ -176,7 +176,7 @@ fn of_pool(
     found
 }
 
-/// Of one NodePool.
+/// Drops the options of one NodePool that a cheaper one dominates.
 fn undominated(mut offers: Vec<LaunchOption>) -> Vec<LaunchOption> {
     offers.sort_by(|a, b| {
         let order = (a.price, &b.room, b.met).cmp(&(b.price, &a.room, a.met));
@@ -213,20 +213,20 @@ mod tests {
         }
     }
 
-    /// Whether an offer stays beside a cheaper one.
+    /// Whether the dearer option is kept beside the cheaper one.
     fn stays(cheaper: LaunchOption, dearer: LaunchOption) -> bool {
         undominated(vec![dearer, cheaper]).len() == 2
     }
 
     #[test]
-    fn what_is_dearer_and_has_no_more_room_is_left_out() {
+    fn dearer_option_without_more_capacity_is_dominated() {
         assert!(!stays(offer(1, 8), offer(2, 8)));
         assert!(!stays(offer(1, 8), offer(1, 7)));
         assert!(stays(offer(1, 8), offer(2, 9)));
     }
 
     #[test]
-    fn what_meets_what_a_cheaper_one_does_not_stays() {
+    fn option_that_meets_more_requirements_is_kept() {
         let meeting = |price, met| LaunchOption {
             met,
             ..offer(price, 8)
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_another_domain_stays() {
+    fn option_in_another_domain_is_kept() {
         let elsewhere = LaunchOption {
             domains: vec![1],
             ..offer(2, 8)
@@ -245,9 +245,9 @@ mod tests {
         assert!(stays(offer(1, 8), elsewhere));
     }
 
-    /// Spot nodes may not go for spot nodes everywhere: what is dearer on demand is needed beside them.
+    /// Spot-to-spot replacement may be disabled, so on-demand options are kept beside cheaper spot ones.
     #[test]
-    fn on_demand_beats_spot_but_not_the_other_way_round() {
+    fn on_demand_option_dominates_spot_but_spot_does_not_dominate_on_demand() {
         let spot = |price| LaunchOption {
             is_spot: true,
             ..offer(price, 8)

@@ -1,4 +1,4 @@
-//! Nodes to be made: what each could still be, and the cheapest of it.
+//! Nodes that a plan would launch: the launch options each could still use, and the cheapest of them.
 
 use super::{
     cluster_model::{ClusterModel, NO_INDEX, PodKind},
@@ -7,20 +7,20 @@ use super::{
 };
 use crate::bits::Bits;
 
-/// A node to be made.
+/// Node that the plan would launch.
 #[derive(Clone)]
 pub(super) struct PlannedNode {
     pub(super) group: usize,
-    /// The cheapest that holds its guests.
+    /// Cheapest launch option that holds the node's pods.
     pub(super) offer: usize,
-    /// What it could be for the kinds of its guests.
+    /// Launch options that the kinds of its pods and its fixed domains allow.
     pub(super) viable_offers: Bits,
-    /// Per label that rules ask for.
+    /// Per topology key, the domain that is fixed, or [`NO_INDEX`].
     pub(super) domains: Vec<usize>,
 }
 
 impl ClusterModel {
-    /// The cheapest offer that a new node may become when a pod joins it, and some labels are decided on.
+    /// Cheapest option for the node with one more pod of `kind` and the domains in `fixed`.
     pub(super) fn cheapest(
         &self,
         planned: &PlannedNode,
@@ -39,7 +39,7 @@ impl ClusterModel {
         let [Some(offers), Some(first), Some(second)] = all else {
             return None;
         };
-        // With one more pod it is never cheaper than before.
+        // One more pod never makes a node cheaper, so the search starts at the current option.
         let from = if planned.offer == NO_INDEX {
             0
         } else {
@@ -53,7 +53,7 @@ impl ClusterModel {
 }
 
 impl State {
-    /// Puts a pod on a new node.
+    /// Assigns a pod to a planned node.
     pub(super) fn place_on_planned(
         &mut self,
         cluster: &ClusterModel,
@@ -85,7 +85,7 @@ impl State {
         self.assign(cluster, pod, option.node);
     }
 
-    /// What a new node becomes when pods have left it: a smaller one, or none.
+    /// Downsizes a planned node after pods have left it, or frees it if it is empty.
     pub(super) fn shrink(&mut self, cluster: &ClusterModel, node: usize) {
         let Some(at) = node.checked_sub(cluster.nodes.len()) else {
             return;
@@ -139,7 +139,7 @@ impl State {
 }
 
 impl PlannedNode {
-    /// What could still be anything.
+    /// Unused planned node that may become any of the offers.
     pub(super) fn undecided(offers: &Bits, keys: usize) -> Self {
         Self {
             group: NO_INDEX,
@@ -163,7 +163,7 @@ impl PlannedNode {
         self.domains.get(key).copied().unwrap_or(NO_INDEX)
     }
 
-    /// Decides on a domain of a label.
+    /// Restricts the node to the offers in one domain of a topology key.
     pub(super) fn fix_domain(&mut self, cluster: &ClusterModel, key: usize, domain: usize) {
         let offers = cluster
             .offers_in

@@ -1,4 +1,4 @@
-//! Which kinds of pods there are, and where each could be at all.
+//! Kinds of pods, with the nodes and NodePools that each of them can use.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -15,26 +15,26 @@ use crate::{
     solve::Solver,
 };
 
-/// Those found so far.
+/// Kinds found so far.
 #[derive(Default)]
 pub(super) struct PodKinds<'a> {
     known: BTreeMap<ShapeId, Option<usize>>,
     pub(super) found: Vec<FoundKind<'a>>,
-    /// Per NodePool, what pods make of its requirements.
+    /// Per NodePool, the distinct requirement sets that its nodes get from pods.
     pub(super) sets: Vec<Vec<SetId>>,
 }
 
 pub(super) struct FoundKind<'a> {
     core: Rc<Core<'a>>,
     nodes: Vec<usize>,
-    /// Per NodePool that may make a node for it.
+    /// Per NodePool that can launch a node for the pod, the requirements of that node.
     sets: Vec<(usize, SetId)>,
     hosts: Vec<HostRule>,
     domains: Vec<DomainRule>,
 }
 
 impl<'a> PodKinds<'a> {
-    /// `None` for pods that are left where they are.
+    /// Index of the pod's kind; `None` for pods that are not moved.
     pub(super) fn kind_of(
         &mut self,
         pod: usize,
@@ -46,7 +46,7 @@ impl<'a> PodKinds<'a> {
             return *known;
         }
         let original = shape;
-        // Wishes that nothing could grant are given up.
+        // Relaxes preferences that no node and no NodePool can meet.
         let found = loop {
             let (core, _) = solver.shapes.get(shape.0 as usize)?;
             let core = Rc::clone(core);
@@ -87,7 +87,7 @@ impl<'a> PodKinds<'a> {
         let mut weight = None;
         for pool in 0..solver.world.templates.len() {
             let own = solver.world.input.pools.get(pool).map(|pool| pool.weight);
-            // NodePools of less weight come later, if at all.
+            // NodePools of a lower weight serve only pods that no NodePool before them can serve.
             if weight.is_some() && own != weight {
                 break;
             }

@@ -1,4 +1,5 @@
-//! Finds places for pods that have none: where it costs least, and leaves least over.
+//! Insertion step of ruin and recreate (Schrimpf et al. 2000): places unassigned pods where they add least cost and leave
+//! least slack.
 
 use super::{
     cluster_model::{ClusterModel, NO_INDEX, PodKind},
@@ -8,33 +9,34 @@ use super::{
     state::State,
 };
 
-/// One in so many nodes is passed over, so that not every attempt ends the same way.
+/// One in this many nodes is skipped at random, so that repeated insertions differ.
 const BLINK_ONE_IN: usize = 64;
 
-/// When a node is made.
+/// Bounds on the nodes that the insertion may add.
 #[derive(Clone, Copy)]
 pub(super) struct InsertionOptions {
-    /// At most so many for one team.
+    /// Upper bound on the planned nodes of one replacement group.
     pub(super) replacements_max: usize,
-    /// One more has to be cheaper than a larger one by so many eighths: what is cheapest for one pod is often not for many.
+    /// Surcharge on the price of one more planned node, in eighths: the node that is cheapest for one pod often is not for
+    /// several.
     pub(super) new_node_penalty: i64,
 }
 
-/// A place for a pod on a node to be made.
+/// Possible placement of a pod on a planned node.
 pub(super) struct PlacementOption {
     cost_increase: i64,
-    /// What would be left there.
+    /// Free capacity that would remain.
     slack: i64,
     pub(super) node: usize,
     pub(super) group: usize,
-    /// What the node becomes.
+    /// Launch option of the node with the pod.
     pub(super) offer: usize,
-    /// The labels that are decided on with it, and their domains.
+    /// Topology keys that the placement fixes, with the domains.
     pub(super) fixed: Vec<(usize, usize)>,
 }
 
 impl State {
-    /// Finds a place for a pod; `false` if there is none.
+    /// Places a pod; `false` if no node can take it.
     pub(super) fn find_place(
         &mut self,
         cluster: &ClusterModel,
@@ -48,7 +50,7 @@ impl State {
         let Some(kind) = cluster.kinds.get(model_pod.kind) else {
             return false;
         };
-        // What is there costs nothing.
+        // Existing nodes are paid for already.
         let mut best: Option<(i64, usize)> = None;
         for node in &kind.nodes {
             if !self.is_open(cluster, *node) || rng.one_in(BLINK_ONE_IN) {
@@ -75,7 +77,7 @@ impl State {
         }
     }
 
-    /// The cheapest place on a node to be made that the leaver's team may use.
+    /// Cheapest placement on a planned node of the candidate's group, or on a new one.
     fn option(
         &self,
         cluster: &ClusterModel,
@@ -119,7 +121,7 @@ impl State {
         best
     }
 
-    /// What a new node would become with one more pod.
+    /// Placement on one planned node; `None` if no launch option holds the pod there.
     fn option_on(
         &self,
         cluster: &ClusterModel,
@@ -156,7 +158,7 @@ impl State {
         })
     }
 
-    /// What would be left on a node that exists; `None` if there is too little.
+    /// Free capacity that would remain on an existing node; `None` if the pod does not fit.
     fn slack_on(&self, cluster: &ClusterModel, kind: &PodKind, node: usize) -> Option<i64> {
         let room = &cluster.nodes.get(node)?.room;
         let load = self.load.row(node);
@@ -165,7 +167,8 @@ impl State {
         fits.then(|| cluster.slack(room, load, &kind.requests))
     }
 
-    /// The domain of a label for a new node that could be in any: the emptiest that a rule allows, the cheapest of these.
+    /// Domain for a planned node that has none yet: under a spread constraint the domain with the fewest pods, then the
+    /// cheapest.
     fn choose_domain(
         &self,
         cluster: &ClusterModel,

@@ -1,5 +1,4 @@
-//! What the search tries next: a sequence without a pattern, but always the same one, so that equal questions have equal
-//! answers.
+//! Random numbers of the search, from a constant seed, so that equal requests have equal results.
 
 pub(super) struct Rng(u64);
 
@@ -8,14 +7,14 @@ impl Rng {
         Self(0)
     }
 
-    /// One of the numbers below `limit`; 0 if there is none. (SplitMix64, which has a period of 2⁶⁴.)
+    /// Random number below `limit`; 0 if `limit` is 0. The generator is SplitMix64, with a period of 2⁶⁴.
     pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        // Of the upper half, so that the product does not overflow.
+        // The upper 32 bits, so that the product does not overflow.
         let limit = u64::try_from(limit).unwrap_or(u64::from(u32::MAX));
         usize::try_from(((mixed >> 32) * limit) >> 32).unwrap_or(0)
     }
@@ -29,16 +28,16 @@ impl Rng {
 mod tests {
     use super::*;
 
-    /// The published sequence from 0 on, as far as draws show it.
+    /// The reference sequence for seed 0, in the upper 32 bits.
     #[test]
-    fn draws_are_those_of_splitmix64() {
+    fn numbers_are_those_of_splitmix64() {
         let mut rng = Rng::new();
         let drawn = [(); 4].map(|()| rng.below(1 << 32));
         assert_eq!(drawn, [0xe220_a839, 0x6e78_9e6a, 0x06c4_5d18, 0xf88b_b8a8]);
     }
 
     #[test]
-    fn draws_stay_below_their_limit() {
+    fn numbers_are_uniform_below_the_limit() {
         let mut rng = Rng::new();
         let drawn: Vec<usize> = (0..300).map(|_| rng.below(3)).collect();
         assert!((0..3).all(|value| drawn.iter().filter(|drawn| **drawn == value).count() > 80));

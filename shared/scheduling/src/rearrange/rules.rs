@@ -1,4 +1,4 @@
-//! What topology allows, on paper: for each kind of pod, the rules it has to obey and those that count it.
+//! Topology in the model: for each kind of pod, the constraints that apply to it and the groups that count it.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,26 @@ use crate::{
     world::World,
 };
 
-/// A rule that counts pods per host.
+/// Constraint with one count per host.
 #[derive(Clone, Copy)]
 pub(super) struct HostRule {
-    /// Its column among those that count hosts.
+    /// Column in the per-host counts.
     pub(super) column: usize,
-    /// It may join only where at most so many are counted.
+    /// Largest count on a host that the pod may join.
     pub(super) most: Option<i64>,
     pub(super) counts: bool,
 }
 
-/// A rule that counts pods per domain of a label.
+/// Constraint with one count per domain of a topology key.
 #[derive(Clone, Copy)]
 pub(super) struct DomainRule {
-    /// Its row among those that count domains.
+    /// Row in the per-domain counts.
     pub(super) row: usize,
     pub(super) key: usize,
-    /// What it demands, if it has to be obeyed.
+    /// Requirement on the counts; `None` if the group only counts the pod.
     pub(super) demand: Option<Demand>,
     pub(super) counts: bool,
-    /// The domains whose counts decide, one bit each; where the pod could be itself, its nodes and offers say.
+    /// Domains whose counts decide, as a bit set. The nodes and offers of the pod's kind say where the pod itself may be.
     pub(super) eligible: u64,
 }
 
@@ -43,45 +43,46 @@ pub(super) enum Demand {
         least_domains: u32,
         counts_itself: bool,
     },
-    /// With others of the group; the first of them goes anywhere, if it is one.
+    /// Pod affinity. `may_be_first` lets the pod start the group in any domain while the group is empty.
     Together {
         may_be_first: bool,
     },
     Apart,
 }
 
-/// More domains of a label are not kept apart; zones, racks and capacity types stay below.
+/// Upper bound on the domains of one key, for the width of a bit set. Zones, racks and capacity types stay below; pods with
+/// more domains are not moved.
 pub(super) const DOMAINS_MAX: usize = 64;
 
-/// Pods that are counted by more labels are left where they are; most have one, few have two.
+/// Upper bound on the topology keys of one pod. Most pods have one, few have two; pods with more are not moved.
 const KEYS_MAX: usize = 2;
 
-/// What is counted per host.
+/// Counter of one column.
 #[derive(PartialEq)]
 enum HostCounter {
     Group(GroupId),
-    /// Pods that hold the port, or another one that stands in its way.
+    /// Pods that hold this host port or a conflicting one.
     Port(HostPort),
 }
 
-/// Labels, their domains, and which groups count what: everything that rules refer to by number.
+/// Topology keys, their domains, and the counts of all groups: the tables into which rules have indexes.
 #[derive(Default)]
 pub(super) struct TopologyCounts {
-    /// Each with its domains.
+    /// Topology keys with their domains.
     pub(super) keys: Vec<(Sym, Vec<Sym>)>,
     on_hosts: Vec<HostCounter>,
     domains: BTreeMap<GroupId, usize>,
-    /// Per row of [`DomainRule`], how many pods are in each domain.
+    /// Per row of [`DomainRule`], the pods in each domain.
     pub(super) in_domains: Vec<Vec<i64>>,
 }
 
 impl TopologyCounts {
-    /// How many rules count hosts.
+    /// Number of per-host columns.
     pub(super) fn host_columns(&self) -> usize {
         self.on_hosts.len()
     }
 
-    /// How many pods each of these rules counts on a node.
+    /// Counts of all columns on one node.
     pub(super) fn on_host(&self, node: &Node<'_>, world: &World<'_>) -> Vec<u32> {
         let counts = self.on_hosts.iter().map(|counted| match counted {
             HostCounter::Group(id) => {
@@ -104,7 +105,7 @@ impl TopologyCounts {
         })
     }
 
-    /// A port is taken on a host as long as a pod holds it there.
+    /// Rules for the host ports of a pod: a port is taken while any pod on the host holds it.
     fn port_rules(&mut self, held: &[HostPort]) -> Vec<HostRule> {
         let rules = held.iter().map(|port| HostRule {
             column: self.column(HostCounter::Port(port.clone())),
@@ -114,7 +115,7 @@ impl TopologyCounts {
         rules.collect()
     }
 
-    /// The rules of a kind of pod; `None` for pods that need company on their host, and where there are too many domains.
+    /// Rules of a kind of pod; `None` for pod affinity per host, and for too many keys or domains.
     pub(super) fn rules(
         &mut self,
         core: &Core<'_>,
@@ -201,7 +202,7 @@ impl TopologyCounts {
         })
     }
 
-    /// Numbers a domain; `None` if there are too many.
+    /// Index of a domain; `None` if the key has too many.
     pub(super) fn domain(&mut self, key: usize, value: Sym) -> Option<usize> {
         let (_, domains) = self.keys.get_mut(key)?;
         let known = domains.iter().position(|known| *known == value);

@@ -1,5 +1,5 @@
-//! The search: some nodes are opened or closed, some pods lose their place and find another, and the outcome is kept if it is
-//! hardly deviation_max than the best so far, less and less so as time passes. (Ruin and recreate, with record-to-record travel.)
+//! Ruin and recreate with record-to-record travel: each attempt removes or restores some nodes, evicts some pods and
+//! inserts them again. A result that is worse than the best one is accepted within a deviation that shrinks to zero.
 
 use model::NanosPerHour;
 
@@ -12,13 +12,13 @@ use super::{
     state::State,
 };
 
-/// How many nodes give up their guests in one attempt, at most.
+/// Upper bound on the nodes whose relocated pods are evicted in one attempt.
 const EVICTED_NODES_MAX: usize = 4;
-/// One in so many attempts opens and closes no node.
+/// One in this many attempts removes and restores no node.
 const NO_FLIP_ONE_IN: usize = 4;
-/// So many degrees of reluctance to make one more node.
+/// Number of surcharges on a new node, in eighths of its price, that attempts choose from.
 const NEW_NODE_PENALTY_STEPS: usize = 10;
-/// At first an outcome may be deviation_max than the best by this part of what everything costs.
+/// The deviation starts at this fraction (1/240) of the cluster's price.
 const INITIAL_DEVIATION: i64 = 240;
 
 pub(super) struct Search<'s> {
@@ -44,7 +44,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// The cheapest arrangement that is found where evictions cost so much; the search goes on from the one before.
+    /// Cheapest plan found for this price per eviction. The search continues from the previous plan.
     pub(super) fn cheapest(&mut self, per_eviction: NanosPerHour) -> &State {
         self.per_eviction = per_eviction;
         self.current.copy_from(&self.best);
@@ -70,7 +70,7 @@ impl<'s> Search<'s> {
         &self.best
     }
 
-    /// Changes the attempt; `false` if that leads nowhere, or to more than `most`.
+    /// Applies one random change to `attempt`; `false` if the result is infeasible or costs more than `most`.
     fn change(&mut self, most: i64) -> bool {
         let Self {
             cluster,
@@ -109,7 +109,7 @@ impl<'s> Search<'s> {
         unassigned.retain(|pod| state.node_of.get(*pod) == Some(&NO_INDEX));
         unassigned.sort_unstable();
         unassigned.dedup();
-        // Large ones first, more or less, or in any order.
+        // Largest first, largest first with noise, or in random order.
         let order = rng.below(3);
         unassigned.sort_by_cached_key(|pod| {
             let size = cluster.kind(*pod).map_or(0, |kind| kind.size);
@@ -123,7 +123,7 @@ impl<'s> Search<'s> {
             replacements_max: request.replacements_max,
             new_node_penalty: i64::try_from(rng.below(NEW_NODE_PENALTY_STEPS)).unwrap_or(0),
         };
-        // A place for one more pod makes nothing cheaper.
+        // Further insertions never lower the cost, so the attempt ends as soon as it exceeds the bound.
         unassigned.into_iter().all(|pod| {
             state.find_place(cluster, pod, options, rng) && cost(state, *per_eviction) <= most
         }) && cost(state, *per_eviction) <= most
@@ -131,31 +131,31 @@ impl<'s> Search<'s> {
     }
 }
 
-/// By how much an outcome may be deviation_max than the best with so many of the attempts left.
+/// Largest accepted excess over the best cost, with this many attempts left.
 fn deviation_max(start: i64, left: i64, attempts: i64) -> i64 {
     start / INITIAL_DEVIATION * left / attempts
 }
 
-/// Of the nodes, and of the evictions that it takes.
+/// Cost of the nodes and of the evictions.
 fn cost(state: &State, per_eviction: NanosPerHour) -> i64 {
     let evicted = i64::try_from(state.evicted).unwrap_or(i64::MAX);
     let evictions = evicted.saturating_mul(per_eviction.0);
     state.cost.saturating_add(evictions)
 }
 
-/// What a team of nodes goes for.
+/// Prices of a replacement group before and after.
 struct GroupSavings {
     group: usize,
     before: i64,
     after: i64,
-    /// Of those that have to save something, what they cost and what they have to save.
+    /// Over the nodes with a lower bound on their saving: the sum of their prices, and the sum of the bounds.
     bound: (i64, i64),
     members: usize,
     all_spot: bool,
     may_be_spot: bool,
 }
 
-/// Whether every team saves enough, is no larger than it may be, and goes for nothing that may not replace it.
+/// Whether every group saves enough, stays within the budgets, and launches no node that may not replace its nodes.
 fn groups_are_allowed(
     cluster: &ClusterModel,
     state: &State,
@@ -199,7 +199,7 @@ fn groups_are_allowed(
     fits && groups.iter().all(|savings| savings.is_allowed(request))
 }
 
-/// Whether a new node is what one of those is that go for it.
+/// Whether a planned node is of the instance type of one of the nodes that it replaces, at the same or a higher price.
 fn has_own_type(cluster: &ClusterModel, state: &State, planned: &PlannedNode) -> bool {
     let mut own = cluster.own_offers.iter().enumerate();
     own.any(|(at, own)| own.contains(planned.offer) && state.group_of(at) == Some(planned.group))
@@ -227,7 +227,8 @@ impl GroupSavings {
     fn is_allowed(&self, request: &RearrangeRequest<'_>) -> bool {
         let saved = i128::from(self.before - self.after);
         let (own, least) = self.bound;
-        // One spot node goes for another only if many types are cheaper, which is not known here.
+        // A single spot node may be replaced by spot only with enough cheaper types to choose from, which the model does
+        // not know.
         let spot_to_spot = self.all_spot && self.may_be_spot;
         saved > 0
             && saved * i128::from(own) >= i128::from(least) * i128::from(self.before)
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn less_and_less_dearer_outcomes_are_kept() {
+    fn accepted_deviation_shrinks_to_zero() {
         let deviation_max = [1_000, 500, 1, 0].map(|left| deviation_max(240_000, left, 1_000));
         assert_eq!(deviation_max, [1_000, 500, 1, 0]);
     }
@@ -266,20 +267,20 @@ mod tests {
     }
 
     #[test]
-    fn a_team_saves_something() {
+    fn group_without_saving_is_refused() {
         let for_ = |after| is_allowed(|savings| savings.after = after, false);
         assert!(for_(71) && !for_(72) && !for_(73));
     }
 
-    /// Of what a team saves, each node has the part that it has of what they cost.
+    /// Each node's part of the saving is proportional to its price.
     #[test]
-    fn a_team_saves_as_much_as_those_have_to_that_have_to() {
+    fn nodes_with_a_least_saving_save_it() {
         let least = |least| is_allowed(|savings| savings.bound = (36, least), false);
         assert!(least(26) && !least(27));
     }
 
     #[test]
-    fn spot_nodes_go_for_what_may_be_spot_several_at_once_where_that_is_allowed() {
+    fn spot_to_spot_needs_the_setting_and_several_nodes() {
         let all_spot = |members, may_be_spot, allowed| {
             let change = |savings: &mut GroupSavings| {
                 savings.all_spot = true;

@@ -1,4 +1,4 @@
-//! One way to arrange the cluster, which is changed pod by pod and node by node.
+//! Assignment of all pods to nodes, changed by one pod or node at a time.
 
 use super::{
     cluster_model::{ClusterModel, NO_INDEX},
@@ -7,33 +7,33 @@ use super::{
     rules::DOMAINS_MAX,
 };
 
-/// Nodes that exist come first, then those to be made.
+/// Node indexes count the existing nodes first, then the planned ones.
 pub(super) struct State {
-    /// Per pod, the node it is on; [`NO_INDEX`] while it is being placed.
+    /// Per pod, its node; [`NO_INDEX`] while it is unassigned.
     pub(super) node_of: Vec<usize>,
-    /// Per node, what its guests ask for: pods that are not at home there.
+    /// Per node, the requests of its relocated pods: pods that are bound to another node today.
     pub(super) load: Grid<i64>,
-    /// Per node and per rule that counts hosts, its guests.
+    /// Per node and per-host column, its relocated pods.
     hosted: Grid<u32>,
-    /// Per rule that counts domains.
+    /// Per row of [`DomainRule`](super::rules::DomainRule), the pods in each domain.
     pub(super) in_domains: Grid<i64>,
     pub(super) relocated: Vec<Vec<usize>>,
-    /// Per leaver, whether it goes.
+    /// Per candidate, whether the plan removes it.
     pub(super) removed: Vec<bool>,
-    /// Per leaver, the team with which it shares new nodes, and how many of its pods are there.
+    /// Per candidate, its replacement group, and the number of its pods on planned nodes.
     pub(super) group: Vec<(usize, usize)>,
-    /// Those to be made; an empty one is free.
+    /// Planned nodes; one without a group is unused.
     pub(super) planned: Vec<PlannedNode>,
-    /// The next team's number.
+    /// Number of the next new group.
     pub(super) next_group: usize,
-    /// What all of it costs per hour, in nano-dollars, evictions left out.
+    /// Cost of all nodes in nano-dollars per hour, without evictions.
     pub(super) cost: i64,
-    /// How many pods leave their homes.
+    /// Number of pods that leave the node they are bound to.
     pub(super) evicted: usize,
 }
 
 impl ClusterModel {
-    /// Everything as it is.
+    /// State in which every pod is on the node it is bound to.
     pub(super) fn initial_assignment(&self) -> State {
         let count = self.nodes.len() + self.planned_max();
         let mut in_domains = Grid::new(self.counted.in_domains.len(), DOMAINS_MAX);
@@ -98,7 +98,7 @@ impl State {
         self.planned.get(node.checked_sub(cluster.nodes.len())?)
     }
 
-    /// The nodes to be made that have guests.
+    /// Planned nodes that have pods, with their node indexes.
     pub(super) fn planned_nodes(
         &self,
         cluster: &ClusterModel,
@@ -114,20 +114,20 @@ impl State {
         candidate.is_none_or(|candidate| self.removed.get(candidate) != Some(&true))
     }
 
-    /// The team of a leaver whose pods are on new nodes.
+    /// Replacement group of a candidate, if any of its pods is on a planned node.
     pub(super) fn group_of(&self, candidate: usize) -> Option<usize> {
         let (group, on_planned) = self.group.get(candidate)?;
         (*on_planned > 0).then_some(*group)
     }
 
-    /// How many pods a rule counts on a node.
+    /// Number of pods that a per-host column counts on a node.
     pub(super) fn on_host(&self, cluster: &ClusterModel, node: usize, column: usize) -> i64 {
         let bound = cluster.nodes.get(node).map_or(&[][..], |node| &node.hosted);
         let bound = bound.get(column).copied().unwrap_or(0);
         i64::from(bound) + i64::from(self.hosted.at(node, column))
     }
 
-    /// The domain of a label that a node is in.
+    /// Domain of a node for a topology key.
     pub(super) fn domain(&self, cluster: &ClusterModel, node: usize, key: usize) -> usize {
         let known = match cluster.nodes.get(node) {
             Some(node) => &node.domains,
@@ -139,7 +139,7 @@ impl State {
         known.get(key).copied().unwrap_or(NO_INDEX)
     }
 
-    /// Lets a node go. Its pods and its guests are nowhere then.
+    /// Removes a candidate node; its own and its relocated pods become unassigned.
     pub(super) fn remove_node(
         &mut self,
         cluster: &ClusterModel,
@@ -163,7 +163,7 @@ impl State {
         self.evicted += candidate.pods.len();
     }
 
-    /// Lets a node stay after all, with its own pods; returns the nodes to be made that they leave.
+    /// Restores a removed node with its own pods; returns the planned nodes that they leave.
     pub(super) fn restore_node(&mut self, cluster: &ClusterModel, at: usize) -> Vec<usize> {
         let Some(candidate) = cluster.candidates.get(at) else {
             return Vec::new();
@@ -184,7 +184,7 @@ impl State {
         left
     }
 
-    /// Takes the guests of a node away.
+    /// Evicts the relocated pods of a node.
     pub(super) fn evict_relocated(
         &mut self,
         cluster: &ClusterModel,
@@ -198,7 +198,7 @@ impl State {
         }
     }
 
-    /// Takes a pod from where it is.
+    /// Takes a pod off its node, which is returned.
     fn unassign(&mut self, cluster: &ClusterModel, pod: usize) -> Option<usize> {
         let node_of = self.node_of.get_mut(pod)?;
         let node = std::mem::replace(node_of, NO_INDEX);
@@ -216,7 +216,7 @@ impl State {
         Some(node)
     }
 
-    /// Puts a pod on a node.
+    /// Assigns a pod to a node.
     pub(super) fn assign(&mut self, cluster: &ClusterModel, pod: usize, node: usize) {
         self.count(cluster, pod, node, true);
         if let Some(node_of) = self.node_of.get_mut(pod) {
@@ -230,7 +230,7 @@ impl State {
         }
     }
 
-    /// Counts a pod on a node that it joins or leaves.
+    /// Updates all counts for a pod that joins or leaves a node.
     fn count(&mut self, cluster: &ClusterModel, pod: usize, node: usize, joins: bool) {
         let sign = if joins { 1 } else { -1 };
         let Some(pod) = cluster.pods.get(pod) else {
@@ -247,7 +247,8 @@ impl State {
                     .set(rule.row, domain, count + i64::from(sign));
             }
         }
-        // What its own pods take of a node is not there to be had, whether they are there or not.
+        // Requests of a candidate's own pods stay reserved on it even while they are elsewhere, so that restoring the node
+        // is always possible.
         if node == cluster.origin(pod.candidate) {
             return;
         }

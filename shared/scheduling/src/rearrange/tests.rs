@@ -1,10 +1,10 @@
-//! What a plan for all nodes has to keep to, and that each of its teams can go by itself.
+//! Plans respect the bounds of the request, and each of their groups can be executed by itself.
 
 mod accounting;
 mod cluster_model;
+pub(super) mod fixture;
 mod recreate;
 mod rules;
-pub(super) mod world;
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use model::{
     pod::{HostPort, PodAffinityTerm, PodShape, TopologySpread, WhenUnsatisfiable},
 };
 
-use self::world::{CENT, SIZES, SomeNode, World, ZONES, kind, selecting_web};
+use self::fixture::{CENT, SIZES, SmallCluster, SmallNode, ZONES, kind, selecting_web};
 use super::ReplacementGroup;
 use crate::PlacementTarget;
 
@@ -24,11 +24,11 @@ fn removed(plan: &[ReplacementGroup]) -> BTreeSet<usize> {
 }
 
 #[test]
-fn pods_go_where_there_is_room_before_anything_is_bought() {
-    let world = World::new()
+fn pods_go_to_free_capacity_before_a_node_is_launched() {
+    let fixture = SmallCluster::new()
         .node("l", "a", &[3_000])
         .node("m", "a", &[2_500, 1_500]);
-    let plan = world.planned(|_, _| {});
+    let plan = fixture.planned(|_, _| {});
     let [group] = plan.as_slice() else {
         panic!("{plan:?}");
     };
@@ -36,18 +36,18 @@ fn pods_go_where_there_is_room_before_anything_is_bought() {
         (group.removable.as_slice(), group.replacements),
         (&[1][..], 0)
     );
-    // The large one first.
+    // Largest first.
     let there = |pod| (pod, PlacementTarget::Node(0));
     assert_eq!(group.wanted, [there(1), there(2)]);
 }
 
 #[test]
-fn nodes_that_share_a_new_one_are_one_team() {
-    let world = World::new()
+fn nodes_that_share_a_new_node_form_one_group() {
+    let fixture = SmallCluster::new()
         .node("l", "a", &[1_500])
         .node("l", "a", &[1_500])
         .node("l", "b", &[8000]);
-    let plan = world.planned(|candidates, _| candidates.truncate(2));
+    let plan = fixture.planned(|candidates, _| candidates.truncate(2));
     let [group] = plan.as_slice() else {
         panic!("{plan:?}");
     };
@@ -55,76 +55,78 @@ fn nodes_that_share_a_new_one_are_one_team() {
         (group.removable.as_slice(), group.replacements),
         (&[0, 1][..], 1)
     );
-    assert_eq!(world.saved(group), 2 * 36 - 19);
+    assert_eq!(fixture.saved(group), 2 * 36 - 19);
 }
 
 #[test]
-fn several_nodes_do_not_go_for_one_of_their_own_types() {
-    let mut world = World::new()
+fn several_nodes_are_not_replaced_by_one_of_their_own_type() {
+    let mut fixture = SmallCluster::new()
         .node("m", "a", &[1_500])
         .node("m", "a", &[1_500]);
-    // Much of them is taken, so that neither has room for the other's pod, and a new one for both.
-    world.nodes.iter_mut().for_each(|node| node.cores = 2);
-    let plan = world.planned(|_, _| {});
+    // Half of each node is taken by other pods, so neither fits the other's pod, while one new node fits both.
+    fixture.nodes.iter_mut().for_each(|node| node.cores = 2);
+    let plan = fixture.planned(|_, _| {});
     let saved = plan
         .iter()
-        .map(|group| (group.removable.len(), world.saved(group)));
+        .map(|group| (group.removable.len(), fixture.saved(group)));
     assert_eq!(saved.collect::<Vec<_>>(), [(1, 9), (1, 9)]);
 }
 
 #[test]
-fn what_does_not_pay_for_its_evictions_stays() {
-    let world = World::new().node("l", "a", &[1_000, 1_000, 1_000]);
-    let planned = |cents: i64| removed(&world.plans(&[cents], |_, _| {})[0]).len();
+fn node_that_saves_less_than_its_evictions_cost_stays() {
+    let fixture = SmallCluster::new().node("l", "a", &[1_000, 1_000, 1_000]);
+    let planned = |cents: i64| removed(&fixture.plans(&[cents], |_, _| {})[0]).len();
     // A smaller node saves 17 cents.
     assert_eq!((planned(5), planned(6)), (1, 0));
 }
 
 #[test]
-fn a_disturbance_counts_besides_evictions() {
-    let world = World::new().node("l", "a", &[1_000, 1_000, 1_000]);
+fn disturbance_is_added_to_the_cost_of_evictions() {
+    let fixture = SmallCluster::new().node("l", "a", &[1_000, 1_000, 1_000]);
     let planned = |cents: i64| {
         let plan =
-            world.planned(|candidates, _| candidates[0].disturbance = NanosPerHour(cents * CENT));
+            fixture.planned(|candidates, _| candidates[0].disturbance = NanosPerHour(cents * CENT));
         removed(&plan).len()
     };
     assert_eq!((planned(16), planned(17)), (1, 0));
 }
 
 #[test]
-fn a_team_saves_what_its_nodes_have_to() {
-    let world = World::new().node("l", "a", &[3_000]);
+fn group_saves_at_least_the_least_saving_of_its_nodes() {
+    let fixture = SmallCluster::new().node("l", "a", &[3_000]);
     let planned = |cents: i64| {
-        let plan =
-            world.planned(|candidates, _| candidates[0].least_saving = NanosPerHour(cents * CENT));
+        let plan = fixture
+            .planned(|candidates, _| candidates[0].least_saving = NanosPerHour(cents * CENT));
         removed(&plan).len()
     };
     assert_eq!((planned(17), planned(18)), (1, 0));
 }
 
-/// Two nodes save 53 cents together, half of it by either of them; by itself each saves 26.
+/// Together the nodes save 53 cents, half of it each; alone each of them saves 26.
 #[test]
-fn a_node_that_goes_with_others_saves_its_own_part() {
-    let mut world = World::new()
+fn saving_of_a_group_is_split_by_price() {
+    let mut fixture = SmallCluster::new()
         .node("l", "a", &[1_500])
         .node("l", "a", &[1_500]);
     // Neither has room for the other's pod.
-    world.nodes.iter_mut().for_each(|node| node.cores = 2);
+    fixture.nodes.iter_mut().for_each(|node| node.cores = 2);
     let planned = |cents: i64| {
-        let plan =
-            world.planned(|candidates, _| candidates[0].least_saving = NanosPerHour(cents * CENT));
+        let plan = fixture
+            .planned(|candidates, _| candidates[0].least_saving = NanosPerHour(cents * CENT));
         removed(&plan)
     };
     assert_eq!(planned(26), [0, 1].into());
     assert_eq!(planned(27), [1].into());
 }
 
-/// Beside room for its pod, a node's going saves all that it costs.
+/// The pod fits on another node, so removing this one saves its whole price.
 #[test]
-fn a_node_that_costs_less_than_its_going_has_to_save_stays() {
-    let world = World::new().node("m", "a", &[900]).node("s", "a", &[900]);
+fn node_cheaper_than_its_least_saving_stays() {
+    let fixture = SmallCluster::new()
+        .node("m", "a", &[900])
+        .node("s", "a", &[900]);
     let planned = |cents: i64| {
-        let plan = world.planned(|candidates, _| {
+        let plan = fixture.planned(|candidates, _| {
             candidates.remove(0);
             candidates[0].least_saving = NanosPerHour(cents * CENT);
         });
@@ -134,15 +136,15 @@ fn a_node_that_costs_less_than_its_going_has_to_save_stays() {
 }
 
 #[test]
-fn budgets_bound_the_teams() {
-    let world = World::new()
+fn budgets_bound_the_size_of_groups() {
+    let fixture = SmallCluster::new()
         .node("s", "a", &[900])
         .node("s", "a", &[900])
         .node("s", "a", &[900])
         .node("s", "a", &[900]);
-    // How many go for the same new ones at most, where the first two have one budget and the others another, or the same.
+    // Largest group where the first two nodes have one budget, and the others another one or the same.
     let most = |others: usize, together_max: &'static [usize]| {
-        let plan = world.planned(|candidates, request| {
+        let plan = fixture.planned(|candidates, request| {
             for candidate in candidates.iter_mut().skip(2) {
                 candidate.budget = others;
             }
@@ -159,56 +161,56 @@ fn budgets_bound_the_teams() {
 }
 
 #[test]
-fn spot_nodes_go_for_spot_nodes_only_where_that_is_allowed_and_several_do() {
-    let world = |pods: &[&[i64]]| {
-        let mut world = World::new();
+fn spot_to_spot_replacement_needs_the_setting_and_several_nodes() {
+    let fixture = |pods: &[&[i64]]| {
+        let mut fixture = SmallCluster::new();
         for own in pods {
-            world = world.node("l", "a", own);
+            fixture = fixture.node("l", "a", own);
         }
-        world.types = SIZES
+        fixture.types = SIZES
             .map(|(name, cores, cents)| {
                 let mut kind = kind(name, cores, cents, CapacityType::Spot);
                 kind.offerings.truncate(1);
                 kind
             })
             .into();
-        for node in &mut world.nodes {
+        for node in &mut fixture.nodes {
             node.is_spot = true;
         }
-        world
+        fixture
     };
-    let bought = |world: &World, spot_to_spot| {
-        let plan = world.planned(|_, request| request.spot_to_spot = spot_to_spot);
+    let launched = |fixture: &SmallCluster, spot_to_spot| {
+        let plan = fixture.planned(|_, request| request.spot_to_spot = spot_to_spot);
         plan.iter().any(|group| group.replacements > 0)
     };
-    let one = world(&[&[3_000]]);
-    let two = world(&[&[1_500, 400], &[1_500, 400]]);
-    // The two could also do with one of them.
-    let two = World {
+    let one = fixture(&[&[3_000]]);
+    let two = fixture(&[&[1_500, 400], &[1_500, 400]]);
+    // Only two cores of each node are allocatable, so that the plan does not keep one of them for the pods of both.
+    let two = SmallCluster {
         nodes: two
             .nodes
             .into_iter()
-            .map(|node| SomeNode { cores: 2, ..node })
+            .map(|node| SmallNode { cores: 2, ..node })
             .collect(),
         ..two
     };
-    assert!(!bought(&one, false) && !bought(&one, true));
-    assert!(!bought(&two, false) && bought(&two, true));
+    assert!(!launched(&one, false) && !launched(&one, true));
+    assert!(!launched(&two, false) && launched(&two, true));
 }
 
-/// A small node that could go for the large one's room.
+/// Plan for a small node whose pods fit on a large one.
 fn small_and_large(change: impl Fn(&mut PodShape)) -> Vec<ReplacementGroup> {
-    let world = World::new()
+    let fixture = SmallCluster::new()
         .node("l", "a", &[800])
         .node("s", "b", &[900])
         .with(change);
-    world.planned(|candidates, _| {
+    fixture.planned(|candidates, _| {
         candidates.remove(0);
     })
 }
 
 #[test]
-fn pods_that_repel_each_other_do_not_meet() {
+fn pods_with_anti_affinity_port_conflict_or_spread_are_kept_apart() {
     let to_room = small_and_large(|_| {});
     assert_eq!(to_room[0].wanted, [(1, PlacementTarget::Node(0))]);
     let rules: [fn(&mut PodShape); 4] = [
@@ -228,22 +230,22 @@ fn pods_that_repel_each_other_do_not_meet() {
         |shape| shape.topology_spread = vec![by_zone(1)],
     ];
     for rule in rules {
-        let bought = small_and_large(rule);
+        let launched = small_and_large(rule);
         assert_eq!(
-            bought[0].wanted,
+            launched[0].wanted,
             [(1, PlacementTarget::New { pool: 0, number: 0 })]
         );
     }
 }
 
 #[test]
-fn a_skew_that_is_allowed_is_used() {
+fn allowed_skew_is_used() {
     let to_room = small_and_large(|shape| shape.topology_spread = vec![by_zone(2)]);
     assert_eq!(to_room[0].wanted, [(1, PlacementTarget::Node(0))]);
 }
 
 #[test]
-fn pods_that_need_each_other_stay_together() {
+fn pods_with_affinity_stay_in_one_domain() {
     let near = |key: &'static str| {
         small_and_large(|shape| {
             shape.pod_affinity.required = vec![selecting(key)];
@@ -253,7 +255,7 @@ fn pods_that_need_each_other_stay_together() {
         near(labels::ZONE)[0].wanted,
         [(1, PlacementTarget::Node(0))]
     );
-    // Company on the same host is not planned with.
+    // Pod affinity per host is not modelled.
     assert!(near(labels::HOSTNAME).is_empty());
 }
 
@@ -279,7 +281,7 @@ fn by_zone(max_skew: i32) -> TopologySpread {
 }
 
 /// Ten nodes, a third to two thirds full.
-fn wasteful(seed: u64) -> World {
+fn underused_nodes(seed: u64) -> SmallCluster {
     let mut state = seed;
     let mut below = move |limit: u64| {
         state = state
@@ -287,7 +289,7 @@ fn wasteful(seed: u64) -> World {
             .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((state >> 33) % limit).unwrap()
     };
-    let mut world = World::new();
+    let mut fixture = SmallCluster::new();
     for _ in 0..10 {
         let (kind, cores, _) = SIZES[1 + below(3)];
         let mut room = cores * i64::try_from(300 + below(400)).unwrap();
@@ -297,26 +299,26 @@ fn wasteful(seed: u64) -> World {
             pods.push(pod);
             room -= pod;
         }
-        world = world.node(kind, ZONES[below(3)], &pods);
+        fixture = fixture.node(kind, ZONES[below(3)], &pods);
     }
-    world
+    fixture
 }
 
-/// Carries out a plan's teams in some order: each pod goes where it is wanted, no team is dearer than what it goes for.
-fn carried_out(world: &World, plan: &[ReplacementGroup]) {
+/// Executes each group of a plan: pods go where the plan wants them, and each group saves money.
+fn execute_each(fixture: &SmallCluster, plan: &[ReplacementGroup]) {
     for group in plan {
-        let answer = world.sent(group);
+        let answer = fixture.solve_removal(group);
         assert!(
             answer.unplaced.is_empty(),
             "{group:?}: {:?}",
             answer.unplaced
         );
         assert_eq!(answer.new_nodes.len(), group.replacements, "{group:?}");
-        assert!(world.saved(group) > 0, "{group:?}");
+        assert!(fixture.saved(group) > 0, "{group:?}");
         let pods: Vec<usize> = group
             .removable
             .iter()
-            .flat_map(|at| world.on(*at))
+            .flat_map(|at| fixture.on(*at))
             .collect();
         for (pod, destination) in &group.wanted {
             let index = pods.iter().position(|known| known == pod).unwrap();
@@ -329,45 +331,45 @@ fn carried_out(world: &World, plan: &[ReplacementGroup]) {
 }
 
 #[test]
-fn each_team_can_go_by_itself() {
+fn each_group_can_be_executed_alone() {
     let mut saved = 0;
     for seed in 0..8 {
-        let world = wasteful(seed);
-        let plan = world.planned(|_, _| {});
-        carried_out(&world, &plan);
-        saved += plan.iter().map(|group| world.saved(group)).sum::<i64>();
+        let fixture = underused_nodes(seed);
+        let plan = fixture.planned(|_, _| {});
+        execute_each(&fixture, &plan);
+        saved += plan.iter().map(|group| fixture.saved(group)).sum::<i64>();
     }
     assert!(saved > 0);
 }
 
-/// No cluster is cheaper than its pods would be by the core on the largest type.
+/// Lower bound: all requests at the price per core of the largest type.
 #[test]
-fn plans_leave_little_to_be_had() {
+fn plans_are_close_to_the_lower_bound() {
     let (mut after, mut least) = (0, 0);
     for seed in 0..8 {
-        let world = wasteful(seed);
-        let plan = world.planned(|_, _| {});
-        let before: i64 = world.nodes.iter().map(|node| node.cents).sum();
-        after += before - plan.iter().map(|group| world.saved(group)).sum::<i64>();
+        let fixture = underused_nodes(seed);
+        let plan = fixture.planned(|_, _| {});
+        let before: i64 = fixture.nodes.iter().map(|node| node.cents).sum();
+        after += before - plan.iter().map(|group| fixture.saved(group)).sum::<i64>();
         let (_, cores, cents) = SIZES[3];
-        let requested = world.pods.iter().map(|pod| pod.shape.requests.get("cpu"));
+        let requested = fixture.pods.iter().map(|pod| pod.shape.requests.get("cpu"));
         least += requested.sum::<i64>() * cents / (cores * 1_000);
     }
     assert!(after * 100 < least * 106, "{after} {least}");
 }
 
 #[test]
-fn the_same_question_has_the_same_answer_whatever_was_asked_before() {
-    let world = wasteful(1);
-    let plan = world.planned(|_, _| {});
-    assert_eq!(world.planned(|_, _| {}), plan);
+fn equal_requests_have_equal_plans() {
+    let fixture = underused_nodes(1);
+    let plan = fixture.planned(|_, _| {});
+    assert_eq!(fixture.planned(|_, _| {}), plan);
     assert!(!plan.is_empty());
 }
 
 #[test]
-fn dearer_evictions_lead_to_fewer() {
-    let world = wasteful(2);
-    let plans = world.plans(&[8, 2, 0], |_, _| {});
+fn higher_price_per_eviction_leads_to_fewer_evictions() {
+    let fixture = underused_nodes(2);
+    let plans = fixture.plans(&[8, 2, 0], |_, _| {});
     let evicted = plans.iter().map(|plan| {
         let wanted = plan.iter().map(|group| group.wanted.len());
         wanted.sum::<usize>()
@@ -377,28 +379,30 @@ fn dearer_evictions_lead_to_fewer() {
     assert!(evicted[0] < evicted[2], "{evicted:?}");
 }
 
-/// Where a pod is wanted is a wish: what may not be is not done.
+/// Placement hints are not binding: a pod that may not go there is placed elsewhere.
 #[test]
-fn a_pod_that_may_not_go_where_it_is_wanted_goes_elsewhere() {
-    let world = World::new().node("l", "a", &[800]).node("s", "b", &[900]);
+fn pod_is_placed_elsewhere_if_its_hint_is_infeasible() {
+    let fixture = SmallCluster::new()
+        .node("l", "a", &[800])
+        .node("s", "b", &[900]);
     let group = ReplacementGroup {
         removable: vec![1],
         wanted: vec![(1, PlacementTarget::Node(0))],
         replacements: 0,
     };
-    assert_eq!(world.sent(&group).existing, [(0, vec![0])]);
-    let apart = world.with(|shape| shape.topology_spread = vec![by_zone(1)]);
-    let answer = apart.sent(&group);
+    assert_eq!(fixture.solve_removal(&group).existing, [(0, vec![0])]);
+    let apart = fixture.with(|shape| shape.topology_spread = vec![by_zone(1)]);
+    let answer = apart.solve_removal(&group);
     assert!(answer.existing.is_empty() && answer.unplaced.is_empty());
     assert_eq!(answer.new_nodes.len(), 1);
 }
 
 #[test]
-fn pods_share_the_new_nodes_that_they_are_wanted_on() {
-    let world = World::new().node("l", "a", &[500, 500, 500]);
+fn pods_with_the_same_hint_share_a_new_node() {
+    let fixture = SmallCluster::new().node("l", "a", &[500, 500, 500]);
     let new = |numbers: [usize; 3]| {
         let wanted = numbers.map(|number| PlacementTarget::New { pool: 0, number });
-        let answer = world.sent(&ReplacementGroup {
+        let answer = fixture.solve_removal(&ReplacementGroup {
             removable: vec![0],
             wanted: (0..3).zip(wanted).collect(),
             replacements: 0,

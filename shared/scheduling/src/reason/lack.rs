@@ -1,39 +1,40 @@
-//! Why a node that a pod names does not take it.
+//! Reasons why a node that a pod selects by name does not take it.
 
 use std::fmt;
 
 use model::{requirement::Requirement, resources::amount_text, taint::Taint};
 
-/// The first thing that keeps a pod from a node that it names. As text it goes on after the node's name.
+/// First reason that keeps a pod off a node it selects by hostname. The text continues a sentence that starts with the
+/// node's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeLack {
-    /// There is no such node, or it is going away.
+    /// The node does not exist or is being deleted.
     Missing,
     /// The node takes no pods now.
     Closed,
     Taint(Taint),
-    /// A label that the pod asks for besides.
+    /// Label that the pod requires besides the hostname.
     Label(Requirement),
-    /// Amounts that the pod wants and that the node has left.
+    /// Requested and remaining amount.
     Resource {
         name: String,
         wanted: i64,
         left: i64,
     },
     HostPort(i32),
-    /// The node has attached as many volumes as it can.
+    /// The node has reached its attach limit.
     Attachments,
-    /// The pod's volumes are out of its reach.
+    /// The node cannot reach the pod's volumes.
     Volumes,
-    /// The node has no devices left for the pod's claims.
+    /// The node has no free devices for the pod's claims.
     Devices,
-    /// A rule about other pods, with the label that it goes by.
+    /// Topology constraint with its topology key.
     Rule {
         rule: String,
         key: String,
     },
-    /// The node lacks nothing: it was tried earlier in the round.
+    /// Nothing is missing: the pod was tried before other placements in the round.
     NextRound,
 }
 

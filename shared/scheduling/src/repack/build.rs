@@ -1,4 +1,4 @@
-//! From the plan on paper to claims, through the same checks as every other placement.
+//! Turns a packing plan into claims, through the same checks as every other placement.
 
 use std::rc::Rc;
 
@@ -13,8 +13,8 @@ use crate::{
     world::World,
 };
 
-/// Gives back what the movable claims count against limits. They stay given back where nothing is bought: by now it has been
-/// told why pods have no place, and nobody asks about this NodePool's limits any more.
+/// Returns what the movable claims count against limits. The limits stay released if the claims are kept: reasons of
+/// unplaced pods have been collected before, and no later step reads this NodePool's limits.
 pub(crate) fn free_limits(solver: &mut Solver<'_>, template: usize, movable: &Movable<'_>) {
     let World {
         input, templates, ..
@@ -35,7 +35,7 @@ pub(crate) fn free_limits(solver: &mut Solver<'_>, template: usize, movable: &Mo
     }
 }
 
-/// Puts `rebuilt` in the place of the movable claims.
+/// Replaces the movable claims by `rebuilt`.
 pub(crate) fn swap<'a>(solver: &mut Solver<'a>, movable: &Movable<'a>, rebuilt: Vec<Claim<'a>>) {
     let mut at = 0;
     solver.claims.retain(|_| {
@@ -45,7 +45,7 @@ pub(crate) fn swap<'a>(solver: &mut Solver<'a>, movable: &Movable<'a>, rebuilt: 
     solver.claims.extend(rebuilt);
 }
 
-/// The claims of a plan, if every pod finds a place.
+/// Claims of a plan; `None` if a pod finds no place.
 pub(crate) fn claims<'a>(
     solver: &mut Solver<'a>,
     template: usize,
@@ -98,14 +98,14 @@ fn empty<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Claim<'a>> {
     Some(claim)
 }
 
-/// Counts a claim against limits, once it is known how large it may become.
+/// Counts a claim against limits after its pods are known.
 fn close(solver: &mut Solver<'_>, template: usize, claim: &Claim<'_>) {
     if let Some(node_template) = solver.world.templates.get_mut(template) {
         node_template.limits.spend(&claim.rows);
     }
 }
 
-/// Puts pods of one item on a claim, all at once where no rule counts them; returns those it refuses.
+/// Adds pods of one item to a claim, all at once if no host rule counts them. Returns the pods that the claim refuses.
 fn join<'p, 'a>(
     claim: &mut Claim<'a>,
     item: &Item<'a>,
@@ -150,7 +150,7 @@ fn add<'a>(
     true
 }
 
-/// What several pods ask for together.
+/// Core with the summed requests of several equal pods.
 fn times<'a>(core: &Rc<Core<'a>>, pods: usize) -> Rc<Core<'a>> {
     let number = i64::try_from(pods).unwrap_or(i64::MAX);
     if number == 1 {

@@ -1,4 +1,4 @@
-//! Which pods may move to other new nodes, and what each of them brings along.
+//! Pods that may move to other new nodes, grouped into items of equal pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,24 +14,25 @@ use crate::{
     world::World,
 };
 
-/// The pods of those new nodes of a NodePool that may be made differently.
+/// Pods of the new nodes of a NodePool that may be packed again.
 pub(crate) struct Movable<'a> {
-    /// By index.
+    /// Indexes of the claims.
     pub(crate) claims: Vec<usize>,
     pub(crate) items: Vec<Item<'a>>,
 }
 
-/// Pods that nothing tells apart.
+/// Equal pods.
 pub(crate) struct Item<'a> {
-    /// With the labels that stay decided among its requirements.
+    /// Core whose requirements include the fixed labels.
     pub(crate) core: Rc<Core<'a>>,
-    /// Of the groups it obeys, those that count per host.
+    /// Applicable constraints that count per host.
     pub(crate) constraints: Vec<ApplicableConstraint>,
     pub(crate) rules: Rc<[HostRule]>,
     pub(crate) pods: Vec<usize>,
-    /// Amounts that each pod takes of a node: its requests, and last the volumes of EBS that it has to itself, as [`PurchaseOption`]s have room.
+    /// Amounts that each pod takes of a node: its requests, and as last entry the EBS volumes that only this pod uses. The
+    /// layout is that of [`PurchaseOption::room`].
     ///
-    /// [`PurchaseOption`]: super::offers::Offer
+    /// [`PurchaseOption::room`]: super::offers::PurchaseOption::room
     pub(crate) wanted: Box<[i64]>,
 }
 
@@ -42,7 +43,7 @@ impl<'a> Item<'a> {
         rules: Rc<[HostRule]>,
         pods: Vec<usize>,
     ) -> Self {
-        // Pods that nothing tells apart have the same claims, if any, and share their attachments.
+        // Equal pods have the same claims, so several of them share their attachments.
         let volumes = match pods.len() {
             1 => core.volumes.of_ebs().count(),
             _ => 0,
@@ -58,7 +59,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The volumes of EBS that each of its pods has to itself.
+    /// Number of EBS volumes that each of its pods uses alone.
     pub(crate) fn volumes(&self) -> i64 {
         self.wanted.last().copied().unwrap_or(0)
     }
@@ -68,31 +69,31 @@ impl<'a> Item<'a> {
     }
 }
 
-/// What an item has to do with a group that counts per host.
+/// Relation of an item to a topology group that counts per host.
 #[derive(Clone, Copy)]
 pub(crate) struct HostRule {
     pub(crate) group: GroupId,
-    /// It may join only where at most so many are counted.
+    /// Largest count on a host that the pod may join.
     pub(crate) most: Option<i64>,
     pub(crate) counts: bool,
 }
 
-/// What binds the pods of a shape to where they are.
+/// Labels and host rules that a pod has to keep when it moves.
 struct FixedLabels {
     keys: Vec<FixedLabel>,
     rules: Rc<[HostRule]>,
     constraints: Vec<ApplicableConstraint>,
 }
 
-/// A label that must stay what it is.
+/// Label whose value is kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct FixedLabel {
     key: Sym,
-    /// It was counted in one domain, or not at all.
+    /// Whether the label needs exactly one value, because the pod is counted in that domain.
     in_one_domain: bool,
 }
 
-/// `None` where there is nothing to gain: no node, or nobody may move.
+/// `None` if the NodePool has no new node whose pods may move.
 pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Movable<'a>> {
     let mut fixed_labels: BTreeMap<ShapeId, Option<FixedLabels>> = BTreeMap::new();
     let mut claims = Vec::new();
@@ -131,7 +132,7 @@ pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Mo
     (!items.is_empty()).then_some(Movable { claims, items })
 }
 
-/// The pods of a claim with their shapes and what is decided about them, unless one of them has to stay.
+/// Pods of a claim with their shapes and fixed labels; `None` if one of them may not move.
 fn members(
     claim: &Claim<'_>,
     placed_as: &[ShapeId],
@@ -142,8 +143,8 @@ fn members(
         .collect()
 }
 
-/// `None` for pods that stay: those with host ports or claims for devices, those that need company on their host, and those that a spread
-/// constraint counts without being theirs, as it may look at some nodes only.
+/// `None` for pods that may not move: those with host ports or device claims, those with pod affinity per host, and those
+/// that a spread constraint of other pods counts, since that constraint may filter nodes.
 fn fixed_labels_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<FixedLabels> {
     if !core.ports().is_empty() || !core.claims.is_empty() {
         return None;
@@ -157,12 +158,12 @@ fn fixed_labels_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<Fix
     let mut rules = Vec::new();
     let groups: BTreeSet<GroupId> = constraints
         .iter()
-        .map(|one| one.group)
+        .map(|constraint| constraint.group)
         .chain(counting.iter().copied())
         .collect();
     for id in groups {
         let group = topology.group(id)?;
-        let mine = constraints.iter().find(|one| one.group == id);
+        let mine = constraints.iter().find(|constraint| constraint.group == id);
         let counts = counting.contains(&id);
         if group.kind == GroupKind::Spread && mine.is_none()
             || group.by_host && group.kind == GroupKind::Affinity
@@ -202,12 +203,16 @@ fn fixed_labels_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<Fix
         rules: rules.into(),
         constraints: constraints
             .into_iter()
-            .filter(|one| topology.group(one.group).is_some_and(|group| group.by_host))
+            .filter(|constraint| {
+                topology
+                    .group(constraint.group)
+                    .is_some_and(|group| group.by_host)
+            })
             .collect(),
     })
 }
 
-/// The labels that stay decided, as the claim has them.
+/// Requirements of the claim for the fixed labels.
 fn pins(fixed_labels: &FixedLabels, claim: SetId, algebra: &mut Algebra) -> Option<SetId> {
     let mut pins = Algebra::EMPTY;
     for fixed in &fixed_labels.keys {

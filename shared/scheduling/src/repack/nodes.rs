@@ -1,7 +1,8 @@
-//! The search for a cheaper set of nodes, on paper: items, offers and host rules, without the rest of the world.
+//! Search for a cheaper set of nodes, on items, offers and host rules alone.
 //!
-//! One round buys nodes until every pod has a place, each time the node whose pods are worth most for its price. What a
-//! round paid for an item is what it is worth in the next one, so that pods that were dear choose first.
+//! One round opens nodes until every pod has a place, each time the node with the highest worth of pods per price. The
+//! price that a round pays for an item is the item's worth in the next round, so that pods that were expensive are placed
+//! first.
 
 mod fill;
 
@@ -17,9 +18,9 @@ use crate::repack::{
 
 #[derive(Default)]
 pub(crate) struct Plan {
-    /// Each with how many of the kind to make.
+    /// Packed nodes, each with the number of copies.
     pub(crate) nodes: Vec<(PackedNode, i64)>,
-    /// Upkeep included.
+    /// Price of all nodes in nano-dollars per hour, including the overhead per node.
     pub(crate) cost: i64,
 }
 
@@ -29,7 +30,7 @@ impl Plan {
     }
 }
 
-/// What goes on a node: items by index with how many of each, in the order in which they were taken.
+/// Contents of a node: item indexes with the number of pods, in the order in which they were added.
 #[derive(Clone, Default)]
 pub(crate) struct PackedNode {
     pub(crate) items: Vec<(usize, i64)>,
@@ -38,7 +39,7 @@ pub(crate) struct PackedNode {
 }
 
 impl PackedNode {
-    /// How many of the kind can be made of what is left.
+    /// Number of copies that the remaining pods allow.
     fn times(&self, left: &[i64]) -> i64 {
         let items = self.items.iter();
         let times = items.map(|(item, number)| left.get(*item).map_or(0, |left| left / number));
@@ -46,23 +47,23 @@ impl PackedNode {
     }
 }
 
-/// What an offer is good for.
+/// Best known use of an offer.
 #[derive(Clone, Default)]
 struct Draft {
-    /// The items that fit, once asked for.
+    /// Items that fit the offer, computed on first use.
     order: Option<Vec<usize>>,
     node: PackedNode,
-    /// Worth for its price: of the node, or the most it could be before one was made.
+    /// Worth per price: of `node`, or an upper bound before a node is packed.
     value_bound: i64,
 }
 
-/// The pods that have no place yet.
+/// Pods without a place.
 struct RemainingPods<'m> {
     offers: &'m PurchaseOptions,
-    /// Per item.
+    /// Per item, the number of remaining pods.
     numbers: Vec<i64>,
     pods: i64,
-    /// Those of each kind together.
+    /// Per kind, the summed worth of the remaining pods.
     worth: BTreeMap<u128, i64>,
 }
 
@@ -81,7 +82,7 @@ impl RemainingPods<'_> {
         }
     }
 
-    /// No node of this offer is worth more.
+    /// Upper bound on the worth of a node of this offer.
     fn worth_on(&self, offer: &PurchaseOption) -> i64 {
         let worth = self.worth.iter();
         let usable = worth.filter(|(kind, _)| *kind & offer.kinds != 0);
@@ -90,17 +91,17 @@ impl RemainingPods<'_> {
 }
 
 const ROUNDS_MAX: usize = 12;
-/// A round that saves less than this part is idle; after so many, prices have settled.
+/// A round is idle if it saves less than this fraction (1/1000). After [`IDLE_ROUNDS`] of them, worths have converged.
 const WORTHWHILE: i64 = 1_000;
 const IDLE_ROUNDS: i32 = 3;
-/// Offers looked at for each node.
+/// Upper bound on the offers evaluated for each node.
 const OFFERS_EVALUATED_MAX: usize = 24;
-/// Up to so many nodes are planned with both kinds of hopes: of more, the last ones matter little.
+/// Up to this many nodes, both value bounds are tried. In larger plans, the last nodes hardly matter.
 const FEW_NODES: i64 = 64;
-/// Fixed point of ratios.
+/// One in fixed point, for ratios.
 const SCALE: i64 = 1 << 16;
 
-/// How many comparisons may still be made, so that a turn stays quick.
+/// Remaining comparisons, which bound the duration of a turn.
 pub(crate) struct WorkBudget(u64);
 
 impl WorkBudget {
@@ -118,7 +119,7 @@ impl WorkBudget {
     }
 }
 
-/// The cheapest plan of all rounds; `None` if there is none or no time for one.
+/// Cheapest plan of all rounds; `None` if there is none within the work budget.
 pub(crate) fn cheapest(
     items: &[Item<'_>],
     offers: &PurchaseOptions,
@@ -134,12 +135,12 @@ pub(crate) fn cheapest(
     plans.min_by_key(|plan| plan.cost)
 }
 
-/// The most that an offer may be worth before a node is made of it.
+/// Upper bound on the value of an offer before a node is packed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ValueBound {
-    /// As worth as a full node. Large offers come first, and shrink to what is left: small ones may never be looked at.
+    /// Worth of a full node. Large offers come first and shrink to the remaining pods; small offers may never be evaluated.
     FullNode,
-    /// No more than all pods that are left. Nodes that are good for their price come first, and the last ones may be dear.
+    /// Worth of all remaining pods. Nodes with a good price come first, and the last nodes may be expensive.
     RemainingPods,
 }
 
@@ -161,7 +162,7 @@ fn cheapest_of_rounds(
             pricing.raise_fee();
             continue;
         }
-        pricing.learn(&plan);
+        pricing.update_worth(&plan);
         let known = best.as_ref().map_or(i64::MAX, |best| best.cost);
         idle += i32::from(plan.cost > known - known / WORTHWHILE);
         if plan.cost < known {
@@ -177,17 +178,17 @@ fn cheapest_of_rounds(
 struct Pricing<'m, 'a> {
     items: &'m [Item<'a>],
     offers: &'m PurchaseOptions,
-    /// Per item, what one pod of it is worth.
+    /// Per item, the worth of one pod: its shadow price.
     worth: Vec<i64>,
     numbers: Vec<i64>,
-    /// Per resource, how many low bits do not matter when worth is compared.
+    /// Per resource, the number of low bits that are ignored in comparisons of worth.
     coarse: Vec<u32>,
-    /// What each node counts as costing besides, for larger ones to be bought where their number is limited.
+    /// Surcharge per node that favours larger nodes if the number of nodes is limited.
     fee: i64,
     bound: ValueBound,
 }
 
-/// Amounts of this many bits times any price stay within an `i64`.
+/// Products of amounts of this many bits and any price fit an `i64`.
 const COARSE_BITS: u32 = 24;
 
 impl<'m, 'a> Pricing<'m, 'a> {
@@ -219,7 +220,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
         Some(pricing)
     }
 
-    /// What pods cost at least: their dearest resource, at the lowest price that any offer has for it.
+    /// Lower bound on the cost of a pod per item: its most expensive resource, at the lowest price of any offer.
     fn least_worth(&self) -> Vec<i64> {
         let lowest = (0..self.coarse.len()).map(|at| {
             let prices = self.offers.all.iter().filter_map(|offer| {
@@ -253,7 +254,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
         self.items.get(item).map_or(&[], |item| &item.wanted)
     }
 
-    /// Worth for a price.
+    /// Worth per price.
     fn value(&self, worth: i64, price: i64) -> i64 {
         worth.saturating_mul(SCALE) / price.saturating_add(self.fee).max(1)
     }
@@ -282,7 +283,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
         let mut plan = Plan::default();
         let mut left = self.all_left();
         let mut drafts: Vec<Draft> = self.drafts(work)?;
-        // What is left only shrinks, so what an offer was good for is at least what it is good for now.
+        // Remaining pods only decrease, so an earlier value of an offer is an upper bound on its present one.
         let mut queue: BinaryHeap<(i64, Reverse<usize>)> = drafts
             .iter()
             .enumerate()
@@ -327,7 +328,8 @@ impl<'m, 'a> Pricing<'m, 'a> {
         Some(plan)
     }
 
-    /// Before anything is tried: each offer full of whatever is worth most per unit of its scarcest resource.
+    /// Drafts before the first node is packed: each offer full of the item with the highest worth per unit of the offer's
+    /// scarcest resource.
     fn drafts(&self, work: &mut WorkBudget) -> Option<Vec<Draft>> {
         work.spend(self.items.len() + self.offers.all.len())?;
         let rates: Vec<i64> = (0..self.coarse.len())
@@ -350,7 +352,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
                 .iter()
                 .zip(&rates)
                 .zip(&self.coarse)
-                // A resource that some pods want nothing of bounds nothing.
+                // A resource that some item does not request gives no bound.
                 .filter(|((_, rate), _)| **rate < i64::MAX)
                 .map(|((room, rate), low)| (room >> low).saturating_mul(*rate) / SCALE);
             Draft {
@@ -361,8 +363,8 @@ impl<'m, 'a> Pricing<'m, 'a> {
         Some(drafts.collect())
     }
 
-    /// Makes each item worth what its nodes cost, shared out by what their pods were worth.
-    fn learn(&mut self, plan: &Plan) {
+    /// Sets the worth of each item to its share of its nodes' prices, split by the previous worths.
+    fn update_worth(&mut self, plan: &Plan) {
         let mut paid: Vec<i64> = vec![0; self.items.len()];
         for (node, times) in &plan.nodes {
             let ratio = node.price.saturating_mul(SCALE) / node.worth.max(1);

@@ -1,5 +1,4 @@
-//! What can be bought: each way to launch a node for at least one item, with its price. Ways that another one beats at
-//! everything are left out.
+//! Purchase options for at least one item, with prices. Options that another one dominates are left out.
 
 use std::collections::BTreeMap;
 
@@ -18,24 +17,24 @@ pub(crate) struct PurchaseOptions {
     pub(crate) all: Vec<PurchaseOption>,
     /// Per item, its bit among the kinds.
     pub(crate) kinds: Vec<u128>,
-    /// At most so many nodes may be bought.
+    /// Upper bound on the number of nodes.
     pub(crate) nodes_max: i64,
 }
 
 pub(crate) struct PurchaseOption {
-    /// Upkeep included.
+    /// Nano-dollars per hour, including the overhead per node.
     pub(crate) price: i64,
-    /// Per resource, and last the volumes of EBS that it can attach.
+    /// Per resource, the capacity; as last entry, the number of EBS volumes that can be attached.
     pub(crate) room: Box<[i64]>,
-    /// Items of these kinds may use it.
+    /// Kinds of items that may use the option, as a bit set.
     pub(crate) kinds: u128,
 }
 
-/// Requirements that differ among the items of one NodePool: one bit each. Clusters have a handful.
+/// Upper bound on distinct requirement sets of the items of one NodePool, one bit each. Clusters have a handful.
 const KINDS_MAX: usize = 128;
 
 impl PurchaseOptions {
-    /// `None` if the items want too many different things.
+    /// `None` if the items have too many distinct requirement sets.
     pub(crate) fn new(
         movable: &Movable<'_>,
         template: usize,
@@ -66,7 +65,7 @@ impl PurchaseOptions {
         let bit = |set: SetId| sets.binary_search(&set).map_or(0, |at| 1u128 << at);
         let kinds = movable.items.iter().map(|item| bit(item.requirements()));
         let kinds: Vec<u128> = kinds.collect();
-        // Per row and per set of kinds, the cheapest offer.
+        // Per row and set of kinds, the price of the cheapest offering.
         let mut prices: BTreeMap<(usize, u128), i64> = BTreeMap::new();
         let mut open: BTreeMap<(usize, SetId), u128> = BTreeMap::new();
         for set in &sets {
@@ -102,7 +101,7 @@ impl PurchaseOptions {
                 }
             }
         }
-        // A type without a limit attaches all that there is.
+        // A type without an attach limit attaches all volumes there are.
         let volumes = movable.items.iter().map(Item::volumes).sum::<i64>();
         let offers = prices.into_iter().filter_map(|((row, kinds), price)| {
             let left = node_template.left.get(row)?.as_deref()?;

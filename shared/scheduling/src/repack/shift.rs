@@ -1,5 +1,5 @@
-//! Single pods leave nodes that cannot be bought again because other pods of theirs have to stay: a pod goes where there is
-//! room, if the node that it leaves becomes cheaper by more than the other one becomes dearer.
+//! Moves single pods off nodes that cannot be packed again because other pods on them may not move. A pod moves if its node
+//! becomes cheaper by more than the target becomes more expensive.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -13,11 +13,11 @@ use crate::{
     world::World,
 };
 
-/// Nodes asked to take a pod, so that a turn stays quick.
-const ASKED_MAX: usize = 20_000;
+/// Upper bound on the checks of a pod against a node, which bounds the duration of a turn.
+const CHECKS_MAX: usize = 20_000;
 
 pub(crate) fn shift(solver: &mut Solver<'_>, staying: &BTreeSet<HostId>) {
-    let mut asked = 0;
+    let mut checks = 0;
     for from in 0..solver.claims.len() {
         if !solver
             .claims
@@ -26,19 +26,19 @@ pub(crate) fn shift(solver: &mut Solver<'_>, staying: &BTreeSet<HostId>) {
         {
             continue;
         }
-        while asked < ASKED_MAX
-            && let Some(step) = best_step(solver, from, &mut asked)
+        while checks < CHECKS_MAX
+            && let Some(step) = best_step(solver, from, &mut checks)
         {
             step.take(solver, from);
         }
     }
 }
 
-/// One pod's way to another node.
+/// Move of one pod to another node.
 struct Step<'a> {
     pod: usize,
     core: Rc<Core<'a>>,
-    /// What the node that it leaves may be from then on.
+    /// Instance types of the pod's node after the move.
     lighter: Bits,
     to: usize,
     fit: Fit<'a>,
@@ -55,9 +55,9 @@ impl<'a> Step<'a> {
     }
 }
 
-fn best_step<'a>(solver: &mut Solver<'a>, from: usize, asked: &mut usize) -> Option<Step<'a>> {
+fn best_step<'a>(solver: &mut Solver<'a>, from: usize, checks: &mut usize) -> Option<Step<'a>> {
     let mut best: Option<(i64, Step<'a>)> = None;
-    for (shape, pod) in kinds(solver, from) {
+    for (shape, pod) in one_pod_per_shape(solver, from) {
         let Some((core, constraints)) = free(solver, shape) else {
             continue;
         };
@@ -69,7 +69,7 @@ fn best_step<'a>(solver: &mut Solver<'a>, from: usize, asked: &mut usize) -> Opt
             continue;
         }
         if let Some((to, fit, gain)) =
-            cheapest_place(solver, from, &core, &constraints, saving, known, asked)
+            cheapest_place(solver, from, &core, &constraints, saving, known, checks)
         {
             let step = Step {
                 pod,
@@ -84,8 +84,8 @@ fn best_step<'a>(solver: &mut Solver<'a>, from: usize, asked: &mut usize) -> Opt
     best.map(|(_, step)| step)
 }
 
-/// One pod of each kind on a claim that keeps others.
-fn kinds(solver: &Solver<'_>, at: usize) -> Vec<(ShapeId, usize)> {
+/// One pod per shape of a claim with several pods.
+fn one_pod_per_shape(solver: &Solver<'_>, at: usize) -> Vec<(ShapeId, usize)> {
     let pods = solver.claims.get(at).map_or(&[][..], |claim| &claim.pods);
     let mut seen = BTreeSet::new();
     let shapes = pods
@@ -95,7 +95,8 @@ fn kinds(solver: &Solver<'_>, at: usize) -> Vec<(ShapeId, usize)> {
     shapes.filter(|(shape, _)| seen.insert(*shape)).collect()
 }
 
-/// Pods that bring no volumes, ports or claims for devices and that no group counts: whether they go or stay, no other pod's place depends on it.
+/// Core and constraints of a pod without volumes, ports and device claims that no group counts, so that no other pod's
+/// place depends on it.
 fn free<'a>(
     solver: &mut Solver<'a>,
     shape: ShapeId,
@@ -113,12 +114,12 @@ fn free<'a>(
     })
 }
 
-/// What a claim may be once a pod has left, and what that saves.
+/// Instance types of a claim without the pod, and the saving.
 fn without<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>) -> Option<(Bits, i64)> {
     let world = &mut solver.world;
     let claim = solver.claims.get(at)?;
     let template = world.templates.get(claim.template)?;
-    // A smaller node may be one that limits kept away.
+    // Types excluded by ports, devices or limits cannot be recomputed from the template.
     if !claim.ports.is_empty()
         || !claim.devices.is_empty()
         || template.limits.iter().next().is_some()
@@ -134,7 +135,7 @@ fn without<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>) -> Option<(B
     Some((rows, saving))
 }
 
-/// Where the pod would cost so little more that over `known` is saved in all: the claim, what it becomes, and the gain.
+/// Target whose increase in price leaves a gain above `known`: the claim's index, its fit, and the gain.
 fn cheapest_place<'a>(
     solver: &mut Solver<'a>,
     from: usize,
@@ -142,7 +143,7 @@ fn cheapest_place<'a>(
     constraints: &[ApplicableConstraint],
     saving: i64,
     mut known: i64,
-    asked: &mut usize,
+    checks: &mut usize,
 ) -> Option<(usize, Fit<'a>, i64)> {
     let template = solver.claims.get(from)?.template;
     let mut best = None;
@@ -150,10 +151,10 @@ fn cheapest_place<'a>(
         if to == from || claim.template != template || !claim.may_have_room(&core.requests) {
             continue;
         }
-        if *asked == ASKED_MAX {
+        if *checks == CHECKS_MAX {
             break;
         }
-        *asked += 1;
+        *checks += 1;
         let world = &mut solver.world;
         let Ok(fit) = claim.check(core, constraints, Stage::InFlight, world) else {
             continue;
@@ -180,15 +181,15 @@ mod tests {
         test_cluster::{TestCluster, kind, pods},
     };
 
-    /// Where one could leave, nobody would be left whom the node is for.
+    /// Leaving would remove the last pod of a node that exists for this pod alone.
     #[test]
-    fn a_pod_that_a_node_is_for_alone_does_not_leave_it() {
+    fn only_pod_of_a_node_is_not_moved() {
         let leaving = |web, db| {
             let all = [pods("web", web, 100, 1), pods("db", db, 200, 1)].concat();
             let waiting = all.len();
             TestCluster::new(vec![kind("large", 8, 32, 40)], all).ask(|input| {
                 let solver = BaselineCluster::new(input.clone(), waiting, None).solver();
-                kinds(&solver, 0).len()
+                one_pod_per_shape(&solver, 0).len()
             })
         };
         assert_eq!(

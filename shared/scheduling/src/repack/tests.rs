@@ -1,4 +1,4 @@
-//! What buying again by price must do, and what it must leave alone.
+//! Results of packing again by price, and the nodes that it must not change.
 
 mod kept;
 
@@ -16,7 +16,7 @@ use crate::{
     test_cluster::{CENT, TestCluster, ZONES, kind, near, pods, reserved, selecting},
 };
 
-/// A core costs 4 cents, a gigabyte half a cent; the large type has both and is the only one that takes everything.
+/// A core costs 4 cents, a gigabyte half a cent. Only the large type has enough of both for every pod.
 fn types() -> Vec<InstanceType> {
     vec![
         kind("cpu", 16, 16, 72),
@@ -35,7 +35,7 @@ fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> SolveResult {
     ask_pools(&["default"], &[], pods, types, limits)
 }
 
-/// The same of several NodePools that are alike but for their names.
+/// Solves with several NodePools that differ in their names only.
 fn ask_pools(
     names: &[&str],
     requirements: &[NodeSelectorRequirement],
@@ -55,16 +55,16 @@ fn cents(answer: &SolveResult) -> i64 {
     nodes.map(|node| node.choices[0].price.0).sum::<i64>() / CENT
 }
 
-/// Cores and memory that first fit mixes on large nodes.
-fn lopsided() -> Vec<Pod> {
+/// CPU-heavy and memory-heavy pods, which first fit mixes on large nodes.
+fn cpu_and_memory_heavy_pods() -> Vec<Pod> {
     [pods("busy", 32, 2_000, 1), pods("fat", 8, 500, 60)].concat()
 }
 
 #[test]
-fn pods_are_sorted_onto_the_types_that_sell_what_they_need() {
-    let answer = ask(&lopsided(), &types(), Resources::default());
+fn pods_are_packed_onto_the_types_that_are_cheapest_for_them() {
+    let answer = ask(&cpu_and_memory_heavy_pods(), &types(), Resources::default());
     assert!(answer.unplaced.is_empty());
-    // Four nodes for the cores, four for the memory.
+    // Four nodes for CPU, four for memory.
     assert_eq!(
         (answer.new_nodes.len(), cents(&answer)),
         (8, 4 * 72 + 4 * 80)
@@ -72,7 +72,7 @@ fn pods_are_sorted_onto_the_types_that_sell_what_they_need() {
 }
 
 #[test]
-fn a_node_more_has_to_save_its_upkeep() {
+fn additional_node_has_to_save_its_overhead() {
     let small = kind("small", 1, 4, 2);
     let double = kind("double", 2, 8, 5);
     let answer = ask(
@@ -85,7 +85,7 @@ fn a_node_more_has_to_save_its_upkeep() {
 
 /// First fit makes three nodes of ten, eight and four cores, where two of ten would do.
 #[test]
-fn a_node_less_for_the_same_price_is_no_reason_to_buy_again() {
+fn equal_price_with_fewer_nodes_keeps_the_first_result() {
     let types = [("ten", 10, 100), ("eight", 8, 68), ("four", 4, 32)];
     let types = types.map(|(name, cores, cents)| kind(name, cores, 64, cents));
     let all = [pods("four", 2, 4_000, 1), pods("three", 4, 3_000, 1)].concat();
@@ -93,14 +93,14 @@ fn a_node_less_for_the_same_price_is_no_reason_to_buy_again() {
     assert_eq!((answer.new_nodes.len(), cents(&answer)), (3, 200));
 }
 
-/// What is bought again by price holds nothing of them.
+/// Packing does not track reservations.
 #[test]
-fn nothing_is_bought_again_where_reservations_are_counted() {
-    // Nobody fits what is reserved.
+fn claims_are_kept_while_reservations_are_counted() {
+    // No pod fits the reserved type.
     let mut tiny = kind("tiny", 1, 1, 1);
     tiny.offerings = vec![reserved("cr", ZONES[0])];
     let types = [types(), vec![tiny]].concat();
-    let mut scene = scene(&lopsided(), &types);
+    let mut scene = scene(&cpu_and_memory_heavy_pods(), &types);
     let bought = |scene: &TestCluster| cents(&scene.solve());
     assert_eq!(bought(&scene), 4 * 72 + 4 * 80);
     scene.options.reserved = Some(ReservedOfferingMode::Strict);
@@ -108,8 +108,8 @@ fn nothing_is_bought_again_where_reservations_are_counted() {
 }
 
 #[test]
-fn zones_stay_as_evenly_used_as_the_spread_demands() {
-    let mut all = lopsided();
+fn repacking_keeps_the_spread_over_zones() {
+    let mut all = cpu_and_memory_heavy_pods();
     for pod in &mut all {
         let app = pod.labels["app"].clone();
         pod.topology_spread = vec![TopologySpread {
@@ -145,8 +145,8 @@ fn zones_stay_as_evenly_used_as_the_spread_demands() {
 }
 
 #[test]
-fn pods_that_repel_each_other_stay_apart() {
-    let mut all = lopsided();
+fn repacking_keeps_anti_affinity() {
+    let mut all = cpu_and_memory_heavy_pods();
     for pod in all.iter_mut().filter(|pod| pod.labels["app"] == "fat") {
         pod.pod_anti_affinity.required = vec![near("fat", labels::HOSTNAME)];
     }
@@ -162,9 +162,9 @@ fn pods_that_repel_each_other_stay_apart() {
 }
 
 #[test]
-fn a_pod_leaves_a_node_that_has_to_stay_where_that_is_cheaper() {
+fn pod_leaves_a_fixed_node_if_that_is_cheaper() {
     let (small, large) = (kind("small", 4, 16, 10), kind("large", 8, 16, 25));
-    // Leaders are alone among themselves, and what is near whom cannot be bought again.
+    // Leaders have anti-affinity to each other, and pods with affinity per host cannot be packed again.
     let mut all = [
         pods("leader", 1, 3_500, 1),
         pods("leader", 2, 1_000, 1).split_off(1),
@@ -190,11 +190,11 @@ fn a_pod_leaves_a_node_that_has_to_stay_where_that_is_cheaper() {
 }
 
 #[test]
-fn limits_hold_for_the_nodes_bought_again() {
+fn repacked_nodes_stay_within_limits() {
     // First fit takes one large node and a half; the cheaper nodes have 80 cores together.
     for cores in [60, 70, 80, 200] {
         let limits = Resources::from([("cpu", cores * 1_000)]);
-        let all = lopsided();
+        let all = cpu_and_memory_heavy_pods();
         let types = types();
         let answer = ask(&all, &types, limits);
         let largest = answer.new_nodes.iter().map(|node| {
@@ -209,8 +209,8 @@ fn limits_hold_for_the_nodes_bought_again() {
 }
 
 #[test]
-fn every_pod_keeps_a_place() {
-    let all = lopsided();
+fn repacking_places_every_pod_once() {
+    let all = cpu_and_memory_heavy_pods();
     let answer = ask(&all, &types(), Resources::default());
     let placed: Vec<usize> = answer
         .new_nodes
@@ -221,12 +221,12 @@ fn every_pod_keeps_a_place() {
     assert_eq!(BTreeSet::from_iter(placed).len(), all.len());
 }
 
-/// A graphics card that one pod asks for is no reason to look at no type without one.
+/// The value bound ignores a resource that only one pod requests.
 #[test]
-fn pods_that_ask_for_no_rare_resource_are_bought_again_beside_one_that_does() {
+fn rare_resource_of_one_pod_does_not_disable_repacking() {
     let mut graphic = kind("graphic", 64, 512, 2_000);
     graphic.capacity.set("gpu", 1);
-    let mut all = lopsided();
+    let mut all = cpu_and_memory_heavy_pods();
     all.extend(pods("render", 1, 1_000, 1));
     let last = all.len() - 1;
     all[last].requests.set("gpu", 1);
@@ -242,7 +242,7 @@ fn pods_that_ask_for_no_rare_resource_are_bought_again_beside_one_that_does() {
 
 /// Twelve pods over two zones: in each, three share one node of four cores, and three more another one.
 #[test]
-fn every_zone_is_bought_again() {
+fn nodes_of_every_zone_are_repacked() {
     let types = [("two", 2_000, 7), ("four", 4_000, 14), ("eight", 8_000, 28)];
     let types = types.map(|(name, millicores, cents)| {
         let mut of = kind(name, 1, 16, cents);

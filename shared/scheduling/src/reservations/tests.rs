@@ -1,4 +1,4 @@
-//! Who holds what of which reservation.
+//! Reservations held by new nodes.
 
 use model::{Offering, labels, pod::Pod, snapshot::ReservedOfferingMode};
 
@@ -35,7 +35,7 @@ fn held(answer: &SolveResult) -> Vec<(Vec<usize>, Vec<String>)> {
 }
 
 #[test]
-fn a_reservation_that_a_node_can_no_longer_launch_into_is_free_for_another() {
+fn reservation_is_released_when_a_node_can_no_longer_use_it() {
     let [a, b] = ZONES;
     let pods = vec![
         pod("anywhere", 3_000),
@@ -54,7 +54,7 @@ fn a_reservation_that_a_node_can_no_longer_launch_into_is_free_for_another() {
 }
 
 #[test]
-fn a_pod_waits_for_a_reservation_that_others_hold() {
+fn pod_is_deferred_while_others_hold_its_reservation() {
     let pods = pods("web", 2, 3_000, 0);
     let answer = scene(vec![reserved("cr-a", ZONES[0])], pods).solve();
     assert_eq!(answer.new_nodes.len(), 1);
@@ -66,7 +66,7 @@ fn a_pod_waits_for_a_reservation_that_others_hold() {
 }
 
 #[test]
-fn a_pod_that_cannot_use_reservations_leaves_them_to_the_node_that_holds_them() {
+fn pod_that_cannot_use_reservations_does_not_release_them() {
     let [a, b] = ZONES;
     let pods = vec![pod("anywhere", 2_000), in_zone(pod("other", 1_000), b)];
     let answer = scene(vec![reserved("cr-a", a), offering(b, 10)], pods).solve();

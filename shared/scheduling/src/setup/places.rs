@@ -1,4 +1,4 @@
-//! Where nodes are, as far as anybody asks.
+//! Places of nodes, reduced to the labels that matter to the solve.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use crate::{
     topology::{HostId, HostLabels, Place, daemons::Daemons},
 };
 
-/// Turns labels into places, keeping only what is asked about, so that like nodes are equal.
+/// Interns node labels, limited to `asked`, so that equal nodes have equal places.
 pub(super) struct Places<'w, 'a> {
     asked: &'w BTreeSet<String>,
     algebra: &'w mut Algebra,
     tolerance: &'w mut Tolerance<'a>,
     hosts: BTreeMap<&'a str, HostId>,
-    /// By where its labels are: a Node that takes pods comes by twice.
+    /// By address of the label map: a Node that takes pods is interned both as a host and as a node.
     sets: BTreeMap<usize, (&'a str, SetId)>,
 }
 

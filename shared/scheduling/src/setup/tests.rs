@@ -1,4 +1,4 @@
-//! What nodes that exist take, and which of the pods on them count.
+//! Capacity of existing nodes, and the bound pods that topology counts.
 
 use std::collections::BTreeSet;
 
@@ -14,23 +14,23 @@ use crate::{
     test_cluster::{TestCluster, TestNode, ZONES, kind, near, pod, taint, toleration, wanting},
 };
 
-/// Room for small pods.
+/// Node with free capacity for small pods.
 fn roomy(name: &str) -> TestNode {
     TestNode::new(name, [("cpu", 1_000), ("pods", 10)].into())
 }
 
-/// Nodes to be made cost something, so that those that exist come first.
+/// New nodes cost money, so existing nodes are preferred.
 fn scene(pods: impl IntoIterator<Item = model::pod::Pod>) -> TestCluster {
     TestCluster::new(vec![kind("m", 4, 16, 10)], pods.into_iter().collect())
 }
 
-/// The nodes that exist and take pods.
+/// Existing nodes that take pods.
 fn taken(answer: &SolveResult) -> Vec<usize> {
     answer.existing.iter().map(|(at, _)| *at).collect()
 }
 
 #[test]
-fn a_node_that_would_rather_take_no_pods_takes_what_finds_no_other_place() {
+fn node_with_prefer_no_schedule_takes_pods_without_another_place() {
     let mut scene = TestCluster::new(Vec::new(), vec![pod("web", 100)]);
     scene.nodes = vec![roomy("n")];
     scene.nodes[0].taints = vec![taint(TaintEffect::PreferNoSchedule)];
@@ -40,7 +40,7 @@ fn a_node_that_would_rather_take_no_pods_takes_what_finds_no_other_place() {
 }
 
 #[test]
-fn a_pod_that_moves_does_not_keep_itself_away() {
+fn moved_pod_does_not_count_against_itself() {
     let mut web = pod("web", 100);
     web.pod_anti_affinity.required = vec![near("web", labels::ZONE)];
     let full = TestNode::new("n", Resources::default()).running(web);
@@ -53,7 +53,7 @@ fn a_pod_that_moves_does_not_keep_itself_away() {
 }
 
 #[test]
-fn a_pod_that_leaves_a_standing_cluster_does_not_keep_itself_away() {
+fn moved_pod_of_a_baseline_does_not_count_against_itself() {
     let mut web = pod("web", 100);
     web.pod_anti_affinity.required = vec![near("web", labels::ZONE)];
     let node = roomy("n").running(web);
@@ -74,7 +74,7 @@ fn a_pod_that_leaves_a_standing_cluster_does_not_keep_itself_away() {
 }
 
 #[test]
-fn a_bound_pod_keeps_others_away_that_have_no_say_themselves() {
+fn anti_affinity_of_bound_pods_applies_to_others() {
     let mut guard = pod("guard", 100);
     let mut scene = scene([pod("web", 100)]);
     scene.nodes = vec![roomy("n").running(guard.clone())];
@@ -85,7 +85,7 @@ fn a_bound_pod_keeps_others_away_that_have_no_say_themselves() {
 }
 
 #[test]
-fn a_pod_that_has_ended_keeps_nobody_away() {
+fn anti_affinity_of_terminal_pods_is_ignored() {
     let mut guard = pod("guard", 100);
     guard.pod_anti_affinity.required = vec![near("web", labels::HOSTNAME)];
     let mut web = pod("web", 100);
@@ -105,7 +105,7 @@ fn a_pod_that_has_ended_keeps_nobody_away() {
 }
 
 #[test]
-fn nodes_whose_labels_are_the_same_are_told_apart_by_their_names() {
+fn nodes_with_equal_labels_have_their_own_hostname() {
     let mut web = pod("web", 100);
     web.node_affinity.required = vec![NodeSelectorTerm {
         match_expressions: vec![wanting(labels::HOSTNAME, Operator::In, &["n-1"])],
@@ -126,7 +126,7 @@ fn nodes_whose_labels_are_the_same_are_told_apart_by_their_names() {
 }
 
 #[test]
-fn room_is_kept_for_the_daemons_that_will_run_on_a_node() {
+fn capacity_is_reserved_for_expected_daemons() {
     let has_room = |change: fn(&mut TestCluster)| {
         let mut web = pod("web", 700);
         web.tolerations = vec![toleration()];
@@ -138,15 +138,15 @@ fn room_is_kept_for_the_daemons_that_will_run_on_a_node() {
     };
     assert!(has_room(|scene| scene.daemons.clear()));
     assert!(!has_room(|_| {}));
-    // It runs already.
+    // The daemon runs already.
     let running = |scene: &mut TestCluster| scene.nodes[0].daemon_requests = [("cpu", 400)].into();
     assert!(has_room(running));
-    // It goes to other nodes.
+    // The daemon selects other nodes.
     assert!(has_room(|scene| {
         let selector = &mut scene.daemons[0].node_selector;
         selector.insert(labels::ZONE.to_owned(), ZONES[1].to_owned());
     }));
-    // It may not run here, it may, or it runs where others would rather not.
+    // The daemon does not tolerate the taint, tolerates it, or runs despite PreferNoSchedule.
     assert!(has_room(|scene| {
         scene.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
     }));
@@ -160,7 +160,7 @@ fn room_is_kept_for_the_daemons_that_will_run_on_a_node() {
 }
 
 #[test]
-fn a_node_that_owes_something_takes_no_pods() {
+fn overcommitted_node_takes_no_pods() {
     let takes = |available: &[(&str, i64)], daemons: &[(&str, i64)]| {
         let mut web = pod("web", 100);
         web.requests = [("cpu", 100), ("pods", 1)].into();
@@ -175,7 +175,7 @@ fn a_node_that_owes_something_takes_no_pods() {
     assert!(takes(&[("memory", 1)], &[]));
     assert!(takes(&[("memory", 0)], &[]));
     assert!(!takes(&[("memory", -1)], &[]));
-    // What daemons will take of it counts, too, unless the node has none of it at all.
+    // Daemon overhead counts, unless the node has none of the resource at all.
     assert!(takes(&[("memory", 1)], &[("memory", 1)]));
     assert!(!takes(&[("memory", 1)], &[("memory", 2)]));
     assert!(takes(&[], &[("memory", 2)]));

@@ -1,5 +1,5 @@
-//! Pods that have to be near each other, and of which none runs yet, go where all of them can be: the zone of one pod's volume is
-//! where the others have to begin.
+//! Pods with required affinity to each other, none of which runs yet, are confined to domains that are open to all of them.
+//! The zone of one pod's volume decides where the others start.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl<'a> Solver<'a> {
-    /// Confines pods that wait for each other to the domains in which all of them could be, where there are any.
+    /// Confines pods with affinity to each other to the domains that are open to all of them, if there are any.
     pub(super) fn confine_colocated(&mut self, pods: &[usize]) {
         let mut by_shape: BTreeMap<ShapeId, Vec<usize>> = BTreeMap::new();
         for pod in pods {
@@ -53,7 +53,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Shapes whose pods have to share a domain of a topology key, because those of one have to be near those of the next.
+    /// Sets of shapes that have to share a domain of a topology key, because pods of one need affinity to pods of another.
     fn colocation_groups(&mut self, shapes: &[ShapeId]) -> Vec<(Sym, BTreeSet<ShapeId>)> {
         let mut colocation_groups: Vec<(Sym, BTreeSet<ShapeId>)> = Vec::new();
         for shape in shapes {
@@ -76,7 +76,7 @@ impl<'a> Solver<'a> {
         colocation_groups
     }
 
-    /// The groups, without a pod so far, that pods have to be near to, with their keys. Pods that have to share a node share its zone.
+    /// Affinity groups without pods that the shape requires, with their keys. Pods that share a node share its zone.
     fn unstarted_affinity_groups(&mut self, shape: ShapeId) -> Vec<(GroupId, Sym)> {
         let Some(core) = self.core_of(shape) else {
             return Vec::new();
@@ -104,7 +104,7 @@ impl<'a> Solver<'a> {
         open.collect()
     }
 
-    /// The domains in which there is a node that pods of the shape may use, or in which one could be bought for them.
+    /// Domains with a node that pods of the shape may use, or in which one could be launched for them.
     pub(super) fn domains_open_to(&mut self, shape: ShapeId, key: Sym) -> BTreeSet<Sym> {
         let Some(core) = self.core_of(shape) else {
             return BTreeSet::new();

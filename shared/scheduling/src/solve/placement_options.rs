@@ -1,4 +1,4 @@
-//! Where a pod is tried: nodes that exist, claims in flight, a new claim.
+//! Placement options of a pod: existing nodes, in-flight claims, and a new claim.
 
 use std::{cmp::Reverse, ops::Range, rc::Rc};
 
@@ -9,16 +9,17 @@ use crate::{
     amounts,
     bits::Bits,
     claim::{Claim, Fit, Stage},
-    shape::{Core, Failure, Search},
+    shape::{Core, Failure, ShapeSearch},
     strategy::{Order, Pools},
     topology::{ApplicableConstraint, HostId},
     world::Refusal,
 };
 
 const COUNT_SHIFT: u32 = 40;
-/// From here, ties in the claim order are numbered downwards.
+/// Ties in the claim order are numbered downwards from here.
 const TIES: u64 = (1 << COUNT_SHIFT) - 1;
-/// Nodes that are passed over together: enough to matter, few enough to measure again after every placement.
+/// Nodes per block that is skipped as a whole: large enough to save work, small enough to measure again after each
+/// placement.
 pub(super) const BLOCK: usize = 32;
 
 impl<'a> Solver<'a> {
@@ -26,7 +27,7 @@ impl<'a> Solver<'a> {
         &mut self,
         pod: usize,
         core: &Rc<Core<'a>>,
-        search: &mut Search,
+        search: &mut ShapeSearch,
     ) -> Option<()> {
         let none = || Bits::none(self.nodes.len());
         let mut rejected_nodes = search.rejected_nodes.take().unwrap_or_else(none);
@@ -67,7 +68,7 @@ impl<'a> Solver<'a> {
         self.measure_block(node / BLOCK);
     }
 
-    /// Notes the most that any node of a block has left, per resource: full blocks are passed over at once.
+    /// Stores the largest remaining amount of each resource in a block, so that full blocks are skipped at once.
     pub(super) fn measure_block(&mut self, block: usize) {
         let nodes = self.nodes.iter().skip(block * BLOCK).take(BLOCK);
         let mut most = vec![-1; self.world.dimensions.len()];
@@ -85,7 +86,7 @@ impl<'a> Solver<'a> {
         &mut self,
         pod: usize,
         core: &Rc<Core<'a>>,
-        search: &mut Search,
+        search: &mut ShapeSearch,
     ) -> Option<()> {
         for at in search.claims_seen..self.claims.len() {
             if let Some(claim) = self.claims.get(at) {
@@ -136,9 +137,11 @@ impl<'a> Solver<'a> {
         &mut self,
         pod: usize,
         core: &Rc<Core<'a>>,
-        search: &mut Search,
+        search: &mut ShapeSearch,
     ) -> Result<(), Failure> {
-        search.closed.resize(self.world.templates.len(), false);
+        search
+            .rejected_templates
+            .resize(self.world.templates.len(), false);
         let mut next = 0;
         while next < self.world.templates.len() {
             let end = self.end_of_weight(next);
@@ -161,19 +164,20 @@ impl<'a> Solver<'a> {
         pod: usize,
         at: usize,
         core: &Rc<Core<'a>>,
-        search: &mut Search,
+        search: &mut ShapeSearch,
     ) -> Result<(), Refusal> {
-        if search.closed.get(at) == Some(&true) {
+        if search.rejected_templates.get(at) == Some(&true) {
             return Err(Refusal::Requirements);
         }
         let tried = self.new_claim(pod, at, core, &search.constraints);
-        if let (Err(refusal), Some(closed)) = (&tried, search.closed.get_mut(at)) {
-            *closed = refusal.is_permanent();
+        if let (Err(refusal), Some(rejected)) = (&tried, search.rejected_templates.get_mut(at)) {
+            *rejected = refusal.is_permanent();
         }
         tried
     }
 
-    /// The NodePools from here on that nothing but their prices tells apart end here. To upstream, their names do.
+    /// End of the NodePools from `from` on that differ only in price. Upstream orders them by name, so each is its own
+    /// range.
     fn end_of_weight(&self, from: usize) -> usize {
         let input = &self.world.input;
         let weight = input.pools.get(from).map(|pool| pool.weight);
@@ -185,18 +189,18 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// A new node of the NodePool whose node costs least, of those that can make one for the pod.
+    /// Creates a claim of the NodePool in `of` whose new node is cheapest for the pod.
     fn try_cheapest(
         &mut self,
         pod: usize,
         of: Range<usize>,
         core: &Rc<Core<'a>>,
-        search: &mut Search,
+        search: &mut ShapeSearch,
     ) -> Result<(), Refusal> {
         let mut best: Option<(i64, usize)> = None;
         let mut refused = Refusal::Requirements;
         for at in of {
-            if search.closed.get(at) == Some(&true) {
+            if search.rejected_templates.get(at) == Some(&true) {
                 continue;
             }
             let tried = self.empty_claim(at).and_then(|claim| {
@@ -211,8 +215,8 @@ impl<'a> Solver<'a> {
                     }
                 }
                 Err(refusal) => {
-                    if let Some(closed) = search.closed.get_mut(at) {
-                        *closed = refusal.is_permanent();
+                    if let Some(rejected) = search.rejected_templates.get_mut(at) {
+                        *rejected = refusal.is_permanent();
                     }
                     if refused != Refusal::Reservation {
                         refused = refusal;
@@ -226,7 +230,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// What a new node costs for the pod alone, or the pod's share of a node that is full of pods like it.
+    /// Price of a new node for the pod alone, or the pod's share of a node that is full of equal pods.
     fn price_of_new(&mut self, template: usize, core: &Core<'a>, fit: &Fit<'a>) -> i64 {
         let world = &mut self.world;
         if self.strategy.pools == Pools::CheapestNode {
@@ -265,7 +269,7 @@ impl<'a> Solver<'a> {
         Ok(())
     }
 
-    /// A claim without pods, within what limits leave.
+    /// Claim without pods, within the remaining limits.
     pub(crate) fn empty_claim(&self, at: usize) -> Result<Claim<'a>, Refusal> {
         let template = self.world.templates.get(at).ok_or(Refusal::Requirements)?;
         if template.limits.has_no_node_left() {
@@ -279,7 +283,7 @@ impl<'a> Solver<'a> {
         Claim::new(&self.world, at, rows, HostId(self.next_host)).ok_or(Refusal::Requirements)
     }
 
-    /// A claim as it would be without limits, to tell what else stands in the way.
+    /// Claim without regard to limits, to explain other refusals.
     pub(crate) fn unlimited_claim(&self, at: usize) -> Option<Claim<'a>> {
         let template = self.world.templates.get(at)?;
         let rows = Some(template.base.clone()).filter(|rows| !rows.is_empty())?;

@@ -1,4 +1,4 @@
-//! In which order pods are placed.
+//! Order in which pods are placed.
 
 use std::{
     cmp::Reverse,
@@ -13,7 +13,7 @@ use model::{
 use super::Solver;
 use crate::{algebra::Sym, shape::ShapeId};
 
-/// Large pods first; then the oldest.
+/// Sort key: largest first, then oldest.
 pub(super) fn rank<'a>(pod: &'a Pod) -> impl Ord + use<'a> {
     (
         Reverse(pod.requests.get(CPU)),
@@ -25,7 +25,8 @@ pub(super) fn rank<'a>(pod: &'a Pod) -> impl Ord + use<'a> {
 }
 
 impl Solver<'_> {
-    /// In how many domains pods can be, for shapes that a rule about domains concerns and that have fewer of them than others.
+    /// Number of open domains per shape, for shapes that a domain constraint concerns and that have fewer open domains than
+    /// others.
     pub(super) fn confined_shapes(
         &mut self,
         shapes: impl Iterator<Item = ShapeId>,
@@ -51,7 +52,7 @@ impl Solver<'_> {
         confined
     }
 
-    /// The labels, hosts apart, of the rules that pods of a shape obey or are counted by.
+    /// Topology keys, without the hostname, of the groups that constrain or count pods of a shape.
     fn ruled_by(&mut self, shape: ShapeId) -> BTreeSet<Sym> {
         let Some(core) = self.core_of(shape) else {
             return BTreeSet::new();
@@ -59,7 +60,7 @@ impl Solver<'_> {
         let topology = &mut self.world.topology;
         let constraints = topology.applicable_constraints(&core.member);
         let mut groups = topology.counting(&core.member);
-        groups.extend(constraints.iter().map(|one| one.group));
+        groups.extend(constraints.iter().map(|constraint| constraint.group));
         let groups = groups.iter().filter_map(|id| topology.group(*id));
         let by_domain = groups.filter(|group| !group.by_host);
         by_domain.map(|group| group.key).collect()

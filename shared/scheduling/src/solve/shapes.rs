@@ -1,4 +1,4 @@
-//! Pods that are alike share a shape: what the search knows of them, and what they are relaxed to.
+//! Shapes: equal pods share the state of the search and the steps of relaxation.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::{
     devices::ClaimNeeds,
     input::Options,
     on_offer::{OnOffer, Wanted},
-    shape::{Core, Identity, Search, ShapeId, VolumeNeeds},
+    shape::{Core, Identity, ShapeId, ShapeSearch, VolumeNeeds},
     spec::{Relaxation, Sacrifice, Spec},
     strategy::{Domains, Hosts},
     topology::{Member, classes::ClassId, filter::Filter, group::GroupKind},
@@ -38,7 +38,7 @@ impl<'a> Solver<'a> {
         found
     }
 
-    /// The shape of the same pods that asks for other things.
+    /// Shape of the same pods with another spec.
     pub(crate) fn shape_asking(&mut self, shape: ShapeId, spec: Spec<'a>) -> Option<ShapeId> {
         let (core, _) = self.shapes.get(shape.0 as usize)?;
         let core = Rc::clone(core);
@@ -127,11 +127,11 @@ impl<'a> Solver<'a> {
             member,
             spec,
         };
-        self.shapes.push((Rc::new(core), Search::default()));
+        self.shapes.push((Rc::new(core), ShapeSearch::default()));
         id
     }
 
-    /// The domains that a spread constraint counts without a node in them; `None` leaves it to what NodePools name, as upstream.
+    /// Domains that count for a spread constraint without a node in them; `None` for all that NodePools name, as upstream.
     fn on_offer(
         &mut self,
         constraint: &TopologySpread,
@@ -162,7 +162,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Joins the pod to its groups, making those that are new (docs/spec/scheduling.md#topology-ownership).
+    /// Adds the pod to its topology groups and creates missing ones (docs/spec/scheduling.md#topology-ownership).
     fn member(
         &mut self,
         spec: &Spec<'a>,
@@ -206,7 +206,8 @@ impl<'a> Solver<'a> {
         let mut spread = Vec::new();
         for constraint in &spec.spread {
             use model::pod::NodeInclusionPolicy::{Honor, Ignore};
-            // Upstream forgets the terms it gave up, and with them pods that count (docs/spec/scheduling.md#spread-constraints).
+            // Upstream drops the relaxed terms, and with them pods that should count
+            // (docs/spec/scheduling.md#spread-constraints).
             let alternatives = if as_upstream {
                 spec.alternatives()
             } else {

@@ -1,4 +1,4 @@
-//! Ways to answer a question, as far as no rule decides.
+//! Strategies of a solve.
 
 use crate::preferences::Ignored;
 
@@ -12,31 +12,31 @@ pub(crate) struct Strategy {
     pub(crate) hosts: Hosts,
     pub(crate) peers: Peers,
     pub(crate) queue: Queue,
-    /// Preferences that pods do not ask for, however little they would cost.
+    /// Preferences that are ignored, whatever honouring them would cost.
     pub(crate) ignored: Ignored,
 }
 
-/// Which pods are placed first.
+/// Order in which pods are placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// Large ones.
+    /// Descending requests.
     #[default]
     LargestFirst,
-    /// Those that could be in fewer domains than others, so that these do not take the only ones that they have.
+    /// Pods with fewer open domains than others, so that others do not fill the only ones they have.
     ConfinedFirst,
 }
 
-/// Where the first of several pods goes that have to be near each other.
+/// Domain in which the first of several pods with affinity to each other is placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Peers {
-    /// Wherever it can be itself.
+    /// Any domain that is open to the first pod.
     #[default]
     Anywhere,
-    /// Where all of them can be.
+    /// A domain that is open to all of them.
     Together,
 }
 
-/// Whether pods that prefer to be on other nodes than their kind look for that at all: each of them may need a node more.
+/// Whether preferred spread and anti-affinity over hosts are honoured: each pod may need its own node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Hosts {
     #[default]
@@ -44,28 +44,28 @@ pub(crate) enum Hosts {
     Shared,
 }
 
-/// Which domains spreads are held to besides those of nodes that exist.
+/// Domains that count for spread constraints besides those of existing nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Domains {
-    /// As the question asks for where a spread is preferred, as upstream where it must be met.
+    /// As [`OnOffer`](crate::on_offer::OnOffer) of the request for preferred constraints, as upstream for required ones.
     #[default]
-    ConstraintSource,
-    /// As upstream: whoever prefers to be spread over one in which nothing can be bought gives up a preference for it.
+    AsRequested,
+    /// As upstream: a pod drops a preferred constraint if a domain without offerings would have to be filled first.
     Named,
-    /// As the question asks for, also where a spread must be met.
+    /// As [`OnOffer`](crate::on_offer::OnOffer) of the request for preferred and required constraints.
     OnOffer,
 }
 
-/// Which claim in flight is tried first.
+/// Order in which in-flight claims are tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// As upstream.
+    /// Fewest pods first, as upstream.
     #[default]
     EmptiestFirst,
     OldestFirst,
 }
 
-/// Which of several equally empty domains is taken.
+/// Choice among domains with equally few pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ties {
     #[default]
@@ -73,31 +73,32 @@ pub(crate) enum Ties {
     FirstByName,
 }
 
-/// Which of several NodePools of the same weight makes a node.
+/// Choice among NodePools of the same weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pools {
-    /// The one whose node is the cheapest for the pod that it is made for.
+    /// NodePool whose new node is cheapest for the pod alone.
     #[default]
     CheapestNode,
-    /// The one where a pod costs least on a node that is full of such pods.
+    /// NodePool in which the pod's share of a full node is cheapest.
     CheapestShare,
-    /// The first that can, in upstream's order.
+    /// First NodePool that can serve the pod, in upstream's order.
     ByName,
 }
 
-/// Which of its types a new node counts as against its NodePool's limits.
+/// Amounts that a new node counts against the limits of its NodePool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CountedAs {
-    /// The largest that it might become, as upstream.
+    /// Largest type that it may become, as upstream.
     #[default]
     Largest,
-    /// The cheapest, where the largest ones leave too little for others.
+    /// Cheapest type, if the largest leaves too little for other nodes.
     Cheapest,
-    /// The one that takes the least of what limits leave, where the cheapest ones leave too little.
+    /// Type that takes the least of the remaining limits, if the cheapest leaves too little for other nodes.
     Smallest,
 }
 
-/// All ways to answer. Filling the oldest claim first leaves fuller nodes, so it comes first where cost decides.
+/// Strategies in the order in which they are tried. Filling the oldest claim first leaves fuller nodes, so that order comes
+/// first.
 pub(super) const STRATEGIES: [Strategy; 4] = [
     OLDEST_FIRST,
     EMPTIEST_FIRST,
@@ -116,7 +117,7 @@ pub(super) const OLDEST_FIRST: Strategy = Strategy {
     ties: Ties::Cheapest,
     counted_as: CountedAs::Largest,
     pools: Pools::CheapestShare,
-    domains: Domains::ConstraintSource,
+    domains: Domains::AsRequested,
     hosts: Hosts::AsPreferred,
     peers: Peers::Anywhere,
     queue: Queue::LargestFirst,
@@ -129,8 +130,8 @@ pub(super) const EMPTIEST_FIRST: Strategy = Strategy {
     ..OLDEST_FIRST
 };
 
-/// Ways that spare limits. The first two are also tried for a cheaper answer, as a node that counts as the largest it might become
-/// leaves nothing for others beside it.
+/// Strategies that save limits. The first two are also compared for cost, because a node that counts as its largest type
+/// may leave no room in the limits for others.
 pub(super) const LIMIT_SPARING: [Strategy; 4] = [
     Strategy {
         counted_as: CountedAs::Cheapest,

@@ -1,4 +1,4 @@
-//! Which answer is taken, and how many are looked for.
+//! Choice among results, and the number of strategies tried.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -12,7 +12,7 @@ use crate::{
     test_cluster::{TestCluster, TestNode, ZONES, kind, pods, reserved},
 };
 
-/// An answer that leaves these pods without a place and buys nodes at these prices, each the cheapest of two choices.
+/// Result with these unplaced pods and new nodes at these prices, each the cheaper of two choices.
 fn answer(unplaced: &[usize], prices: &[i64]) -> SolveResult {
     let left = unplaced.iter().map(|pod| Unplaced {
         pod: *pod,
@@ -42,7 +42,7 @@ fn answer(unplaced: &[usize], prices: &[i64]) -> SolveResult {
 }
 
 #[test]
-fn more_pods_with_a_place_are_better_at_any_price() {
+fn more_placed_pods_are_better_at_any_price() {
     for worth in [None, WORTH] {
         let is_better = |other, best| is_better(&other, &best, worth);
         assert!(is_better(answer(&[1], &[900]), answer(&[1, 2], &[1])));
@@ -51,13 +51,13 @@ fn more_pods_with_a_place_are_better_at_any_price() {
 }
 
 #[test]
-fn the_same_pods_with_a_place_are_better_for_less_where_cost_decides() {
+fn equal_pods_are_compared_by_cost_if_cost_decides() {
     let best = || answer(&[1], &[30, 40]);
     assert!(is_better(&answer(&[1], &[69]), &best(), WORTH));
     assert!(!is_better(&answer(&[1], &[70]), &best(), WORTH));
     assert!(!is_better(&answer(&[1], &[71]), &best(), WORTH));
     assert!(!is_better(&answer(&[1], &[69]), &best(), None));
-    // Others with a place are not compared.
+    // Results with different placed pods are not compared by cost.
     assert!(!is_better(&answer(&[0], &[69]), &best(), WORTH));
 }
 
@@ -71,11 +71,11 @@ fn given_up_by(pods: &[(usize, u32)]) -> Vec<DroppedPreferences> {
     dropped_preferences.collect()
 }
 
-/// What a preference is worth, at the weight of 100.
+/// Worth of a preference with weight 100.
 const WORTH: Option<NanosPerHour> = Some(NanosPerHour(10));
 
 #[test]
-fn of_answers_that_cost_the_same_the_one_that_honours_more_is_better() {
+fn result_with_fewer_dropped_preferences_is_better_at_equal_cost() {
     let with = |price: i64, dropped_preferences: &[(usize, u32)], worth| {
         let other = SolveResult {
             dropped_preferences: given_up_by(dropped_preferences),
@@ -90,9 +90,9 @@ fn of_answers_that_cost_the_same_the_one_that_honours_more_is_better() {
     assert!(with(100, &[(0, 100)], WORTH));
     assert!(!with(100, &[(0, 100), (1, 50)], WORTH));
     assert!(!with(100, &[(0, 100), (1, 60)], WORTH));
-    // Also where honouring one is worth nothing by itself.
+    // Fewer dropped preferences win even if preferences are worth nothing.
     assert!(with(100, &[(0, 100)], Some(NanosPerHour(0))));
-    // A preference more is worth its price, and no more than that.
+    // A preference justifies its price, and no more.
     assert!(with(104, &[(0, 100)], WORTH));
     assert!(!with(106, &[(0, 100)], WORTH));
     assert!(with(89, &[(0, 100), (1, 50), (2, 100)], WORTH));
@@ -100,7 +100,7 @@ fn of_answers_that_cost_the_same_the_one_that_honours_more_is_better() {
 }
 
 #[test]
-fn a_preference_is_worth_two_percent_of_a_pods_share_of_its_node_where_that_is_more() {
+fn preference_is_worth_at_least_two_percent_of_the_pods_share() {
     let worth = |share, weight, least| {
         let dropped_preferences = DroppedPreferences {
             pod: 0,
@@ -116,7 +116,7 @@ fn a_preference_is_worth_two_percent_of_a_pods_share_of_its_node_where_that_is_m
     assert_eq!(worth(5_000, 100, 0), 0, "nothing is worth anything");
 }
 
-/// In how many ways a question is answered.
+/// Number of strategies tried for a request.
 fn strategies(scene: &TestCluster, for_cost: bool) -> usize {
     scene.ask(|input| {
         let mut input = input.clone();
@@ -133,7 +133,7 @@ fn strategies(scene: &TestCluster, for_cost: bool) -> usize {
     })
 }
 
-/// Small pods, and so many that no type has room for.
+/// Small pods, and pods that are too large for every type.
 fn scene(fitting: usize, left: usize) -> TestCluster {
     let all = [
         pods("small", fitting, 10, 0),
@@ -144,21 +144,21 @@ fn scene(fitting: usize, left: usize) -> TestCluster {
 }
 
 #[test]
-fn one_answer_is_upstreams_where_every_pod_has_a_place() {
+fn upstream_tries_one_strategy_if_all_pods_are_placed() {
     assert_eq!(strategies(&scene(3, 0), false), 1);
 }
 
 #[test]
-fn pods_without_a_place_are_tried_again_the_other_way_unless_there_are_many() {
+fn unplaced_pods_are_retried_unless_there_are_many_pods() {
     assert_eq!(strategies(&scene(3, 1), false), 2);
     assert_eq!(strategies(&scene(COMPARED_PODS_MAX - 1, 1), false), 2);
     assert_eq!(strategies(&scene(COMPARED_PODS_MAX, 1), false), 1);
-    // Upstream's order stays, but where cost decides, the oldest node may be filled first.
+    // The order of upstream is tried first, then filling the oldest node.
     assert_eq!(strategies(&scene(3, 1), true), 4);
 }
 
 #[test]
-fn pods_that_wait_for_a_reservation_are_not_tried_again() {
+fn deferred_pods_are_not_retried() {
     let mut kind = kind("m", 4, 16, 10);
     kind.offerings = vec![reserved("cr", ZONES[0])];
     let mut scene = TestCluster::new(vec![kind], pods("web", 2, 3_000, 0));
@@ -167,7 +167,7 @@ fn pods_that_wait_for_a_reservation_are_not_tried_again() {
 }
 
 #[test]
-fn the_cheapest_of_all_answers_is_taken_or_of_fewer_where_there_are_many_pods() {
+fn fewer_strategies_are_compared_for_many_pods() {
     assert_eq!(strategies(&scene(3, 0), true), 4);
     assert_eq!(strategies(&scene(FEW_PODS, 0), true), 4);
     assert_eq!(strategies(&scene(FEW_PODS + 1, 0), true), 2);
@@ -176,13 +176,13 @@ fn the_cheapest_of_all_answers_is_taken_or_of_fewer_where_there_are_many_pods() 
 }
 
 #[test]
-fn nothing_is_cheaper_than_nothing() {
+fn result_without_new_nodes_is_not_compared() {
     let mut scene = scene(3, 0);
     scene.nodes = vec![TestNode::new("n", [("cpu", 1_000), ("pods", 10)].into())];
     assert_eq!(strategies(&scene, true), 1);
 }
 
-/// Pods of which each takes a node, and a limit of memory that lets as many nodes through if they are small.
+/// Pods of which each takes a node, and a memory limit that admits that many small nodes.
 fn limited(pods_and_nodes: usize) -> TestCluster {
     let types = vec![kind("small", 2, 4, 10), kind("large", 2, 400, 90)];
     let mut scene = TestCluster::new(types, pods("web", pods_and_nodes, 1_500, 0));
@@ -192,7 +192,7 @@ fn limited(pods_and_nodes: usize) -> TestCluster {
 }
 
 #[test]
-fn limits_are_spared_at_any_number_of_pods() {
+fn limit_saving_strategies_are_tried_for_any_number_of_pods() {
     for number in [3, COMPARED_PODS_MAX, COMPARED_PODS_MAX + 1] {
         let mut scene = limited(number);
         scene.options.optimize = Optimize::Cost;
@@ -202,12 +202,12 @@ fn limits_are_spared_at_any_number_of_pods() {
     }
     let many = COMPARED_PODS_MAX + 1;
     assert_eq!(strategies(&limited(many), true), 2);
-    // Others wait in vain, whatever nodes count as.
+    // Pods that fit no type wait, whatever nodes count as.
     assert_eq!(strategies(&scene(COMPARED_PODS_MAX, 1), true), 1);
 }
 
 #[test]
-fn nodes_that_count_as_the_cheapest_are_compared_where_there_are_limits() {
+fn cheapest_counting_is_compared_if_there_are_limits() {
     let mut scene = scene(3, 0);
     scene.limits = [("cpu", 1_000_000)].into();
     assert_eq!(strategies(&scene, true), 6);

@@ -1,10 +1,11 @@
-//! Preferences that cost more than they are worth.
+//! Drops preferences that cost more than they are worth.
 //!
-//! All of them are given up at first; then each is held again that costs no more than it is worth, the heaviest first.
+//! First all preferences are ignored; then each group is honoured again, the heaviest first, if it costs no more than it is
+//! worth.
 
 use std::collections::BTreeSet;
 
-use super::{OtherCosts, cost, dropped_preferences, unplaced};
+use super::{OtherCosts, cost, dropped_weight, unplaced};
 use crate::{
     Effort, Input, SolveResult,
     bound::least_cost_of_any,
@@ -12,7 +13,7 @@ use crate::{
     spec::FULL_WEIGHT,
 };
 
-/// An answer with its value. Less is better: pods without a place first, then money, then the weights of preferences given up.
+/// Result with its value, compared lexicographically: unplaced pods, cost, weight of dropped preferences. Less is better.
 struct Valued {
     answer: SolveResult,
     unplaced: BTreeSet<usize>,
@@ -24,7 +25,7 @@ impl Valued {
         let money = i128::from(cost(&answer)) + other_costs(&answer);
         Self {
             unplaced: unplaced(&answer),
-            value: (money, dropped_preferences(&answer)),
+            value: (money, dropped_weight(&answer)),
             answer,
         }
     }
@@ -35,7 +36,7 @@ impl Valued {
     }
 }
 
-/// The answer in which pods ask for all that they prefer, or a better one for which some preferences are ignored.
+/// Returns `asking`, the result with all preferences, or a better one that ignores some.
 pub(super) fn weigh(
     asking: SolveResult,
     input: &Input<'_>,
@@ -52,7 +53,7 @@ pub(super) fn weigh(
     let worth = i128::from(weight) * i128::from(input.options.preference_worth.0);
     let worth = match input.options.effort {
         Effort::Best => worth / i128::from(FULL_WEIGHT),
-        // Pods that are moved may go without them today.
+        // Pods that are moved may go without their preferences already, so any cost may be too much.
         Effort::First => 0,
     };
     if !may_be_overpaid(&asking, input, worth) {
@@ -81,8 +82,8 @@ pub(super) fn weigh(
     }
 }
 
-/// Whether giving up preferences may save more than the lightest of them are worth. A group that is broken in part already, or that
-/// some of its pods meet by chance, is taken for whole.
+/// Whether dropping preferences may save more than the lightest group is worth. Groups that are partly unmet, or partly met
+/// by chance, count as honoured.
 fn may_be_overpaid(answer: &SolveResult, input: &Input<'_>, worth: i128) -> bool {
     let is_more = |saved: i64| i128::from(saved) > worth;
     let cost = cost(answer);
@@ -94,6 +95,6 @@ fn may_be_overpaid(answer: &SolveResult, input: &Input<'_>, worth: i128) -> bool
         let mut own = own.filter_map(|pod| input.pods.get(*pod));
         return own.any(|pod| Preference::of_pod(pod).next().is_some());
     }
-    // Nodes that exist cost nothing more: no bound says how many pods they would take.
+    // Existing nodes cost nothing more, and the lower bound does not tell how many pods they would take.
     !input.nodes.is_empty() || is_more(cost.saturating_sub(least_cost_of_any(input, answer)))
 }

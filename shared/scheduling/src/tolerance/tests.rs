@@ -1,4 +1,4 @@
-//! What keeps a pod away that does not tolerate it.
+//! Taints that keep pods away.
 
 use model::taint::TaintEffect;
 
@@ -6,7 +6,7 @@ use super::Tolerance;
 use crate::test_cluster::{taint, toleration};
 
 #[test]
-fn a_pod_that_gave_up_its_dislike_minds_only_what_forbids() {
+fn relaxed_pod_tolerates_prefer_no_schedule_only() {
     let (soft, hard) = (
         taint(TaintEffect::PreferNoSchedule),
         taint(TaintEffect::NoSchedule),

@@ -1,4 +1,4 @@
-//! Domains that topology allows one more pod (docs/spec/scheduling.md#topology-answers).
+//! Domains that topology constraints allow one more pod (docs/spec/scheduling.md#topology-answers).
 
 use std::rc::Rc;
 
@@ -7,20 +7,21 @@ use model::labels;
 use super::{ApplicableConstraint, Group, GroupId, GroupKind, Member, Place, Topology};
 use crate::algebra::{Algebra, Req, SetId, Sym, Undefined};
 
-/// More equally empty combinations of domains are not compared; zones × capacity types stay below.
+/// Upper bound on alternatives of equally few pods. Combinations of zones and capacity types stay below.
 const ALTERNATIVES_MAX: usize = 32;
 
 pub(crate) enum TopologyVerdict {
-    /// What the node's requirements may become with the pod there: alternatives between which counts do not decide.
+    /// Requirements that the node may have with the pod: alternatives with equal counts.
     Allowed(Vec<SetId>),
-    /// Counts elsewhere may still change this.
+    /// Refused, but counts elsewhere may still change that.
     NotNow(GroupId),
-    /// Counts only grow, so this node stays closed.
+    /// Refused for good: counts only grow during a solve.
     Never(GroupId),
 }
 
 impl Topology<'_> {
-    /// Whether a pod may join a place, and what that leaves of the place's requirements (docs/spec/scheduling.md#topology-answers).
+    /// Checks whether a pod may join a place, and returns the requirements that remain
+    /// (docs/spec/scheduling.md#topology-answers).
     pub(crate) fn admit(
         &self,
         member: &Member,
@@ -44,7 +45,7 @@ impl Topology<'_> {
                     GroupKind::AntiAffinity if !daemons.is_none() => {
                         return TopologyVerdict::Never(id);
                     }
-                    // The daemons are there wherever the node is.
+                    // The daemons run wherever the node is.
                     GroupKind::Affinity if !daemons.is_none() => {}
                     GroupKind::Spread | GroupKind::Affinity | GroupKind::AntiAffinity => {
                         by_domain = true
@@ -57,13 +58,13 @@ impl Topology<'_> {
                 GroupKind::AntiAffinity if count > 0 => return TopologyVerdict::Never(id),
                 GroupKind::Spread => {
                     let after = i64::from(count) + i64::from(counts_itself);
-                    // Another node can always be made, so that those to be made are held to an empty one.
+                    // Another node can always be added, so new nodes are compared with an empty host.
                     let least = match place.undefined {
                         Undefined::Refused => i64::from(group.fewest_on_host()),
                         Undefined::WellKnown => 0,
                     };
                     if after - least > group.max_skew {
-                        // The emptiest may fill up, and others may follow then.
+                        // The host with the fewest pods may fill up, and then this host may take the pod.
                         let may_follow =
                             group.counts_hosts && place.undefined == Undefined::Refused;
                         return match may_follow {
@@ -91,7 +92,7 @@ impl Topology<'_> {
         }
     }
 
-    /// The domains of a group whose counts decide about a pod: those that any of these allows.
+    /// Requirements on the group's key whose values count for the pod: a domain is eligible if any of these allows it.
     pub(crate) fn eligible_values(
         &self,
         group: &Group,
@@ -107,13 +108,13 @@ impl Topology<'_> {
             .and_then(|id| self.filters.get(id.0 as usize))
             .filter(|_| !self.as_upstream);
         match (group.kind, filter) {
-            // Its own policies decided that already.
+            // The node policies of the constraint were applied when its domains were computed.
             (GroupKind::Spread, _) if !group.as_named => vec![None],
             (GroupKind::Spread, Some(filter)) if filter.honor_affinity => {
                 filter.alternatives.iter().copied().map(allowed).collect()
             }
             (GroupKind::Spread, Some(_)) => vec![None],
-            // Others that are out of the pod's reach keep it from being the first all the same.
+            // Members in domains that the pod cannot reach still keep it from being the first.
             (GroupKind::Affinity, _) if !self.as_upstream => vec![None],
             (GroupKind::Spread | GroupKind::Affinity | GroupKind::AntiAffinity, _) => {
                 vec![allowed(member.strict)]
@@ -121,7 +122,7 @@ impl Topology<'_> {
         }
     }
 
-    /// Whether a pod with these requirements could join any host of the group.
+    /// Whether a pod with these requirements could join any host with members of the group.
     fn reaches_host(&self, group: &Group, strict: SetId, algebra: &mut Algebra) -> bool {
         let Some(wanted) = algebra.get(strict, group.key).map(|id| algebra.req(id)) else {
             return !group.is_empty();
@@ -162,7 +163,7 @@ impl Topology<'_> {
                 .get(member.strict, group.key)
                 .map(|id| algebra.req(id));
             let node = algebra.get(place.set, group.key).map(|id| algebra.req(id));
-            // Pods on a node without the label are in no domain that others could share, though upstream refuses them.
+            // A node without the label is in no domain that other pods could share. Upstream refuses such nodes.
             let may_have =
                 place.undefined == Undefined::WellKnown && algebra.is_well_known(group.key);
             if group.kind == GroupKind::AntiAffinity
@@ -183,7 +184,7 @@ impl Topology<'_> {
                     )
                 }
                 GroupKind::Affinity => (group.attracting(pod, node, algebra), false),
-                // A node that could be anywhere would keep others away from everywhere.
+                // A node without a single domain would block all of its domains for other pods.
                 GroupKind::AntiAffinity => (group.empty(pod, node, algebra), !self.as_upstream),
             };
             if group.kind == GroupKind::Affinity && domains.is_empty() && counts_itself {

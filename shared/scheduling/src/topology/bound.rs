@@ -1,5 +1,4 @@
-//! The pods that are bound already, as counting asks for them: groups are many and nodes alike, so pods are summed up once per
-//! class and topology key.
+//! Bound pods, summed once per class and topology key, because many groups count the same pods on equal nodes.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -8,12 +7,12 @@ use model::Memo;
 use super::{HostLabels, Place, classes::ClassId};
 use crate::algebra::{Algebra, Sym};
 
-/// A domain, and a node in it that stands for all that are alike.
+/// Domain, and the place of one node in it that represents all equal nodes.
 pub(super) type DomainPlace = (Sym, Place);
-/// With how many pods there are.
+/// Places with the number of pods in them.
 pub(super) type Tally = Rc<[(DomainPlace, u32)]>;
 
-/// Questions about one cluster share it, and what one of them has summed up.
+/// Sums that all simulations on one cluster share.
 #[derive(Clone, Default)]
 pub(crate) struct Bound {
     /// Per class, the hosts of its pods.
@@ -25,7 +24,7 @@ pub(crate) struct Bound {
 struct Sums {
     /// Per topology key, the domain of each host.
     columns: BTreeMap<Sym, Rc<[Option<Sym>]>>,
-    /// By where a node's labels are: Nodes that take pods are among the hosts, too.
+    /// By address of the label map: a Node that takes pods occurs as host and as node.
     values: Memo<(usize, Sym), Option<Sym>>,
     tallies: BTreeMap<(ClassId, Sym), Tally>,
     domains: BTreeMap<Sym, Tally>,
@@ -47,7 +46,7 @@ impl Bound {
         self.by_class.get(&class).map_or(&[], |hosts| hosts)
     }
 
-    /// Looks the key up on all nodes.
+    /// Computes the domains of a key for all nodes.
     pub(super) fn precompute(
         &self,
         key: Sym,
@@ -59,7 +58,7 @@ impl Bound {
         self.domains(key, nodes, algebra);
     }
 
-    /// How many pods of a class there are in each domain, on each kind of node.
+    /// Pods of a class per domain and kind of node.
     pub(super) fn tally(
         &self,
         class: ClassId,
@@ -79,7 +78,7 @@ impl Bound {
         tally
     }
 
-    /// The domain that a host is in.
+    /// Domain of a host.
     pub(super) fn domain_of_host(
         &self,
         host: u32,
@@ -91,7 +90,7 @@ impl Bound {
         at_host(host, &column, hosts)
     }
 
-    /// The domains that nodes make known, on each kind of node, with how many make them known.
+    /// Domains of the nodes that take pods, per kind of node, with the number of nodes.
     pub(super) fn domains(
         &self,
         key: Sym,
@@ -153,7 +152,7 @@ impl Sums {
     }
 }
 
-/// What is left of a sum without some of its parts.
+/// Sums without some of their parts.
 pub(super) fn without(sum: &Tally, parts: impl Iterator<Item = DomainPlace>) -> Tally {
     let alike =
         |a: &DomainPlace, b: &DomainPlace| (a.0, a.1.set, a.1.taints) == (b.0, b.1.set, b.1.taints);
@@ -173,7 +172,7 @@ pub(super) fn without(sum: &Tally, parts: impl Iterator<Item = DomainPlace>) -> 
     }
 }
 
-/// Nodes that no filter of a group tells apart, with how often they come.
+/// Places that no group's filter distinguishes, with their frequency.
 fn summed_up(places: impl Iterator<Item = DomainPlace>) -> Vec<(DomainPlace, u32)> {
     let mut sums: BTreeMap<_, (DomainPlace, u32)> = BTreeMap::new();
     for (value, place) in places {

@@ -1,30 +1,30 @@
-//! Pods that no selector in this question tells apart are one class: same namespace, same values of the labels that any
-//! selector mentions.
+//! Classes of pods that no selector of the input distinguishes: same namespace, same values of all labels that selectors
+//! mention.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Memo, StoredAt, pod::Pod, selector::LabelSelector};
 
-/// Pods alike to every selector.
+/// Pods that are equal to every selector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassId(pub(crate) u32);
 
 #[derive(Clone)]
 pub(crate) struct Class<'a> {
     pub(crate) namespace: &'a str,
-    /// Of one of its pods.
+    /// Labels of one of its pods.
     pub(crate) labels: &'a BTreeMap<String, String>,
 }
 
 #[derive(Clone, Default)]
 pub(crate) struct Classes<'a> {
     keys: Vec<&'a str>,
-    /// Namespaces, and what the value of one key after the other makes of them: pods that come to one end are one class.
+    /// Trie over the namespace and the values of one key after the other. Pods that end at the same step form a class.
     steps: Memo<(Step, Option<&'a str>), Step>,
-    /// How many steps there are.
+    /// Number of steps.
     taken: u32,
     ends: Memo<Step, ClassId>,
-    /// By where shapes are stored: pods that share them come one after the other.
+    /// Class by the address of a pod's shape. Pods that share a shape come in sequence.
     stored: Memo<StoredAt, (&'a str, ClassId)>,
     pub(crate) all: Vec<Class<'a>>,
 }
@@ -37,7 +37,7 @@ impl Step {
 }
 
 impl<'a> Classes<'a> {
-    /// Classes told apart by the selectors of these pods.
+    /// Classes that the selectors of these pods distinguish.
     pub(crate) fn of(pods: impl IntoIterator<Item = &'a Pod>) -> Self {
         let mut keys: BTreeSet<&str> = BTreeSet::new();
         for pod in pods {
@@ -58,7 +58,7 @@ impl<'a> Classes<'a> {
         }
     }
 
-    /// The class of a pod whose labels have been seen.
+    /// Class of a pod whose shape is known.
     pub(crate) fn known(&self, pod: &Pod) -> Option<ClassId> {
         let (known, class) = self.stored.get(&pod.shape.stored_at())?;
         (known == pod.key.namespace).then_some(class)

@@ -1,5 +1,5 @@
-//! How many pods of a group are where: those that are bound, those that were placed, and those that are taken back
-//! (docs/spec/scheduling.md#topology-counts, docs/spec/scheduling.md#topology-recording).
+//! Counts of a group's pods: bound, placed and removed ones (docs/spec/scheduling.md#topology-counts,
+//! docs/spec/scheduling.md#topology-recording).
 
 use super::{
     ClassId, Group, GroupId, GroupKind, HostLabels, Identity, Member, Place, Topology, bound,
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl<'a> Topology<'a> {
-    /// Counts what is there already (docs/spec/scheduling.md#topology-counts).
+    /// Counts bound and placed pods for a new group (docs/spec/scheduling.md#topology-counts).
     pub(super) fn count(
         &mut self,
         group: &mut Group,
@@ -37,7 +37,7 @@ impl<'a> Topology<'a> {
                 let value = node.labels.get(algebra.text(group.key))?;
                 Some((algebra.find_symbol(value)?, node.place))
             });
-            // Kubernetes' scheduler counts the domain of a node as long as it is there.
+            // The Kubernetes scheduler counts the domain of a node until the Node object is deleted.
             let removed: Vec<_> = removed.filter(|_| group.as_named).collect();
             let domains = bound::without(&domains, removed.into_iter());
             for ((value, place), _) in domains.iter() {
@@ -125,12 +125,12 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// A bound pod that groups made from now on count.
+    /// Adds a bound pod, for groups created later.
     pub(crate) fn add_bound(&mut self, class: ClassId, host: usize) {
         self.bound.add(class, host);
     }
 
-    /// Counts a bound pod's own anti-affinity, which others have to obey.
+    /// Counts the anti-affinity of a bound pod in its inverse group.
     pub(crate) fn record_bound(&mut self, id: GroupId, host: usize, algebra: &mut Algebra) {
         let (Some((group, _)), Some(host)) =
             (self.groups.get_mut(id.0 as usize), self.hosts.get(host))
@@ -145,7 +145,8 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Sums up what questions about this cluster share: whatever one of them interned, the others would not know.
+    /// Computes the sums that all simulations on this cluster share. Labels interned by a single simulation would be
+    /// unknown to the others.
     pub(crate) fn precompute(&mut self, keys: &[Sym], algebra: &mut Algebra) {
         for key in keys {
             self.bound
@@ -156,12 +157,12 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// As if this node were not there.
+    /// Removes a node: its labels are no longer domains.
     pub(crate) fn remove_node(&mut self, node: HostLabels<'a>) {
         self.removed.push(node);
     }
 
-    /// As if this bound pod were not there, nor its anti-affinity.
+    /// Removes a bound pod and its anti-affinity from all counts.
     pub(crate) fn remove_pod(&mut self, contribution: &PodContribution, algebra: &Algebra) {
         if contribution.is_counted {
             let absent = self.absent.entry(contribution.class).or_default();
@@ -185,9 +186,9 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// What becomes of groups whose first owner leaves: as if they had been made without it.
+/// Groups whose first owner is removed get the domains that they would have had without it.
 impl<'a> Topology<'a> {
-    /// Whoever is the first owner from now on says which domains are known.
+    /// Sets the domains that the next owner tolerates, or marks the group as ownerless.
     pub(crate) fn hand_over(
         &mut self,
         id: GroupId,
@@ -207,7 +208,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Gives a group without owners the domains that its new one knows.
+    /// Gives an ownerless group the domains of its new owner.
     pub(super) fn take_over(&mut self, id: GroupId, domains: &[Sym], algebra: &Algebra) {
         if self.ownerless.remove(&id)
             && let Some((group, _)) = self.groups.get_mut(id.0 as usize)
@@ -217,7 +218,8 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// Counts a pod on a place: in the one domain it is in, or, where pods are to be kept away, in all it may turn out to be in.
+/// Counts a pod at a place: in its single domain, or, for anti-affinity, in every domain that the node may turn out to be
+/// in.
 fn record_at(group: &mut Group, inverse: bool, place: &Place, algebra: &Algebra) {
     if group.by_host {
         group.record_host(place.host);

@@ -1,8 +1,8 @@
-//! Daemons that a node will run, as the rules of other pods see them before they are there.
+//! Daemons that a node will run, in the constraints of other pods before the daemons exist.
 //!
-//! Kubernetes' scheduler puts them on the node as soon as it joins, so that a pod which waits for the node finds them: near them it has
-//! company on the host and in every domain of the node, and where it shuns them, or they shun it, the node is of no use to it.
-//! Upstream counts daemons that run.
+//! The Kubernetes scheduler binds daemons as soon as the node joins, so pods that wait for the node find them there.
+//! Affinity to a daemon is met on the host and in every domain of the node; anti-affinity to or of a daemon makes the node
+//! useless for the pod. Upstream counts running daemons only.
 
 use std::rc::Rc;
 
@@ -11,12 +11,12 @@ use model::pod::Pod;
 use super::{ClassId, GroupId, GroupKind, Topology};
 use crate::{algebra::Algebra, tolerance::Tolerance};
 
-/// Some of a question's daemons.
+/// Set of the input's daemons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Daemons(u64);
 
 impl Daemons {
-    /// The one at this place in the question. No daemons are seen beyond the first 64: clusters have a handful.
+    /// Set of the daemon with this index. Daemons beyond the first 64 are ignored; clusters have a handful.
     pub(crate) fn only(at: usize) -> Self {
         let bit = u32::try_from(at).ok().and_then(|at| 1_u64.checked_shl(at));
         Self(bit.unwrap_or(0))
@@ -40,7 +40,7 @@ impl Daemons {
 }
 
 impl<'a> Topology<'a> {
-    /// Makes the daemons of a question known, with the pods that each of them shuns.
+    /// Adds the input's daemons and their anti-affinity.
     pub(crate) fn expect_daemons(
         &mut self,
         daemons: &[&'a Pod],
@@ -62,7 +62,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The daemons that a group is about.
+    /// Daemons that a group selects.
     pub(super) fn daemons_of(&self, group: GroupId) -> Daemons {
         let daemons = self.daemons.iter().enumerate();
         let about = daemons.filter(|(_, class)| self.selects(group, **class));
@@ -71,7 +71,7 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// The daemons whose own anti-affinity a group is.
+    /// Daemons whose anti-affinity the group is.
     pub(super) fn daemons_behind(&self, group: GroupId) -> Daemons {
         self.anti_affinity_of_daemons
             .get(&group)

@@ -1,4 +1,4 @@
-//! Which nodes a spread constraint looks at: those the pod's own selectors and tolerations allow
+//! Node filter of a spread constraint: nodes that the pod's selectors and tolerations allow
 //! (docs/spec/scheduling.md#spread-constraints).
 
 use crate::{
@@ -13,7 +13,7 @@ pub(crate) struct FilterId(pub(crate) u32);
 pub(crate) struct Filter {
     pub(crate) honor_affinity: bool,
     pub(crate) honor_taints: bool,
-    /// Node selector with each required term.
+    /// Node selector combined with each required term.
     pub(crate) alternatives: Vec<SetId>,
     pub(crate) tolerations: TolerationsId,
 }

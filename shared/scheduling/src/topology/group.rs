@@ -1,4 +1,4 @@
-//! One rule about where pods may be relative to each other, and how many are in each domain (docs/spec/scheduling.md#topology).
+//! Topology group: one constraint with its counts per domain (docs/spec/scheduling.md#topology).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,24 +18,24 @@ pub(crate) enum GroupKind {
 pub(crate) struct Group {
     pub(crate) kind: GroupKind,
     pub(crate) key: Sym,
-    /// Every node is a domain of its own.
+    /// Whether the topology key is the hostname, so that every node is a domain.
     pub(crate) by_host: bool,
     pub(crate) max_skew: i64,
     pub(crate) min_domains: usize,
-    /// Which nodes a spread constraint looks at.
+    /// Node filter of a spread constraint.
     pub(crate) filter: Option<FilterId>,
-    /// Ordered by text. Unused when `by_host`.
+    /// Sorted by text. Unused if `by_host`.
     domains: Vec<Domain>,
     hosts: Vec<u32>,
-    /// Whether every domain that a NodePool names counts, as upstream.
+    /// Whether all domains that a NodePool names count, as upstream.
     pub(crate) as_named: bool,
-    /// Whether the emptiest host is what others are held to, as Kubernetes' scheduler does.
+    /// Whether a host's count is compared with the host that has the fewest pods, as in the Kubernetes scheduler.
     pub(crate) counts_hosts: bool,
-    /// The hosts that count then, and how many of them have each number of pods.
+    /// Hosts that are compared, and the number of hosts per number of pods.
     counted_hosts: BTreeSet<HostId>,
     tally: BTreeMap<u32, u32>,
     occupied: usize,
-    /// Moves with every count.
+    /// Changes with every count.
     pub(crate) version: u32,
 }
 
@@ -43,11 +43,11 @@ pub(crate) struct Group {
 pub(crate) struct Domain {
     pub(crate) value: Sym,
     pub(crate) count: u32,
-    /// Known also without a pod in it.
+    /// Known even without a pod in it.
     registered: bool,
 }
 
-/// Which values a label may take on one side of the question; `None` leaves it open.
+/// Values that the pod or the node allows; `None` for any value.
 pub(crate) type Allowed<'r> = Option<&'r Req>;
 
 impl Group {
@@ -74,14 +74,14 @@ impl Group {
         &self.domains
     }
 
-    /// Makes a domain known, perhaps without a pod in it.
+    /// Adds a domain, perhaps without a pod in it.
     pub(crate) fn register(&mut self, value: Sym, algebra: &Algebra) {
         if let Some(domain) = self.domain(value, algebra) {
             domain.registered = true;
         }
     }
 
-    /// Makes these domains known, and no others without a pod in them.
+    /// Replaces the domains that are known without a pod in them.
     pub(crate) fn set_registered(&mut self, values: &[Sym], algebra: &Algebra) {
         self.domains.retain(|domain| domain.count > 0);
         for domain in &mut self.domains {
@@ -115,7 +115,7 @@ impl Group {
         }
     }
 
-    /// Takes back one pod that was recorded, as if it had never been.
+    /// Removes one recorded pod from a domain.
     pub(crate) fn unrecord(&mut self, value: Sym, algebra: &Algebra) {
         let Ok(at) = self.position(value, algebra) else {
             return;
@@ -132,7 +132,7 @@ impl Group {
         }
     }
 
-    /// The same on a host.
+    /// Removes one recorded pod from a host.
     pub(crate) fn unrecord_host(&mut self, host: HostId) {
         if let Some(count) = self.hosts.get_mut(host.0 as usize).filter(|n| **n > 0) {
             *count -= 1;
@@ -157,7 +157,7 @@ impl Group {
         }
     }
 
-    /// Makes a host count, perhaps without a pod on it.
+    /// Includes a host in comparisons, perhaps without a pod on it.
     pub(crate) fn count_host(&mut self, host: HostId) {
         if self.counts_hosts && self.counted_hosts.insert(host) {
             let count = self.on_host(host);
@@ -178,7 +178,7 @@ impl Group {
         *self.tally.entry(after).or_default() += 1;
     }
 
-    /// How many pods the emptiest host has that the scheduler counts: none while there are fewer hosts than there have to be.
+    /// Fewest pods on any compared host; zero while there are fewer hosts than `minDomains`.
     pub(crate) fn fewest_on_host(&self) -> u32 {
         let least = self.tally.keys().next().copied().unwrap_or(0);
         let is_too_few = self.counted_hosts.len() < self.min_domains;
@@ -201,8 +201,8 @@ impl Group {
         self.occupied == 0
     }
 
-    /// The emptiest domains that one more pod may join without exceeding the skew; all of them, as ties are open. Eligible are those
-    /// that any of `looked_at` allows.
+    /// Domains with the fewest pods that one more pod may join within the skew. All of them are returned, because ties are
+    /// open. A domain is eligible if any of `looked_at` allows it.
     pub(crate) fn emptiest(
         &self,
         looked_at: &[Allowed<'_>],
@@ -233,7 +233,7 @@ impl Group {
             .collect()
     }
 
-    /// The domains with a pod of the group.
+    /// Domains with a pod of the group.
     pub(crate) fn attracting(
         &self,
         pod: Allowed<'_>,
@@ -245,8 +245,8 @@ impl Group {
         occupied.filter(both).map(|domain| domain.value).collect()
     }
 
-    /// The domains in which a pod may be the first of the group: none while there are others that it could join, wherever they are
-    /// unless upstream is asked.
+    /// Domains in which the first pod of a group may start; none while the pod could join others. Under upstream rules,
+    /// only domains that the pod can reach count as others.
     pub(crate) fn first_domains(
         &self,
         pod: Allowed<'_>,
@@ -266,7 +266,7 @@ impl Group {
         here.map(|domain| domain.value).collect()
     }
 
-    /// The domains without a pod of the group.
+    /// Domains without a pod of the group.
     pub(crate) fn empty(&self, pod: Allowed<'_>, node: Allowed<'_>, algebra: &Algebra) -> Vec<Sym> {
         self.domains
             .iter()

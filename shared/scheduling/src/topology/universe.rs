@@ -1,4 +1,4 @@
-//! Which domains a topology key has: every value that some NodePool could give a node (docs/spec/scheduling.md#topology-domains).
+//! Domains of a topology key: every value that some NodePool could give a node (docs/spec/scheduling.md#topology-domains).
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use crate::{
     tolerance::{TaintsId, Tolerance, TolerationsId},
 };
 
-/// A NodePool as far as domains go.
+/// Properties of a NodePool that determine its domains.
 pub(crate) struct Source {
     pub(crate) set: SetId,
     pub(crate) taints: TaintsId,
     pub(crate) catalog: usize,
 }
 
-/// Per key: the domains, each with the taints under which a node can be made there.
+/// Per key, the domains, each with the taint lists of nodes that could be launched there.
 #[derive(Default)]
 pub(crate) struct Universe(BTreeMap<Sym, BTreeMap<Sym, Vec<TaintsId>>>);
 
@@ -48,7 +48,7 @@ impl Universe {
         self.0.keys().copied()
     }
 
-    /// The domains of `key` that a pod with these tolerations could be on; all of them without.
+    /// Domains of `key` that a pod with these tolerations could be in; all domains if `None`.
     pub(crate) fn reachable(
         &self,
         key: Sym,
@@ -69,7 +69,7 @@ impl Universe {
     }
 }
 
-/// The values of `key` that a NodePool with these requirements or one of its types names.
+/// Values of `key` that the NodePool's requirements or one of its types name.
 pub(crate) fn values(
     key: Sym,
     set: SetId,

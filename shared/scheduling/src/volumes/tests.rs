@@ -1,4 +1,4 @@
-//! Where volumes let a pod go, and which of them a node has to attach.
+//! Requirements and attachments of volumes.
 
 use model::{
     InstanceType, labels,
@@ -12,7 +12,7 @@ use model::{
 use super::Volumes;
 use crate::test_cluster::{TestCluster, kind, pod, wanting};
 
-/// A pod with as many claims as there are volumes, each bound to one.
+/// Pod with one claim per volume, each bound to its volume.
 fn bound(volumes: Vec<Volume>) -> (Storage, Pod) {
     let mut web = pod("web", 100);
     let mut storage = Storage::default();
@@ -33,7 +33,7 @@ fn bound(volumes: Vec<Volume>) -> (Storage, Pod) {
     (storage, web)
 }
 
-/// A volume that can be reached with any of these values of a label.
+/// Volume that nodes with any of these label values reach.
 fn reachable(key: &str, values: &[&str]) -> Volume {
     let terms = values.iter().map(|value| NodeSelectorTerm {
         match_expressions: vec![wanting(key, Operator::In, &[value])],
@@ -58,7 +58,7 @@ fn only(key: &str, values: &[&str]) -> Requirements {
 }
 
 #[test]
-fn volumes_of_several_zones_meet_where_each_can_be_reached() {
+fn requirements_of_volumes_are_intersected() {
     let volume = || reachable(labels::ZONE, &["a", "b"]);
     assert_eq!(
         alternatives(vec![volume(), volume()]),
@@ -67,13 +67,13 @@ fn volumes_of_several_zones_meet_where_each_can_be_reached() {
 }
 
 #[test]
-fn volumes_that_never_meet_leave_no_value() {
+fn conflicting_volumes_leave_no_value() {
     let apart = [["a"], ["b"]].map(|zones| reachable(labels::ZONE, &zones));
     assert_eq!(alternatives(apart.into()), [only(labels::ZONE, &[])]);
 }
 
 #[test]
-fn the_host_of_a_local_volume_does_not_bind() {
+fn hostname_of_a_local_volume_is_ignored() {
     let mut volume = reachable(labels::HOSTNAME, &["n"]);
     let affinity = &mut volume.node_affinity[0].match_expressions;
     affinity.push(wanting(labels::ZONE, Operator::In, &["a"]));
@@ -90,7 +90,7 @@ fn the_host_of_a_local_volume_does_not_bind() {
 }
 
 #[test]
-fn a_volume_is_attached_by_its_driver_or_the_one_that_replaced_its_plugin() {
+fn volume_is_attached_by_its_csi_driver_or_the_plugins_replacement() {
     let volume = |driver: Option<&str>, in_tree: Option<&str>| Volume {
         driver: driver.map(str::to_owned),
         in_tree: in_tree.map(str::to_owned),
@@ -116,7 +116,7 @@ fn a_volume_is_attached_by_its_driver_or_the_one_that_replaced_its_plugin() {
 }
 
 #[test]
-fn a_volume_to_be_made_is_attached_by_the_driver_of_its_class() {
+fn unbound_volume_is_attached_by_the_driver_of_its_class() {
     let driver = |provisioner: &str| {
         let mut web = pod("web", 100);
         web.volumes.push(PodVolume::Ephemeral {
@@ -146,7 +146,7 @@ fn a_volume_to_be_made_is_attached_by_the_driver_of_its_class() {
     assert_eq!(driver("csi.example.com"), "csi.example.com");
 }
 
-/// Pods with a claim of EBS each, of which the first two share theirs.
+/// Pods with one EBS claim each; the first two share theirs.
 fn scene(count: usize, limits: &[Option<u32>]) -> TestCluster {
     let types = limits.iter().zip(1..).map(|(limit, cents)| InstanceType {
         ebs_attach_limit: *limit,
@@ -184,8 +184,8 @@ fn pods_of_nodes(scene: &TestCluster) -> Vec<usize> {
 }
 
 #[test]
-fn new_node_gets_no_more_volumes_than_its_type_attaches() {
-    // Six volumes of seven pods, two of which share one.
+fn new_node_stays_within_the_attach_limit() {
+    // Seven pods have six volumes, because two share one.
     assert_eq!(pods_of_nodes(&scene(7, &[Some(3)])), [3, 4]);
     assert_eq!(pods_of_nodes(&scene(7, &[None])), [7]);
     let mut upstream = scene(7, &[Some(3)]);
@@ -194,7 +194,7 @@ fn new_node_gets_no_more_volumes_than_its_type_attaches() {
 }
 
 #[test]
-fn type_that_attaches_enough_is_taken_for_a_pod_with_many_volumes() {
+fn type_with_a_sufficient_attach_limit_is_chosen() {
     let mut scene = scene(4, &[Some(2), Some(3)]);
     let claims = (1..4).map(|at| PodVolume::Claim {
         claim: format!("claim-{at}"),
@@ -214,7 +214,7 @@ fn type_that_attaches_enough_is_taken_for_a_pod_with_many_volumes() {
 }
 
 #[test]
-fn types_that_attach_too_few_drop_out_as_pods_join() {
+fn types_with_too_low_attach_limits_are_dropped_as_pods_join() {
     // Eight volumes; two nodes of the small type would cost more.
     let mut scene = scene(9, &[Some(5)]);
     scene.types.push(InstanceType {

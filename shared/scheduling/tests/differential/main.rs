@@ -1,4 +1,5 @@
-//! The search against a plain one: for small random clusters both decide alike, pod by pod, type by type.
+//! Differential test against a naive reference: for small random clusters both make the same decisions, pod by pod and type
+//! by type.
 
 #![expect(
     clippy::indexing_slicing,
@@ -16,7 +17,7 @@ use scheduling::{BaselineCluster, Input, SimulatedRemoval, SolveResult, solve};
 
 use self::naive::Decision;
 
-/// The answer in the words of the reference.
+/// Result as names, comparable with the reference.
 fn named(answer: &SolveResult, input: &Input<'_>) -> Decision {
     let name = |at: &usize| input.pods[*at].key.name.clone();
     let names = |pods: &[usize]| -> BTreeSet<String> { pods.iter().map(name).collect() };
@@ -36,7 +37,7 @@ fn named(answer: &SolveResult, input: &Input<'_>) -> Decision {
     }
 }
 
-/// The question with a node gone and its pods among those to place; and where these are among all pods.
+/// Input without a node, with its pods to place again, and the indexes of these pods.
 fn without(whole: &Input<'_>, node: usize) -> (Vec<usize>, Decision) {
     let mut input = whole.clone();
     let gone = input.nodes.remove(node);
@@ -57,7 +58,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_search_decides_as_a_plain_one_does(world in world::world()) {
+    fn search_decides_like_the_naive_reference(world in world::world()) {
         world.ask(|input| {
             prop_assert_eq!(named(&solve(input), input), naive::decide(input));
             Ok(())
@@ -65,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn what_stands_is_answered_about_as_if_it_were_prepared_for_each_question(
+    fn baseline_simulations_equal_separate_solves(
         world in world::world(),
         by_zone in any::<bool>(),
     ) {

@@ -1,5 +1,4 @@
-//! The same decisions made the slow way: every pod is compared with every node, every type and every offering, and nothing is
-//! remembered but what was placed where.
+//! Naive reference: compares every pod with every node, type and offering, and keeps no state but the placements.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +12,7 @@ use model::{
 };
 use scheduling::{ExistingNode, Input, Pool};
 
-/// What was decided, by names and without regard to order.
+/// Decisions by name, without order.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decision {
     /// NodePool, pods and instance types of each new node.
@@ -22,7 +21,7 @@ pub(crate) struct Decision {
     pub(crate) unplaced: BTreeSet<String>,
 }
 
-/// Which of several equally empty zones a spread pod takes.
+/// Choice among zones with equally few pods.
 #[derive(Clone, Copy, PartialEq)]
 enum Ties {
     Cheapest,
@@ -42,7 +41,7 @@ pub(crate) fn decide(input: &Input<'_>) -> Decision {
     }
 }
 
-/// The values a label may still take, by key. Keys that are missing are open.
+/// Values that each label may still have. Missing keys are unrestricted.
 type Allowed = BTreeMap<String, BTreeSet<String>>;
 
 struct Claim<'a> {
@@ -65,7 +64,7 @@ struct Search<'a> {
     machines: Vec<TestNode<'a>>,
     claims: Vec<Claim<'a>>,
     limits: Vec<Resources>,
-    /// Every pod that is somewhere, with its zone if that was known for certain when it came.
+    /// Placed pods, with the zone if it was known when the pod was placed.
     placed: Vec<(&'a Pod, Option<String>)>,
 }
 
@@ -96,7 +95,7 @@ impl<'a> Search<'a> {
         });
         let mut queue = VecDeque::from(pods);
         let mut failures = 0;
-        // Whoever found no place may find one once others have theirs; a full round without success ends it.
+        // Unplaced pods are tried again after others have been placed; a full round without a placement ends the loop.
         while let Some(pod) = queue.pop_front() {
             if search.place(pod) {
                 failures = 0;
@@ -192,7 +191,7 @@ impl<'a> Search<'a> {
             && (pod.topology_spread.is_empty() || !zones.is_empty())
     }
 
-    /// What a claim would be with one more pod.
+    /// Claim with one more pod.
     fn with(&self, pod: &Pod, claim: &Claim<'a>) -> Option<(Allowed, Vec<&'a InstanceType>)> {
         if !tolerates(pod, claim.pool.taints) || repels(pod, claim.pods.iter().copied()) {
             return None;
@@ -252,7 +251,7 @@ impl<'a> Search<'a> {
         fitting.into_iter().next()
     }
 
-    /// Of these zones, the emptiest that its spread constraint lets the pod join.
+    /// Zones with the fewest pods among those that the spread constraint allows.
     fn zones(&self, pod: &Pod, open: &BTreeSet<String>) -> Vec<String> {
         let Some(constraint) = pod.topology_spread.first() else {
             return Vec::new();
@@ -355,7 +354,7 @@ fn every_value(key: &str, types: &[InstanceType]) -> BTreeSet<String> {
     listed.flat_map(|one| one.values.clone()).collect()
 }
 
-/// What the type costs at least, if it may be bought at all.
+/// Lowest price of the type, if any offering may be used.
 fn price(one: &InstanceType, allowed: &Allowed) -> Option<NanosPerHour> {
     let admits = |key: &str, value: &str| allowed.get(key).is_none_or(|all| all.contains(value));
     let agrees = one
@@ -382,7 +381,7 @@ fn tolerates<'t>(pod: &Pod, taints: impl IntoIterator<Item = &'t Taint>) -> bool
     taints.into_iter().all(tolerated)
 }
 
-/// Whether the pod or one of these keeps the other off its host.
+/// Whether anti-affinity of either side excludes a shared host.
 fn repels<'p>(pod: &Pod, others: impl IntoIterator<Item = &'p Pod>) -> bool {
     let keeps_off = |one: &Pod, other: &Pod| {
         let mut terms = one.pod_anti_affinity.required.iter();

@@ -1,4 +1,4 @@
-//! Small random clusters: a few NodePools, nodes and pods, over eight instance types in three zones.
+//! Small random clusters with a few NodePools, nodes and pods, over eight instance types in three zones.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ struct SomeNode {
 }
 
 impl World {
-    /// The same where pods that repel each other do so by zone, not by host.
+    /// Variant whose anti-affinity is by zone instead of by host.
     pub(crate) fn apart_by_zone(mut self) -> Self {
         let bound = self.nodes.iter_mut().flat_map(|node| &mut node.pods);
         for pod in self.pods.iter_mut().chain(bound) {
@@ -61,7 +61,7 @@ impl World {
         self
     }
 
-    /// Puts the question of where the pods go.
+    /// Builds the input and passes it to `ask`.
     pub(crate) fn ask<T>(&self, ask: impl FnOnce(&Input<'_>) -> T) -> T {
         let storage = Storage::default();
         let pools = self.pools.iter().map(|pool| Pool {
@@ -164,7 +164,7 @@ fn name(pod: &mut Pod, name: &str) {
     pod.uid = name.into();
 }
 
-/// One, two, four and eight cores of two architectures; which offerings are sold out differs.
+/// One, two, four and eight cores of two architectures, with random sold-out offerings.
 fn types() -> impl Strategy<Value = Vec<InstanceType>> {
     let offerings = ARCHS.len() * 4 * ZONES.len() * CAPACITY_TYPES.len();
     prop::collection::vec(prop::bool::weighted(0.8), offerings).prop_map(|available| {
@@ -194,7 +194,7 @@ fn types() -> impl Strategy<Value = Vec<InstanceType>> {
                         capacity_type: kind,
                         zone: zone.to_owned(),
                         zone_id: String::new(),
-                        // No two cost the same.
+                        // All prices are distinct.
                         price: NanosPerHour(
                             cores * 30_000_000 / discount + i64::try_from(n).unwrap(),
                         ),

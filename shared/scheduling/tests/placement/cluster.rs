@@ -1,4 +1,4 @@
-//! Small clusters: nodes with pods on them, one NodePool that makes nodes in the first two zones, and where pods go then.
+//! Small clusters: nodes with pods, one NodePool with nodes in the first two zones, and the resulting placements.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Cluster {
         }
     }
 
-    /// With a node that has so many millicores left, and these pods.
+    /// Adds a node with this many free millicores, and its pods.
     pub(crate) fn node(mut self, labels: &[(&str, &str)], free: i64, pods: Vec<Pod>) -> Self {
         let name = format!("n-{:02}", self.nodes.len());
         let mut all: BTreeMap<String, String> = labels
@@ -81,7 +81,7 @@ impl Cluster {
         self
     }
 
-    /// With a pod to place.
+    /// Adds a pod to place.
     pub(crate) fn pod(mut self, mut pod: Pod) -> Self {
         pod.key.name = format!("pod-{:02}", self.pods.len());
         pod.uid = pod.key.name.as_str().into();
@@ -138,7 +138,7 @@ impl Cluster {
         self.ask(solve)
     }
 
-    /// Where each pod goes: to a node by its name, to the first new one, the next, or nowhere.
+    /// Place of each pod: the name of its node, the number of its new node, or none.
     pub(crate) fn places(&self) -> Vec<String> {
         self.places_in(&self.answer(), self.pods.len())
     }
@@ -165,7 +165,7 @@ pub(crate) fn entry(key: &str, values: &[&str]) -> NodeSelectorRequirement {
     }
 }
 
-/// A pod of an app.
+/// Pod of an application.
 pub(crate) fn app(name: &str, millicores: i64) -> Pod {
     let mut pod = asking([("cpu", millicores), ("pods", 1)].into());
     pod.labels.insert("app".to_owned(), name.to_owned());
@@ -194,7 +194,7 @@ pub(crate) fn term(key: &str, app: &str) -> PodAffinityTerm {
     }
 }
 
-/// One pod of the app more than elsewhere at the most.
+/// Spread with a skew of one over the pods of an application.
 pub(crate) fn spread(key: &str, app: &str) -> TopologySpread {
     TopologySpread {
         topology_key: key.to_owned(),

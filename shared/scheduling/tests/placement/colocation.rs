@@ -1,4 +1,4 @@
-//! What pods of a group have to do with each other: who is counted, where the first begins, and who waits for whom.
+//! Topology constraints: which pods are counted, where the first pod of a group starts, and which pods wait for others.
 
 use model::{
     labels::{HOSTNAME, ZONE},
@@ -40,7 +40,7 @@ fn taint(effect: TaintEffect) -> Taint {
 }
 
 #[test]
-fn a_spread_looks_only_at_nodes_that_the_pod_selects_unless_it_ignores_that() {
+fn spread_honors_node_affinity_unless_its_policy_ignores_it() {
     use NodeInclusionPolicy::{Honor, Ignore};
     let place = |policy| {
         let mut pod = spread_by_zone(app("web", 100));
@@ -58,7 +58,7 @@ fn a_spread_looks_only_at_nodes_that_the_pod_selects_unless_it_ignores_that() {
 }
 
 #[test]
-fn a_spread_looks_at_nodes_that_the_pod_does_not_tolerate_unless_it_honors_taints() {
+fn spread_ignores_taints_unless_its_policy_honors_them() {
     use NodeInclusionPolicy::{Honor, Ignore};
     let place = |policy| {
         let mut pod = spread_by_zone(app("web", 100));
@@ -76,7 +76,7 @@ fn a_spread_looks_at_nodes_that_the_pod_does_not_tolerate_unless_it_honors_taint
 }
 
 #[test]
-fn a_rule_holds_in_its_namespaces_only() {
+fn constraint_applies_to_its_namespaces_only() {
     let place = |namespaces: &[&str]| {
         let web = app("web", 100);
         let mut other = web.clone();
@@ -97,7 +97,7 @@ fn a_rule_holds_in_its_namespaces_only() {
 }
 
 #[test]
-fn the_first_of_a_group_chooses_a_zone_and_the_others_follow() {
+fn first_affinity_pod_chooses_a_zone_and_others_follow() {
     let mut pod = app("web", 9_000);
     pod.pod_affinity.required = vec![term(ZONE, "web")];
     let apart = Cluster::new()
@@ -110,7 +110,7 @@ fn the_first_of_a_group_chooses_a_zone_and_the_others_follow() {
     let zones: Vec<_> = zones.collect();
     assert!(zones.len() == 3 && zones[0].len() == 1);
     assert!(zones.iter().all(|zone| *zone == zones[0]));
-    // Where others are already, nobody begins elsewhere.
+    // Where a group has members already, no pod starts it elsewhere.
     let with_others = Cluster::new()
         .node(&[(ZONE, "b")], 16_000, Vec::new())
         .node(&[(ZONE, "a")], 0, webs(1))
@@ -119,7 +119,7 @@ fn the_first_of_a_group_chooses_a_zone_and_the_others_follow() {
 }
 
 #[test]
-fn a_pod_begins_on_a_host_only_if_it_cannot_reach_its_group() {
+fn pod_starts_a_host_group_only_if_it_cannot_reach_members() {
     let place = |hosts: &[&str]| {
         let mut pod = app("web", 100);
         pod.pod_affinity.required = vec![term(HOSTNAME, "web")];
@@ -135,14 +135,14 @@ fn a_pod_begins_on_a_host_only_if_it_cannot_reach_its_group() {
 }
 
 #[test]
-fn rules_about_several_labels_hold_together() {
+fn constraints_on_several_keys_apply_together() {
     let mut pod = spread_by_zone(app("web", 100));
     pod.topology_spread.push(spread(RACK, "web"));
     let cluster = Cluster::new()
         .node(&[(ZONE, "a"), (RACK, "1")], 1_000, Vec::new())
         .pod(pod);
     assert_eq!(cluster.places(), ["n-00"]);
-    // Both about one: it is counted in one zone all the same.
+    // Both terms select the same zone, so the pod is counted there.
     let mut pod = spread_by_zone(app("web", 9_000));
     pod.pod_anti_affinity.required = vec![term(ZONE, "db")];
     let answer = Cluster::new().pod(pod.clone()).pod(pod).answer();
@@ -152,11 +152,11 @@ fn rules_about_several_labels_hold_together() {
 }
 
 #[test]
-fn a_group_that_is_made_late_counts_whom_it_selects_among_those_placed_before() {
+fn late_group_counts_pods_placed_before() {
     let mut elsewhere = in_zone("a", app("web", 4_000));
     elsewhere.key.namespace = "other".to_owned();
     let mut late = spread_by_zone(app("web", 1_000));
-    // It gives up the first of these, and the spread looks at other nodes from then on.
+    // The pod drops its first term, and from then on the spread counts other nodes.
     alternatives(
         &mut late,
         &[entry(TEAM, &["nobody"]), entry(ZONE, &["a", "b"])],
@@ -172,7 +172,7 @@ fn a_group_that_is_made_late_counts_whom_it_selects_among_those_placed_before() 
 }
 
 #[test]
-fn a_spread_forgets_the_nodes_of_terms_given_up_only_as_upstream_does() {
+fn spread_drops_nodes_of_relaxed_terms_only_under_upstream_rules() {
     let place = |optimize| {
         let mut pod = spread_by_zone(app("web", 100));
         alternatives(&mut pod, &[entry(TEAM, &["x"]), entry(TEAM, &["y"])]);
@@ -190,7 +190,7 @@ fn a_spread_forgets_the_nodes_of_terms_given_up_only_as_upstream_does() {
 }
 
 #[test]
-fn a_pod_that_waits_for_a_smaller_one_joins_it_on_its_node() {
+fn larger_pod_joins_the_smaller_pod_it_has_affinity_to() {
     let mut large = app("web", 4_000);
     large.pod_affinity.required = vec![term(ZONE, "db")];
     let cluster = Cluster::new()
@@ -201,7 +201,7 @@ fn a_pod_that_waits_for_a_smaller_one_joins_it_on_its_node() {
 }
 
 #[test]
-fn a_pod_whose_volume_may_be_where_others_will_be_waits_for_them() {
+fn pod_with_a_zonal_volume_waits_for_its_affinity_group() {
     let mut large = app("web", 4_000);
     large.pod_affinity.required = vec![term(ZONE, "db")];
     large.volumes = vec![PodVolume::Claim {
@@ -232,7 +232,7 @@ fn a_pod_whose_volume_may_be_where_others_will_be_waits_for_them() {
 }
 
 #[test]
-fn a_node_whose_zone_nobody_knows_may_be_in_any_that_the_pod_does_not_exclude() {
+fn node_without_zone_may_be_in_any_zone_the_pod_allows() {
     let mut pod = spread_by_zone(app("web", 100));
     let mut elsewhere = entry(ZONE, &["a"]);
     elsewhere.operator = Operator::NotIn;

@@ -1,4 +1,4 @@
-//! What holds for every answer, whatever the question.
+//! Properties of every result, for any input.
 
 #![expect(clippy::indexing_slicing, reason = "a wrong index fails the test")]
 
@@ -27,7 +27,7 @@ fn one(key: &str, value: &str) -> Requirement {
     Requirement::new(key, Operator::In, [value.to_owned()])
 }
 
-/// Sizes of 1 to 16 cores with 2 GB each, a cent per core and hour.
+/// Types of 1 to 16 cores with 2 GB per core, at a cent per core and hour.
 fn instance_types() -> Vec<InstanceType> {
     let sizes = [1, 2, 4, 8, 16].into_iter();
     let types = sizes.map(|cores: i64| {
@@ -106,7 +106,7 @@ fn ask(pods: &[&Pod], nodes: Vec<ExistingNode<'_>>, types: &[InstanceType]) -> S
     question(pods, nodes, types, solve)
 }
 
-/// Asks something about pods, where one NodePool makes nodes of these types.
+/// Builds an input with these pods and one NodePool of these types.
 fn question<T>(
     pods: &[&Pod],
     nodes: Vec<ExistingNode<'_>>,
@@ -146,7 +146,7 @@ fn question<T>(
     })
 }
 
-/// Pods by node, and the options of each new node, without regard to order.
+/// Pods by node, and the number of choices of each new node, without order.
 fn groups(answer: &SolveResult, pods: &[&Pod]) -> Vec<(Vec<String>, usize)> {
     let names = |at: &[usize]| {
         let mut names: Vec<String> = at.iter().map(|at| pods[*at].key.name.clone()).collect();
@@ -162,8 +162,8 @@ fn groups(answer: &SolveResult, pods: &[&Pod]) -> Vec<(Vec<String>, usize)> {
 }
 
 #[test]
-fn no_packing_costs_less_than_what_its_pods_need_at_the_best_rate() {
-    // Sixteen cores, or thirty-two gigabytes: a cent each, or half of one.
+fn least_cost_is_the_price_at_the_best_rate() {
+    // Sixteen cores cost a cent each, or thirty-two gigabytes half a cent each.
     for (count, cpu, memory) in [(5, 3_200, 1_000_000_000), (8, 100, 4_000_000_000)] {
         let pod = asking([("cpu", cpu), ("memory", memory), ("pods", 1)].into());
         let pods = named(vec![pod; count]);
@@ -180,8 +180,8 @@ fn no_packing_costs_less_than_what_its_pods_need_at_the_best_rate() {
 }
 
 #[test]
-fn pods_that_wait_for_one_another_in_a_long_chain_go_on_in_the_next_round() {
-    // Each wants to be near the one behind it in the queue, so that a round places one of them.
+fn long_affinity_chain_continues_in_the_next_round() {
+    // Each pod has affinity to the one behind it in the queue, so a round places one pod.
     const LINKS: usize = 600;
     let mut pods = named(vec![Pod::default(); LINKS]);
     for (at, pod) in pods.iter_mut().enumerate() {
@@ -213,7 +213,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_pod_is_placed_once_or_has_a_reason(pods in prop::collection::vec(pod(), 1..40)) {
+    fn every_pod_is_placed_once_or_has_reasons(pods in prop::collection::vec(pod(), 1..40)) {
         let (pods, types) = (named(pods), instance_types());
         let pods: Vec<&Pod> = pods.iter().collect();
         let answer = ask(&pods, Vec::new(), &types);
@@ -225,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn every_option_of_a_node_has_room_for_its_pods(pods in prop::collection::vec(pod(), 1..40)) {
+    fn every_choice_of_a_node_fits_its_pods(pods in prop::collection::vec(pod(), 1..40)) {
         let (pods, types) = (named(pods), instance_types());
         let pods: Vec<&Pod> = pods.iter().collect();
         for node in ask(&pods, Vec::new(), &types).new_nodes {
@@ -240,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_input_does_not_matter(pods in prop::collection::vec(pod(), 1..40)) {
+    fn result_does_not_depend_on_input_order(pods in prop::collection::vec(pod(), 1..40)) {
         let (pods, types) = (named(pods), instance_types());
         let forwards: Vec<&Pod> = pods.iter().collect();
         let backwards: Vec<&Pod> = pods.iter().rev().collect();
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn an_empty_node_more_leaves_no_pod_without_a_place(pods in prop::collection::vec(pod(), 1..40)) {
+    fn additional_empty_node_unplaces_no_pod(pods in prop::collection::vec(pod(), 1..40)) {
         let (pods, types) = (named(pods), instance_types());
         let pods: Vec<&Pod> = pods.iter().collect();
         let labels = BTreeMap::from([(labels::ZONE.to_owned(), "a".to_owned())]);
@@ -274,9 +274,9 @@ proptest! {
         prop_assert!(left(&with).iter().all(|pod| before.contains(pod)));
     }
 
-    /// The new nodes exist and run what was meant for them: whatever is left over finds no place in a second round either.
+    /// The new nodes exist and run their pods; the unplaced pods are unplaced in a second solve too.
     #[test]
-    fn planning_the_result_again_changes_nothing(
+    fn solving_again_with_the_new_nodes_changes_nothing(
         pods in prop::collection::vec(pod(), 1..40),
         misfits in prop::collection::vec(17_000_i64..40_000, 0..4),
     ) {
@@ -316,7 +316,7 @@ proptest! {
 }
 
 #[test]
-fn a_pod_too_large_for_every_type_is_told_by_how_much() {
+fn reason_for_an_oversized_pod_has_amounts() {
     let types = instance_types();
     let mut pods = named(vec![Pod::default()]);
     pods[0].requests = [("cpu", 20_000), ("pods", 1)].into();

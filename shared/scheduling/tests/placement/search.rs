@@ -1,4 +1,4 @@
-//! Where the search looks, what it gives up, and what it tells of the nodes to be made.
+//! Nodes that the search tries, preferences that it relaxes, and fields of new nodes.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -19,7 +19,7 @@ use super::{
 };
 
 #[test]
-fn room_is_found_on_the_last_of_many_nodes() {
+fn free_capacity_on_the_last_of_many_nodes_is_found() {
     let mut cluster = Cluster::new();
     for free in std::iter::repeat_n(0, 39).chain([1_000]) {
         cluster = cluster.node(&[], free, Vec::new());
@@ -28,7 +28,7 @@ fn room_is_found_on_the_last_of_many_nodes() {
 }
 
 #[test]
-fn no_node_is_made_for_a_pod_that_wants_a_certain_host() {
+fn no_node_is_launched_for_a_pod_that_selects_a_hostname() {
     let place = |operator| {
         let mut pod = app("web", 100);
         let mut host = entry(HOSTNAME, &["n-00"]);
@@ -44,7 +44,7 @@ fn no_node_is_made_for_a_pod_that_wants_a_certain_host() {
 }
 
 #[test]
-fn a_taint_that_is_only_preferred_is_put_up_with_once() {
+fn prefer_no_schedule_is_tolerated_after_relaxation() {
     let mut cluster = Cluster::new().pod(app("web", 100)).pod(app("web", 99_000));
     cluster.taints = vec![Taint {
         key: "dedicated".to_owned(),
@@ -55,8 +55,8 @@ fn a_taint_that_is_only_preferred_is_put_up_with_once() {
 }
 
 #[test]
-fn a_node_in_flight_is_asked_again_once_others_have_changed_it() {
-    // Sixteen cores in two zones, thirty-two in the second only.
+fn in_flight_claim_is_tried_again_after_it_changed() {
+    // Sixteen cores in two zones, thirty-two in the second zone only.
     let mut cluster = Cluster::new();
     let mut large = cluster.types[4].clone();
     large.name = "m.32".to_owned();
@@ -72,14 +72,14 @@ fn a_node_in_flight_is_asked_again_once_others_have_changed_it() {
     let cluster = cluster
         .node(&[(ZONE, "b")], 0, vec![app("web", 100)])
         .pod(app("first", 11_000))
-        // The first zone is emptier, but has nothing large enough for both.
+        // The first zone has fewer pods, but no type large enough for both.
         .pod(spreading)
         .pod(in_zone("b", app("last", 1_000)));
     assert_eq!(cluster.places(), ["new-0"; 3]);
 }
 
 #[test]
-fn what_was_lowered_for_the_first_pod_stays_told() {
+fn relaxed_min_values_are_reported_for_later_pods() {
     let mut cluster = Cluster::new().pod(app("web", 100)).pod(app("web", 100));
     let mut many = entry(INSTANCE_TYPE, &[]);
     (many.operator, many.min_values) = (Operator::Exists, Some(50));
@@ -92,7 +92,7 @@ fn what_was_lowered_for_the_first_pod_stays_told() {
 }
 
 #[test]
-fn a_pod_may_ask_for_the_label_of_reservations() {
+fn pod_may_select_the_reservation_label() {
     let mut cluster = Cluster::new();
     cluster.options.reservation_id_label = "example.com/reservation";
     let offering = &mut cluster.types[0].offerings[0];
@@ -109,7 +109,7 @@ fn a_pod_may_ask_for_the_label_of_reservations() {
 }
 
 #[test]
-fn a_node_asks_for_the_daemons_that_each_of_its_types_will_run() {
+fn requests_include_daemons_of_every_type() {
     let mut daemon = app("daemon", 300);
     daemon
         .node_selector
@@ -123,7 +123,7 @@ fn a_node_asks_for_the_daemons_that_each_of_its_types_will_run() {
 }
 
 #[test]
-fn where_nothing_can_be_bought_the_reason_is_that() {
+fn reason_is_the_missing_offering() {
     let mut cluster = Cluster::new().pod(app("web", 100));
     cluster.requirements.clear();
     for offering in cluster
@@ -140,7 +140,7 @@ fn where_nothing_can_be_bought_the_reason_is_that() {
     );
 }
 
-/// Where those of a cluster's pods go that wait, and those on some of its nodes, which are gone.
+/// Placement of the waiting pods and of the pods of removed nodes.
 fn without(cluster: &Cluster, nodes: &[usize], remaining: Resources) -> Vec<String> {
     cluster.ask(|input| {
         let mut whole = input.clone();
@@ -160,7 +160,7 @@ fn without(cluster: &Cluster, nodes: &[usize], remaining: Resources) -> Vec<Stri
 }
 
 #[test]
-fn a_node_that_goes_leaves_its_share_of_the_limits() {
+fn removed_node_releases_its_part_of_the_limits() {
     let mut cluster = Cluster::new().node(&[], 0, vec![app("web", 100)]);
     cluster.limits = [(NODES, 0)].into();
     let place = |left| without(&cluster, &[0], [(NODES, left)].into());
@@ -168,7 +168,7 @@ fn a_node_that_goes_leaves_its_share_of_the_limits() {
 }
 
 #[test]
-fn a_zone_that_only_a_node_that_goes_was_in_is_none_to_fill() {
+fn zone_of_a_removed_node_alone_is_not_a_domain() {
     let mut web = app("web", 100);
     web.topology_spread.push(spread(ZONE, "web"));
     let mut cluster = Cluster::new()
@@ -178,7 +178,7 @@ fn a_zone_that_only_a_node_that_goes_was_in_is_none_to_fill() {
     assert_eq!(without(&cluster, &[0], Resources::default()), ["n-01"]);
 }
 
-/// Two pods that keep apart in zone a, where nodes have a taint: the first tolerates it, the other one does or not.
+/// Two pods with anti-affinity in zone a, whose nodes have a taint. The first tolerates it; the second does if `tolerates`.
 fn apart(tolerates: bool) -> Cluster {
     let mut away = app("db", 100);
     away.pod_anti_affinity.required = vec![term(ZONE, "db")];
@@ -204,15 +204,16 @@ fn apart(tolerates: bool) -> Cluster {
 }
 
 #[test]
-fn zones_are_those_that_the_first_who_stays_tolerates() {
+fn domains_follow_the_first_remaining_owner() {
     let place = |tolerates| without(&apart(tolerates), &[0], Resources::default());
     assert_eq!(place(true), ["new-0"]);
     assert_eq!(place(false), ["nowhere"]);
 }
 
-/// That is the one whose name is first. A third pod, which both keep away from, comes last, and tolerates the taint as well.
+/// The first is the pod whose name is first. A third pod, which both have anti-affinity to, comes last and tolerates the
+/// taint as well.
 #[test]
-fn where_nobody_stays_zones_are_those_that_the_first_who_goes_tolerates() {
+fn domains_follow_the_first_moved_owner_if_none_remains() {
     let places = |other: &str| {
         let mut cluster = apart(false);
         let mut plain = cluster.nodes[0].pods[0].clone();
@@ -227,7 +228,7 @@ fn where_nobody_stays_zones_are_those_that_the_first_who_goes_tolerates() {
 }
 
 #[test]
-fn pods_that_wait_obey_a_rule_that_comes_with_another() {
+fn waiting_pods_respect_constraints_of_moved_pods() {
     let near_db = || {
         let mut web = app("web", 100);
         web.pod_affinity.required = vec![term(ZONE, "db")];
@@ -255,7 +256,7 @@ fn pods_that_wait_obey_a_rule_that_comes_with_another() {
 }
 
 #[test]
-fn what_is_known_of_node_pools_is_used_again_for_pods_that_ask_for_the_same_resources() {
+fn precomputed_indexes_are_reused_for_equal_resources() {
     let known = Cluster::new().pod(app("web", 100));
     let other = |name: &str| {
         let mut pod = app("other", 300);
@@ -267,7 +268,7 @@ fn what_is_known_of_node_pools_is_used_again_for_pods_that_ask_for_the_same_reso
         let baseline = BaselineCluster::new(known.clone(), 1, None);
         let again = |cluster: &Cluster| {
             cluster.ask(|input| {
-                // The NodePools of the known question, and these pods.
+                // Input with the NodePools of `known` and these pods.
                 let mut question = known.clone();
                 question.pods.clone_from(&input.pods);
                 let precomputed = baseline.precomputed();

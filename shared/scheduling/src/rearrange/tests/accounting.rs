@@ -1,4 +1,4 @@
-//! What the search counts as it goes is what there is to count where the pods are in the end.
+//! Counts that the search updates incrementally equal the counts computed from the final assignment.
 
 use model::{
     NanosPerHour, labels,
@@ -12,11 +12,12 @@ use super::{
         search::Search,
         state::State,
     },
-    by_zone, selecting, wasteful,
-    world::{CENT, World},
+    by_zone,
+    fixture::{CENT, SmallCluster},
+    selecting, underused_nodes,
 };
 
-/// What each pod of a world has to obey.
+/// Constraint added to each pod of a cluster.
 type Rule = fn(&mut PodShape);
 
 const RULES: [Rule; 6] = [
@@ -39,25 +40,25 @@ const RULES: [Rule; 6] = [
 ];
 
 #[test]
-fn whatever_was_tried_the_books_are_right() {
+fn incremental_counts_equal_recomputed_counts() {
     let mut removed = 0;
     for (seed, rule) in (0..).zip(RULES) {
-        let world = wasteful(seed).with(rule);
-        searched(&world, |cluster, state| {
-            placed_as_they_may_be(cluster, state);
+        let fixture = underused_nodes(seed).with(rule);
+        for_each_best_state(&fixture, |cluster, state| {
+            assert_feasible(cluster, state);
             assert_eq!(state.cost, cost(cluster, state), "rule {seed}");
             assert_eq!(state.evicted, moved(cluster, state).count(), "rule {seed}");
-            counted_where_they_are(cluster, state);
-            as_cheap_as_they_can_be(cluster, state);
+            assert_counts(cluster, state);
+            assert_cheapest_offers(cluster, state);
             removed += state.removed.iter().filter(|removed| **removed).count();
         });
     }
     assert!(removed > 100, "{removed}");
 }
 
-/// Shows what is found with few changes tried, and with more, while an eviction becomes dearer and cheaper.
-fn searched(world: &World, mut shown: impl FnMut(&ClusterModel, &State)) {
-    let mut candidates = world.candidates();
+/// Shows the best state after few and many attempts, at rising and falling prices per eviction.
+fn for_each_best_state(fixture: &SmallCluster, mut shown: impl FnMut(&ClusterModel, &State)) {
+    let mut candidates = fixture.candidates();
     for candidate in &mut candidates {
         candidate.disturbance = NanosPerHour(CENT / 8);
     }
@@ -69,7 +70,7 @@ fn searched(world: &World, mut shown: impl FnMut(&ClusterModel, &State)) {
             spot_to_spot: false,
             attempts,
         };
-        world.baseline(|baseline| {
+        fixture.with_baseline(|baseline| {
             let cluster = ClusterModel::new(&mut baseline.solver(), &candidates).unwrap();
             let mut search = Search::new(&cluster, &request);
             for eighths in [8, 0, 20, 2] {
@@ -79,7 +80,7 @@ fn searched(world: &World, mut shown: impl FnMut(&ClusterModel, &State)) {
     }
 }
 
-/// The pods of nodes that go.
+/// Pods of removed nodes.
 fn moved<'p>(cluster: &'p ClusterModel, state: &'p State) -> impl Iterator<Item = usize> {
     (0..cluster.pods.len()).filter(|pod| state.removed[cluster.pods[*pod].candidate])
 }
@@ -97,8 +98,8 @@ fn cost(cluster: &ClusterModel, state: &State) -> i64 {
             .sum::<i64>()
 }
 
-/// Those that stay are at home, others on nodes that are open, have room, and admit them.
-fn placed_as_they_may_be(cluster: &ClusterModel, state: &State) {
+/// Pods of kept nodes are on their origin; the others on nodes that are kept, fit them, and admit them.
+fn assert_feasible(cluster: &ClusterModel, state: &State) {
     for (at, pod) in cluster.pods.iter().enumerate() {
         let (node, origin) = (state.node_of[at], cluster.origin(pod.candidate));
         assert_eq!(node == origin, !state.removed[pod.candidate]);
@@ -132,8 +133,8 @@ fn placed_as_they_may_be(cluster: &ClusterModel, state: &State) {
     }
 }
 
-/// A new node has guests, and is the cheapest that holds them.
-fn as_cheap_as_they_can_be(cluster: &ClusterModel, state: &State) {
+/// Each planned node has pods, and is the cheapest option that holds them.
+fn assert_cheapest_offers(cluster: &ClusterModel, state: &State) {
     for (node, planned) in state.planned_nodes(cluster) {
         assert!(!state.relocated[node].is_empty());
         let load = state.load.row(node);
@@ -146,7 +147,7 @@ fn as_cheap_as_they_can_be(cluster: &ClusterModel, state: &State) {
     }
 }
 
-fn counted_where_they_are(cluster: &ClusterModel, state: &State) {
+fn assert_counts(cluster: &ClusterModel, state: &State) {
     for (candidate, (_, on_planned)) in state.group.iter().enumerate() {
         let own = moved(cluster, state).filter(|pod| cluster.pods[*pod].candidate == candidate);
         let is_new = |pod: &usize| state.node_of[*pod] >= cluster.nodes.len();

@@ -1,4 +1,4 @@
-//! Where a pod that lost its place finds another.
+//! Placement of single pods by the insertion step.
 
 use model::{CapacityType, NanosPerHour, labels, pod::PodShape};
 
@@ -9,17 +9,18 @@ use super::{
         rng::Rng,
         state::State,
     },
-    by_zone, selecting,
-    world::{CENT, SIZES, World, ZONES, kind},
+    by_zone,
+    fixture::{CENT, SIZES, SmallCluster, ZONES, kind},
+    selecting,
 };
 
-/// Lets the first node go, looks for places for its pods in their order, and shows what is found.
+/// Removes the first node, inserts its pods in order, and shows the result.
 fn found(
-    world: &World,
+    fixture: &SmallCluster,
     options: InsertionOptions,
     shown: impl FnOnce(&ClusterModel, &State, &[bool]),
 ) {
-    world.with_model(|cluster| {
+    fixture.with_model(|cluster| {
         let (mut state, mut unassigned) = (cluster.initial_assignment(), Vec::new());
         state.remove_node(cluster, 0, &mut unassigned);
         let mut rng = Rng::new();
@@ -35,13 +36,13 @@ const OPTIONS: InsertionOptions = InsertionOptions {
     new_node_penalty: 0,
 };
 
-/// A node that goes with these pods, beside others that are full: there are never more new nodes than old ones.
-fn leaving(pods: &[i64]) -> World {
-    let world = World::new().node("l", "a", pods);
-    world.node("s", "a", &[2_000]).node("s", "a", &[2_000])
+/// Node with these pods beside full nodes. There are never more planned nodes than candidates.
+fn beside_full_nodes(pods: &[i64]) -> SmallCluster {
+    let fixture = SmallCluster::new().node("l", "a", pods);
+    fixture.node("s", "a", &[2_000]).node("s", "a", &[2_000])
 }
 
-/// The types of the new nodes, and the pods on each.
+/// Instance types of the planned nodes, with the pods on each.
 fn planned(cluster: &ClusterModel, state: &State) -> Vec<(String, Vec<usize>)> {
     let planned = state.planned_nodes(cluster).map(|(node, planned)| {
         let mut pods = state.relocated[node].clone();
@@ -51,20 +52,20 @@ fn planned(cluster: &ClusterModel, state: &State) -> Vec<(String, Vec<usize>)> {
     planned.collect()
 }
 
-/// What has this type and these pods.
+/// Planned node of this type with these pods.
 fn of(kind: &str, pods: &[usize]) -> (String, Vec<usize>) {
     (kind.to_owned(), pods.to_vec())
 }
 
 #[test]
-fn a_pod_goes_where_it_leaves_least_over() {
+fn pod_goes_to_the_node_with_least_slack() {
     let node_of = |nodes: [&[i64]; 2]| {
-        let world = World::new()
+        let fixture = SmallCluster::new()
             .node("s", "a", &[900])
             .node("m", "a", nodes[0])
             .node("m", "a", nodes[1]);
         let mut node_of = NO_INDEX;
-        found(&world, OPTIONS, |_, state, _| node_of = state.node_of[0]);
+        found(&fixture, OPTIONS, |_, state, _| node_of = state.node_of[0]);
         node_of
     };
     assert_eq!(node_of([&[3_000], &[1_000]]), 1);
@@ -78,69 +79,69 @@ fn a_pod_goes_where_it_leaves_least_over() {
 }
 
 #[test]
-fn a_team_has_no_more_new_nodes_than_it_may() {
-    let mut world = leaving(&[3_900, 3_900]);
-    world.types.pop();
+fn new_nodes_of_a_group_are_bounded() {
+    let mut fixture = beside_full_nodes(&[3_900, 3_900]);
+    fixture.types.pop();
     let placed = |replacements_max| {
         let mut placed = Vec::new();
         let options = InsertionOptions {
             replacements_max,
             ..OPTIONS
         };
-        found(&world, options, |_, _, found| placed = found.to_vec());
+        found(&fixture, options, |_, _, found| placed = found.to_vec());
         placed
     };
     assert_eq!(placed(1), [true, false]);
     assert_eq!(placed(2), [true, true]);
 }
 
-/// A larger node would be 17 cents dearer, and another one costs 10.
+/// A larger node would cost 17 cents more, another node costs 10.
 #[test]
-fn reluctance_makes_one_more_node_dearer_by_eighths() {
-    let world = leaving(&[3_900, 1_900]);
-    let bought = |new_node_penalty| {
-        let mut bought = Vec::new();
+fn new_node_penalty_counts_in_eighths_of_the_price() {
+    let fixture = beside_full_nodes(&[3_900, 1_900]);
+    let launched = |new_node_penalty| {
+        let mut launched = Vec::new();
         let options = InsertionOptions {
             new_node_penalty,
             ..OPTIONS
         };
-        found(&world, options, |cluster, state, _| {
-            bought = planned(cluster, state);
+        found(&fixture, options, |cluster, state, _| {
+            launched = planned(cluster, state);
         });
-        bought
+        launched
     };
-    assert_eq!(bought(0), [of("m", &[0]), of("s", &[1])]);
-    assert_eq!(bought(5), [of("m", &[0]), of("s", &[1])]);
-    assert_eq!(bought(6), [of("l", &[0, 1])]);
+    assert_eq!(launched(0), [of("m", &[0]), of("s", &[1])]);
+    assert_eq!(launched(5), [of("m", &[0]), of("s", &[1])]);
+    assert_eq!(launched(6), [of("l", &[0, 1])]);
 }
 
-/// The third pod fits on either new node without making it dearer.
+/// The third pod fits on either new node without raising its price.
 #[test]
-fn of_new_nodes_that_cost_the_same_the_fuller_one_is_taken() {
-    let bought = |first, second| {
-        let world = leaving(&[first, second, 500]);
-        let mut bought = Vec::new();
-        found(&world, OPTIONS, |cluster, state, _| {
-            bought = planned(cluster, state);
+fn fuller_new_node_is_preferred_at_equal_cost() {
+    let launched = |first, second| {
+        let fixture = beside_full_nodes(&[first, second, 500]);
+        let mut launched = Vec::new();
+        found(&fixture, OPTIONS, |cluster, state, _| {
+            launched = planned(cluster, state);
         });
-        bought
+        launched
     };
-    assert_eq!(bought(3_400, 1_100), [of("m", &[0, 2]), of("s", &[1])]);
-    assert_eq!(bought(3_100, 1_500), [of("m", &[0]), of("s", &[1, 2])]);
+    assert_eq!(launched(3_400, 1_100), [of("m", &[0, 2]), of("s", &[1])]);
+    assert_eq!(launched(3_100, 1_500), [of("m", &[0]), of("s", &[1, 2])]);
 }
 
 #[test]
-fn of_new_nodes_that_are_as_full_as_each_other_the_first_is_taken() {
-    let mut world = leaving(&[1_400, 1_400, 500]);
-    world.types = vec![kind("s", 2, 10, CapacityType::OnDemand)];
-    found(&world, OPTIONS, |cluster, state, _| {
+fn first_new_node_is_preferred_at_equal_slack() {
+    let mut fixture = beside_full_nodes(&[1_400, 1_400, 500]);
+    fixture.types = vec![kind("s", 2, 10, CapacityType::OnDemand)];
+    found(&fixture, OPTIONS, |cluster, state, _| {
         assert_eq!(planned(cluster, state), [of("s", &[0, 2]), of("s", &[1])]);
     });
 }
 
-/// A world whose first node goes with one pod, and in which zones have prices of their own.
-fn dear_zones(cents: [i64; 3], change: impl Fn(&mut PodShape)) -> World {
-    let mut world = World::new()
+/// The first node has one pod, and each zone has its own price.
+fn priced_zones(cents: [i64; 3], change: impl Fn(&mut PodShape)) -> SmallCluster {
+    let mut fixture = SmallCluster::new()
         .node("s", "a", &[1_900])
         .node("s", "a", &[1_900])
         .node("s", "b", &[1_900])
@@ -150,19 +151,19 @@ fn dear_zones(cents: [i64; 3], change: impl Fn(&mut PodShape)) -> World {
     for (offering, cents) in only.offerings.iter_mut().zip(cents) {
         offering.price = NanosPerHour(cents * CENT);
     }
-    world.types = vec![only];
-    world
+    fixture.types = vec![only];
+    fixture
 }
 
-/// The zone that the new node of the first pod is decided on.
-fn zone_of(world: &World) -> Option<&'static str> {
+/// Zone of the new node for the first pod.
+fn zone_of(fixture: &SmallCluster) -> Option<&'static str> {
     let mut zone = None;
-    found(world, OPTIONS, |cluster, state, found| {
+    found(fixture, OPTIONS, |cluster, state, found| {
         let planned = state.planned_nodes(cluster).next();
         zone = planned.map(|(_, planned)| {
             let offer = &cluster.offers[planned.offer];
             assert_eq!(offer.domains, planned.domains);
-            let known = ZONES.iter().zip(&world.types[0].offerings);
+            let known = ZONES.iter().zip(&fixture.types[0].offerings);
             let mut of_price = known.filter(|(_, known)| known.price.0 == offer.price);
             *of_price.next().unwrap().0
         });
@@ -172,35 +173,35 @@ fn zone_of(world: &World) -> Option<&'static str> {
 }
 
 #[test]
-fn a_pod_that_is_spread_goes_to_the_emptiest_zone_whatever_that_costs() {
+fn spread_pod_goes_to_the_zone_with_fewest_pods_at_any_price() {
     let spread = |shape: &mut PodShape| shape.topology_spread = vec![by_zone(3)];
-    assert_eq!(zone_of(&dear_zones([1, 2, 3], spread)), Some("c"));
+    assert_eq!(zone_of(&priced_zones([1, 2, 3], spread)), Some("c"));
 }
 
 #[test]
-fn a_pod_that_keeps_apart_goes_to_the_cheapest_zone_that_it_may() {
+fn anti_affinity_pod_goes_to_the_cheapest_allowed_zone() {
     let apart = |shape: &mut PodShape| {
         shape.pod_anti_affinity.required = vec![selecting(labels::ZONE)];
     };
-    let mut world = dear_zones([3, 1, 2], apart);
-    assert_eq!(zone_of(&world), Some("c"));
-    // Nothing is left in the second zone that it would have to keep apart from.
-    world.pods[2].labels.clear();
-    world.pods[2].pod_anti_affinity.required.clear();
-    assert_eq!(zone_of(&world), Some("b"));
+    let mut fixture = priced_zones([3, 1, 2], apart);
+    assert_eq!(zone_of(&fixture), Some("c"));
+    // No pod with anti-affinity is left in the second zone.
+    fixture.pods[2].labels.clear();
+    fixture.pods[2].pod_anti_affinity.required.clear();
+    assert_eq!(zone_of(&fixture), Some("b"));
 }
 
 #[test]
-fn a_zone_that_one_rule_decides_on_binds_the_others() {
+fn zone_fixed_by_one_constraint_binds_the_others() {
     let spread = |shape: &mut PodShape| {
         let mut of_others = by_zone(3);
         of_others.selector = Some(crate::test_cluster::selecting("other"));
         shape.topology_spread = vec![by_zone(3), of_others];
     };
-    let mut world = dear_zones([1, 2, 3], spread);
-    assert_eq!(zone_of(&world), Some("c"));
-    for pod in world.pods.iter_mut().skip(1) {
+    let mut fixture = priced_zones([1, 2, 3], spread);
+    assert_eq!(zone_of(&fixture), Some("c"));
+    for pod in fixture.pods.iter_mut().skip(1) {
         pod.labels = [("app".to_owned(), "other".to_owned())].into();
     }
-    assert_eq!(zone_of(&world), Some("a"));
+    assert_eq!(zone_of(&fixture), Some("a"));
 }

@@ -1,4 +1,4 @@
-//! What rules of topology come to on paper.
+//! Rules that the model derives from topology constraints and host ports.
 
 use model::{
     labels,
@@ -10,13 +10,14 @@ use super::{
         cluster_model::{ClusterModel, PodKind},
         rules::Demand,
     },
-    by_zone, selecting,
-    world::World,
+    by_zone,
+    fixture::SmallCluster,
+    selecting,
 };
 
-/// Shows the kind of each of the first pods.
-fn kinds<const N: usize>(world: &World, shown: impl FnOnce([&PodKind; N])) {
-    world.with_model(|cluster| shown(std::array::from_fn(|pod| cluster.kind(pod).unwrap())));
+/// Shows the kinds of the first pods.
+fn kinds<const N: usize>(fixture: &SmallCluster, shown: impl FnOnce([&PodKind; N])) {
+    fixture.with_model(|cluster| shown(std::array::from_fn(|pod| cluster.kind(pod).unwrap())));
 }
 
 fn only<T>(rules: &[T]) -> &T {
@@ -41,12 +42,12 @@ fn by_host(max_skew: i32) -> TopologySpread {
 }
 
 #[test]
-fn pods_that_hold_the_same_port_are_counted_together() {
-    let mut world = World::new().node("l", "a", &[100, 200, 300]);
+fn pods_with_the_same_host_port_share_a_column() {
+    let mut fixture = SmallCluster::new().node("l", "a", &[100, 200, 300]);
     for (pod, held) in [80, 80, 81].into_iter().enumerate() {
-        world.pods[pod].host_ports = vec![port(held)];
+        fixture.pods[pod].host_ports = vec![port(held)];
     }
-    kinds(&world, |kinds: [&PodKind; 3]| {
+    kinds(&fixture, |kinds: [&PodKind; 3]| {
         let rules = kinds.map(|kind| {
             let rule = only(&kind.hosts);
             (rule.column, rule.most, rule.counts)
@@ -57,13 +58,13 @@ fn pods_that_hold_the_same_port_are_counted_together() {
 }
 
 #[test]
-fn a_host_may_have_as_many_as_the_skew_allows_with_the_pod_itself() {
-    let mut world = World::new()
+fn host_count_allows_max_skew_including_the_pod() {
+    let mut fixture = SmallCluster::new()
         .node("l", "a", &[100, 200])
         .with(|shape| shape.topology_spread = vec![by_host(3)]);
-    // Selects the others, and is not one of them.
-    world.pods[1].labels.clear();
-    kinds(&world, |kinds: [&PodKind; 2]| {
+    // Selects the other pods without being selected itself.
+    fixture.pods[1].labels.clear();
+    kinds(&fixture, |kinds: [&PodKind; 2]| {
         let rules = kinds.map(|kind| {
             let rule = only(&kind.hosts);
             (rule.most, rule.counts)
@@ -73,12 +74,12 @@ fn a_host_may_have_as_many_as_the_skew_allows_with_the_pod_itself() {
 }
 
 #[test]
-fn a_pod_that_others_count_has_a_rule_that_demands_nothing() {
-    let mut world = World::new()
+fn pod_that_is_only_counted_has_a_rule_without_demand() {
+    let mut fixture = SmallCluster::new()
         .node("l", "a", &[100, 200])
         .with(|shape| shape.topology_spread = vec![by_zone(1)]);
-    world.pods[1].topology_spread.clear();
-    kinds(&world, |kinds: [&PodKind; 2]| {
+    fixture.pods[1].topology_spread.clear();
+    kinds(&fixture, |kinds: [&PodKind; 2]| {
         let rows = kinds.map(|kind| {
             let rule = only(&kind.domains);
             assert!(rule.counts);
@@ -89,14 +90,14 @@ fn a_pod_that_others_count_has_a_rule_that_demands_nothing() {
 }
 
 #[test]
-fn rules_about_the_same_label_share_its_domains() {
-    let world = World::new().node("l", "a", &[100]).with(|shape| {
+fn rules_with_the_same_topology_key_share_its_domains() {
+    let fixture = SmallCluster::new().node("l", "a", &[100]).with(|shape| {
         let mut by_capacity_type = by_zone(1);
         by_capacity_type.topology_key = labels::CAPACITY_TYPE.to_owned();
         shape.topology_spread = vec![by_zone(1), by_capacity_type];
         shape.pod_affinity.required = vec![selecting(labels::ZONE)];
     });
-    world.with_model(|cluster| {
+    fixture.with_model(|cluster| {
         let rules = cluster.kind(0).unwrap().domains.iter();
         let mut keys: Vec<usize> = rules.map(|rule| rule.key).collect();
         keys.sort_unstable();
@@ -106,12 +107,12 @@ fn rules_about_the_same_label_share_its_domains() {
 }
 
 #[test]
-fn a_pod_could_be_in_the_zones_that_its_own_requirements_allow() {
-    let mut world = World::new()
+fn eligible_zones_follow_the_pods_requirements() {
+    let mut fixture = SmallCluster::new()
         .node("l", "b", &[100, 200])
         .with(|shape| shape.topology_spread = vec![by_zone(1)]);
-    world.pods[1].node_selector = [(labels::ZONE.to_owned(), "b".to_owned())].into();
-    world.with_model(|cluster| {
+    fixture.pods[1].node_selector = [(labels::ZONE.to_owned(), "b".to_owned())].into();
+    fixture.with_model(|cluster| {
         let kinds = [0, 1].map(|pod| cluster.kind(pod).unwrap());
         let eligible = kinds.map(|kind| kind.domains[0].eligible);
         assert_eq!(eligible.map(u64::count_ones), [3, 1]);
@@ -121,13 +122,13 @@ fn a_pod_could_be_in_the_zones_that_its_own_requirements_allow() {
 }
 
 #[test]
-fn what_a_spread_demands_is_read_as_it_is_written() {
+fn demand_of_a_spread_follows_its_fields() {
     let demand = |change: fn(&mut PodShape)| {
-        let world = World::new().node("l", "a", &[100]).with(|shape| {
+        let fixture = SmallCluster::new().node("l", "a", &[100]).with(|shape| {
             shape.topology_spread = vec![by_zone(2)];
             change(shape);
         });
-        world.with_model(|cluster| match cluster.kind(0).unwrap().domains[0].demand {
+        fixture.with_model(|cluster| match cluster.kind(0).unwrap().domains[0].demand {
             Some(Demand::Spread {
                 most_skew,
                 least_domains,
@@ -142,17 +143,19 @@ fn what_a_spread_demands_is_read_as_it_is_written() {
     assert_eq!(demand(|shape| shape.labels.clear()), (2, 0, false));
 }
 
-/// Nodes may be made in three zones, and there are others.
+/// New nodes can be launched in three zones; existing nodes are in others.
 #[test]
-fn pods_that_are_spread_over_more_domains_than_are_kept_apart_stay() {
+fn pods_with_more_than_64_domains_are_not_moved() {
     let is_planned = |zones: usize| {
-        let mut world = World::new();
+        let mut fixture = SmallCluster::new();
         for zone in 0..zones - 3 {
-            world = world.node("s", &format!("z-{zone}"), &[100]);
+            fixture = fixture.node("s", &format!("z-{zone}"), &[100]);
         }
-        let world = world.with(|shape| shape.topology_spread = vec![by_zone(9)]);
-        let candidates = world.candidates();
-        world.baseline(|baseline| ClusterModel::new(&mut baseline.solver(), &candidates).is_some())
+        let fixture = fixture.with(|shape| shape.topology_spread = vec![by_zone(9)]);
+        let candidates = fixture.candidates();
+        fixture.with_baseline(|baseline| {
+            ClusterModel::new(&mut baseline.solver(), &candidates).is_some()
+        })
     };
     assert!(is_planned(64));
     assert!(!is_planned(65));

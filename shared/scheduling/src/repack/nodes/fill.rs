@@ -1,17 +1,17 @@
-//! What an offer is good for: filled with the pods that are left, always with those worth most for the room that remains.
+//! Fills an offer with remaining pods, always with the item of the highest worth for the remaining capacity.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{Draft, PackedNode, Pricing, WorkBudget};
 use crate::{amounts, repack::offers::PurchaseOption, topology::GroupId};
 
-/// Items compared at a time while a node is filled; the others wait until one of these is used up or does not fit.
+/// Items compared at a time while a node is filled. Further items wait until one of these is used up or no longer fits.
 const WINDOW: usize = 48;
-/// Of what fits, this part is taken before comparing again.
+/// Only this fraction (1/2) of the pods that fit is added before items are compared again.
 const PORTION: i64 = 2;
 
 impl Pricing<'_, '_> {
-    /// Fills an offer with what is left, and takes the cheapest offer that holds as much.
+    /// Fills an offer with remaining pods, and prices it as the cheapest offer that holds as much.
     pub(super) fn draft(
         &self,
         offer: &PurchaseOption,
@@ -41,7 +41,7 @@ impl Pricing<'_, '_> {
         Some(())
     }
 
-    /// The items that fit an offer, those worth most for the room they take first.
+    /// Items that fit an offer, in descending order of density.
     fn order(&self, offer: &PurchaseOption, work: &mut WorkBudget) -> Option<Vec<usize>> {
         work.spend(self.items.len())?;
         let fitting = (0..self.items.len()).filter(|item| {
@@ -52,7 +52,7 @@ impl Pricing<'_, '_> {
         Some(order)
     }
 
-    /// What `room` would be worth, filled with this item only.
+    /// Worth of `room` if it is filled with this item alone.
     pub(super) fn density(&self, item: usize, room: &[i64]) -> i64 {
         let worth = self.worth(item);
         let dimensions = self.requests(item).iter().zip(room).zip(&self.coarse);
@@ -65,7 +65,7 @@ impl Pricing<'_, '_> {
         full.min().unwrap_or(i64::MAX)
     }
 
-    /// A node filled with what is left, always with the item worth most for the room that remains.
+    /// Node filled greedily with remaining pods, always with the item of the highest density for the remaining capacity.
     fn filled(
         &self,
         offer: &PurchaseOption,
@@ -92,7 +92,7 @@ impl Pricing<'_, '_> {
             window.retain(|&(item, left)| {
                 let fits = left > 0
                     && amounts::fits(self.requests(item), &room)
-                    && self.hosting(item, &hosted) > 0;
+                    && self.admitted_by_host_rules(item, &hosted) > 0;
                 if fits {
                     best = best.max(Some((self.density(item, &room), Reverse(item))));
                 }
@@ -104,7 +104,7 @@ impl Pricing<'_, '_> {
                 continue;
             };
             let fitting = amounts::copies(self.requests(*item), &room)
-                .min(self.hosting(*item, &hosted))
+                .min(self.admitted_by_host_rules(*item, &hosted))
                 .min(*left);
             let number = (fitting + PORTION - 1) / PORTION;
             *left -= number;
@@ -132,8 +132,12 @@ impl Pricing<'_, '_> {
         Some(node)
     }
 
-    /// How many pods of an item host rules still admit.
-    pub(super) fn hosting(&self, item: usize, hosted: &BTreeMap<GroupId, i64>) -> i64 {
+    /// Number of further pods of an item that host rules admit.
+    pub(super) fn admitted_by_host_rules(
+        &self,
+        item: usize,
+        hosted: &BTreeMap<GroupId, i64>,
+    ) -> i64 {
         let rules = self.items.get(item).map_or(&[][..], |item| &item.rules);
         let admitted = rules.iter().filter_map(|rule| {
             let known = hosted.get(&rule.group).copied().unwrap_or(0);

@@ -15,7 +15,7 @@ use crate::{
 
 const RULE: GroupId = GroupId(0);
 
-/// So many pods that ask for these amounts.
+/// Item of equal pods with these requests.
 fn item<'a>(pod: &'a Pod, pods: usize, requests: &[i64], rules: &[HostRule]) -> Item<'a> {
     let core = Core {
         spec: Spec::new(pod, PreferencePolicy::Respect),
@@ -39,7 +39,7 @@ fn item<'a>(pod: &'a Pod, pods: usize, requests: &[i64], rules: &[HostRule]) -> 
     Item::new(Rc::new(core), Vec::new(), rules.into(), (0..pods).collect())
 }
 
-/// Every item may use every offer: prices with room, and no volumes.
+/// Offers that every item may use, by price and capacity, without volumes.
 fn offers(items: usize, all: &[(i64, [i64; 2])]) -> PurchaseOptions {
     let all = all.iter().map(|(price, room)| PurchaseOption {
         price: *price,
@@ -53,7 +53,7 @@ fn offers(items: usize, all: &[(i64, [i64; 2])]) -> PurchaseOptions {
     }
 }
 
-/// Those that obey it may join only where at most so many are counted.
+/// Host rule with this largest count.
 fn rule(most: i64, counts: bool) -> HostRule {
     HostRule {
         group: RULE,
@@ -67,7 +67,7 @@ fn plenty() -> WorkBudget {
 }
 
 #[test]
-fn the_scarcest_resource_says_how_often_something_fits() {
+fn number_of_copies_follows_the_scarcest_resource() {
     assert_eq!(amounts::copies(&[1, 3], &[8, 7]), 2);
     assert_eq!(amounts::copies(&[2, 0], &[8, 0]), 4);
     assert_eq!(amounts::copies(&[0, 0], &[0, 0]), i64::MAX);
@@ -75,7 +75,7 @@ fn the_scarcest_resource_says_how_often_something_fits() {
 }
 
 #[test]
-fn host_rules_admit_pods_up_to_what_they_allow() {
+fn host_rules_bound_the_pods_on_a_node() {
     let pod = Pod::default();
     let items = [
         item(&pod, 9, &[1, 1], &[rule(2, true)]),
@@ -86,7 +86,7 @@ fn host_rules_admit_pods_up_to_what_they_allow() {
     let pricing = Pricing::new(&items, &offers, &mut plenty()).unwrap();
     let admitted = |counted: i64| {
         let hosted = BTreeMap::from([(RULE, counted)]);
-        [0, 1, 2].map(|item| pricing.hosting(item, &hosted))
+        [0, 1, 2].map(|item| pricing.admitted_by_host_rules(item, &hosted))
     };
     assert_eq!(admitted(0), [3, i64::MAX, i64::MAX]);
     assert_eq!(admitted(1), [2, i64::MAX, i64::MAX]);
@@ -94,7 +94,7 @@ fn host_rules_admit_pods_up_to_what_they_allow() {
 }
 
 #[test]
-fn pods_that_a_host_rule_counts_do_not_share_a_node_beyond_it() {
+fn plan_respects_host_rules() {
     let pod = Pod::default();
     let items = [item(&pod, 6, &[1, 1], &[rule(1, true)])];
     let offers = offers(1, &[(10, [8, 8])]);
@@ -106,7 +106,7 @@ fn pods_that_a_host_rule_counts_do_not_share_a_node_beyond_it() {
     assert_eq!((nodes, plan.cost), (vec![(&[(0, 2)][..], 3)], 30));
 }
 
-/// Prices at which a full large node is the best that could be bought, and a small one is the best for few pods.
+/// Offers of which a full large one is the best value, and a small one is best for few pods.
 fn sizes() -> PurchaseOptions {
     let larger = (1..=30).map(|size| (100 + 10 * size, [8 * size, 8 * size]));
     let all = [(40, [2, 2]), (60, [4, 4])].into_iter().chain(larger);
@@ -114,7 +114,7 @@ fn sizes() -> PurchaseOptions {
 }
 
 #[test]
-fn small_offers_are_looked_at_though_many_larger_ones_hope_for_more_pods() {
+fn small_offers_are_evaluated_despite_many_larger_ones() {
     let pod = Pod::default();
     let items = [item(&pod, 4, &[1, 1], &[])];
     let plan = cheapest(&items, &sizes(), &mut plenty()).unwrap();
@@ -125,7 +125,7 @@ fn small_offers_are_looked_at_though_many_larger_ones_hope_for_more_pods() {
 }
 
 #[test]
-fn fewer_and_larger_nodes_are_bought_where_their_number_is_limited() {
+fn node_limit_leads_to_fewer_and_larger_nodes() {
     let pod = Pod::default();
     let items = [item(&pod, 9, &[1, 1], &[])];
     let limited = |nodes_max| {
@@ -143,11 +143,11 @@ fn fewer_and_larger_nodes_are_bought_where_their_number_is_limited() {
     assert_eq!(limited(0), None);
 }
 
-/// Large amounts are compared by their upper bits.
+/// Amounts of this size are compared by their upper bits.
 const LARGE: i64 = 1 << 28;
 
 #[test]
-fn pods_are_worth_their_dearest_resource_where_it_is_cheapest() {
+fn initial_worth_is_the_dearest_resource_at_its_lowest_price() {
     let pod = Pod::default();
     let items = [
         item(&pod, 1, &[2, 0], &[]),
@@ -160,7 +160,7 @@ fn pods_are_worth_their_dearest_resource_where_it_is_cheapest() {
 }
 
 #[test]
-fn room_is_worth_what_an_item_makes_of_the_scarcest_resource_it_asks_for() {
+fn density_follows_the_scarcest_requested_resource() {
     let pod = Pod::default();
     let items = [
         item(&pod, 1, &[2, 0], &[]),
@@ -174,7 +174,7 @@ fn room_is_worth_what_an_item_makes_of_the_scarcest_resource_it_asks_for() {
 }
 
 #[test]
-fn an_offer_may_be_worth_what_fills_its_scarcest_resource() {
+fn initial_value_bound_fills_the_scarcest_resource() {
     const WORTH: i64 = 100 << 20;
     let pod = Pod::default();
     for (requests, room, times) in [
@@ -196,7 +196,7 @@ fn an_offer_may_be_worth_what_fills_its_scarcest_resource() {
 }
 
 #[test]
-fn what_a_node_costs_is_shared_out_by_what_its_pods_were_worth() {
+fn node_price_is_split_by_worth() {
     let pod = Pod::default();
     let items = [item(&pod, 6, &[1, 1], &[]), item(&pod, 2, &[1, 1], &[])];
     let offers = offers(2, &[(10, [8, 8])]);
@@ -207,7 +207,7 @@ fn what_a_node_costs_is_shared_out_by_what_its_pods_were_worth() {
         price: 120,
         worth: 60,
     };
-    pricing.learn(&Plan {
+    pricing.update_worth(&Plan {
         nodes: vec![(node, 2)],
         cost: 240,
     });
@@ -215,7 +215,7 @@ fn what_a_node_costs_is_shared_out_by_what_its_pods_were_worth() {
 }
 
 #[test]
-fn rounds_end_once_three_have_saved_nothing() {
+fn rounds_end_after_three_idle_ones() {
     let pod = Pod::default();
     let items = [item(&pod, 6, &[1, 1], &[])];
     let offers = offers(1, &[(1_000_000, [8, 8])]);
@@ -239,7 +239,7 @@ fn rounds_end_once_three_have_saved_nothing() {
 }
 
 #[test]
-fn there_is_no_plan_for_what_no_offer_holds_nor_beyond_the_work_allowed() {
+fn no_plan_without_a_fitting_offer_or_beyond_the_work_budget() {
     let pod = Pod::default();
     let items = [
         item(&pod, 1, &[1, 1], &[]),

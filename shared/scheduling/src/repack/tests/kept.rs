@@ -1,4 +1,4 @@
-//! Rules about hosts, zones, limits and labels hold for the nodes that are bought again, and for pods that leave others.
+//! Constraints per host and zone, limits and labels hold for repacked nodes, and for pods that leave others.
 
 use model::{
     pod::PodShape,
@@ -22,17 +22,17 @@ fn each_has_one_place(answer: &SolveResult, pods: &[Pod]) -> bool {
     all == Vec::from_iter(0..pods.len())
 }
 
-/// A pod on each of so many hosts besides the cores: eight dear nodes have room for one busy pod each.
+/// Each of eight hosts takes one memory-heavy pod and one CPU-heavy pod; three more take the rest.
 const APART: i64 = 8 * 80 + 3 * 72;
 const SORTED: i64 = 4 * 80 + 4 * 72;
 
 #[test]
-fn pods_that_stay_apart_are_bought_again_with_others() {
-    let mut repelling = lopsided();
+fn pods_with_host_constraints_are_repacked_with_others() {
+    let mut repelling = cpu_and_memory_heavy_pods();
     each(&mut repelling, "fat", |pod| {
         pod.pod_anti_affinity.required = vec![near("fat", labels::HOSTNAME)];
     });
-    let mut spread = lopsided();
+    let mut spread = cpu_and_memory_heavy_pods();
     each(&mut spread, "fat", |pod| {
         pod.topology_spread = vec![TopologySpread {
             topology_key: labels::HOSTNAME.to_owned(),
@@ -53,9 +53,9 @@ fn pods_that_stay_apart_are_bought_again_with_others() {
 }
 
 #[test]
-fn pods_that_others_keep_away_are_bought_again() {
+fn pods_that_anti_affinity_selects_are_repacked() {
     for (key, repelled) in [(labels::HOSTNAME, "busy"), (labels::ZONE, "nobody")] {
-        let mut all = lopsided();
+        let mut all = cpu_and_memory_heavy_pods();
         each(&mut all, "fat", |pod| {
             pod.pod_anti_affinity.required = vec![near(repelled, key)];
         });
@@ -65,20 +65,21 @@ fn pods_that_others_keep_away_are_bought_again() {
 }
 
 #[test]
-fn what_first_fit_counted_against_limits_is_free_for_the_nodes_bought_instead() {
-    let all = lopsided();
-    // First fit counts two of the largest; each of eight nodes may still become one when it is counted, while there is room.
+fn limits_used_by_first_fit_are_released_for_repacking() {
+    let all = cpu_and_memory_heavy_pods();
+    // First fit counts two of the largest type. Each of eight nodes still counts as one when it is added, while the limit
+    // allows.
     let answer = ask(&all, &types(), [("cpu", 420_000)].into());
     assert!(each_has_one_place(&answer, &all));
     assert_eq!(cents(&answer), SORTED);
 }
 
 #[test]
-fn limits_count_the_nodes_that_stay() {
+fn limits_count_fixed_nodes() {
     let types = types();
     let cores = |kind: usize| types[kind].capacity.get("cpu");
     for limit in (60..=300).step_by(10).map(|cores| cores * 1_000) {
-        let all = [led([3_500, 1_000, 900]), lopsided()].concat();
+        let all = [led([3_500, 1_000, 900]), cpu_and_memory_heavy_pods()].concat();
         let answer = ask(&all, &types, [("cpu", limit)].into());
         let largest = answer.new_nodes.iter().map(|node| {
             let choices = node.choices.iter();
@@ -90,7 +91,7 @@ fn limits_count_the_nodes_that_stay() {
 }
 
 #[test]
-fn pods_that_want_different_values_of_a_label_do_not_meet() {
+fn pods_with_different_label_values_are_not_packed_together() {
     const TEAM: &str = "example.com/team";
     let open = NodeSelectorRequirement {
         key: TEAM.to_owned(),
@@ -98,7 +99,8 @@ fn pods_that_want_different_values_of_a_label_do_not_meet() {
         values: vec!["busy".to_owned(), "fat".to_owned()],
         min_values: None,
     };
-    // On paper a busy pod fits each of the fat ones' nodes: it goes elsewhere, or to a node of its own.
+    // By capacity, a CPU-heavy pod fits each memory-heavy pod's node, but the labels differ: it joins other nodes or gets
+    // its own.
     for (busy, price) in [(32, None), (4, Some(4 * 80 + 72))] {
         let mut all = [pods("busy", busy, 2_000, 1), pods("fat", 8, 500, 60)].concat();
         for app in ["busy", "fat"] {
@@ -118,10 +120,10 @@ fn pods_that_want_different_values_of_a_label_do_not_meet() {
 }
 
 #[test]
-fn a_cheaper_type_for_few_does_not_hide_a_dearer_one_for_all() {
+fn cheaper_type_for_few_pods_does_not_dominate_a_type_for_all() {
     let mut types = types();
     types.push(kind("old", 4, 128, 70));
-    let mut all = lopsided();
+    let mut all = cpu_and_memory_heavy_pods();
     each(&mut all, "fat", |pod| {
         pod.node_affinity.required = vec![model::pod::NodeSelectorTerm {
             match_expressions: vec![NodeSelectorRequirement {
@@ -137,7 +139,8 @@ fn a_cheaper_type_for_few_does_not_hide_a_dearer_one_for_all() {
     assert_eq!(cents(&answer), SORTED);
 }
 
-/// Two leaders, which stay apart, and a follower of either: a node with a leader cannot be bought again.
+/// Two leaders with anti-affinity, and a follower with affinity to them per host: a node with a leader cannot be packed
+/// again.
 fn led(millicores: [i64; 3]) -> Vec<Pod> {
     let mut all = [
         pods("leader", 1, millicores[0], 1),
@@ -159,19 +162,19 @@ fn sizes() -> [InstanceType; 3] {
     [(4, 10), (5, 15), (8, 25)].map(|(cores, cents)| kind(&format!("m{cores}"), cores, 16, cents))
 }
 
-/// The pods that share the follower's node, and what all nodes cost.
+/// Pods on the follower's node, and the price of all nodes.
 fn with_follower(answer: &SolveResult) -> (Vec<usize>, i64) {
     let node = answer.new_nodes.iter().find(|node| node.pods.contains(&2));
     (node.unwrap().pods.clone(), cents(answer))
 }
 
 #[test]
-fn a_pod_leaves_where_that_saves_more_than_it_costs_elsewhere() {
+fn pod_leaves_if_the_saving_exceeds_the_added_cost() {
     let answer = |led: &[Pod]| ask(led, &sizes(), Resources::default());
-    // The node it joins grows by five cents, the one it leaves shrinks by ten.
+    // The joined node grows by five cents, the other one shrinks by ten.
     let gain = answer(&led([4_500, 3_500, 900]));
     assert_eq!(with_follower(&gain), (vec![1, 2], 15 + 15));
-    // By five both, whichever it joins.
+    // Both change by five cents, whichever node it joins.
     let mut three = led([3_500, 3_400, 900]);
     three.push(three[1].clone());
     three[3].key.name = "leader-002".to_owned();
@@ -180,7 +183,7 @@ fn a_pod_leaves_where_that_saves_more_than_it_costs_elsewhere() {
 }
 
 #[test]
-fn a_pod_that_others_depend_on_does_not_leave() {
+fn pod_that_others_have_affinity_to_does_not_leave() {
     let mut all = [led([3_500, 1_000, 900]), pods("helper", 1, 50, 1)].concat();
     each(&mut all, "helper", |pod| {
         pod.pod_affinity.required = vec![near("follower", labels::HOSTNAME)];
@@ -190,7 +193,7 @@ fn a_pod_that_others_depend_on_does_not_leave() {
 }
 
 #[test]
-fn no_pod_leaves_for_another_node_pool_nor_under_limits() {
+fn no_pod_leaves_for_another_node_pool_or_under_limits() {
     let mut all = led([3_500, 1_000, 900]);
     let limited = ask(&all, &sizes(), [("cpu", 100_000)].into());
     assert_eq!(with_follower(&limited), (vec![0, 2], 15 + 10));

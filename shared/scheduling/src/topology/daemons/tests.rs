@@ -1,10 +1,10 @@
-//! Pods that daemons shun.
+//! Pods and daemons with anti-affinity to each other.
 
 use model::{labels, snapshot::Optimize};
 
 use crate::test_cluster::{TestCluster, kind, near, pod, pods};
 
-/// One node holds both pods; the cheaper type runs a daemon that shuns one of them.
+/// One node holds both pods. The cheaper type runs a daemon with anti-affinity to one of them.
 fn scene(optimize: Optimize) -> TestCluster {
     let mut agent = pod("agent", 100);
     agent.node_selector = [(labels::INSTANCE_TYPE.to_owned(), "cheap".to_owned())].into();
@@ -17,7 +17,7 @@ fn scene(optimize: Optimize) -> TestCluster {
 }
 
 #[test]
-fn a_pod_gets_no_node_that_will_run_a_daemon_which_shuns_it() {
+fn pod_gets_no_node_with_a_daemon_that_has_anti_affinity_to_it() {
     let of = |optimize| {
         let answer = scene(optimize).solve();
         let nodes = answer.new_nodes.iter();
@@ -27,8 +27,8 @@ fn a_pod_gets_no_node_that_will_run_a_daemon_which_shuns_it() {
         nodes.sort();
         nodes
     };
-    // Of the two types, one is left.
+    // One of the two types remains.
     assert_eq!(of(Optimize::Cost), [(vec![1, 0], 1)]);
-    // Upstream counts daemons that run.
+    // Upstream counts running daemons only.
     assert_eq!(of(Optimize::Upstream), [(vec![1, 0], 2)]);
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Zones, known as domains in this order.
+/// Zones, registered as domains in this order.
 fn zones<const N: usize>(names: [&str; N]) -> (Algebra, Group, [Sym; N]) {
     let mut algebra = Algebra::new([]);
     let key = algebra.symbol("zone");
@@ -24,7 +24,7 @@ fn only(values: &[Sym], algebra: &mut Algebra) -> std::rc::Rc<Req> {
 }
 
 #[test]
-fn a_group_is_empty_until_a_pod_is_recorded_and_once_all_are_taken_back() {
+fn group_is_empty_before_recording_and_after_unrecording_all() {
     let (algebra, mut group, [a, b]) = zones(["a", "b"]);
     group.record(b, 0, &algebra);
     assert!(group.is_empty());
@@ -41,7 +41,7 @@ fn a_group_is_empty_until_a_pod_is_recorded_and_once_all_are_taken_back() {
 }
 
 #[test]
-fn hosts_are_occupied_until_their_last_pod_is_taken_back() {
+fn host_is_occupied_until_its_last_pod_is_unrecorded() {
     let mut group = hosts();
     let occupied = |group: &Group| {
         group
@@ -51,7 +51,7 @@ fn hosts_are_occupied_until_their_last_pod_is_taken_back() {
     };
     let [first, second] = [HostId(0), HostId(1)];
     group.record_host(second);
-    // Nothing is there to take back.
+    // Unrecording from an empty host has no effect.
     group.unrecord_host(first);
     assert_eq!((occupied(&group), group.on_host(second)), (vec![1], 1));
     group.record_host(second);
@@ -66,7 +66,7 @@ fn hosts_are_occupied_until_their_last_pod_is_taken_back() {
 }
 
 #[test]
-fn every_pod_that_is_counted_moves_the_version() {
+fn every_counted_pod_changes_the_version() {
     let (algebra, mut by_zone, [a]) = zones(["a"]);
     by_zone.record(a, 2, &algebra);
     let mut by_host = hosts();
@@ -76,7 +76,7 @@ fn every_pod_that_is_counted_moves_the_version() {
 }
 
 #[test]
-fn pods_join_others_only_where_both_they_and_the_node_may_be() {
+fn affinity_needs_a_domain_open_to_pod_and_node() {
     let (mut algebra, mut group, [a, b, c]) = zones(["a", "b", "c"]);
     for zone in [a, b] {
         group.record(zone, 1, &algebra);
@@ -88,7 +88,7 @@ fn pods_join_others_only_where_both_they_and_the_node_may_be() {
 }
 
 #[test]
-fn a_pod_begins_a_group_only_where_it_cannot_join_one() {
+fn pod_starts_a_group_only_if_it_cannot_join_one() {
     let (mut algebra, mut group, [a, b, c]) = zones(["a", "b", "c"]);
     let node = only(&[b, c], &mut algebra);
     let first_domains = |group: &Group, pod, as_upstream| {
@@ -98,21 +98,21 @@ fn a_pod_begins_a_group_only_where_it_cannot_join_one() {
     assert_eq!(first_domains(&group, None, true), [b, c]);
     assert_eq!(first_domains(&group, None, false), [b, c]);
     group.record(a, 1, &algebra);
-    // Those in the first zone are out of the node's reach, not of the pod's.
+    // The members in the first zone are out of the node's reach, but within the pod's.
     assert_eq!(first_domains(&group, None, true), []);
     assert_eq!(first_domains(&group, Some(&*node), true), [b, c]);
-    // Kubernetes' scheduler does not ask whether the pod could join them.
+    // The Kubernetes scheduler does not ask whether the pod could join them.
     assert_eq!(first_domains(&group, Some(&*node), false), []);
 }
 
-/// Domains and the pods in them.
+/// Domains with the pods in them.
 fn known(group: &Group) -> Vec<(Sym, u32)> {
     let domains = group.domains().iter();
     domains.map(|domain| (domain.value, domain.count)).collect()
 }
 
 #[test]
-fn a_domain_that_pods_made_known_is_forgotten_with_the_last_of_them_and_others_stay() {
+fn unregistered_domain_is_dropped_with_its_last_pod() {
     let (mut algebra, mut group, [a]) = zones(["a"]);
     let b = algebra.symbol("b");
     group.record(a, 1, &algebra);
@@ -123,13 +123,13 @@ fn a_domain_that_pods_made_known_is_forgotten_with_the_last_of_them_and_others_s
     }
     group.unrecord(a, &algebra);
     assert_eq!(known(&group), [(a, 0)]);
-    // Nothing is there to take back.
+    // Unrecording from an empty domain has no effect.
     group.unrecord(a, &algebra);
     assert_eq!(known(&group), [(a, 0)]);
 }
 
 #[test]
-fn what_is_to_be_known_takes_the_place_of_what_was_but_for_pods() {
+fn set_registered_replaces_domains_without_pods() {
     let (mut algebra, mut group, [a, b]) = zones(["a", "b"]);
     let c = algebra.symbol("c");
     group.record(a, 1, &algebra);

@@ -1,4 +1,4 @@
-//! Small clusters of four sizes of nodes, and what a plan does with them.
+//! Small clusters of four node sizes, and the plans for them.
 
 use std::collections::BTreeMap;
 
@@ -25,19 +25,19 @@ use crate::{
 pub(super) use crate::test_cluster::CENT;
 
 pub(super) const ZONES: [&str; 3] = ["a", "b", "c"];
-/// Names, cores and cents per hour; by the core, large nodes are the cheapest.
+/// Name, cores and cents per hour. Larger nodes are cheaper per core.
 pub(super) const SIZES: [(&str, i64, i64); 4] =
     [("xs", 1, 6), ("s", 2, 10), ("m", 4, 19), ("l", 8, 36)];
 
-pub(in super::super) struct World {
+pub(in super::super) struct SmallCluster {
     pub(super) types: Vec<InstanceType>,
-    /// Their names and weights, those of most weight first; all nodes are of the first.
+    /// Names and weights, in descending order of weight. All nodes are of the first.
     pub(super) pools: Vec<(NodePoolName, i32)>,
-    pub(super) nodes: Vec<SomeNode>,
+    pub(super) nodes: Vec<SmallNode>,
     pub(super) pods: Vec<Pod>,
 }
 
-pub(super) struct SomeNode {
+pub(super) struct SmallNode {
     pub(super) name: String,
     pub(super) cores: i64,
     pub(super) cents: i64,
@@ -46,7 +46,7 @@ pub(super) struct SomeNode {
     pub(super) labels: BTreeMap<String, String>,
 }
 
-impl World {
+impl SmallCluster {
     pub(in super::super) fn new() -> Self {
         Self {
             types: SIZES
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// A node of a type, with pods that ask for so many millicores.
+    /// Adds a node of a type, with one pod per request in millicores.
     pub(in super::super) fn node(mut self, kind: &str, zone: &str, pods: &[i64]) -> Self {
         let (_, cores, cents) = SIZES.into_iter().find(|known| known.0 == kind).unwrap();
         let name = format!("n-{}", self.nodes.len());
@@ -86,7 +86,7 @@ impl World {
             self.pods.push(pod);
         }
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        self.nodes.push(SomeNode {
+        self.nodes.push(SmallNode {
             name,
             cores,
             cents,
@@ -128,7 +128,7 @@ impl World {
         candidates.collect()
     }
 
-    pub(super) fn baseline<T>(&self, ask: impl FnOnce(&BaselineCluster<'_>) -> T) -> T {
+    pub(super) fn with_baseline<T>(&self, ask: impl FnOnce(&BaselineCluster<'_>) -> T) -> T {
         let storage = Storage::default();
         let nodes = self.nodes.iter().enumerate().map(|(at, node)| {
             let own = self.on(at).map(|pod| &self.pods[pod]);
@@ -192,7 +192,7 @@ impl World {
 
     pub(in super::super) fn with_model<T>(&self, ask: impl FnOnce(&ClusterModel) -> T) -> T {
         let candidates = self.candidates();
-        self.baseline(|baseline| {
+        self.with_baseline(|baseline| {
             ask(&ClusterModel::new(&mut baseline.solver(), &candidates).unwrap())
         })
     }
@@ -205,7 +205,7 @@ impl World {
         plans.into_iter().next().unwrap_or_default()
     }
 
-    /// A plan for each of these prices of an eviction, in cents.
+    /// Plans at these prices per eviction, in cents.
     pub(super) fn plans<'q>(
         &self,
         cents: &[i64],
@@ -226,7 +226,7 @@ impl World {
         };
         let mut prices = cents.iter().map(|cents| NanosPerHour(cents * CENT));
         let (first, mut plans) = (prices.next().unwrap(), Vec::new());
-        self.baseline(|baseline| {
+        self.with_baseline(|baseline| {
             baseline.rearrange(&request, first, |plan| {
                 plans.push(plan);
                 prices.next()
@@ -235,10 +235,10 @@ impl World {
         plans
     }
 
-    /// What becomes of the pods when a team goes: the nodes that go, and the answer of the scheduler itself.
-    pub(super) fn sent(&self, group: &ReplacementGroup) -> SolveResult {
+    /// Result of the scheduler when the nodes of a group are removed.
+    pub(super) fn solve_removal(&self, group: &ReplacementGroup) -> SolveResult {
         let pods: Vec<usize> = group.removable.iter().flat_map(|at| self.on(*at)).collect();
-        self.baseline(|baseline| {
+        self.with_baseline(|baseline| {
             baseline.without(&SimulatedRemoval {
                 pods: &pods,
                 moved: &vec![true; pods.len()],
@@ -251,7 +251,7 @@ impl World {
 
     pub(super) fn saved(&self, group: &ReplacementGroup) -> i64 {
         let before: i64 = group.removable.iter().map(|at| self.nodes[*at].cents).sum();
-        let new = self.sent(group).new_nodes;
+        let new = self.solve_removal(group).new_nodes;
         before - new.iter().map(|node| node.choices[0].price.0).sum::<i64>() / CENT
     }
 }
