@@ -36,6 +36,7 @@ pub(crate) enum Undefined {
     WellKnown,
 }
 
+/// Interner of label keys, values, requirements and sets, with memoized operations.
 #[derive(Clone)]
 pub(crate) struct Algebra {
     symbols: Memo<Rc<str>, Sym>,
@@ -109,7 +110,7 @@ impl Algebra {
     pub(crate) fn req(&self, id: ReqId) -> Rc<Req> {
         #[expect(
             clippy::indexing_slicing,
-            reason = "ids are only made by intern_req, which stores what they stand for"
+            reason = "intern_req stores a value for every id it returns"
         )]
         Rc::clone(&self.reqs[id.0 as usize])
     }
@@ -117,7 +118,7 @@ impl Algebra {
     pub(crate) fn set(&self, id: SetId) -> Rc<[(Sym, ReqId)]> {
         #[expect(
             clippy::indexing_slicing,
-            reason = "ids are only made by intern_set, which stores what they stand for"
+            reason = "intern_set stores a value for every id it returns"
         )]
         Rc::clone(&self.sets[id.0 as usize])
     }

@@ -12,11 +12,11 @@ use model::{Resources, pod::Pod};
 use crate::{
     Effort, Input, PlacementTarget, Pool, PrecomputedIndexes, SolveResult,
     algebra::Sym,
-    setup::{Contributions, Owner, Setup, set_up_moving},
+    placement_context::PlacementContext,
+    setup::{AntiAffinityOwner, Contributions, Setup, set_up_moving},
     solve::Solver,
     strategy::{self, OtherCosts, Strategy},
     topology::GroupId,
-    world::World,
 };
 
 /// Prepared state that all simulations start from.
@@ -56,11 +56,14 @@ impl<'a> BaselineCluster<'a> {
     ) -> Self {
         let (precomputed, input) = (PrecomputedIndexes::or_own(known, &input), Rc::new(input));
         let (mut setup, contributions) = set_up_moving(&precomputed, &input, waiting);
-        let world = &mut setup.world;
-        world.on_offer = world.on_offer.for_moves();
-        let keys = world.topology.keys().filter(|key| *key != world.hostname);
+        let context = &mut setup.context;
+        context.on_offer = context.on_offer.for_moves();
+        let keys = context
+            .topology
+            .keys()
+            .filter(|key| *key != context.hostname);
         let keys: Vec<Sym> = keys.collect();
-        world.topology.precompute(&keys, &mut world.algebra);
+        context.topology.precompute(&keys, &mut context.algebra);
         Self {
             precomputed,
             input,
@@ -78,7 +81,7 @@ impl<'a> BaselineCluster<'a> {
     /// Places the pods without the removed nodes. Pods that wait come first in the result, then the moved pods in the order
     /// of the removal.
     pub fn without(&self, removal: &SimulatedRemoval<'_>) -> SolveResult {
-        self.answer(removal, None)
+        self.result(removal, None)
     }
 
     /// [`BaselineCluster::without`] with preferences that are dropped where they cost more than they are worth.
@@ -89,10 +92,10 @@ impl<'a> BaselineCluster<'a> {
         removal: &SimulatedRemoval<'_>,
         other_costs: &dyn Fn(&SolveResult) -> i128,
     ) -> SolveResult {
-        self.answer(removal, Some(other_costs))
+        self.result(removal, Some(other_costs))
     }
 
-    fn answer(
+    fn result(
         &self,
         removal: &SimulatedRemoval<'_>,
         other_costs: Option<OtherCosts<'_>>,
@@ -101,13 +104,13 @@ impl<'a> BaselineCluster<'a> {
             .chain(removal.pods.iter().copied())
             .collect();
         let pod = |at: &usize| self.input.pods.get(*at).copied();
-        let asked: Vec<&Pod> = pods.iter().filter_map(pod).collect();
+        let placed: Vec<&Pod> = pods.iter().filter_map(pod).collect();
         let mut options = self.input.options.clone();
         options.effort = Effort::First;
         let pools = self.input.pools.iter().zip(&removal.remaining);
         let input = Rc::new(Input {
             options,
-            pods: asked,
+            pods: placed,
             moved: [&vec![false; self.waiting], removal.moved].concat(),
             pools: pools
                 .map(|(pool, remaining)| Pool {
@@ -123,12 +126,12 @@ impl<'a> BaselineCluster<'a> {
             devices: self.input.devices,
         });
         if !removal.wanted.is_empty() {
-            let asked: BTreeMap<usize, usize> = pods.into_iter().zip(0..).collect();
+            let index_of: BTreeMap<usize, usize> = pods.into_iter().zip(0..).collect();
             let wanted = removal.wanted.iter();
-            let wanted = wanted.filter_map(|(pod, place)| Some((*asked.get(pod)?, *place)));
+            let wanted = wanted.filter_map(|(pod, place)| Some((*index_of.get(pod)?, *place)));
             let wanted: Vec<_> = wanted.collect();
             let setup = self.set_up(&input, removal);
-            return strategy::guided(&input, setup, self.waiting, &wanted);
+            return strategy::solve_with_hints(&input, setup, self.waiting, &wanted);
         }
         strategy::best(&input, other_costs, || self.set_up(&input, removal))
     }
@@ -137,10 +140,10 @@ impl<'a> BaselineCluster<'a> {
     /// indexes into the baseline; `None` if the node is not among its nodes.
     pub fn unmet(&self, pod: usize, node: usize) -> Option<u32> {
         let mut setup = self.setup.clone();
-        let world = &mut setup.world;
-        world.templates = self.precomputed.node_templates(&self.input.pools);
+        let context = &mut setup.context;
+        context.templates = self.precomputed.node_templates(&self.input.pools);
         if let Some(contribution) = self.contributions.pods.get(&pod) {
-            world.topology.remove_pod(contribution, &world.algebra);
+            context.topology.remove_pod(contribution, &context.algebra);
         }
         Solver::new(&self.input, setup, Strategy::default()).unmet(pod, node)
     }
@@ -148,7 +151,7 @@ impl<'a> BaselineCluster<'a> {
     /// Solver on the whole cluster, after placing the pods that wait.
     pub(crate) fn solver(&self) -> Solver<'a> {
         let mut setup = self.setup.clone();
-        setup.world.templates = self.precomputed.node_templates(&self.input.pools);
+        setup.context.templates = self.precomputed.node_templates(&self.input.pools);
         let mut solver = Solver::new(&self.input, setup, Strategy::default());
         solver.place((0..self.waiting).collect());
         solver
@@ -159,32 +162,32 @@ impl<'a> BaselineCluster<'a> {
         setup
             .nodes
             .retain(|node| !removal.nodes.contains(&node.index));
-        if let Some(devices) = &setup.world.devices {
+        if let Some(devices) = &setup.context.devices {
             let devices = devices.without(input.pods.iter().copied());
             for node in &mut setup.nodes {
                 node.devices = Some(devices.taken(node.index));
             }
-            setup.world.devices = Some(devices);
+            setup.context.devices = Some(devices);
         }
-        let world = &mut setup.world;
-        world.input = Rc::clone(input);
-        world.templates = self.precomputed.node_templates(&input.pools);
+        let context = &mut setup.context;
+        context.input = Rc::clone(input);
+        context.templates = self.precomputed.node_templates(&input.pools);
         for at in removal.nodes {
             if let Some(place) = self.contributions.nodes.get(at) {
-                world.topology.remove_node(*place);
+                context.topology.remove_node(*place);
             }
         }
         for at in removal.pods {
             if let Some(contribution) = self.contributions.pods.get(at) {
-                world.topology.remove_pod(contribution, &world.algebra);
+                context.topology.remove_pod(contribution, &context.algebra);
             }
         }
-        self.hand_over(removal, world);
+        self.hand_over(removal, context);
         setup
     }
 
     /// Hands groups whose first owner is removed over to their next owner.
-    fn hand_over(&self, removal: &SimulatedRemoval<'_>, world: &mut World<'a>) {
+    fn hand_over(&self, removal: &SimulatedRemoval<'_>, context: &mut PlacementContext<'a>) {
         let contributions = removal
             .pods
             .iter()
@@ -197,7 +200,7 @@ impl<'a> BaselineCluster<'a> {
             return;
         }
         let gone: BTreeSet<usize> = removal.pods.iter().copied().collect();
-        let stays = |owner: &&Owner| owner.pod.is_none_or(|pod| !gone.contains(&pod));
+        let stays = |owner: &&AntiAffinityOwner| owner.pod.is_none_or(|pod| !gone.contains(&pod));
         for id in groups {
             let owners = self
                 .contributions
@@ -206,8 +209,8 @@ impl<'a> BaselineCluster<'a> {
                 .map_or(&[][..], Vec::as_slice);
             if owners.first().filter(stays).is_none() {
                 let next = owners.iter().find(stays).map(|owner| owner.tolerations);
-                let (algebra, tolerance) = (&world.algebra, &mut world.tolerance);
-                world.topology.hand_over(id, next, algebra, tolerance);
+                let (algebra, tolerance) = (&context.algebra, &mut context.tolerance);
+                context.topology.hand_over(id, next, algebra, tolerance);
             }
         }
     }

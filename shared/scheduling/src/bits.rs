@@ -1,9 +1,10 @@
 //! Bit sets of small integers, mostly rows of instance types.
 
+/// Set of small integers, one bit each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bits(Box<[u64]>);
+pub(crate) struct BitSet(Box<[u64]>);
 
-impl Bits {
+impl BitSet {
     pub(crate) fn none(len: usize) -> Self {
         Self(vec![0; len.div_ceil(64)].into_boxed_slice())
     }
@@ -105,11 +106,11 @@ mod tests {
     #[test]
     fn first_common_member_is_found() {
         let of = |members: &[usize]| {
-            let mut bits = Bits::none(200);
+            let mut bits = BitSet::none(200);
             members.iter().for_each(|at| bits.insert(*at));
             bits
         };
-        let (own, all) = (of(&[3, 70, 130, 190]), Bits::all(200));
+        let (own, all) = (of(&[3, 70, 130, 190]), BitSet::all(200));
         let other = of(&[70, 130, 191]);
         let first = |from| own.first_in_all(&[&all, &other], from);
         assert_eq!(
@@ -121,12 +122,12 @@ mod tests {
 
     #[test]
     fn members_are_iterated_in_ascending_order() {
-        let mut bits = Bits::none(200);
+        let mut bits = BitSet::none(200);
         for at in [199, 0, 64, 63] {
             bits.insert(at);
         }
         bits.remove(63);
         assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 64, 199]);
-        assert!(Bits::all(65).contains(64) && !Bits::all(65).contains(65));
+        assert!(BitSet::all(65).contains(64) && !BitSet::all(65).contains(65));
     }
 }

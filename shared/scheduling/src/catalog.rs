@@ -10,13 +10,13 @@ use model::{
 
 use crate::{
     algebra::{Algebra, ReqId, SetId, Sym, Undefined},
-    bits::Bits,
+    bits::BitSet,
     input::Options,
 };
 
 /// Instance type in one of its allocatable variants. Almost every type has one row (docs/spec/scheduling.md#offering).
 pub(crate) struct Row {
-    pub(crate) kind: usize,
+    pub(crate) instance_type: usize,
     pub(crate) allocatable: Resources,
     pub(crate) offers: Vec<Offer>,
 }
@@ -32,26 +32,27 @@ pub(crate) struct Offer {
     pub(crate) index: usize,
 }
 
+/// Index of one list of instance types.
 #[derive(Clone)]
 pub(crate) struct Catalog<'a> {
     pub(crate) types: &'a [InstanceType],
     pub(crate) rows: Rc<[Row]>,
     columns: Rc<BTreeMap<Sym, Column>>,
     /// Per requirement set of offerings, the rows with an available one.
-    offers: Rc<[(SetId, Bits)]>,
+    offers: Rc<[(SetId, BitSet)]>,
     /// Per attach limit, the rows that have it, in ascending order.
-    attach_limits: Rc<[(u32, Bits)]>,
+    attach_limits: Rc<[(u32, BitSet)]>,
     /// Indexes into `found`.
     by_requirement: Memo<(Sym, ReqId), usize>,
     by_set: Memo<SetId, usize>,
-    found: Vec<Bits>,
-    all: OnceCell<Bits>,
+    found: Vec<BitSet>,
+    all: OnceCell<BitSet>,
 }
 
 /// Values of one label over all rows.
 pub(crate) struct Column {
-    silent: Bits,
-    values: Vec<(ReqId, Bits)>,
+    silent: BitSet,
+    values: Vec<(ReqId, BitSet)>,
 }
 
 impl<'a> Catalog<'a> {
@@ -65,8 +66,8 @@ impl<'a> Catalog<'a> {
         let rows: Vec<Row> = types
             .iter()
             .enumerate()
-            .flat_map(|(kind, instance_type)| {
-                rows_of(kind, instance_type, surcharge, &mut sets, algebra, options)
+            .flat_map(|(at, instance_type)| {
+                rows_of(at, instance_type, surcharge, &mut sets, algebra, options)
             })
             .collect();
         Self {
@@ -86,11 +87,11 @@ impl<'a> Catalog<'a> {
     }
 
     pub(crate) fn instance_type(&self, row: usize) -> Option<&'a InstanceType> {
-        self.types.get(self.rows.get(row)?.kind)
+        self.types.get(self.rows.get(row)?.instance_type)
     }
 
-    pub(crate) fn all(&self) -> &Bits {
-        self.all.get_or_init(|| Bits::all(self.rows.len()))
+    pub(crate) fn all(&self) -> &BitSet {
+        self.all.get_or_init(|| BitSet::all(self.rows.len()))
     }
 
     pub(crate) fn limits_attachments(&self) -> bool {
@@ -105,14 +106,14 @@ impl<'a> Catalog<'a> {
     }
 
     /// Largest attach limit of these rows.
-    pub(crate) fn most_attached(&self, rows: &Bits) -> u32 {
+    pub(crate) fn most_attached(&self, rows: &BitSet) -> u32 {
         let mut limits = self.attach_limits.iter().rev();
         let most = limits.find(|(_, having)| rows.iter().any(|row| having.contains(row)));
         most.map_or(u32::MAX, |(limit, _)| *limit)
     }
 
     /// Keeps the rows that can attach this many EBS volumes.
-    pub(crate) fn keep_attaching(&self, volumes: usize, rows: &mut Bits) {
+    pub(crate) fn keep_attaching(&self, volumes: usize, rows: &mut BitSet) {
         let is_less = |limit: u32| usize::try_from(limit).is_ok_and(|limit| limit < volumes);
         for (_, exhausted) in self
             .attach_limits
@@ -124,14 +125,14 @@ impl<'a> Catalog<'a> {
     }
 
     /// Requirements that rows state for `key`, with the rows.
-    pub(crate) fn column(&self, key: Sym) -> &[(ReqId, Bits)] {
+    pub(crate) fn column(&self, key: Sym) -> &[(ReqId, BitSet)] {
         self.columns
             .get(&key)
             .map_or(&[], |column| column.values.as_slice())
     }
 
     /// Rows whose labels agree with `set`, whatever their offerings.
-    pub(crate) fn agreeing(&mut self, set: SetId, algebra: &mut Algebra) -> Bits {
+    pub(crate) fn agreeing(&mut self, set: SetId, algebra: &mut Algebra) -> BitSet {
         let mut rows = self.all().clone();
         for &(key, req) in algebra.set(set).iter() {
             if let Some(at) = self.by_label(key, req, algebra)
@@ -166,7 +167,7 @@ impl<'a> Catalog<'a> {
             return at;
         }
         let mut rows = self.agreeing(set, algebra);
-        let mut offered = Bits::none(self.rows.len());
+        let mut offered = BitSet::none(self.rows.len());
         for (offer, having) in self.offers.iter() {
             if compatible(algebra, set, *offer) {
                 offered.or(having);
@@ -179,13 +180,13 @@ impl<'a> Catalog<'a> {
         at
     }
 
-    pub(crate) fn remembered(&self, at: usize) -> &Bits {
+    pub(crate) fn remembered(&self, at: usize) -> &BitSet {
         self.found.get(at).unwrap_or_else(|| self.all())
     }
 
     /// Rows with an available offering that `set` allows, whatever their labels.
-    pub(crate) fn offering(&self, set: SetId, algebra: &mut Algebra) -> Bits {
-        let mut offered = Bits::none(self.rows.len());
+    pub(crate) fn offering(&self, set: SetId, algebra: &mut Algebra) -> BitSet {
+        let mut offered = BitSet::none(self.rows.len());
         for (offer, having) in self.offers.iter() {
             if compatible(algebra, set, *offer) {
                 offered.or(having);
@@ -195,32 +196,39 @@ impl<'a> Catalog<'a> {
     }
 }
 
-fn offers(rows: &[Row]) -> Rc<[(SetId, Bits)]> {
-    let mut offers: BTreeMap<SetId, Bits> = BTreeMap::new();
+fn offers(rows: &[Row]) -> Rc<[(SetId, BitSet)]> {
+    let mut offers: BTreeMap<SetId, BitSet> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
         for offer in &row.offers {
             let having = offers.entry(offer.set);
-            having.or_insert_with(|| Bits::none(rows.len())).insert(at);
+            having
+                .or_insert_with(|| BitSet::none(rows.len()))
+                .insert(at);
         }
     }
     offers.into_iter().collect()
 }
 
-fn attach_limits(rows: &[Row], types: &[InstanceType]) -> Rc<[(u32, Bits)]> {
-    let mut limits: BTreeMap<u32, Bits> = BTreeMap::new();
+fn attach_limits(rows: &[Row], types: &[InstanceType]) -> Rc<[(u32, BitSet)]> {
+    let mut limits: BTreeMap<u32, BitSet> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
-        if let Some(limit) = types.get(row.kind).and_then(|kind| kind.ebs_attach_limit) {
+        if let Some(limit) = types
+            .get(row.instance_type)
+            .and_then(|known| known.ebs_attach_limit)
+        {
             let having = limits.entry(limit);
-            having.or_insert_with(|| Bits::none(rows.len())).insert(at);
+            having
+                .or_insert_with(|| BitSet::none(rows.len()))
+                .insert(at);
         }
     }
     limits.into_iter().collect()
 }
 
 fn columns(rows: &[Row], types: &[InstanceType], algebra: &mut Algebra) -> BTreeMap<Sym, Column> {
-    let mut columns: BTreeMap<Sym, BTreeMap<ReqId, Bits>> = BTreeMap::new();
+    let mut columns: BTreeMap<Sym, BTreeMap<ReqId, BitSet>> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
-        let Some(instance_type) = types.get(row.kind) else {
+        let Some(instance_type) = types.get(row.instance_type) else {
             continue;
         };
         for requirement in instance_type.requirements.0.values() {
@@ -228,12 +236,12 @@ fn columns(rows: &[Row], types: &[InstanceType], algebra: &mut Algebra) -> BTree
             let values = columns.entry(key).or_default();
             values
                 .entry(req)
-                .or_insert_with(|| Bits::none(rows.len()))
+                .or_insert_with(|| BitSet::none(rows.len()))
                 .insert(at);
         }
     }
     let columns = columns.into_iter().map(|(key, values)| {
-        let mut silent = Bits::all(rows.len());
+        let mut silent = BitSet::all(rows.len());
         for rows in values.values() {
             silent.subtract(rows);
         }
@@ -250,7 +258,7 @@ pub(crate) fn compatible(algebra: &mut Algebra, set: SetId, offer: SetId) -> boo
 
 /// Base row of a type, and one row per distinct override of its available offerings.
 fn rows_of<'a>(
-    kind: usize,
+    type_index: usize,
     instance_type: &'a InstanceType,
     surcharge: NanosPerHour,
     sets: &mut OfferingSets<'a>,
@@ -258,7 +266,7 @@ fn rows_of<'a>(
     options: &Options<'_>,
 ) -> Vec<Row> {
     let base = Row {
-        kind,
+        instance_type: type_index,
         allocatable: instance_type.allocatable(),
         offers: Vec::new(),
     };
@@ -283,7 +291,7 @@ fn rows_of<'a>(
             None => rows.push((
                 overrides,
                 Row {
-                    kind,
+                    instance_type: type_index,
                     allocatable: instance_type.allocatable_with(overrides.0, overrides.1),
                     offers: vec![offer],
                 },

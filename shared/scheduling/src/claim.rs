@@ -14,23 +14,25 @@ use model::{NanosPerHour, pod::HostPort, snapshot::MinValuesPolicy};
 use crate::{
     algebra::{SetId, Undefined},
     amounts,
-    bits::Bits,
+    bits::BitSet,
     catalog::Catalog,
-    devices::{LayoutId, Usage},
-    limits::Amounts,
-    min_values, ports,
+    devices::{DeviceUsage, LayoutId},
+    limits::LimitAmounts,
+    min_values,
+    placement_context::{Permanence, PlacementContext, Refusal},
+    ports,
     reservations::HoldDecision,
-    shape::{Core, Sets},
-    strategy::Ties,
+    shape::{NodeRequirements, ShapeCore},
+    strategy::TieBreak,
     topology::{ApplicableConstraint, HostId, Place, TopologyVerdict, daemons::Daemons},
     volumes::Attachment,
-    world::{Permanence, Refusal, World},
 };
 
+/// New node with its pods, narrowed to the instance types that can still hold them.
 pub(crate) struct Claim<'a> {
     pub(crate) template: usize,
     pub(crate) set: SetId,
-    pub(crate) rows: Bits,
+    pub(crate) rows: BitSet,
     /// Summed requests of the pods, without daemons.
     pub(crate) requests: Vec<i64>,
     /// Per resource, the largest amount that any type has left.
@@ -40,46 +42,46 @@ pub(crate) struct Claim<'a> {
     /// EBS volumes of the pods, if attach limits matter.
     attached: BTreeSet<Attachment<'a>>,
     /// Allocated devices, per device layout of the possible types.
-    pub(crate) devices: BTreeMap<LayoutId, Usage>,
+    pub(crate) devices: BTreeMap<LayoutId, DeviceUsage>,
     pub(crate) host: HostId,
     pub(crate) held: Vec<&'a str>,
     pub(crate) min_values_relaxed: bool,
     /// Amounts that the node counts as against limits, if types were chosen for it.
-    pub(crate) counted: Option<Amounts>,
+    pub(crate) counted: Option<LimitAmounts>,
     /// Position in the order in which claims are tried: by number of pods, then as a stable sort leaves it. Claims of equal
     /// order are tried by age.
     pub(crate) order: u64,
 }
 
 /// Claim's state with one more pod.
-pub(crate) struct Fit<'a> {
+pub(crate) struct ClaimFit<'a> {
     pub(crate) set: SetId,
-    pub(crate) rows: Bits,
+    pub(crate) rows: BitSet,
     pub(crate) held: Vec<&'a str>,
     pub(crate) min_values_relaxed: bool,
 }
 
 /// Stage of a claim. A new claim may lower `minValues` under BestEffort, a claim in flight may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ClaimStage {
     New,
     InFlight,
 }
 
 impl<'a> Claim<'a> {
     pub(crate) fn new(
-        world: &World<'a>,
+        context: &PlacementContext<'a>,
         template: usize,
-        rows: Bits,
+        rows: BitSet,
         host: HostId,
     ) -> Option<Self> {
-        let node_template = world.templates.get(template)?;
+        let node_template = context.templates.get(template)?;
         let slack = node_template.room.most(&rows).collect();
         Some(Self {
             template,
             set: node_template.set,
             rows,
-            requests: vec![0; world.dimensions.len()],
+            requests: vec![0; context.dimensions.len()],
             slack,
             pods: Vec::new(),
             ports: Vec::new(),
@@ -100,25 +102,28 @@ impl<'a> Claim<'a> {
 
     pub(crate) fn check(
         &self,
-        core: &Core<'a>,
+        core: &ShapeCore<'a>,
         constraints: &[ApplicableConstraint],
-        stage: Stage,
-        world: &mut World<'a>,
-    ) -> Result<Fit<'a>, Refusal> {
+        stage: ClaimStage,
+        context: &mut PlacementContext<'a>,
+    ) -> Result<ClaimFit<'a>, Refusal> {
         if !self.may_have_room(&core.requests) {
             return Err(Refusal::Resources);
         }
-        let template = world
+        let template = context
             .templates
             .get(self.template)
             .ok_or(Refusal::Requirements)?;
-        if !world.tolerance.tolerates(core.tolerations, template.taints) {
+        if !context
+            .tolerance
+            .tolerates(core.tolerations, template.taints)
+        {
             return Err(Refusal::Taints);
         }
         if !core.sets.any_hostname {
             return Err(Refusal::Hostname);
         }
-        let set = world
+        let set = context
             .algebra
             .narrow(self.set, core.sets.on_claims, Undefined::WellKnown)
             .ok_or(Refusal::Requirements)?;
@@ -138,23 +143,24 @@ impl<'a> Claim<'a> {
             return Err(Refusal::Limits);
         }
         self.keep_free_ports(core, &template.daemons, &mut rows)?;
-        self.keep_attaching(core, world.catalogs.get(template.catalog), &mut rows)?;
-        world.keep_matching(self.template, set, &mut rows);
+        self.keep_attaching(core, context.catalogs.get(template.catalog), &mut rows)?;
+        context.keep_matching(self.template, set, &mut rows);
         if rows.is_empty() {
             return Err(Refusal::Types(Permanence::ForGood));
         }
         if !core.claims.is_empty() {
-            world.keep_allocating(self, core, &mut rows);
+            context.keep_allocating(self, core, &mut rows);
             if rows.is_empty() {
                 return Err(core.without_devices());
             }
         }
         if core.volumes.alternatives.is_empty() {
-            return self.check_place(set, rows, core, constraints, stage, world);
+            return self.check_place(set, rows, core, constraints, stage, context);
         }
         let mut refusal = Refusal::Volumes;
         for alternative in &core.volumes.alternatives {
-            match self.check_alternative(alternative, set, &rows, core, constraints, stage, world) {
+            match self.check_alternative(alternative, set, &rows, core, constraints, stage, context)
+            {
                 Ok(fit) => return Ok(fit),
                 // If any alternative may become possible later, so may the pod.
                 Err(next) if refusal.is_permanent() => refusal = next,
@@ -166,39 +172,39 @@ impl<'a> Claim<'a> {
 
     #[expect(
         clippy::too_many_arguments,
-        reason = "one step of check, which has them all"
+        reason = "one step of check, with the same arguments"
     )]
     fn check_alternative(
         &self,
-        volumes: &Sets,
+        volumes: &NodeRequirements,
         set: SetId,
-        rows: &Bits,
-        core: &Core<'a>,
+        rows: &BitSet,
+        core: &ShapeCore<'a>,
         constraints: &[ApplicableConstraint],
-        stage: Stage,
-        world: &mut World<'a>,
-    ) -> Result<Fit<'a>, Refusal> {
+        stage: ClaimStage,
+        context: &mut PlacementContext<'a>,
+    ) -> Result<ClaimFit<'a>, Refusal> {
         let set = Some(set)
             .filter(|_| volumes.any_hostname)
             .and_then(|set| {
-                world
+                context
                     .algebra
                     .narrow(set, volumes.on_claims, Undefined::WellKnown)
             })
             .ok_or(Refusal::Volumes)?;
         let mut rows = rows.clone();
-        world.keep_matching(self.template, set, &mut rows);
+        context.keep_matching(self.template, set, &mut rows);
         if rows.is_empty() {
             return Err(Refusal::Types(Permanence::ForGood));
         }
-        self.check_place(set, rows, core, constraints, stage, world)
+        self.check_place(set, rows, core, constraints, stage, context)
     }
 
     pub(crate) fn keep_attaching(
         &self,
-        core: &Core<'a>,
+        core: &ShapeCore<'a>,
         catalog: Option<&Catalog<'a>>,
-        rows: &mut Bits,
+        rows: &mut BitSet,
     ) -> Result<(), Refusal> {
         let Some(catalog) = catalog.filter(|catalog| catalog.limits_attachments()) else {
             return Ok(());
@@ -218,9 +224,9 @@ impl<'a> Claim<'a> {
 
     pub(crate) fn keep_free_ports(
         &self,
-        core: &Core<'a>,
+        core: &ShapeCore<'a>,
         daemons: &[crate::template::DaemonGroup],
-        rows: &mut Bits,
+        rows: &mut BitSet,
     ) -> Result<(), Refusal> {
         let wanted = core.ports();
         if wanted.is_empty() {
@@ -243,23 +249,23 @@ impl<'a> Claim<'a> {
     fn check_place(
         &self,
         set: SetId,
-        mut rows: Bits,
-        core: &Core<'a>,
+        mut rows: BitSet,
+        core: &ShapeCore<'a>,
         constraints: &[ApplicableConstraint],
-        stage: Stage,
-        world: &mut World<'a>,
-    ) -> Result<Fit<'a>, Refusal> {
+        stage: ClaimStage,
+        context: &mut PlacementContext<'a>,
+    ) -> Result<ClaimFit<'a>, Refusal> {
         if constraints.is_empty() {
-            return self.check_options(set, rows, Permanence::ForGood, stage, world);
+            return self.check_options(set, rows, Permanence::ForGood, stage, context);
         }
         let place = Place {
             set,
-            daemons: self.keep_beside_daemons(constraints, &mut rows, world)?,
-            ..self.place(world)
+            daemons: self.keep_beside_daemons(constraints, &mut rows, context)?,
+            ..self.place(context)
         };
-        let World {
+        let PlacementContext {
             topology, algebra, ..
-        } = world;
+        } = context;
         let sets = match topology.admit(&core.member, constraints, &place, algebra) {
             TopologyVerdict::Allowed(sets) => sets,
             TopologyVerdict::NotNow(group) => {
@@ -270,18 +276,18 @@ impl<'a> Claim<'a> {
             }
         };
         if let [narrowed] = *sets {
-            return self.check_narrowed(narrowed, set, rows, stage, world);
+            return self.check_narrowed(narrowed, set, rows, stage, context);
         }
         // Counts do not decide between these alternatives; the cheapest is taken, or the first by name.
-        let mut best: Option<(NanosPerHour, Fit<'a>)> = None;
+        let mut best: Option<(NanosPerHour, ClaimFit<'a>)> = None;
         let mut refusal = Refusal::Types(Permanence::ForNow);
         for narrowed in sets {
-            match self.check_narrowed(narrowed, set, rows.clone(), stage, world) {
+            match self.check_narrowed(narrowed, set, rows.clone(), stage, context) {
                 Ok(fit) => {
-                    if world.ties == Ties::FirstByName {
+                    if context.ties == TieBreak::FirstByName {
                         return Ok(fit);
                     }
-                    let price = world.cheapest(self.template, fit.set, &fit.rows);
+                    let price = context.cheapest(self.template, fit.set, &fit.rows);
                     if best.as_ref().is_none_or(|(known, _)| price < *known) {
                         best = Some((price, fit));
                     }
@@ -297,37 +303,37 @@ impl<'a> Claim<'a> {
         &self,
         narrowed: SetId,
         set: SetId,
-        mut rows: Bits,
-        stage: Stage,
-        world: &mut World<'a>,
-    ) -> Result<Fit<'a>, Refusal> {
+        mut rows: BitSet,
+        stage: ClaimStage,
+        context: &mut PlacementContext<'a>,
+    ) -> Result<ClaimFit<'a>, Refusal> {
         if narrowed == set {
-            return self.check_options(set, rows, Permanence::ForGood, stage, world);
+            return self.check_options(set, rows, Permanence::ForGood, stage, context);
         }
-        world.keep_matching(self.template, narrowed, &mut rows);
+        context.keep_matching(self.template, narrowed, &mut rows);
         if rows.is_empty() {
             return Err(Refusal::Types(Permanence::ForNow));
         }
-        self.check_options(narrowed, rows, Permanence::ForNow, stage, world)
+        self.check_options(narrowed, rows, Permanence::ForNow, stage, context)
     }
 
     fn check_options(
         &self,
         set: SetId,
-        rows: Bits,
+        rows: BitSet,
         permanence: Permanence,
-        stage: Stage,
-        world: &mut World<'a>,
-    ) -> Result<Fit<'a>, Refusal> {
+        stage: ClaimStage,
+        context: &mut PlacementContext<'a>,
+    ) -> Result<ClaimFit<'a>, Refusal> {
         let (set, min_values_relaxed) =
-            self.check_min_values(set, &rows, permanence, stage, world)?;
-        let World {
+            self.check_min_values(set, &rows, permanence, stage, context)?;
+        let PlacementContext {
             templates,
             catalogs,
             algebra,
             reservations,
             ..
-        } = world;
+        } = context;
         let held = match templates
             .get(self.template)
             .and_then(|template| catalogs.get(template.catalog))
@@ -338,7 +344,7 @@ impl<'a> Claim<'a> {
             },
             None => Vec::new(),
         };
-        Ok(Fit {
+        Ok(ClaimFit {
             set,
             rows,
             held,
@@ -349,39 +355,44 @@ impl<'a> Claim<'a> {
     fn check_min_values(
         &self,
         set: SetId,
-        rows: &Bits,
+        rows: &BitSet,
         permanence: Permanence,
-        stage: Stage,
-        world: &mut World<'a>,
+        stage: ClaimStage,
+        context: &mut PlacementContext<'a>,
     ) -> Result<(SetId, bool), Refusal> {
-        let Some(template) = world
+        let Some(template) = context
             .templates
             .get(self.template)
             .filter(|t| t.has_min_values)
         else {
             return Ok((set, false));
         };
-        let Some(catalog) = world.catalogs.get(template.catalog) else {
+        let Some(catalog) = context.catalogs.get(template.catalog) else {
             return Ok((set, false));
         };
-        let best_effort = world.input.options.min_values_policy == MinValuesPolicy::BestEffort;
-        if best_effort && stage == Stage::New {
-            return Ok(min_values::lowered(set, rows, catalog, &mut world.algebra));
+        let best_effort = context.input.options.min_values_policy == MinValuesPolicy::BestEffort;
+        if best_effort && stage == ClaimStage::New {
+            return Ok(min_values::lowered(
+                set,
+                rows,
+                catalog,
+                &mut context.algebra,
+            ));
         }
-        match min_values::unmet(set, rows, catalog, &world.algebra) {
+        match min_values::unmet(set, rows, catalog, &context.algebra) {
             Some(_) => Err(Refusal::MinValues(permanence)),
             None => Ok((set, false)),
         }
     }
 
-    pub(crate) fn place(&self, world: &World<'a>) -> Place {
+    pub(crate) fn place(&self, context: &PlacementContext<'a>) -> Place {
         Place {
             set: self.set,
             host: self.host,
-            taints: world
+            taints: context
                 .templates
                 .get(self.template)
-                .map_or(world.no_taints, |template| template.taints),
+                .map_or(context.no_taints, |template| template.taints),
             undefined: Undefined::WellKnown,
             daemons: Daemons::default(),
         }
@@ -391,11 +402,11 @@ impl<'a> Claim<'a> {
     pub(crate) fn commit(
         &mut self,
         pod: usize,
-        core: &Rc<Core<'a>>,
-        fit: Fit<'a>,
-        world: &mut World<'a>,
+        core: &Rc<ShapeCore<'a>>,
+        fit: ClaimFit<'a>,
+        context: &mut PlacementContext<'a>,
     ) {
-        world.reservations.hold(&self.held, &fit.held);
+        context.reservations.hold(&self.held, &fit.held);
         self.pods.push(pod);
         self.set = fit.set;
         self.held = fit.held;
@@ -405,19 +416,19 @@ impl<'a> Claim<'a> {
         self.ports.extend_from_slice(core.ports());
         self.attached.extend(core.volumes.of_ebs().cloned());
         if !core.claims.is_empty() {
-            self.devices = world.used_on_claim(self, core, &self.rows);
-            world.record_allocation_on_claim(self.host, core);
+            self.devices = context.used_on_claim(self, core, &self.rows);
+            context.record_allocation_on_claim(self.host, core);
         }
-        self.measure(world);
-        self.count_against_limits(world);
-        let place = self.place(world);
-        world.record(core, &place);
+        self.measure(context);
+        self.count_against_limits(context);
+        let place = self.place(context);
+        context.record(core, &place);
     }
 
     /// Updates the amounts that the claim counts as, for the best types that it can still become.
-    fn count_against_limits(&mut self, world: &mut World<'a>) {
-        let chosen = world.chosen(self.template, self.set, &self.rows);
-        if let Some(template) = world.templates.get_mut(self.template) {
+    fn count_against_limits(&mut self, context: &mut PlacementContext<'a>) {
+        let chosen = context.chosen(self.template, self.set, &self.rows);
+        if let Some(template) = context.templates.get_mut(self.template) {
             template
                 .limits
                 .recount(self.counted.as_ref(), chosen.as_ref());
@@ -426,15 +437,21 @@ impl<'a> Claim<'a> {
     }
 
     /// Removes a pod that no group counts; `rows` are the types of the claim without it.
-    pub(crate) fn release(&mut self, pod: usize, core: &Core<'a>, rows: Bits, world: &World<'a>) {
+    pub(crate) fn release(
+        &mut self,
+        pod: usize,
+        core: &ShapeCore<'a>,
+        rows: BitSet,
+        context: &PlacementContext<'a>,
+    ) {
         self.pods.retain(|known| *known != pod);
         amounts::subtract(&mut self.requests, &core.requests);
         self.rows = rows;
-        self.measure(world);
+        self.measure(context);
     }
 
-    fn measure(&mut self, world: &World<'a>) {
-        if let Some(template) = world.templates.get(self.template) {
+    fn measure(&mut self, context: &PlacementContext<'a>) {
+        if let Some(template) = context.templates.get(self.template) {
             let most = template.room.most(&self.rows);
             self.slack = most
                 .zip(&self.requests)
@@ -444,8 +461,8 @@ impl<'a> Claim<'a> {
     }
 }
 
-impl<'a> World<'a> {
-    pub(crate) fn keep_matching(&mut self, template: usize, set: SetId, rows: &mut Bits) {
+impl<'a> PlacementContext<'a> {
+    pub(crate) fn keep_matching(&mut self, template: usize, set: SetId, rows: &mut BitSet) {
         let Some(catalog) = self
             .templates
             .get(template)
@@ -457,7 +474,7 @@ impl<'a> World<'a> {
         rows.and(catalog.remembered(matching));
     }
 
-    pub(crate) fn record(&mut self, core: &Core<'a>, place: &Place) {
+    pub(crate) fn record(&mut self, core: &ShapeCore<'a>, place: &Place) {
         let Self {
             topology,
             algebra,

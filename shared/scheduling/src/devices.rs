@@ -7,7 +7,7 @@
 mod allocation;
 mod claims;
 mod index;
-mod lack;
+mod missing;
 mod selector;
 #[cfg(test)]
 mod tests;
@@ -19,14 +19,15 @@ use std::{
 
 use model::{Uid, pod::Pod};
 
-pub(crate) use self::{allocation::Usage, index::LayoutId};
+pub(crate) use self::{allocation::DeviceUsage, index::LayoutId};
 use self::{
     allocation::allocate,
-    claims::Spec,
+    claims::EvaluatedClaim,
     index::{DeviceIndex, SpecId},
 };
 use crate::{
-    bits::Bits, claim::Claim, input::Input, node::Node, shape::Core, topology::HostId, world::World,
+    bits::BitSet, claim::Claim, input::Input, node::Node, placement_context::PlacementContext,
+    shape::ShapeCore, topology::HostId,
 };
 
 /// Devices and claims of a solve, with the allocations made so far.
@@ -36,12 +37,12 @@ pub(crate) struct Devices<'a> {
     /// Claims that are allocated now, but whose only users are pods that leave.
     freed: Rc<BTreeSet<usize>>,
     /// Per shared claim, by index, the site of its allocation.
-    sites: BTreeMap<usize, Site>,
+    sites: BTreeMap<usize, AllocationSite>,
 }
 
 /// Site of a claim's devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Site {
+enum AllocationSite {
     /// Existing node, as an index into the input's nodes.
     Node(usize),
     /// New node.
@@ -100,7 +101,7 @@ impl<'a> Devices<'a> {
     }
 
     /// Allocated devices of an existing node, by the node's index.
-    pub(crate) fn taken(&self, node: usize) -> Rc<Usage> {
+    pub(crate) fn taken(&self, node: usize) -> Rc<DeviceUsage> {
         Rc::new(self.index.taken(node, &self.freed))
     }
 
@@ -114,12 +115,16 @@ impl<'a> Devices<'a> {
     }
 
     /// Claims to allocate at a site; `None` if one is allocated elsewhere.
-    fn to_allocate(&self, needs: &ClaimNeeds, site: Site) -> Option<Vec<&Spec>> {
+    fn to_allocate(
+        &self,
+        needs: &ClaimNeeds,
+        site: AllocationSite,
+    ) -> Option<Vec<&EvaluatedClaim>> {
         let mut specs = Vec::new();
         for (claim, spec) in &needs.shared {
             match self.sites.get(claim) {
                 None => specs.push(self.index.spec(*spec)?),
-                Some(Site::Everywhere) => {}
+                Some(AllocationSite::Everywhere) => {}
                 Some(known) if *known == site => {}
                 Some(_) => return None,
             }
@@ -131,8 +136,8 @@ impl<'a> Devices<'a> {
     }
 
     /// Allocated devices of an existing node with the claims of one more pod.
-    fn on_node(&self, node: &Node<'a>, needs: &ClaimNeeds) -> Option<Usage> {
-        let specs = self.to_allocate(needs, Site::Node(node.index))?;
+    fn on_node(&self, node: &Node<'a>, needs: &ClaimNeeds) -> Option<DeviceUsage> {
+        let specs = self.to_allocate(needs, AllocationSite::Node(node.index))?;
         let layout = self.index.layout_of_node(node.index)?;
         allocate(layout, node.devices.as_deref()?, &specs)
     }
@@ -143,16 +148,16 @@ impl<'a> Devices<'a> {
         claim: &Claim<'a>,
         needs: &ClaimNeeds,
         catalog: usize,
-        rows: &Bits,
-    ) -> BTreeMap<LayoutId, Usage> {
-        let Some(specs) = self.to_allocate(needs, Site::New(claim.host)) else {
+        rows: &BitSet,
+    ) -> BTreeMap<LayoutId, DeviceUsage> {
+        let Some(specs) = self.to_allocate(needs, AllocationSite::New(claim.host)) else {
             return BTreeMap::new();
         };
         let layouts = rows
             .iter()
             .filter_map(|row| self.index.layout_of_row(catalog, row));
         let layouts: BTreeSet<LayoutId> = layouts.collect();
-        let nothing = Usage::default();
+        let nothing = DeviceUsage::default();
         let usages = layouts.into_iter().filter_map(|id| {
             let known = claim.devices.get(&id).unwrap_or(&nothing);
             let usage = allocate(self.index.layout(id)?, known, &specs)?;
@@ -161,7 +166,7 @@ impl<'a> Devices<'a> {
         usages.collect()
     }
 
-    fn keep(&self, usages: &BTreeMap<LayoutId, Usage>, catalog: usize, rows: &mut Bits) {
+    fn keep(&self, usages: &BTreeMap<LayoutId, DeviceUsage>, catalog: usize, rows: &mut BitSet) {
         let all: Vec<usize> = rows.iter().collect();
         for row in all {
             let layout = self.index.layout_of_row(catalog, row);
@@ -171,14 +176,14 @@ impl<'a> Devices<'a> {
         }
     }
 
-    fn record_allocation(&mut self, needs: &ClaimNeeds, site: Site) {
+    fn record_allocation(&mut self, needs: &ClaimNeeds, site: AllocationSite) {
         for (claim, _) in &needs.shared {
             self.sites.entry(*claim).or_insert(site);
         }
     }
 }
 
-impl<'a> World<'a> {
+impl<'a> PlacementContext<'a> {
     pub(crate) fn claim_needs(&self, pod: &'a Pod) -> Rc<ClaimNeeds> {
         if !pod.resource_claims {
             return Rc::default();
@@ -193,11 +198,15 @@ impl<'a> World<'a> {
     }
 
     /// Whether an existing node has free devices for a pod's claims.
-    pub(crate) fn has_devices(&self, node: &Node<'a>, core: &Core<'a>) -> bool {
+    pub(crate) fn has_devices(&self, node: &Node<'a>, core: &ShapeCore<'a>) -> bool {
         core.claims.is_empty() || self.used_on_node(node, core).is_some()
     }
 
-    pub(crate) fn used_on_node(&self, node: &Node<'a>, core: &Core<'a>) -> Option<Usage> {
+    pub(crate) fn used_on_node(
+        &self,
+        node: &Node<'a>,
+        core: &ShapeCore<'a>,
+    ) -> Option<DeviceUsage> {
         let devices = self
             .devices
             .as_ref()
@@ -206,7 +215,12 @@ impl<'a> World<'a> {
     }
 
     /// Keeps the types with devices for a pod's claims besides those of the claim's other pods.
-    pub(crate) fn keep_allocating(&self, claim: &Claim<'a>, core: &Core<'a>, rows: &mut Bits) {
+    pub(crate) fn keep_allocating(
+        &self,
+        claim: &Claim<'a>,
+        core: &ShapeCore<'a>,
+        rows: &mut BitSet,
+    ) {
         let usages = self.used_on_claim(claim, core, rows);
         let catalog = self
             .templates
@@ -214,16 +228,16 @@ impl<'a> World<'a> {
             .map(|known| known.catalog);
         match (&self.devices, catalog) {
             (Some(devices), Some(catalog)) => devices.keep(&usages, catalog, rows),
-            _ => *rows = Bits::none(0),
+            _ => *rows = BitSet::none(0),
         }
     }
 
     pub(crate) fn used_on_claim(
         &self,
         claim: &Claim<'a>,
-        core: &Core<'a>,
-        rows: &Bits,
-    ) -> BTreeMap<LayoutId, Usage> {
+        core: &ShapeCore<'a>,
+        rows: &BitSet,
+    ) -> BTreeMap<LayoutId, DeviceUsage> {
         let devices = self
             .devices
             .as_ref()
@@ -235,15 +249,15 @@ impl<'a> World<'a> {
         devices.on_claim(claim, &core.claims, template.catalog, rows)
     }
 
-    pub(crate) fn record_allocation_on_node(&mut self, node: usize, core: &Core<'a>) {
+    pub(crate) fn record_allocation_on_node(&mut self, node: usize, core: &ShapeCore<'a>) {
         if let Some(devices) = &mut self.devices {
-            devices.record_allocation(&core.claims, Site::Node(node));
+            devices.record_allocation(&core.claims, AllocationSite::Node(node));
         }
     }
 
-    pub(crate) fn record_allocation_on_claim(&mut self, host: HostId, core: &Core<'a>) {
+    pub(crate) fn record_allocation_on_claim(&mut self, host: HostId, core: &ShapeCore<'a>) {
         if let Some(devices) = &mut self.devices {
-            devices.record_allocation(&core.claims, Site::New(host));
+            devices.record_allocation(&core.claims, AllocationSite::New(host));
         }
     }
 
@@ -263,8 +277,8 @@ impl<'a> World<'a> {
     pub(crate) fn lack_of_devices(
         &self,
         claim: &Claim<'a>,
-        core: &Core<'a>,
-        rows: &Bits,
+        core: &ShapeCore<'a>,
+        rows: &BitSet,
     ) -> String {
         if let Some(problem) = &core.claims.problem {
             return problem.clone();

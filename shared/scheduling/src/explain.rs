@@ -13,20 +13,20 @@ use model::{labels, requirement::Requirement, spelling::nearest_key};
 use crate::{
     algebra::{Algebra, SetId, Sym, Undefined},
     amounts,
-    bits::Bits,
-    claim::{Claim, Stage},
-    min_values::Unmet,
+    bits::BitSet,
+    claim::{Claim, ClaimStage},
+    min_values::UnmetMinValues,
     outcome::spelled_out,
+    placement_context::{PlacementContext, Refusal},
     ports,
-    reason::{DOMAINS_SHOWN, Reason, Side},
-    shape::{Core, ShapeId},
+    reason::{ConflictSide, DOMAINS_SHOWN, Reason},
+    shape::{ShapeCore, ShapeId},
     solve::Solver,
     template::Template,
     topology::{
         ApplicableConstraint, GroupId,
         group::{Group, GroupKind},
     },
-    world::{Refusal, World},
 };
 
 /// One reason per NodePool, or a single one that holds for all of them.
@@ -38,7 +38,7 @@ pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<us
     if let Some(reason) = contradiction::contradiction(core.spec.pod) {
         return vec![(None, reason)];
     }
-    if let Some(claims) = solver.world.volumes.apart(core.spec.pod) {
+    if let Some(claims) = solver.context.volumes.apart(core.spec.pod) {
         return vec![(None, Reason::VolumesApart(claims))];
     }
     if let Some(problem) = &core.claims.problem {
@@ -47,7 +47,7 @@ pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<us
     if let Some(nodes) = named::refusing(solver, &core, &constraints) {
         return vec![(None, Reason::NamedNodes(nodes))];
     }
-    (0..solver.world.templates.len())
+    (0..solver.context.templates.len())
         .map(|at| (Some(at), reason(solver, at, &core, &constraints)))
         .collect()
 }
@@ -55,23 +55,27 @@ pub(crate) fn reasons(solver: &mut Solver<'_>, shape: ShapeId) -> Vec<(Option<us
 fn reason<'a>(
     solver: &mut Solver<'a>,
     at: usize,
-    core: &Core<'a>,
+    core: &ShapeCore<'a>,
     constraints: &[ApplicableConstraint],
 ) -> Reason {
     // A refusal without limits is more specific than the limits.
     let within_limits = solver.empty_claim(at);
     let Some(claim) = solver.unlimited_claim(at) else {
-        return pool::nothing_to_make(at, &mut solver.world);
+        return pool::nothing_to_make(at, &mut solver.context);
     };
-    let world = &mut solver.world;
-    match claim.check(core, constraints, Stage::New, world) {
-        Err(refusal) => describe(&refusal, &claim, core, constraints, world),
+    let context = &mut solver.context;
+    match claim.check(core, constraints, ClaimStage::New, context) {
+        Err(refusal) => describe(&refusal, &claim, core, constraints, context),
         Ok(fit) => {
-            let fits = |claim: Claim<'a>| claim.check(core, constraints, Stage::New, world).is_ok();
+            let fits = |claim: Claim<'a>| {
+                claim
+                    .check(core, constraints, ClaimStage::New, context)
+                    .is_ok()
+            };
             if within_limits.is_ok_and(fits) {
                 Reason::NextRound
             } else {
-                pool::limit(at, &fit.rows, world)
+                pool::limit(at, &fit.rows, context)
             }
         }
     }
@@ -80,66 +84,66 @@ fn reason<'a>(
 fn describe<'a>(
     refusal: &Refusal,
     claim: &Claim<'a>,
-    core: &Core<'a>,
+    core: &ShapeCore<'a>,
     constraints: &[ApplicableConstraint],
-    world: &mut World<'a>,
+    context: &mut PlacementContext<'a>,
 ) -> Reason {
-    let Some(template) = world.templates.get(claim.template) else {
+    let Some(template) = context.templates.get(claim.template) else {
         return Reason::NoTypes;
     };
     match refusal {
-        Refusal::Taints => world
+        Refusal::Taints => context
             .tolerance
             .intolerable(core.tolerations, template.taints)
             .map_or(Reason::NoTypes, |taint| Reason::Taint(taint.clone())),
-        Refusal::Hostname => hostname(core, world),
-        Refusal::Requirements => incompatible(claim.set, core.sets.on_claims, world),
-        Refusal::Resources | Refusal::CoolingDown => resource(claim, core, world),
+        Refusal::Hostname => hostname(core, context),
+        Refusal::Requirements => incompatible(claim.set, core.sets.on_claims, context),
+        Refusal::Resources | Refusal::CoolingDown => resource(claim, core, context),
         Refusal::VolumeLimit => {
             let mut rows = claim.rows.clone();
             template.room.keep_fitting(&core.requests, &mut rows);
             // Whether types remain does not matter here: if none has the port free, ports are the reason instead.
             let _ = claim.keep_free_ports(core, &template.daemons, &mut rows);
-            let catalog = world.catalogs.get(template.catalog);
+            let catalog = context.catalogs.get(template.catalog);
             Reason::AttachLimit {
                 wanted: core.volumes.of_ebs().count(),
                 most: catalog.map_or(0, |catalog| catalog.most_attached(&rows)),
             }
         }
-        Refusal::Ports => port(claim, core, world),
-        Refusal::Volumes => volumes(claim, core, world),
-        Refusal::Devices(_) => Reason::Devices(devices(claim, core, world)),
-        Refusal::Topology(group, _) => topology(*group, claim, world),
+        Refusal::Ports => port(claim, core, context),
+        Refusal::Volumes => volumes(claim, core, context),
+        Refusal::Devices(_) => Reason::Devices(devices(claim, core, context)),
+        Refusal::Topology(group, _) => topology(*group, claim, context),
         Refusal::Types(_) | Refusal::MinValues(_) => {
-            let question = binding::Question {
+            let query = binding::TypeQuery {
                 claim,
                 core,
                 constraints,
                 too_few: matches!(refusal, Refusal::MinValues(_)),
             };
-            binding::types(question, world)
+            binding::types(query, context)
         }
         Refusal::Reservation => Reason::Reservation,
         Refusal::NodeLimit | Refusal::Limits => Reason::NodeLimit,
     }
 }
 
-fn hostname(core: &Core<'_>, world: &World<'_>) -> Reason {
-    let wanted = world.algebra.get(core.sets.on_nodes, world.hostname);
+fn hostname(core: &ShapeCore<'_>, context: &PlacementContext<'_>) -> Reason {
+    let wanted = context.algebra.get(core.sets.on_nodes, context.hostname);
     Reason::NoMatchingType(
         wanted
-            .map(|req| spelled_out(world.hostname, req, &world.algebra))
+            .map(|req| spelled_out(context.hostname, req, &context.algebra))
             .into_iter()
             .collect(),
     )
 }
 
-fn incompatible(known: SetId, incoming: SetId, world: &mut World<'_>) -> Reason {
-    let algebra = &mut world.algebra;
+fn incompatible(known: SetId, incoming: SetId, context: &mut PlacementContext<'_>) -> Reason {
+    let algebra = &mut context.algebra;
     if let Some(key) = algebra.undefined(known, incoming, Undefined::WellKnown) {
         return Reason::UndefinedLabel {
-            meant: meant(key, known, world),
-            key: world.algebra.text(key).to_owned(),
+            meant: meant(key, known, context),
+            key: context.algebra.text(key).to_owned(),
         };
     }
     let conflict = algebra.conflict(known, incoming).and_then(|key| {
@@ -153,12 +157,12 @@ fn incompatible(known: SetId, incoming: SetId, world: &mut World<'_>) -> Reason 
 }
 
 /// Label of the NodePool's nodes that was probably meant.
-fn meant(unknown: Sym, known: SetId, world: &World<'_>) -> Option<String> {
-    let algebra = &world.algebra;
+fn meant(unknown: Sym, known: SetId, context: &PlacementContext<'_>) -> Option<String> {
+    let algebra = &context.algebra;
     let unknown = algebra.text(unknown);
     let own = algebra.set(known);
     let own = own.iter().map(|entry| algebra.text(entry.0));
-    let provider = world.input.options.well_known_labels.iter();
+    let provider = context.input.options.well_known_labels.iter();
     let provider = provider.map(String::as_str);
     let all = labels::WELL_KNOWN
         .into_iter()
@@ -168,17 +172,22 @@ fn meant(unknown: Sym, known: SetId, world: &World<'_>) -> Option<String> {
     nearest_key(unknown, all).map(str::to_owned)
 }
 
-fn resource(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
-    let Some(template) = world.templates.get(claim.template) else {
+fn resource(claim: &Claim<'_>, core: &ShapeCore<'_>, context: &PlacementContext<'_>) -> Reason {
+    let Some(template) = context.templates.get(claim.template) else {
         return Reason::NoTypes;
     };
     let mut wanted = claim.requests.clone();
     amounts::add(&mut wanted, &core.requests);
-    lack_of_resources(&wanted, &claim.rows, template, world.dimensions.names())
+    lack_of_resources(&wanted, &claim.rows, template, context.dimensions.names())
 }
 
 /// First resource of which no row has enough, if there is one.
-fn lack_of_resources(wanted: &[i64], rows: &Bits, template: &Template, names: &[String]) -> Reason {
+fn lack_of_resources(
+    wanted: &[i64],
+    rows: &BitSet,
+    template: &Template,
+    names: &[String],
+) -> Reason {
     let most = template.room.most(rows);
     let short = names.iter().zip(wanted.iter().zip(most));
     let mut short = short.filter(|(_, (wanted, most))| *wanted > most);
@@ -193,8 +202,8 @@ fn lack_of_resources(wanted: &[i64], rows: &Bits, template: &Template, names: &[
         })
 }
 
-fn port(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
-    let daemons = world.templates.get(claim.template).map(|t| &*t.daemons);
+fn port(claim: &Claim<'_>, core: &ShapeCore<'_>, context: &PlacementContext<'_>) -> Reason {
+    let daemons = context.templates.get(claim.template).map(|t| &*t.daemons);
     let mut taken = daemons.into_iter().flatten();
     let port = taken.find_map(|group| ports::conflict(core.ports(), &group.ports));
     let port = port.or_else(|| core.ports().first());
@@ -205,16 +214,16 @@ fn port(claim: &Claim<'_>, core: &Core<'_>, world: &World<'_>) -> Reason {
 }
 
 /// Requirements of the pod's volumes, and the side that conflicts with them.
-fn volumes(claim: &Claim<'_>, core: &Core<'_>, world: &mut World<'_>) -> Reason {
+fn volumes(claim: &Claim<'_>, core: &ShapeCore<'_>, context: &mut PlacementContext<'_>) -> Reason {
     let Some(sets) = core.volumes.alternatives.first() else {
         return Reason::NoTypes;
     };
-    let wanted = spell(sets.on_nodes, world);
+    let wanted = spell(sets.on_nodes, context);
     let sides = [
-        (Side::Pod, core.sets.on_claims),
-        (Side::NodePool, claim.set),
+        (ConflictSide::Pod, core.sets.on_claims),
+        (ConflictSide::NodePool, claim.set),
     ];
-    let algebra = &mut world.algebra;
+    let algebra = &mut context.algebra;
     let against = sides.into_iter().find_map(|(side, set)| {
         let key = algebra.conflict(set, sets.on_claims)?;
         Some((side, spelled_out(key, algebra.get(set, key)?, algebra)))
@@ -223,30 +232,38 @@ fn volumes(claim: &Claim<'_>, core: &Core<'_>, world: &mut World<'_>) -> Reason 
 }
 
 /// Devices that the otherwise suitable types lack.
-fn devices<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> String {
-    let rows = suiting(claim, core, world);
-    world.lack_of_devices(claim, core, &rows)
+fn devices<'a>(
+    claim: &Claim<'a>,
+    core: &ShapeCore<'a>,
+    context: &mut PlacementContext<'a>,
+) -> String {
+    let rows = suiting(claim, core, context);
+    context.lack_of_devices(claim, core, &rows)
 }
 
 /// Instance types that meet the requirements of a node with the pod and are large enough.
-fn suiting<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Bits {
-    let algebra = &mut world.algebra;
+fn suiting<'a>(
+    claim: &Claim<'a>,
+    core: &ShapeCore<'a>,
+    context: &mut PlacementContext<'a>,
+) -> BitSet {
+    let algebra = &mut context.algebra;
     let set = algebra
         .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown)
         .unwrap_or(claim.set);
     let mut rows = claim.rows.clone();
-    if let Some(template) = world.templates.get(claim.template) {
+    if let Some(template) = context.templates.get(claim.template) {
         template.room.keep_fitting(&core.requests, &mut rows);
-        world.keep_matching(claim.template, set, &mut rows);
+        context.keep_matching(claim.template, set, &mut rows);
     }
     rows
 }
 
-fn spell(set: SetId, world: &World<'_>) -> Vec<Requirement> {
-    let entries = world.algebra.set(set);
+fn spell(set: SetId, context: &PlacementContext<'_>) -> Vec<Requirement> {
+    let entries = context.algebra.set(set);
     let entries = entries.iter();
     entries
-        .map(|(key, req)| spelled_out(*key, *req, &world.algebra))
+        .map(|(key, req)| spelled_out(*key, *req, &context.algebra))
         .collect()
 }
 
@@ -269,29 +286,29 @@ fn rule(group: &Group) -> String {
     }
 }
 
-fn topology(id: GroupId, claim: &Claim<'_>, world: &World<'_>) -> Reason {
-    let Some(group) = world.topology.group(id) else {
+fn topology(id: GroupId, claim: &Claim<'_>, context: &PlacementContext<'_>) -> Reason {
+    let Some(group) = context.topology.group(id) else {
         return Reason::NextRound;
     };
-    let is_known = group.by_host || world.algebra.is_well_known(group.key);
+    let is_known = group.by_host || context.algebra.is_well_known(group.key);
     if !is_known && group.domains().is_empty() {
         return Reason::NoDomain {
             rule: rule(group),
-            key: world.algebra.text(group.key).to_owned(),
-            meant: meant(group.key, claim.set, world),
+            key: context.algebra.text(group.key).to_owned(),
+            meant: meant(group.key, claim.set, context),
         };
     }
     let counts = group.domains().iter().take(DOMAINS_SHOWN);
     Reason::Topology {
         rule: rule(group),
-        key: world.algebra.text(group.key).to_owned(),
+        key: context.algebra.text(group.key).to_owned(),
         counts: counts
-            .map(|domain| (world.algebra.text(domain.value).to_owned(), domain.count))
+            .map(|domain| (context.algebra.text(domain.value).to_owned(), domain.count))
             .collect(),
     }
 }
 
-fn too_few(unmet: &Unmet, algebra: &Algebra) -> Reason {
+fn too_few(unmet: &UnmetMinValues, algebra: &Algebra) -> Reason {
     Reason::MinValues {
         key: algebra.text(unmet.key).to_owned(),
         wanted: unmet.wanted,

@@ -8,7 +8,7 @@ use model::resources::{CPU, MEMORY};
 use crate::{
     Input, NewNode, PrecomputedIndexes, SolveResult,
     algebra::SetId,
-    bound::{self, Amounts, DualPrices},
+    lower_bound::{self, CpuAndMemory, DualPrices},
     setup,
 };
 
@@ -20,32 +20,36 @@ const EXCESS: i128 = 20;
 /// The pods of all nodes with the same requirements determine prices for a core and a gigabyte that no instance type
 /// undercuts, counting only the capacity that whole pods can fill. A node whose price is close to the worth of its pods
 /// cannot become cheaper by waiting.
-pub fn full_nodes(input: &Input<'_>, answer: &SolveResult) -> Vec<bool> {
-    let mut world = setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).world;
-    let mut kinds: BTreeMap<(usize, SetId), Vec<&NewNode>> = BTreeMap::new();
-    let mut kind_of = Vec::new();
-    for node in &answer.new_nodes {
-        let asked = world.algebra.set_of(node.requirements.0.values());
-        kinds.entry((node.pool, asked)).or_default().push(node);
-        kind_of.push((node.pool, asked));
+pub fn full_nodes(input: &Input<'_>, result: &SolveResult) -> Vec<bool> {
+    let mut context =
+        setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).context;
+    let mut by_requirements: BTreeMap<(usize, SetId), Vec<&NewNode>> = BTreeMap::new();
+    let mut requirements_of = Vec::new();
+    for node in &result.new_nodes {
+        let required = context.algebra.set_of(node.requirements.0.values());
+        by_requirements
+            .entry((node.pool, required))
+            .or_default()
+            .push(node);
+        requirements_of.push((node.pool, required));
     }
     let mut worths = BTreeMap::new();
-    for ((pool, asked), nodes) in &kinds {
+    for ((pool, required), nodes) in &by_requirements {
         let pods = nodes.iter().flat_map(|node| &node.pods);
         let step = pods.clone().fold((0, 0), |step, pod| {
             let (cpu, memory) = amounts(input, *pod);
             (divisor(step.0, cpu), divisor(step.1, memory))
         });
-        let mut offers = bound::offers(&mut world, *pool, *asked);
+        let mut offers = lower_bound::offers(&mut context, *pool, *required);
         for (_, room) in &mut offers {
             *room = (whole(room.0, step.0), whole(room.1, step.1));
         }
         let wanted = sum(pods.map(|pod| amounts(input, *pod)));
-        worths.insert((*pool, *asked), DualPrices::most(&offers, wanted));
+        worths.insert((*pool, *required), DualPrices::most(&offers, wanted));
     }
-    let nodes = answer.new_nodes.iter().zip(kind_of);
-    let is_full = nodes.map(|(node, kind)| {
-        let worth = worths.get(&kind);
+    let nodes = result.new_nodes.iter().zip(requirements_of);
+    let is_full = nodes.map(|(node, requirements)| {
+        let worth = worths.get(&requirements);
         let worth = worth.map_or(0, |worth| {
             worth.of(sum(node.pods.iter().map(|pod| amounts(input, *pod))))
         });
@@ -57,14 +61,14 @@ pub fn full_nodes(input: &Input<'_>, answer: &SolveResult) -> Vec<bool> {
     is_full.collect()
 }
 
-fn amounts(input: &Input<'_>, pod: usize) -> Amounts {
+fn amounts(input: &Input<'_>, pod: usize) -> CpuAndMemory {
     let requests = input.pods.get(pod).map(|pod| &pod.requests);
     let amount = |name| requests.map_or(0, |requests| i128::from(requests.get(name)));
     (amount(CPU), amount(MEMORY))
 }
 
-fn sum(all: impl Iterator<Item = Amounts>) -> Amounts {
-    all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+fn sum(all: impl Iterator<Item = CpuAndMemory>) -> CpuAndMemory {
+    all.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1))
 }
 
 /// Greatest common divisor; with zero, the other number.

@@ -4,7 +4,7 @@
 //! the first 600. If types of equal price lie on both sides of that cut, the sort decides which of them are kept.
 #![expect(
     clippy::indexing_slicing,
-    reason = "every index lies between the bounds that the sort was begun with"
+    reason = "every index lies within the bounds passed to the sort"
 )]
 
 /// Sorts by key with exactly the element moves of Go.
@@ -24,6 +24,7 @@ const MISPLACED: usize = 5;
 /// Comparisons in choosing a pivot. If all of them are inverted, the range looks descending.
 const COMPARISONS: u32 = 12;
 
+/// Range being sorted, with Go's `less` function.
 struct Sorting<'a, T, L> {
     items: &'a mut [T],
     less: L,

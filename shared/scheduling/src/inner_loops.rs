@@ -8,7 +8,7 @@ use crate::{
     input::Input,
     precomputed_indexes::PrecomputedIndexes,
     setup::set_up,
-    shape::Core,
+    shape::ShapeCore,
     solve::Solver,
     strategy::Strategy,
     topology::{HostId, Place},
@@ -17,7 +17,7 @@ use crate::{
 /// Prepared solve in which all shapes are known and no pod is placed.
 pub struct InnerLoops<'a> {
     solver: Solver<'a>,
-    cores: Vec<Rc<Core<'a>>>,
+    cores: Vec<Rc<ShapeCore<'a>>>,
 }
 
 impl<'a> InnerLoops<'a> {
@@ -46,10 +46,10 @@ impl<'a> InnerLoops<'a> {
     pub fn filter_types(&mut self) -> usize {
         let mut left = 0;
         for (template, set, _) in self.narrowed() {
-            let world = &mut self.solver.world;
-            if let Some(node_template) = world.templates.get(template) {
+            let context = &mut self.solver.context;
+            if let Some(node_template) = context.templates.get(template) {
                 let mut rows = node_template.base.clone();
-                world.keep_matching(template, set, &mut rows);
+                context.keep_matching(template, set, &mut rows);
                 left += rows.iter().count();
             }
         }
@@ -60,8 +60,8 @@ impl<'a> InnerLoops<'a> {
     pub fn choose_domains(&mut self) -> usize {
         let mut allowed = 0;
         for (template, set, core) in self.narrowed() {
-            let world = &mut self.solver.world;
-            let Some(node_template) = world.templates.get(template) else {
+            let context = &mut self.solver.context;
+            let Some(node_template) = context.templates.get(template) else {
                 continue;
             };
             let place = Place {
@@ -71,28 +71,28 @@ impl<'a> InnerLoops<'a> {
                 undefined: Undefined::WellKnown,
                 daemons: crate::topology::daemons::Daemons::default(),
             };
-            let constraints = world.topology.applicable_constraints(&core.member);
-            let answer =
-                world
+            let constraints = context.topology.applicable_constraints(&core.member);
+            let verdict =
+                context
                     .topology
-                    .admit(&core.member, &constraints, &place, &mut world.algebra);
+                    .admit(&core.member, &constraints, &place, &mut context.algebra);
             allowed += usize::from(matches!(
-                answer,
+                verdict,
                 crate::topology::TopologyVerdict::Allowed(_)
             ));
         }
         allowed
     }
 
-    fn narrowed(&mut self) -> Vec<(usize, SetId, Rc<Core<'a>>)> {
-        let world = &mut self.solver.world;
+    fn narrowed(&mut self) -> Vec<(usize, SetId, Rc<ShapeCore<'a>>)> {
+        let context = &mut self.solver.context;
         let mut narrowed = Vec::new();
-        for (at, template) in world.templates.iter().enumerate() {
+        for (at, template) in context.templates.iter().enumerate() {
             for core in &self.cores {
-                let asked = core.sets.on_claims;
-                let set = world
+                let required = core.sets.on_claims;
+                let set = context
                     .algebra
-                    .narrow(template.set, asked, Undefined::WellKnown);
+                    .narrow(template.set, required, Undefined::WellKnown);
                 narrowed.extend(set.map(|set| (at, set, Rc::clone(core))));
             }
         }

@@ -35,6 +35,7 @@ pub struct Input<'a> {
     pub devices: Option<&'a DeviceObjects>,
 }
 
+/// Settings that affect the result.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     pub preference_policy: PreferencePolicy,

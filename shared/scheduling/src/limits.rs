@@ -4,26 +4,27 @@ use std::rc::Rc;
 
 use model::{Resources, resources::NODES};
 
-use crate::{bits::Bits, catalog::Catalog, room::Room};
+use crate::{bits::BitSet, capacity_index::CapacityIndex, catalog::Catalog};
 
 /// Per limited resource, the amount that a node counts as.
-pub(crate) type Amounts = Box<[i64]>;
+pub(crate) type LimitAmounts = Box<[i64]>;
 
+/// Limits of a NodePool, less the nodes planned so far.
 #[derive(Clone)]
 pub(crate) struct Limits {
     /// Limited resources in order. Every node counts as one of [`NODES`].
     names: Vec<String>,
     left: Vec<i64>,
     /// Index of the amounts that types count as.
-    capacity: Rc<Room>,
+    capacity: Rc<CapacityIndex>,
     /// Per type, the amounts that it counts as.
-    amounts: Rc<[Option<Amounts>]>,
-    counting: Counting,
+    amounts: Rc<[Option<LimitAmounts>]>,
+    counting: LimitCounting,
 }
 
 /// Amounts that a new node counts as before its type is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counting {
+pub(crate) enum LimitCounting {
     /// Per resource, the largest amount of any of its types, as upstream.
     Largest,
     /// Amounts of the types that were chosen for it: one, or several if `minValues` requires them. The other types that it
@@ -32,7 +33,11 @@ pub(crate) enum Counting {
 }
 
 impl Limits {
-    pub(crate) fn new(remaining: &Resources, catalog: &Catalog<'_>, counting: Counting) -> Self {
+    pub(crate) fn new(
+        remaining: &Resources,
+        catalog: &Catalog<'_>,
+        counting: LimitCounting,
+    ) -> Self {
         let names: Vec<String> = remaining.0.keys().cloned().collect();
         let taken = |row| {
             let capacity = &catalog.instance_type(row)?.capacity;
@@ -48,9 +53,9 @@ impl Limits {
         } else {
             catalog.rows.len()
         };
-        let capacity: Vec<Option<Amounts>> = (0..rows).map(taken).collect();
+        let capacity: Vec<Option<LimitAmounts>> = (0..rows).map(taken).collect();
         Self {
-            capacity: Rc::new(Room::new(&capacity, names.len())),
+            capacity: Rc::new(CapacityIndex::new(&capacity, names.len())),
             amounts: capacity.into(),
             counting,
             left: remaining.0.values().copied().collect(),
@@ -83,28 +88,28 @@ impl Limits {
     }
 
     /// Removes types that would exceed a limit.
-    pub(crate) fn keep_within(&self, rows: &mut Bits) {
+    pub(crate) fn keep_within(&self, rows: &mut BitSet) {
         self.capacity.keep_at_most(&self.left, rows);
     }
 
     pub(crate) fn count_largest(&mut self) {
-        self.counting = Counting::Largest;
+        self.counting = LimitCounting::Largest;
     }
 
     /// Whether nodes count as the types chosen for them.
     pub(crate) fn are_by_choice(&self) -> bool {
-        self.counting == Counting::Chosen && !self.names.is_empty()
+        self.counting == LimitCounting::Chosen && !self.names.is_empty()
     }
 
     /// Removes types that would exceed a limit if the node stopped counting as `counted`.
-    pub(crate) fn keep_within_beside(&self, counted: Option<&Amounts>, rows: &mut Bits) {
+    pub(crate) fn keep_within_beside(&self, counted: Option<&LimitAmounts>, rows: &mut BitSet) {
         let left = self.left.iter().zip(amounts(counted));
         let left: Vec<i64> = left.map(|(left, own)| left.saturating_add(own)).collect();
         self.capacity.keep_at_most(&left, rows);
     }
 
     /// Replaces the amounts that a node counts as.
-    pub(crate) fn recount(&mut self, before: Option<&Amounts>, after: Option<&Amounts>) {
+    pub(crate) fn recount(&mut self, before: Option<&LimitAmounts>, after: Option<&LimitAmounts>) {
         let counted = amounts(before).zip(amounts(after));
         for (left, (before, after)) in self.left.iter_mut().zip(counted) {
             *left = left.saturating_add(before.saturating_sub(after));
@@ -112,12 +117,12 @@ impl Limits {
     }
 
     /// Row that takes the smallest part of the remaining limits.
-    pub(crate) fn smallest(&self, rows: &Bits) -> Option<usize> {
+    pub(crate) fn smallest(&self, rows: &BitSet) -> Option<usize> {
         rows.iter().min_by_key(|row| self.part(*row))
     }
 
     /// Rows in ascending order of the part that they take of the remaining limits.
-    pub(crate) fn smallest_first(&self, rows: &Bits) -> Vec<usize> {
+    pub(crate) fn smallest_first(&self, rows: &BitSet) -> Vec<usize> {
         let mut order: Vec<usize> = rows.iter().collect();
         order.sort_by_cached_key(|row| self.part(*row));
         order
@@ -133,7 +138,7 @@ impl Limits {
     }
 
     /// Per limited resource, the largest amount of any of these rows.
-    pub(crate) fn most(&self, rows: &[usize]) -> Amounts {
+    pub(crate) fn most(&self, rows: &[usize]) -> LimitAmounts {
         let mut most = vec![0; self.names.len()];
         for row in rows {
             let taken = self.amounts.get(*row).and_then(Option::as_ref);
@@ -150,7 +155,7 @@ impl Limits {
     pub(crate) fn share_out(
         &self,
         remaining: &Resources,
-        nodes: &mut [(Option<&Amounts>, &mut Bits)],
+        nodes: &mut [(Option<&LimitAmounts>, &mut BitSet)],
     ) {
         let mut limits = self.anew(remaining);
         for (counted, _) in nodes.iter() {
@@ -172,7 +177,7 @@ impl Limits {
     }
 
     /// Counts a new node as the largest type it may become, unless types were chosen for it.
-    pub(crate) fn spend(&mut self, rows: &Bits) {
+    pub(crate) fn spend(&mut self, rows: &BitSet) {
         if self.are_by_choice() {
             return;
         }
@@ -183,7 +188,7 @@ impl Limits {
 }
 
 /// Amounts per limited resource; zeros if nothing is counted.
-fn amounts(of: Option<&Amounts>) -> impl Iterator<Item = i64> {
+fn amounts(of: Option<&LimitAmounts>) -> impl Iterator<Item = i64> {
     let known = of.map_or(&[][..], |amounts| amounts);
     let known = known.iter().map(|amount| (*amount).max(0));
     known.chain(std::iter::repeat(0))

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use crate::{
     algebra::{Algebra, Req, SetId, Sym},
-    bits::Bits,
+    bits::BitSet,
     catalog::Catalog,
 };
 
 /// Key whose `minValues` the types do not reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unmet {
+pub(crate) struct UnmetMinValues {
     pub(crate) key: Sym,
     pub(crate) wanted: u32,
     pub(crate) reached: u32,
@@ -19,15 +19,15 @@ pub(crate) struct Unmet {
 
 pub(crate) fn unmet(
     set: SetId,
-    rows: &Bits,
+    rows: &BitSet,
     catalog: &Catalog<'_>,
     algebra: &Algebra,
-) -> Option<Unmet> {
+) -> Option<UnmetMinValues> {
     let wanted = algebra.set(set);
     wanted.iter().find_map(|&(key, req)| {
         let wanted = algebra.req(req).min_values;
         let reached = reached(key, wanted, rows, catalog, algebra);
-        (reached < wanted).then_some(Unmet {
+        (reached < wanted).then_some(UnmetMinValues {
             key,
             wanted,
             reached,
@@ -39,7 +39,7 @@ pub(crate) fn unmet(
 pub(crate) fn fewest(
     set: SetId,
     order: &[usize],
-    rows: &Bits,
+    rows: &BitSet,
     catalog: &Catalog<'_>,
     algebra: &Algebra,
 ) -> usize {
@@ -68,7 +68,7 @@ pub(crate) fn fewest(
 }
 
 /// Number of distinct values among the types, up to `wanted`.
-fn reached(key: Sym, wanted: u32, rows: &Bits, catalog: &Catalog<'_>, algebra: &Algebra) -> u32 {
+fn reached(key: Sym, wanted: u32, rows: &BitSet, catalog: &Catalog<'_>, algebra: &Algebra) -> u32 {
     let mut values: BTreeSet<Sym> = BTreeSet::new();
     for (req, having) in catalog.column(key) {
         let enough = u32::try_from(values.len()).is_ok_and(|len| len >= wanted);
@@ -87,7 +87,7 @@ fn reached(key: Sym, wanted: u32, rows: &Bits, catalog: &Catalog<'_>, algebra: &
 /// was lowered.
 pub(crate) fn lowered(
     mut set: SetId,
-    rows: &Bits,
+    rows: &BitSet,
     catalog: &Catalog<'_>,
     algebra: &mut Algebra,
 ) -> (SetId, bool) {

@@ -11,15 +11,16 @@ use model::pod::HostPort;
 use crate::{
     algebra::{SetId, Undefined},
     amounts,
-    devices::Usage,
+    devices::DeviceUsage,
+    placement_context::{Permanence, PlacementContext, Refusal},
     ports,
-    shape::Core,
+    shape::ShapeCore,
     tolerance::TaintsId,
     topology::{ApplicableConstraint, HostId, Place, TopologyVerdict, daemons::Daemons},
     volumes::Attachment,
-    world::{Permanence, Refusal, World},
 };
 
+/// Existing node.
 #[derive(Clone)]
 pub(crate) struct Node<'a> {
     /// Index into the input's nodes.
@@ -33,9 +34,9 @@ pub(crate) struct Node<'a> {
     /// Remaining amounts; `None` if any resource is overcommitted, so nothing more fits.
     pub(crate) remaining: Option<Box<[i64]>>,
     pub(crate) ports: Vec<HostPort>,
-    pub(crate) attached: Option<Rc<Attached<'a>>>,
+    pub(crate) attached: Option<Rc<AttachedVolumes<'a>>>,
     /// Allocated devices; `None` if no pod claims devices.
-    pub(crate) devices: Option<Rc<Usage>>,
+    pub(crate) devices: Option<Rc<DeviceUsage>>,
     /// Daemons that will run on the node and are not counted yet.
     pub(crate) daemons: Daemons,
     pub(crate) pods: Vec<usize>,
@@ -43,19 +44,19 @@ pub(crate) struct Node<'a> {
 
 /// Volumes attached to a node, with its limits per CSI driver.
 #[derive(Clone)]
-pub(crate) struct Attached<'a> {
+pub(crate) struct AttachedVolumes<'a> {
     pub(crate) limits: &'a BTreeMap<String, u32>,
     pub(crate) volumes: BTreeSet<Attachment<'a>>,
 }
 
-impl<'a> Attached<'a> {
+impl<'a> AttachedVolumes<'a> {
     /// Driver whose attach limit the volumes would exceed. A driver that exceeds its limit already refuses every pod.
     fn exceeded(&self, more: &[Attachment<'a>]) -> Option<&'a str> {
         let exceeds = |(driver, limit): &(&'a String, &'a u32)| {
             let of = |all: &mut dyn Iterator<Item = &Attachment<'a>>| {
                 all.filter(|(of, _)| *of == driver.as_str()).count()
             };
-            let new = more.iter().filter(|one| !self.volumes.contains(*one));
+            let new = more.iter().filter(|volume| !self.volumes.contains(*volume));
             let total = of(&mut self.volumes.iter()) + of(&mut new.into_iter());
             u32::try_from(total).is_ok_and(|total| total > **limit)
         };
@@ -70,9 +71,9 @@ impl<'a> Node<'a> {
     /// Checks whether a pod may join the node.
     pub(crate) fn check(
         &self,
-        core: &Core<'a>,
+        core: &ShapeCore<'a>,
         constraints: &[ApplicableConstraint],
-        world: &mut World<'a>,
+        context: &mut PlacementContext<'a>,
     ) -> Result<(), Refusal> {
         let fits = |left: &[i64]| amounts::fits(&core.requests, left);
         if !self.remaining.as_deref().is_some_and(fits) {
@@ -81,10 +82,10 @@ impl<'a> Node<'a> {
         if self.cooling_down && core.moved {
             return Err(Refusal::CoolingDown);
         }
-        if !world.tolerance.tolerates(core.tolerations, self.taints) {
+        if !context.tolerance.tolerates(core.tolerations, self.taints) {
             return Err(Refusal::Taints);
         }
-        let set = world
+        let set = context
             .algebra
             .narrow(self.set, core.sets.on_nodes, Undefined::Refused)
             .ok_or(Refusal::Requirements)?;
@@ -95,22 +96,22 @@ impl<'a> Node<'a> {
         if ports::conflict(core.ports(), &self.ports).is_some() {
             return Err(Refusal::Ports);
         }
-        if !world.has_devices(self, core) {
+        if !context.has_devices(self, core) {
             return Err(core.without_devices());
         }
         if core.volumes.alternatives.is_empty() {
-            return self.check_topology(set, core, constraints, world);
+            return self.check_topology(set, core, constraints, context);
         }
         let mut refusal = Refusal::Volumes;
         for volumes in &core.volumes.alternatives {
-            let narrowed = world
+            let narrowed = context
                 .algebra
                 .narrow(set, volumes.on_nodes, Undefined::Refused);
-            let answer = match narrowed {
-                Some(set) => self.check_topology(set, core, constraints, world),
+            let verdict = match narrowed {
+                Some(set) => self.check_topology(set, core, constraints, context),
                 None => Err(Refusal::Volumes),
             };
-            match answer {
+            match verdict {
                 Ok(()) => return Ok(()),
                 Err(next) if refusal.is_permanent() => refusal = next,
                 Err(_) => {}
@@ -122,9 +123,9 @@ impl<'a> Node<'a> {
     fn check_topology(
         &self,
         set: SetId,
-        core: &Core<'a>,
+        core: &ShapeCore<'a>,
         constraints: &[ApplicableConstraint],
-        world: &mut World<'a>,
+        context: &mut PlacementContext<'a>,
     ) -> Result<(), Refusal> {
         if constraints.is_empty() {
             return Ok(());
@@ -133,9 +134,9 @@ impl<'a> Node<'a> {
             set,
             ..self.place()
         };
-        let World {
+        let PlacementContext {
             topology, algebra, ..
-        } = world;
+        } = context;
         match topology.admit(&core.member, constraints, &place, algebra) {
             TopologyVerdict::Allowed(_) => Ok(()),
             TopologyVerdict::NotNow(group) => Err(Refusal::Topology(group, Permanence::ForNow)),
@@ -156,7 +157,12 @@ impl<'a> Node<'a> {
     /// Adds a pod to the node and counts it.
     ///
     /// The node's requirements stay those of its labels: a pod that excludes a label does not add it to the node.
-    pub(crate) fn commit(&mut self, pod: usize, core: &Core<'a>, world: &mut World<'a>) {
+    pub(crate) fn commit(
+        &mut self,
+        pod: usize,
+        core: &ShapeCore<'a>,
+        context: &mut PlacementContext<'a>,
+    ) {
         self.pods.push(pod);
         for (left, wanted) in self.remaining.iter_mut().flatten().zip(&core.requests) {
             *left -= wanted;
@@ -168,10 +174,10 @@ impl<'a> Node<'a> {
                 .extend(core.volumes.attachments.iter().cloned());
         }
         if !core.claims.is_empty() {
-            self.devices = world.used_on_node(self, core).map(Rc::new);
-            world.record_allocation_on_node(self.index, core);
+            self.devices = context.used_on_node(self, core).map(Rc::new);
+            context.record_allocation_on_node(self.index, core);
         }
         let place = self.place();
-        world.record(core, &place);
+        context.record(core, &place);
     }
 }

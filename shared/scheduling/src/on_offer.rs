@@ -7,15 +7,15 @@ use model::snapshot::Optimize;
 
 use crate::{
     algebra::{SetId, Sym, Undefined},
+    placement_context::PlacementContext,
     shape::VolumeNeeds,
     tolerance::TolerationsId,
     topology::universe,
-    world::World,
 };
 
 /// Domains that count besides those of existing nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnOffer {
+pub(crate) enum OfferedDomains {
     /// Every value that a NodePool or instance type names, as upstream.
     Named,
     /// Domains in which a node could be launched for the pod.
@@ -24,7 +24,7 @@ pub(crate) enum OnOffer {
     Nothing,
 }
 
-impl OnOffer {
+impl OfferedDomains {
     pub(crate) fn of(optimize: Optimize) -> Self {
         match optimize {
             Optimize::Upstream => Self::Named,
@@ -42,7 +42,7 @@ impl OnOffer {
 }
 
 /// Requirements of a pod that decide which nodes could be launched for it.
-pub(crate) struct Wanted<'w, 'a> {
+pub(crate) struct LaunchRequirements<'w, 'a> {
     /// Node selector combined with each required term.
     pub(crate) alternatives: &'w [SetId],
     pub(crate) tolerations: TolerationsId,
@@ -50,9 +50,13 @@ pub(crate) struct Wanted<'w, 'a> {
     pub(crate) volumes: &'w VolumeNeeds<'a>,
 }
 
-impl World<'_> {
+impl PlacementContext<'_> {
     /// Domains of `key` in which a node could be launched for the pod, sorted by text.
-    pub(crate) fn domains_on_offer(&mut self, key: Sym, wanted: &Wanted<'_, '_>) -> Vec<Sym> {
+    pub(crate) fn domains_on_offer(
+        &mut self,
+        key: Sym,
+        wanted: &LaunchRequirements<'_, '_>,
+    ) -> Vec<Sym> {
         let mut found = Vec::new();
         for template in 0..self.templates.len() {
             for set in self.joint_sets(template, wanted) {
@@ -66,7 +70,7 @@ impl World<'_> {
     }
 
     /// Requirements of a NodePool's nodes with the pod, one set per alternative of the pod.
-    fn joint_sets(&mut self, template: usize, wanted: &Wanted<'_, '_>) -> Vec<SetId> {
+    fn joint_sets(&mut self, template: usize, wanted: &LaunchRequirements<'_, '_>) -> Vec<SetId> {
         let Some(template) = self.templates.get(template) else {
             return Vec::new();
         };

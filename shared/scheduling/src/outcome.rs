@@ -15,14 +15,14 @@ use model::{
 
 use crate::{
     algebra::{Algebra, ReqId, SetId, Sym},
-    bits::Bits,
+    bits::BitSet,
     catalog,
     claim::Claim,
     explain, go_sort, min_values,
+    placement_context::PlacementContext,
     reason::Reason,
     shape::{Failure, ShapeId},
     solve::Solver,
-    world::World,
 };
 
 mod dropped_preferences;
@@ -41,6 +41,7 @@ pub struct SolveResult {
     pub no_viable_types: Vec<NoViableTypes>,
 }
 
+/// NodePool without any viable instance type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoViableTypes {
     pub pool: usize,
@@ -96,6 +97,7 @@ impl Choice {
     }
 }
 
+/// Pod without a place.
 #[derive(Clone, Debug)]
 pub struct Unplaced {
     pub pod: usize,
@@ -112,9 +114,9 @@ pub(crate) fn explain(
     left: Vec<(usize, ShapeId, Failure)>,
 ) -> Vec<Unplaced> {
     let mut unplaced = Vec::new();
-    let mut told: BTreeMap<ShapeId, Vec<(Option<usize>, Reason)>> = BTreeMap::new();
+    let mut by_shape: BTreeMap<ShapeId, Vec<(Option<usize>, Reason)>> = BTreeMap::new();
     for (pod, shape, failure) in left {
-        let reasons = told
+        let reasons = by_shape
             .entry(shape)
             .or_insert_with(|| explain::reasons(solver, shape));
         let reasons = match failure {
@@ -135,20 +137,20 @@ pub(crate) fn explain(
 }
 
 pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> SolveResult {
-    let mut answer = SolveResult {
+    let mut result = SolveResult {
         unplaced,
         ..SolveResult::default()
     };
     let mut claims = std::mem::take(&mut solver.claims);
-    stay_within_limits(&mut claims, &solver.world);
-    let mut made = Vec::new();
+    stay_within_limits(&mut claims, &solver.context);
+    let mut sets = Vec::new();
     for claim in claims {
-        match finish(&claim, &mut solver.world) {
+        match finish(&claim, &mut solver.context) {
             Ok(node) => {
-                answer.new_nodes.push(node);
-                made.push(claim.set);
+                result.new_nodes.push(node);
+                sets.push(claim.set);
             }
-            Err(reason) => answer
+            Err(reason) => result
                 .unplaced
                 .extend(claim.pods.iter().map(|pod| Unplaced {
                     pod: *pod,
@@ -164,22 +166,26 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Solv
         .map(|node| (node.index, node.pods.clone()))
         .collect();
     existing.sort_unstable();
-    answer.existing = existing;
-    answer.dropped_preferences = dropped_preferences::of(solver, &answer, &made);
-    let templates = solver.world.templates.iter().enumerate();
+    result.existing = existing;
+    result.dropped_preferences = dropped_preferences::of(solver, &result, &sets);
+    let templates = solver.context.templates.iter().enumerate();
     let no_viable_types = templates.filter(|(_, template)| template.base.is_empty());
-    answer.no_viable_types = no_viable_types
+    result.no_viable_types = no_viable_types
         .map(|(pool, template)| NoViableTypes {
             pool,
             min_values: template.min_values_unmet,
         })
         .collect();
-    answer
+    result
 }
 
 /// Removes types that would let the new nodes of a NodePool exceed its limits together.
-fn stay_within_limits(claims: &mut [Claim<'_>], world: &World<'_>) {
-    let pools = world.templates.iter().zip(&world.input.pools).enumerate();
+fn stay_within_limits(claims: &mut [Claim<'_>], context: &PlacementContext<'_>) {
+    let pools = context
+        .templates
+        .iter()
+        .zip(&context.input.pools)
+        .enumerate();
     for (at, (template, pool)) in pools {
         if template.limits.are_by_choice() {
             let own = claims.iter_mut().filter(|claim| claim.template == at);
@@ -191,24 +197,24 @@ fn stay_within_limits(claims: &mut [Claim<'_>], world: &World<'_>) {
     }
 }
 
-fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Box<Reason>> {
+fn finish(claim: &Claim<'_>, context: &mut PlacementContext<'_>) -> Result<NewNode, Box<Reason>> {
     let mut set = claim.set;
     if !claim.held.is_empty() {
-        set = pin_to_reservations(claim, world);
+        set = pin_to_reservations(claim, context);
     }
-    let mut rows = by_price(claim, set, world);
-    let drivers = keep_drivers(claim, &mut rows, world);
-    check_min_values(claim, set, &rows, world)?;
+    let mut rows = by_price(claim, set, context);
+    let drivers = keep_drivers(claim, &mut rows, context);
+    check_min_values(claim, set, &rows, context)?;
     let choices: Vec<Choice> = rows.iter().map(|(_, choice)| *choice).collect();
-    let capacity_types = capacity_types(claim, set, &rows, world);
-    let requirements = final_requirements(set, &capacity_types, world);
-    let admitted = admitted(set, world);
+    let capacity_types = capacity_types(claim, set, &rows, context);
+    let requirements = final_requirements(set, &capacity_types, context);
+    let admitted = admitted(set, context);
     Ok(NewNode {
         pool: claim.template,
         pods: claim.pods.clone(),
         requirements,
         admitted,
-        requests: requests(claim, world),
+        requests: requests(claim, context),
         choices,
         drivers,
         min_values_relaxed: claim.min_values_relaxed,
@@ -219,24 +225,24 @@ fn finish(claim: &Claim<'_>, world: &mut World<'_>) -> Result<NewNode, Box<Reaso
 fn keep_drivers(
     claim: &Claim<'_>,
     rows: &mut Vec<(usize, Choice)>,
-    world: &World<'_>,
+    context: &PlacementContext<'_>,
 ) -> BTreeSet<String> {
     if claim.devices.is_empty() {
         return BTreeSet::new();
     }
-    let cheapest = rows.first().map(|(row, _)| world.drivers(claim, *row));
+    let cheapest = rows.first().map(|(row, _)| context.drivers(claim, *row));
     let cheapest = cheapest.unwrap_or_default();
-    rows.retain(|(row, _)| world.drivers(claim, *row) == cheapest);
+    rows.retain(|(row, _)| context.drivers(claim, *row) == cheapest);
     cheapest.into_iter().map(str::to_owned).collect()
 }
 
-fn pin_to_reservations(claim: &Claim<'_>, world: &mut World<'_>) -> SetId {
-    let algebra = &mut world.algebra;
+fn pin_to_reservations(claim: &Claim<'_>, context: &mut PlacementContext<'_>) -> SetId {
+    let algebra = &mut context.algebra;
     let capacity_type = algebra.symbol(labels::CAPACITY_TYPE);
     let reserved = algebra.symbol(CapacityType::Reserved.as_str());
     let only = algebra.one_of(vec![reserved]);
     let set = algebra.replace(claim.set, capacity_type, only);
-    let label = algebra.symbol(world.input.options.reservation_id_label);
+    let label = algebra.symbol(context.input.options.reservation_id_label);
     let held: Vec<Sym> = claim.held.iter().map(|id| algebra.symbol(id)).collect();
     let held = algebra.one_of(held);
     algebra.add(set, label, held)
@@ -244,12 +250,16 @@ fn pin_to_reservations(claim: &Claim<'_>, world: &mut World<'_>) -> SetId {
 
 /// Rows of the claim, each type once, cheapest first, ties by name, limited to the number that a launch may name. Under
 /// [`Optimize::Upstream`], ties at the limit are cut as upstream cuts them.
-fn by_price(claim: &Claim<'_>, set: SetId, world: &mut World<'_>) -> Vec<(usize, Choice)> {
+fn by_price(
+    claim: &Claim<'_>,
+    set: SetId,
+    context: &mut PlacementContext<'_>,
+) -> Vec<(usize, Choice)> {
     let most = Launch::INSTANCE_TYPES_MAX;
-    if world.input.options.optimize == Optimize::Cost {
-        return cheapest_rows(claim, set, most, world);
+    if context.input.options.optimize == Optimize::Cost {
+        return cheapest_rows(claim, set, most, context);
     }
-    let mut rows = cheapest_rows(claim, set, usize::MAX, world);
+    let mut rows = cheapest_rows(claim, set, usize::MAX, context);
     if let Some([(_, last), (_, next), ..]) = rows.get(most - 1..)
         && last.price == next.price
     {
@@ -269,17 +279,17 @@ fn cheapest_rows(
     claim: &Claim<'_>,
     set: SetId,
     most: usize,
-    world: &mut World<'_>,
+    context: &mut PlacementContext<'_>,
 ) -> Vec<(usize, Choice)> {
-    let Some(template) = world.templates.get(claim.template) else {
+    let Some(template) = context.templates.get(claim.template) else {
         return Vec::new();
     };
     let at = template.catalog;
-    let known = world.prices(at, set);
-    let Some(catalog) = world.catalogs.get(at) else {
+    let known = context.prices(at, set);
+    let Some(catalog) = context.catalogs.get(at) else {
         return Vec::new();
     };
-    let mut seen = Bits::none(catalog.types.len());
+    let mut seen = BitSet::none(catalog.types.len());
     let mut rows: Vec<(usize, Choice)> = Vec::new();
     for (row, choice) in known.iter().filter(|(row, _)| claim.rows.contains(*row)) {
         if rows.len() == most {
@@ -296,9 +306,9 @@ fn cheapest_rows(
         let Some(variant) = catalog.rows.get(row) else {
             continue;
         };
-        if !seen.contains(variant.kind) {
-            seen.insert(variant.kind);
-            let choice = Choice::new(variant.kind, 0, NanosPerHour(i64::MAX));
+        if !seen.contains(variant.instance_type) {
+            seen.insert(variant.instance_type);
+            let choice = Choice::new(variant.instance_type, 0, NanosPerHour(i64::MAX));
             others.push((row, choice));
         }
     }
@@ -312,25 +322,25 @@ fn check_min_values(
     claim: &Claim<'_>,
     set: SetId,
     rows: &[(usize, Choice)],
-    world: &World<'_>,
+    context: &PlacementContext<'_>,
 ) -> Result<(), Box<Reason>> {
-    let strict = world.input.options.min_values_policy == MinValuesPolicy::Strict;
-    let Some(template) = world.templates.get(claim.template) else {
+    let strict = context.input.options.min_values_policy == MinValuesPolicy::Strict;
+    let Some(template) = context.templates.get(claim.template) else {
         return Ok(());
     };
-    let Some(catalog) = world.catalogs.get(template.catalog) else {
+    let Some(catalog) = context.catalogs.get(template.catalog) else {
         return Ok(());
     };
     if !strict || !template.has_min_values {
         return Ok(());
     }
-    let mut kept = Bits::none(catalog.rows.len());
+    let mut kept = BitSet::none(catalog.rows.len());
     for (row, _) in rows {
         kept.insert(*row);
     }
-    match min_values::unmet(set, &kept, catalog, &world.algebra) {
+    match min_values::unmet(set, &kept, catalog, &context.algebra) {
         Some(unmet) => Err(Box::new(Reason::MinValues {
-            key: world.algebra.text(unmet.key).to_owned(),
+            key: context.algebra.text(unmet.key).to_owned(),
             wanted: unmet.wanted,
             reached: unmet.reached,
         })),
@@ -343,14 +353,14 @@ fn capacity_types(
     claim: &Claim<'_>,
     set: SetId,
     rows: &[(usize, Choice)],
-    world: &mut World<'_>,
+    context: &mut PlacementContext<'_>,
 ) -> Vec<String> {
-    let World {
+    let PlacementContext {
         templates,
         catalogs,
         algebra,
         ..
-    } = world;
+    } = context;
     let mut found: Vec<CapacityType> = Vec::new();
     let catalog = templates
         .get(claim.template)
@@ -375,8 +385,8 @@ fn capacity_types(
 
 const CAPACITY_TYPES: usize = 3;
 
-fn admitted(set: SetId, world: &mut World<'_>) -> Vec<CapacityType> {
-    let algebra = &mut world.algebra;
+fn admitted(set: SetId, context: &mut PlacementContext<'_>) -> Vec<CapacityType> {
+    let algebra = &mut context.algebra;
     let key = algebra.symbol(labels::CAPACITY_TYPE);
     let all = [
         CapacityType::Reserved,
@@ -393,10 +403,14 @@ fn admitted(set: SetId, world: &mut World<'_>) -> Vec<CapacityType> {
     all.into_iter().filter(admits).collect()
 }
 
-fn final_requirements(set: SetId, capacity_types: &[String], world: &World<'_>) -> Requirements {
+fn final_requirements(
+    set: SetId,
+    capacity_types: &[String],
+    context: &PlacementContext<'_>,
+) -> Requirements {
     let mut requirements = Requirements::default();
-    for &(key, req) in world.algebra.set(set).iter() {
-        let requirement = spelled_out(key, req, &world.algebra);
+    for &(key, req) in context.algebra.set(set).iter() {
+        let requirement = spelled_out(key, req, &context.algebra);
         let key = requirement.key.as_str();
         if key != labels::REGISTERED && key != labels::INITIALIZED {
             requirements.add(requirement);
@@ -434,14 +448,14 @@ pub(crate) fn spelled_out(key: Sym, req: ReqId, algebra: &Algebra) -> Requiremen
     }
 }
 
-fn requests(claim: &Claim<'_>, world: &World<'_>) -> Resources {
-    let overhead = world
+fn requests(claim: &Claim<'_>, context: &PlacementContext<'_>) -> Resources {
+    let overhead = context
         .templates
         .get(claim.template)
-        .map(|template| template.least_overhead(&claim.rows, world.dimensions.len()));
+        .map(|template| template.least_overhead(&claim.rows, context.dimensions.len()));
     let mut requests = Resources::default();
     let overhead = overhead.unwrap_or_default();
-    for ((name, amount), overhead) in world
+    for ((name, amount), overhead) in context
         .dimensions
         .names()
         .iter()

@@ -13,7 +13,7 @@ use crate::{
     reservations,
     template::{self, Daemon, Template},
     tolerance::Tolerance,
-    topology::universe::Source,
+    topology::universe::DomainSource,
 };
 
 /// Indexes shared by several solves. Each solve works on a copy, so sharing does not change results.
@@ -23,7 +23,7 @@ pub struct PrecomputedIndexes<'a> {
     pub(crate) dimensions: Rc<Dimensions>,
     pub(crate) catalogs: Vec<Catalog<'a>>,
     /// Per NodePool, in the order of the input.
-    pub(crate) sources: Rc<[Source]>,
+    pub(crate) sources: Rc<[DomainSource]>,
     pub(crate) templates: Vec<Template>,
     pub(crate) daemons: Rc<[Daemon<'a>]>,
     /// Per reservation, the remaining instances.
@@ -48,10 +48,10 @@ impl<'a> PrecomputedIndexes<'a> {
         let all = daemons.iter().chain(pods);
         let dimensions = Dimensions::of(all.map(|pod| &pod.requests));
         let (mut catalogs, which) = catalogs(pools, &mut algebra, options);
-        let sources: Rc<[Source]> = pools
+        let sources: Rc<[DomainSource]> = pools
             .iter()
             .zip(which)
-            .map(|(pool, catalog)| Source {
+            .map(|(pool, catalog)| DomainSource {
                 set: algebra.set_of(template::requirements(pool).0.values()),
                 taints: tolerance.taints(pool.taints.iter().collect()),
                 catalog,

@@ -23,9 +23,9 @@ const GROUPS_MAX: usize = 6;
 
 /// Set of ignored groups, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ignored(u8);
+pub(crate) struct IgnoredPreferences(u8);
 
-impl Ignored {
+impl IgnoredPreferences {
     pub(crate) const NONE: Self = Self(0);
 
     pub(crate) fn is_none(self) -> bool {
@@ -76,9 +76,9 @@ impl<'a> Preferences<'a> {
         all
     }
 
-    pub(crate) fn all(&self) -> Ignored {
+    pub(crate) fn all(&self) -> IgnoredPreferences {
         let groups = 0..self.weights.len();
-        Ignored(groups.fold(0, |all, group| all | 1 << group))
+        IgnoredPreferences(groups.fold(0, |all, group| all | 1 << group))
     }
 
     pub(crate) fn are_several(&self) -> bool {
@@ -97,7 +97,11 @@ impl<'a> Preferences<'a> {
         groups
     }
 
-    pub(crate) fn is_ignored(&self, preference: Preference<'a>, ignored: Ignored) -> bool {
+    pub(crate) fn is_ignored(
+        &self,
+        preference: Preference<'a>,
+        ignored: IgnoredPreferences,
+    ) -> bool {
         let group = self.groups.get(&preference);
         group.is_some_and(|group| ignored.has(*group))
     }

@@ -4,12 +4,14 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use model::NanosPerHour;
 
-use crate::{algebra::SetId, bits::Bits, catalog, outcome::Choice, world::World};
+use crate::{
+    algebra::SetId, bits::BitSet, catalog, outcome::Choice, placement_context::PlacementContext,
+};
 
 /// Per catalog and requirement set, the usable rows, cheapest first, ties by name.
 pub(crate) type Prices = BTreeMap<(usize, SetId), Rc<[(usize, Choice)]>>;
 
-impl World<'_> {
+impl PlacementContext<'_> {
     pub(crate) fn prices(&mut self, catalog: usize, set: SetId) -> Rc<[(usize, Choice)]> {
         if let Some(known) = self.prices.get(&(catalog, set)) {
             return Rc::clone(known);
@@ -20,7 +22,7 @@ impl World<'_> {
     }
 
     /// Price of the cheapest of `rows`.
-    pub(crate) fn cheapest(&mut self, template: usize, set: SetId, rows: &Bits) -> NanosPerHour {
+    pub(crate) fn cheapest(&mut self, template: usize, set: SetId, rows: &BitSet) -> NanosPerHour {
         let catalog = self
             .templates
             .get(template)
@@ -42,7 +44,7 @@ impl World<'_> {
                 .filter(|offer| catalog::compatible(&mut self.algebra, set, offer.set));
             let cheapest = usable.min_by_key(|offer| (offer.price, offer.index));
             list.extend(cheapest.map(|offer| {
-                let choice = Choice::new(variant.kind, offer.index, offer.price);
+                let choice = Choice::new(variant.instance_type, offer.index, offer.price);
                 (row, choice)
             }));
         }

@@ -8,6 +8,7 @@
 //! and NodePool limits; they are checked when a step is executed.
 
 mod admission;
+mod assignment;
 mod cluster_model;
 mod grid;
 mod offer_capacity_index;
@@ -18,7 +19,6 @@ mod recreate;
 mod rng;
 mod rules;
 mod search;
-mod state;
 #[cfg(test)]
 mod tests;
 
@@ -27,9 +27,9 @@ use std::cmp::Reverse;
 use model::NanosPerHour;
 
 use self::{
+    assignment::Assignment,
     cluster_model::{ClusterModel, NO_INDEX},
-    search::Search,
-    state::State,
+    search::RuinAndRecreate,
 };
 use crate::{BaselineCluster, PlacementTarget};
 
@@ -78,28 +78,28 @@ pub struct ReplacementGroup {
 }
 
 impl BaselineCluster<'_> {
-    /// Computes a plan in which each eviction must save `per_eviction`, passes it to `shown`, and continues from that plan
-    /// with the price per eviction that `shown` returns, until it returns none. Groups are ordered by their first node;
+    /// Computes a plan in which each eviction must save `per_eviction`, passes it to `visit`, and continues from that plan
+    /// with the price per eviction that `visit` returns, until it returns none. Groups are ordered by their first node;
     /// nodes without a new node form a group each.
     pub fn rearrange(
         &self,
         request: &RearrangeRequest<'_>,
         per_eviction: NanosPerHour,
-        mut shown: impl FnMut(Vec<ReplacementGroup>) -> Option<NanosPerHour>,
+        mut visit: impl FnMut(Vec<ReplacementGroup>) -> Option<NanosPerHour>,
     ) {
         let mut solver = self.solver();
         let Some(cluster) = ClusterModel::new(&mut solver, request.removable) else {
             return;
         };
-        let mut search = Search::new(&cluster, request);
+        let mut search = RuinAndRecreate::new(&cluster, request);
         let mut next = Some(per_eviction);
         while let Some(per_eviction) = next {
-            next = shown(groups(&cluster, search.cheapest(per_eviction)));
+            next = visit(groups(&cluster, search.cheapest(per_eviction)));
         }
     }
 }
 
-fn groups(cluster: &ClusterModel, state: &State) -> Vec<ReplacementGroup> {
+fn groups(cluster: &ClusterModel, state: &Assignment) -> Vec<ReplacementGroup> {
     let mut groups: Vec<(Option<usize>, ReplacementGroup)> = Vec::new();
     for (at, candidate) in cluster.candidates.iter().enumerate() {
         if state.removed.get(at) != Some(&true) {
@@ -142,7 +142,7 @@ fn groups(cluster: &ClusterModel, state: &State) -> Vec<ReplacementGroup> {
 /// Placement hints for the pods of a group, the largest pods first.
 fn wanted(
     cluster: &ClusterModel,
-    state: &State,
+    state: &Assignment,
     group: &ReplacementGroup,
     planned: &[(usize, usize)],
 ) -> Vec<(usize, PlacementTarget)> {

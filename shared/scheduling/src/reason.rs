@@ -1,6 +1,6 @@
 //! Reasons why a NodePool cannot serve a pod: the most specific constraint that fails, with amounts.
 
-mod lack;
+mod node_reason;
 
 use std::fmt;
 
@@ -10,8 +10,9 @@ use model::{
     taint::Taint,
 };
 
-pub use lack::NodeLack;
+pub use node_reason::NodeReason;
 
+/// Most specific reason why a NodePool cannot serve a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -48,7 +49,7 @@ pub enum Reason {
         offered: Vec<Requirement>,
     },
     /// Nodes that the pod selects by hostname, with the reason for each; empty if it excludes every hostname.
-    NamedNodes(Vec<(String, NodeLack)>),
+    NamedNodes(Vec<(String, NodeReason)>),
     /// Instance types match, but none has an available offering that does.
     NoOffering(Vec<Requirement>),
     /// Requested amount including daemons, and the largest amount of any suitable type.
@@ -66,7 +67,7 @@ pub enum Reason {
     /// Requirements of the pod's volumes, and the requirement that conflicts with them.
     Volumes {
         wanted: Vec<Requirement>,
-        against: Option<(Side, Requirement)>,
+        against: Option<(ConflictSide, Requirement)>,
     },
     /// Devices for the pod's claims are missing, as text.
     Devices(String),
@@ -137,7 +138,7 @@ pub enum ConstraintSource {
 
 /// Side whose requirement conflicts with those of the pod's volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum ConflictSide {
     /// Requirements of the pod.
     Pod,
     /// Labels of the NodePool's nodes.
@@ -187,8 +188,8 @@ impl fmt::Display for Reason {
                 write!(f, "wants {wanted}, its nodes have {offered}")
             }
             Self::Contradiction { first, second } => {
-                let side = |(asked, requirement): &(ConstraintSource, Requirement)| {
-                    let place = match asked {
+                let side = |(source, requirement): &(ConstraintSource, Requirement)| {
+                    let place = match source {
                         ConstraintSource::NodeSelector => "node selector",
                         ConstraintSource::NodeAffinity => "required node affinity",
                     };
@@ -249,8 +250,12 @@ impl fmt::Display for Reason {
             Self::Volumes { wanted, against } => {
                 write!(f, "its volumes are only reachable with {}", list(wanted))?;
                 match against {
-                    Some((Side::Pod, asked)) => write!(f, ", and it asks for {asked}"),
-                    Some((Side::NodePool, offered)) => write!(f, ", its nodes have {offered}"),
+                    Some((ConflictSide::Pod, required)) => {
+                        write!(f, ", and it asks for {required}")
+                    }
+                    Some((ConflictSide::NodePool, offered)) => {
+                        write!(f, ", its nodes have {offered}")
+                    }
                     None => Ok(()),
                 }
             }

@@ -21,26 +21,26 @@ use std::collections::BTreeSet;
 
 use model::NanosPerHour;
 
-use self::{items::Movable, nodes::WorkBudget, offers::PurchaseOptions};
-use crate::{claim::Claim, solve::Solver, topology::HostId, world::World};
+use self::{items::MovablePods, nodes::WorkBudget, offers::PurchaseOptions};
+use crate::{claim::Claim, placement_context::PlacementContext, solve::Solver, topology::HostId};
 
 /// Cost of a node per hour besides its instance: agents that are licensed per host, addresses, volumes, watches. An
 /// additional node has to save as much, so that cheap small instances do not take over.
 const PER_NODE_OVERHEAD: NanosPerHour = NanosPerHour(43_000_000);
 
 /// Part of [`PER_NODE_OVERHEAD`] that the NodePool's surcharge does not contain.
-fn unpriced_overhead(world: &World<'_>, template: usize) -> i64 {
-    let pool = world.input.pools.get(template);
+fn unpriced_overhead(context: &PlacementContext<'_>, template: usize) -> i64 {
+    let pool = context.input.pools.get(template);
     let priced = pool.map_or(0, |pool| pool.surcharge.0);
     PER_NODE_OVERHEAD.0.saturating_sub(priced).max(0)
 }
 
 pub(crate) fn repack(solver: &mut Solver<'_>) {
-    if solver.world.reservations.are_counted() {
+    if solver.context.reservations.are_counted() {
         return;
     }
     let mut staying: BTreeSet<HostId> = solver.claims.iter().map(|claim| claim.host).collect();
-    for template in 0..solver.world.templates.len() {
+    for template in 0..solver.context.templates.len() {
         let Some(movable) = items::movable(solver, template) else {
             continue;
         };
@@ -62,7 +62,7 @@ pub(crate) fn repack(solver: &mut Solver<'_>) {
 fn cheaper<'a>(
     solver: &mut Solver<'a>,
     template: usize,
-    movable: &Movable<'a>,
+    movable: &MovablePods<'a>,
 ) -> Option<Vec<Claim<'a>>> {
     let mut known = Cost::default();
     for claim in movable
@@ -70,10 +70,10 @@ fn cheaper<'a>(
         .iter()
         .filter_map(|at| solver.claims.get(*at))
     {
-        known.add(claim, &mut solver.world);
+        known.add(claim, &mut solver.context);
     }
-    let offers = PurchaseOptions::new(movable, template, &mut solver.world)?;
-    let mut work = WorkBudget::for_pods(solver.world.input.pods.len());
+    let offers = PurchaseOptions::new(movable, template, &mut solver.context)?;
+    let mut work = WorkBudget::for_pods(solver.context.input.pods.len());
     let plan = nodes::cheapest(&movable.items, &offers, &mut work)?;
     if plan.cost >= known.with_overhead {
         return None;
@@ -81,7 +81,7 @@ fn cheaper<'a>(
     let rebuilt = build::claims(solver, template, movable, &plan)?;
     let mut cost = Cost::default();
     for claim in &rebuilt {
-        cost.add(claim, &mut solver.world);
+        cost.add(claim, &mut solver.context);
     }
     (cost.price < known.price && cost.with_overhead < known.with_overhead).then_some(rebuilt)
 }
@@ -94,12 +94,12 @@ struct Cost {
 }
 
 impl Cost {
-    fn add(&mut self, claim: &Claim<'_>, world: &mut World<'_>) {
-        let price = world.cheapest(claim.template, claim.set, &claim.rows).0;
+    fn add(&mut self, claim: &Claim<'_>, context: &mut PlacementContext<'_>) {
+        let price = context.cheapest(claim.template, claim.set, &claim.rows).0;
         self.price = self.price.saturating_add(price);
         self.with_overhead = self
             .with_overhead
             .saturating_add(price)
-            .saturating_add(unpriced_overhead(world, claim.template));
+            .saturating_add(unpriced_overhead(context, claim.template));
     }
 }

@@ -7,7 +7,7 @@ use model::{CapacityType, InstanceType, snapshot::ReservedOfferingMode};
 
 use crate::{
     algebra::{Algebra, SetId},
-    bits::Bits,
+    bits::BitSet,
     catalog::{self, Catalog},
 };
 
@@ -29,7 +29,9 @@ pub(crate) fn capacities<'a>(
     types: impl IntoIterator<Item = &'a InstanceType>,
 ) -> BTreeMap<&'a str, u32> {
     let mut left: BTreeMap<&str, u32> = BTreeMap::new();
-    let offerings = types.into_iter().flat_map(|kind| &kind.offerings);
+    let offerings = types
+        .into_iter()
+        .flat_map(|instance_type| &instance_type.offerings);
     for reservation in offerings.filter_map(|offering| offering.reservation.as_ref()) {
         let entry = left.entry(&reservation.id).or_insert(reservation.capacity);
         *entry = (*entry).min(reservation.capacity);
@@ -56,7 +58,7 @@ impl<'a> Reservations<'a> {
     pub(crate) fn offer(
         &self,
         set: SetId,
-        rows: &Bits,
+        rows: &BitSet,
         held: &[&'a str],
         catalog: &Catalog<'a>,
         algebra: &mut Algebra,

@@ -1,4 +1,4 @@
-//! Prepares the [`World`] of a solve: interns, indexes and counts nodes, hosts and pods once.
+//! Prepares the [`PlacementContext`] of a solve: interns, indexes and counts nodes, hosts and pods once.
 
 mod places;
 
@@ -14,16 +14,17 @@ use model::{
     taint::TaintEffect,
 };
 
-use self::places::Places;
+use self::places::PlaceInterner;
 use crate::{
     algebra::{Algebra, Sym, Undefined},
     devices::Devices,
     input::{ExistingNode, Input},
-    node::{Attached, Node},
-    on_offer::OnOffer,
+    node::{AttachedVolumes, Node},
+    on_offer::OfferedDomains,
+    placement_context::PlacementContext,
     precomputed_indexes::PrecomputedIndexes,
     reservations::Reservations,
-    strategy::{CountedAs, Ties},
+    strategy::{LimitAccounting, TieBreak},
     template::Daemon,
     tolerance::{Tolerance, TolerationsId},
     topology::{
@@ -31,15 +32,15 @@ use crate::{
         classes::{ClassId, Classes},
         daemons::Daemons,
         group::GroupKind,
-        universe::Universe,
+        universe::KnownDomains,
     },
     volumes::Volumes,
-    world::World,
 };
 
+/// Prepared start of a solve.
 #[derive(Clone)]
 pub(crate) struct Setup<'a> {
-    pub(crate) world: World<'a>,
+    pub(crate) context: PlacementContext<'a>,
     /// Existing nodes in the order in which they are tried.
     pub(crate) nodes: Vec<Node<'a>>,
     /// First free host index for a new node.
@@ -69,11 +70,11 @@ pub(crate) struct Contributions<'a> {
     /// Registered nodes, by index into the input's nodes.
     pub(crate) nodes: BTreeMap<usize, HostLabels<'a>>,
     /// Per anti-affinity group, its owners; the first owner's tolerations decide which domains are known.
-    pub(crate) owners: BTreeMap<GroupId, Vec<Owner>>,
+    pub(crate) owners: BTreeMap<GroupId, Vec<AntiAffinityOwner>>,
 }
 
 /// Bound pod with required anti-affinity.
-pub(crate) struct Owner {
+pub(crate) struct AntiAffinityOwner {
     /// Index into the input's pods, if it is among them.
     pub(crate) pod: Option<usize>,
     pub(crate) tolerations: TolerationsId,
@@ -83,7 +84,7 @@ pub(crate) fn set_up<'a>(precomputed: &PrecomputedIndexes<'a>, input: &Rc<Input<
     set_up_moving(precomputed, input, input.pods.len()).0
 }
 
-/// Prepares the world of an input in which only the first `first` pods are placed now. The others stay bound.
+/// Prepares the context of an input in which only the first `first` pods are placed now. The others stay bound.
 pub(crate) fn set_up_moving<'a>(
     precomputed: &PrecomputedIndexes<'a>,
     input: &Rc<Input<'a>>,
@@ -103,9 +104,9 @@ pub(crate) fn set_up_moving<'a>(
     let topology_keys: BTreeSet<&str> = topology_keys(input, &with_anti_affinity);
     let has_topology = !topology_keys.is_empty();
     let symbols: Vec<Sym> = topology_keys.iter().map(|k| algebra.symbol(k)).collect();
-    let universe = Universe::new(symbols, sources, &catalogs, &mut algebra);
-    let asked = asked_keys(input, &volumes, &topology_keys);
-    let mut places = Places::new(&asked, &mut algebra, &mut tolerance);
+    let universe = KnownDomains::new(symbols, sources, &catalogs, &mut algebra);
+    let keys = relevant_keys(input, &volumes, &topology_keys);
+    let mut places = PlaceInterner::new(&keys, &mut algebra, &mut tolerance);
     let hosts: Vec<HostLabels<'a>> = input
         .hosts
         .iter()
@@ -150,7 +151,7 @@ pub(crate) fn set_up_moving<'a>(
     let leaving = input.pods.iter().take(first).copied();
     let devices = devices.map(|devices| devices.without(leaving));
     let reserved = &precomputed.reserved;
-    let mut world = World {
+    let mut context = PlacementContext {
         reservations: Reservations::new(input.options.reserved, reserved),
         input: Rc::clone(input),
         algebra,
@@ -164,18 +165,18 @@ pub(crate) fn set_up_moving<'a>(
         hostname,
         no_taints,
         prices: BTreeMap::new(),
-        ties: Ties::default(),
-        on_offer: OnOffer::of(input.options.optimize),
-        counted_as: CountedAs::default(),
+        ties: TieBreak::default(),
+        on_offer: OfferedDomains::of(input.options.optimize),
+        counted_as: LimitAccounting::default(),
     };
     let nodes = found
         .into_iter()
-        .map(|(index, node, place)| existing(index, node, &place, daemons, &mut world))
+        .map(|(index, node, place)| existing(index, node, &place, daemons, &mut context))
         .collect();
     let taints = input.pools.iter().flat_map(|pool| pool.taints);
     let mut taints = taints.chain(input.nodes.iter().flat_map(|n| n.taints.iter().copied()));
     let setup = Setup {
-        world,
+        context,
         nodes,
         next_host,
         has_topology,
@@ -226,7 +227,7 @@ fn topology_keys<'a>(input: &Input<'a>, with_anti_affinity: &[&'a Pod]) -> BTree
 }
 
 /// Label keys of nodes that any pod, daemon or volume refers to.
-fn asked_keys<'a>(
+fn relevant_keys<'a>(
     input: &Input<'a>,
     volumes: &Volumes<'a>,
     topology_keys: &BTreeSet<&'a str>,
@@ -241,9 +242,9 @@ fn asked_keys<'a>(
         let preferred = affinity.preferred.iter().map(|(_, term)| term);
         let terms = affinity.required.iter().chain(preferred);
         let expressions = terms.flat_map(|term| &term.match_expressions);
-        let asked = expressions.map(|e| e.key.as_str());
-        let asked = asked.chain(pod.node_selector.keys().map(String::as_str));
-        keys.extend(asked.map(|key| labels::normalized(key).to_owned()));
+        let named = expressions.map(|e| e.key.as_str());
+        let named = named.chain(pod.node_selector.keys().map(String::as_str));
+        keys.extend(named.map(|key| labels::normalized(key).to_owned()));
         if !pod.volumes.is_empty() {
             let alternatives = volumes.alternatives(pod).unwrap_or_default();
             keys.extend(alternatives.into_iter().flat_map(|all| all.0.into_keys()));
@@ -261,9 +262,9 @@ fn count_bound<'a>(
     tolerance: &mut Tolerance<'a>,
     contributions: &mut Contributions<'a>,
 ) {
-    let asked = input.pods.iter().enumerate();
-    let asked = asked.filter(|(_, pod)| pod.node_name.is_some());
-    let asked: BTreeMap<&PodKey, usize> = asked.map(|(at, pod)| (&pod.key, at)).collect();
+    let bound = input.pods.iter().enumerate();
+    let bound = bound.filter(|(_, pod)| pod.node_name.is_some());
+    let index_of: BTreeMap<&PodKey, usize> = bound.map(|(at, pod)| (&pod.key, at)).collect();
     for (at, host) in input.hosts.iter().enumerate() {
         for pod in &host.pods {
             if is_terminal(pod) || moving.contains(&pod.key) {
@@ -289,11 +290,11 @@ fn count_bound<'a>(
                 );
                 topology.record_bound(group, at, algebra);
                 repelling.push(group);
-                let pod = asked.get(&pod.key).copied();
+                let pod = index_of.get(&pod.key).copied();
                 let owners = contributions.owners.entry(group).or_default();
-                owners.push(Owner { pod, tolerations });
+                owners.push(AntiAffinityOwner { pod, tolerations });
             }
-            if let Some(pod) = asked.get(&pod.key) {
+            if let Some(pod) = index_of.get(&pod.key) {
                 let host = at;
                 let contribution = PodContribution {
                     class,
@@ -312,16 +313,16 @@ fn existing<'a>(
     node: &ExistingNode<'a>,
     place: &Place,
     daemons: &[Daemon<'a>],
-    world: &mut World<'a>,
+    context: &mut PlacementContext<'a>,
 ) -> Node<'a> {
-    let mut expected = vec![0; world.dimensions.len()];
+    let mut expected = vec![0; context.dimensions.len()];
     let mut to_come = Daemons::default();
     for (at, daemon) in daemons.iter().enumerate() {
-        let tolerated = world
+        let tolerated = context
             .tolerance
             .tolerated_by_daemon(&daemon.pod.tolerations, place.taints);
         let suits = daemon.alternatives.iter().any(|alternative| {
-            let algebra = &mut world.algebra;
+            let algebra = &mut context.algebra;
             algebra
                 .narrow(place.set, *alternative, Undefined::Refused)
                 .is_some()
@@ -333,7 +334,7 @@ fn existing<'a>(
             }
         }
     }
-    let names = world.dimensions.names().iter();
+    let names = context.dimensions.names().iter();
     let remaining: Box<[i64]> = names
         .zip(expected)
         .map(|(name, expected)| {
@@ -346,12 +347,12 @@ fn existing<'a>(
     let mut left = node.available.0.values().chain(&remaining);
     let overcommitted = left.any(|left| *left < 0);
     let attached = node.attach_limits.map(|limits| {
-        Rc::new(Attached {
+        Rc::new(AttachedVolumes {
             limits,
             volumes: node
                 .pods
                 .iter()
-                .flat_map(|pod| world.volumes.attachments(pod))
+                .flat_map(|pod| context.volumes.attachments(pod))
                 .collect(),
         })
     });
@@ -368,7 +369,7 @@ fn existing<'a>(
             .flat_map(|pod| pod.host_ports.iter().cloned())
             .collect(),
         attached,
-        devices: world.devices.as_ref().map(|known| known.taken(index)),
+        devices: context.devices.as_ref().map(|known| known.taken(index)),
         daemons: to_come,
         pods: Vec::new(),
     }

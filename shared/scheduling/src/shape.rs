@@ -10,21 +10,22 @@ use model::{
 
 use crate::{
     algebra::SetId,
-    bits::Bits,
+    bits::BitSet,
     devices::ClaimNeeds,
-    spec::{Sacrifice, Spec},
+    placement_context::{Permanence, Refusal},
+    spec::{RelaxationStep, Spec},
     tolerance::TolerationsId,
-    topology::{ApplicableConstraint, Member, classes::ClassId},
+    topology::{ApplicableConstraint, GroupMembership, classes::ClassId},
     volumes::{Attachment, EBS},
-    world::{Permanence, Refusal},
 };
 
+/// Index of a shape in the solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ShapeId(pub(crate) u32);
 
 /// Properties that placement depends on. Cheap ones come first, since comparison stops at the first difference.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Identity<'a> {
+pub(crate) struct ShapeIdentity<'a> {
     pub(crate) requests: Box<[i64]>,
     pub(crate) class: Option<ClassId>,
     pub(crate) moved: bool,
@@ -46,7 +47,7 @@ pub(crate) struct Identity<'a> {
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VolumeNeeds<'a> {
     /// Alternatives of which one must hold; empty if the volumes have no requirements.
-    pub(crate) alternatives: Vec<Sets>,
+    pub(crate) alternatives: Vec<NodeRequirements>,
     pub(crate) attachments: Vec<Attachment<'a>>,
     /// Whether a claim's volume or class does not exist. Such a pod is placed as if it had no volumes and no topology
     /// constraints.
@@ -62,7 +63,7 @@ impl<'a> VolumeNeeds<'a> {
 
 /// Requirements in two forms: for existing nodes, and for new nodes, which have no hostname yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Sets {
+pub(crate) struct NodeRequirements {
     pub(crate) on_nodes: SetId,
     pub(crate) on_claims: SetId,
     /// Whether a hostname that is not known yet meets the requirements.
@@ -70,19 +71,19 @@ pub(crate) struct Sets {
 }
 
 /// Immutable part of a shape, at one step of relaxation.
-pub(crate) struct Core<'a> {
+pub(crate) struct ShapeCore<'a> {
     pub(crate) spec: Spec<'a>,
     pub(crate) requests: Box<[i64]>,
     /// Whether the pod is moved voluntarily, which excludes nodes that are cooling down.
     pub(crate) moved: bool,
-    pub(crate) sets: Sets,
+    pub(crate) sets: NodeRequirements,
     pub(crate) tolerations: TolerationsId,
     pub(crate) volumes: Rc<VolumeNeeds<'a>>,
     pub(crate) claims: Rc<ClaimNeeds>,
-    pub(crate) member: Member,
+    pub(crate) member: GroupMembership,
 }
 
-impl<'a> Core<'a> {
+impl<'a> ShapeCore<'a> {
     pub(crate) fn ports(&self) -> &'a [HostPort] {
         &self.spec.pod.host_ports
     }
@@ -125,7 +126,7 @@ pub(crate) struct ShapeSearch {
     /// Number of groups when `constraints` was computed.
     pub(crate) groups_known: Option<usize>,
     /// Existing nodes that can never take the shape; `None` before the first search.
-    pub(crate) rejected_nodes: Option<Bits>,
+    pub(crate) rejected_nodes: Option<BitSet>,
     /// In-flight claims by order. An entry with an outdated order is pushed again with the present one.
     pub(crate) claims: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) claims_seen: usize,
@@ -136,7 +137,7 @@ pub(crate) struct ShapeSearch {
     pub(crate) rejected_templates: Vec<bool>,
     /// Number of placements at the last failure. The result stays the same until there are more.
     pub(crate) failed_at: Option<(u64, Failure)>,
-    pub(crate) relaxed: Option<Option<(ShapeId, Sacrifice)>>,
+    pub(crate) relaxed: Option<Option<(ShapeId, RelaxationStep)>>,
 }
 
 /// Reason why a pod was not placed in this attempt.

@@ -18,22 +18,23 @@ use crate::{
     claim::Claim,
     input::Input,
     node::Node,
-    on_offer::OnOffer,
+    on_offer::OfferedDomains,
+    placement_context::PlacementContext,
     preferences::Preferences,
     setup::Setup,
-    shape::{Core, Failure, Identity, ShapeId, ShapeSearch},
-    strategy::{CountedAs, Domains, Peers, Queue, Strategy},
-    world::World,
+    shape::{Failure, ShapeCore, ShapeId, ShapeIdentity, ShapeSearch},
+    strategy::{AffinityStart, LimitAccounting, QueueOrder, SpreadDomains, Strategy},
 };
 
+/// State of one search.
 pub(crate) struct Solver<'a> {
-    pub(crate) world: World<'a>,
+    pub(crate) context: PlacementContext<'a>,
     pub(crate) nodes: Vec<Node<'a>>,
     /// Per block of nodes and resource, the largest remaining amount of any node.
     blocks: Vec<Vec<i64>>,
     pub(crate) claims: Vec<Claim<'a>>,
-    pub(crate) shapes: Vec<(Rc<Core<'a>>, ShapeSearch)>,
-    identities: BTreeMap<Identity<'a>, ShapeId>,
+    pub(crate) shapes: Vec<(Rc<ShapeCore<'a>>, ShapeSearch)>,
+    identities: BTreeMap<ShapeIdentity<'a>, ShapeId>,
     pub(crate) next_host: u32,
     has_topology: bool,
     pub(crate) may_tolerate: bool,
@@ -51,25 +52,25 @@ pub(crate) struct Solver<'a> {
 impl<'a> Solver<'a> {
     pub(crate) fn new(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> Self {
         let Setup {
-            mut world,
+            mut context,
             nodes,
             next_host,
             has_topology,
             may_tolerate,
         } = setup;
-        world.ties = strategy.ties;
-        world.counted_as = strategy.counted_as;
-        if strategy.counted_as == CountedAs::Largest {
-            for template in &mut world.templates {
+        context.ties = strategy.ties;
+        context.counted_as = strategy.counted_as;
+        if strategy.counted_as == LimitAccounting::Largest {
+            for template in &mut context.templates {
                 template.limits.count_largest();
             }
         }
-        if strategy.domains == Domains::Named {
-            world.on_offer = OnOffer::Named;
+        if strategy.domains == SpreadDomains::Named {
+            context.on_offer = OfferedDomains::Named;
         }
         let blocks = vec![Vec::new(); nodes.len().div_ceil(BLOCK)];
         let mut solver = Self {
-            world,
+            context,
             nodes,
             blocks,
             claims: Vec::new(),
@@ -95,17 +96,17 @@ impl<'a> Solver<'a> {
 
     /// Places all pods. Returns those without a place in queue order, with their failures.
     pub(crate) fn run(&mut self) -> Vec<(usize, ShapeId, Failure)> {
-        self.place((0..self.world.input.pods.len()).collect())
+        self.place((0..self.context.input.pods.len()).collect())
     }
 
     /// Places some of the pods. Returns those without a place in queue order, with their failures.
     pub(crate) fn place(&mut self, mut pods: Vec<usize>) -> Vec<(usize, ShapeId, Failure)> {
         // By name, as the API server lists them: the first pod determines the domains of a group that pods share.
-        pods.sort_by_key(|at| self.world.input.pods.get(*at).map(|pod| &pod.key));
-        if self.strategy.peers == Peers::Together {
+        pods.sort_by_key(|at| self.context.input.pods.get(*at).map(|pod| &pod.key));
+        if self.strategy.peers == AffinityStart::Together {
             self.confine_colocated(&pods);
         }
-        let mut shapes = vec![ShapeId(0); self.world.input.pods.len()];
+        let mut shapes = vec![ShapeId(0); self.context.input.pods.len()];
         let mut waiting: BTreeMap<ShapeId, usize> = BTreeMap::new();
         for pod in &pods {
             let shape = self.shape_of(*pod);
@@ -114,9 +115,9 @@ impl<'a> Solver<'a> {
                 *slot = shape;
             }
         }
-        let input = Rc::clone(&self.world.input);
+        let input = Rc::clone(&self.context.input);
         pods.sort_by_cached_key(|at| input.pods.get(*at).map(|pod| rank(pod)));
-        if self.strategy.queue == Queue::ConfinedFirst {
+        if self.strategy.queue == QueueOrder::ConfinedFirst {
             let confined = self.confined_shapes(waiting.keys().copied());
             let domains = |pod: &usize| confined.get(shapes.get(*pod)?).copied();
             pods.sort_by_key(|pod| domains(pod).unwrap_or(usize::MAX));
@@ -201,10 +202,10 @@ impl<'a> Solver<'a> {
         }
         let core = Rc::clone(core);
         let mut search = std::mem::take(search);
-        if search.groups_known != Some(self.world.topology.len()) {
-            search.groups_known = Some(self.world.topology.len());
+        if search.groups_known != Some(self.context.topology.len()) {
+            search.groups_known = Some(self.context.topology.len());
             search.constraints = self
-                .world
+                .context
                 .topology
                 .applicable_constraints(&core.member)
                 .into();

@@ -48,7 +48,7 @@ pub(crate) const FULL_WEIGHT: u32 = 100;
 
 /// Constraint or preference that is relaxed next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sacrifice {
+pub(crate) enum RelaxationStep {
     RequiredTerm,
     PodAffinity,
     PodAntiAffinity,
@@ -171,7 +171,7 @@ impl<'a> Spec<'a> {
     }
 
     /// Next step of relaxation, if anything is left to relax.
-    pub(crate) fn relaxed(&self, may_tolerate: bool) -> Option<(Self, Sacrifice)> {
+    pub(crate) fn relaxed(&self, may_tolerate: bool) -> Option<(Self, RelaxationStep)> {
         if self.relaxation == Relaxation::LightestFirst && self.required.len() < 2 {
             return self.without_lightest(may_tolerate);
         }
@@ -181,19 +181,19 @@ impl<'a> Spec<'a> {
             && !rest.is_empty()
         {
             spec.required = rest;
-            (Sacrifice::RequiredTerm, 0)
+            (RelaxationStep::RequiredTerm, 0)
         } else if let Some(weight) = drop_first(&mut spec.attracted) {
-            (Sacrifice::PodAffinity, weight)
+            (RelaxationStep::PodAffinity, weight)
         } else if let Some(weight) = drop_first(&mut spec.repelled) {
-            (Sacrifice::PodAntiAffinity, weight)
+            (RelaxationStep::PodAntiAffinity, weight)
         } else if let Some(weight) = drop_first(&mut spec.preferred) {
-            (Sacrifice::NodeAffinity, weight)
+            (RelaxationStep::NodeAffinity, weight)
         } else if let Some(at) = spec.spread.iter().position(soft) {
             spec.spread.swap_remove(at);
-            (Sacrifice::Spread, FULL_WEIGHT)
+            (RelaxationStep::Spread, FULL_WEIGHT)
         } else if may_tolerate && !self.tolerates_prefer_no_schedule {
             spec.tolerates_prefer_no_schedule = true;
-            (Sacrifice::PreferNoSchedule, FULL_WEIGHT)
+            (RelaxationStep::PreferNoSchedule, FULL_WEIGHT)
         } else {
             return None;
         };
@@ -202,17 +202,17 @@ impl<'a> Spec<'a> {
     }
 
     /// Spec without the lightest preference; among equal weights, the one that upstream relaxes first.
-    fn without_lightest(&self, may_tolerate: bool) -> Option<(Self, Sacrifice)> {
+    fn without_lightest(&self, may_tolerate: bool) -> Option<(Self, RelaxationStep)> {
         let soft = |constraint: &&TopologySpread| constraint.is_soft();
         let spread = self.spread.iter().position(soft);
         let tolerates = !may_tolerate || self.tolerates_prefer_no_schedule;
         let weights = [
-            (Sacrifice::PodAffinity, lightest(&self.attracted)),
-            (Sacrifice::PodAntiAffinity, lightest(&self.repelled)),
-            (Sacrifice::NodeAffinity, lightest(&self.preferred)),
-            (Sacrifice::Spread, spread.map(|_| FULL_WEIGHT)),
+            (RelaxationStep::PodAffinity, lightest(&self.attracted)),
+            (RelaxationStep::PodAntiAffinity, lightest(&self.repelled)),
+            (RelaxationStep::NodeAffinity, lightest(&self.preferred)),
+            (RelaxationStep::Spread, spread.map(|_| FULL_WEIGHT)),
             (
-                Sacrifice::PreferNoSchedule,
+                RelaxationStep::PreferNoSchedule,
                 (!tolerates).then_some(FULL_WEIGHT),
             ),
         ];
@@ -223,21 +223,21 @@ impl<'a> Spec<'a> {
         let mut spec = self.clone();
         let mut lost = weight;
         match sacrifice {
-            Sacrifice::PodAffinity => {
+            RelaxationStep::PodAffinity => {
                 spec.attracted.pop();
             }
-            Sacrifice::PodAntiAffinity => {
+            RelaxationStep::PodAntiAffinity => {
                 spec.repelled.pop();
             }
-            Sacrifice::NodeAffinity => {
+            RelaxationStep::NodeAffinity => {
                 spec.preferred.pop();
                 lost = 0;
             }
-            Sacrifice::Spread => {
+            RelaxationStep::Spread => {
                 spec.spread.swap_remove(spread?);
             }
-            Sacrifice::PreferNoSchedule => spec.tolerates_prefer_no_schedule = true,
-            Sacrifice::RequiredTerm => return None,
+            RelaxationStep::PreferNoSchedule => spec.tolerates_prefer_no_schedule = true,
+            RelaxationStep::RequiredTerm => return None,
         }
         spec.dropped_weight = spec.dropped_weight.saturating_add(lost);
         Some((spec, sacrifice))

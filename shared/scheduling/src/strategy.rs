@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use model::{NanosPerHour, labels, pod::TopologySpread, snapshot::Optimize};
 
 use crate::{
-    guided::PlacementTarget,
     input::{Effort, Input, Pool},
     outcome::{self, SolveResult, Unplaced},
+    placement_hints::PlacementTarget,
     reason::Reason,
     repack::repack,
     setup::Setup,
@@ -19,7 +19,8 @@ use crate::{
 };
 
 pub(crate) use self::strategies::{
-    CountedAs, Domains, Hosts, Order, Peers, Pools, Queue, Strategy, Ties,
+    AffinityStart, ClaimOrder, HostPreferences, LimitAccounting, PoolChoice, QueueOrder,
+    SpreadDomains, Strategy, TieBreak,
 };
 use self::{
     strategies::{EMPTIEST_FIRST, LIMIT_SPARING, OLDEST_FIRST, STRATEGIES},
@@ -50,18 +51,18 @@ pub(crate) fn best<'a>(
         return best;
     }
     let over_offers = |rules| Strategy {
-        domains: Domains::OnOffer,
+        domains: SpreadDomains::OfferedDomains,
         ..rules
     };
     let together = |rules| Strategy {
-        peers: Peers::Together,
+        peers: AffinityStart::Together,
         ..rules
     };
     let confined_first = |rules| Strategy {
-        queue: Queue::ConfinedFirst,
+        queue: QueueOrder::ConfinedFirst,
         ..rules
     };
-    let steps: [Step; 3] = [
+    let steps: [Adjustment; 3] = [
         (has_to_spread, over_offers),
         (has_to_be_near, together),
         (is_kept_out_by_others, confined_first),
@@ -83,7 +84,7 @@ pub(crate) fn best<'a>(
 pub(crate) type OtherCosts<'b> = &'b dyn Fn(&SolveResult) -> i128;
 
 /// Test whether an unplaced pod may be affected, and the change of strategy that may place it.
-type Step = (fn(&Input<'_>, &Unplaced) -> bool, fn(Strategy) -> Strategy);
+type Adjustment = (fn(&Input<'_>, &Unplaced) -> bool, fn(Strategy) -> Strategy);
 
 fn has_to_spread(input: &Input<'_>, left: &Unplaced) -> bool {
     let hard = |constraint: &TopologySpread| !constraint.is_soft();
@@ -121,15 +122,15 @@ fn best_under<'a>(
     let mut strategies = STRATEGIES
         .map(under)
         .into_iter()
-        .filter(|strategy| for_cost || strategy.order == Order::EmptiestFirst);
+        .filter(|strategy| for_cost || strategy.order == ClaimOrder::EmptiestFirst);
     let first = strategies.next().unwrap_or_default();
-    let mut best = answer(input, set_up(), first);
+    let mut best = result(input, set_up(), first);
     if !for_cost && best.new_nodes.len() > 1 && shares_weights(input) {
         let full = Strategy {
-            pools: Pools::CheapestShare,
+            pools: PoolChoice::CheapestShare,
             ..under(Strategy::default())
         };
-        let other = answer(input, set_up(), full);
+        let other = result(input, set_up(), full);
         let fewer = other.new_nodes.len() < best.new_nodes.len();
         if fewer && unplaced(&other) == unplaced(&best) {
             best = other;
@@ -140,7 +141,7 @@ fn best_under<'a>(
         .into_iter()
         .filter(|_| is_limited(input));
     let by_name = [OLDEST_FIRST, EMPTIEST_FIRST].map(|strategy| Strategy {
-        pools: Pools::ByName,
+        pools: PoolChoice::ByName,
         ..under(strategy)
     });
     let by_name = by_name
@@ -153,17 +154,18 @@ fn best_under<'a>(
                 is_first_to_spare(strategy, first) && best.unplaced.iter().any(waits_for_limit)
             }
         };
-        let few = pods <= FEW_PODS || pods <= COMPARED_PODS_MAX && strategy.ties == Ties::Cheapest;
+        let few =
+            pods <= FEW_PODS || pods <= COMPARED_PODS_MAX && strategy.ties == TieBreak::Cheapest;
         let compare =
-            for_cost && few && cost(&best) > 0 && strategy.counted_as != CountedAs::Smallest;
+            for_cost && few && cost(&best) > 0 && strategy.counted_as != LimitAccounting::Smallest;
         if retry || compare {
-            let other = answer(input, set_up(), strategy);
+            let other = result(input, set_up(), strategy);
             if is_better(&other, &best, for_cost.then_some(worth)) {
                 best = other;
             }
         }
     }
-    let lost = |answer: &SolveResult| worth_of_dropped(answer, worth);
+    let lost = |result: &SolveResult| worth_of_dropped(result, worth);
     let other_costs = other_costs.or(for_cost.then_some(&lost));
     if let Some(other_costs) = other_costs.filter(|_| pods <= FEW_PODS) {
         let strategy = if for_cost { OLDEST_FIRST } else { first };
@@ -172,7 +174,7 @@ fn best_under<'a>(
                 ignored,
                 ..under(strategy)
             };
-            answer(input, set_up(), strategy)
+            result(input, set_up(), strategy)
         });
     }
     match for_cost && pods <= COMPARED_PODS_MAX && prefers_to_spread(input) {
@@ -182,7 +184,7 @@ fn best_under<'a>(
 }
 
 fn is_first_to_spare(strategy: Strategy, first: Strategy) -> bool {
-    strategy.counted_as == CountedAs::Cheapest && strategy.order == first.order
+    strategy.counted_as == LimitAccounting::Cheapest && strategy.order == first.order
 }
 
 fn waits_for_limit(left: &Unplaced) -> bool {
@@ -199,19 +201,19 @@ fn no_dearer_than_upstream<'a>(
     set_up: impl Fn() -> Setup<'a>,
 ) -> SolveResult {
     let named = Strategy {
-        domains: Domains::Named,
+        domains: SpreadDomains::Named,
         ..first
     };
-    let mut chosen = answer(input, set_up(), named);
+    let mut chosen = result(input, set_up(), named);
     if chosen.dropped_preferences.is_empty() {
         return best;
     }
     let shared = Strategy {
-        hosts: Hosts::Shared,
+        hosts: HostPreferences::Shared,
         ..first
     };
     let bound = cost(&chosen);
-    for other in [answer(input, set_up(), shared), best] {
+    for other in [result(input, set_up(), shared), best] {
         let places_more = other.unplaced.len() < chosen.unplaced.len();
         let is_within = cost(&other) <= bound;
         let worth = Some(input.options.preference_worth);
@@ -245,7 +247,7 @@ fn is_for_cost(input: &Input<'_>) -> bool {
 }
 
 /// Solves with placement hints: places the waiting pods first, then hinted pods, then all others.
-pub(crate) fn guided<'a>(
+pub(crate) fn solve_with_hints<'a>(
     input: &Input<'a>,
     setup: Setup<'a>,
     waiting: usize,
@@ -254,7 +256,7 @@ pub(crate) fn guided<'a>(
     let [first, ..] = STRATEGIES;
     let mut solver = Solver::new(input, setup, first);
     let mut left = solver.place((0..waiting).collect());
-    let placed = solver.guide(wanted);
+    let placed = solver.place_hinted(wanted);
     let others = (waiting..input.pods.len()).filter(|pod| !placed.contains(pod));
     left.extend(solver.place(others.collect()));
     let unplaced = outcome::explain(&mut solver, left);
@@ -265,9 +267,9 @@ pub(crate) fn guided<'a>(
 /// are worth.
 fn is_better(other: &SolveResult, best: &SolveResult, worth: Option<NanosPerHour>) -> bool {
     let is_cheaper = |worth| {
-        let value = |answer: &SolveResult| {
-            let lost = worth_of_dropped(answer, worth);
-            (i128::from(cost(answer)) + lost, dropped_weight(answer))
+        let value = |result: &SolveResult| {
+            let lost = worth_of_dropped(result, worth);
+            (i128::from(cost(result)) + lost, dropped_weight(result))
         };
         unplaced(other) == unplaced(best) && value(other) < value(best)
     };
@@ -275,36 +277,36 @@ fn is_better(other: &SolveResult, best: &SolveResult, worth: Option<NanosPerHour
 }
 
 /// Price that dropped preferences are worth, if one with weight 100 is worth `worth`.
-fn worth_of_dropped(answer: &SolveResult, worth: NanosPerHour) -> i128 {
-    let lost = answer.dropped_preferences.iter();
+fn worth_of_dropped(result: &SolveResult, worth: NanosPerHour) -> i128 {
+    let lost = result.dropped_preferences.iter();
     lost.map(|dropped_preferences| dropped_preferences.worth(worth))
         .sum()
 }
 
 /// Summed weight of all dropped preferences.
-fn dropped_weight(answer: &SolveResult) -> u64 {
-    let weights = answer.dropped_preferences.iter();
+fn dropped_weight(result: &SolveResult) -> u64 {
+    let weights = result.dropped_preferences.iter();
     weights
         .map(|dropped_preferences| u64::from(dropped_preferences.weight))
         .sum()
 }
 
-fn answer<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> SolveResult {
+fn result<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> SolveResult {
     let mut solver = Solver::new(input, setup, strategy);
     let left = solver.run();
     let unplaced = outcome::explain(&mut solver, left);
-    if is_for_cost(input) && strategy.counted_as != CountedAs::Smallest {
+    if is_for_cost(input) && strategy.counted_as != LimitAccounting::Smallest {
         repack(&mut solver);
     }
     outcome::conclude(&mut solver, unplaced)
 }
 
-fn unplaced(answer: &SolveResult) -> BTreeSet<usize> {
-    answer.unplaced.iter().map(|left| left.pod).collect()
+fn unplaced(result: &SolveResult) -> BTreeSet<usize> {
+    result.unplaced.iter().map(|left| left.pod).collect()
 }
 
-fn cost(answer: &SolveResult) -> i64 {
-    let cheapest = answer
+fn cost(result: &SolveResult) -> i64 {
+    let cheapest = result
         .new_nodes
         .iter()
         .filter_map(|node| node.choices.first());

@@ -14,25 +14,26 @@ use model::{
 use crate::{
     algebra::{Algebra, SetId, Undefined},
     amounts::{self, Dimensions},
-    bits::Bits,
+    bits::BitSet,
+    capacity_index::CapacityIndex,
     catalog::Catalog,
     input::{Options, Pool},
-    limits::{Counting, Limits},
+    limits::{LimitCounting, Limits},
     min_values,
-    room::Room,
     spec::Spec,
     tolerance::{TaintsId, Tolerance},
     topology::daemons::Daemons,
 };
 
+/// NodePool as a template of new nodes.
 #[derive(Clone)]
 pub(crate) struct Template {
     pub(crate) set: SetId,
     pub(crate) taints: TaintsId,
     pub(crate) catalog: usize,
     /// Rows of the catalog that the NodePool can launch for the smallest pod.
-    pub(crate) base: Bits,
-    pub(crate) room: Rc<Room>,
+    pub(crate) base: BitSet,
+    pub(crate) room: Rc<CapacityIndex>,
     /// Per row of the catalog, the capacity left for pods; `None` for rows outside `base`.
     pub(crate) left: Rc<[Option<Box<[i64]>>]>,
     pub(crate) daemons: Rc<[DaemonGroup]>,
@@ -44,7 +45,7 @@ pub(crate) struct Template {
 
 /// Types that run the same daemons.
 pub(crate) struct DaemonGroup {
-    pub(crate) rows: Bits,
+    pub(crate) rows: BitSet,
     pub(crate) daemons: Daemons,
     pub(crate) overhead: Box<[i64]>,
     pub(crate) ports: Vec<HostPort>,
@@ -90,7 +91,7 @@ pub(crate) fn requirements(pool: &Pool<'_>) -> Requirements {
 impl Template {
     #[expect(
         clippy::too_many_arguments,
-        reason = "the parts of the world it is made from"
+        reason = "borrows parts of the indexes that are still being built"
     )]
     pub(crate) fn new<'a>(
         pool: &Pool<'a>,
@@ -138,15 +139,15 @@ impl Template {
             })
             .collect();
         let counting = match options.optimize {
-            Optimize::Cost => Counting::Chosen,
-            Optimize::Upstream => Counting::Largest,
+            Optimize::Cost => LimitCounting::Chosen,
+            Optimize::Upstream => LimitCounting::Largest,
         };
         Self {
             set,
             taints,
             catalog: at,
             base,
-            room: Rc::new(Room::new(&left, dimensions.len())),
+            room: Rc::new(CapacityIndex::new(&left, dimensions.len())),
             left,
             daemons: daemons.into(),
             limits: Limits::new(&pool.remaining, catalog, counting),
@@ -156,7 +157,7 @@ impl Template {
     }
 
     /// Smallest daemon overhead of any of these types, per resource.
-    pub(crate) fn least_overhead(&self, rows: &Bits, dimensions: usize) -> Vec<i64> {
+    pub(crate) fn least_overhead(&self, rows: &BitSet, dimensions: usize) -> Vec<i64> {
         let groups = self.daemons.iter().filter(|g| g.rows.intersects(rows));
         groups
             .map(|group| group.overhead.to_vec())
@@ -185,7 +186,7 @@ fn groups(
         if !tolerance.tolerated_by_daemon(&daemon.pod.tolerations, taints) {
             continue;
         }
-        let mut hosts = Bits::none(catalog.rows.len());
+        let mut hosts = BitSet::none(catalog.rows.len());
         for alternative in &daemon.alternatives {
             let suits = algebra.narrow(set, *alternative, Undefined::WellKnown);
             if suits.is_some() {
@@ -202,7 +203,7 @@ fn groups(
 
 fn split(
     group: DaemonGroup,
-    hosts: &Bits,
+    hosts: &BitSet,
     daemon: &Daemon<'_>,
     itself: Daemons,
 ) -> Vec<DaemonGroup> {

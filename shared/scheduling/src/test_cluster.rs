@@ -20,6 +20,7 @@ use crate::{Effort, ExistingNode, Host, Input, Options, Pool, SolveResult, solve
 pub(crate) const ZONES: [&str; 2] = ["a", "b"];
 pub(crate) const CENT: i64 = 10_000_000;
 
+/// Cluster whose fields each test changes as it needs.
 pub(crate) struct TestCluster {
     pub(crate) types: Vec<InstanceType>,
     pub(crate) pools: Vec<NodePoolName>,
@@ -152,7 +153,7 @@ impl TestNode {
 }
 
 /// Instance type with this many cores and gigabytes at this many cents per hour.
-pub(crate) fn kind(name: &str, cores: i64, gigabytes: i64, cents: i64) -> InstanceType {
+pub(crate) fn instance_type(name: &str, cores: i64, gigabytes: i64, cents: i64) -> InstanceType {
     let mut requirements = Requirements::default();
     for (key, values) in [
         (labels::INSTANCE_TYPE, vec![name]),

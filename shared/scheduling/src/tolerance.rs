@@ -18,6 +18,7 @@ pub(crate) struct TaintsId(u32);
 /// Tolerations of a pod, and whether relaxation added one for every PreferNoSchedule taint.
 type Tolerations<'a> = (&'a [Toleration], bool);
 
+/// Interner of toleration and taint lists, with memoized comparisons.
 #[derive(Clone, Default)]
 pub(crate) struct Tolerance<'a> {
     tolerations: Vec<Tolerations<'a>>,
@@ -58,9 +59,9 @@ impl<'a> Tolerance<'a> {
         if let Some(known) = self.known.get(&key) {
             return known;
         }
-        let answer = self.intolerable(tolerations, taints).is_none();
-        self.known.insert(key, answer);
-        answer
+        let tolerates = self.intolerable(tolerations, taints).is_none();
+        self.known.insert(key, tolerates);
+        tolerates
     }
 
     /// Whether a daemon runs despite the taints. PreferNoSchedule taints do not matter

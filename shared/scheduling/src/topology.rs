@@ -2,7 +2,7 @@
 //! more pod (docs/spec/scheduling.md#topology).
 
 mod admission;
-mod bound;
+mod bound_pods;
 pub(crate) mod classes;
 mod counting;
 pub(crate) mod daemons;
@@ -24,12 +24,12 @@ use model::{
 
 pub(crate) use self::admission::TopologyVerdict;
 use self::{
-    bound::Bound,
+    bound_pods::BoundPods,
     classes::{ClassId, Classes},
     daemons::Daemons,
     filter::{Filter, FilterId},
     group::{Group, GroupKind},
-    universe::Universe,
+    universe::KnownDomains,
 };
 use crate::{
     algebra::{Algebra, SetId, Sym, Undefined},
@@ -37,6 +37,7 @@ use crate::{
     tolerance::{TaintsId, Tolerance, TolerationsId},
 };
 
+/// Index of a topology group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupId(pub(crate) u32);
 
@@ -57,7 +58,7 @@ pub(crate) struct Place {
 
 /// Relation of a pod to topology groups.
 #[derive(Clone)]
-pub(crate) struct Member {
+pub(crate) struct GroupMembership {
     pub(crate) class: ClassId,
     /// Requirements without preferences: the domains that the pod itself could be in.
     pub(crate) strict: SetId,
@@ -76,8 +77,9 @@ pub(crate) struct ApplicableConstraint {
     pub(crate) daemons: Daemons,
 }
 
+/// Properties that make two constraints share a group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Identity {
+struct GroupIdentity {
     inverse: bool,
     kind: GroupKind,
     key: Sym,
@@ -97,10 +99,11 @@ pub(crate) struct HostLabels<'a> {
     pub(crate) place: Place,
 }
 
+/// All topology groups of a solve, with the bound and placed pods that they count.
 #[derive(Clone)]
 pub(crate) struct Topology<'a> {
-    groups: Vec<(Group, Rc<Identity>)>,
-    ids: BTreeMap<Rc<Identity>, GroupId>,
+    groups: Vec<(Group, Rc<GroupIdentity>)>,
+    ids: BTreeMap<Rc<GroupIdentity>, GroupId>,
     filters: Vec<Filter>,
     filter_ids: BTreeMap<Filter, FilterId>,
     pub(crate) classes: Rc<Classes<'a>>,
@@ -110,10 +113,10 @@ pub(crate) struct Topology<'a> {
     daemons: Rc<[ClassId]>,
     /// Inverse groups of the daemons' anti-affinity, with their daemons.
     anti_affinity_of_daemons: BTreeMap<GroupId, Daemons>,
-    universe: Rc<Universe>,
+    universe: Rc<KnownDomains>,
     namespaces: &'a [Namespace],
     as_upstream: bool,
-    bound: Bound,
+    bound: BoundPods,
     /// Per class, the hosts of bound pods that have been removed.
     absent: BTreeMap<ClassId, Vec<u32>>,
     /// Pods placed in this solve. Groups that relaxation creates later count them too.
@@ -130,7 +133,7 @@ pub(crate) struct Topology<'a> {
 impl<'a> Topology<'a> {
     pub(crate) fn new(
         classes: Classes<'a>,
-        universe: Universe,
+        universe: KnownDomains,
         input: &Input<'a>,
         hosts: Vec<HostLabels<'a>>,
         nodes: Vec<HostLabels<'a>>,
@@ -147,7 +150,7 @@ impl<'a> Topology<'a> {
             universe: Rc::new(universe),
             namespaces: input.namespaces,
             as_upstream: input.options.optimize == Optimize::Upstream,
-            bound: Bound::default(),
+            bound: BoundPods::default(),
             absent: BTreeMap::new(),
             placed: Vec::new(),
             hosts: hosts.into(),
@@ -211,7 +214,7 @@ impl<'a> Topology<'a> {
             None => self.universe.reachable(key, honored, tolerance),
         };
         let filter = self.filter(filter);
-        let identity = Identity {
+        let identity = GroupIdentity {
             inverse: false,
             kind: GroupKind::Spread,
             key,
@@ -241,7 +244,7 @@ impl<'a> Topology<'a> {
     ) -> GroupId {
         let key = algebra.symbol(self.key_of(&term.topology_key));
         let domains = self.universe.reachable(key, Some(tolerations), tolerance);
-        let identity = Identity {
+        let identity = GroupIdentity {
             inverse,
             kind,
             key,
@@ -283,7 +286,7 @@ impl<'a> Topology<'a> {
 
     fn intern(
         &mut self,
-        identity: Identity,
+        identity: GroupIdentity,
         domains: &[Sym],
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
@@ -351,9 +354,9 @@ impl<'a> Topology<'a> {
                 list.push(id);
             }
         }
-        let looked_at = self.groups.len();
+        let compared = self.groups.len();
         if let Some(entry) = self.selecting.get_mut(at) {
-            entry.1 = looked_at;
+            entry.1 = compared;
         }
     }
 
@@ -367,7 +370,10 @@ impl<'a> Topology<'a> {
     }
 
     /// Groups that constrain a pod: its own, and the anti-affinity of other pods that select it.
-    pub(crate) fn applicable_constraints(&mut self, member: &Member) -> Vec<ApplicableConstraint> {
+    pub(crate) fn applicable_constraints(
+        &mut self,
+        member: &GroupMembership,
+    ) -> Vec<ApplicableConstraint> {
         let others = self.selecting(member.class, true);
         let others = others.into_iter();
         let others = others.map(|group| (group, self.daemons_behind(group)));
@@ -384,7 +390,7 @@ impl<'a> Topology<'a> {
     }
 
     /// Groups that count a pod wherever it is placed.
-    pub(crate) fn counting(&mut self, member: &Member) -> Vec<GroupId> {
+    pub(crate) fn counting(&mut self, member: &GroupMembership) -> Vec<GroupId> {
         let mut groups = self.selecting(member.class, false);
         groups.extend(&member.inverse);
         groups
@@ -404,7 +410,7 @@ impl<'a> Topology<'a> {
     }
 }
 
-impl Identity {
+impl GroupIdentity {
     fn in_namespace(&self, classes: &Classes<'_>, class: usize) -> bool {
         classes.all.get(class).is_some_and(|class| {
             self.namespaces

@@ -205,8 +205,10 @@ fn combinations(
 }
 
 fn agree(a: &Requirements, b: &Requirements) -> bool {
-    a.0.values()
-        .all(|one| b.get(&one.key).is_none_or(|other| one.intersects(other)))
+    a.0.values().all(|requirement| {
+        b.get(&requirement.key)
+            .is_none_or(|other| requirement.intersects(other))
+    })
 }
 
 fn merge(a: &Requirements, b: &Requirements) -> Requirements {

@@ -9,68 +9,72 @@ use model::{
 
 use crate::{
     SolveResult,
-    test_cluster::{TestCluster, ZONES, kind, offering, pod, pods, reserved},
+    test_cluster::{TestCluster, ZONES, instance_type, offering, pod, pods, reserved},
 };
 
 const FLAVOUR: &str = "example.com/flavour";
 
 /// Offering of the cheapest choice for a small pod that selects these labels; `None` if the pod is unplaced.
-fn bought(scene: &mut TestCluster, labels: &[(&str, &str)]) -> Option<usize> {
+fn bought(cluster: &mut TestCluster, labels: &[(&str, &str)]) -> Option<usize> {
     let mut web = pod("web", 100);
     for (key, value) in labels {
         web.node_selector
             .insert((*key).to_owned(), (*value).to_owned());
     }
-    scene.pods = vec![web];
-    offered(&scene.solve())
+    cluster.pods = vec![web];
+    offered(&cluster.solve())
 }
 
-fn offered(answer: &SolveResult) -> Option<usize> {
-    let node = answer.new_nodes.first()?;
+fn offered(result: &SolveResult) -> Option<usize> {
+    let node = result.new_nodes.first()?;
     Some(node.choices[0].offering())
 }
 
-fn scene(types: Vec<InstanceType>) -> TestCluster {
+fn cluster(types: Vec<InstanceType>) -> TestCluster {
     TestCluster::new(types, Vec::new())
 }
 
 #[test]
 fn offerings_with_different_requirements_are_distinguished() {
-    let mut kind = kind("m", 4, 16, 10);
-    for (offering, flavour) in kind.offerings.iter_mut().zip(["mild", "hot"]) {
+    let mut instance_type = instance_type("m", 4, 16, 10);
+    for (offering, flavour) in instance_type.offerings.iter_mut().zip(["mild", "hot"]) {
         offering.zone = ZONES[0].to_owned();
         offering.requirements = Requirements::default();
         let only = Requirement::new(FLAVOUR, Operator::In, [flavour.to_owned()]);
         offering.requirements.add(only);
     }
-    let mut scene = scene(vec![kind]);
-    scene.well_known_labels = vec![FLAVOUR.to_owned()];
-    assert_eq!(bought(&mut scene, &[(FLAVOUR, "mild")]), Some(0));
-    assert_eq!(bought(&mut scene, &[(FLAVOUR, "hot")]), Some(1));
-    assert_eq!(bought(&mut scene, &[(FLAVOUR, "sweet")]), None);
+    let mut cluster = cluster(vec![instance_type]);
+    cluster.well_known_labels = vec![FLAVOUR.to_owned()];
+    assert_eq!(bought(&mut cluster, &[(FLAVOUR, "mild")]), Some(0));
+    assert_eq!(bought(&mut cluster, &[(FLAVOUR, "hot")]), Some(1));
+    assert_eq!(bought(&mut cluster, &[(FLAVOUR, "sweet")]), None);
 }
 
 #[test]
 fn zone_ids_can_be_selected_if_they_are_well_known() {
-    let mut kind = kind("m", 4, 16, 10);
-    for (offering, id) in kind.offerings.iter_mut().zip(["use1-az1", "use1-az2"]) {
+    let mut instance_type = instance_type("m", 4, 16, 10);
+    for (offering, id) in instance_type
+        .offerings
+        .iter_mut()
+        .zip(["use1-az1", "use1-az2"])
+    {
         offering.zone_id = id.to_owned();
     }
-    let mut scene = scene(vec![kind]);
+    let mut cluster = cluster(vec![instance_type]);
     // Without the label, offerings do not require a zone id.
-    assert_eq!(bought(&mut scene, &[]), Some(0));
-    scene.well_known_labels = vec![labels::ZONE_ID.to_owned()];
-    assert_eq!(bought(&mut scene, &[]), Some(0));
+    assert_eq!(bought(&mut cluster, &[]), Some(0));
+    cluster.well_known_labels = vec![labels::ZONE_ID.to_owned()];
+    assert_eq!(bought(&mut cluster, &[]), Some(0));
     assert_eq!(
-        bought(&mut scene, &[(labels::ZONE_ID, "use1-az2")]),
+        bought(&mut cluster, &[(labels::ZONE_ID, "use1-az2")]),
         Some(1)
     );
-    assert_eq!(bought(&mut scene, &[(labels::ZONE_ID, "use1-az3")]), None);
-    for offering in &mut scene.types[0].offerings {
+    assert_eq!(bought(&mut cluster, &[(labels::ZONE_ID, "use1-az3")]), None);
+    for offering in &mut cluster.types[0].offerings {
         offering.zone_id.clear();
     }
     assert_eq!(
-        bought(&mut scene, &[(labels::ZONE_ID, "use1-az2")]),
+        bought(&mut cluster, &[(labels::ZONE_ID, "use1-az2")]),
         Some(0)
     );
 }
@@ -78,31 +82,31 @@ fn zone_ids_can_be_selected_if_they_are_well_known() {
 #[test]
 fn reservation_can_be_selected_by_id() {
     const LABEL: &str = "example.com/reservation";
-    let mut kind = kind("m", 4, 16, 10);
+    let mut instance_type = instance_type("m", 4, 16, 10);
     let reserved = ["cr-0", "cr-1"].map(|id| reserved(id, ZONES[0]));
-    kind.offerings = [&reserved[..], &[offering(ZONES[0], 20)]].concat();
-    let mut scene = scene(vec![kind]);
-    scene.options.reserved = Some(ReservedOfferingMode::Strict);
-    scene.options.reservation_id_label = LABEL;
-    assert_eq!(bought(&mut scene, &[(LABEL, "cr-0")]), Some(0));
-    assert_eq!(bought(&mut scene, &[(LABEL, "cr-1")]), Some(1));
-    assert_eq!(bought(&mut scene, &[(LABEL, "cr-2")]), None);
+    instance_type.offerings = [&reserved[..], &[offering(ZONES[0], 20)]].concat();
+    let mut cluster = cluster(vec![instance_type]);
+    cluster.options.reserved = Some(ReservedOfferingMode::Strict);
+    cluster.options.reservation_id_label = LABEL;
+    assert_eq!(bought(&mut cluster, &[(LABEL, "cr-0")]), Some(0));
+    assert_eq!(bought(&mut cluster, &[(LABEL, "cr-1")]), Some(1));
+    assert_eq!(bought(&mut cluster, &[(LABEL, "cr-2")]), None);
 }
 
 /// Type with one offering per zone, the second of which overrides memory.
 fn of_two_sizes(gigabytes: i64) -> TestCluster {
-    let mut kind = kind("m", 4, 16, 10);
-    kind.offerings[1].price = NanosPerHour(1);
-    kind.offerings[1].capacity_override = Some([("memory", gigabytes << 30)].into());
-    scene(vec![kind])
+    let mut instance_type = instance_type("m", 4, 16, 10);
+    instance_type.offerings[1].price = NanosPerHour(1);
+    instance_type.offerings[1].capacity_override = Some([("memory", gigabytes << 30)].into());
+    cluster(vec![instance_type])
 }
 
 #[test]
 fn capacity_override_of_an_offering_applies_to_it() {
     let bought = |own: i64, wanted: i64| {
-        let mut scene = of_two_sizes(own);
-        scene.pods = pods("web", 1, 100, wanted);
-        offered(&scene.solve())
+        let mut cluster = of_two_sizes(own);
+        cluster.pods = pods("web", 1, 100, wanted);
+        offered(&cluster.solve())
     };
     assert_eq!(
         [4, 12, 17].map(|wanted| bought(8, wanted)),

@@ -2,9 +2,9 @@
 
 use super::Claim;
 use crate::{
-    bits::Bits,
+    bits::BitSet,
+    placement_context::{Permanence, PlacementContext, Refusal},
     topology::{ApplicableConstraint, daemons::Daemons, group::GroupKind},
-    world::{Permanence, Refusal, World},
 };
 
 impl<'a> Claim<'a> {
@@ -13,10 +13,10 @@ impl<'a> Claim<'a> {
     pub(crate) fn keep_beside_daemons(
         &self,
         constraints: &[ApplicableConstraint],
-        rows: &mut Bits,
-        world: &World<'a>,
+        rows: &mut BitSet,
+        context: &PlacementContext<'a>,
     ) -> Result<Daemons, Refusal> {
-        let groups = world.templates.get(self.template);
+        let groups = context.templates.get(self.template);
         let groups = groups.map_or(&[][..], |template| &template.daemons);
         for rule in constraints.iter().filter(|rule| !rule.daemons.is_none()) {
             let mut with = rows.clone();
@@ -26,7 +26,7 @@ impl<'a> Claim<'a> {
                     with.or(&group.rows);
                 }
             }
-            match world.topology.group(rule.group) {
+            match context.topology.group(rule.group) {
                 Some(group) if group.kind == GroupKind::AntiAffinity => rows.subtract(&with),
                 Some(group) if group.kind == GroupKind::Affinity && group.by_host => {
                     let is_alone = group.on_host(self.host) == 0;

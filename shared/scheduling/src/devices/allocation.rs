@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::devices::{Allowed, Attribute, Device, DeviceCapacity, DeviceCount};
 
-use super::claims::{Alternative, Spec};
+use super::claims::{Alternative, EvaluatedClaim};
 
 /// Devices of a node, as published or expected.
-pub(crate) struct Layout<'a> {
+pub(crate) struct DeviceLayout<'a> {
     pub(super) devices: Vec<&'a Device>,
     /// Per device, its kind; selectors do not distinguish devices of a kind.
     pub(super) kinds: Vec<usize>,
@@ -15,7 +15,7 @@ pub(crate) struct Layout<'a> {
 
 /// Allocated devices of a node, as indexes into its layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct DeviceUsage {
     pub(super) whole: BTreeSet<usize>,
     /// Consumed capacity of shared devices.
     pub(super) parts: BTreeMap<usize, BTreeMap<String, i64>>,
@@ -27,9 +27,9 @@ const ATTEMPTS_MAX: u32 = 20_000;
 /// Upper bound on the devices of one claim, as in Kubernetes.
 const DEVICES_MAX: usize = 32;
 
-impl Usage {
+impl DeviceUsage {
     /// Drivers of the allocated devices.
-    pub(crate) fn drivers<'a>(&self, layout: &Layout<'a>) -> BTreeSet<&'a str> {
+    pub(crate) fn drivers<'a>(&self, layout: &DeviceLayout<'a>) -> BTreeSet<&'a str> {
         let taken = self.whole.iter().chain(self.parts.keys());
         let devices = taken.filter_map(|at| layout.devices.get(*at));
         devices.map(|device| device.driver.as_str()).collect()
@@ -37,55 +37,64 @@ impl Usage {
 }
 
 /// Allocates further claims. Returns all allocated devices; `None` if the claims cannot be allocated.
-pub(crate) fn allocate(layout: &Layout<'_>, usage: &Usage, claims: &[&Spec]) -> Option<Usage> {
-    let mut search = Search {
+pub(crate) fn allocate(
+    layout: &DeviceLayout<'_>,
+    usage: &DeviceUsage,
+    claims: &[&EvaluatedClaim],
+) -> Option<DeviceUsage> {
+    let mut search = AllocationSearch {
         layout,
         claims,
         usage: usage.clone(),
         chosen: Vec::new(),
         attempts: ATTEMPTS_MAX,
     };
-    search.place(Step::default()).then_some(search.usage)
+    search
+        .place(RequestIndex::default())
+        .then_some(search.usage)
 }
 
-struct Search<'s, 'a> {
-    layout: &'s Layout<'a>,
-    claims: &'s [&'s Spec],
-    usage: Usage,
-    chosen: Vec<Chosen>,
+/// State of the depth-first search.
+struct AllocationSearch<'s, 'a> {
+    layout: &'s DeviceLayout<'a>,
+    claims: &'s [&'s EvaluatedClaim],
+    usage: DeviceUsage,
+    chosen: Vec<ChosenDevice>,
     attempts: u32,
 }
 
 /// Device chosen for an alternative of a request.
 #[derive(Clone)]
-struct Chosen {
-    step: Step,
+struct ChosenDevice {
+    step: RequestIndex,
     alternative: usize,
     device: usize,
-    taken: Taken,
+    taken: Consumption,
 }
 
+/// Consumption of a device by one allocation.
 #[derive(Clone)]
-enum Taken {
+enum Consumption {
     Whole,
     /// Part of a shared device, with its previous consumption.
     Part(Option<BTreeMap<String, i64>>),
 }
 
+/// Position of a request among the claims.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Step {
+struct RequestIndex {
     claim: usize,
     request: usize,
 }
 
-impl Search<'_, '_> {
+impl AllocationSearch<'_, '_> {
     /// Satisfies all requests from this one on; on failure, restores the state.
-    fn place(&mut self, step: Step) -> bool {
+    fn place(&mut self, step: RequestIndex) -> bool {
         let Some(spec) = self.claims.get(step.claim) else {
             return true;
         };
         let Some(request) = spec.requests.get(step.request) else {
-            return self.place(Step {
+            return self.place(RequestIndex {
                 claim: step.claim + 1,
                 request: 0,
             });
@@ -93,7 +102,7 @@ impl Search<'_, '_> {
         (0..request.alternatives.len()).any(|at| self.place_alternative(step, at))
     }
 
-    fn place_alternative(&mut self, step: Step, at: usize) -> bool {
+    fn place_alternative(&mut self, step: RequestIndex, at: usize) -> bool {
         let Some(alternative) = self.alternative(step, at) else {
             return false;
         };
@@ -119,7 +128,7 @@ impl Search<'_, '_> {
     }
 
     /// Chooses `count` of these devices in their order, and continues with the next request.
-    fn place_some(&mut self, step: Step, at: usize, of: &[usize], count: u32) -> bool {
+    fn place_some(&mut self, step: RequestIndex, at: usize, of: &[usize], count: u32) -> bool {
         if count == 0 {
             return self.place(step.next());
         }
@@ -139,7 +148,7 @@ impl Search<'_, '_> {
                     .layout
                     .devices
                     .get(*device)
-                    .is_some_and(|one| one.is_shared);
+                    .is_some_and(|device| device.is_shared);
                 let from = if is_shared { place } else { place + 1 };
                 let rest = of.get(from..).unwrap_or_default();
                 if self.place_some(step, at, rest, count - 1) {
@@ -163,7 +172,7 @@ impl Search<'_, '_> {
                 .layout
                 .devices
                 .get(*at)
-                .is_some_and(|one| one.is_shared);
+                .is_some_and(|device| device.is_shared);
             free += u32::from(!self.usage.whole.contains(at));
             is_shared || free >= count
         })
@@ -182,12 +191,12 @@ impl Search<'_, '_> {
     }
 
     /// Takes a device for a request, if it is free and meets the constraints of the claim.
-    fn choose(&mut self, step: Step, alternative: usize, device: usize) -> bool {
+    fn choose(&mut self, step: RequestIndex, alternative: usize, device: usize) -> bool {
         self.attempts = self.attempts.saturating_sub(1);
         let of_claim = self
             .chosen
             .iter()
-            .filter(|one| one.step.claim == step.claim);
+            .filter(|chosen| chosen.step.claim == step.claim);
         if self.attempts == 0
             || of_claim.count() >= DEVICES_MAX
             || !self.meets_constraints(step, alternative, device)
@@ -214,15 +223,15 @@ impl Search<'_, '_> {
             for (name, amount) in part {
                 *used.entry(name).or_default() += amount;
             }
-            Taken::Part(before)
+            Consumption::Part(before)
         } else {
             if !has_capacity(known, wanted) {
                 return false;
             }
             self.usage.whole.insert(device);
-            Taken::Whole
+            Consumption::Whole
         };
-        self.chosen.push(Chosen {
+        self.chosen.push(ChosenDevice {
             step,
             alternative,
             device,
@@ -232,24 +241,24 @@ impl Search<'_, '_> {
     }
 
     fn undo(&mut self, to: usize) {
-        let Usage { whole, parts } = &mut self.usage;
+        let DeviceUsage { whole, parts } = &mut self.usage;
         for chosen in self.chosen.drain(to..).rev() {
             match chosen.taken {
-                Taken::Whole => whole.remove(&chosen.device),
-                Taken::Part(None) => parts.remove(&chosen.device).is_some(),
-                Taken::Part(Some(before)) => parts.insert(chosen.device, before).is_some(),
+                Consumption::Whole => whole.remove(&chosen.device),
+                Consumption::Part(None) => parts.remove(&chosen.device).is_some(),
+                Consumption::Part(Some(before)) => parts.insert(chosen.device, before).is_some(),
             };
         }
     }
 
-    fn alternative(&self, step: Step, at: usize) -> Option<&'_ Alternative> {
-        let claims: &[&Spec] = self.claims;
+    fn alternative(&self, step: RequestIndex, at: usize) -> Option<&'_ Alternative> {
+        let claims: &[&EvaluatedClaim] = self.claims;
         let request = claims.get(step.claim)?.requests.get(step.request)?;
         request.alternatives.get(at)
     }
 
     /// Whether the device has the attributes that constraints match, with the values of the devices chosen before.
-    fn meets_constraints(&self, step: Step, alternative: usize, device: usize) -> bool {
+    fn meets_constraints(&self, step: RequestIndex, alternative: usize, device: usize) -> bool {
         let Some(spec) = self.claims.get(step.claim) else {
             return false;
         };
@@ -273,7 +282,7 @@ impl Search<'_, '_> {
     }
 }
 
-impl Step {
+impl RequestIndex {
     fn next(self) -> Self {
         Self {
             request: self.request + 1,

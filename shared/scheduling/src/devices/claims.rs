@@ -7,18 +7,20 @@ use model::devices::{ClaimSpec, Device, DeviceClass, DeviceCount, MatchAttribute
 use super::selector::{Evaluator, Selector};
 
 /// Requests and constraints of a claim, evaluated for every kind of device.
-pub(crate) struct Spec {
+pub(crate) struct EvaluatedClaim {
     pub(super) requests: Vec<Request>,
     pub(super) constraints: Vec<MatchAttribute>,
     /// Reason why no device can ever be allocated for the claim.
     pub(super) problem: Option<String>,
 }
 
+/// Device request with its alternatives, in order of preference.
 pub(super) struct Request {
     pub(super) name: String,
     pub(super) alternatives: Vec<Alternative>,
 }
 
+/// One way to satisfy a request: devices of a class that match selectors.
 pub(super) struct Alternative {
     pub(super) name: String,
     pub(super) class: String,
@@ -42,7 +44,7 @@ impl Alternative {
     }
 }
 
-impl Spec {
+impl EvaluatedClaim {
     /// Whether a constraint applies to the devices of a request's alternative.
     pub(super) fn is_about(
         &self,
@@ -54,7 +56,7 @@ impl Spec {
             return false;
         };
         let alternative = request.alternatives.get(alternative);
-        let alternative = alternative.map_or("", |one| one.name.as_str());
+        let alternative = alternative.map_or("", |alternative| alternative.name.as_str());
         constraint.requests.is_empty()
             || constraint.requests.iter().any(|name| {
                 let of_request = name.strip_prefix(request.name.as_str());
@@ -100,7 +102,7 @@ impl<'a> ClaimEvaluator<'a> {
         }
     }
 
-    pub(super) fn judge(&mut self, spec: &'a ClaimSpec) -> Spec {
+    pub(super) fn judge(&mut self, spec: &'a ClaimSpec) -> EvaluatedClaim {
         let unsupported = spec.problems.first();
         let unsupported = unsupported.map(|what| format!("{what} is not supported"));
         let mut found: Option<String> = None;
@@ -130,7 +132,7 @@ impl<'a> ClaimEvaluator<'a> {
                 .collect(),
         });
         let requests = requests.collect();
-        Spec {
+        EvaluatedClaim {
             requests,
             constraints: spec.constraints.clone(),
             problem: unsupported.or(found),

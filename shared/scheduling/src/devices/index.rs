@@ -9,9 +9,9 @@ use model::{
 };
 
 use super::{
-    ClaimNeeds, Site,
-    allocation::{Layout, Usage},
-    claims::{ClaimEvaluator, Spec},
+    AllocationSite, ClaimNeeds,
+    allocation::{DeviceLayout, DeviceUsage},
+    claims::{ClaimEvaluator, EvaluatedClaim},
 };
 use crate::{catalog::Catalog, input::Input};
 
@@ -23,20 +23,22 @@ pub(crate) struct LayoutId(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpecId(usize);
 
+/// Devices, claims and evaluated claim specs of an input.
 pub(super) struct DeviceIndex<'a> {
     objects: &'a DeviceObjects,
     claims: BTreeMap<&'a PodKey, usize>,
     /// Pods that no longer use their claims.
     terminated: BTreeSet<&'a Uid>,
-    specs: Vec<Spec>,
+    specs: Vec<EvaluatedClaim>,
     spec_ids: BTreeMap<&'a ClaimSpec, SpecId>,
     templates: BTreeMap<&'a PodKey, &'a ClaimSpec>,
-    layouts: Vec<Layout<'a>>,
+    layouts: Vec<DeviceLayout<'a>>,
     /// Per catalog and row, the layout of the type.
     of_rows: Vec<Vec<LayoutId>>,
     nodes: Vec<NodeDevices<'a>>,
 }
 
+/// Devices of an existing node, with their allocations.
 struct NodeDevices<'a> {
     layout: LayoutId,
     /// Device index, claim index and allocation of each allocated device.
@@ -49,10 +51,15 @@ impl<'a> DeviceIndex<'a> {
         input: &Input<'a>,
         catalogs: &[Catalog<'a>],
     ) -> Self {
-        let mut layouts = Layouts::default();
+        let mut layouts = DeviceLayouts::default();
         let of_rows = catalogs.iter().map(|catalog| {
             let rows = catalog.rows.iter();
-            let devices = rows.map(|row| catalog.types.get(row.kind).map(|kind| &*kind.devices));
+            let devices = rows.map(|row| {
+                catalog
+                    .types
+                    .get(row.instance_type)
+                    .map(|instance_type| &*instance_type.devices)
+            });
             let ids = devices.map(|devices| layouts.id_of(devices.unwrap_or_default().iter()));
             ids.collect()
         });
@@ -61,7 +68,7 @@ impl<'a> DeviceIndex<'a> {
         let of_nodes: Vec<LayoutId> = of_nodes
             .map(|node| layouts.id_of(node.devices.iter().copied()))
             .collect();
-        let Layouts { kinds, all, .. } = layouts;
+        let DeviceLayouts { kinds, all, .. } = layouts;
         let mut kinds: Vec<(&Device, usize)> =
             kinds.into_iter().map(|(key, at)| (key.0, at)).collect();
         kinds.sort_by_key(|(_, at)| *at);
@@ -81,7 +88,7 @@ impl<'a> DeviceIndex<'a> {
             templates: objects
                 .templates
                 .iter()
-                .map(|one| (&one.key, &one.spec))
+                .map(|template| (&template.key, &template.spec))
                 .collect(),
             layouts: all,
             of_rows,
@@ -163,13 +170,13 @@ impl<'a> DeviceIndex<'a> {
             let id = self.spec_ids.get(spec).copied();
             let id = id.ok_or_else(|| format!("resource claim {} is not known", claim.name))?;
             let known = at.and_then(|at| self.objects.claims.get(at));
-            let is_allocated = known.is_some_and(|one| one.allocation.is_some());
+            let is_allocated = known.is_some_and(|claim| claim.allocation.is_some());
             let stays_allocated = is_allocated && at.is_some_and(|at| !freed.contains(&at));
             let problem = self.specs.get(id.0).and_then(|spec| spec.problem.clone());
             if let Some(problem) = problem.filter(|_| !stays_allocated) {
                 return Err(format!("resource claim {}: {problem}", claim.name));
             }
-            let is_own = known.is_none_or(|one| one.owner.is_some()) && !stays_allocated;
+            let is_own = known.is_none_or(|claim| claim.owner.is_some()) && !stays_allocated;
             match at.filter(|_| !is_own) {
                 Some(at) => needs.shared.push((at, id)),
                 None => needs.own.push(id),
@@ -192,7 +199,7 @@ impl<'a> DeviceIndex<'a> {
     }
 
     /// Sites of the claims that stay allocated.
-    pub(super) fn sites(&self, freed: &BTreeSet<usize>) -> BTreeMap<usize, Site> {
+    pub(super) fn sites(&self, freed: &BTreeSet<usize>) -> BTreeMap<usize, AllocationSite> {
         let mut sites = BTreeMap::new();
         let claims = self.objects.claims.iter().enumerate();
         for (at, claim) in claims.filter(|(at, _)| !freed.contains(at)) {
@@ -201,9 +208,9 @@ impl<'a> DeviceIndex<'a> {
                 sites.insert(
                     at,
                     if anywhere {
-                        Site::Everywhere
+                        AllocationSite::Everywhere
                     } else {
-                        Site::Nowhere
+                        AllocationSite::Nowhere
                     },
                 );
             }
@@ -211,15 +218,15 @@ impl<'a> DeviceIndex<'a> {
         for (node, index) in self.nodes.iter().enumerate() {
             for (_, claim, _) in &index.held {
                 if let Some(site) = sites.get_mut(claim) {
-                    *site = Site::Node(node);
+                    *site = AllocationSite::Node(node);
                 }
             }
         }
         sites
     }
 
-    pub(super) fn taken(&self, node: usize, freed: &BTreeSet<usize>) -> Usage {
-        let mut usage = Usage::default();
+    pub(super) fn taken(&self, node: usize, freed: &BTreeSet<usize>) -> DeviceUsage {
+        let mut usage = DeviceUsage::default();
         let held = self.nodes.get(node).map_or(&[][..], |known| &known.held);
         for (device, _, allocated) in held.iter().filter(|(_, claim, _)| !freed.contains(claim)) {
             match &allocated.consumed {
@@ -237,11 +244,11 @@ impl<'a> DeviceIndex<'a> {
         usage
     }
 
-    pub(super) fn spec(&self, id: SpecId) -> Option<&Spec> {
+    pub(super) fn spec(&self, id: SpecId) -> Option<&EvaluatedClaim> {
         self.specs.get(id.0)
     }
 
-    pub(super) fn layout(&self, id: LayoutId) -> Option<&Layout<'a>> {
+    pub(super) fn layout(&self, id: LayoutId) -> Option<&DeviceLayout<'a>> {
         self.layouts.get(id.0)
     }
 
@@ -249,7 +256,7 @@ impl<'a> DeviceIndex<'a> {
         self.of_rows.get(catalog)?.get(row).copied()
     }
 
-    pub(super) fn layout_of_node(&self, node: usize) -> Option<&Layout<'a>> {
+    pub(super) fn layout_of_node(&self, node: usize) -> Option<&DeviceLayout<'a>> {
         self.layout(self.nodes.get(node)?.layout)
     }
 }
@@ -280,8 +287,8 @@ fn terminated<'a>(input: &Input<'a>) -> BTreeSet<&'a Uid> {
 
 /// Distinct device lists, and the kinds that selectors distinguish.
 #[derive(Default)]
-struct Layouts<'a> {
-    all: Vec<Layout<'a>>,
+struct DeviceLayouts<'a> {
+    all: Vec<DeviceLayout<'a>>,
     ids: BTreeMap<Vec<&'a Device>, LayoutId>,
     kinds: BTreeMap<KindKey<'a>, usize>,
 }
@@ -321,7 +328,7 @@ impl Ord for KindKey<'_> {
     }
 }
 
-impl<'a> Layouts<'a> {
+impl<'a> DeviceLayouts<'a> {
     fn id_of(&mut self, devices: impl Iterator<Item = &'a Device>) -> LayoutId {
         let devices: Vec<&'a Device> = devices.collect();
         if let Some(known) = self.ids.get(&devices) {
@@ -333,7 +340,7 @@ impl<'a> Layouts<'a> {
             *self.kinds.entry(KindKey(device)).or_insert(next)
         });
         let kinds = kinds.collect();
-        self.all.push(Layout {
+        self.all.push(DeviceLayout {
             devices: devices.clone(),
             kinds,
         });

@@ -11,7 +11,7 @@ use model::{
 use crate::{
     BaselineCluster, SolveResult,
     baseline_cluster::SimulatedRemoval,
-    test_cluster::{TestCluster, TestNode, kind, pods},
+    test_cluster::{TestCluster, TestNode, instance_type, pods},
 };
 
 const GPU: &str = "gpu.nvidia.com";
@@ -108,12 +108,12 @@ fn with_claim(mut pods: Vec<Pod>, claim: &str) -> Vec<Pod> {
 }
 
 /// Two types with one GPU, one with four, and a type without GPUs, which is the cheapest.
-fn scene(spec: ClaimSpec, pods: Vec<Pod>) -> TestCluster {
+fn cluster(spec: ClaimSpec, pods: Vec<Pod>) -> TestCluster {
     let mut types = vec![
-        kind("plain", 16, 64, 10),
-        kind("l4", 16, 64, 40),
-        kind("h100", 16, 64, 90),
-        kind("four", 16, 64, 200),
+        instance_type("plain", 16, 64, 10),
+        instance_type("l4", 16, 64, 40),
+        instance_type("h100", 16, 64, 90),
+        instance_type("four", 16, 64, 200),
     ];
     types[1].devices = gpus(1, "L4");
     types[2].devices = gpus(1, "H100");
@@ -122,8 +122,8 @@ fn scene(spec: ClaimSpec, pods: Vec<Pod>) -> TestCluster {
         name: name.to_owned(),
         selectors: vec![format!("device.driver == '{driver}'")],
     });
-    let mut scene = TestCluster::new(types, pods);
-    scene.devices = Some(DeviceObjects {
+    let mut cluster = TestCluster::new(types, pods);
+    cluster.devices = Some(DeviceObjects {
         classes: classes.into(),
         templates: vec![ResourceClaimTemplate {
             key: key("template"),
@@ -131,41 +131,44 @@ fn scene(spec: ClaimSpec, pods: Vec<Pod>) -> TestCluster {
         }],
         ..DeviceObjects::default()
     });
-    scene
+    cluster
 }
 
 fn waiting(spec: ClaimSpec, count: usize) -> TestCluster {
-    scene(spec, with_template(pods("p", count, 1_000, 1), "template"))
+    cluster(spec, with_template(pods("p", count, 1_000, 1), "template"))
 }
 
 /// Per new node, its types and its number of pods.
-fn made(scene: &TestCluster) -> Vec<(Vec<&str>, usize)> {
-    let answer = scene.solve();
-    let nodes = answer.new_nodes.iter().map(|node| {
+fn new_nodes_of(cluster: &TestCluster) -> Vec<(Vec<&str>, usize)> {
+    let result = cluster.solve();
+    let nodes = result.new_nodes.iter().map(|node| {
         let types = node.choices.iter();
-        let types = types.map(|choice| scene.types[choice.instance_type()].name.as_str());
+        let types = types.map(|choice| cluster.types[choice.instance_type()].name.as_str());
         (types.collect(), node.pods.len())
     });
     nodes.collect()
 }
 
-fn reason(scene: &TestCluster) -> String {
-    let answer: SolveResult = scene.solve();
-    assert_eq!(answer.new_nodes.len() + answer.existing.len(), 0);
-    answer.unplaced[0].reasons[0].1.to_string()
+fn reason(cluster: &TestCluster) -> String {
+    let result: SolveResult = cluster.solve();
+    assert_eq!(result.new_nodes.len() + result.existing.len(), 0);
+    result.unplaced[0].reasons[0].1.to_string()
 }
 
 #[test]
 fn types_without_the_devices_are_excluded() {
-    assert_eq!(made(&waiting(one(1), 1)), [(vec!["l4", "h100", "four"], 1)]);
-    assert_eq!(made(&waiting(one(2), 1)), [(vec!["four"], 1)]);
+    assert_eq!(
+        new_nodes_of(&waiting(one(1), 1)),
+        [(vec!["l4", "h100", "four"], 1)]
+    );
+    assert_eq!(new_nodes_of(&waiting(one(2), 1)), [(vec!["four"], 1)]);
 }
 
 #[test]
 fn allocated_devices_are_not_reused_for_the_next_pod() {
-    assert_eq!(made(&waiting(one(1), 2)), [(vec!["four"], 2)]);
+    assert_eq!(new_nodes_of(&waiting(one(1), 2)), [(vec!["four"], 2)]);
     assert_eq!(
-        made(&waiting(one(3), 2)),
+        new_nodes_of(&waiting(one(3), 2)),
         [(vec!["four"], 1), (vec!["four"], 1)]
     );
 }
@@ -188,7 +191,7 @@ fn selectors_choose_among_devices() {
     let mut wanted = alternative("gpu", 1);
     wanted.selectors = vec![format!("device.attributes['{GPU}'].model == 'H100'")];
     assert_eq!(
-        made(&waiting(claim(&[("gpu", wanted)]), 1)),
+        new_nodes_of(&waiting(claim(&[("gpu", wanted)]), 1)),
         [(vec!["h100"], 1)]
     );
 }
@@ -217,20 +220,20 @@ fn reason_names_missing_objects_and_invalid_selectors() {
         reason(&waiting(unsupported, 1)),
         "resource claim devices: adminAccess of request gpu is not supported"
     );
-    let missing = scene(one(1), with_template(pods("p", 1, 1_000, 1), "other"));
+    let missing = cluster(one(1), with_template(pods("p", 1, 1_000, 1), "other"));
     assert_eq!(
         reason(&missing),
         "ResourceClaimTemplate other does not exist"
     );
-    let missing = scene(one(1), with_claim(pods("p", 1, 1_000, 1), "other"));
+    let missing = cluster(one(1), with_claim(pods("p", 1, 1_000, 1), "other"));
     assert_eq!(reason(&missing), "ResourceClaim other does not exist");
 }
 
 #[test]
 fn pods_with_claims_are_not_placed_if_claims_are_ignored() {
-    let mut scene = waiting(one(1), 1);
-    scene.devices = None;
-    let why = reason(&scene);
+    let mut cluster = waiting(one(1), 1);
+    cluster.devices = None;
+    let why = reason(&cluster);
     assert!(why.starts_with("uses resource claims"), "{why}");
 }
 
@@ -248,7 +251,7 @@ fn constraint_holds_for_devices_of_all_its_requests() {
     );
     let mut two = one(2);
     two.constraints = vec![root(&["gpu"])];
-    assert_eq!(made(&waiting(two.clone(), 1)), [(vec!["four"], 1)]);
+    assert_eq!(new_nodes_of(&waiting(two.clone(), 1)), [(vec!["four"], 1)]);
     // A third request takes a device of each pair first if it may.
     let both = claim(&[
         ("gpu", alternative("gpu", 1)),
@@ -257,10 +260,10 @@ fn constraint_holds_for_devices_of_all_its_requests() {
     let mut aligned = both.clone();
     aligned.constraints = vec![root(&["gpu", "efa"])];
     let with_interface = |root: &str, spec: &ClaimSpec| {
-        let mut scene = waiting(spec.clone(), 1);
+        let mut cluster = waiting(spec.clone(), 1);
         let interface = device(NET, "efa-0", "EFA", root);
-        scene.types[3].devices.push(interface);
-        scene.solve().new_nodes.len()
+        cluster.types[3].devices.push(interface);
+        cluster.solve().new_nodes.len()
     };
     assert_eq!(with_interface("root-1", &both), 1);
     assert_eq!(with_interface("root-1", &aligned), 1);
@@ -275,21 +278,24 @@ fn first_satisfiable_alternative_is_used() {
         ..alternative("gpu", count)
     };
     preferred.requests[0].alternatives = vec![named("many", 3), named("few", 1)];
-    let scene = waiting(preferred.clone(), 1);
-    assert_eq!(made(&scene), [(vec!["l4", "h100", "four"], 1)]);
+    let cluster = waiting(preferred.clone(), 1);
+    assert_eq!(new_nodes_of(&cluster), [(vec!["l4", "h100", "four"], 1)]);
     // On a node with four GPUs, the first pod takes three, so the second takes one.
     let two = waiting(preferred, 2);
-    assert_eq!(made(&two), [(vec!["four"], 2)]);
+    assert_eq!(new_nodes_of(&two), [(vec!["four"], 2)]);
 }
 
 #[test]
 fn allocation_mode_all_takes_every_matching_device() {
     let mut all = one(1);
     all.requests[0].alternatives[0].count = DeviceCount::All;
-    let scene = waiting(all, 2);
-    let made = made(&scene);
+    let cluster = waiting(all, 2);
+    let new_nodes_of = new_nodes_of(&cluster);
     assert_eq!(
-        made.iter().map(|(_, pods)| *pods).collect::<Vec<_>>(),
+        new_nodes_of
+            .iter()
+            .map(|(_, pods)| *pods)
+            .collect::<Vec<_>>(),
         [1, 1]
     );
 }
@@ -298,21 +304,21 @@ fn allocation_mode_all_takes_every_matching_device() {
 fn pods_that_share_a_claim_share_a_node() {
     let shared = |count| {
         let pods = with_claim(pods("p", count, 9_000, 1), "shared");
-        let mut scene = scene(one(1), pods);
-        let objects = scene.devices.as_mut().unwrap();
+        let mut cluster = cluster(one(1), pods);
+        let objects = cluster.devices.as_mut().unwrap();
         objects.claims = vec![ResourceClaim {
             key: key("shared"),
             spec: one(1),
             ..ResourceClaim::default()
         }];
-        scene
+        cluster
     };
-    assert_eq!(made(&shared(1)), [(vec!["l4", "h100", "four"], 1)]);
+    assert_eq!(new_nodes_of(&shared(1)), [(vec!["l4", "h100", "four"], 1)]);
     let mut together = shared(2);
     for pod in &mut together.pods {
         pod.requests.set("cpu", 4_000);
     }
-    assert_eq!(made(&together), [(vec!["l4", "h100", "four"], 2)]);
+    assert_eq!(new_nodes_of(&together), [(vec!["l4", "h100", "four"], 2)]);
     // Two pods do not fit on one node, and the device is on the node of the first.
     let apart = shared(2).solve();
     assert_eq!(apart.new_nodes.len(), 1);
@@ -351,13 +357,13 @@ fn in_use(name: &str, count: usize) -> (TestNode, ResourceClaim) {
 #[test]
 fn allocated_devices_of_existing_nodes_are_not_free() {
     let with_node = |count, waiting: usize| {
-        let mut scene = self::waiting(one(1), waiting);
+        let mut cluster = self::waiting(one(1), waiting);
         let (machine, claim) = in_use("n", count);
-        scene.nodes.push(machine);
-        scene.devices.as_mut().unwrap().claims = vec![claim];
-        let answer = scene.solve();
-        let existing: usize = answer.existing.iter().map(|(_, pods)| pods.len()).sum();
-        (existing, answer.new_nodes.len())
+        cluster.nodes.push(machine);
+        cluster.devices.as_mut().unwrap().claims = vec![claim];
+        let result = cluster.solve();
+        let existing: usize = result.existing.iter().map(|(_, pods)| pods.len()).sum();
+        (existing, result.new_nodes.len())
     };
     assert_eq!(with_node(1, 1), (0, 1));
     assert_eq!(with_node(2, 1), (1, 0));
@@ -367,13 +373,13 @@ fn allocated_devices_of_existing_nodes_are_not_free() {
 #[test]
 fn pod_with_an_allocated_shared_claim_goes_to_its_node() {
     let sharing = |name: &str| {
-        let mut scene = scene(one(1), with_claim(pods("p", 1, 1_000, 1), name));
+        let mut cluster = cluster(one(1), with_claim(pods("p", 1, 1_000, 1), name));
         for name in ["a", "b"] {
             let (machine, claim) = in_use(name, 1);
-            scene.nodes.push(machine);
-            scene.devices.as_mut().unwrap().claims.push(claim);
+            cluster.nodes.push(machine);
+            cluster.devices.as_mut().unwrap().claims.push(claim);
         }
-        scene.solve().existing
+        cluster.solve().existing
     };
     assert_eq!(sharing("a"), [(0, vec![0])]);
     assert_eq!(sharing("b"), [(1, vec![0])]);
@@ -381,16 +387,16 @@ fn pod_with_an_allocated_shared_claim_goes_to_its_node() {
 
 #[test]
 fn devices_of_moved_pods_are_freed() {
-    let mut scene = scene(one(1), Vec::new());
+    let mut cluster = cluster(one(1), Vec::new());
     for name in ["a", "b"] {
         let (machine, claim) = in_use(name, 1);
-        scene.pods.extend(machine.pods.clone());
-        scene.nodes.push(machine);
-        scene.devices.as_mut().unwrap().claims.push(claim);
+        cluster.pods.extend(machine.pods.clone());
+        cluster.nodes.push(machine);
+        cluster.devices.as_mut().unwrap().claims.push(claim);
     }
     let moves = |leaving: &[usize]| {
         let nodes = leaving.iter().copied().collect();
-        scene.ask(|input| {
+        cluster.ask(|input| {
             let baseline = BaselineCluster::new(input.clone(), 0, None);
             let moved = vec![true; leaving.len()];
             baseline.without(&SimulatedRemoval {
@@ -407,11 +413,11 @@ fn devices_of_moved_pods_are_freed() {
         })
     };
     // The node's only device belongs to another pod.
-    let answer = moves(&[0]);
-    assert_eq!((answer.existing.len(), answer.new_nodes.len()), (0, 1));
-    let answer = moves(&[0, 1]);
-    assert_eq!((answer.existing.len(), answer.new_nodes.len()), (0, 1));
-    assert_eq!(answer.new_nodes[0].pods.len(), 2);
+    let result = moves(&[0]);
+    assert_eq!((result.existing.len(), result.new_nodes.len()), (0, 1));
+    let result = moves(&[0, 1]);
+    assert_eq!((result.existing.len(), result.new_nodes.len()), (0, 1));
+    assert_eq!(result.new_nodes[0].pods.len(), 2);
 }
 
 #[test]
@@ -422,9 +428,9 @@ fn claims_share_a_device_by_its_capacity() {
             .iter()
             .map(|(name, amount)| ((*name).to_owned(), *amount))
             .collect();
-        let mut scene = waiting(spec, claims);
-        scene.types.truncate(2);
-        let device = &mut scene.types[1].devices[0];
+        let mut cluster = waiting(spec, claims);
+        cluster.types.truncate(2);
+        let device = &mut cluster.types[1].devices[0];
         device.is_shared = true;
         let policy = |default, most, step| {
             Some(RequestPolicy {
@@ -443,8 +449,8 @@ fn claims_share_a_device_by_its_capacity() {
         device.capacity.insert(qualified("shares", GPU), shares);
         let memory = device.capacity.get_mut("gpu.nvidia.com/memory").unwrap();
         memory.policy = policy(0, None, 10);
-        let answer = scene.solve();
-        let pods = answer.new_nodes.iter().map(|node| node.pods.len());
+        let result = cluster.solve();
+        let pods = result.new_nodes.iter().map(|node| node.pods.len());
         let mut pods: Vec<usize> = pods.collect();
         pods.sort_unstable();
         pods
@@ -459,8 +465,8 @@ fn claims_share_a_device_by_its_capacity() {
 
 #[test]
 fn new_node_lists_the_drivers_it_waits_for() {
-    let answer = waiting(one(1), 1).solve();
-    let drivers: Vec<&str> = answer.new_nodes[0]
+    let result = waiting(one(1), 1).solve();
+    let drivers: Vec<&str> = result.new_nodes[0]
         .drivers
         .iter()
         .map(String::as_str)
@@ -471,9 +477,9 @@ fn new_node_lists_the_drivers_it_waits_for() {
 #[test]
 fn claim_has_at_most_32_devices() {
     let with = |count| {
-        let mut scene = waiting(one(count), 1);
-        scene.types[3].devices = gpus(40, "L4");
-        scene.solve().new_nodes.len()
+        let mut cluster = waiting(one(count), 1);
+        cluster.types[3].devices = gpus(40, "L4");
+        cluster.solve().new_nodes.len()
     };
     assert_eq!([32, 33].map(with), [1, 0]);
 }
@@ -498,12 +504,12 @@ fn driver_of_an_undone_choice_is_not_awaited() {
         attribute: "pcieRoot".to_owned(),
         requests: Vec::new(),
     }];
-    let mut scene = waiting(spec, 1);
+    let mut cluster = waiting(spec, 1);
     let mut interface = device(NET, "efa-0", "EFA", "elsewhere");
     interface.is_shared = true;
-    scene.types[3].devices.push(interface);
-    let answer = scene.solve();
-    let drivers: Vec<&str> = answer.new_nodes[0]
+    cluster.types[3].devices.push(interface);
+    let result = cluster.solve();
+    let drivers: Vec<&str> = result.new_nodes[0]
         .drivers
         .iter()
         .map(String::as_str)

@@ -7,47 +7,47 @@ use model::{requirement::Requirement, spelling::nearest_value};
 use super::{disagreement, lack_of_resources, port, rule, spell, too_few, topology};
 use crate::{
     algebra::{SetId, Sym, Undefined},
-    bits::Bits,
+    bits::BitSet,
     claim::Claim,
     min_values,
     outcome::spelled_out,
+    placement_context::{PlacementContext, Refusal},
     reason::{Binding, Reason},
-    shape::Core,
+    shape::ShapeCore,
     topology::{ApplicableConstraint, Place, TopologyVerdict, daemons::Daemons},
-    world::{Refusal, World},
 };
 
 /// Pod with the new node on which no type remains for it.
 #[derive(Clone, Copy)]
-pub(super) struct Question<'q, 'a> {
+pub(super) struct TypeQuery<'q, 'a> {
     pub(super) claim: &'q Claim<'a>,
-    pub(super) core: &'q Core<'a>,
+    pub(super) core: &'q ShapeCore<'a>,
     pub(super) constraints: &'q [ApplicableConstraint],
     /// Whether types remain, but too few for the NodePool's `minValues`.
     pub(super) too_few: bool,
 }
 
 /// Reason why no type remains: the first constraint that leaves none.
-pub(super) fn types<'a>(question: Question<'_, 'a>, world: &mut World<'a>) -> Reason {
-    let Question {
+pub(super) fn types<'a>(query: TypeQuery<'_, 'a>, context: &mut PlacementContext<'a>) -> Reason {
+    let TypeQuery {
         claim,
         core,
         constraints,
         ..
-    } = question;
-    let own = world
+    } = query;
+    let own = context
         .algebra
         .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown);
     let own = own.unwrap_or(claim.set);
-    let asked = spell(core.sets.on_claims, world);
-    if let Some(lack) = question.lack(own, asked.clone(), world) {
-        return unknown_value(claim, core, world)
-            .or_else(|| disagreement::of(claim, core, world))
+    let required = spell(core.sets.on_claims, context);
+    if let Some(lack) = query.lack(own, required.clone(), context) {
+        return unknown_value(claim, core, context)
+            .or_else(|| disagreement::of(claim, core, context))
             .unwrap_or(lack);
     }
-    let reachable = with_volumes(own, core, world);
-    if let Some(lack) = question.everywhere(&reachable, world) {
-        let to = differences(own, &reachable, world);
+    let reachable = with_volumes(own, core, context);
+    if let Some(lack) = query.everywhere(&reachable, context) {
+        let to = differences(own, &reachable, context);
         return bound(Binding::Volumes, to, lack);
     }
     for rule in constraints
@@ -55,22 +55,26 @@ pub(super) fn types<'a>(question: Question<'_, 'a>, world: &mut World<'a>) -> Re
         .map(std::slice::from_ref)
         .chain([constraints])
     {
-        let sets = question.places(&reachable, rule, world);
-        if let Some(lack) = question.everywhere(&sets, world) {
-            let to = differences(own, &sets, world);
-            return bound(binding(rule, world), to, lack);
+        let sets = query.places(&reachable, rule, context);
+        if let Some(lack) = query.everywhere(&sets, context) {
+            let to = differences(own, &sets, context);
+            return bound(binding(rule, context), to, lack);
         }
     }
-    Reason::NoMatchingType(asked)
+    Reason::NoMatchingType(required)
 }
 
 /// Value that the pod requires and no type has, with the value that was probably meant.
-fn unknown_value<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &World<'a>) -> Option<Reason> {
-    let template = world.templates.get(claim.template)?;
-    let catalog = world.catalogs.get(template.catalog)?;
-    let algebra = &world.algebra;
-    let asked = algebra.set(core.sets.on_claims);
-    asked.iter().find_map(|(key, req)| {
+fn unknown_value<'a>(
+    claim: &Claim<'a>,
+    core: &ShapeCore<'a>,
+    context: &PlacementContext<'a>,
+) -> Option<Reason> {
+    let template = context.templates.get(claim.template)?;
+    let catalog = context.catalogs.get(template.catalog)?;
+    let algebra = &context.algebra;
+    let required = algebra.set(core.sets.on_claims);
+    required.iter().find_map(|(key, req)| {
         let (wanted, key_text) = (algebra.req(*req), algebra.text(*key));
         let column = catalog.column(*key).iter();
         let known: Vec<_> = column.map(|(said, _)| algebra.req(*said)).collect();
@@ -97,20 +101,24 @@ fn bound(by: Binding, to: Vec<Requirement>, lack: Reason) -> Reason {
 }
 
 /// Requirements of a node that reaches the pod's volumes, one set per alternative.
-fn with_volumes(own: SetId, core: &Core<'_>, world: &mut World<'_>) -> Vec<SetId> {
+fn with_volumes(
+    own: SetId,
+    core: &ShapeCore<'_>,
+    context: &mut PlacementContext<'_>,
+) -> Vec<SetId> {
     if core.volumes.alternatives.is_empty() {
         return vec![own];
     }
     let alternatives = core.volumes.alternatives.iter();
-    let algebra = &mut world.algebra;
+    let algebra = &mut context.algebra;
     let narrowed = alternatives
         .filter_map(|volumes| algebra.narrow(own, volumes.on_claims, Undefined::WellKnown));
     narrowed.collect()
 }
 
-fn binding(rules: &[ApplicableConstraint], world: &World<'_>) -> Binding {
+fn binding(rules: &[ApplicableConstraint], context: &PlacementContext<'_>) -> Binding {
     match rules {
-        [ApplicableConstraint { group, .. }] => world
+        [ApplicableConstraint { group, .. }] => context
             .topology
             .group(*group)
             .map_or(Binding::Rules, |group| Binding::Rule(rule(group))),
@@ -118,26 +126,26 @@ fn binding(rules: &[ApplicableConstraint], world: &World<'_>) -> Binding {
     }
 }
 
-impl<'a> Question<'_, 'a> {
+impl<'a> TypeQuery<'_, 'a> {
     /// Requirements that these topology constraints leave.
     fn places(
         &self,
         sets: &[SetId],
         rules: &[ApplicableConstraint],
-        world: &mut World<'a>,
+        context: &mut PlacementContext<'a>,
     ) -> Vec<SetId> {
         let mut found = Vec::new();
         for set in sets {
             let place = Place {
                 set: *set,
-                daemons: self.daemons(*set, world),
-                ..self.claim.place(world)
+                daemons: self.daemons(*set, context),
+                ..self.claim.place(context)
             };
-            let World {
+            let PlacementContext {
                 topology, algebra, ..
-            } = world;
-            let answer = topology.admit(&self.core.member, rules, &place, algebra);
-            if let TopologyVerdict::Allowed(allowed) = answer {
+            } = context;
+            let verdict = topology.admit(&self.core.member, rules, &place, algebra);
+            if let TopologyVerdict::Allowed(allowed) = verdict {
                 found.extend(allowed);
             }
         }
@@ -145,43 +153,48 @@ impl<'a> Question<'_, 'a> {
     }
 
     /// Daemons that run on every type that a node with these requirements could be.
-    fn daemons(&self, set: SetId, world: &mut World<'a>) -> Daemons {
+    fn daemons(&self, set: SetId, context: &mut PlacementContext<'a>) -> Daemons {
         let mut rows = self.claim.rows.clone();
-        world.keep_matching(self.claim.template, set, &mut rows);
+        context.keep_matching(self.claim.template, set, &mut rows);
         let hosting = self
             .claim
-            .keep_beside_daemons(self.constraints, &mut rows, world);
+            .keep_beside_daemons(self.constraints, &mut rows, context);
         hosting.unwrap_or_default()
     }
 
     /// Last reason, if every set leaves no type.
-    fn everywhere(&self, sets: &[SetId], world: &mut World<'a>) -> Option<Reason> {
+    fn everywhere(&self, sets: &[SetId], context: &mut PlacementContext<'a>) -> Option<Reason> {
         let mut last = None;
         for set in sets {
-            last = Some(self.lack(*set, Vec::new(), world)?);
+            last = Some(self.lack(*set, Vec::new(), context)?);
         }
         last
     }
 
     /// Reason why no type meets these requirements: labels, offerings, capacity, or the checks after capacity.
-    fn lack(&self, set: SetId, asked: Vec<Requirement>, world: &mut World<'a>) -> Option<Reason> {
-        let World {
+    fn lack(
+        &self,
+        set: SetId,
+        required: Vec<Requirement>,
+        context: &mut PlacementContext<'a>,
+    ) -> Option<Reason> {
+        let PlacementContext {
             templates,
             catalogs,
             algebra,
             dimensions,
             ..
-        } = world;
+        } = context;
         let template = templates.get(self.claim.template)?;
         let catalog = catalogs.get_mut(template.catalog)?;
         let agreeing = catalog.agreeing(set, algebra);
         if agreeing.is_empty() {
-            return Some(Reason::NoMatchingType(asked));
+            return Some(Reason::NoMatchingType(required));
         }
         let mut offered = catalog.offering(set, algebra);
         offered.and(&agreeing);
         if offered.is_empty() {
-            return Some(Reason::NoOffering(asked));
+            return Some(Reason::NoOffering(required));
         }
         offered.and(&self.claim.rows);
         let requests = &self.core.requests;
@@ -194,7 +207,7 @@ impl<'a> Question<'_, 'a> {
                 template,
                 dimensions.names(),
             )),
-            false => self.lack_besides_size(set, large_enough, world),
+            false => self.lack_besides_size(set, large_enough, context),
         }
     }
 
@@ -202,8 +215,8 @@ impl<'a> Question<'_, 'a> {
     fn lack_besides_size(
         &self,
         set: SetId,
-        mut rows: Bits,
-        world: &mut World<'a>,
+        mut rows: BitSet,
+        context: &mut PlacementContext<'a>,
     ) -> Option<Reason> {
         let Self {
             claim,
@@ -211,12 +224,12 @@ impl<'a> Question<'_, 'a> {
             constraints,
             too_few: is_choice_too_small,
         } = *self;
-        let template = world.templates.get(claim.template)?;
+        let template = context.templates.get(claim.template)?;
         let free = claim.keep_free_ports(core, &template.daemons, &mut rows);
         if free.is_err() {
-            return Some(port(claim, core, world));
+            return Some(port(claim, core, context));
         }
-        let catalog = world.catalogs.get(template.catalog)?;
+        let catalog = context.catalogs.get(template.catalog)?;
         let before = rows.clone();
         if claim
             .keep_attaching(core, Some(catalog), &mut rows)
@@ -229,28 +242,30 @@ impl<'a> Question<'_, 'a> {
         }
         if !core.claims.is_empty() {
             let before = rows.clone();
-            world.keep_allocating(claim, core, &mut rows);
+            context.keep_allocating(claim, core, &mut rows);
             if rows.is_empty() {
-                return Some(Reason::Devices(world.lack_of_devices(claim, core, &before)));
+                return Some(Reason::Devices(
+                    context.lack_of_devices(claim, core, &before),
+                ));
             }
         }
         if let Err(Refusal::Topology(group, _)) =
-            claim.keep_beside_daemons(constraints, &mut rows, world)
+            claim.keep_beside_daemons(constraints, &mut rows, context)
         {
-            return Some(topology(group, claim, world));
+            return Some(topology(group, claim, context));
         }
-        let template = world.templates.get(claim.template)?;
-        let catalog = world.catalogs.get(template.catalog)?;
-        let unmet = min_values::unmet(set, &rows, catalog, &world.algebra);
+        let template = context.templates.get(claim.template)?;
+        let catalog = context.catalogs.get(template.catalog)?;
+        let unmet = min_values::unmet(set, &rows, catalog, &context.algebra);
         unmet
             .filter(|_| is_choice_too_small)
-            .map(|unmet| too_few(&unmet, &world.algebra))
+            .map(|unmet| too_few(&unmet, &context.algebra))
     }
 }
 
 /// Requirements of these sets that `own` does not have, merged by key.
-fn differences(own: SetId, sets: &[SetId], world: &mut World<'_>) -> Vec<Requirement> {
-    let algebra = &mut world.algebra;
+fn differences(own: SetId, sets: &[SetId], context: &mut PlacementContext<'_>) -> Vec<Requirement> {
+    let algebra = &mut context.algebra;
     let before = algebra.set(own);
     let mut found: Vec<Requirement> = Vec::new();
     for set in sets {

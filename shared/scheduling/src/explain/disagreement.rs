@@ -7,25 +7,29 @@ use crate::{
     catalog::Catalog,
     claim::Claim,
     outcome::spelled_out,
+    placement_context::PlacementContext,
     reason::Reason,
-    shape::Core,
-    world::World,
+    shape::ShapeCore,
 };
 
 /// Names the conflicting requirements of the pod, and of the NodePool's nodes if types meet the pod's alone; `None` if some
 /// type meets all.
-pub(super) fn of<'a>(claim: &Claim<'a>, core: &Core<'a>, world: &mut World<'a>) -> Option<Reason> {
-    let World {
+pub(super) fn of<'a>(
+    claim: &Claim<'a>,
+    core: &ShapeCore<'a>,
+    context: &mut PlacementContext<'a>,
+) -> Option<Reason> {
+    let PlacementContext {
         templates,
         catalogs,
         algebra,
         ..
-    } = world;
+    } = context;
     let template = templates.get(claim.template)?;
     let catalog = catalogs.get_mut(template.catalog)?;
-    let (asked, own) = (algebra.set(core.sets.on_claims), algebra.set(claim.set));
-    let mut wanted = irreconcilable(&asked, &own, catalog, algebra)?;
-    let offered = wanted.split_off(wanted.partition_point(|entry| asked.contains(entry)));
+    let (required, own) = (algebra.set(core.sets.on_claims), algebra.set(claim.set));
+    let mut wanted = irreconcilable(&required, &own, catalog, algebra)?;
+    let offered = wanted.split_off(wanted.partition_point(|entry| required.contains(entry)));
     let spelled = |entries: &[(Sym, ReqId)]| -> Vec<Requirement> {
         let entries = entries.iter();
         entries

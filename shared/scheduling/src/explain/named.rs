@@ -7,12 +7,12 @@ use crate::{
     algebra::Undefined,
     node::Node,
     outcome::spelled_out,
+    placement_context::{PlacementContext, Refusal},
     ports,
-    reason::NodeLack,
-    shape::Core,
+    reason::NodeReason,
+    shape::ShapeCore,
     solve::Solver,
     topology::ApplicableConstraint,
-    world::{Refusal, World},
 };
 
 /// Upper bound on the nodes listed in a reason.
@@ -22,28 +22,28 @@ const NODES_MAX: usize = 3;
 /// does not place such pods.
 pub(super) fn refusing<'a>(
     solver: &mut Solver<'a>,
-    core: &Core<'a>,
+    core: &ShapeCore<'a>,
     constraints: &[ApplicableConstraint],
-) -> Option<Vec<(String, NodeLack)>> {
-    let world = &mut solver.world;
-    if core.sets.any_hostname || world.input.options.optimize == Optimize::Upstream {
+) -> Option<Vec<(String, NodeReason)>> {
+    let context = &mut solver.context;
+    if core.sets.any_hostname || context.input.options.optimize == Optimize::Upstream {
         return None;
     }
-    let wanted = world.algebra.get(core.sets.on_nodes, world.hostname)?;
-    let wanted: Requirement = spelled_out(world.hostname, wanted, &world.algebra);
+    let wanted = context.algebra.get(core.sets.on_nodes, context.hostname)?;
+    let wanted: Requirement = spelled_out(context.hostname, wanted, &context.algebra);
     if wanted.complement {
         return None;
     }
     let named = wanted.values.iter().take(NODES_MAX).map(|name| {
         let node = solver.nodes.iter().find(|node| {
-            let found = solver.world.input.nodes.get(node.index);
+            let found = solver.context.input.nodes.get(node.index);
             found.is_some_and(|found| found.hostname == name)
         });
         let lack = match node {
-            None => NodeLack::Missing,
-            Some(node) => match node.check(core, constraints, &mut solver.world) {
-                Ok(()) => NodeLack::NextRound,
-                Err(refusal) => lack(&refusal, node, core, &mut solver.world),
+            None => NodeReason::Missing,
+            Some(node) => match node.check(core, constraints, &mut solver.context) {
+                Ok(()) => NodeReason::NextRound,
+                Err(refusal) => lack(&refusal, node, core, &mut solver.context),
             },
         };
         (name.clone(), lack)
@@ -54,29 +54,29 @@ pub(super) fn refusing<'a>(
 fn lack<'a>(
     refusal: &Refusal,
     node: &Node<'a>,
-    core: &Core<'a>,
-    world: &mut World<'a>,
-) -> NodeLack {
+    core: &ShapeCore<'a>,
+    context: &mut PlacementContext<'a>,
+) -> NodeReason {
     match refusal {
-        Refusal::Taints => world
+        Refusal::Taints => context
             .tolerance
             .intolerable(core.tolerations, node.taints)
-            .map_or(NodeLack::Closed, |taint| NodeLack::Taint(taint.clone())),
-        Refusal::Requirements => labels(node, core, world),
-        Refusal::Resources => resource(node, core, world),
+            .map_or(NodeReason::Closed, |taint| NodeReason::Taint(taint.clone())),
+        Refusal::Requirements => labels(node, core, context),
+        Refusal::Resources => resource(node, core, context),
         Refusal::Ports => match ports::conflict(core.ports(), &node.ports) {
-            Some(port) => NodeLack::HostPort(port.port),
-            None => NodeLack::Closed,
+            Some(port) => NodeReason::HostPort(port.port),
+            None => NodeReason::Closed,
         },
-        Refusal::VolumeLimit => NodeLack::Attachments,
-        Refusal::Volumes => NodeLack::Volumes,
-        Refusal::Devices(_) => NodeLack::Devices,
-        Refusal::Topology(group, _) => match world.topology.group(*group) {
-            Some(group) => NodeLack::Rule {
+        Refusal::VolumeLimit => NodeReason::Attachments,
+        Refusal::Volumes => NodeReason::Volumes,
+        Refusal::Devices(_) => NodeReason::Devices,
+        Refusal::Topology(group, _) => match context.topology.group(*group) {
+            Some(group) => NodeReason::Rule {
                 rule: rule(group),
-                key: world.algebra.text(group.key).to_owned(),
+                key: context.algebra.text(group.key).to_owned(),
             },
-            None => NodeLack::Closed,
+            None => NodeReason::Closed,
         },
         Refusal::CoolingDown
         | Refusal::Hostname
@@ -84,29 +84,29 @@ fn lack<'a>(
         | Refusal::MinValues(_)
         | Refusal::Reservation
         | Refusal::NodeLimit
-        | Refusal::Limits => NodeLack::Closed,
+        | Refusal::Limits => NodeReason::Closed,
     }
 }
 
-fn labels(node: &Node<'_>, core: &Core<'_>, world: &mut World<'_>) -> NodeLack {
-    let (known, asked) = (node.set, core.sets.on_nodes);
-    let algebra = &mut world.algebra;
-    let undefined = algebra.undefined(known, asked, Undefined::Refused);
-    let key = undefined.or_else(|| algebra.conflict(known, asked));
-    let wanted = key.and_then(|key| Some(spelled_out(key, algebra.get(asked, key)?, algebra)));
-    wanted.map_or(NodeLack::Closed, NodeLack::Label)
+fn labels(node: &Node<'_>, core: &ShapeCore<'_>, context: &mut PlacementContext<'_>) -> NodeReason {
+    let (known, required) = (node.set, core.sets.on_nodes);
+    let algebra = &mut context.algebra;
+    let undefined = algebra.undefined(known, required, Undefined::Refused);
+    let key = undefined.or_else(|| algebra.conflict(known, required));
+    let wanted = key.and_then(|key| Some(spelled_out(key, algebra.get(required, key)?, algebra)));
+    wanted.map_or(NodeReason::Closed, NodeReason::Label)
 }
 
-fn resource(node: &Node<'_>, core: &Core<'_>, world: &World<'_>) -> NodeLack {
+fn resource(node: &Node<'_>, core: &ShapeCore<'_>, context: &PlacementContext<'_>) -> NodeReason {
     let left = node.remaining.as_deref().unwrap_or_default();
-    let names = world.dimensions.names().iter();
+    let names = context.dimensions.names().iter();
     let mut short = names
         .zip(core.requests.iter().zip(left))
         .filter(|(_, (wanted, left))| wanted > left);
     short
         .next()
-        .map_or(NodeLack::Closed, |(name, (wanted, left))| {
-            NodeLack::Resource {
+        .map_or(NodeReason::Closed, |(name, (wanted, left))| {
+            NodeReason::Resource {
                 name: name.clone(),
                 wanted: *wanted,
                 left: (*left).max(0),

@@ -10,23 +10,23 @@ use model::{
 use super::{disagreement::irreconcilable, too_few};
 use crate::{
     algebra::{Algebra, Sym},
-    bits::Bits,
+    bits::BitSet,
     catalog::Catalog,
     min_values,
     outcome::spelled_out,
+    placement_context::PlacementContext,
     reason::Reason,
-    world::World,
 };
 
 /// Reason why the NodePool can launch no node for any pod.
-pub(super) fn nothing_to_make(at: usize, world: &mut World<'_>) -> Reason {
-    let World {
+pub(super) fn nothing_to_make(at: usize, context: &mut PlacementContext<'_>) -> Reason {
+    let PlacementContext {
         templates,
         catalogs,
         algebra,
         input,
         ..
-    } = world;
+    } = context;
     let set = templates.get(at).map(|template| template.set);
     let catalog = templates.get(at).map(|template| template.catalog);
     let catalog = catalog.and_then(|catalog| catalogs.get_mut(catalog));
@@ -72,14 +72,14 @@ fn no_type_has(own: Requirement, key: Sym, catalog: &Catalog<'_>, algebra: &Alge
 }
 
 /// Limit that keeps the NodePool from launching any of these types.
-pub(super) fn limit(at: usize, rows: &Bits, world: &World<'_>) -> Reason {
-    let Some(template) = world.templates.get(at) else {
+pub(super) fn limit(at: usize, rows: &BitSet, context: &PlacementContext<'_>) -> Reason {
+    let Some(template) = context.templates.get(at) else {
         return Reason::NodeLimit;
     };
     if template.limits.has_no_node_left() {
         return Reason::NodeLimit;
     }
-    let catalog = world.catalogs.get(template.catalog);
+    let catalog = context.catalogs.get(template.catalog);
     let smallest = |name: &str| {
         let types = rows.iter().filter_map(|row| catalog?.instance_type(row));
         types

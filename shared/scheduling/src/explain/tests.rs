@@ -9,16 +9,19 @@ use model::{
 
 use crate::{
     Reason,
-    test_cluster::{TestCluster, kind, pod, pods, wanting},
+    test_cluster::{TestCluster, instance_type, pod, pods, wanting},
 };
 
 /// Reason why a pod fits no node of 4 cores and 16 GB, or 8 cores and 64 GB.
 fn reason(pod: Pod, change: impl FnOnce(&mut TestCluster)) -> Reason {
-    let types = vec![kind("small", 4, 16, 10), kind("large", 8, 64, 20)];
-    let mut scene = TestCluster::new(types, vec![pod]);
-    change(&mut scene);
-    let answer = scene.solve();
-    answer.unplaced[0].reasons[0].1.clone()
+    let types = vec![
+        instance_type("small", 4, 16, 10),
+        instance_type("large", 8, 64, 20),
+    ];
+    let mut cluster = TestCluster::new(types, vec![pod]);
+    change(&mut cluster);
+    let result = cluster.solve();
+    result.unplaced[0].reasons[0].1.clone()
 }
 
 fn selecting(mut pod: Pod, key: &str, value: &str) -> Pod {
@@ -85,7 +88,7 @@ fn reason_names_the_exceeded_limit() {
         least: 16 << 30,
     };
     let limits = [("cpu", 4_000), ("memory", 15 << 30)];
-    let told = reason(pod("web", 100), |scene| scene.limits = limits.into());
+    let told = reason(pod("web", 100), |cluster| cluster.limits = limits.into());
     assert_eq!(told, exceeded);
 }
 

@@ -53,20 +53,20 @@ pub fn share_of(price: NanosPerHour, own: &Resources, all: &Resources) -> NanosP
     NanosPerHour(i64::try_from(part).unwrap_or(i64::MAX))
 }
 
-/// Unmet preferences of all placed pods. `made` has the requirements of the new nodes in the order of the result.
+/// Unmet preferences of all placed pods. `sets` has the requirements of the new nodes in the order of the result.
 pub(super) fn of(
     solver: &mut Solver<'_>,
-    answer: &SolveResult,
-    made: &[SetId],
+    result: &SolveResult,
+    sets: &[SetId],
 ) -> Vec<DroppedPreferences> {
     let mut terms = PreferredTerms::default();
     let mut found = Vec::new();
-    let places = made.iter().zip(&answer.new_nodes);
+    let places = sets.iter().zip(&result.new_nodes);
     for (set, node) in places {
         let place = (*set, Undefined::WellKnown);
         let price = node.choices.first().map(|choice| choice.price);
         let price = price.unwrap_or_default();
-        let input = Rc::clone(&solver.world.input);
+        let input = Rc::clone(&solver.context.input);
         let dropped_preferences = terms
             .dropped_preferences(solver, place, &node.pods)
             .into_iter();
@@ -81,7 +81,7 @@ pub(super) fn of(
     }
     let taking = solver.nodes.iter().filter(|node| !node.pods.is_empty());
     let sets: BTreeMap<usize, SetId> = taking.map(|node| (node.index, node.set)).collect();
-    for (index, pods) in &answer.existing {
+    for (index, pods) in &result.existing {
         let set = sets.get(index).copied().unwrap_or(Algebra::EMPTY);
         found.extend(terms.dropped_preferences(solver, (set, Undefined::Refused), pods));
     }
@@ -108,7 +108,7 @@ impl PreferredTerms {
             let Some((core, _)) = solver.shapes.get(shape.0 as usize) else {
                 continue;
             };
-            let algebra = &mut solver.world.algebra;
+            let algebra = &mut solver.context.algebra;
             let terms = self.0.entry(shape).or_insert_with(|| {
                 let terms = core.spec.preferred_terms();
                 terms

@@ -10,16 +10,16 @@ use model::{
 
 use crate::{
     NewNode, Reason,
-    test_cluster::{TestCluster, ZONES, kind, offering, pod, wanting},
+    test_cluster::{TestCluster, ZONES, instance_type, offering, pod, wanting},
 };
 
 const MOST: usize = Launch::INSTANCE_TYPES_MAX;
 
-fn one(scene: &TestCluster) -> NewNode {
-    let answer = scene.solve();
-    assert!(answer.unplaced.is_empty(), "{:?}", answer.unplaced);
-    assert_eq!(answer.new_nodes.len(), 1);
-    answer.new_nodes[0].clone()
+fn one(cluster: &TestCluster) -> NewNode {
+    let result = cluster.solve();
+    assert!(result.unplaced.is_empty(), "{:?}", result.unplaced);
+    assert_eq!(result.new_nodes.len(), 1);
+    result.new_nodes[0].clone()
 }
 
 fn at_least(number: u32, entry: NodeSelectorRequirement) -> NodeSelectorRequirement {
@@ -32,51 +32,51 @@ fn at_least(number: u32, entry: NodeSelectorRequirement) -> NodeSelectorRequirem
 /// One type more than a launch may name, all at one price. The last by name is listed first.
 fn many() -> Vec<InstanceType> {
     let names = (0..=MOST).rev().map(|number| format!("m-{number:04}"));
-    names.map(|name| kind(&name, 4, 16, 10)).collect()
+    names.map(|name| instance_type(&name, 4, 16, 10)).collect()
 }
 
 #[test]
 fn ties_at_the_launch_limit_are_cut_by_list_order_or_by_name() {
-    let mut scene = TestCluster::new(many(), vec![pod("web", 100)]);
-    let gone = |scene: &TestCluster| {
-        let kept = one(scene).choices;
+    let mut cluster = TestCluster::new(many(), vec![pod("web", 100)]);
+    let gone = |cluster: &TestCluster| {
+        let kept = one(cluster).choices;
         assert_eq!(kept.len(), MOST);
         let kept = |at: &usize| kept.iter().any(|choice| choice.instance_type() == *at);
         (0..=MOST).find(|at| !kept(at))
     };
-    assert_eq!(gone(&scene), Some(MOST));
-    scene.options.optimize = Optimize::Cost;
-    assert_eq!(gone(&scene), Some(0));
+    assert_eq!(gone(&cluster), Some(MOST));
+    cluster.options.optimize = Optimize::Cost;
+    assert_eq!(gone(&cluster), Some(0));
 }
 
 /// Types of two families, so many that those of the more expensive one exceed the limit of a launch.
 fn of_two_families() -> TestCluster {
     let mut types = many();
-    types[0] = kind("z", 4, 16, 20);
-    for kind in &mut types {
-        let family = if kind.name == "z" { "z" } else { "m" };
+    types[0] = instance_type("z", 4, 16, 20);
+    for instance_type in &mut types {
+        let family = if instance_type.name == "z" { "z" } else { "m" };
         let family = Requirement::new(labels::ARCH, Operator::In, [family.to_owned()]);
-        kind.requirements.add(family);
+        instance_type.requirements.add(family);
     }
     TestCluster::new(types, vec![pod("web", 100)])
 }
 
 #[test]
 fn min_values_apply_to_the_types_within_the_launch_limit() {
-    let mut scene = of_two_families();
-    assert_eq!(one(&scene).choices.len(), MOST);
-    scene.requirements = vec![at_least(2, wanting(labels::ARCH, Operator::Exists, &[]))];
-    let answer = scene.solve();
-    assert!(answer.new_nodes.is_empty());
+    let mut cluster = of_two_families();
+    assert_eq!(one(&cluster).choices.len(), MOST);
+    cluster.requirements = vec![at_least(2, wanting(labels::ARCH, Operator::Exists, &[]))];
+    let result = cluster.solve();
+    assert!(result.new_nodes.is_empty());
     let unmet = Reason::MinValues {
         key: labels::ARCH.to_owned(),
         wanted: 2,
         reached: 1,
     };
-    assert_eq!(answer.unplaced[0].reasons, [(Some(0), unmet)]);
-    assert!(!answer.unplaced[0].deferred);
-    scene.options.min_values_policy = MinValuesPolicy::BestEffort;
-    assert_eq!(one(&scene).choices.len(), MOST);
+    assert_eq!(result.unplaced[0].reasons, [(Some(0), unmet)]);
+    assert!(!result.unplaced[0].deferred);
+    cluster.options.min_values_policy = MinValuesPolicy::BestEffort;
+    assert_eq!(one(&cluster).choices.len(), MOST);
 }
 
 #[test]
@@ -85,48 +85,53 @@ fn each_type_is_a_choice_once() {
     for number in [1, 63, 64, 65, 66] {
         let mut types = many();
         types.truncate(number);
-        for kind in &mut types {
+        for instance_type in &mut types {
             let mut larger = offering(ZONES[0], 11);
             larger.capacity_override = Some([("memory", 32 << 30)].into());
-            kind.offerings.push(larger);
+            instance_type.offerings.push(larger);
         }
-        let scene = TestCluster::new(types, vec![pod("web", 100)]);
-        assert_eq!(one(&scene).choices.len(), number);
+        let cluster = TestCluster::new(types, vec![pod("web", 100)]);
+        assert_eq!(one(&cluster).choices.len(), number);
     }
 }
 
 #[test]
 fn node_claim_lists_the_capacity_types_of_its_choices() {
     let of = |name: &str, cents: i64, capacity_type: CapacityType| {
-        let mut kind = kind(name, 4, 16, cents);
-        for offering in &mut kind.offerings {
+        let mut instance_type = instance_type(name, 4, 16, cents);
+        for offering in &mut instance_type.offerings {
             offering.capacity_type = capacity_type;
         }
         let value = capacity_type.as_str().to_owned();
         let sold = Requirement::new(labels::CAPACITY_TYPE, Operator::In, [value]);
-        kind.requirements.add(sold);
-        kind
+        instance_type.requirements.add(sold);
+        instance_type
     };
     let types = vec![
         of("cheap", 5, CapacityType::Spot),
         of("dear", 10, CapacityType::OnDemand),
     ];
-    let mut scene = TestCluster::new(types, vec![pod("web", 100)]);
+    let mut cluster = TestCluster::new(types, vec![pod("web", 100)]);
     let wanted = Requirement::new(
         labels::CAPACITY_TYPE,
         Operator::In,
         ["on-demand", "spot"].map(str::to_owned),
     );
-    let told = |scene: &TestCluster| one(scene).requirements.get(labels::CAPACITY_TYPE).cloned();
-    assert_eq!(told(&scene), Some(wanted.clone()));
+    let told = |cluster: &TestCluster| {
+        one(cluster)
+            .requirements
+            .get(labels::CAPACITY_TYPE)
+            .cloned()
+    };
+    assert_eq!(told(&cluster), Some(wanted.clone()));
     let all = ["on-demand", "reserved", "spot"];
     let entry = wanting(labels::CAPACITY_TYPE, Operator::In, &all);
-    scene.requirements = vec![at_least(2, entry)];
+    cluster.requirements = vec![at_least(2, entry)];
     let wanted = Requirement {
         min_values: Some(2),
         ..wanted
     };
-    assert_eq!(told(&scene), Some(wanted));
+    assert_eq!(told(&cluster), Some(wanted));
 }
 
 #[test]
@@ -134,7 +139,10 @@ fn node_claim_has_no_min_values_by_default() {
     let mut web = pod("web", 100);
     web.node_selector
         .insert(labels::ZONE.to_owned(), ZONES[0].to_owned());
-    let node = one(&TestCluster::new(vec![kind("m", 4, 16, 10)], vec![web]));
+    let node = one(&TestCluster::new(
+        vec![instance_type("m", 4, 16, 10)],
+        vec![web],
+    ));
     let zone = Requirement::new(labels::ZONE, Operator::In, [ZONES[0].to_owned()]);
     assert_eq!(node.requirements.get(labels::ZONE), Some(&zone));
 }

@@ -1,12 +1,12 @@
 //! Checks of topology spread, pod affinity, anti-affinity and host ports before a pod joins a node of the model.
 
 use super::{
+    assignment::Assignment,
     cluster_model::{ClusterModel, NO_INDEX, PodKind},
     rules::{Demand, DomainRule},
-    state::State,
 };
 
-impl State {
+impl Assignment {
     pub(super) fn admits(&self, cluster: &ClusterModel, kind: &PodKind, node: usize) -> bool {
         self.admits_on_host(cluster, kind, node)
             && kind.domains.iter().all(|rule| {

@@ -9,28 +9,29 @@ use super::{
     pod_kinds::PodKinds,
     rules::{DomainRule, HostRule, TopologyCounts},
 };
-use crate::{bits::Bits, solve::Solver};
+use crate::{bits::BitSet, solve::Solver};
 
 /// Absent index: an unassigned pod, an unused planned node, or a node without the label of a domain. A sentinel rather than
-/// `Option<usize>` keeps the index vectors of [`State`](super::state::State) small and quick to copy.
+/// `Option<usize>` keeps the index vectors of [`Assignment`](super::assignment::Assignment) small and quick to copy.
 pub(super) const NO_INDEX: usize = usize::MAX;
 
+/// Fixed part of the search: everything but the assignment of pods to nodes.
 pub(super) struct ClusterModel {
     pub(super) kinds: Vec<PodKind>,
-    pub(super) pods: Vec<Pod>,
-    pub(super) nodes: Vec<Node>,
+    pub(super) pods: Vec<ModelPod>,
+    pub(super) nodes: Vec<ModelNode>,
     pub(super) candidates: Vec<Candidate>,
     /// Per candidate, the offers of its own instance type at the same or a higher price, which may not replace several
     /// nodes.
-    pub(super) own_offers: Vec<Bits>,
+    pub(super) own_offers: Vec<BitSet>,
     pub(super) offers: Vec<LaunchOption>,
     pub(super) capacity_index: OfferCapacityIndex,
-    pub(super) all_offers: Bits,
+    pub(super) all_offers: BitSet,
     /// Template of a planned node without pods.
     pub(super) undecided: PlannedNode,
-    pub(super) spot_offers: Bits,
+    pub(super) spot_offers: BitSet,
     /// Per topology key and domain, the offers in that domain.
-    pub(super) offers_in: Vec<Vec<Bits>>,
+    pub(super) offers_in: Vec<Vec<BitSet>>,
     pub(super) counted: TopologyCounts,
     pub(super) dimensions: usize,
     /// Per resource, the mean capacity of the offers: the unit in which amounts are compared.
@@ -42,14 +43,15 @@ pub(super) struct PodKind {
     pub(super) requests: Box<[i64]>,
     /// Existing nodes that meet the pods' requirements, taints and capacity.
     pub(super) nodes: Vec<usize>,
-    pub(super) offers: Bits,
+    pub(super) offers: BitSet,
     pub(super) hosts: Vec<HostRule>,
     pub(super) domains: Vec<DomainRule>,
     /// Largest share of an average new node that one pod requests, over all resources, in fixed point.
     pub(super) size: i64,
 }
 
-pub(super) struct Pod {
+/// Pod of a candidate node.
+pub(super) struct ModelPod {
     /// Index into the pods of the baseline cluster.
     pub(super) input_index: usize,
     pub(super) kind: usize,
@@ -59,7 +61,7 @@ pub(super) struct Pod {
 
 /// Existing node.
 #[derive(Default)]
-pub(super) struct Node {
+pub(super) struct ModelNode {
     pub(super) room: Vec<i64>,
     /// Per column of [`HostRule`], the pods counted on the node.
     pub(super) hosted: Vec<u32>,
@@ -98,7 +100,7 @@ impl ClusterModel {
                 .collect();
             let Some(kinds) = kinds else { continue };
             let own = pods.len()..pods.len() + kinds.len();
-            pods.extend(kinds.into_iter().map(|(input_index, kind)| Pod {
+            pods.extend(kinds.into_iter().map(|(input_index, kind)| ModelPod {
                 input_index,
                 kind,
                 candidate: candidates.len(),
@@ -117,13 +119,13 @@ impl ClusterModel {
         if candidates.is_empty() {
             return None;
         }
-        let dimensions = solver.world.dimensions.len();
-        let offers = LaunchOptions::new(&known.sets, &mut counted, &mut solver.world);
+        let dimensions = solver.context.dimensions.len();
+        let offers = LaunchOptions::new(&known.sets, &mut counted, &mut solver.context);
         let inputs = candidates
             .iter()
             .filter_map(|candidate| removable.get(candidate.input_index));
         let own_offers = inputs.map(|node| offers.own(node)).collect();
-        let all_offers = Bits::all(offers.all.len());
+        let all_offers = BitSet::all(offers.all.len());
         let kinds = known.found.iter().map(|kind| kind.finished(&offers));
         let mut cluster = Self {
             kinds: kinds.collect(),
@@ -185,15 +187,15 @@ fn share(amount: i64, mean: i64) -> i64 {
     amount.saturating_mul(FIXED_POINT_ONE) / mean
 }
 
-fn nodes(solver: &Solver<'_>, counted: &mut TopologyCounts) -> Vec<Node> {
+fn nodes(solver: &Solver<'_>, counted: &mut TopologyCounts) -> Vec<ModelNode> {
     let count = solver.nodes.iter().map(|node| node.index + 1).max();
-    let mut nodes: Vec<Node> = Vec::new();
-    nodes.resize_with(count.unwrap_or(0), Node::default);
+    let mut nodes: Vec<ModelNode> = Vec::new();
+    nodes.resize_with(count.unwrap_or(0), ModelNode::default);
     for node in &solver.nodes {
-        let world = &solver.world;
+        let context = &solver.context;
         let domains = (0..counted.keys.len()).map(|key| {
             let value = counted.keys.get(key).and_then(|(symbol, _)| {
-                let req = world.algebra.values(node.set, *symbol)?;
+                let req = context.algebra.values(node.set, *symbol)?;
                 req.values.first().copied()
             });
             let at = value.and_then(|value| counted.domain(key, value));
@@ -201,9 +203,9 @@ fn nodes(solver: &Solver<'_>, counted: &mut TopologyCounts) -> Vec<Node> {
         });
         let domains: Vec<usize> = domains.collect();
         if let Some(slot) = nodes.get_mut(node.index) {
-            *slot = Node {
+            *slot = ModelNode {
                 room: node.remaining.as_deref().unwrap_or_default().to_vec(),
-                hosted: counted.on_host(node, world),
+                hosted: counted.on_host(node, context),
                 domains,
                 candidate: None,
             };

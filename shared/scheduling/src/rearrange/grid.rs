@@ -1,5 +1,6 @@
-//! Matrix in one allocation, so that copying a [`State`](super::state::State) takes a few plain memory copies.
+//! Matrix in one allocation, so that copying a [`Assignment`](super::assignment::Assignment) takes a few plain memory copies.
 
+/// Matrix with rows of equal width.
 pub(super) struct Grid<T> {
     cells: Vec<T>,
     width: usize,

@@ -1,11 +1,12 @@
 //! Launch options indexed by capacity: finds the cheapest one that holds given amounts without comparing each.
 
 use super::offers::LaunchOption;
-use crate::bits::Bits;
+use crate::bits::BitSet;
 
+/// Bit sets of offers by capacity.
 pub(super) struct OfferCapacityIndex {
     /// Per resource, the distinct capacities in ascending order, each with the offers that have at least that much.
-    by_resource: Vec<Vec<(i64, Bits)>>,
+    by_resource: Vec<Vec<(i64, BitSet)>>,
 }
 
 /// Number of resources with an index. Most clusters request fewer; the amounts of further resources are compared offer by
@@ -20,7 +21,7 @@ impl OfferCapacityIndex {
             amounts.sort_unstable();
             amounts.dedup();
             let sets = amounts.into_iter().map(|least| {
-                let mut set = Bits::none(offers.len());
+                let mut set = BitSet::none(offers.len());
                 for (at, offer) in offers.iter().enumerate() {
                     if amount(offer) >= least {
                         set.insert(at);
@@ -39,7 +40,7 @@ impl OfferCapacityIndex {
     pub(super) fn first(
         &self,
         offers: &[LaunchOption],
-        [first, others @ ..]: [&Bits; 4],
+        [first, others @ ..]: [&BitSet; 4],
         from: usize,
         amounts: impl Iterator<Item = i64> + Clone,
     ) -> Option<usize> {
@@ -94,7 +95,7 @@ mod tests {
             let room = |last: i64| [vec![9; resources - 1], vec![last]].concat();
             let offers = [1, 2, 4].map(|last| offer(&room(last)));
             let capacity_index = OfferCapacityIndex::of(&offers, resources);
-            let all = Bits::all(offers.len());
+            let all = BitSet::all(offers.len());
             let first = |from, last| {
                 let amounts = room(last).into_iter();
                 capacity_index.first(&offers, [&all; 4], from, amounts)

@@ -8,11 +8,12 @@ use super::{RemovableNode, cluster_model::NO_INDEX, rules::TopologyCounts};
 use crate::{
     algebra::{SetId, Undefined},
     amounts,
-    bits::Bits,
+    bits::BitSet,
     catalog,
-    world::World,
+    placement_context::PlacementContext,
 };
 
+/// Way to launch a node: an instance type in a zone and capacity type, for a NodePool.
 pub(super) struct LaunchOption {
     pub(super) price: i64,
     pub(super) room: Box<[i64]>,
@@ -25,6 +26,7 @@ pub(super) struct LaunchOption {
     pub(super) met: u128,
 }
 
+/// Launch options of all NodePools.
 pub(super) struct LaunchOptions {
     /// Cheapest first.
     pub(super) all: Vec<LaunchOption>,
@@ -39,12 +41,12 @@ impl LaunchOptions {
     pub(super) fn new(
         sets: &[Vec<SetId>],
         counted: &mut TopologyCounts,
-        world: &mut World<'_>,
+        context: &mut PlacementContext<'_>,
     ) -> Self {
         let mut all = Vec::new();
         for (pool, sets) in sets.iter().enumerate() {
             let sets = sets.get(..SETS_MAX.min(sets.len())).unwrap_or_default();
-            all.extend(undominated(of_pool(pool, sets, counted, world)));
+            all.extend(undominated(of_pool(pool, sets, counted, context)));
         }
         all.sort_by(|a, b| (a.price, a.pool, &a.room).cmp(&(b.price, b.pool, &b.room)));
         Self {
@@ -54,11 +56,11 @@ impl LaunchOptions {
     }
 
     /// Offers of a NodePool that meet a requirement set.
-    pub(super) fn open_to(&self, pool: usize, set: SetId) -> Bits {
+    pub(super) fn open_to(&self, pool: usize, set: SetId) -> BitSet {
         let known = self.sets.get(pool).into_iter().flatten();
         let at = known.take(SETS_MAX).position(|known| *known == set);
         let bit = at.map_or(0, |at| 1u128 << at);
-        let mut open = Bits::none(self.all.len());
+        let mut open = BitSet::none(self.all.len());
         for (at, offer) in self.all.iter().enumerate() {
             if offer.pool == pool && offer.met & bit != 0 {
                 open.insert(at);
@@ -67,17 +69,17 @@ impl LaunchOptions {
         open
     }
 
-    pub(super) fn spot(&self) -> Bits {
+    pub(super) fn spot(&self) -> BitSet {
         self.those(|offer| offer.is_spot)
     }
 
     /// Offers of the node's own instance type at the same or a higher price.
-    pub(super) fn own(&self, node: &RemovableNode) -> Bits {
+    pub(super) fn own(&self, node: &RemovableNode) -> BitSet {
         self.those(|offer| offer.instance_type == node.instance_type && offer.price >= node.price.0)
     }
 
-    fn those(&self, is_one: impl Fn(&LaunchOption) -> bool) -> Bits {
-        let mut those = Bits::none(self.all.len());
+    fn those(&self, is_one: impl Fn(&LaunchOption) -> bool) -> BitSet {
+        let mut those = BitSet::none(self.all.len());
         let all = self.all.iter().enumerate();
         for (at, _) in all.filter(|(_, offer)| is_one(offer)) {
             those.insert(at);
@@ -86,10 +88,10 @@ impl LaunchOptions {
     }
 
     /// Per topology key and domain, the offers in that domain.
-    pub(super) fn by_domain(&self, counted: &TopologyCounts) -> Vec<Vec<Bits>> {
+    pub(super) fn by_domain(&self, counted: &TopologyCounts) -> Vec<Vec<BitSet>> {
         let keys = counted.keys.iter().enumerate();
         let tables = keys.map(|(key, (_, domains))| {
-            let mut table = vec![Bits::none(self.all.len()); domains.len()];
+            let mut table = vec![BitSet::none(self.all.len()); domains.len()];
             for (at, offer) in self.all.iter().enumerate() {
                 let domain = offer.domains.get(key).copied().unwrap_or(NO_INDEX);
                 if let Some(bits) = table.get_mut(domain) {
@@ -106,14 +108,14 @@ fn of_pool(
     pool: usize,
     sets: &[SetId],
     counted: &mut TopologyCounts,
-    world: &mut World<'_>,
+    context: &mut PlacementContext<'_>,
 ) -> Vec<LaunchOption> {
-    let World {
+    let PlacementContext {
         templates,
         catalogs,
         algebra,
         ..
-    } = world;
+    } = context;
     let Some(node_template) = templates.get(pool) else {
         return Vec::new();
     };
@@ -140,8 +142,10 @@ fn of_pool(
     let mut found = Vec::new();
     for row in rows.iter() {
         let row_of = catalog.rows.get(row);
-        let kind = row_of.and_then(|row| catalog.types.get(row.kind));
-        let Some(kind) = kind else { continue };
+        let instance_type = row_of.and_then(|row| catalog.types.get(row.instance_type));
+        let Some(instance_type) = instance_type else {
+            continue;
+        };
         for offer in row_of.into_iter().flat_map(|row| &row.offers) {
             // The model does not count reservations.
             let met = met.get(&(row, offer.set)).copied();
@@ -166,7 +170,7 @@ fn of_pool(
                 price: offer.price.0,
                 room,
                 pool,
-                instance_type: kind.name.clone(),
+                instance_type: instance_type.name.clone(),
                 is_spot: offer.capacity_type == CapacityType::Spot,
                 domains: domains.collect(),
                 met,

@@ -1,11 +1,11 @@
 //! Nodes that a plan would launch: the launch options each could still use, and the cheapest of them.
 
 use super::{
+    assignment::Assignment,
     cluster_model::{ClusterModel, NO_INDEX, PodKind},
     recreate::PlacementOption,
-    state::State,
 };
-use crate::bits::Bits;
+use crate::bits::BitSet;
 
 /// Node that the plan would launch.
 #[derive(Clone)]
@@ -14,7 +14,7 @@ pub(super) struct PlannedNode {
     /// Cheapest launch option that holds the node's pods.
     pub(super) offer: usize,
     /// Launch options that the kinds of its pods and its fixed domains allow.
-    pub(super) viable_offers: Bits,
+    pub(super) viable_offers: BitSet,
     /// Per topology key, the domain that is fixed, or [`NO_INDEX`].
     pub(super) domains: Vec<usize>,
 }
@@ -52,7 +52,7 @@ impl ClusterModel {
     }
 }
 
-impl State {
+impl Assignment {
     /// Assigns a pod to a planned node.
     pub(super) fn place_on_planned(
         &mut self,
@@ -140,7 +140,7 @@ impl State {
 
 impl PlannedNode {
     /// Unused planned node that may become any of the offers.
-    pub(super) fn undecided(offers: &Bits, keys: usize) -> Self {
+    pub(super) fn undecided(offers: &BitSet, keys: usize) -> Self {
         Self {
             group: NO_INDEX,
             offer: NO_INDEX,

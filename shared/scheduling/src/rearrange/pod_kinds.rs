@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     algebra::SetId,
-    bits::Bits,
-    claim::Stage,
-    shape::{Core, ShapeId},
+    bits::BitSet,
+    claim::ClaimStage,
+    shape::{ShapeCore, ShapeId},
     solve::Solver,
 };
 
@@ -24,8 +24,9 @@ pub(super) struct PodKinds<'a> {
     pub(super) sets: Vec<Vec<SetId>>,
 }
 
+/// Kind of pods before the launch options are known.
 pub(super) struct FoundKind<'a> {
-    core: Rc<Core<'a>>,
+    core: Rc<ShapeCore<'a>>,
     nodes: Vec<usize>,
     /// Per NodePool that can launch a node for the pod, the requirements of that node.
     sets: Vec<(usize, SetId)>,
@@ -70,23 +71,23 @@ impl<'a> PodKinds<'a> {
 
     fn places(
         &mut self,
-        core: Rc<Core<'a>>,
+        core: Rc<ShapeCore<'a>>,
         solver: &mut Solver<'a>,
         counted: &mut TopologyCounts,
     ) -> Option<FoundKind<'a>> {
         if core.volumes.lost || !core.claims.is_empty() {
             return None;
         }
-        let (hosts, domains) = counted.rules(&core, &mut solver.world)?;
-        let world = &mut solver.world;
+        let (hosts, domains) = counted.rules(&core, &mut solver.context)?;
+        let context = &mut solver.context;
         let nodes = solver.nodes.iter();
         let nodes =
-            nodes.filter(|node| !node.cooling_down && node.check(&core, &[], world).is_ok());
+            nodes.filter(|node| !node.cooling_down && node.check(&core, &[], context).is_ok());
         let nodes: Vec<usize> = nodes.map(|node| node.index).collect();
         let mut sets = Vec::new();
         let mut weight = None;
-        for pool in 0..solver.world.templates.len() {
-            let own = solver.world.input.pools.get(pool).map(|pool| pool.weight);
+        for pool in 0..solver.context.templates.len() {
+            let own = solver.context.input.pools.get(pool).map(|pool| pool.weight);
             // NodePools of a lower weight serve only pods that no NodePool before them can serve.
             if weight.is_some() && own != weight {
                 break;
@@ -94,7 +95,7 @@ impl<'a> PodKinds<'a> {
             let Ok(claim) = solver.empty_claim(pool) else {
                 continue;
             };
-            if let Ok(fit) = claim.check(&core, &[], Stage::New, &mut solver.world) {
+            if let Ok(fit) = claim.check(&core, &[], ClaimStage::New, &mut solver.context) {
                 weight = own;
                 sets.push((pool, fit.set));
                 self.remember(pool, fit.set);
@@ -123,7 +124,7 @@ impl<'a> PodKinds<'a> {
 
 impl FoundKind<'_> {
     pub(super) fn finished(&self, offers: &LaunchOptions) -> PodKind {
-        let mut open = Bits::none(offers.all.len());
+        let mut open = BitSet::none(offers.all.len());
         for (pool, set) in &self.sets {
             open.or(&offers.open_to(*pool, *set));
         }

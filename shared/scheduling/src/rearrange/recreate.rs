@@ -2,11 +2,11 @@
 //! least slack.
 
 use super::{
+    assignment::Assignment,
     cluster_model::{ClusterModel, NO_INDEX, PodKind},
     planned_node::PlannedNode,
     rng::Rng,
     rules::{Demand, DomainRule},
-    state::State,
 };
 
 /// One in this many nodes is skipped at random, so that repeated insertions differ.
@@ -35,7 +35,7 @@ pub(super) struct PlacementOption {
     pub(super) fixed: Vec<(usize, usize)>,
 }
 
-impl State {
+impl Assignment {
     /// Places a pod; `false` if no node can take it.
     pub(super) fn find_place(
         &mut self,

@@ -1,5 +1,6 @@
 //! Random numbers of the search, from a constant seed, so that equal requests have equal results.
 
+/// SplitMix64 generator.
 pub(super) struct Rng(u64);
 
 impl Rng {

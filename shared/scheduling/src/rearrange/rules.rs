@@ -7,10 +7,10 @@ use model::pod::HostPort;
 use crate::{
     algebra::Sym,
     node::Node,
+    placement_context::PlacementContext,
     ports,
-    shape::Core,
+    shape::ShapeCore,
     topology::{GroupId, group::GroupKind},
-    world::World,
 };
 
 /// Constraint with one count per host.
@@ -36,6 +36,7 @@ pub(super) struct DomainRule {
     pub(super) eligible: u64,
 }
 
+/// Condition on the count of the domain that the pod joins.
 #[derive(Clone, Copy)]
 pub(super) enum Demand {
     Spread {
@@ -83,10 +84,10 @@ impl TopologyCounts {
     }
 
     /// Counts of all columns on one node.
-    pub(super) fn on_host(&self, node: &Node<'_>, world: &World<'_>) -> Vec<u32> {
+    pub(super) fn on_host(&self, node: &Node<'_>, context: &PlacementContext<'_>) -> Vec<u32> {
         let counts = self.on_hosts.iter().map(|counted| match counted {
             HostCounter::Group(id) => {
-                let group = world.topology.group(*id);
+                let group = context.topology.group(*id);
                 group.map_or(0, |group| group.on_host(node.host))
             }
             HostCounter::Port(port) => {
@@ -118,11 +119,11 @@ impl TopologyCounts {
     /// Rules of a kind of pod; `None` for pod affinity per host, and for too many keys or domains.
     pub(super) fn rules(
         &mut self,
-        core: &Core<'_>,
-        world: &mut World<'_>,
+        core: &ShapeCore<'_>,
+        context: &mut PlacementContext<'_>,
     ) -> Option<(Vec<HostRule>, Vec<DomainRule>)> {
-        let applicable = world.topology.applicable_constraints(&core.member);
-        let counting = world.topology.counting(&core.member);
+        let applicable = context.topology.applicable_constraints(&core.member);
+        let counting = context.topology.counting(&core.member);
         let mut groups: Vec<GroupId> = applicable
             .iter()
             .map(|constraint| constraint.group)
@@ -134,7 +135,7 @@ impl TopologyCounts {
         for id in groups {
             let mine = applicable.iter().find(|constraint| constraint.group == id);
             let counts = counting.contains(&id);
-            let group = world.topology.group(id)?;
+            let group = context.topology.group(id)?;
             let counts_itself = mine.is_some_and(|mine| mine.counts_itself);
             if group.by_host {
                 if group.kind == GroupKind::Affinity && mine.is_some() {
@@ -163,14 +164,16 @@ impl TopologyCounts {
                 },
                 GroupKind::AntiAffinity => Demand::Apart,
             });
-            let algebra = &world.algebra;
-            let looked_at = world.topology.eligible_values(group, &core.member, algebra);
-            let is_looked_at = |value: &Sym| {
-                let mut allowed = looked_at.iter().map(Option::as_ref);
+            let algebra = &context.algebra;
+            let allowed_values = context
+                .topology
+                .eligible_values(group, &core.member, algebra);
+            let is_eligible = |value: &Sym| {
+                let mut allowed = allowed_values.iter().map(Option::as_ref);
                 allowed.any(|req| req.is_none_or(|req| algebra.has(req, *value)))
             };
             let known = group.domains().iter().map(|domain| domain.value);
-            let eligible: Vec<Sym> = known.filter(is_looked_at).collect();
+            let eligible: Vec<Sym> = known.filter(is_eligible).collect();
             let counted: Vec<(Sym, i64)> = group
                 .domains()
                 .iter()

@@ -5,11 +5,11 @@ use model::NanosPerHour;
 
 use super::{
     RearrangeRequest,
+    assignment::Assignment,
     cluster_model::{ClusterModel, NO_INDEX},
     planned_node::PlannedNode,
     recreate::InsertionOptions,
     rng::Rng,
-    state::State,
 };
 
 /// Upper bound on the nodes whose relocated pods are evicted in one attempt.
@@ -21,17 +21,18 @@ const NEW_NODE_PENALTY_STEPS: usize = 10;
 /// The deviation starts at this fraction (1/240) of the cluster's price.
 const INITIAL_DEVIATION: i64 = 240;
 
-pub(super) struct Search<'s> {
+/// Search with its best, its current and its attempted assignment.
+pub(super) struct RuinAndRecreate<'s> {
     cluster: &'s ClusterModel,
     request: &'s RearrangeRequest<'s>,
     rng: Rng,
-    best: State,
-    current: State,
-    attempt: State,
+    best: Assignment,
+    current: Assignment,
+    attempt: Assignment,
     per_eviction: NanosPerHour,
 }
 
-impl<'s> Search<'s> {
+impl<'s> RuinAndRecreate<'s> {
     pub(super) fn new(cluster: &'s ClusterModel, request: &'s RearrangeRequest<'s>) -> Self {
         Self {
             cluster,
@@ -45,7 +46,7 @@ impl<'s> Search<'s> {
     }
 
     /// Cheapest plan found for this price per eviction. The search continues from the previous plan.
-    pub(super) fn cheapest(&mut self, per_eviction: NanosPerHour) -> &State {
+    pub(super) fn cheapest(&mut self, per_eviction: NanosPerHour) -> &Assignment {
         self.per_eviction = per_eviction;
         self.current.copy_from(&self.best);
         let all = self
@@ -137,7 +138,7 @@ fn deviation_max(start: i64, left: i64, attempts: i64) -> i64 {
 }
 
 /// Cost of the nodes and of the evictions.
-fn cost(state: &State, per_eviction: NanosPerHour) -> i64 {
+fn cost(state: &Assignment, per_eviction: NanosPerHour) -> i64 {
     let evicted = i64::try_from(state.evicted).unwrap_or(i64::MAX);
     let evictions = evicted.saturating_mul(per_eviction.0);
     state.cost.saturating_add(evictions)
@@ -158,7 +159,7 @@ struct GroupSavings {
 /// Whether every group saves enough, stays within the budgets, and launches no node that may not replace its nodes.
 fn groups_are_allowed(
     cluster: &ClusterModel,
-    state: &State,
+    state: &Assignment,
     request: &RearrangeRequest<'_>,
 ) -> bool {
     let mut groups: Vec<GroupSavings> = Vec::new();
@@ -200,7 +201,7 @@ fn groups_are_allowed(
 }
 
 /// Whether a planned node is of the instance type of one of the nodes that it replaces, at the same or a higher price.
-fn has_own_type(cluster: &ClusterModel, state: &State, planned: &PlannedNode) -> bool {
+fn has_own_type(cluster: &ClusterModel, state: &Assignment, planned: &PlannedNode) -> bool {
     let mut own = cluster.own_offers.iter().enumerate();
     own.any(|(at, own)| own.contains(planned.offer) && state.group_of(at) == Some(planned.group))
 }
@@ -219,7 +220,10 @@ fn savings_of_group(groups: &mut Vec<GroupSavings>, group: usize) -> &mut GroupS
         });
         groups.len() - 1
     });
-    #[expect(clippy::indexing_slicing, reason = "it was found or pushed just now")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the index was found or pushed above"
+    )]
     &mut groups[at]
 }
 

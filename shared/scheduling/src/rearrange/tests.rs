@@ -13,7 +13,7 @@ use model::{
     pod::{HostPort, PodAffinityTerm, PodShape, TopologySpread, WhenUnsatisfiable},
 };
 
-use self::fixture::{CENT, SIZES, SmallCluster, SmallNode, ZONES, kind, selecting_web};
+use self::fixture::{CENT, SIZES, SmallCluster, SmallNode, ZONES, instance_type, selecting_web};
 use super::ReplacementGroup;
 use crate::PlacementTarget;
 
@@ -169,9 +169,9 @@ fn spot_to_spot_replacement_needs_the_setting_and_several_nodes() {
         }
         fixture.types = SIZES
             .map(|(name, cores, cents)| {
-                let mut kind = kind(name, cores, cents, CapacityType::Spot);
-                kind.offerings.truncate(1);
-                kind
+                let mut instance_type = instance_type(name, cores, cents, CapacityType::Spot);
+                instance_type.offerings.truncate(1);
+                instance_type
             })
             .into();
         for node in &mut fixture.nodes {
@@ -307,13 +307,13 @@ fn underused_nodes(seed: u64) -> SmallCluster {
 /// Executes each group of a plan: pods go where the plan wants them, and each group saves money.
 fn execute_each(fixture: &SmallCluster, plan: &[ReplacementGroup]) {
     for group in plan {
-        let answer = fixture.solve_removal(group);
+        let result = fixture.solve_removal(group);
         assert!(
-            answer.unplaced.is_empty(),
+            result.unplaced.is_empty(),
             "{group:?}: {:?}",
-            answer.unplaced
+            result.unplaced
         );
-        assert_eq!(answer.new_nodes.len(), group.replacements, "{group:?}");
+        assert_eq!(result.new_nodes.len(), group.replacements, "{group:?}");
         assert!(fixture.saved(group) > 0, "{group:?}");
         let pods: Vec<usize> = group
             .removable
@@ -323,7 +323,7 @@ fn execute_each(fixture: &SmallCluster, plan: &[ReplacementGroup]) {
         for (pod, destination) in &group.wanted {
             let index = pods.iter().position(|known| known == pod).unwrap();
             if let PlacementTarget::Node(node) = destination {
-                let there = answer.existing.iter().find(|(at, _)| at == node);
+                let there = result.existing.iter().find(|(at, _)| at == node);
                 assert!(there.unwrap().1.contains(&index), "{group:?}");
             }
         }
@@ -392,9 +392,9 @@ fn pod_is_placed_elsewhere_if_its_hint_is_infeasible() {
     };
     assert_eq!(fixture.solve_removal(&group).existing, [(0, vec![0])]);
     let apart = fixture.with(|shape| shape.topology_spread = vec![by_zone(1)]);
-    let answer = apart.solve_removal(&group);
-    assert!(answer.existing.is_empty() && answer.unplaced.is_empty());
-    assert_eq!(answer.new_nodes.len(), 1);
+    let result = apart.solve_removal(&group);
+    assert!(result.existing.is_empty() && result.unplaced.is_empty());
+    assert_eq!(result.new_nodes.len(), 1);
 }
 
 #[test]
@@ -402,12 +402,12 @@ fn pods_with_the_same_hint_share_a_new_node() {
     let fixture = SmallCluster::new().node("l", "a", &[500, 500, 500]);
     let new = |numbers: [usize; 3]| {
         let wanted = numbers.map(|number| PlacementTarget::New { pool: 0, number });
-        let answer = fixture.solve_removal(&ReplacementGroup {
+        let result = fixture.solve_removal(&ReplacementGroup {
             removable: vec![0],
             wanted: (0..3).zip(wanted).collect(),
             replacements: 0,
         });
-        let pods = answer.new_nodes.iter().map(|node| node.pods.clone());
+        let pods = result.new_nodes.iter().map(|node| node.pods.clone());
         pods.collect::<BTreeSet<_>>()
     };
     assert_eq!(new([7, 7, 7]), [vec![0, 1, 2]].into());

@@ -3,22 +3,22 @@
 use std::rc::Rc;
 
 use crate::{
-    claim::{Claim, Stage},
+    claim::{Claim, ClaimStage},
+    placement_context::PlacementContext,
     repack::{
-        items::{Item, Movable},
+        items::{Item, MovablePods},
         nodes::Plan,
     },
-    shape::Core,
+    shape::ShapeCore,
     solve::Solver,
-    world::World,
 };
 
 /// Returns what the movable claims count against limits. The limits stay released if the claims are kept: reasons of
 /// unplaced pods have been collected before, and no later step reads this NodePool's limits.
-pub(crate) fn free_limits(solver: &mut Solver<'_>, template: usize, movable: &Movable<'_>) {
-    let World {
+pub(crate) fn free_limits(solver: &mut Solver<'_>, template: usize, movable: &MovablePods<'_>) {
+    let PlacementContext {
         input, templates, ..
-    } = &mut solver.world;
+    } = &mut solver.context;
     let (Some(pool), Some(node_template)) =
         (input.pools.get(template), templates.get_mut(template))
     else {
@@ -36,7 +36,11 @@ pub(crate) fn free_limits(solver: &mut Solver<'_>, template: usize, movable: &Mo
 }
 
 /// Replaces the movable claims by `rebuilt`.
-pub(crate) fn swap<'a>(solver: &mut Solver<'a>, movable: &Movable<'a>, rebuilt: Vec<Claim<'a>>) {
+pub(crate) fn swap<'a>(
+    solver: &mut Solver<'a>,
+    movable: &MovablePods<'a>,
+    rebuilt: Vec<Claim<'a>>,
+) {
     let mut at = 0;
     solver.claims.retain(|_| {
         at += 1;
@@ -49,7 +53,7 @@ pub(crate) fn swap<'a>(solver: &mut Solver<'a>, movable: &Movable<'a>, rebuilt: 
 pub(crate) fn claims<'a>(
     solver: &mut Solver<'a>,
     template: usize,
-    movable: &Movable<'a>,
+    movable: &MovablePods<'a>,
     plan: &Plan,
 ) -> Option<Vec<Claim<'a>>> {
     let mut rebuilt: Vec<Claim<'a>> = Vec::new();
@@ -66,7 +70,7 @@ pub(crate) fn claims<'a>(
                 let (item, waiting) = (movable.items.get(*at)?, pods.get_mut(*at)?);
                 let (now, later) = waiting.split_at_checked(usize::try_from(*number).ok()?)?;
                 *waiting = later;
-                let refused = join(&mut claim, item, now, &mut solver.world);
+                let refused = join(&mut claim, item, now, &mut solver.context);
                 left.extend(refused.iter().map(|pod| (item, *pod)));
             }
             if !claim.pods.is_empty() {
@@ -76,13 +80,13 @@ pub(crate) fn claims<'a>(
         }
     }
     for (item, pod) in left {
-        let world = &mut solver.world;
+        let context = &mut solver.context;
         let placed = rebuilt
             .iter_mut()
-            .any(|claim| join(claim, item, &[pod], world).is_empty());
+            .any(|claim| join(claim, item, &[pod], context).is_empty());
         if !placed {
             let mut claim = empty(solver, template)?;
-            if !join(&mut claim, item, &[pod], &mut solver.world).is_empty() {
+            if !join(&mut claim, item, &[pod], &mut solver.context).is_empty() {
                 return None;
             }
             close(solver, template, &claim);
@@ -100,7 +104,7 @@ fn empty<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Claim<'a>> {
 
 /// Counts a claim against limits after its pods are known.
 fn close(solver: &mut Solver<'_>, template: usize, claim: &Claim<'_>) {
-    if let Some(node_template) = solver.world.templates.get_mut(template) {
+    if let Some(node_template) = solver.context.templates.get_mut(template) {
         node_template.limits.spend(&claim.rows);
     }
 }
@@ -110,18 +114,18 @@ fn join<'p, 'a>(
     claim: &mut Claim<'a>,
     item: &Item<'a>,
     pods: &'p [usize],
-    world: &mut World<'a>,
+    context: &mut PlacementContext<'a>,
 ) -> &'p [usize] {
     if item.rules.is_empty() {
         let all = times(&item.core, pods.len());
-        return if add(claim, &all, item, pods, world) {
+        return if add(claim, &all, item, pods, context) {
             &[]
         } else {
             pods
         };
     }
     for (at, pod) in pods.iter().enumerate() {
-        if !add(claim, &item.core, item, std::slice::from_ref(pod), world) {
+        if !add(claim, &item.core, item, std::slice::from_ref(pod), context) {
             return pods.get(at..).unwrap_or_default();
         }
     }
@@ -130,28 +134,28 @@ fn join<'p, 'a>(
 
 fn add<'a>(
     claim: &mut Claim<'a>,
-    core: &Rc<Core<'a>>,
+    core: &Rc<ShapeCore<'a>>,
     item: &Item<'a>,
     pods: &[usize],
-    world: &mut World<'a>,
+    context: &mut PlacementContext<'a>,
 ) -> bool {
     let stage = if claim.pods.is_empty() {
-        Stage::New
+        ClaimStage::New
     } else {
-        Stage::InFlight
+        ClaimStage::InFlight
     };
     let (Ok(fit), [first, others @ ..]) =
-        (claim.check(core, &item.constraints, stage, world), pods)
+        (claim.check(core, &item.constraints, stage, context), pods)
     else {
         return false;
     };
-    claim.commit(*first, core, fit, world);
+    claim.commit(*first, core, fit, context);
     claim.pods.extend_from_slice(others);
     true
 }
 
 /// Core with the summed requests of several equal pods.
-fn times<'a>(core: &Rc<Core<'a>>, pods: usize) -> Rc<Core<'a>> {
+fn times<'a>(core: &Rc<ShapeCore<'a>>, pods: usize) -> Rc<ShapeCore<'a>> {
     let number = i64::try_from(pods).unwrap_or(i64::MAX);
     if number == 1 {
         return Rc::clone(core);

@@ -8,14 +8,14 @@ use std::{
 use crate::{
     algebra::{Algebra, SetId, Sym},
     claim::Claim,
-    shape::{Core, Sets, ShapeId, VolumeNeeds},
+    placement_context::PlacementContext,
+    shape::{NodeRequirements, ShapeCore, ShapeId, VolumeNeeds},
     solve::Solver,
     topology::{ApplicableConstraint, GroupId, group::GroupKind},
-    world::World,
 };
 
 /// Pods of the new nodes of a NodePool that may be packed again.
-pub(crate) struct Movable<'a> {
+pub(crate) struct MovablePods<'a> {
     /// Indexes of the claims.
     pub(crate) claims: Vec<usize>,
     pub(crate) items: Vec<Item<'a>>,
@@ -24,7 +24,7 @@ pub(crate) struct Movable<'a> {
 /// Equal pods.
 pub(crate) struct Item<'a> {
     /// Core whose requirements include the fixed labels.
-    pub(crate) core: Rc<Core<'a>>,
+    pub(crate) core: Rc<ShapeCore<'a>>,
     /// Applicable constraints that count per host.
     pub(crate) constraints: Vec<ApplicableConstraint>,
     pub(crate) rules: Rc<[HostRule]>,
@@ -38,7 +38,7 @@ pub(crate) struct Item<'a> {
 
 impl<'a> Item<'a> {
     pub(crate) fn new(
-        core: Rc<Core<'a>>,
+        core: Rc<ShapeCore<'a>>,
         constraints: Vec<ApplicableConstraint>,
         rules: Rc<[HostRule]>,
         pods: Vec<usize>,
@@ -94,7 +94,7 @@ struct FixedLabel {
 }
 
 /// `None` if the NodePool has no new node whose pods may move.
-pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Movable<'a>> {
+pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<MovablePods<'a>> {
     let mut fixed_labels: BTreeMap<ShapeId, Option<FixedLabels>> = BTreeMap::new();
     let mut claims = Vec::new();
     let mut found: BTreeMap<(ShapeId, SetId), Vec<usize>> = BTreeMap::new();
@@ -105,9 +105,9 @@ pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Mo
         let members = members(claim, &solver.placed_as, |shape| {
             let known = fixed_labels.entry(shape).or_insert_with(|| {
                 let core = solver.shapes.get(shape.0 as usize).map(|(core, _)| core);
-                core.and_then(|core| fixed_labels_of(core, &mut solver.world))
+                core.and_then(|core| fixed_labels_of(core, &mut solver.context))
             });
-            let pins = pins(known.as_ref()?, claim.set, &mut solver.world.algebra)?;
+            let pins = pins(known.as_ref()?, claim.set, &mut solver.context.algebra)?;
             Some((shape, pins))
         });
         if let Some(members) = members {
@@ -118,18 +118,18 @@ pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Mo
         }
     }
     let items = found.into_iter().filter_map(|((shape, pins), mut pods)| {
-        pods.sort_by_key(|pod| solver.world.input.pods.get(*pod).map(|pod| &pod.key));
+        pods.sort_by_key(|pod| solver.context.input.pods.get(*pod).map(|pod| &pod.key));
         let (core, _) = solver.shapes.get(shape.0 as usize)?;
         let fixed_labels = fixed_labels.get(&shape)?.as_ref()?;
         Some(Item::new(
-            Rc::new(pinned(core, pins, &mut solver.world.algebra)),
+            Rc::new(pinned(core, pins, &mut solver.context.algebra)),
             fixed_labels.constraints.clone(),
             Rc::clone(&fixed_labels.rules),
             pods,
         ))
     });
     let items: Vec<Item<'a>> = items.collect();
-    (!items.is_empty()).then_some(Movable { claims, items })
+    (!items.is_empty()).then_some(MovablePods { claims, items })
 }
 
 /// Pods of a claim with their shapes and fixed labels; `None` if one of them may not move.
@@ -145,11 +145,14 @@ fn members(
 
 /// `None` for pods that may not move: those with host ports or device claims, those with pod affinity per host, and those
 /// that a spread constraint of other pods counts, since that constraint may filter nodes.
-fn fixed_labels_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<FixedLabels> {
+fn fixed_labels_of<'a>(
+    core: &Rc<ShapeCore<'a>>,
+    context: &mut PlacementContext<'a>,
+) -> Option<FixedLabels> {
     if !core.ports().is_empty() || !core.claims.is_empty() {
         return None;
     }
-    let topology = &mut world.topology;
+    let topology = &mut context.topology;
     let (constraints, counting) = (
         topology.applicable_constraints(&core.member),
         topology.counting(&core.member),
@@ -186,7 +189,7 @@ fn fixed_labels_of<'a>(core: &Rc<Core<'a>>, world: &mut World<'a>) -> Option<Fix
             });
         }
     }
-    let algebra = &world.algebra;
+    let algebra = &context.algebra;
     for alternative in &core.volumes.alternatives {
         keys.extend(
             algebra
@@ -228,9 +231,9 @@ fn pins(fixed_labels: &FixedLabels, claim: SetId, algebra: &mut Algebra) -> Opti
     Some(pins)
 }
 
-fn pinned<'a>(core: &Core<'a>, pins: SetId, algebra: &mut Algebra) -> Core<'a> {
-    Core {
-        sets: Sets {
+fn pinned<'a>(core: &ShapeCore<'a>, pins: SetId, algebra: &mut Algebra) -> ShapeCore<'a> {
+    ShapeCore {
+        sets: NodeRequirements {
             on_claims: algebra.merge(core.sets.on_claims, pins),
             ..core.sets
         },

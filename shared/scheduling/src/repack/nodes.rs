@@ -16,6 +16,7 @@ use crate::repack::{
     offers::{PurchaseOption, PurchaseOptions},
 };
 
+/// Packing of all items onto nodes.
 #[derive(Default)]
 pub(crate) struct Plan {
     /// Packed nodes, each with the number of copies.
@@ -49,7 +50,7 @@ impl PackedNode {
 
 /// Best known use of an offer.
 #[derive(Clone, Default)]
-struct Draft {
+struct OfferDraft {
     /// Items that fit the offer, computed on first use.
     order: Option<Vec<usize>>,
     node: PackedNode,
@@ -90,6 +91,7 @@ impl RemainingPods<'_> {
     }
 }
 
+/// Upper bound on the rounds of one search.
 const ROUNDS_MAX: usize = 12;
 /// A round is idle if it saves less than this fraction (1/1000). After [`IDLE_ROUNDS`] of them, worths have converged.
 const WORTHWHILE: i64 = 1_000;
@@ -175,6 +177,7 @@ fn cheapest_of_rounds(
     best
 }
 
+/// Items and offers with the present worth of each item.
 struct Pricing<'m, 'a> {
     items: &'m [Item<'a>],
     offers: &'m PurchaseOptions,
@@ -282,7 +285,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
     fn round(&self, work: &mut WorkBudget) -> Option<Plan> {
         let mut plan = Plan::default();
         let mut left = self.all_left();
-        let mut drafts: Vec<Draft> = self.drafts(work)?;
+        let mut drafts: Vec<OfferDraft> = self.drafts(work)?;
         // Remaining pods only decrease, so an earlier value of an offer is an upper bound on its present one.
         let mut queue: BinaryHeap<(i64, Reverse<usize>)> = drafts
             .iter()
@@ -330,7 +333,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
 
     /// Drafts before the first node is packed: each offer full of the item with the highest worth per unit of the offer's
     /// scarcest resource.
-    fn drafts(&self, work: &mut WorkBudget) -> Option<Vec<Draft>> {
+    fn drafts(&self, work: &mut WorkBudget) -> Option<Vec<OfferDraft>> {
         work.spend(self.items.len() + self.offers.all.len())?;
         let rates: Vec<i64> = (0..self.coarse.len())
             .map(|at| {
@@ -355,9 +358,9 @@ impl<'m, 'a> Pricing<'m, 'a> {
                 // A resource that some item does not request gives no bound.
                 .filter(|((_, rate), _)| **rate < i64::MAX)
                 .map(|((room, rate), low)| (room >> low).saturating_mul(*rate) / SCALE);
-            Draft {
+            OfferDraft {
                 value_bound: self.value(full.min().unwrap_or(i64::MAX), offer.price),
-                ..Draft::default()
+                ..OfferDraft::default()
             }
         });
         Some(drafts.collect())

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use crate::{
     algebra::{SetId, Undefined},
     amounts, catalog,
+    placement_context::PlacementContext,
     repack::{
-        items::{Item, Movable},
+        items::{Item, MovablePods},
         unpriced_overhead,
     },
-    world::World,
 };
 
+/// Purchase options of one NodePool.
 pub(crate) struct PurchaseOptions {
     /// Cheapest first.
     pub(crate) all: Vec<PurchaseOption>,
@@ -21,6 +22,7 @@ pub(crate) struct PurchaseOptions {
     pub(crate) nodes_max: i64,
 }
 
+/// Way to launch a node, with its price and capacity.
 pub(crate) struct PurchaseOption {
     /// Nano-dollars per hour, including the overhead per node.
     pub(crate) price: i64,
@@ -36,17 +38,17 @@ const KINDS_MAX: usize = 128;
 impl PurchaseOptions {
     /// `None` if the items have too many distinct requirement sets.
     pub(crate) fn new(
-        movable: &Movable<'_>,
+        movable: &MovablePods<'_>,
         template: usize,
-        world: &mut World<'_>,
+        context: &mut PlacementContext<'_>,
     ) -> Option<Self> {
-        let overhead = unpriced_overhead(world, template);
-        let World {
+        let overhead = unpriced_overhead(context, template);
+        let PlacementContext {
             templates,
             catalogs,
             algebra,
             ..
-        } = world;
+        } = context;
         let node_template = templates.get(template)?;
         let catalog = catalogs.get_mut(node_template.catalog)?;
         let mut rows = node_template.base.clone();

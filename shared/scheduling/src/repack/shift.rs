@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use crate::{
     amounts,
-    bits::Bits,
-    claim::{Claim, Fit, Stage},
-    shape::{Core, ShapeId},
+    bits::BitSet,
+    claim::{Claim, ClaimFit, ClaimStage},
+    placement_context::PlacementContext,
+    shape::{ShapeCore, ShapeId},
     solve::Solver,
     topology::{ApplicableConstraint, HostId},
-    world::World,
 };
 
 /// Upper bound on the checks of a pod against a node, which bounds the duration of a turn.
@@ -27,7 +27,7 @@ pub(crate) fn shift(solver: &mut Solver<'_>, staying: &BTreeSet<HostId>) {
             continue;
         }
         while checks < CHECKS_MAX
-            && let Some(step) = best_step(solver, from, &mut checks)
+            && let Some(step) = best_move(solver, from, &mut checks)
         {
             step.take(solver, from);
         }
@@ -35,28 +35,28 @@ pub(crate) fn shift(solver: &mut Solver<'_>, staying: &BTreeSet<HostId>) {
 }
 
 /// Move of one pod to another node.
-struct Step<'a> {
+struct PodMove<'a> {
     pod: usize,
-    core: Rc<Core<'a>>,
+    core: Rc<ShapeCore<'a>>,
     /// Instance types of the pod's node after the move.
-    lighter: Bits,
+    lighter: BitSet,
     to: usize,
-    fit: Fit<'a>,
+    fit: ClaimFit<'a>,
 }
 
-impl<'a> Step<'a> {
+impl<'a> PodMove<'a> {
     fn take(self, solver: &mut Solver<'a>, from: usize) {
         if let Some(claim) = solver.claims.get_mut(from) {
-            claim.release(self.pod, &self.core, self.lighter, &solver.world);
+            claim.release(self.pod, &self.core, self.lighter, &solver.context);
         }
         if let Some(claim) = solver.claims.get_mut(self.to) {
-            claim.commit(self.pod, &self.core, self.fit, &mut solver.world);
+            claim.commit(self.pod, &self.core, self.fit, &mut solver.context);
         }
     }
 }
 
-fn best_step<'a>(solver: &mut Solver<'a>, from: usize, checks: &mut usize) -> Option<Step<'a>> {
-    let mut best: Option<(i64, Step<'a>)> = None;
+fn best_move<'a>(solver: &mut Solver<'a>, from: usize, checks: &mut usize) -> Option<PodMove<'a>> {
+    let mut best: Option<(i64, PodMove<'a>)> = None;
     for (shape, pod) in one_pod_per_shape(solver, from) {
         let Some((core, constraints)) = free(solver, shape) else {
             continue;
@@ -71,7 +71,7 @@ fn best_step<'a>(solver: &mut Solver<'a>, from: usize, checks: &mut usize) -> Op
         if let Some((to, fit, gain)) =
             cheapest_place(solver, from, &core, &constraints, saving, known, checks)
         {
-            let step = Step {
+            let step = PodMove {
                 pod,
                 core,
                 lighter,
@@ -100,10 +100,10 @@ fn one_pod_per_shape(solver: &Solver<'_>, at: usize) -> Vec<(ShapeId, usize)> {
 fn free<'a>(
     solver: &mut Solver<'a>,
     shape: ShapeId,
-) -> Option<(Rc<Core<'a>>, Vec<ApplicableConstraint>)> {
+) -> Option<(Rc<ShapeCore<'a>>, Vec<ApplicableConstraint>)> {
     let (core, _) = solver.shapes.get(shape.0 as usize)?;
     let core = Rc::clone(core);
-    let topology = &mut solver.world.topology;
+    let topology = &mut solver.context.topology;
     let is_free = core.ports().is_empty()
         && core.claims.is_empty()
         && core.volumes.alternatives.is_empty()
@@ -115,10 +115,10 @@ fn free<'a>(
 }
 
 /// Instance types of a claim without the pod, and the saving.
-fn without<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>) -> Option<(Bits, i64)> {
-    let world = &mut solver.world;
+fn without<'a>(solver: &mut Solver<'a>, at: usize, core: &ShapeCore<'a>) -> Option<(BitSet, i64)> {
+    let context = &mut solver.context;
     let claim = solver.claims.get(at)?;
-    let template = world.templates.get(claim.template)?;
+    let template = context.templates.get(claim.template)?;
     // Types excluded by ports, devices or limits cannot be recomputed from the template.
     if !claim.ports.is_empty()
         || !claim.devices.is_empty()
@@ -130,8 +130,8 @@ fn without<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>) -> Option<(B
     amounts::subtract(&mut total, &core.requests);
     let mut rows = template.base.clone();
     template.room.keep_fitting(&total, &mut rows);
-    world.keep_matching(claim.template, claim.set, &mut rows);
-    let saving = price(claim, &claim.rows, world) - price(claim, &rows, world);
+    context.keep_matching(claim.template, claim.set, &mut rows);
+    let saving = price(claim, &claim.rows, context) - price(claim, &rows, context);
     Some((rows, saving))
 }
 
@@ -139,12 +139,12 @@ fn without<'a>(solver: &mut Solver<'a>, at: usize, core: &Core<'a>) -> Option<(B
 fn cheapest_place<'a>(
     solver: &mut Solver<'a>,
     from: usize,
-    core: &Core<'a>,
+    core: &ShapeCore<'a>,
     constraints: &[ApplicableConstraint],
     saving: i64,
     mut known: i64,
     checks: &mut usize,
-) -> Option<(usize, Fit<'a>, i64)> {
+) -> Option<(usize, ClaimFit<'a>, i64)> {
     let template = solver.claims.get(from)?.template;
     let mut best = None;
     for (to, claim) in solver.claims.iter().enumerate() {
@@ -155,12 +155,12 @@ fn cheapest_place<'a>(
             break;
         }
         *checks += 1;
-        let world = &mut solver.world;
-        let Ok(fit) = claim.check(core, constraints, Stage::InFlight, world) else {
+        let context = &mut solver.context;
+        let Ok(fit) = claim.check(core, constraints, ClaimStage::InFlight, context) else {
             continue;
         };
-        let after = world.cheapest(claim.template, fit.set, &fit.rows).0;
-        let gain = saving - (after - price(claim, &claim.rows, world));
+        let after = context.cheapest(claim.template, fit.set, &fit.rows).0;
+        let gain = saving - (after - price(claim, &claim.rows, context));
         if gain > known {
             known = gain;
             best = Some((to, fit, gain));
@@ -169,8 +169,8 @@ fn cheapest_place<'a>(
     best
 }
 
-fn price<'a>(claim: &Claim<'a>, rows: &Bits, world: &mut World<'a>) -> i64 {
-    world.cheapest(claim.template, claim.set, rows).0
+fn price<'a>(claim: &Claim<'a>, rows: &BitSet, context: &mut PlacementContext<'a>) -> i64 {
+    context.cheapest(claim.template, claim.set, rows).0
 }
 
 #[cfg(test)]
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::{
         BaselineCluster,
-        test_cluster::{TestCluster, kind, pods},
+        test_cluster::{TestCluster, instance_type, pods},
     };
 
     /// Leaving would remove the last pod of a node that exists for this pod alone.
@@ -187,7 +187,7 @@ mod tests {
         let leaving = |web, db| {
             let all = [pods("web", web, 100, 1), pods("db", db, 200, 1)].concat();
             let waiting = all.len();
-            TestCluster::new(vec![kind("large", 8, 32, 40)], all).ask(|input| {
+            TestCluster::new(vec![instance_type("large", 8, 32, 40)], all).ask(|input| {
                 let solver = BaselineCluster::new(input.clone(), waiting, None).solver();
                 one_pod_per_shape(&solver, 0).len()
             })

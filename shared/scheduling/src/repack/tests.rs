@@ -13,22 +13,22 @@ use model::{
 
 use crate::{
     SolveResult,
-    test_cluster::{CENT, TestCluster, ZONES, kind, near, pods, reserved, selecting},
+    test_cluster::{CENT, TestCluster, ZONES, instance_type, near, pods, reserved, selecting},
 };
 
 /// A core costs 4 cents, a gigabyte half a cent. Only the large type has enough of both for every pod.
 fn types() -> Vec<InstanceType> {
     vec![
-        kind("cpu", 16, 16, 72),
-        kind("memory", 4, 128, 80),
-        kind("large", 64, 512, 1_000),
+        instance_type("cpu", 16, 16, 72),
+        instance_type("memory", 4, 128, 80),
+        instance_type("large", 64, 512, 1_000),
     ]
 }
 
-fn scene(pods: &[Pod], types: &[InstanceType]) -> TestCluster {
-    let mut scene = TestCluster::new(types.to_vec(), pods.to_vec());
-    scene.options.optimize = Optimize::Cost;
-    scene
+fn cluster(pods: &[Pod], types: &[InstanceType]) -> TestCluster {
+    let mut cluster = TestCluster::new(types.to_vec(), pods.to_vec());
+    cluster.options.optimize = Optimize::Cost;
+    cluster
 }
 
 fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> SolveResult {
@@ -43,15 +43,15 @@ fn ask_pools(
     types: &[InstanceType],
     limits: Resources,
 ) -> SolveResult {
-    let mut scene = scene(pods, types);
-    scene.pools = names.iter().copied().map(NodePoolName::from).collect();
-    scene.requirements = requirements.to_vec();
-    scene.limits = limits;
-    scene.solve()
+    let mut cluster = cluster(pods, types);
+    cluster.pools = names.iter().copied().map(NodePoolName::from).collect();
+    cluster.requirements = requirements.to_vec();
+    cluster.limits = limits;
+    cluster.solve()
 }
 
-fn cents(answer: &SolveResult) -> i64 {
-    let nodes = answer.new_nodes.iter();
+fn cents(result: &SolveResult) -> i64 {
+    let nodes = result.new_nodes.iter();
     nodes.map(|node| node.choices[0].price.0).sum::<i64>() / CENT
 }
 
@@ -62,49 +62,49 @@ fn cpu_and_memory_heavy_pods() -> Vec<Pod> {
 
 #[test]
 fn pods_are_packed_onto_the_types_that_are_cheapest_for_them() {
-    let answer = ask(&cpu_and_memory_heavy_pods(), &types(), Resources::default());
-    assert!(answer.unplaced.is_empty());
+    let result = ask(&cpu_and_memory_heavy_pods(), &types(), Resources::default());
+    assert!(result.unplaced.is_empty());
     // Four nodes for CPU, four for memory.
     assert_eq!(
-        (answer.new_nodes.len(), cents(&answer)),
+        (result.new_nodes.len(), cents(&result)),
         (8, 4 * 72 + 4 * 80)
     );
 }
 
 #[test]
 fn additional_node_has_to_save_its_overhead() {
-    let small = kind("small", 1, 4, 2);
-    let double = kind("double", 2, 8, 5);
-    let answer = ask(
+    let small = instance_type("small", 1, 4, 2);
+    let double = instance_type("double", 2, 8, 5);
+    let result = ask(
         &pods("web", 2, 900, 1),
         &[small, double],
         Resources::default(),
     );
-    assert_eq!((answer.new_nodes.len(), cents(&answer)), (1, 5));
+    assert_eq!((result.new_nodes.len(), cents(&result)), (1, 5));
 }
 
 /// First fit makes three nodes of ten, eight and four cores, where two of ten would do.
 #[test]
 fn equal_price_with_fewer_nodes_keeps_the_first_result() {
     let types = [("ten", 10, 100), ("eight", 8, 68), ("four", 4, 32)];
-    let types = types.map(|(name, cores, cents)| kind(name, cores, 64, cents));
+    let types = types.map(|(name, cores, cents)| instance_type(name, cores, 64, cents));
     let all = [pods("four", 2, 4_000, 1), pods("three", 4, 3_000, 1)].concat();
-    let answer = ask(&all, &types, Resources::default());
-    assert_eq!((answer.new_nodes.len(), cents(&answer)), (3, 200));
+    let result = ask(&all, &types, Resources::default());
+    assert_eq!((result.new_nodes.len(), cents(&result)), (3, 200));
 }
 
 /// Packing does not track reservations.
 #[test]
 fn claims_are_kept_while_reservations_are_counted() {
     // No pod fits the reserved type.
-    let mut tiny = kind("tiny", 1, 1, 1);
+    let mut tiny = instance_type("tiny", 1, 1, 1);
     tiny.offerings = vec![reserved("cr", ZONES[0])];
     let types = [types(), vec![tiny]].concat();
-    let mut scene = scene(&cpu_and_memory_heavy_pods(), &types);
-    let bought = |scene: &TestCluster| cents(&scene.solve());
-    assert_eq!(bought(&scene), 4 * 72 + 4 * 80);
-    scene.options.reserved = Some(ReservedOfferingMode::Strict);
-    assert!(bought(&scene) > 4 * 72 + 4 * 80);
+    let mut cluster = cluster(&cpu_and_memory_heavy_pods(), &types);
+    let bought = |cluster: &TestCluster| cents(&cluster.solve());
+    assert_eq!(bought(&cluster), 4 * 72 + 4 * 80);
+    cluster.options.reserved = Some(ReservedOfferingMode::Strict);
+    assert!(bought(&cluster) > 4 * 72 + 4 * 80);
 }
 
 #[test]
@@ -123,11 +123,11 @@ fn repacking_keeps_the_spread_over_zones() {
             node_taints_policy: None,
         }];
     }
-    let answer = ask(&all, &types(), Resources::default());
-    assert!(answer.unplaced.is_empty());
-    assert_eq!(cents(&answer), 4 * 72 + 4 * 80);
+    let result = ask(&all, &types(), Resources::default());
+    assert!(result.unplaced.is_empty());
+    assert_eq!(cents(&result), 4 * 72 + 4 * 80);
     let mut counts: BTreeMap<(&str, String), usize> = BTreeMap::new();
-    for node in &answer.new_nodes {
+    for node in &result.new_nodes {
         let zone = node
             .requirements
             .get(labels::ZONE)
@@ -150,9 +150,9 @@ fn repacking_keeps_anti_affinity() {
     for pod in all.iter_mut().filter(|pod| pod.labels["app"] == "fat") {
         pod.pod_anti_affinity.required = vec![near("fat", labels::HOSTNAME)];
     }
-    let answer = ask(&all, &types(), Resources::default());
-    assert!(answer.unplaced.is_empty());
-    for node in &answer.new_nodes {
+    let result = ask(&all, &types(), Resources::default());
+    assert!(result.unplaced.is_empty());
+    for node in &result.new_nodes {
         let fat = node
             .pods
             .iter()
@@ -163,7 +163,10 @@ fn repacking_keeps_anti_affinity() {
 
 #[test]
 fn pod_leaves_a_fixed_node_if_that_is_cheaper() {
-    let (small, large) = (kind("small", 4, 16, 10), kind("large", 8, 16, 25));
+    let (small, large) = (
+        instance_type("small", 4, 16, 10),
+        instance_type("large", 8, 16, 25),
+    );
     // Leaders have anti-affinity to each other, and pods with affinity per host cannot be packed again.
     let mut all = [
         pods("leader", 1, 3_500, 1),
@@ -178,11 +181,11 @@ fn pod_leaves_a_fixed_node_if_that_is_cheaper() {
             _ => pod.pod_affinity.required = vec![near_leader],
         }
     }
-    let answer = ask(&all, &[small, large], Resources::default());
-    assert!(answer.unplaced.is_empty());
+    let result = ask(&all, &[small, large], Resources::default());
+    assert!(result.unplaced.is_empty());
     // First fit puts the follower on the fuller node, which has to grow for it.
-    assert_eq!((answer.new_nodes.len(), cents(&answer)), (2, 2 * 10));
-    let with_follower = answer.new_nodes.iter().find(|node| node.pods.contains(&2));
+    assert_eq!((result.new_nodes.len(), cents(&result)), (2, 2 * 10));
+    let with_follower = result.new_nodes.iter().find(|node| node.pods.contains(&2));
     assert_eq!(
         with_follower.map(|node| node.pods.clone()),
         Some(vec![1, 2])
@@ -196,8 +199,8 @@ fn repacked_nodes_stay_within_limits() {
         let limits = Resources::from([("cpu", cores * 1_000)]);
         let all = cpu_and_memory_heavy_pods();
         let types = types();
-        let answer = ask(&all, &types, limits);
-        let largest = answer.new_nodes.iter().map(|node| {
+        let result = ask(&all, &types, limits);
+        let largest = result.new_nodes.iter().map(|node| {
             let choices = node.choices.iter();
             choices
                 .map(|choice| types[choice.instance_type()].capacity.get("cpu"))
@@ -211,8 +214,8 @@ fn repacked_nodes_stay_within_limits() {
 #[test]
 fn repacking_places_every_pod_once() {
     let all = cpu_and_memory_heavy_pods();
-    let answer = ask(&all, &types(), Resources::default());
-    let placed: Vec<usize> = answer
+    let result = ask(&all, &types(), Resources::default());
+    let placed: Vec<usize> = result
         .new_nodes
         .iter()
         .flat_map(|node| node.pods.clone())
@@ -224,19 +227,19 @@ fn repacking_places_every_pod_once() {
 /// The value bound ignores a resource that only one pod requests.
 #[test]
 fn rare_resource_of_one_pod_does_not_disable_repacking() {
-    let mut graphic = kind("graphic", 64, 512, 2_000);
+    let mut graphic = instance_type("graphic", 64, 512, 2_000);
     graphic.capacity.set("gpu", 1);
     let mut all = cpu_and_memory_heavy_pods();
     all.extend(pods("render", 1, 1_000, 1));
     let last = all.len() - 1;
     all[last].requests.set("gpu", 1);
-    let answer = ask(
+    let result = ask(
         &all,
         &[types(), vec![graphic]].concat(),
         Resources::default(),
     );
-    assert!(answer.unplaced.is_empty());
-    let without: i64 = cents(&answer) - 2_000;
+    assert!(result.unplaced.is_empty());
+    let without: i64 = cents(&result) - 2_000;
     assert!(without <= 4 * 72 + 4 * 80, "{without}");
 }
 
@@ -245,7 +248,7 @@ fn rare_resource_of_one_pod_does_not_disable_repacking() {
 fn nodes_of_every_zone_are_repacked() {
     let types = [("two", 2_000, 7), ("four", 4_000, 14), ("eight", 8_000, 28)];
     let types = types.map(|(name, millicores, cents)| {
-        let mut of = kind(name, 1, 16, cents);
+        let mut of = instance_type(name, 1, 16, cents);
         of.capacity.set("cpu", millicores - 80);
         of
     });
@@ -262,6 +265,6 @@ fn nodes_of_every_zone_are_repacked() {
             node_taints_policy: None,
         }];
     }
-    let answer = ask(&all, &types, Resources::default());
-    assert_eq!((answer.new_nodes.len(), cents(&answer)), (4, 2 * (14 + 7)));
+    let result = ask(&all, &types, Resources::default());
+    assert_eq!((result.new_nodes.len(), cents(&result)), (4, 2 * (14 + 7)));
 }

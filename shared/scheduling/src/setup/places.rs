@@ -10,9 +10,9 @@ use crate::{
     topology::{HostId, HostLabels, Place, daemons::Daemons},
 };
 
-/// Interns node labels, limited to `asked`, so that equal nodes have equal places.
-pub(super) struct Places<'w, 'a> {
-    asked: &'w BTreeSet<String>,
+/// Interns node labels, limited to `relevant_keys`, so that equal nodes have equal places.
+pub(super) struct PlaceInterner<'w, 'a> {
+    relevant_keys: &'w BTreeSet<String>,
     algebra: &'w mut Algebra,
     tolerance: &'w mut Tolerance<'a>,
     hosts: BTreeMap<&'a str, HostId>,
@@ -20,14 +20,14 @@ pub(super) struct Places<'w, 'a> {
     sets: BTreeMap<usize, (&'a str, SetId)>,
 }
 
-impl<'w, 'a> Places<'w, 'a> {
+impl<'w, 'a> PlaceInterner<'w, 'a> {
     pub(super) fn new(
-        asked: &'w BTreeSet<String>,
+        relevant_keys: &'w BTreeSet<String>,
         algebra: &'w mut Algebra,
         tolerance: &'w mut Tolerance<'a>,
     ) -> Self {
         Self {
-            asked,
+            relevant_keys,
             algebra,
             tolerance,
             hosts: BTreeMap::new(),
@@ -68,7 +68,7 @@ impl<'w, 'a> Places<'w, 'a> {
             return *set;
         }
         let mut set = Algebra::EMPTY;
-        for key in self.asked {
+        for key in self.relevant_keys {
             let own = labels::spellings(key).filter_map(|spelling| all.get(spelling));
             let name = (key == labels::HOSTNAME).then_some(hostname);
             for value in own.map(String::as_str).chain(name) {

@@ -11,7 +11,9 @@ use model::{
 
 use crate::{
     BaselineCluster, SimulatedRemoval, SolveResult,
-    test_cluster::{TestCluster, TestNode, ZONES, kind, near, pod, taint, toleration, wanting},
+    test_cluster::{
+        TestCluster, TestNode, ZONES, instance_type, near, pod, taint, toleration, wanting,
+    },
 };
 
 /// Node with free capacity for small pods.
@@ -20,23 +22,26 @@ fn roomy(name: &str) -> TestNode {
 }
 
 /// New nodes cost money, so existing nodes are preferred.
-fn scene(pods: impl IntoIterator<Item = model::pod::Pod>) -> TestCluster {
-    TestCluster::new(vec![kind("m", 4, 16, 10)], pods.into_iter().collect())
+fn cluster(pods: impl IntoIterator<Item = model::pod::Pod>) -> TestCluster {
+    TestCluster::new(
+        vec![instance_type("m", 4, 16, 10)],
+        pods.into_iter().collect(),
+    )
 }
 
 /// Existing nodes that take pods.
-fn taken(answer: &SolveResult) -> Vec<usize> {
-    answer.existing.iter().map(|(at, _)| *at).collect()
+fn taken(result: &SolveResult) -> Vec<usize> {
+    result.existing.iter().map(|(at, _)| *at).collect()
 }
 
 #[test]
 fn node_with_prefer_no_schedule_takes_pods_without_another_place() {
-    let mut scene = TestCluster::new(Vec::new(), vec![pod("web", 100)]);
-    scene.nodes = vec![roomy("n")];
-    scene.nodes[0].taints = vec![taint(TaintEffect::PreferNoSchedule)];
-    assert_eq!(taken(&scene.solve()), [0]);
-    scene.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
-    assert!(taken(&scene.solve()).is_empty());
+    let mut cluster = TestCluster::new(Vec::new(), vec![pod("web", 100)]);
+    cluster.nodes = vec![roomy("n")];
+    cluster.nodes[0].taints = vec![taint(TaintEffect::PreferNoSchedule)];
+    assert_eq!(taken(&cluster.solve()), [0]);
+    cluster.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
+    assert!(taken(&cluster.solve()).is_empty());
 }
 
 #[test]
@@ -44,12 +49,12 @@ fn moved_pod_does_not_count_against_itself() {
     let mut web = pod("web", 100);
     web.pod_anti_affinity.required = vec![near("web", labels::ZONE)];
     let full = TestNode::new("n", Resources::default()).running(web);
-    let mut scene = scene(full.pods.clone());
-    scene.requirements = vec![wanting(labels::ZONE, Operator::In, &[ZONES[0]])];
-    scene.nodes = vec![full];
-    let answer = scene.solve();
-    assert!(answer.unplaced.is_empty());
-    assert_eq!(answer.new_nodes.len(), 1);
+    let mut cluster = cluster(full.pods.clone());
+    cluster.requirements = vec![wanting(labels::ZONE, Operator::In, &[ZONES[0]])];
+    cluster.nodes = vec![full];
+    let result = cluster.solve();
+    assert!(result.unplaced.is_empty());
+    assert_eq!(result.new_nodes.len(), 1);
 }
 
 #[test]
@@ -57,10 +62,10 @@ fn moved_pod_of_a_baseline_does_not_count_against_itself() {
     let mut web = pod("web", 100);
     web.pod_anti_affinity.required = vec![near("web", labels::ZONE)];
     let node = roomy("n").running(web);
-    let mut scene = scene(node.pods.clone());
-    scene.requirements = vec![wanting(labels::ZONE, Operator::In, &[ZONES[0]])];
-    scene.nodes = vec![node];
-    let answer = scene.ask(|input| {
+    let mut cluster = cluster(node.pods.clone());
+    cluster.requirements = vec![wanting(labels::ZONE, Operator::In, &[ZONES[0]])];
+    cluster.nodes = vec![node];
+    let result = cluster.ask(|input| {
         BaselineCluster::new(input.clone(), 0, None).without(&SimulatedRemoval {
             pods: &[0],
             moved: &[true],
@@ -69,19 +74,19 @@ fn moved_pod_of_a_baseline_does_not_count_against_itself() {
             wanted: &[],
         })
     });
-    assert!(answer.unplaced.is_empty());
-    assert_eq!(answer.new_nodes.len(), 1);
+    assert!(result.unplaced.is_empty());
+    assert_eq!(result.new_nodes.len(), 1);
 }
 
 #[test]
 fn anti_affinity_of_bound_pods_applies_to_others() {
     let mut guard = pod("guard", 100);
-    let mut scene = scene([pod("web", 100)]);
-    scene.nodes = vec![roomy("n").running(guard.clone())];
-    assert_eq!(taken(&scene.solve()), [0]);
+    let mut cluster = cluster([pod("web", 100)]);
+    cluster.nodes = vec![roomy("n").running(guard.clone())];
+    assert_eq!(taken(&cluster.solve()), [0]);
     guard.pod_anti_affinity.required = vec![near("web", labels::HOSTNAME)];
-    scene.nodes = vec![roomy("n").running(guard)];
-    assert!(taken(&scene.solve()).is_empty());
+    cluster.nodes = vec![roomy("n").running(guard)];
+    assert!(taken(&cluster.solve()).is_empty());
 }
 
 #[test]
@@ -97,9 +102,9 @@ fn anti_affinity_of_terminal_pods_is_ignored() {
     ] {
         guard.phase = phase;
         for web in [pod("web", 100), web.clone()] {
-            let mut scene = scene([web]);
-            scene.nodes = vec![roomy("n").running(guard.clone())];
-            assert_eq!(!taken(&scene.solve()).is_empty(), is_free, "{phase:?}");
+            let mut cluster = cluster([web]);
+            cluster.nodes = vec![roomy("n").running(guard.clone())];
+            assert_eq!(!taken(&cluster.solve()).is_empty(), is_free, "{phase:?}");
         }
     }
 }
@@ -111,18 +116,18 @@ fn nodes_with_equal_labels_have_their_own_hostname() {
         match_expressions: vec![wanting(labels::HOSTNAME, Operator::In, &["n-1"])],
         match_fields: Vec::new(),
     }];
-    let mut scene = scene([web]);
-    scene.nodes = vec![roomy("n-0"), roomy("n-1")];
-    for node in &mut scene.nodes {
+    let mut cluster = cluster([web]);
+    cluster.nodes = vec![roomy("n-0"), roomy("n-1")];
+    for node in &mut cluster.nodes {
         node.labels.remove(labels::HOSTNAME);
     }
-    let answer = scene.ask(|input| {
+    let result = cluster.ask(|input| {
         let mut input = input.clone();
         input.nodes[1].labels = input.nodes[0].labels;
         input.hosts[1].labels = input.hosts[0].labels;
         crate::solve(&input)
     });
-    assert_eq!(taken(&answer), [1]);
+    assert_eq!(taken(&result), [1]);
 }
 
 #[test]
@@ -130,32 +135,33 @@ fn capacity_is_reserved_for_expected_daemons() {
     let has_room = |change: fn(&mut TestCluster)| {
         let mut web = pod("web", 700);
         web.tolerations = vec![toleration()];
-        let mut scene = scene([web]);
-        scene.nodes = vec![roomy("n")];
-        scene.daemons = vec![pod("agent", 400)];
-        change(&mut scene);
-        !taken(&scene.solve()).is_empty()
+        let mut cluster = cluster([web]);
+        cluster.nodes = vec![roomy("n")];
+        cluster.daemons = vec![pod("agent", 400)];
+        change(&mut cluster);
+        !taken(&cluster.solve()).is_empty()
     };
-    assert!(has_room(|scene| scene.daemons.clear()));
+    assert!(has_room(|cluster| cluster.daemons.clear()));
     assert!(!has_room(|_| {}));
     // The daemon runs already.
-    let running = |scene: &mut TestCluster| scene.nodes[0].daemon_requests = [("cpu", 400)].into();
+    let running =
+        |cluster: &mut TestCluster| cluster.nodes[0].daemon_requests = [("cpu", 400)].into();
     assert!(has_room(running));
     // The daemon selects other nodes.
-    assert!(has_room(|scene| {
-        let selector = &mut scene.daemons[0].node_selector;
+    assert!(has_room(|cluster| {
+        let selector = &mut cluster.daemons[0].node_selector;
         selector.insert(labels::ZONE.to_owned(), ZONES[1].to_owned());
     }));
     // The daemon does not tolerate the taint, tolerates it, or runs despite PreferNoSchedule.
-    assert!(has_room(|scene| {
-        scene.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
+    assert!(has_room(|cluster| {
+        cluster.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
     }));
-    assert!(!has_room(|scene| {
-        scene.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
-        scene.daemons[0].tolerations = vec![toleration()];
+    assert!(!has_room(|cluster| {
+        cluster.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
+        cluster.daemons[0].tolerations = vec![toleration()];
     }));
-    assert!(!has_room(|scene| {
-        scene.nodes[0].taints = vec![taint(TaintEffect::PreferNoSchedule)];
+    assert!(!has_room(|cluster| {
+        cluster.nodes[0].taints = vec![taint(TaintEffect::PreferNoSchedule)];
     }));
 }
 
@@ -164,13 +170,13 @@ fn overcommitted_node_takes_no_pods() {
     let takes = |available: &[(&str, i64)], daemons: &[(&str, i64)]| {
         let mut web = pod("web", 100);
         web.requests = [("cpu", 100), ("pods", 1)].into();
-        let mut scene = scene([web]);
+        let mut cluster = cluster([web]);
         let available = available.iter().chain(&[("cpu", 1_000), ("pods", 10)]);
-        scene.nodes = vec![TestNode::new("n", resources(available))];
+        cluster.nodes = vec![TestNode::new("n", resources(available))];
         let mut agent = pod("agent", 0);
         agent.requests = resources(daemons);
-        scene.daemons = vec![agent];
-        !taken(&scene.solve()).is_empty()
+        cluster.daemons = vec![agent];
+        !taken(&cluster.solve()).is_empty()
     };
     assert!(takes(&[("memory", 1)], &[]));
     assert!(takes(&[("memory", 0)], &[]));

@@ -15,8 +15,8 @@ use model::{
 use super::Solver;
 use crate::{
     algebra::{SetId, Sym, Undefined},
-    on_offer::Wanted,
-    shape::{Core, ShapeId},
+    on_offer::LaunchRequirements,
+    shape::{ShapeCore, ShapeId},
     topology::{GroupId, group::GroupKind},
 };
 
@@ -39,7 +39,7 @@ impl<'a> Solver<'a> {
             if common.is_empty() || domains.iter().all(|own| *own == common) {
                 continue;
             }
-            let algebra = &self.world.algebra;
+            let algebra = &self.context.algebra;
             let values = common.iter().map(|value| algebra.text(*value).to_owned());
             let only = Requirement::new(algebra.text(key), Operator::In, values);
             for shape in colocated {
@@ -60,7 +60,7 @@ impl<'a> Solver<'a> {
             for (group, key) in self.unstarted_affinity_groups(*shape) {
                 let leads = |other: &&ShapeId| {
                     let class = self.core_of(**other).map(|core| core.member.class);
-                    class.is_some_and(|class| self.world.topology.selects(group, class))
+                    class.is_some_and(|class| self.context.topology.selects(group, class))
                 };
                 let mut colocated: BTreeSet<ShapeId> =
                     shapes.iter().filter(leads).copied().collect();
@@ -83,21 +83,21 @@ impl<'a> Solver<'a> {
         };
         let pod = core.spec.pod;
         let terms = pod.pod_affinity.required.iter();
-        let world = &mut self.world;
+        let context = &mut self.context;
         let groups = terms.map(|term| {
-            world.topology.affinity(
+            context.topology.affinity(
                 (GroupKind::Affinity, false),
                 term,
                 &pod.key.namespace,
                 core.tolerations,
-                &mut world.algebra,
-                &mut world.tolerance,
+                &mut context.algebra,
+                &mut context.tolerance,
             )
         });
         let groups: Vec<GroupId> = groups.collect();
-        let zone = world.algebra.symbol(labels::ZONE);
+        let zone = context.algebra.symbol(labels::ZONE);
         let open = groups.into_iter().filter_map(|id| {
-            let group = world.topology.group(id)?;
+            let group = context.topology.group(id)?;
             let key = if group.by_host { zone } else { group.key };
             group.is_empty().then_some((id, key))
         });
@@ -109,36 +109,36 @@ impl<'a> Solver<'a> {
         let Some(core) = self.core_of(shape) else {
             return BTreeSet::new();
         };
-        let world = &mut self.world;
+        let context = &mut self.context;
         let alternatives = core.spec.all_alternatives();
         let alternatives: Vec<SetId> = alternatives
             .iter()
-            .map(|all| world.algebra.set_of(all.0.values()))
+            .map(|all| context.algebra.set_of(all.0.values()))
             .collect();
-        let wanted = Wanted {
+        let wanted = LaunchRequirements {
             alternatives: &alternatives,
             tolerations: core.tolerations,
             requests: &core.requests,
             volumes: &core.volumes,
         };
-        let mut found: BTreeSet<Sym> = world.domains_on_offer(key, &wanted).into_iter().collect();
+        let mut found: BTreeSet<Sym> = context.domains_on_offer(key, &wanted).into_iter().collect();
         for node in &self.nodes {
-            let algebra = &mut self.world.algebra;
+            let algebra = &mut self.context.algebra;
             let mut meets =
                 |set: &SetId| algebra.narrow(node.set, *set, Undefined::Refused).is_some();
             let volumes = &core.volumes.alternatives;
             let reaches = volumes.is_empty() || volumes.iter().any(|sets| meets(&sets.on_nodes));
             let suits = reaches && alternatives.iter().any(&mut meets);
-            let tolerance = &mut self.world.tolerance;
+            let tolerance = &mut self.context.tolerance;
             if suits && tolerance.tolerates(core.tolerations, node.taints) {
-                let here = self.world.algebra.values(node.set, key);
+                let here = self.context.algebra.values(node.set, key);
                 found.extend(here.iter().flat_map(|req| req.values.iter().copied()));
             }
         }
         found
     }
 
-    pub(super) fn core_of(&self, shape: ShapeId) -> Option<Rc<Core<'a>>> {
+    pub(super) fn core_of(&self, shape: ShapeId) -> Option<Rc<ShapeCore<'a>>> {
         let (core, _) = self.shapes.get(shape.0 as usize)?;
         Some(Rc::clone(core))
     }

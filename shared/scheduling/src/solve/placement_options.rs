@@ -7,14 +7,15 @@ use model::snapshot::Optimize;
 use super::Solver;
 use crate::{
     amounts,
-    bits::Bits,
-    claim::{Claim, Fit, Stage},
-    shape::{Core, Failure, ShapeSearch},
-    strategy::{Order, Pools},
+    bits::BitSet,
+    claim::{Claim, ClaimFit, ClaimStage},
+    placement_context::Refusal,
+    shape::{Failure, ShapeCore, ShapeSearch},
+    strategy::{ClaimOrder, PoolChoice},
     topology::{ApplicableConstraint, HostId},
-    world::Refusal,
 };
 
+/// Bits of the claim order below the number of pods.
 const COUNT_SHIFT: u32 = 40;
 /// Ties in the claim order are numbered downwards from here.
 const TIES: u64 = (1 << COUNT_SHIFT) - 1;
@@ -26,10 +27,10 @@ impl<'a> Solver<'a> {
     pub(super) fn try_nodes(
         &mut self,
         pod: usize,
-        core: &Rc<Core<'a>>,
+        core: &Rc<ShapeCore<'a>>,
         search: &mut ShapeSearch,
     ) -> Option<()> {
-        let none = || Bits::none(self.nodes.len());
+        let none = || BitSet::none(self.nodes.len());
         let mut rejected_nodes = search.rejected_nodes.take().unwrap_or_else(none);
         let mut placed = None;
         'search: for block in 0..self.blocks.len() {
@@ -48,9 +49,9 @@ impl<'a> Solver<'a> {
                 let Some(node) = self.nodes.get_mut(at) else {
                     continue;
                 };
-                match node.check(core, &search.constraints, &mut self.world) {
+                match node.check(core, &search.constraints, &mut self.context) {
                     Ok(()) => {
-                        node.commit(pod, core, &mut self.world);
+                        node.commit(pod, core, &mut self.context);
                         self.measure_block(block);
                         placed = Some(());
                         break 'search;
@@ -71,7 +72,7 @@ impl<'a> Solver<'a> {
     /// Stores the largest remaining amount of each resource in a block, so that full blocks are skipped at once.
     pub(super) fn measure_block(&mut self, block: usize) {
         let nodes = self.nodes.iter().skip(block * BLOCK).take(BLOCK);
-        let mut most = vec![-1; self.world.dimensions.len()];
+        let mut most = vec![-1; self.context.dimensions.len()];
         for left in nodes.filter_map(|node| node.remaining.as_deref()) {
             for (most, left) in most.iter_mut().zip(left) {
                 *most = (*most).max(*left);
@@ -85,7 +86,7 @@ impl<'a> Solver<'a> {
     pub(super) fn try_claims(
         &mut self,
         pod: usize,
-        core: &Rc<Core<'a>>,
+        core: &Rc<ShapeCore<'a>>,
         search: &mut ShapeSearch,
     ) -> Option<()> {
         for at in search.claims_seen..self.claims.len() {
@@ -95,7 +96,7 @@ impl<'a> Solver<'a> {
             }
         }
         search.claims_seen = self.claims.len();
-        let version = self.world.topology.version(&search.constraints);
+        let version = self.context.topology.version(&search.constraints);
         let anew = version != search.parked_at;
         search.parked_at = version;
         let mut parked = std::mem::take(&mut search.parked);
@@ -116,10 +117,15 @@ impl<'a> Solver<'a> {
                 search.claims.push(Reverse((claim.order, at)));
                 continue;
             }
-            match claim.check(core, &search.constraints, Stage::InFlight, &mut self.world) {
+            match claim.check(
+                core,
+                &search.constraints,
+                ClaimStage::InFlight,
+                &mut self.context,
+            ) {
                 Ok(fit) => {
-                    claim.commit(pod, core, fit, &mut self.world);
-                    if self.strategy.order == Order::EmptiestFirst {
+                    claim.commit(pod, core, fit, &mut self.context);
+                    if self.strategy.order == ClaimOrder::EmptiestFirst {
                         claim.order = ((order >> COUNT_SHIFT) + 1) << COUNT_SHIFT
                             | TIES.saturating_sub(self.placements);
                     }
@@ -136,14 +142,14 @@ impl<'a> Solver<'a> {
     pub(super) fn try_templates(
         &mut self,
         pod: usize,
-        core: &Rc<Core<'a>>,
+        core: &Rc<ShapeCore<'a>>,
         search: &mut ShapeSearch,
     ) -> Result<(), Failure> {
         search
             .rejected_templates
-            .resize(self.world.templates.len(), false);
+            .resize(self.context.templates.len(), false);
         let mut next = 0;
-        while next < self.world.templates.len() {
+        while next < self.context.templates.len() {
             let end = self.end_of_weight(next);
             let tried = if end - next == 1 {
                 self.try_template(pod, next, core, search)
@@ -163,7 +169,7 @@ impl<'a> Solver<'a> {
         &mut self,
         pod: usize,
         at: usize,
-        core: &Rc<Core<'a>>,
+        core: &Rc<ShapeCore<'a>>,
         search: &mut ShapeSearch,
     ) -> Result<(), Refusal> {
         if search.rejected_templates.get(at) == Some(&true) {
@@ -179,12 +185,12 @@ impl<'a> Solver<'a> {
     /// End of the NodePools from `from` on that differ only in price. Upstream orders them by name, so each is its own
     /// range.
     fn end_of_weight(&self, from: usize) -> usize {
-        let input = &self.world.input;
+        let input = &self.context.input;
         let weight = input.pools.get(from).map(|pool| pool.weight);
         let alike = input.pools.iter().skip(from);
         let alike = alike.take_while(|pool| Some(pool.weight) == weight).count();
         match input.options.optimize {
-            Optimize::Cost if self.strategy.pools != Pools::ByName => from + alike.max(1),
+            Optimize::Cost if self.strategy.pools != PoolChoice::ByName => from + alike.max(1),
             Optimize::Upstream | Optimize::Cost => from + 1,
         }
     }
@@ -194,7 +200,7 @@ impl<'a> Solver<'a> {
         &mut self,
         pod: usize,
         of: Range<usize>,
-        core: &Rc<Core<'a>>,
+        core: &Rc<ShapeCore<'a>>,
         search: &mut ShapeSearch,
     ) -> Result<(), Refusal> {
         let mut best: Option<(i64, usize)> = None;
@@ -204,8 +210,8 @@ impl<'a> Solver<'a> {
                 continue;
             }
             let tried = self.empty_claim(at).and_then(|claim| {
-                let world = &mut self.world;
-                claim.check(core, &search.constraints, Stage::New, world)
+                let context = &mut self.context;
+                claim.check(core, &search.constraints, ClaimStage::New, context)
             });
             match tried {
                 Ok(fit) => {
@@ -231,16 +237,16 @@ impl<'a> Solver<'a> {
     }
 
     /// Price of a new node for the pod alone, or the pod's share of a node that is full of equal pods.
-    fn price_of_new(&mut self, template: usize, core: &Core<'a>, fit: &Fit<'a>) -> i64 {
-        let world = &mut self.world;
-        if self.strategy.pools == Pools::CheapestNode {
-            return world.cheapest(template, fit.set, &fit.rows).0;
+    fn price_of_new(&mut self, template: usize, core: &ShapeCore<'a>, fit: &ClaimFit<'a>) -> i64 {
+        let context = &mut self.context;
+        if self.strategy.pools == PoolChoice::CheapestNode {
+            return context.cheapest(template, fit.set, &fit.rows).0;
         }
-        let Some(catalog) = world.templates.get(template).map(|known| known.catalog) else {
+        let Some(catalog) = context.templates.get(template).map(|known| known.catalog) else {
             return i64::MAX;
         };
-        let prices = world.prices(catalog, fit.set);
-        let Some(template) = world.templates.get(template) else {
+        let prices = context.prices(catalog, fit.set);
+        let Some(template) = context.templates.get(template) else {
             return i64::MAX;
         };
         let shares = prices.iter().filter(|(row, _)| fit.rows.contains(*row));
@@ -255,14 +261,14 @@ impl<'a> Solver<'a> {
         &mut self,
         pod: usize,
         at: usize,
-        core: &Rc<Core<'a>>,
+        core: &Rc<ShapeCore<'a>>,
         constraints: &[ApplicableConstraint],
     ) -> Result<(), Refusal> {
         let mut claim = self.empty_claim(at)?;
-        let fit = claim.check(core, constraints, Stage::New, &mut self.world)?;
-        claim.commit(pod, core, fit, &mut self.world);
+        let fit = claim.check(core, constraints, ClaimStage::New, &mut self.context)?;
+        claim.commit(pod, core, fit, &mut self.context);
         self.next_host += 1;
-        if let Some(template) = self.world.templates.get_mut(at) {
+        if let Some(template) = self.context.templates.get_mut(at) {
             template.limits.spend(&claim.rows);
         }
         self.claims.push(claim);
@@ -271,7 +277,11 @@ impl<'a> Solver<'a> {
 
     /// Claim without pods, within the remaining limits.
     pub(crate) fn empty_claim(&self, at: usize) -> Result<Claim<'a>, Refusal> {
-        let template = self.world.templates.get(at).ok_or(Refusal::Requirements)?;
+        let template = self
+            .context
+            .templates
+            .get(at)
+            .ok_or(Refusal::Requirements)?;
         if template.limits.has_no_node_left() {
             return Err(Refusal::NodeLimit);
         }
@@ -280,13 +290,13 @@ impl<'a> Solver<'a> {
         if rows.is_empty() {
             return Err(Refusal::Limits);
         }
-        Claim::new(&self.world, at, rows, HostId(self.next_host)).ok_or(Refusal::Requirements)
+        Claim::new(&self.context, at, rows, HostId(self.next_host)).ok_or(Refusal::Requirements)
     }
 
     /// Claim without regard to limits, to explain other refusals.
     pub(crate) fn unlimited_claim(&self, at: usize) -> Option<Claim<'a>> {
-        let template = self.world.templates.get(at)?;
+        let template = self.context.templates.get(at)?;
         let rows = Some(template.base.clone()).filter(|rows| !rows.is_empty())?;
-        Claim::new(&self.world, at, rows, HostId(self.next_host))
+        Claim::new(&self.context, at, rows, HostId(self.next_host))
     }
 }

@@ -57,7 +57,7 @@ impl Solver<'_> {
         let Some(core) = self.core_of(shape) else {
             return BTreeSet::new();
         };
-        let topology = &mut self.world.topology;
+        let topology = &mut self.context.topology;
         let constraints = topology.applicable_constraints(&core.member);
         let mut groups = topology.counting(&core.member);
         groups.extend(constraints.iter().map(|constraint| constraint.group));

@@ -12,12 +12,12 @@ use crate::{
     algebra::Sym,
     devices::ClaimNeeds,
     input::Options,
-    on_offer::{OnOffer, Wanted},
-    shape::{Core, Identity, ShapeId, ShapeSearch, VolumeNeeds},
-    spec::{Relaxation, Sacrifice, Spec},
-    strategy::{Domains, Hosts},
-    topology::{Member, classes::ClassId, filter::Filter, group::GroupKind},
-    world::World,
+    on_offer::{LaunchRequirements, OfferedDomains},
+    placement_context::PlacementContext,
+    shape::{ShapeCore, ShapeId, ShapeIdentity, ShapeSearch, VolumeNeeds},
+    spec::{Relaxation, RelaxationStep, Spec},
+    strategy::{HostPreferences, SpreadDomains},
+    topology::{GroupMembership, classes::ClassId, filter::Filter, group::GroupKind},
 };
 
 fn is_by_weight(options: &Options<'_>) -> bool {
@@ -25,7 +25,7 @@ fn is_by_weight(options: &Options<'_>) -> bool {
 }
 
 impl<'a> Solver<'a> {
-    pub(crate) fn relaxed(&mut self, shape: ShapeId) -> Option<(ShapeId, Sacrifice)> {
+    pub(crate) fn relaxed(&mut self, shape: ShapeId) -> Option<(ShapeId, RelaxationStep)> {
         let (core, search) = self.shapes.get(shape.0 as usize)?;
         if let Some(known) = search.relaxed {
             return known;
@@ -45,7 +45,7 @@ impl<'a> Solver<'a> {
         Some(self.add_like(&core, spec))
     }
 
-    fn add_like(&mut self, core: &Core<'a>, spec: Spec<'a>) -> ShapeId {
+    fn add_like(&mut self, core: &ShapeCore<'a>, spec: Spec<'a>) -> ShapeId {
         self.add_shape(
             spec,
             core.requests.clone(),
@@ -56,16 +56,18 @@ impl<'a> Solver<'a> {
     }
 
     pub(crate) fn shape_of(&mut self, at: usize) -> ShapeId {
-        let input = Rc::clone(&self.world.input);
+        let input = Rc::clone(&self.context.input);
         let Some(pod) = input.pods.get(at).copied() else {
             return ShapeId(u32::MAX);
         };
-        let volumes = self.world.volume_needs(pod);
-        let claims = self.world.claim_needs(pod);
-        let class = self.has_topology.then(|| self.world.topology.class_of(pod));
-        let requests = self.world.dimensions.vector(&pod.requests);
+        let volumes = self.context.volume_needs(pod);
+        let claims = self.context.claim_needs(pod);
+        let class = self
+            .has_topology
+            .then(|| self.context.topology.class_of(pod));
+        let requests = self.context.dimensions.vector(&pod.requests);
         let moved = input.moved.get(at) == Some(&true);
-        let identity = Identity {
+        let identity = ShapeIdentity {
             requests: requests.clone(),
             class,
             moved,
@@ -90,7 +92,7 @@ impl<'a> Solver<'a> {
             spec = spec.relaxing(Relaxation::LightestFirst);
         }
         spec.confined = self.confined.get(&at).cloned();
-        if self.strategy.hosts == Hosts::Shared {
+        if self.strategy.hosts == HostPreferences::Shared {
             spec = spec.sharing_hosts();
         }
         let ignored = self.strategy.ignored;
@@ -114,12 +116,12 @@ impl<'a> Solver<'a> {
     ) -> ShapeId {
         let id = ShapeId(u32::try_from(self.shapes.len()).unwrap_or(u32::MAX));
         let member = self.member(&spec, class, &requests, &volumes);
-        let world = &mut self.world;
-        let core = Core {
+        let context = &mut self.context;
+        let core = ShapeCore {
             requests,
             moved,
-            sets: world.sets(&spec.all()),
-            tolerations: world
+            sets: context.sets(&spec.all()),
+            tolerations: context
                 .tolerance
                 .tolerations(&spec.pod.tolerations, spec.tolerates_prefer_no_schedule),
             volumes,
@@ -141,23 +143,23 @@ impl<'a> Solver<'a> {
         volumes: &VolumeNeeds<'a>,
     ) -> Option<Vec<Sym>> {
         let is_hard = constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
-        let as_upstream = is_hard && self.strategy.domains != Domains::OnOffer;
-        let world = &mut self.world;
-        let key = world.input.options.topology_key(&constraint.topology_key);
-        let key = world.algebra.symbol(key);
-        match world.on_offer {
-            OnOffer::Named => None,
-            OnOffer::Nothing if is_bound || !is_hard => Some(Vec::new()),
+        let as_upstream = is_hard && self.strategy.domains != SpreadDomains::OfferedDomains;
+        let context = &mut self.context;
+        let key = context.input.options.topology_key(&constraint.topology_key);
+        let key = context.algebra.symbol(key);
+        match context.on_offer {
+            OfferedDomains::Named => None,
+            OfferedDomains::Nothing if is_bound || !is_hard => Some(Vec::new()),
             _ if as_upstream => None,
-            _ if key == world.hostname => Some(Vec::new()),
-            OnOffer::Nothing | OnOffer::ForThePod => {
-                let wanted = Wanted {
+            _ if key == context.hostname => Some(Vec::new()),
+            OfferedDomains::Nothing | OfferedDomains::ForThePod => {
+                let wanted = LaunchRequirements {
                     alternatives: &filter.alternatives,
                     tolerations: filter.tolerations,
                     requests,
                     volumes,
                 };
-                Some(world.domains_on_offer(key, &wanted))
+                Some(context.domains_on_offer(key, &wanted))
             }
         }
     }
@@ -169,16 +171,16 @@ impl<'a> Solver<'a> {
         class: ClassId,
         requests: &[i64],
         volumes: &VolumeNeeds<'a>,
-    ) -> Member {
-        let as_upstream = self.world.input.options.optimize == Optimize::Upstream;
-        let World {
+    ) -> GroupMembership {
+        let as_upstream = self.context.input.options.optimize == Optimize::Upstream;
+        let PlacementContext {
             topology,
             algebra,
             tolerance,
             ..
-        } = &mut self.world;
+        } = &mut self.context;
         let pod: &Pod = spec.pod;
-        let mut member = Member {
+        let mut member = GroupMembership {
             class,
             strict: algebra.set_of(spec.strict().0.values()),
             owned: Vec::new(),
@@ -226,21 +228,21 @@ impl<'a> Solver<'a> {
         }
         for (constraint, filter) in spread {
             let on_offer = self.on_offer(constraint, &filter, is_bound, requests, volumes);
-            let World {
+            let PlacementContext {
                 topology,
                 algebra,
                 tolerance,
                 ..
-            } = &mut self.world;
+            } = &mut self.context;
             let group = topology.spread(constraint, class, filter, on_offer, algebra, tolerance);
             member.owned.push(group);
         }
-        let World {
+        let PlacementContext {
             topology,
             algebra,
             tolerance,
             ..
-        } = &mut self.world;
+        } = &mut self.context;
         let attracted = spec.affinity().map(|term| (GroupKind::Affinity, term));
         let repelled = spec
             .anti_affinity()

@@ -1,24 +1,25 @@
 //! Strategies of a solve.
 
-use crate::preferences::Ignored;
+use crate::preferences::IgnoredPreferences;
 
+/// Choices of one solve.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Strategy {
-    pub(crate) order: Order,
-    pub(crate) ties: Ties,
-    pub(crate) counted_as: CountedAs,
-    pub(crate) pools: Pools,
-    pub(crate) domains: Domains,
-    pub(crate) hosts: Hosts,
-    pub(crate) peers: Peers,
-    pub(crate) queue: Queue,
+    pub(crate) order: ClaimOrder,
+    pub(crate) ties: TieBreak,
+    pub(crate) counted_as: LimitAccounting,
+    pub(crate) pools: PoolChoice,
+    pub(crate) domains: SpreadDomains,
+    pub(crate) hosts: HostPreferences,
+    pub(crate) peers: AffinityStart,
+    pub(crate) queue: QueueOrder,
     /// Preferences that are ignored, whatever honouring them would cost.
-    pub(crate) ignored: Ignored,
+    pub(crate) ignored: IgnoredPreferences,
 }
 
 /// Order in which pods are placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Queue {
+pub(crate) enum QueueOrder {
     /// Descending requests.
     #[default]
     LargestFirst,
@@ -28,7 +29,7 @@ pub(crate) enum Queue {
 
 /// Domain in which the first of several pods with affinity to each other is placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Peers {
+pub(crate) enum AffinityStart {
     /// Any domain that is open to the first pod.
     #[default]
     Anywhere,
@@ -38,7 +39,7 @@ pub(crate) enum Peers {
 
 /// Whether preferred spread and anti-affinity over hosts are honoured: each pod may need its own node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Hosts {
+pub(crate) enum HostPreferences {
     #[default]
     AsPreferred,
     Shared,
@@ -46,19 +47,19 @@ pub(crate) enum Hosts {
 
 /// Domains that count for spread constraints besides those of existing nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Domains {
-    /// As [`OnOffer`](crate::on_offer::OnOffer) of the request for preferred constraints, as upstream for required ones.
+pub(crate) enum SpreadDomains {
+    /// As [`OfferedDomains`](crate::on_offer::OnOffer) of the request for preferred constraints, as upstream for required ones.
     #[default]
     AsRequested,
     /// As upstream: a pod drops a preferred constraint if a domain without offerings would have to be filled first.
     Named,
-    /// As [`OnOffer`](crate::on_offer::OnOffer) of the request for preferred and required constraints.
-    OnOffer,
+    /// As [`OfferedDomains`](crate::on_offer::OnOffer) of the request for preferred and required constraints.
+    OfferedDomains,
 }
 
 /// Order in which in-flight claims are tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum ClaimOrder {
     /// Fewest pods first, as upstream.
     #[default]
     EmptiestFirst,
@@ -67,7 +68,7 @@ pub(crate) enum Order {
 
 /// Choice among domains with equally few pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Ties {
+pub(crate) enum TieBreak {
     #[default]
     Cheapest,
     FirstByName,
@@ -75,7 +76,7 @@ pub(crate) enum Ties {
 
 /// Choice among NodePools of the same weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Pools {
+pub(crate) enum PoolChoice {
     /// NodePool whose new node is cheapest for the pod alone.
     #[default]
     CheapestNode,
@@ -87,7 +88,7 @@ pub(crate) enum Pools {
 
 /// Amounts that a new node counts against the limits of its NodePool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum CountedAs {
+pub(crate) enum LimitAccounting {
     /// Largest type that it may become, as upstream.
     #[default]
     Largest,
@@ -103,30 +104,30 @@ pub(super) const STRATEGIES: [Strategy; 4] = [
     OLDEST_FIRST,
     EMPTIEST_FIRST,
     Strategy {
-        ties: Ties::FirstByName,
+        ties: TieBreak::FirstByName,
         ..OLDEST_FIRST
     },
     Strategy {
-        ties: Ties::FirstByName,
+        ties: TieBreak::FirstByName,
         ..EMPTIEST_FIRST
     },
 ];
 
 pub(super) const OLDEST_FIRST: Strategy = Strategy {
-    order: Order::OldestFirst,
-    ties: Ties::Cheapest,
-    counted_as: CountedAs::Largest,
-    pools: Pools::CheapestShare,
-    domains: Domains::AsRequested,
-    hosts: Hosts::AsPreferred,
-    peers: Peers::Anywhere,
-    queue: Queue::LargestFirst,
-    ignored: Ignored::NONE,
+    order: ClaimOrder::OldestFirst,
+    ties: TieBreak::Cheapest,
+    counted_as: LimitAccounting::Largest,
+    pools: PoolChoice::CheapestShare,
+    domains: SpreadDomains::AsRequested,
+    hosts: HostPreferences::AsPreferred,
+    peers: AffinityStart::Anywhere,
+    queue: QueueOrder::LargestFirst,
+    ignored: IgnoredPreferences::NONE,
 };
 
 pub(super) const EMPTIEST_FIRST: Strategy = Strategy {
-    order: Order::EmptiestFirst,
-    pools: Pools::CheapestNode,
+    order: ClaimOrder::EmptiestFirst,
+    pools: PoolChoice::CheapestNode,
     ..OLDEST_FIRST
 };
 
@@ -134,19 +135,19 @@ pub(super) const EMPTIEST_FIRST: Strategy = Strategy {
 /// may leave no room in the limits for others.
 pub(super) const LIMIT_SPARING: [Strategy; 4] = [
     Strategy {
-        counted_as: CountedAs::Cheapest,
+        counted_as: LimitAccounting::Cheapest,
         ..OLDEST_FIRST
     },
     Strategy {
-        counted_as: CountedAs::Cheapest,
+        counted_as: LimitAccounting::Cheapest,
         ..EMPTIEST_FIRST
     },
     Strategy {
-        counted_as: CountedAs::Smallest,
+        counted_as: LimitAccounting::Smallest,
         ..OLDEST_FIRST
     },
     Strategy {
-        counted_as: CountedAs::Smallest,
+        counted_as: LimitAccounting::Smallest,
         ..EMPTIEST_FIRST
     },
 ];

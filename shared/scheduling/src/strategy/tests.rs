@@ -9,11 +9,11 @@ use crate::{
     PrecomputedIndexes,
     outcome::{Choice, DroppedPreferences, NewNode, Unplaced},
     setup,
-    test_cluster::{TestCluster, TestNode, ZONES, kind, pods, reserved},
+    test_cluster::{TestCluster, TestNode, ZONES, instance_type, pods, reserved},
 };
 
 /// Result with these unplaced pods and new nodes at these prices, each the cheaper of two choices.
-fn answer(unplaced: &[usize], prices: &[i64]) -> SolveResult {
+fn result(unplaced: &[usize], prices: &[i64]) -> SolveResult {
     let left = unplaced.iter().map(|pod| Unplaced {
         pod: *pod,
         deferred: false,
@@ -45,20 +45,20 @@ fn answer(unplaced: &[usize], prices: &[i64]) -> SolveResult {
 fn more_placed_pods_are_better_at_any_price() {
     for worth in [None, WORTH] {
         let is_better = |other, best| is_better(&other, &best, worth);
-        assert!(is_better(answer(&[1], &[900]), answer(&[1, 2], &[1])));
-        assert!(!is_better(answer(&[1, 2], &[1]), answer(&[1], &[900])));
+        assert!(is_better(result(&[1], &[900]), result(&[1, 2], &[1])));
+        assert!(!is_better(result(&[1, 2], &[1]), result(&[1], &[900])));
     }
 }
 
 #[test]
 fn equal_pods_are_compared_by_cost_if_cost_decides() {
-    let best = || answer(&[1], &[30, 40]);
-    assert!(is_better(&answer(&[1], &[69]), &best(), WORTH));
-    assert!(!is_better(&answer(&[1], &[70]), &best(), WORTH));
-    assert!(!is_better(&answer(&[1], &[71]), &best(), WORTH));
-    assert!(!is_better(&answer(&[1], &[69]), &best(), None));
+    let best = || result(&[1], &[30, 40]);
+    assert!(is_better(&result(&[1], &[69]), &best(), WORTH));
+    assert!(!is_better(&result(&[1], &[70]), &best(), WORTH));
+    assert!(!is_better(&result(&[1], &[71]), &best(), WORTH));
+    assert!(!is_better(&result(&[1], &[69]), &best(), None));
     // Results with different placed pods are not compared by cost.
-    assert!(!is_better(&answer(&[0], &[69]), &best(), WORTH));
+    assert!(!is_better(&result(&[0], &[69]), &best(), WORTH));
 }
 
 fn given_up_by(pods: &[(usize, u32)]) -> Vec<DroppedPreferences> {
@@ -79,11 +79,11 @@ fn result_with_fewer_dropped_preferences_is_better_at_equal_cost() {
     let with = |price: i64, dropped_preferences: &[(usize, u32)], worth| {
         let other = SolveResult {
             dropped_preferences: given_up_by(dropped_preferences),
-            ..answer(&[], &[price])
+            ..result(&[], &[price])
         };
         let best = SolveResult {
             dropped_preferences: given_up_by(&[(0, 100), (1, 50)]),
-            ..answer(&[], &[100])
+            ..result(&[], &[100])
         };
         is_better(&other, &best, worth)
     };
@@ -117,99 +117,102 @@ fn preference_is_worth_at_least_two_percent_of_the_pods_share() {
 }
 
 /// Number of strategies tried for a request.
-fn strategies(scene: &TestCluster, for_cost: bool) -> usize {
-    scene.ask(|input| {
+fn strategies(cluster: &TestCluster, for_cost: bool) -> usize {
+    cluster.ask(|input| {
         let mut input = input.clone();
         if for_cost {
             input.options.optimize = Optimize::Cost;
         }
         let (precomputed, input) = (PrecomputedIndexes::of(&input), Rc::new(input));
-        let asked = Cell::new(0);
+        let solves = Cell::new(0);
         best(&input, None, || {
-            asked.set(asked.get() + 1);
+            solves.set(solves.get() + 1);
             setup::set_up(&precomputed, &input)
         });
-        asked.get()
+        solves.get()
     })
 }
 
 /// Small pods, and pods that are too large for every type.
-fn scene(fitting: usize, left: usize) -> TestCluster {
+fn cluster(fitting: usize, left: usize) -> TestCluster {
     let all = [
         pods("small", fitting, 10, 0),
         pods("large", left, 65_000, 0),
     ]
     .concat();
-    TestCluster::new(vec![kind("xl", 64, 256, 100)], all)
+    TestCluster::new(vec![instance_type("xl", 64, 256, 100)], all)
 }
 
 #[test]
 fn upstream_tries_one_strategy_if_all_pods_are_placed() {
-    assert_eq!(strategies(&scene(3, 0), false), 1);
+    assert_eq!(strategies(&cluster(3, 0), false), 1);
 }
 
 #[test]
 fn unplaced_pods_are_retried_unless_there_are_many_pods() {
-    assert_eq!(strategies(&scene(3, 1), false), 2);
-    assert_eq!(strategies(&scene(COMPARED_PODS_MAX - 1, 1), false), 2);
-    assert_eq!(strategies(&scene(COMPARED_PODS_MAX, 1), false), 1);
+    assert_eq!(strategies(&cluster(3, 1), false), 2);
+    assert_eq!(strategies(&cluster(COMPARED_PODS_MAX - 1, 1), false), 2);
+    assert_eq!(strategies(&cluster(COMPARED_PODS_MAX, 1), false), 1);
     // The order of upstream is tried first, then filling the oldest node.
-    assert_eq!(strategies(&scene(3, 1), true), 4);
+    assert_eq!(strategies(&cluster(3, 1), true), 4);
 }
 
 #[test]
 fn deferred_pods_are_not_retried() {
-    let mut kind = kind("m", 4, 16, 10);
-    kind.offerings = vec![reserved("cr", ZONES[0])];
-    let mut scene = TestCluster::new(vec![kind], pods("web", 2, 3_000, 0));
-    scene.options.reserved = Some(ReservedOfferingMode::Strict);
-    assert_eq!(strategies(&scene, false), 1);
+    let mut instance_type = instance_type("m", 4, 16, 10);
+    instance_type.offerings = vec![reserved("cr", ZONES[0])];
+    let mut cluster = TestCluster::new(vec![instance_type], pods("web", 2, 3_000, 0));
+    cluster.options.reserved = Some(ReservedOfferingMode::Strict);
+    assert_eq!(strategies(&cluster, false), 1);
 }
 
 #[test]
 fn fewer_strategies_are_compared_for_many_pods() {
-    assert_eq!(strategies(&scene(3, 0), true), 4);
-    assert_eq!(strategies(&scene(FEW_PODS, 0), true), 4);
-    assert_eq!(strategies(&scene(FEW_PODS + 1, 0), true), 2);
-    assert_eq!(strategies(&scene(COMPARED_PODS_MAX, 0), true), 2);
-    assert_eq!(strategies(&scene(COMPARED_PODS_MAX + 1, 0), true), 1);
+    assert_eq!(strategies(&cluster(3, 0), true), 4);
+    assert_eq!(strategies(&cluster(FEW_PODS, 0), true), 4);
+    assert_eq!(strategies(&cluster(FEW_PODS + 1, 0), true), 2);
+    assert_eq!(strategies(&cluster(COMPARED_PODS_MAX, 0), true), 2);
+    assert_eq!(strategies(&cluster(COMPARED_PODS_MAX + 1, 0), true), 1);
 }
 
 #[test]
 fn result_without_new_nodes_is_not_compared() {
-    let mut scene = scene(3, 0);
-    scene.nodes = vec![TestNode::new("n", [("cpu", 1_000), ("pods", 10)].into())];
-    assert_eq!(strategies(&scene, true), 1);
+    let mut cluster = cluster(3, 0);
+    cluster.nodes = vec![TestNode::new("n", [("cpu", 1_000), ("pods", 10)].into())];
+    assert_eq!(strategies(&cluster, true), 1);
 }
 
 /// Pods of which each takes a node, and a memory limit that admits that many small nodes.
 fn limited(pods_and_nodes: usize) -> TestCluster {
-    let types = vec![kind("small", 2, 4, 10), kind("large", 2, 400, 90)];
-    let mut scene = TestCluster::new(types, pods("web", pods_and_nodes, 1_500, 0));
+    let types = vec![
+        instance_type("small", 2, 4, 10),
+        instance_type("large", 2, 400, 90),
+    ];
+    let mut cluster = TestCluster::new(types, pods("web", pods_and_nodes, 1_500, 0));
     let nodes = i64::try_from(pods_and_nodes).unwrap();
-    scene.limits = [("memory", (nodes * 4) << 30)].into();
-    scene
+    cluster.limits = [("memory", (nodes * 4) << 30)].into();
+    cluster
 }
 
 #[test]
 fn limit_saving_strategies_are_tried_for_any_number_of_pods() {
     for number in [3, COMPARED_PODS_MAX, COMPARED_PODS_MAX + 1] {
-        let mut scene = limited(number);
-        scene.options.optimize = Optimize::Cost;
-        let answer = scene.solve();
-        assert_eq!(answer.new_nodes.len(), number);
-        assert!(answer.unplaced.is_empty());
+        let mut cluster = limited(number);
+        cluster.options.optimize = Optimize::Cost;
+        let result = cluster.solve();
+        assert_eq!(result.new_nodes.len(), number);
+        assert!(result.unplaced.is_empty());
     }
     let many = COMPARED_PODS_MAX + 1;
     assert_eq!(strategies(&limited(many), true), 2);
     // Pods that fit no type wait, whatever nodes count as.
-    assert_eq!(strategies(&scene(COMPARED_PODS_MAX, 1), true), 1);
+    assert_eq!(strategies(&cluster(COMPARED_PODS_MAX, 1), true), 1);
 }
 
 #[test]
 fn cheapest_counting_is_compared_if_there_are_limits() {
-    let mut scene = scene(3, 0);
-    scene.limits = [("cpu", 1_000_000)].into();
-    assert_eq!(strategies(&scene, true), 6);
-    assert_eq!(strategies(&scene, false), 1);
+    let mut cluster = cluster(3, 0);
+    cluster.limits = [("cpu", 1_000_000)].into();
+    assert_eq!(strategies(&cluster, true), 6);
+    assert_eq!(strategies(&cluster, false), 1);
 }

@@ -8,25 +8,25 @@ use std::collections::BTreeSet;
 use super::{OtherCosts, cost, dropped_weight, unplaced};
 use crate::{
     Effort, Input, SolveResult,
-    bound::least_cost_of_any,
-    preferences::{Ignored, Preference, Preferences},
+    lower_bound::least_cost_of_any,
+    preferences::{IgnoredPreferences, Preference, Preferences},
     spec::FULL_WEIGHT,
 };
 
 /// Result with its value, compared lexicographically: unplaced pods, cost, weight of dropped preferences. Less is better.
-struct Valued {
-    answer: SolveResult,
+struct ValuedResult {
+    result: SolveResult,
     unplaced: BTreeSet<usize>,
     value: (i128, u64),
 }
 
-impl Valued {
-    fn new(answer: SolveResult, other_costs: OtherCosts<'_>) -> Self {
-        let money = i128::from(cost(&answer)) + other_costs(&answer);
+impl ValuedResult {
+    fn new(result: SolveResult, other_costs: OtherCosts<'_>) -> Self {
+        let money = i128::from(cost(&result)) + other_costs(&result);
         Self {
-            unplaced: unplaced(&answer),
-            value: (money, dropped_weight(&answer)),
-            answer,
+            unplaced: unplaced(&result),
+            value: (money, dropped_weight(&result)),
+            result,
         }
     }
 
@@ -41,7 +41,7 @@ pub(super) fn weigh(
     asking: SolveResult,
     input: &Input<'_>,
     other_costs: OtherCosts<'_>,
-    ignoring: impl Fn(Ignored) -> SolveResult,
+    ignoring: impl Fn(IgnoredPreferences) -> SolveResult,
 ) -> SolveResult {
     if cost(&asking) == 0 {
         return asking;
@@ -59,10 +59,10 @@ pub(super) fn weigh(
     if !may_be_overpaid(&asking, input, worth) {
         return asking;
     }
-    let asking = Valued::new(asking, other_costs);
+    let asking = ValuedResult::new(asking, other_costs);
     let mut ignored = preferences.all();
-    let mut best = Valued::new(ignoring(ignored), other_costs);
-    let saved = cost(&asking.answer).saturating_sub(cost(&best.answer));
+    let mut best = ValuedResult::new(ignoring(ignored), other_costs);
+    let saved = cost(&asking.result).saturating_sub(cost(&best.result));
     let places_more = best.unplaced.len() < asking.unplaced.len();
     if preferences.are_several() && (places_more || i128::from(saved) > worth) {
         for group in preferences.heaviest_first() {
@@ -70,31 +70,31 @@ pub(super) fn weigh(
             if fewer.is_none() {
                 continue;
             }
-            let other = Valued::new(ignoring(fewer), other_costs);
+            let other = ValuedResult::new(ignoring(fewer), other_costs);
             if other.is_better_than(&best) {
                 (best, ignored) = (other, fewer);
             }
         }
     }
     match best.is_better_than(&asking) {
-        true => best.answer,
-        false => asking.answer,
+        true => best.result,
+        false => asking.result,
     }
 }
 
 /// Whether dropping preferences may save more than the lightest group is worth. Groups that are partly unmet, or partly met
 /// by chance, count as honoured.
-fn may_be_overpaid(answer: &SolveResult, input: &Input<'_>, worth: i128) -> bool {
+fn may_be_overpaid(result: &SolveResult, input: &Input<'_>, worth: i128) -> bool {
     let is_more = |saved: i64| i128::from(saved) > worth;
-    let cost = cost(answer);
+    let cost = cost(result);
     if !is_more(cost) {
         return false;
     }
     if input.options.effort == Effort::First {
-        let own = answer.new_nodes.iter().flat_map(|node| &node.pods);
+        let own = result.new_nodes.iter().flat_map(|node| &node.pods);
         let mut own = own.filter_map(|pod| input.pods.get(*pod));
         return own.any(|pod| Preference::of_pod(pod).next().is_some());
     }
     // Existing nodes cost nothing more, and the lower bound does not tell how many pods they would take.
-    !input.nodes.is_empty() || is_more(cost.saturating_sub(least_cost_of_any(input, answer)))
+    !input.nodes.is_empty() || is_more(cost.saturating_sub(least_cost_of_any(input, result)))
 }

@@ -4,12 +4,13 @@ use std::rc::Rc;
 
 use model::labels;
 
-use super::{ApplicableConstraint, Group, GroupId, GroupKind, Member, Place, Topology};
+use super::{ApplicableConstraint, Group, GroupId, GroupKind, GroupMembership, Place, Topology};
 use crate::algebra::{Algebra, Req, SetId, Sym, Undefined};
 
 /// Upper bound on alternatives of equally few pods. Combinations of zones and capacity types stay below.
 const ALTERNATIVES_MAX: usize = 32;
 
+/// Verdict of the topology constraints on a pod at a place.
 pub(crate) enum TopologyVerdict {
     /// Requirements that the node may have with the pod: alternatives with equal counts.
     Allowed(Vec<SetId>),
@@ -24,7 +25,7 @@ impl Topology<'_> {
     /// (docs/spec/scheduling.md#topology-answers).
     pub(crate) fn admit(
         &self,
-        member: &Member,
+        member: &GroupMembership,
         constraints: &[ApplicableConstraint],
         place: &Place,
         algebra: &mut Algebra,
@@ -96,7 +97,7 @@ impl Topology<'_> {
     pub(crate) fn eligible_values(
         &self,
         group: &Group,
-        member: &Member,
+        member: &GroupMembership,
         algebra: &Algebra,
     ) -> Vec<Option<Rc<Req>>> {
         let allowed = |set: SetId| {
@@ -141,12 +142,12 @@ impl Topology<'_> {
 
     fn admit_by_domain(
         &self,
-        member: &Member,
+        member: &GroupMembership,
         constraints: &[ApplicableConstraint],
         place: &Place,
         algebra: &mut Algebra,
     ) -> TopologyVerdict {
-        let mut answers: Vec<(Sym, GroupId, bool, Vec<Sym>)> = Vec::new();
+        let mut verdicts: Vec<(Sym, GroupId, bool, Vec<Sym>)> = Vec::new();
         for &ApplicableConstraint {
             group: id,
             counts_itself,
@@ -176,10 +177,11 @@ impl Topology<'_> {
             let (pod, node) = (pod.as_deref(), node.as_deref());
             let (mut domains, mut one) = match group.kind {
                 GroupKind::Spread => {
-                    let looked_at = self.eligible_values(group, member, algebra);
-                    let looked_at: Vec<_> = looked_at.iter().map(Option::as_deref).collect();
+                    let allowed_values = self.eligible_values(group, member, algebra);
+                    let allowed_values: Vec<_> =
+                        allowed_values.iter().map(Option::as_deref).collect();
                     (
-                        group.emptiest(&looked_at, node, counts_itself, algebra),
+                        group.emptiest(&allowed_values, node, counts_itself, algebra),
                         true,
                     )
                 }
@@ -193,19 +195,19 @@ impl Topology<'_> {
                     true,
                 );
             }
-            match answers.iter_mut().find(|answer| answer.0 == group.key) {
+            match verdicts.iter_mut().find(|verdict| verdict.0 == group.key) {
                 Some(known) => {
                     known.2 |= one;
                     known.3.retain(|domain| domains.contains(domain));
                 }
-                None => answers.push((group.key, id, one, domains)),
+                None => verdicts.push((group.key, id, one, domains)),
             }
-            if answers.iter().any(|answer| answer.3.is_empty()) {
+            if verdicts.iter().any(|verdict| verdict.3.is_empty()) {
                 return TopologyVerdict::NotNow(id);
             }
         }
         let mut sets = vec![place.set];
-        for (key, id, one, domains) in answers {
+        for (key, id, one, domains) in verdicts {
             let choices: Vec<Vec<Sym>> = if one {
                 domains.into_iter().map(|domain| vec![domain]).collect()
             } else {

@@ -9,6 +9,7 @@ use model::{Memo, StoredAt, pod::Pod, selector::LabelSelector};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassId(pub(crate) u32);
 
+/// Namespace and labels of a class.
 #[derive(Clone)]
 pub(crate) struct Class<'a> {
     pub(crate) namespace: &'a str,
@@ -16,23 +17,25 @@ pub(crate) struct Class<'a> {
     pub(crate) labels: &'a BTreeMap<String, String>,
 }
 
+/// Classes found so far.
 #[derive(Clone, Default)]
 pub(crate) struct Classes<'a> {
     keys: Vec<&'a str>,
     /// Trie over the namespace and the values of one key after the other. Pods that end at the same step form a class.
-    steps: Memo<(Step, Option<&'a str>), Step>,
+    steps: Memo<(TrieStep, Option<&'a str>), TrieStep>,
     /// Number of steps.
     taken: u32,
-    ends: Memo<Step, ClassId>,
+    ends: Memo<TrieStep, ClassId>,
     /// Class by the address of a pod's shape. Pods that share a shape come in sequence.
     stored: Memo<StoredAt, (&'a str, ClassId)>,
     pub(crate) all: Vec<Class<'a>>,
 }
 
+/// Node of the trie.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Step(u32);
+struct TrieStep(u32);
 
-impl Step {
+impl TrieStep {
     const FIRST: Self = Self(0);
 }
 
@@ -76,7 +79,7 @@ impl<'a> Classes<'a> {
 
     fn class_by_labels(&mut self, pod: &'a Pod) -> ClassId {
         let labels = &pod.labels;
-        let mut end = self.step(Step::FIRST, Some(&pod.key.namespace));
+        let mut end = self.step(TrieStep::FIRST, Some(&pod.key.namespace));
         for at in 0..self.keys.len() {
             let value = self.keys.get(at).and_then(|key| labels.get(*key));
             end = self.step(end, value.map(String::as_str));
@@ -92,8 +95,8 @@ impl<'a> Classes<'a> {
         id
     }
 
-    fn step(&mut self, from: Step, value: Option<&'a str>) -> Step {
-        let next = Step(self.taken + 1);
+    fn step(&mut self, from: TrieStep, value: Option<&'a str>) -> TrieStep {
+        let next = TrieStep(self.taken + 1);
         let to = self.steps.get_or_insert((from, value), next);
         self.taken = self.taken.max(to.0);
         to

@@ -2,7 +2,8 @@
 //! docs/spec/scheduling.md#topology-recording).
 
 use super::{
-    ClassId, Group, GroupId, GroupKind, HostLabels, Identity, Member, Place, Topology, bound,
+    ClassId, Group, GroupId, GroupIdentity, GroupKind, GroupMembership, HostLabels, Place,
+    Topology, bound_pods,
 };
 use crate::{
     algebra::{Algebra, Sym},
@@ -15,7 +16,7 @@ impl<'a> Topology<'a> {
     pub(super) fn count(
         &mut self,
         group: &mut Group,
-        identity: &Identity,
+        identity: &GroupIdentity,
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'a>,
     ) {
@@ -39,7 +40,7 @@ impl<'a> Topology<'a> {
             });
             // The Kubernetes scheduler counts the domain of a node until the Node object is deleted.
             let removed: Vec<_> = removed.filter(|_| group.as_named).collect();
-            let domains = bound::without(&domains, removed.into_iter());
+            let domains = bound_pods::without(&domains, removed.into_iter());
             for ((value, place), _) in domains.iter() {
                 if self.accepts(group, place, algebra, tolerance) {
                     group.register(*value, algebra);
@@ -75,7 +76,7 @@ impl<'a> Topology<'a> {
                     self.bound
                         .domain_of_host(*host, group.key, &self.hosts, algebra)
                 });
-                let tally = bound::without(&tally, absent);
+                let tally = bound_pods::without(&tally, absent);
                 for ((value, place), pods) in tally.iter() {
                     if self.accepts(group, place, algebra, tolerance) {
                         group.record(*value, *pods, algebra);
@@ -102,7 +103,7 @@ impl<'a> Topology<'a> {
     /// Counts a pod that was placed (docs/spec/scheduling.md#topology-recording).
     pub(crate) fn record(
         &mut self,
-        member: &Member,
+        member: &GroupMembership,
         place: &Place,
         algebra: &mut Algebra,
         tolerance: &mut Tolerance<'_>,

@@ -6,9 +6,11 @@ use crate::{
     tolerance::{TaintsId, Tolerance, TolerationsId},
 };
 
+/// Index of an interned filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FilterId(pub(crate) u32);
 
+/// Node filter: affinity and taint policies with the requirements and tolerations of the owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Filter {
     pub(crate) honor_affinity: bool,

@@ -7,6 +7,7 @@ use crate::{
     topology::{HostId, filter::FilterId},
 };
 
+/// Kind of a topology constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GroupKind {
     Spread,
@@ -14,6 +15,7 @@ pub(crate) enum GroupKind {
     AntiAffinity,
 }
 
+/// Topology group with its counts.
 #[derive(Clone)]
 pub(crate) struct Group {
     pub(crate) kind: GroupKind,
@@ -39,6 +41,7 @@ pub(crate) struct Group {
     pub(crate) version: u32,
 }
 
+/// Domain of a group with its pods.
 #[derive(Clone, Copy)]
 pub(crate) struct Domain {
     pub(crate) value: Sym,
@@ -202,20 +205,20 @@ impl Group {
     }
 
     /// Domains with the fewest pods that one more pod may join within the skew. All of them are returned, because ties are
-    /// open. A domain is eligible if any of `looked_at` allows it.
+    /// open. A domain is eligible if any of `allowed_values` allows it.
     pub(crate) fn emptiest(
         &self,
-        looked_at: &[Allowed<'_>],
+        allowed_values: &[Allowed<'_>],
         node: Allowed<'_>,
         counts_itself: bool,
         algebra: &Algebra,
     ) -> Vec<Sym> {
-        let is_looked_at = |value| {
-            looked_at
+        let is_eligible = |value| {
+            allowed_values
                 .iter()
                 .any(|allowed| has(algebra, *allowed, value))
         };
-        let eligible = self.domains.iter().filter(|d| is_looked_at(d.value));
+        let eligible = self.domains.iter().filter(|d| is_eligible(d.value));
         let (number, least) = eligible.fold((0, u32::MAX), |(number, least), domain| {
             (number + 1, least.min(domain.count))
         });

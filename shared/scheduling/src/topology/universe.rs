@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Properties of a NodePool that determine its domains.
-pub(crate) struct Source {
+pub(crate) struct DomainSource {
     pub(crate) set: SetId,
     pub(crate) taints: TaintsId,
     pub(crate) catalog: usize,
@@ -17,12 +17,12 @@ pub(crate) struct Source {
 
 /// Per key, the domains, each with the taint lists of nodes that could be launched there.
 #[derive(Default)]
-pub(crate) struct Universe(BTreeMap<Sym, BTreeMap<Sym, Vec<TaintsId>>>);
+pub(crate) struct KnownDomains(BTreeMap<Sym, BTreeMap<Sym, Vec<TaintsId>>>);
 
-impl Universe {
+impl KnownDomains {
     pub(crate) fn new(
         keys: impl IntoIterator<Item = Sym>,
-        sources: &[Source],
+        sources: &[DomainSource],
         catalogs: &[Catalog<'_>],
         algebra: &mut Algebra,
     ) -> Self {
@@ -77,10 +77,10 @@ pub(crate) fn values(
     algebra: &mut Algebra,
 ) -> Vec<Sym> {
     let pool = algebra.get(set, key);
-    let answers = catalog.column(key).iter();
-    let both = answers.map(|(answer, _)| match pool {
-        Some(pool) => algebra.intersection(pool, *answer),
-        None => *answer,
+    let stated = catalog.column(key).iter();
+    let both = stated.map(|(requirement, _)| match pool {
+        Some(pool) => algebra.intersection(pool, *requirement),
+        None => *requirement,
     });
     let mut found: Vec<_> = both.chain(pool).collect();
     found.sort_unstable();

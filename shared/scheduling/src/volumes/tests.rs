@@ -10,7 +10,7 @@ use model::{
 };
 
 use super::Volumes;
-use crate::test_cluster::{TestCluster, kind, pod, wanting};
+use crate::test_cluster::{TestCluster, instance_type, pod, wanting};
 
 /// Pod with one claim per volume, each bound to its volume.
 fn bound(volumes: Vec<Volume>) -> (Storage, Pod) {
@@ -147,10 +147,10 @@ fn unbound_volume_is_attached_by_the_driver_of_its_class() {
 }
 
 /// Pods with one EBS claim each; the first two share theirs.
-fn scene(count: usize, limits: &[Option<u32>]) -> TestCluster {
+fn cluster(count: usize, limits: &[Option<u32>]) -> TestCluster {
     let types = limits.iter().zip(1..).map(|(limit, cents)| InstanceType {
         ebs_attach_limit: *limit,
-        ..kind(&format!("type-{cents}"), 64, 64, cents * 10)
+        ..instance_type(&format!("type-{cents}"), 64, 64, cents * 10)
     });
     let pods = (0..count).map(|at| {
         let mut pod = pod(&format!("web-{at}"), 100);
@@ -158,26 +158,26 @@ fn scene(count: usize, limits: &[Option<u32>]) -> TestCluster {
         pod.volumes.push(PodVolume::Claim { claim });
         pod
     });
-    let mut scene = TestCluster::new(types.collect(), pods.collect());
-    scene.options.optimize = Optimize::Cost;
-    scene.storage.classes.push(StorageClass {
+    let mut cluster = TestCluster::new(types.collect(), pods.collect());
+    cluster.options.optimize = Optimize::Cost;
+    cluster.storage.classes.push(StorageClass {
         name: "gp3".to_owned(),
         provisioner: "ebs.csi.aws.com".to_owned(),
         ..StorageClass::default()
     });
     let claims = (1..count).map(|at| VolumeClaim {
-        namespace: scene.pods[0].key.namespace.clone(),
+        namespace: cluster.pods[0].key.namespace.clone(),
         name: format!("claim-{at}"),
         storage_class: Some("gp3".to_owned()),
         ..VolumeClaim::default()
     });
-    scene.storage.claims = claims.collect();
-    scene
+    cluster.storage.claims = claims.collect();
+    cluster
 }
 
-fn pods_of_nodes(scene: &TestCluster) -> Vec<usize> {
-    let answer = scene.solve();
-    let nodes = answer.new_nodes.iter().map(|node| node.pods.len());
+fn pods_of_nodes(cluster: &TestCluster) -> Vec<usize> {
+    let result = cluster.solve();
+    let nodes = result.new_nodes.iter().map(|node| node.pods.len());
     let mut pods: Vec<usize> = nodes.collect();
     pods.sort_unstable();
     pods
@@ -186,27 +186,27 @@ fn pods_of_nodes(scene: &TestCluster) -> Vec<usize> {
 #[test]
 fn new_node_stays_within_the_attach_limit() {
     // Seven pods have six volumes, because two share one.
-    assert_eq!(pods_of_nodes(&scene(7, &[Some(3)])), [3, 4]);
-    assert_eq!(pods_of_nodes(&scene(7, &[None])), [7]);
-    let mut upstream = scene(7, &[Some(3)]);
+    assert_eq!(pods_of_nodes(&cluster(7, &[Some(3)])), [3, 4]);
+    assert_eq!(pods_of_nodes(&cluster(7, &[None])), [7]);
+    let mut upstream = cluster(7, &[Some(3)]);
     upstream.options.optimize = Optimize::Upstream;
     assert_eq!(pods_of_nodes(&upstream), [7]);
 }
 
 #[test]
 fn type_with_a_sufficient_attach_limit_is_chosen() {
-    let mut scene = scene(4, &[Some(2), Some(3)]);
+    let mut cluster = cluster(4, &[Some(2), Some(3)]);
     let claims = (1..4).map(|at| PodVolume::Claim {
         claim: format!("claim-{at}"),
     });
-    scene.pods[0].volumes = claims.collect();
-    scene.pods.truncate(1);
-    let node = &scene.solve().new_nodes[0];
+    cluster.pods[0].volumes = claims.collect();
+    cluster.pods.truncate(1);
+    let node = &cluster.solve().new_nodes[0];
     assert_eq!(node.choices.len(), 1);
     assert_eq!(node.choices[0].instance_type(), 1);
-    scene.types.pop();
-    let answer = scene.solve();
-    let told = answer.unplaced[0].reasons[0].1.to_string();
+    cluster.types.pop();
+    let result = cluster.solve();
+    let told = result.unplaced[0].reasons[0].1.to_string();
     assert_eq!(
         told,
         "brings 3 volumes of EBS, and its nodes attach 2 at most"
@@ -216,12 +216,12 @@ fn type_with_a_sufficient_attach_limit_is_chosen() {
 #[test]
 fn types_with_too_low_attach_limits_are_dropped_as_pods_join() {
     // Eight volumes; two nodes of the small type would cost more.
-    let mut scene = scene(9, &[Some(5)]);
-    scene.types.push(InstanceType {
+    let mut cluster = cluster(9, &[Some(5)]);
+    cluster.types.push(InstanceType {
         ebs_attach_limit: Some(20),
-        ..kind("large", 64, 64, 15)
+        ..instance_type("large", 64, 64, 15)
     });
-    let nodes = scene.solve().new_nodes;
+    let nodes = cluster.solve().new_nodes;
     assert_eq!(nodes.len(), 1);
     let choices = nodes[0].choices.iter();
     let choices: Vec<usize> = choices.map(|choice| choice.instance_type()).collect();

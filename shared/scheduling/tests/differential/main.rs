@@ -8,7 +8,7 @@
 )]
 
 mod naive;
-mod world;
+mod random_cluster;
 
 use std::collections::BTreeSet;
 
@@ -18,22 +18,22 @@ use scheduling::{BaselineCluster, Input, SimulatedRemoval, SolveResult, solve};
 use self::naive::Decision;
 
 /// Result as names, comparable with the reference.
-fn named(answer: &SolveResult, input: &Input<'_>) -> Decision {
+fn named(result: &SolveResult, input: &Input<'_>) -> Decision {
     let name = |at: &usize| input.pods[*at].key.name.clone();
     let names = |pods: &[usize]| -> BTreeSet<String> { pods.iter().map(name).collect() };
-    let new = answer.new_nodes.iter().map(|node| {
+    let new = result.new_nodes.iter().map(|node| {
         let pool = &input.pools[node.pool];
         let types = node.choices.iter();
         let types = types.map(|choice| pool.types[choice.instance_type()].name.clone());
         (pool.name.0.clone(), names(&node.pods), types.collect())
     });
-    let existing = answer.existing.iter();
+    let existing = result.existing.iter();
     Decision {
         new: new.collect(),
         existing: existing
             .map(|(node, pods)| (input.nodes[*node].name.to_owned(), names(pods)))
             .collect(),
-        unplaced: answer.unplaced.iter().map(|left| name(&left.pod)).collect(),
+        unplaced: result.unplaced.iter().map(|left| name(&left.pod)).collect(),
     }
 }
 
@@ -58,8 +58,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn search_decides_like_the_naive_reference(world in world::world()) {
-        world.ask(|input| {
+    fn search_decides_like_the_naive_reference(cluster in random_cluster::cluster()) {
+        cluster.ask(|input| {
             prop_assert_eq!(named(&solve(input), input), naive::decide(input));
             Ok(())
         })?;
@@ -67,27 +67,27 @@ proptest! {
 
     #[test]
     fn baseline_simulations_equal_separate_solves(
-        world in world::world(),
+        cluster in random_cluster::cluster(),
         by_zone in any::<bool>(),
     ) {
-        let world = if by_zone { world.apart_by_zone() } else { world };
-        world.ask(|input| {
+        let cluster = if by_zone { cluster.apart_by_zone() } else { cluster };
+        cluster.ask(|input| {
             let waiting = input.pods.len();
             let mut whole = input.clone();
             whole.pods.extend(input.hosts.iter().flat_map(|host| &host.pods));
             let baseline = BaselineCluster::new(whole.clone(), waiting, None);
             for node in 0..input.nodes.len() {
                 let (pods, fresh) = without(&whole, node);
-                let answer = baseline.without(&SimulatedRemoval {
+                let result = baseline.without(&SimulatedRemoval {
                     moved: &vec![false; pods.len()],
                     pods: &pods,
                     nodes: &[node].into(),
                     remaining: input.pools.iter().map(|pool| pool.remaining.clone()).collect(),
                     wanted: &[],
                 });
-                let asked = (0..waiting).chain(pods).map(|at| whole.pods[at]);
-                let asked = Input { pods: asked.collect(), ..whole.clone() };
-                prop_assert_eq!(named(&answer, &asked), fresh);
+                let placed = (0..waiting).chain(pods).map(|at| whole.pods[at]);
+                let placed = Input { pods: placed.collect(), ..whole.clone() };
+                prop_assert_eq!(named(&result, &placed), fresh);
             }
             Ok(())
         })?;

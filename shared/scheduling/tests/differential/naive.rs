@@ -136,13 +136,15 @@ impl<'a> Search<'a> {
                 types: pool
                     .types
                     .iter()
-                    .filter(|one| within(&one.capacity, &self.limits[at]))
+                    .filter(|instance_type| within(&instance_type.capacity, &self.limits[at]))
                     .collect(),
                 pods: Vec::new(),
             };
             if let Some((allowed, types)) = self.with(pod, &empty) {
                 for (name, left) in &mut self.limits[at].0 {
-                    let amounts = types.iter().map(|one| one.capacity.get(name));
+                    let amounts = types
+                        .iter()
+                        .map(|instance_type| instance_type.capacity.get(name));
                     *left -= if name == NODES {
                         1
                     } else {
@@ -228,7 +230,10 @@ impl<'a> Search<'a> {
         let possible = |allowed: Allowed| {
             let types = claim.types.iter().copied();
             let types: Vec<_> = types
-                .filter(|one| total.fits(&one.allocatable()) && price(one, &allowed).is_some())
+                .filter(|instance_type| {
+                    total.fits(&instance_type.allocatable())
+                        && price(instance_type, &allowed).is_some()
+                })
                 .collect();
             (!types.is_empty()).then_some((allowed, types))
         };
@@ -245,7 +250,10 @@ impl<'a> Search<'a> {
         let mut fitting: Vec<_> = fitting.collect();
         if self.ties == Ties::Cheapest {
             fitting.sort_by_key(|(allowed, types)| {
-                types.iter().filter_map(|one| price(one, allowed)).min()
+                types
+                    .iter()
+                    .filter_map(|instance_type| price(instance_type, allowed))
+                    .min()
             });
         }
         fitting.into_iter().next()
@@ -286,7 +294,11 @@ impl<'a> Search<'a> {
     fn decision(self, left: VecDeque<&Pod>) -> Decision {
         let names = |pods: &[&Pod]| pods.iter().map(|pod| pod.key.name.clone()).collect();
         let new = self.claims.iter().map(|claim| {
-            let types = claim.types.iter().map(|one| one.name.clone()).collect();
+            let types = claim
+                .types
+                .iter()
+                .map(|instance_type| instance_type.name.clone())
+                .collect();
             (claim.pool.name.0.clone(), names(&claim.pods), types)
         });
         let used = self
@@ -342,7 +354,9 @@ fn of_pool(pool: &Pool<'_>) -> Allowed {
         all.add(label);
     }
     let listed = all.0.into_values();
-    listed.map(|one| (one.key, one.values)).collect()
+    listed
+        .map(|requirement| (requirement.key, requirement.values))
+        .collect()
 }
 
 fn is_well_known(key: &str) -> bool {
@@ -350,14 +364,18 @@ fn is_well_known(key: &str) -> bool {
 }
 
 fn every_value(key: &str, types: &[InstanceType]) -> BTreeSet<String> {
-    let listed = types.iter().filter_map(|one| one.requirements.get(key));
-    listed.flat_map(|one| one.values.clone()).collect()
+    let listed = types
+        .iter()
+        .filter_map(|instance_type| instance_type.requirements.get(key));
+    listed
+        .flat_map(|requirement| requirement.values.clone())
+        .collect()
 }
 
 /// Lowest price of the type, if any offering may be used.
-fn price(one: &InstanceType, allowed: &Allowed) -> Option<NanosPerHour> {
+fn price(instance_type: &InstanceType, allowed: &Allowed) -> Option<NanosPerHour> {
     let admits = |key: &str, value: &str| allowed.get(key).is_none_or(|all| all.contains(value));
-    let agrees = one
+    let agrees = instance_type
         .requirements
         .0
         .values()
@@ -367,7 +385,11 @@ fn price(one: &InstanceType, allowed: &Allowed) -> Option<NanosPerHour> {
             && admits(labels::ZONE, &offering.zone)
             && admits(labels::CAPACITY_TYPE, offering.capacity_type.as_str())
     };
-    let prices = one.offerings.iter().filter(usable).map(|one| one.price);
+    let prices = instance_type
+        .offerings
+        .iter()
+        .filter(usable)
+        .map(|offering| offering.price);
     prices.min().filter(|_| agrees)
 }
 
@@ -377,7 +399,11 @@ fn within(requests: &Resources, left: &Resources) -> bool {
 }
 
 fn tolerates<'t>(pod: &Pod, taints: impl IntoIterator<Item = &'t Taint>) -> bool {
-    let tolerated = |taint: &Taint| pod.tolerations.iter().any(|one| one.tolerates(taint));
+    let tolerated = |taint: &Taint| {
+        pod.tolerations
+            .iter()
+            .any(|toleration| toleration.tolerates(taint))
+    };
     taints.into_iter().all(tolerated)
 }
 

@@ -15,7 +15,7 @@ use scheduling::{Effort, ExistingNode, Host, Input, Options, Pool, SolveResult, 
 use super::{ZONES, asking, instance_types};
 
 pub(crate) struct Cluster {
-    pub(crate) nodes: Vec<SomeNode>,
+    pub(crate) nodes: Vec<ClusterNode>,
     pub(crate) pods: Vec<Pod>,
     pub(crate) types: Vec<model::InstanceType>,
     pub(crate) requirements: Vec<NodeSelectorRequirement>,
@@ -26,7 +26,7 @@ pub(crate) struct Cluster {
     pub(crate) options: Options<'static>,
 }
 
-pub(crate) struct SomeNode {
+pub(crate) struct ClusterNode {
     name: String,
     labels: BTreeMap<String, String>,
     pub(crate) taints: Vec<Taint>,
@@ -71,7 +71,7 @@ impl Cluster {
             pod.node_name = Some(name.as_str().into());
             pod
         });
-        self.nodes.push(SomeNode {
+        self.nodes.push(ClusterNode {
             pods: pods.collect(),
             labels: all,
             taints: Vec::new(),
@@ -134,20 +134,20 @@ impl Cluster {
         })
     }
 
-    pub(crate) fn answer(&self) -> SolveResult {
+    pub(crate) fn result(&self) -> SolveResult {
         self.ask(solve)
     }
 
     /// Place of each pod: the name of its node, the number of its new node, or none.
     pub(crate) fn places(&self) -> Vec<String> {
-        self.places_in(&self.answer(), self.pods.len())
+        self.places_in(&self.result(), self.pods.len())
     }
 
-    pub(crate) fn places_in(&self, answer: &SolveResult, pods: usize) -> Vec<String> {
+    pub(crate) fn places_in(&self, result: &SolveResult, pods: usize) -> Vec<String> {
         let place = |pod: usize| {
-            let existing = answer.existing.iter();
+            let existing = result.existing.iter();
             let existing = existing.map(|(at, pods)| (self.nodes[*at].name.clone(), pods));
-            let new = answer.new_nodes.iter().enumerate();
+            let new = result.new_nodes.iter().enumerate();
             let new = new.map(|(at, node)| (format!("new-{at}"), &node.pods));
             let place = existing.chain(new).find(|(_, pods)| pods.contains(&pod));
             place.map_or("nowhere".to_owned(), |(name, _)| name)

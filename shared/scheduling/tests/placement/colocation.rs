@@ -104,8 +104,8 @@ fn first_affinity_pod_chooses_a_zone_and_others_follow() {
         .pod(pod.clone())
         .pod(pod.clone())
         .pod(pod.clone());
-    let answer = apart.answer();
-    let zones = answer.new_nodes.iter();
+    let result = apart.result();
+    let zones = result.new_nodes.iter();
     let zones = zones.map(|node| node.requirements.get(ZONE).unwrap().values.clone());
     let zones: Vec<_> = zones.collect();
     assert!(zones.len() == 3 && zones[0].len() == 1);
@@ -145,8 +145,8 @@ fn constraints_on_several_keys_apply_together() {
     // Both terms select the same zone, so the pod is counted there.
     let mut pod = spread_by_zone(app("web", 9_000));
     pod.pod_anti_affinity.required = vec![term(ZONE, "db")];
-    let answer = Cluster::new().pod(pod.clone()).pod(pod).answer();
-    let zones = answer.new_nodes.iter();
+    let result = Cluster::new().pod(pod.clone()).pod(pod).result();
+    let zones = result.new_nodes.iter();
     let zones = zones.map(|node| node.requirements.get(ZONE).unwrap().values.len());
     assert_eq!(zones.collect::<Vec<_>>(), [1, 1]);
 }

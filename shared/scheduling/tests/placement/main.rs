@@ -103,11 +103,11 @@ fn named(pods: Vec<Pod>) -> Vec<Pod> {
 }
 
 fn ask(pods: &[&Pod], nodes: Vec<ExistingNode<'_>>, types: &[InstanceType]) -> SolveResult {
-    question(pods, nodes, types, solve)
+    input(pods, nodes, types, solve)
 }
 
 /// Builds an input with these pods and one NodePool of these types.
-fn question<T>(
+fn input<T>(
     pods: &[&Pod],
     nodes: Vec<ExistingNode<'_>>,
     types: &[InstanceType],
@@ -147,13 +147,13 @@ fn question<T>(
 }
 
 /// Pods by node, and the number of choices of each new node, without order.
-fn groups(answer: &SolveResult, pods: &[&Pod]) -> Vec<(Vec<String>, usize)> {
+fn groups(result: &SolveResult, pods: &[&Pod]) -> Vec<(Vec<String>, usize)> {
     let names = |at: &[usize]| {
         let mut names: Vec<String> = at.iter().map(|at| pods[*at].key.name.clone()).collect();
         names.sort_unstable();
         names
     };
-    let new = answer.new_nodes.iter();
+    let new = result.new_nodes.iter();
     let mut groups: Vec<_> = new
         .map(|node| (names(&node.pods), node.choices.len()))
         .collect();
@@ -168,12 +168,12 @@ fn least_cost_is_the_price_at_the_best_rate() {
         let pod = asking([("cpu", cpu), ("memory", memory), ("pods", 1)].into());
         let pods = named(vec![pod; count]);
         let pods: Vec<&Pod> = pods.iter().collect();
-        let (answer, least) = question(&pods, Vec::new(), &instance_types(), |input| {
-            let answer = solve(input);
-            let least = scheduling::least_cost(input, &answer);
-            (answer, least)
+        let (result, least) = input(&pods, Vec::new(), &instance_types(), |input| {
+            let result = solve(input);
+            let least = scheduling::least_cost(input, &result);
+            (result, least)
         });
-        let prices = answer.new_nodes.iter().map(|node| node.choices[0].price.0);
+        let prices = result.new_nodes.iter().map(|node| node.choices[0].price.0);
         assert!((159_000_000..=160_000_000).contains(&least), "{least}");
         assert!(least <= prices.sum());
     }
@@ -202,11 +202,11 @@ fn long_affinity_chain_continues_in_the_next_round() {
         }
     }
     let pods: Vec<&Pod> = pods.iter().collect();
-    let answer = ask(&pods, Vec::new(), &instance_types());
-    let placed: usize = answer.new_nodes.iter().map(|node| node.pods.len()).sum();
-    assert!(placed > 0 && !answer.unplaced.is_empty());
-    assert_eq!(placed + answer.unplaced.len(), LINKS);
-    assert!(answer.unplaced.iter().all(|left| left.deferred));
+    let result = ask(&pods, Vec::new(), &instance_types());
+    let placed: usize = result.new_nodes.iter().map(|node| node.pods.len()).sum();
+    assert!(placed > 0 && !result.unplaced.is_empty());
+    assert_eq!(placed + result.unplaced.len(), LINKS);
+    assert!(result.unplaced.iter().all(|left| left.deferred));
 }
 
 proptest! {
@@ -216,12 +216,12 @@ proptest! {
     fn every_pod_is_placed_once_or_has_reasons(pods in prop::collection::vec(pod(), 1..40)) {
         let (pods, types) = (named(pods), instance_types());
         let pods: Vec<&Pod> = pods.iter().collect();
-        let answer = ask(&pods, Vec::new(), &types);
-        let mut seen: Vec<usize> = answer.new_nodes.iter().flat_map(|node| node.pods.clone()).collect();
-        seen.extend(answer.unplaced.iter().map(|left| left.pod));
+        let result = ask(&pods, Vec::new(), &types);
+        let mut seen: Vec<usize> = result.new_nodes.iter().flat_map(|node| node.pods.clone()).collect();
+        seen.extend(result.unplaced.iter().map(|left| left.pod));
         seen.sort_unstable();
         prop_assert_eq!(seen, (0..pods.len()).collect::<Vec<_>>());
-        prop_assert!(answer.unplaced.iter().all(|left| !left.reasons.is_empty()));
+        prop_assert!(result.unplaced.iter().all(|left| !left.reasons.is_empty()));
     }
 
     #[test]
@@ -269,7 +269,7 @@ proptest! {
         };
         let without = ask(&pods, Vec::new(), &types);
         let with = ask(&pods, vec![node], &types);
-        let left = |answer: &SolveResult| answer.unplaced.iter().map(|left| left.pod).collect::<Vec<_>>();
+        let left = |result: &SolveResult| result.unplaced.iter().map(|left| left.pod).collect::<Vec<_>>();
         let before = left(&without);
         prop_assert!(left(&with).iter().all(|pod| before.contains(pod)));
     }
@@ -320,8 +320,8 @@ fn reason_for_an_oversized_pod_has_amounts() {
     let types = instance_types();
     let mut pods = named(vec![Pod::default()]);
     pods[0].requests = [("cpu", 20_000), ("pods", 1)].into();
-    let answer = ask(&[&pods[0]], Vec::new(), &types);
-    let (_, reason) = &answer.unplaced[0].reasons[0];
+    let result = ask(&[&pods[0]], Vec::new(), &types);
+    let (_, reason) = &result.unplaced[0].reasons[0];
     assert_eq!(
         reason.to_string(),
         "needs 20 cpu, the largest suitable type has 16"

@@ -85,8 +85,8 @@ fn relaxed_min_values_are_reported_for_later_pods() {
     (many.operator, many.min_values) = (Operator::Exists, Some(50));
     cluster.requirements.push(many);
     cluster.options.min_values_policy = MinValuesPolicy::BestEffort;
-    let answer = cluster.answer();
-    let told = answer.new_nodes.iter();
+    let result = cluster.result();
+    let told = result.new_nodes.iter();
     let told = told.map(|node| (node.pods.len(), node.min_values_relaxed));
     assert_eq!(told.collect::<Vec<_>>(), [(2, true)]);
 }
@@ -117,7 +117,7 @@ fn requests_include_daemons_of_every_type() {
     let asked = |millicores| {
         let mut cluster = Cluster::new().pod(app("web", millicores));
         cluster.daemons = vec![daemon.clone()];
-        cluster.answer().new_nodes[0].requests.get("cpu")
+        cluster.result().new_nodes[0].requests.get("cpu")
     };
     assert_eq!([9_000, 1_000].map(asked), [9_300, 1_000]);
 }
@@ -133,7 +133,7 @@ fn reason_is_the_missing_offering() {
     {
         offering.available = false;
     }
-    let (_, reason) = &cluster.answer().unplaced[0].reasons[0];
+    let (_, reason) = &cluster.result().unplaced[0].reasons[0];
     assert_eq!(
         reason.to_string(),
         "no instance type has an available offering"
@@ -148,14 +148,14 @@ fn without(cluster: &Cluster, nodes: &[usize], remaining: Resources) -> Vec<Stri
         let gone = nodes.iter().map(|node| &input.hosts[*node]);
         whole.pods.extend(gone.flat_map(|host| &host.pods));
         let pods: Vec<usize> = (waiting..whole.pods.len()).collect();
-        let answer = BaselineCluster::new(whole, waiting, None).without(&SimulatedRemoval {
+        let result = BaselineCluster::new(whole, waiting, None).without(&SimulatedRemoval {
             pods: &pods,
             moved: &vec![false; pods.len()],
             nodes: &BTreeSet::from_iter(nodes.iter().copied()),
             remaining: vec![remaining],
             wanted: &[],
         });
-        cluster.places_in(&answer, waiting + pods.len())
+        cluster.places_in(&result, waiting + pods.len())
     })
 }
 
@@ -243,14 +243,14 @@ fn waiting_pods_respect_constraints_of_moved_pods() {
         .pod(near_db());
     let places = cluster.ask(|input| {
         let baseline = BaselineCluster::new(input.clone(), 1, None);
-        let answer = baseline.without(&SimulatedRemoval {
+        let result = baseline.without(&SimulatedRemoval {
             pods: &[1, 2],
             moved: &[false; 2],
             nodes: &BTreeSet::new(),
             remaining: vec![Resources::default()],
             wanted: &[(1, scheduling::PlacementTarget::Node(0))],
         });
-        cluster.places_in(&answer, 3)
+        cluster.places_in(&result, 3)
     });
     assert_eq!(places, ["nowhere", "n-00", "new-0"]);
 }
@@ -269,10 +269,10 @@ fn precomputed_indexes_are_reused_for_equal_resources() {
         let again = |cluster: &Cluster| {
             cluster.ask(|input| {
                 // Input with the NodePools of `known` and these pods.
-                let mut question = known.clone();
-                question.pods.clone_from(&input.pods);
+                let mut input = known.clone();
+                input.pods.clone_from(&input.pods);
                 let precomputed = baseline.precomputed();
-                let baseline = BaselineCluster::new(question, 1, Some(Rc::clone(precomputed)));
+                let baseline = BaselineCluster::new(input, 1, Some(Rc::clone(precomputed)));
                 Rc::ptr_eq(baseline.precomputed(), precomputed)
             })
         };

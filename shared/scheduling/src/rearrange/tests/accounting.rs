@@ -8,9 +8,9 @@ use model::{
 use super::{
     super::{
         RearrangeRequest,
+        assignment::Assignment,
         cluster_model::{ClusterModel, NO_INDEX},
-        search::Search,
-        state::State,
+        search::RuinAndRecreate,
     },
     by_zone,
     fixture::{CENT, SmallCluster},
@@ -57,7 +57,7 @@ fn incremental_counts_equal_recomputed_counts() {
 }
 
 /// Shows the best state after few and many attempts, at rising and falling prices per eviction.
-fn for_each_best_state(fixture: &SmallCluster, mut shown: impl FnMut(&ClusterModel, &State)) {
+fn for_each_best_state(fixture: &SmallCluster, mut visit: impl FnMut(&ClusterModel, &Assignment)) {
     let mut candidates = fixture.candidates();
     for candidate in &mut candidates {
         candidate.disturbance = NanosPerHour(CENT / 8);
@@ -72,20 +72,20 @@ fn for_each_best_state(fixture: &SmallCluster, mut shown: impl FnMut(&ClusterMod
         };
         fixture.with_baseline(|baseline| {
             let cluster = ClusterModel::new(&mut baseline.solver(), &candidates).unwrap();
-            let mut search = Search::new(&cluster, &request);
+            let mut search = RuinAndRecreate::new(&cluster, &request);
             for eighths in [8, 0, 20, 2] {
-                shown(&cluster, search.cheapest(NanosPerHour(eighths * CENT / 8)));
+                visit(&cluster, search.cheapest(NanosPerHour(eighths * CENT / 8)));
             }
         });
     }
 }
 
 /// Pods of removed nodes.
-fn moved<'p>(cluster: &'p ClusterModel, state: &'p State) -> impl Iterator<Item = usize> {
+fn moved<'p>(cluster: &'p ClusterModel, state: &'p Assignment) -> impl Iterator<Item = usize> {
     (0..cluster.pods.len()).filter(|pod| state.removed[cluster.pods[*pod].candidate])
 }
 
-fn cost(cluster: &ClusterModel, state: &State) -> i64 {
+fn cost(cluster: &ClusterModel, state: &Assignment) -> i64 {
     let candidates = cluster.candidates.iter().zip(&state.removed);
     let nodes = candidates.map(|(candidate, removed)| match removed {
         true => candidate.disturbance,
@@ -99,7 +99,7 @@ fn cost(cluster: &ClusterModel, state: &State) -> i64 {
 }
 
 /// Pods of kept nodes are on their origin; the others on nodes that are kept, fit them, and admit them.
-fn assert_feasible(cluster: &ClusterModel, state: &State) {
+fn assert_feasible(cluster: &ClusterModel, state: &Assignment) {
     for (at, pod) in cluster.pods.iter().enumerate() {
         let (node, origin) = (state.node_of[at], cluster.origin(pod.candidate));
         assert_eq!(node == origin, !state.removed[pod.candidate]);
@@ -134,7 +134,7 @@ fn assert_feasible(cluster: &ClusterModel, state: &State) {
 }
 
 /// Each planned node has pods, and is the cheapest option that holds them.
-fn assert_cheapest_offers(cluster: &ClusterModel, state: &State) {
+fn assert_cheapest_offers(cluster: &ClusterModel, state: &Assignment) {
     for (node, planned) in state.planned_nodes(cluster) {
         assert!(!state.relocated[node].is_empty());
         let load = state.load.row(node);
@@ -147,7 +147,7 @@ fn assert_cheapest_offers(cluster: &ClusterModel, state: &State) {
     }
 }
 
-fn assert_counts(cluster: &ClusterModel, state: &State) {
+fn assert_counts(cluster: &ClusterModel, state: &Assignment) {
     for (candidate, (_, on_planned)) in state.group.iter().enumerate() {
         let own = moved(cluster, state).filter(|pod| cluster.pods[*pod].candidate == candidate);
         let is_new = |pod: &usize| state.node_of[*pod] >= cluster.nodes.len();

@@ -8,7 +8,7 @@ use model::{
 
 use super::{
     super::cluster_model::{ClusterModel, FIXED_POINT_ONE},
-    fixture::{CENT, SmallCluster, kind},
+    fixture::{CENT, SmallCluster, instance_type},
 };
 
 /// NodePools and instance types of a new node for a pod, cheapest first.
@@ -49,7 +49,7 @@ fn kind_lists_the_nodes_and_offers_that_meet_its_requirements() {
 #[test]
 fn dominated_type_is_kept_for_pods_that_require_it() {
     let mut fixture = selective_pods();
-    let like_m = kind("m-2", 4, 20, CapacityType::OnDemand);
+    let like_m = instance_type("m-2", 4, 20, CapacityType::OnDemand);
     fixture.types.push(like_m);
     fixture.with_model(|cluster| assert_eq!(cluster.offers.len(), 4));
     let selector = [(labels::INSTANCE_TYPE.to_owned(), "m-2".to_owned())];
@@ -111,7 +111,7 @@ fn pod_size_is_its_share_of_the_average_new_node() {
         let mut fixture = SmallCluster::new().node("l", "a", &pods);
         let types = types.iter().map(|cores| {
             let name = format!("of-{cores}");
-            kind(&name, *cores, *cores, CapacityType::OnDemand)
+            instance_type(&name, *cores, *cores, CapacityType::OnDemand)
         });
         fixture.types = types.collect();
         fixture.with_model(|cluster| [0, 1].map(|pod| cluster.kind(pod).unwrap().size))

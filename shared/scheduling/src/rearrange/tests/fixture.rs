@@ -50,7 +50,9 @@ impl SmallCluster {
     pub(in super::super) fn new() -> Self {
         Self {
             types: SIZES
-                .map(|(name, cores, cents)| kind(name, cores, cents, CapacityType::OnDemand))
+                .map(|(name, cores, cents)| {
+                    instance_type(name, cores, cents, CapacityType::OnDemand)
+                })
                 .into(),
             pools: vec![("default".into(), 0)],
             nodes: Vec::new(),
@@ -256,7 +258,7 @@ impl SmallCluster {
     }
 }
 
-pub(super) fn kind(
+pub(super) fn instance_type(
     name: &str,
     cores: i64,
     cents: i64,

@@ -4,13 +4,13 @@ use model::{CapacityType, NanosPerHour, labels, pod::PodShape};
 
 use super::{
     super::{
+        assignment::Assignment,
         cluster_model::{ClusterModel, NO_INDEX},
         recreate::InsertionOptions,
         rng::Rng,
-        state::State,
     },
     by_zone,
-    fixture::{CENT, SIZES, SmallCluster, ZONES, kind},
+    fixture::{CENT, SIZES, SmallCluster, ZONES, instance_type},
     selecting,
 };
 
@@ -18,7 +18,7 @@ use super::{
 fn found(
     fixture: &SmallCluster,
     options: InsertionOptions,
-    shown: impl FnOnce(&ClusterModel, &State, &[bool]),
+    visit: impl FnOnce(&ClusterModel, &Assignment, &[bool]),
 ) {
     fixture.with_model(|cluster| {
         let (mut state, mut unassigned) = (cluster.initial_assignment(), Vec::new());
@@ -27,7 +27,7 @@ fn found(
         let found = unassigned.iter();
         let found = found.map(|pod| state.find_place(cluster, *pod, options, &mut rng));
         let found: Vec<bool> = found.collect();
-        shown(cluster, &state, &found);
+        visit(cluster, &state, &found);
     });
 }
 
@@ -43,7 +43,7 @@ fn beside_full_nodes(pods: &[i64]) -> SmallCluster {
 }
 
 /// Instance types of the planned nodes, with the pods on each.
-fn planned(cluster: &ClusterModel, state: &State) -> Vec<(String, Vec<usize>)> {
+fn planned(cluster: &ClusterModel, state: &Assignment) -> Vec<(String, Vec<usize>)> {
     let planned = state.planned_nodes(cluster).map(|(node, planned)| {
         let mut pods = state.relocated[node].clone();
         pods.sort_unstable();
@@ -133,7 +133,7 @@ fn fuller_new_node_is_preferred_at_equal_cost() {
 #[test]
 fn first_new_node_is_preferred_at_equal_slack() {
     let mut fixture = beside_full_nodes(&[1_400, 1_400, 500]);
-    fixture.types = vec![kind("s", 2, 10, CapacityType::OnDemand)];
+    fixture.types = vec![instance_type("s", 2, 10, CapacityType::OnDemand)];
     found(&fixture, OPTIONS, |cluster, state, _| {
         assert_eq!(planned(cluster, state), [of("s", &[0, 2]), of("s", &[1])]);
     });
@@ -147,7 +147,7 @@ fn priced_zones(cents: [i64; 3], change: impl Fn(&mut PodShape)) -> SmallCluster
         .node("s", "b", &[1_900])
         .with(change);
     let (name, cores, _) = SIZES[1];
-    let mut only = kind(name, cores, 0, CapacityType::OnDemand);
+    let mut only = instance_type(name, cores, 0, CapacityType::OnDemand);
     for (offering, cents) in only.offerings.iter_mut().zip(cents) {
         offering.price = NanosPerHour(cents * CENT);
     }

@@ -16,8 +16,8 @@ use super::{
 };
 
 /// Shows the kinds of the first pods.
-fn kinds<const N: usize>(fixture: &SmallCluster, shown: impl FnOnce([&PodKind; N])) {
-    fixture.with_model(|cluster| shown(std::array::from_fn(|pod| cluster.kind(pod).unwrap())));
+fn kinds<const N: usize>(fixture: &SmallCluster, visit: impl FnOnce([&PodKind; N])) {
+    fixture.with_model(|cluster| visit(std::array::from_fn(|pod| cluster.kind(pod).unwrap())));
 }
 
 fn only<T>(rules: &[T]) -> &T {

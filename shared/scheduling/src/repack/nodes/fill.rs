@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::{Draft, PackedNode, Pricing, WorkBudget};
+use super::{OfferDraft, PackedNode, Pricing, WorkBudget};
 use crate::{amounts, repack::offers::PurchaseOption, topology::GroupId};
 
 /// Items compared at a time while a node is filled. Further items wait until one of these is used up or no longer fits.
@@ -15,7 +15,7 @@ impl Pricing<'_, '_> {
     pub(super) fn draft(
         &self,
         offer: &PurchaseOption,
-        draft: &mut Draft,
+        draft: &mut OfferDraft,
         left: &[i64],
         work: &mut WorkBudget,
     ) -> Option<()> {

@@ -7,21 +7,21 @@ use crate::{
     algebra::Algebra,
     amounts,
     repack::{items::HostRule, offers::PurchaseOption},
-    shape::{Core, Sets, VolumeNeeds},
+    shape::{NodeRequirements, ShapeCore, VolumeNeeds},
     spec::Spec,
     tolerance::Tolerance,
-    topology::{GroupId, Member, classes::ClassId},
+    topology::{GroupId, GroupMembership, classes::ClassId},
 };
 
 const RULE: GroupId = GroupId(0);
 
 /// Item of equal pods with these requests.
 fn item<'a>(pod: &'a Pod, pods: usize, requests: &[i64], rules: &[HostRule]) -> Item<'a> {
-    let core = Core {
+    let core = ShapeCore {
         spec: Spec::new(pod, PreferencePolicy::Respect),
         requests: requests.into(),
         moved: false,
-        sets: Sets {
+        sets: NodeRequirements {
             on_nodes: Algebra::EMPTY,
             on_claims: Algebra::EMPTY,
             any_hostname: true,
@@ -29,7 +29,7 @@ fn item<'a>(pod: &'a Pod, pods: usize, requests: &[i64], rules: &[HostRule]) -> 
         tolerations: Tolerance::default().tolerations(&[], false),
         volumes: Rc::new(VolumeNeeds::default()),
         claims: Rc::default(),
-        member: Member {
+        member: GroupMembership {
             class: ClassId::default(),
             strict: Algebra::EMPTY,
             owned: Vec::new(),

@@ -13,10 +13,10 @@ fn each(pods: &mut [Pod], app: &str, change: impl Fn(&mut PodShape)) {
     }
 }
 
-fn each_has_one_place(answer: &SolveResult, pods: &[Pod]) -> bool {
-    let nodes = answer.new_nodes.iter().flat_map(|node| node.pods.clone());
+fn each_has_one_place(result: &SolveResult, pods: &[Pod]) -> bool {
+    let nodes = result.new_nodes.iter().flat_map(|node| node.pods.clone());
     let mut all: Vec<usize> = nodes
-        .chain(answer.unplaced.iter().map(|left| left.pod))
+        .chain(result.unplaced.iter().map(|left| left.pod))
         .collect();
     all.sort_unstable();
     all == Vec::from_iter(0..pods.len())
@@ -46,9 +46,9 @@ fn pods_with_host_constraints_are_repacked_with_others() {
         }];
     });
     for all in [repelling, spread] {
-        let answer = ask(&all, &types(), Resources::default());
-        assert!(each_has_one_place(&answer, &all));
-        assert_eq!(cents(&answer), APART);
+        let result = ask(&all, &types(), Resources::default());
+        assert!(each_has_one_place(&result, &all));
+        assert_eq!(cents(&result), APART);
     }
 }
 
@@ -59,8 +59,8 @@ fn pods_that_anti_affinity_selects_are_repacked() {
         each(&mut all, "fat", |pod| {
             pod.pod_anti_affinity.required = vec![near(repelled, key)];
         });
-        let answer = ask(&all, &types(), Resources::default());
-        assert_eq!(cents(&answer), SORTED, "{key}");
+        let result = ask(&all, &types(), Resources::default());
+        assert_eq!(cents(&result), SORTED, "{key}");
     }
 }
 
@@ -69,9 +69,9 @@ fn limits_used_by_first_fit_are_released_for_repacking() {
     let all = cpu_and_memory_heavy_pods();
     // First fit counts two of the largest type. Each of eight nodes still counts as one when it is added, while the limit
     // allows.
-    let answer = ask(&all, &types(), [("cpu", 420_000)].into());
-    assert!(each_has_one_place(&answer, &all));
-    assert_eq!(cents(&answer), SORTED);
+    let result = ask(&all, &types(), [("cpu", 420_000)].into());
+    assert!(each_has_one_place(&result, &all));
+    assert_eq!(cents(&result), SORTED);
 }
 
 #[test]
@@ -80,13 +80,13 @@ fn limits_count_fixed_nodes() {
     let cores = |kind: usize| types[kind].capacity.get("cpu");
     for limit in (60..=300).step_by(10).map(|cores| cores * 1_000) {
         let all = [led([3_500, 1_000, 900]), cpu_and_memory_heavy_pods()].concat();
-        let answer = ask(&all, &types, [("cpu", limit)].into());
-        let largest = answer.new_nodes.iter().map(|node| {
+        let result = ask(&all, &types, [("cpu", limit)].into());
+        let largest = result.new_nodes.iter().map(|node| {
             let choices = node.choices.iter();
             choices.map(|choice| cores(choice.instance_type())).max()
         });
         let together: i64 = largest.map(Option::unwrap_or_default).sum();
-        assert!(each_has_one_place(&answer, &all) && together <= limit);
+        assert!(each_has_one_place(&result, &all) && together <= limit);
     }
 }
 
@@ -109,20 +109,20 @@ fn pods_with_different_label_values_are_not_packed_together() {
             });
         }
         let open = std::slice::from_ref(&open);
-        let answer = ask_pools(&["default"], open, &all, &types(), Resources::default());
-        assert!(each_has_one_place(&answer, &all));
-        for node in &answer.new_nodes {
+        let result = ask_pools(&["default"], open, &all, &types(), Resources::default());
+        assert!(each_has_one_place(&result, &all));
+        for node in &result.new_nodes {
             let teams = node.pods.iter().map(|pod| &all[*pod].labels["app"]);
             assert_eq!(teams.collect::<BTreeSet<_>>().len(), 1);
         }
-        assert!(price.is_none_or(|price| price == cents(&answer)));
+        assert!(price.is_none_or(|price| price == cents(&result)));
     }
 }
 
 #[test]
 fn cheaper_type_for_few_pods_does_not_dominate_a_type_for_all() {
     let mut types = types();
-    types.push(kind("old", 4, 128, 70));
+    types.push(instance_type("old", 4, 128, 70));
     let mut all = cpu_and_memory_heavy_pods();
     each(&mut all, "fat", |pod| {
         pod.node_affinity.required = vec![model::pod::NodeSelectorTerm {
@@ -135,8 +135,8 @@ fn cheaper_type_for_few_pods_does_not_dominate_a_type_for_all() {
             match_fields: Vec::new(),
         }];
     });
-    let answer = ask(&all, &types, Resources::default());
-    assert_eq!(cents(&answer), SORTED);
+    let result = ask(&all, &types, Resources::default());
+    assert_eq!(cents(&result), SORTED);
 }
 
 /// Two leaders with anti-affinity, and a follower with affinity to them per host: a node with a leader cannot be packed
@@ -159,27 +159,28 @@ fn led(millicores: [i64; 3]) -> Vec<Pod> {
 }
 
 fn sizes() -> [InstanceType; 3] {
-    [(4, 10), (5, 15), (8, 25)].map(|(cores, cents)| kind(&format!("m{cores}"), cores, 16, cents))
+    [(4, 10), (5, 15), (8, 25)]
+        .map(|(cores, cents)| instance_type(&format!("m{cores}"), cores, 16, cents))
 }
 
 /// Pods on the follower's node, and the price of all nodes.
-fn with_follower(answer: &SolveResult) -> (Vec<usize>, i64) {
-    let node = answer.new_nodes.iter().find(|node| node.pods.contains(&2));
-    (node.unwrap().pods.clone(), cents(answer))
+fn with_follower(result: &SolveResult) -> (Vec<usize>, i64) {
+    let node = result.new_nodes.iter().find(|node| node.pods.contains(&2));
+    (node.unwrap().pods.clone(), cents(result))
 }
 
 #[test]
 fn pod_leaves_if_the_saving_exceeds_the_added_cost() {
-    let answer = |led: &[Pod]| ask(led, &sizes(), Resources::default());
+    let result = |led: &[Pod]| ask(led, &sizes(), Resources::default());
     // The joined node grows by five cents, the other one shrinks by ten.
-    let gain = answer(&led([4_500, 3_500, 900]));
+    let gain = result(&led([4_500, 3_500, 900]));
     assert_eq!(with_follower(&gain), (vec![1, 2], 15 + 15));
     // Both change by five cents, whichever node it joins.
     let mut three = led([3_500, 3_400, 900]);
     three.push(three[1].clone());
     three[3].key.name = "leader-002".to_owned();
     three[3].uid = "leader-002".into();
-    assert_eq!(with_follower(&answer(&three)), (vec![0, 2], 15 + 2 * 10));
+    assert_eq!(with_follower(&result(&three)), (vec![0, 2], 15 + 2 * 10));
 }
 
 #[test]
@@ -188,8 +189,8 @@ fn pod_that_others_have_affinity_to_does_not_leave() {
     each(&mut all, "helper", |pod| {
         pod.pod_affinity.required = vec![near("follower", labels::HOSTNAME)];
     });
-    let answer = ask(&all, &sizes(), Resources::default());
-    assert_eq!(with_follower(&answer), (vec![0, 2, 3], 15 + 10));
+    let result = ask(&all, &sizes(), Resources::default());
+    assert_eq!(with_follower(&result), (vec![0, 2, 3], 15 + 10));
 }
 
 #[test]

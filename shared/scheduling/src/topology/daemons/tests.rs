@@ -2,25 +2,31 @@
 
 use model::{labels, snapshot::Optimize};
 
-use crate::test_cluster::{TestCluster, kind, near, pod, pods};
+use crate::test_cluster::{TestCluster, instance_type, near, pod, pods};
 
 /// One node holds both pods. The cheaper type runs a daemon with anti-affinity to one of them.
-fn scene(optimize: Optimize) -> TestCluster {
+fn cluster(optimize: Optimize) -> TestCluster {
     let mut agent = pod("agent", 100);
     agent.node_selector = [(labels::INSTANCE_TYPE.to_owned(), "cheap".to_owned())].into();
     agent.pod_anti_affinity.required = vec![near("web", labels::HOSTNAME)];
     let all = [pods("web", 1, 500, 0), pods("other", 1, 1_000, 0)].concat();
-    let mut scene = TestCluster::new(vec![kind("cheap", 2, 4, 10), kind("dear", 2, 4, 30)], all);
-    scene.daemons = vec![agent];
-    scene.options.optimize = optimize;
-    scene
+    let mut cluster = TestCluster::new(
+        vec![
+            instance_type("cheap", 2, 4, 10),
+            instance_type("dear", 2, 4, 30),
+        ],
+        all,
+    );
+    cluster.daemons = vec![agent];
+    cluster.options.optimize = optimize;
+    cluster
 }
 
 #[test]
 fn pod_gets_no_node_with_a_daemon_that_has_anti_affinity_to_it() {
     let of = |optimize| {
-        let answer = scene(optimize).solve();
-        let nodes = answer.new_nodes.iter();
+        let result = cluster(optimize).solve();
+        let nodes = result.new_nodes.iter();
         let mut nodes: Vec<_> = nodes
             .map(|node| (node.pods.clone(), node.choices.len()))
             .collect();

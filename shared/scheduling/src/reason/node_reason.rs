@@ -8,7 +8,7 @@ use model::{requirement::Requirement, resources::amount_text, taint::Taint};
 /// node's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NodeLack {
+pub enum NodeReason {
     /// The node does not exist or is being deleted.
     Missing,
     /// The node takes no pods now.
@@ -38,7 +38,7 @@ pub enum NodeLack {
     NextRound,
 }
 
-impl fmt::Display for NodeLack {
+impl fmt::Display for NodeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("is not there or is being deleted"),

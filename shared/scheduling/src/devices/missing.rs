@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 use model::devices::DeviceCount;
 
 use super::{
-    ClaimNeeds, Devices, Site,
-    allocation::{Layout, Usage, allocate},
-    claims::{Alternative, Request, Spec},
+    AllocationSite, ClaimNeeds, Devices,
+    allocation::{DeviceLayout, DeviceUsage, allocate},
+    claims::{Alternative, EvaluatedClaim, Request},
     index::LayoutId,
 };
-use crate::bits::Bits;
+use crate::bits::BitSet;
 
 impl Devices<'_> {
     /// Explains why none of these types has the devices, by the first request that none can satisfy.
-    pub(super) fn lack(&self, needs: &ClaimNeeds, catalog: usize, rows: &Bits) -> String {
+    pub(super) fn lack(&self, needs: &ClaimNeeds, catalog: usize, rows: &BitSet) -> String {
         let elsewhere = needs.shared.iter().any(|(claim, _)| {
             let site = self.sites.get(claim);
-            site.is_some_and(|site| *site != Site::Everywhere)
+            site.is_some_and(|site| *site != AllocationSite::Everywhere)
         });
         if elsewhere {
             return "a resource claim is allocated on a node that cannot take the pod".to_owned();
@@ -27,19 +27,19 @@ impl Devices<'_> {
             .filter_map(|row| self.index.layout_of_row(catalog, row));
         let layouts: BTreeSet<LayoutId> = layouts.collect();
         let layouts = layouts.into_iter().filter_map(|id| self.index.layout(id));
-        let layouts: Vec<&Layout<'_>> = layouts.collect();
+        let layouts: Vec<&DeviceLayout<'_>> = layouts.collect();
         let shared = needs.shared.iter().map(|(_, spec)| spec);
         let specs = needs.own.iter().chain(shared);
-        let specs: Vec<&Spec> = specs.filter_map(|id| self.index.spec(*id)).collect();
+        let specs: Vec<&EvaluatedClaim> = specs.filter_map(|id| self.index.spec(*id)).collect();
         let requests = specs.iter().flat_map(|spec| &spec.requests);
         for request in requests {
             if let Some(lack) = lack_of(request, &layouts) {
                 return lack;
             }
         }
-        let alone = |spec: &&Spec| {
+        let alone = |spec: &&EvaluatedClaim| {
             let mut layouts = layouts.iter();
-            layouts.any(|layout| allocate(layout, &Usage::default(), &[spec]).is_some())
+            layouts.any(|layout| allocate(layout, &DeviceUsage::default(), &[spec]).is_some())
         };
         match specs.iter().all(alone) {
             true => "no instance type has the devices of all its resource claims at once",
@@ -50,7 +50,7 @@ impl Devices<'_> {
 }
 
 /// Reason why no device list satisfies any alternative of a request.
-fn lack_of(request: &Request, layouts: &[&Layout<'_>]) -> Option<String> {
+fn lack_of(request: &Request, layouts: &[&DeviceLayout<'_>]) -> Option<String> {
     let lacks = request.alternatives.iter();
     let lacks: Option<Vec<String>> = lacks
         .map(|wanted| lack_of_alternative(request, wanted, layouts))
@@ -61,7 +61,7 @@ fn lack_of(request: &Request, layouts: &[&Layout<'_>]) -> Option<String> {
 fn lack_of_alternative(
     request: &Request,
     wanted: &Alternative,
-    layouts: &[&Layout<'_>],
+    layouts: &[&DeviceLayout<'_>],
 ) -> Option<String> {
     let judged = layouts
         .iter()

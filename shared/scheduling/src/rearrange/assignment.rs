@@ -8,7 +8,7 @@ use super::{
 };
 
 /// Node indexes count the existing nodes first, then the planned ones.
-pub(super) struct State {
+pub(super) struct Assignment {
     /// Per pod, its node; [`NO_INDEX`] while it is unassigned.
     pub(super) node_of: Vec<usize>,
     /// Per node, the requests of its relocated pods: pods that are bound to another node today.
@@ -34,14 +34,14 @@ pub(super) struct State {
 
 impl ClusterModel {
     /// State in which every pod is on the node it is bound to.
-    pub(super) fn initial_assignment(&self) -> State {
+    pub(super) fn initial_assignment(&self) -> Assignment {
         let count = self.nodes.len() + self.planned_max();
         let mut in_domains = Grid::new(self.counted.in_domains.len(), DOMAINS_MAX);
         for (row, counts) in self.counted.in_domains.iter().enumerate() {
             in_domains.row_mut(row).copy_from_slice(counts);
         }
         let origins = self.pods.iter().map(|pod| self.origin(pod.candidate));
-        State {
+        Assignment {
             node_of: origins.collect(),
             load: Grid::new(count, self.dimensions),
             hosted: Grid::new(count, self.counted.host_columns()),
@@ -77,7 +77,7 @@ impl ClusterModel {
     }
 }
 
-impl State {
+impl Assignment {
     pub(super) fn copy_from(&mut self, other: &Self) {
         self.node_of.clone_from(&other.node_of);
         self.load.copy_from(&other.load);

@@ -9,8 +9,8 @@ use model::resources::{CPU, MEMORY};
 use crate::{
     Input, NewNode, PrecomputedIndexes, SolveResult,
     algebra::{Algebra, SetId, Undefined},
+    placement_context::PlacementContext,
     setup,
-    world::World,
 };
 
 /// Number of CPU and memory price ratios that are tried. The largest bound counts.
@@ -22,30 +22,36 @@ const BITS: u32 = 20;
 ///
 /// By linear programming duality, prices for a core and for a gigabyte prove a bound if no instance type costs less than
 /// its capacity at these prices: the price of all pods' requests.
-pub fn least_cost(input: &Input<'_>, answer: &SolveResult) -> i64 {
-    let mut world = setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).world;
+pub fn least_cost(input: &Input<'_>, result: &SolveResult) -> i64 {
+    let mut context =
+        setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).context;
     let mut least = 0;
-    for template in 0..world.templates.len() {
-        let wanted = wanted(input, answer, |node| node.pool == template);
-        least += proven(&offers(&mut world, template, Algebra::EMPTY), wanted);
+    for template in 0..context.templates.len() {
+        let wanted = wanted(input, result, |node| node.pool == template);
+        least += proven(&offers(&mut context, template, Algebra::EMPTY), wanted);
     }
     i64::try_from(least).unwrap_or(i64::MAX)
 }
 
 /// [`least_cost`] for pods that may use any NodePool.
-pub(crate) fn least_cost_of_any(input: &Input<'_>, answer: &SolveResult) -> i64 {
-    let mut world = setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).world;
+pub(crate) fn least_cost_of_any(input: &Input<'_>, result: &SolveResult) -> i64 {
+    let mut context =
+        setup::set_up(&PrecomputedIndexes::of(input), &Rc::new(input.clone())).context;
     let mut all = Vec::new();
-    for template in 0..world.templates.len() {
-        all.extend(offers(&mut world, template, Algebra::EMPTY));
+    for template in 0..context.templates.len() {
+        all.extend(offers(&mut context, template, Algebra::EMPTY));
     }
-    let least = proven(&all, wanted(input, answer, |_| true));
+    let least = proven(&all, wanted(input, result, |_| true));
     i64::try_from(least).unwrap_or(i64::MAX)
 }
 
 /// Summed requests of the pods of selected new nodes.
-fn wanted(input: &Input<'_>, answer: &SolveResult, which: impl Fn(&NewNode) -> bool) -> Amounts {
-    let nodes = answer.new_nodes.iter().filter(|node| which(node));
+fn wanted(
+    input: &Input<'_>,
+    result: &SolveResult,
+    which: impl Fn(&NewNode) -> bool,
+) -> CpuAndMemory {
+    let nodes = result.new_nodes.iter().filter(|node| which(node));
     let pods = nodes
         .flat_map(|node| &node.pods)
         .filter_map(|pod| input.pods.get(*pod));
@@ -55,23 +61,27 @@ fn wanted(input: &Input<'_>, answer: &SolveResult, which: impl Fn(&NewNode) -> b
     })
 }
 
-/// Prices and capacities of the instance types that a NodePool may launch and that meet `asked`. Capacities exclude
+/// Prices and capacities of the instance types that a NodePool may launch and that meet `required`. Capacities exclude
 /// daemons.
-pub(crate) fn offers(world: &mut World<'_>, template: usize, asked: SetId) -> Vec<(i128, Amounts)> {
-    let node_template = world.templates.get(template);
+pub(crate) fn offers(
+    context: &mut PlacementContext<'_>,
+    template: usize,
+    required: SetId,
+) -> Vec<(i128, CpuAndMemory)> {
+    let node_template = context.templates.get(template);
     let Some((catalog, set)) =
         node_template.map(|node_template| (node_template.catalog, node_template.set))
     else {
         return Vec::new();
     };
-    let Some(set) = world.algebra.narrow(set, asked, Undefined::WellKnown) else {
+    let Some(set) = context.algebra.narrow(set, required, Undefined::WellKnown) else {
         return Vec::new();
     };
-    let prices = world.prices(catalog, set);
-    let Some(node_template) = world.templates.get(template) else {
+    let prices = context.prices(catalog, set);
+    let Some(node_template) = context.templates.get(template) else {
         return Vec::new();
     };
-    let names = world.dimensions.names();
+    let names = context.dimensions.names();
     let place = |name| names.iter().position(|known| known == name);
     let (cpu, memory) = (place(CPU), place(MEMORY));
     let offers = prices.iter().filter_map(|(row, choice)| {
@@ -86,10 +96,10 @@ pub(crate) fn offers(world: &mut World<'_>, template: usize, asked: SetId) -> Ve
 }
 
 /// Millicores and bytes.
-pub(crate) type Amounts = (i128, i128);
+pub(crate) type CpuAndMemory = (i128, i128);
 
 /// Largest bound over all price ratios.
-fn proven(offers: &[(i128, Amounts)], wanted: Amounts) -> i128 {
+fn proven(offers: &[(i128, CpuAndMemory)], wanted: CpuAndMemory) -> i128 {
     DualPrices::most(offers, wanted).of(wanted)
 }
 
@@ -97,15 +107,15 @@ fn proven(offers: &[(i128, Amounts)], wanted: Amounts) -> i128 {
 pub(crate) struct DualPrices {
     mix: i128,
     /// Largest CPU and memory capacity of any type.
-    most: Amounts,
+    most: CpuAndMemory,
     /// Lowest price per unit of the mix.
     rate: i128,
 }
 
 impl DualPrices {
     /// Returns the prices at which these requests cost most.
-    pub(crate) fn most(offers: &[(i128, Amounts)], wanted: Amounts) -> Self {
-        let most = |of: fn(&Amounts) -> i128| {
+    pub(crate) fn most(offers: &[(i128, CpuAndMemory)], wanted: CpuAndMemory) -> Self {
+        let most = |of: fn(&CpuAndMemory) -> i128| {
             let amounts = offers.iter().map(|(_, room)| of(room));
             amounts.max().unwrap_or(0).max(1)
         };
@@ -113,7 +123,7 @@ impl DualPrices {
         let shares = offers
             .iter()
             .map(|(price, room)| (price << BITS, shares(*room, most)));
-        let shares: Vec<(i128, Amounts)> = shares.collect();
+        let shares: Vec<(i128, CpuAndMemory)> = shares.collect();
         let worths = (0..=MIXES).map(|mix| {
             let worth = Self { mix, most, rate: 0 };
             // Capacities are rounded up and requests down, so that rounding never raises the bound.
@@ -133,21 +143,21 @@ impl DualPrices {
         })
     }
 
-    pub(crate) fn of(&self, wanted: Amounts) -> i128 {
+    pub(crate) fn of(&self, wanted: CpuAndMemory) -> i128 {
         (self.rate * self.units(wanted)) >> BITS
     }
 
-    fn units(&self, amounts: Amounts) -> i128 {
+    fn units(&self, amounts: CpuAndMemory) -> i128 {
         self.mixed(shares(amounts, self.most))
     }
 
-    fn mixed(&self, (cpu, memory): Amounts) -> i128 {
+    fn mixed(&self, (cpu, memory): CpuAndMemory) -> i128 {
         self.mix * cpu + (MIXES - self.mix) * memory
     }
 }
 
 /// Fractions of the largest capacities, in fixed point.
-fn shares((cpu, memory): Amounts, most: Amounts) -> Amounts {
+fn shares((cpu, memory): CpuAndMemory, most: CpuAndMemory) -> CpuAndMemory {
     ((cpu << BITS) / most.0, (memory << BITS) / most.1)
 }
 

@@ -10,19 +10,20 @@ use crate::{
     catalog::Catalog,
     devices::Devices,
     input::Input,
-    on_offer::OnOffer,
+    on_offer::OfferedDomains,
     prices::Prices,
     reservations::Reservations,
-    shape::{Sets, VolumeNeeds},
-    strategy::{CountedAs, Ties},
+    shape::{NodeRequirements, VolumeNeeds},
+    strategy::{LimitAccounting, TieBreak},
     template::Template,
     tolerance::{TaintsId, Tolerance},
     topology::{GroupId, Topology},
     volumes::Volumes,
 };
 
+/// Prepared input with the counts and allocations of all placements so far.
 #[derive(Clone)]
-pub(crate) struct World<'a> {
+pub(crate) struct PlacementContext<'a> {
     pub(crate) input: Rc<Input<'a>>,
     pub(crate) algebra: Algebra,
     pub(crate) tolerance: Tolerance<'a>,
@@ -38,9 +39,9 @@ pub(crate) struct World<'a> {
     pub(crate) hostname: Sym,
     pub(crate) no_taints: TaintsId,
     pub(crate) prices: Prices,
-    pub(crate) ties: Ties,
-    pub(crate) on_offer: OnOffer,
-    pub(crate) counted_as: CountedAs,
+    pub(crate) ties: TieBreak,
+    pub(crate) on_offer: OfferedDomains,
+    pub(crate) counted_as: LimitAccounting,
 }
 
 /// Reason why a node or claim cannot take a pod.
@@ -95,11 +96,11 @@ impl Refusal {
     }
 }
 
-impl<'a> World<'a> {
-    pub(crate) fn sets(&mut self, requirements: &Requirements) -> Sets {
+impl<'a> PlacementContext<'a> {
+    pub(crate) fn sets(&mut self, requirements: &Requirements) -> NodeRequirements {
         let on_nodes = self.algebra.set_of(requirements.0.values());
         let hostname = requirements.get(labels::HOSTNAME);
-        Sets {
+        NodeRequirements {
             on_nodes,
             on_claims: self.algebra.without(on_nodes, &[self.hostname]),
             any_hostname: hostname.is_none_or(|requirement| {

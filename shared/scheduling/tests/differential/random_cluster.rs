@@ -23,15 +23,15 @@ const CAPACITY_TYPES: [CapacityType; 2] = [CapacityType::OnDemand, CapacityType:
 const TEAM: &str = "example.com/team";
 
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct RandomCluster {
     types: Vec<InstanceType>,
-    pools: Vec<SomePool>,
-    nodes: Vec<SomeNode>,
+    pools: Vec<RandomPool>,
+    nodes: Vec<RandomNode>,
     pods: Vec<Pod>,
 }
 
 #[derive(Clone, Debug)]
-struct SomePool {
+struct RandomPool {
     name: NodePoolName,
     team: Option<&'static str>,
     requirements: Vec<NodeSelectorRequirement>,
@@ -40,7 +40,7 @@ struct SomePool {
 }
 
 #[derive(Clone, Debug)]
-struct SomeNode {
+struct RandomNode {
     name: String,
     labels: BTreeMap<String, String>,
     taints: Vec<Taint>,
@@ -49,7 +49,7 @@ struct SomeNode {
     pods: Vec<Pod>,
 }
 
-impl World {
+impl RandomCluster {
     /// Variant whose anti-affinity is by zone instead of by host.
     pub(crate) fn apart_by_zone(mut self) -> Self {
         let bound = self.nodes.iter_mut().flat_map(|node| &mut node.pods);
@@ -118,7 +118,7 @@ impl World {
     }
 }
 
-impl SomePool {
+impl RandomPool {
     fn labels(&self) -> BTreeMap<String, String> {
         let team = self.team.map(|team| (TEAM.to_owned(), team.to_owned()));
         let name = (labels::NODE_POOL.to_owned(), self.name.0.clone());
@@ -126,7 +126,7 @@ impl SomePool {
     }
 }
 
-pub(crate) fn world() -> impl Strategy<Value = World> {
+pub(crate) fn cluster() -> impl Strategy<Value = RandomCluster> {
     let parts = (
         types(),
         prop::collection::vec(pool(), 1..4),
@@ -149,7 +149,7 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
         for (at, pod) in pods.iter_mut().enumerate() {
             name(pod, &format!("pod-{at:02}"));
         }
-        World {
+        RandomCluster {
             types,
             pools,
             nodes,
@@ -228,7 +228,7 @@ fn types() -> impl Strategy<Value = Vec<InstanceType>> {
     })
 }
 
-fn pool() -> impl Strategy<Value = SomePool> {
+fn pool() -> impl Strategy<Value = RandomPool> {
     let zones = prop::option::weighted(0.3, subsequence(ZONES.to_vec(), 1..3));
     let archs = prop::option::weighted(0.3, select(ARCHS.to_vec()));
     let kinds = prop::option::weighted(0.4, select(vec!["spot", "on-demand"]));
@@ -247,7 +247,7 @@ fn pool() -> impl Strategy<Value = SomePool> {
                 one(labels::ARCH, arch),
                 one(labels::CAPACITY_TYPE, kind),
             ];
-            SomePool {
+            RandomPool {
                 name: NodePoolName::from(""),
                 team,
                 requirements: requirements.into_iter().flatten().collect(),
@@ -258,13 +258,13 @@ fn pool() -> impl Strategy<Value = SomePool> {
     )
 }
 
-fn node() -> impl Strategy<Value = SomeNode> {
+fn node() -> impl Strategy<Value = RandomNode> {
     let where_ = (select(ZONES.to_vec()), select(ARCHS.to_vec()));
     let pods = prop::collection::vec(pod(), 0..3);
     (where_, 0_i64..5_000, any::<bool>(), taints(), pods).prop_map(
         |((zone, arch), cpu, initialized, taints, pods)| {
             let labels = [(labels::ZONE, zone), (labels::ARCH, arch)];
-            SomeNode {
+            RandomNode {
                 name: String::new(),
                 labels: labels
                     .map(|(key, value)| (key.to_owned(), value.to_owned()))

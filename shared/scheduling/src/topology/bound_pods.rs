@@ -1,4 +1,4 @@
-//! Bound pods, summed once per class and topology key, because many groups count the same pods on equal nodes.
+//! BoundPods pods, summed once per class and topology key, because many groups count the same pods on equal nodes.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -14,12 +14,13 @@ pub(super) type Tally = Rc<[(DomainPlace, u32)]>;
 
 /// Sums that all simulations on one cluster share.
 #[derive(Clone, Default)]
-pub(crate) struct Bound {
+pub(crate) struct BoundPods {
     /// Per class, the hosts of its pods.
     by_class: Rc<BTreeMap<ClassId, Vec<u32>>>,
     sums: Rc<RefCell<Sums>>,
 }
 
+/// Memoized sums.
 #[derive(Default)]
 struct Sums {
     /// Per topology key, the domain of each host.
@@ -30,7 +31,7 @@ struct Sums {
     domains: BTreeMap<Sym, Tally>,
 }
 
-impl Bound {
+impl BoundPods {
     pub(super) fn add(&mut self, class: ClassId, host: usize) {
         if let Ok(host) = u32::try_from(host) {
             let by_class = Rc::make_mut(&mut self.by_class);

@@ -1,22 +1,24 @@
 //! Index of instance types by capacity: per resource, the sorted amounts, each with the set of rows that have at least that
 //! much. A fit check is one AND per resource.
 
-use crate::bits::Bits;
+use crate::bits::BitSet;
 
-pub(crate) struct Room {
+/// Rows of instance types, indexed by the capacity that they leave for pods.
+pub(crate) struct CapacityIndex {
     steps: Vec<Steps>,
 }
 
+/// Index of one resource.
 struct Steps {
     /// Distinct amounts in ascending order.
     amounts: Vec<i64>,
     /// Per amount, the rows that have at least that much.
-    at_least: Vec<Bits>,
+    at_least: Vec<BitSet>,
     /// All rows with their amounts, in descending order.
     descending: Vec<(i64, usize)>,
 }
 
-impl Room {
+impl CapacityIndex {
     /// `left` has one vector per row, or `None` for rows without capacity.
     pub(crate) fn new(left: &[Option<Box<[i64]>>], dimensions: usize) -> Self {
         let steps = (0..dimensions).map(|at| Steps::new(left, at)).collect();
@@ -24,7 +26,7 @@ impl Room {
     }
 
     /// Retains the rows with at least `total` of every resource.
-    pub(crate) fn keep_fitting(&self, total: &[i64], rows: &mut Bits) {
+    pub(crate) fn keep_fitting(&self, total: &[i64], rows: &mut BitSet) {
         for (steps, wanted) in self.steps.iter().zip(total) {
             match steps
                 .at_least
@@ -37,7 +39,7 @@ impl Room {
     }
 
     /// Retains the rows with at most `total` of every resource.
-    pub(crate) fn keep_at_most(&self, total: &[i64], rows: &mut Bits) {
+    pub(crate) fn keep_at_most(&self, total: &[i64], rows: &mut BitSet) {
         for (steps, allowed) in self.steps.iter().zip(total) {
             let beyond = steps.amounts.partition_point(|a| a <= allowed);
             if let Some(more) = steps.at_least.get(beyond) {
@@ -47,7 +49,7 @@ impl Room {
     }
 
     /// Largest amount of any of `rows`, per resource.
-    pub(crate) fn most<'r>(&'r self, rows: &'r Bits) -> impl Iterator<Item = i64> + 'r {
+    pub(crate) fn most<'r>(&'r self, rows: &'r BitSet) -> impl Iterator<Item = i64> + 'r {
         self.steps.iter().map(|steps| {
             let best = steps.descending.iter().find(|(_, row)| rows.contains(*row));
             best.map_or(i64::MIN, |(amount, _)| *amount)
@@ -65,7 +67,7 @@ impl Steps {
             .collect();
         descending.sort_unstable_by(|a, b| b.cmp(a));
         let (mut amounts, mut at_least) = (Vec::new(), Vec::new());
-        let mut so_far = Bits::none(left.len());
+        let mut so_far = BitSet::none(left.len());
         for (index, (amount, row)) in descending.iter().enumerate() {
             so_far.insert(*row);
             if descending.get(index + 1).map(|next| next.0) != Some(*amount) {
@@ -90,9 +92,9 @@ mod tests {
     #[test]
     fn rows_are_filtered_by_capacity() {
         let left = [Some(vec![4, 10].into()), None, Some(vec![8, 5].into())];
-        let room = Room::new(&left, 2);
+        let room = CapacityIndex::new(&left, 2);
         let fitting = |total: [i64; 2]| {
-            let mut rows = Bits::all(3);
+            let mut rows = BitSet::all(3);
             room.keep_fitting(&total, &mut rows);
             rows.iter().collect::<Vec<_>>()
         };
@@ -100,9 +102,9 @@ mod tests {
         assert_eq!(fitting([5, 5]), [2]);
         assert_eq!(fitting([4, 6]), [0]);
         assert_eq!(fitting([9, 0]), [0; 0]);
-        let mut small = Bits::all(3);
+        let mut small = BitSet::all(3);
         room.keep_at_most(&[7, 10], &mut small);
         assert_eq!(small.iter().collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(room.most(&Bits::all(3)).collect::<Vec<_>>(), [8, 10]);
+        assert_eq!(room.most(&BitSet::all(3)).collect::<Vec<_>>(), [8, 10]);
     }
 }

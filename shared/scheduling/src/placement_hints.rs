@@ -6,11 +6,11 @@ use std::{
 };
 
 use crate::{
-    claim::Stage,
+    claim::ClaimStage,
     node::Node,
     shape::ShapeId,
     solve::Solver,
-    spec::{Sacrifice, Spec},
+    spec::{RelaxationStep, Spec},
 };
 
 /// Target of a placement hint.
@@ -24,19 +24,19 @@ pub enum PlacementTarget {
 
 impl<'a> Solver<'a> {
     /// Places pods at their targets, in this order. Returns the pods that were placed.
-    pub(crate) fn guide(&mut self, wanted: &[(usize, PlacementTarget)]) -> BTreeSet<usize> {
-        let mut made: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    pub(crate) fn place_hinted(&mut self, wanted: &[(usize, PlacementTarget)]) -> BTreeSet<usize> {
+        let mut claims_of: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         let mut placed = BTreeSet::new();
         for (pod, destination) in wanted {
             let shape = self.shape_of(*pod);
             let done = match *destination {
                 PlacementTarget::Node(index) => self.join_node(*pod, shape, index),
-                PlacementTarget::New { pool, number } => match made.get(&(pool, number)) {
+                PlacementTarget::New { pool, number } => match claims_of.get(&(pool, number)) {
                     Some(claim) => self.join_claim(*pod, shape, *claim),
                     None => {
                         let begun = self.begin_claim(*pod, shape, pool);
                         if begun.is_some() {
-                            made.insert((pool, number), self.claims.len() - 1);
+                            claims_of.insert((pool, number), self.claims.len() - 1);
                         }
                         begun
                     }
@@ -63,7 +63,7 @@ impl<'a> Solver<'a> {
             let is_met = self.meets(&mut node, shape, none);
             let next = (!is_met).then(|| self.relaxed(shape)).flatten();
             match next {
-                Some((next, Sacrifice::RequiredTerm)) => shape = next,
+                Some((next, RelaxationStep::RequiredTerm)) => shape = next,
                 Some(_) | None => {
                     let mut unmet = 0_u32;
                     for (weight, preference) in preferences {
@@ -86,18 +86,18 @@ impl<'a> Solver<'a> {
         };
         let core = core.without_claims();
         node.remaining = Some(core.requests.clone());
-        let constraints = self.world.topology.applicable_constraints(&core.member);
-        node.check(&core, &constraints, &mut self.world).is_ok()
+        let constraints = self.context.topology.applicable_constraints(&core.member);
+        node.check(&core, &constraints, &mut self.context).is_ok()
     }
 
     fn join_node(&mut self, pod: usize, shape: ShapeId, index: usize) -> Option<()> {
         let (core, _) = self.shapes.get(shape.0 as usize)?;
         let core = Rc::clone(core);
-        let constraints = self.world.topology.applicable_constraints(&core.member);
+        let constraints = self.context.topology.applicable_constraints(&core.member);
         let at = self.nodes.iter().position(|node| node.index == index)?;
         let node = self.nodes.get_mut(at)?;
-        node.check(&core, &constraints, &mut self.world).ok()?;
-        node.commit(pod, &core, &mut self.world);
+        node.check(&core, &constraints, &mut self.context).ok()?;
+        node.commit(pod, &core, &mut self.context);
         self.measure_block_of(at);
         Some(())
     }
@@ -105,17 +105,17 @@ impl<'a> Solver<'a> {
     fn join_claim(&mut self, pod: usize, shape: ShapeId, at: usize) -> Option<()> {
         let (core, _) = self.shapes.get(shape.0 as usize)?;
         let core = Rc::clone(core);
-        let constraints = self.world.topology.applicable_constraints(&core.member);
+        let constraints = self.context.topology.applicable_constraints(&core.member);
         let claim = self.claims.get_mut(at)?;
-        let fit = claim.check(&core, &constraints, Stage::InFlight, &mut self.world);
-        claim.commit(pod, &core, fit.ok()?, &mut self.world);
+        let fit = claim.check(&core, &constraints, ClaimStage::InFlight, &mut self.context);
+        claim.commit(pod, &core, fit.ok()?, &mut self.context);
         Some(())
     }
 
     fn begin_claim(&mut self, pod: usize, shape: ShapeId, pool: usize) -> Option<()> {
         let (core, _) = self.shapes.get(shape.0 as usize)?;
         let core = Rc::clone(core);
-        let constraints = self.world.topology.applicable_constraints(&core.member);
+        let constraints = self.context.topology.applicable_constraints(&core.member);
         self.new_claim(pod, pool, &core, &constraints).ok()
     }
 }
