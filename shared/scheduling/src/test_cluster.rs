@@ -75,7 +75,7 @@ impl TestCluster {
         }
     }
 
-    pub(crate) fn ask<T>(&self, ask: impl FnOnce(&Input<'_>) -> T) -> T {
+    pub(crate) fn with_input<T>(&self, visit: impl FnOnce(&Input<'_>) -> T) -> T {
         let pools = self.pools.iter().map(|name| Pool {
             name,
             weight: 0,
@@ -108,7 +108,7 @@ impl TestCluster {
         });
         let mut options: Options<'_> = self.options.clone();
         options.well_known_labels = &self.well_known_labels;
-        ask(&Input {
+        visit(&Input {
             options,
             pods: self.pods.iter().collect(),
             moved: Vec::new(),
@@ -123,7 +123,7 @@ impl TestCluster {
     }
 
     pub(crate) fn solve(&self) -> SolveResult {
-        self.ask(solve)
+        self.with_input(solve)
     }
 }
 

@@ -396,7 +396,7 @@ fn devices_of_moved_pods_are_freed() {
     }
     let moves = |leaving: &[usize]| {
         let nodes = leaving.iter().copied().collect();
-        cluster.ask(|input| {
+        cluster.with_input(|input| {
             let baseline = BaselineCluster::new(input.clone(), 0, None);
             let moved = vec![true; leaving.len()];
             baseline.without(&SimulatedRemoval {

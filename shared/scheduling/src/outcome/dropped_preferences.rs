@@ -53,15 +53,15 @@ pub fn share_of(price: NanosPerHour, own: &Resources, all: &Resources) -> NanosP
     NanosPerHour(i64::try_from(part).unwrap_or(i64::MAX))
 }
 
-/// Unmet preferences of all placed pods. `sets` has the requirements of the new nodes in the order of the result.
+/// Unmet preferences of all placed pods. `new_sets` has the requirements of the new nodes in the order of the result.
 pub(super) fn of(
     solver: &mut Solver<'_>,
     result: &SolveResult,
-    sets: &[SetId],
+    new_sets: &[SetId],
 ) -> Vec<DroppedPreferences> {
     let mut terms = PreferredTerms::default();
     let mut found = Vec::new();
-    let places = sets.iter().zip(&result.new_nodes);
+    let places = new_sets.iter().zip(&result.new_nodes);
     for (set, node) in places {
         let place = (*set, Undefined::WellKnown);
         let price = node.choices.first().map(|choice| choice.price);

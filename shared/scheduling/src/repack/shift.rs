@@ -187,7 +187,7 @@ mod tests {
         let leaving = |web, db| {
             let all = [pods("web", web, 100, 1), pods("db", db, 200, 1)].concat();
             let waiting = all.len();
-            TestCluster::new(vec![instance_type("large", 8, 32, 40)], all).ask(|input| {
+            TestCluster::new(vec![instance_type("large", 8, 32, 40)], all).with_input(|input| {
                 let solver = BaselineCluster::new(input.clone(), waiting, None).solver();
                 one_pod_per_shape(&solver, 0).len()
             })

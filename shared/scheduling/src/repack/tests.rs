@@ -31,12 +31,12 @@ fn cluster(pods: &[Pod], types: &[InstanceType]) -> TestCluster {
     cluster
 }
 
-fn ask(pods: &[Pod], types: &[InstanceType], limits: Resources) -> SolveResult {
-    ask_pools(&["default"], &[], pods, types, limits)
+fn solve_pods(pods: &[Pod], types: &[InstanceType], limits: Resources) -> SolveResult {
+    solve_pools(&["default"], &[], pods, types, limits)
 }
 
 /// Solves with several NodePools that differ in their names only.
-fn ask_pools(
+fn solve_pools(
     names: &[&str],
     requirements: &[NodeSelectorRequirement],
     pods: &[Pod],
@@ -62,7 +62,7 @@ fn cpu_and_memory_heavy_pods() -> Vec<Pod> {
 
 #[test]
 fn pods_are_packed_onto_the_types_that_are_cheapest_for_them() {
-    let result = ask(&cpu_and_memory_heavy_pods(), &types(), Resources::default());
+    let result = solve_pods(&cpu_and_memory_heavy_pods(), &types(), Resources::default());
     assert!(result.unplaced.is_empty());
     // Four nodes for CPU, four for memory.
     assert_eq!(
@@ -75,7 +75,7 @@ fn pods_are_packed_onto_the_types_that_are_cheapest_for_them() {
 fn additional_node_has_to_save_its_overhead() {
     let small = instance_type("small", 1, 4, 2);
     let double = instance_type("double", 2, 8, 5);
-    let result = ask(
+    let result = solve_pods(
         &pods("web", 2, 900, 1),
         &[small, double],
         Resources::default(),
@@ -89,7 +89,7 @@ fn equal_price_with_fewer_nodes_keeps_the_first_result() {
     let types = [("ten", 10, 100), ("eight", 8, 68), ("four", 4, 32)];
     let types = types.map(|(name, cores, cents)| instance_type(name, cores, 64, cents));
     let all = [pods("four", 2, 4_000, 1), pods("three", 4, 3_000, 1)].concat();
-    let result = ask(&all, &types, Resources::default());
+    let result = solve_pods(&all, &types, Resources::default());
     assert_eq!((result.new_nodes.len(), cents(&result)), (3, 200));
 }
 
@@ -123,7 +123,7 @@ fn repacking_keeps_the_spread_over_zones() {
             node_taints_policy: None,
         }];
     }
-    let result = ask(&all, &types(), Resources::default());
+    let result = solve_pods(&all, &types(), Resources::default());
     assert!(result.unplaced.is_empty());
     assert_eq!(cents(&result), 4 * 72 + 4 * 80);
     let mut counts: BTreeMap<(&str, String), usize> = BTreeMap::new();
@@ -150,7 +150,7 @@ fn repacking_keeps_anti_affinity() {
     for pod in all.iter_mut().filter(|pod| pod.labels["app"] == "fat") {
         pod.pod_anti_affinity.required = vec![near("fat", labels::HOSTNAME)];
     }
-    let result = ask(&all, &types(), Resources::default());
+    let result = solve_pods(&all, &types(), Resources::default());
     assert!(result.unplaced.is_empty());
     for node in &result.new_nodes {
         let fat = node
@@ -181,7 +181,7 @@ fn pod_leaves_a_fixed_node_if_that_is_cheaper() {
             _ => pod.pod_affinity.required = vec![near_leader],
         }
     }
-    let result = ask(&all, &[small, large], Resources::default());
+    let result = solve_pods(&all, &[small, large], Resources::default());
     assert!(result.unplaced.is_empty());
     // First fit puts the follower on the fuller node, which has to grow for it.
     assert_eq!((result.new_nodes.len(), cents(&result)), (2, 2 * 10));
@@ -199,7 +199,7 @@ fn repacked_nodes_stay_within_limits() {
         let limits = Resources::from([("cpu", cores * 1_000)]);
         let all = cpu_and_memory_heavy_pods();
         let types = types();
-        let result = ask(&all, &types, limits);
+        let result = solve_pods(&all, &types, limits);
         let largest = result.new_nodes.iter().map(|node| {
             let choices = node.choices.iter();
             choices
@@ -214,7 +214,7 @@ fn repacked_nodes_stay_within_limits() {
 #[test]
 fn repacking_places_every_pod_once() {
     let all = cpu_and_memory_heavy_pods();
-    let result = ask(&all, &types(), Resources::default());
+    let result = solve_pods(&all, &types(), Resources::default());
     let placed: Vec<usize> = result
         .new_nodes
         .iter()
@@ -233,7 +233,7 @@ fn rare_resource_of_one_pod_does_not_disable_repacking() {
     all.extend(pods("render", 1, 1_000, 1));
     let last = all.len() - 1;
     all[last].requests.set("gpu", 1);
-    let result = ask(
+    let result = solve_pods(
         &all,
         &[types(), vec![graphic]].concat(),
         Resources::default(),
@@ -265,6 +265,6 @@ fn nodes_of_every_zone_are_repacked() {
             node_taints_policy: None,
         }];
     }
-    let result = ask(&all, &types, Resources::default());
+    let result = solve_pods(&all, &types, Resources::default());
     assert_eq!((result.new_nodes.len(), cents(&result)), (4, 2 * (14 + 7)));
 }

@@ -65,7 +65,7 @@ fn moved_pod_of_a_baseline_does_not_count_against_itself() {
     let mut cluster = cluster(node.pods.clone());
     cluster.requirements = vec![wanting(labels::ZONE, Operator::In, &[ZONES[0]])];
     cluster.nodes = vec![node];
-    let result = cluster.ask(|input| {
+    let result = cluster.with_input(|input| {
         BaselineCluster::new(input.clone(), 0, None).without(&SimulatedRemoval {
             pods: &[0],
             moved: &[true],
@@ -121,7 +121,7 @@ fn nodes_with_equal_labels_have_their_own_hostname() {
     for node in &mut cluster.nodes {
         node.labels.remove(labels::HOSTNAME);
     }
-    let result = cluster.ask(|input| {
+    let result = cluster.with_input(|input| {
         let mut input = input.clone();
         input.nodes[1].labels = input.nodes[0].labels;
         input.hosts[1].labels = input.hosts[0].labels;

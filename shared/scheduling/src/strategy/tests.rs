@@ -118,7 +118,7 @@ fn preference_is_worth_at_least_two_percent_of_the_pods_share() {
 
 /// Number of strategies tried for a request.
 fn strategies(cluster: &TestCluster, for_cost: bool) -> usize {
-    cluster.ask(|input| {
+    cluster.with_input(|input| {
         let mut input = input.clone();
         if for_cost {
             input.options.optimize = Optimize::Cost;

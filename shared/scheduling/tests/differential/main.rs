@@ -59,7 +59,7 @@ proptest! {
 
     #[test]
     fn search_decides_like_the_naive_reference(cluster in random_cluster::cluster()) {
-        cluster.ask(|input| {
+        cluster.with_input(|input| {
             prop_assert_eq!(named(&solve(input), input), naive::decide(input));
             Ok(())
         })?;
@@ -71,7 +71,7 @@ proptest! {
         by_zone in any::<bool>(),
     ) {
         let cluster = if by_zone { cluster.apart_by_zone() } else { cluster };
-        cluster.ask(|input| {
+        cluster.with_input(|input| {
             let waiting = input.pods.len();
             let mut whole = input.clone();
             whole.pods.extend(input.hosts.iter().flat_map(|host| &host.pods));

@@ -62,7 +62,7 @@ impl RandomCluster {
     }
 
     /// Builds the input and passes it to `ask`.
-    pub(crate) fn ask<T>(&self, ask: impl FnOnce(&Input<'_>) -> T) -> T {
+    pub(crate) fn with_input<T>(&self, visit: impl FnOnce(&Input<'_>) -> T) -> T {
         let storage = Storage::default();
         let pools = self.pools.iter().map(|pool| Pool {
             name: &pool.name,
@@ -94,7 +94,7 @@ impl RandomCluster {
             taints: &node.taints,
             pods: node.pods.iter().collect(),
         });
-        ask(&Input {
+        visit(&Input {
             options: Options {
                 preference_policy: PreferencePolicy::Respect,
                 min_values_policy: MinValuesPolicy::Strict,

@@ -89,7 +89,7 @@ impl Cluster {
         self
     }
 
-    pub(crate) fn ask<T>(&self, ask: impl FnOnce(&Input<'_>) -> T) -> T {
+    pub(crate) fn with_input<T>(&self, visit: impl FnOnce(&Input<'_>) -> T) -> T {
         let name = NodePoolName::from("default");
         let nodes = self.nodes.iter().map(|node| ExistingNode {
             name: &node.name,
@@ -111,7 +111,7 @@ impl Cluster {
             taints: &node.taints,
             pods: node.pods.iter().collect(),
         });
-        ask(&Input {
+        visit(&Input {
             options: self.options.clone(),
             pods: self.pods.iter().collect(),
             moved: Vec::new(),
@@ -135,7 +135,7 @@ impl Cluster {
     }
 
     pub(crate) fn result(&self) -> SolveResult {
-        self.ask(solve)
+        self.with_input(solve)
     }
 
     /// Place of each pod: the name of its node, the number of its new node, or none.

@@ -102,19 +102,19 @@ fn named(pods: Vec<Pod>) -> Vec<Pod> {
     named.collect()
 }
 
-fn ask(pods: &[&Pod], nodes: Vec<ExistingNode<'_>>, types: &[InstanceType]) -> SolveResult {
-    input(pods, nodes, types, solve)
+fn solve_pods(pods: &[&Pod], nodes: Vec<ExistingNode<'_>>, types: &[InstanceType]) -> SolveResult {
+    with_input(pods, nodes, types, solve)
 }
 
 /// Builds an input with these pods and one NodePool of these types.
-fn input<T>(
+fn with_input<T>(
     pods: &[&Pod],
     nodes: Vec<ExistingNode<'_>>,
     types: &[InstanceType],
-    ask: impl FnOnce(&Input<'_>) -> T,
+    visit: impl FnOnce(&Input<'_>) -> T,
 ) -> T {
     let (name, storage) = (NodePoolName::from("default"), Storage::default());
-    ask(&Input {
+    visit(&Input {
         options: Options {
             preference_policy: PreferencePolicy::Respect,
             min_values_policy: MinValuesPolicy::Strict,
@@ -168,7 +168,7 @@ fn least_cost_is_the_price_at_the_best_rate() {
         let pod = asking([("cpu", cpu), ("memory", memory), ("pods", 1)].into());
         let pods = named(vec![pod; count]);
         let pods: Vec<&Pod> = pods.iter().collect();
-        let (result, least) = input(&pods, Vec::new(), &instance_types(), |input| {
+        let (result, least) = with_input(&pods, Vec::new(), &instance_types(), |input| {
             let result = solve(input);
             let least = scheduling::least_cost(input, &result);
             (result, least)
@@ -202,7 +202,7 @@ fn long_affinity_chain_continues_in_the_next_round() {
         }
     }
     let pods: Vec<&Pod> = pods.iter().collect();
-    let result = ask(&pods, Vec::new(), &instance_types());
+    let result = solve_pods(&pods, Vec::new(), &instance_types());
     let placed: usize = result.new_nodes.iter().map(|node| node.pods.len()).sum();
     assert!(placed > 0 && !result.unplaced.is_empty());
     assert_eq!(placed + result.unplaced.len(), LINKS);
@@ -216,7 +216,7 @@ proptest! {
     fn every_pod_is_placed_once_or_has_reasons(pods in prop::collection::vec(pod(), 1..40)) {
         let (pods, types) = (named(pods), instance_types());
         let pods: Vec<&Pod> = pods.iter().collect();
-        let result = ask(&pods, Vec::new(), &types);
+        let result = solve_pods(&pods, Vec::new(), &types);
         let mut seen: Vec<usize> = result.new_nodes.iter().flat_map(|node| node.pods.clone()).collect();
         seen.extend(result.unplaced.iter().map(|left| left.pod));
         seen.sort_unstable();
@@ -228,7 +228,7 @@ proptest! {
     fn every_choice_of_a_node_fits_its_pods(pods in prop::collection::vec(pod(), 1..40)) {
         let (pods, types) = (named(pods), instance_types());
         let pods: Vec<&Pod> = pods.iter().collect();
-        for node in ask(&pods, Vec::new(), &types).new_nodes {
+        for node in solve_pods(&pods, Vec::new(), &types).new_nodes {
             let mut total = Resources::default();
             for at in &node.pods {
                 total.add(&pods[*at].requests);
@@ -244,7 +244,7 @@ proptest! {
         let (pods, types) = (named(pods), instance_types());
         let forwards: Vec<&Pod> = pods.iter().collect();
         let backwards: Vec<&Pod> = pods.iter().rev().collect();
-        let (one, other) = (ask(&forwards, Vec::new(), &types), ask(&backwards, Vec::new(), &types));
+        let (one, other) = (solve_pods(&forwards, Vec::new(), &types), solve_pods(&backwards, Vec::new(), &types));
         prop_assert_eq!(groups(&one, &forwards), groups(&other, &backwards));
     }
 
@@ -267,8 +267,8 @@ proptest! {
             attach_limits: None,
             devices: Vec::new(),
         };
-        let without = ask(&pods, Vec::new(), &types);
-        let with = ask(&pods, vec![node], &types);
+        let without = solve_pods(&pods, Vec::new(), &types);
+        let with = solve_pods(&pods, vec![node], &types);
         let left = |result: &SolveResult| result.unplaced.iter().map(|left| left.pod).collect::<Vec<_>>();
         let before = left(&without);
         prop_assert!(left(&with).iter().all(|pod| before.contains(pod)));
@@ -283,7 +283,7 @@ proptest! {
         let misfits = misfits.into_iter().map(|cpu| asking([("cpu", cpu), ("pods", 1)].into()));
         let (pods, types) = (named(pods.into_iter().chain(misfits).collect()), instance_types());
         let pods: Vec<&Pod> = pods.iter().collect();
-        let first = ask(&pods, Vec::new(), &types);
+        let first = solve_pods(&pods, Vec::new(), &types);
         let launched: Vec<_> = first.new_nodes.iter().enumerate().map(|(n, node)| {
             let choice = &node.choices[0];
             let mut available = types[choice.instance_type()].allocatable();
@@ -308,7 +308,7 @@ proptest! {
             devices: Vec::new(),
         });
         let left: Vec<&Pod> = first.unplaced.iter().map(|left| pods[left.pod]).collect();
-        let second = ask(&left, nodes.collect(), &types);
+        let second = solve_pods(&left, nodes.collect(), &types);
         prop_assert!(second.new_nodes.is_empty());
         prop_assert!(second.existing.iter().all(|(_, pods)| pods.is_empty()));
         prop_assert_eq!(second.unplaced.len(), left.len());
@@ -320,7 +320,7 @@ fn reason_for_an_oversized_pod_has_amounts() {
     let types = instance_types();
     let mut pods = named(vec![Pod::default()]);
     pods[0].requests = [("cpu", 20_000), ("pods", 1)].into();
-    let result = ask(&[&pods[0]], Vec::new(), &types);
+    let result = solve_pods(&[&pods[0]], Vec::new(), &types);
     let (_, reason) = &result.unplaced[0].reasons[0];
     assert_eq!(
         reason.to_string(),

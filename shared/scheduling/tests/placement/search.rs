@@ -142,7 +142,7 @@ fn reason_is_the_missing_offering() {
 
 /// Placement of the waiting pods and of the pods of removed nodes.
 fn without(cluster: &Cluster, nodes: &[usize], remaining: Resources) -> Vec<String> {
-    cluster.ask(|input| {
+    cluster.with_input(|input| {
         let mut whole = input.clone();
         let waiting = whole.pods.len();
         let gone = nodes.iter().map(|node| &input.hosts[*node]);
@@ -241,7 +241,7 @@ fn waiting_pods_respect_constraints_of_moved_pods() {
         .pod(near_db())
         .pod(db)
         .pod(near_db());
-    let places = cluster.ask(|input| {
+    let places = cluster.with_input(|input| {
         let baseline = BaselineCluster::new(input.clone(), 1, None);
         let result = baseline.without(&SimulatedRemoval {
             pods: &[1, 2],
@@ -264,15 +264,15 @@ fn precomputed_indexes_are_reused_for_equal_resources() {
         Cluster::new().pod(pod)
     };
     let (alike, unlike) = (other("cpu"), other("nvidia.com/gpu"));
-    known.ask(|known| {
+    known.with_input(|known| {
         let baseline = BaselineCluster::new(known.clone(), 1, None);
         let again = |cluster: &Cluster| {
-            cluster.ask(|input| {
+            cluster.with_input(|input| {
                 // Input with the NodePools of `known` and these pods.
-                let mut input = known.clone();
-                input.pods.clone_from(&input.pods);
+                let mut request = known.clone();
+                request.pods.clone_from(&input.pods);
                 let precomputed = baseline.precomputed();
-                let baseline = BaselineCluster::new(input, 1, Some(Rc::clone(precomputed)));
+                let baseline = BaselineCluster::new(request, 1, Some(Rc::clone(precomputed)));
                 Rc::ptr_eq(baseline.precomputed(), precomputed)
             })
         };

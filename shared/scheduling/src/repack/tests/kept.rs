@@ -46,7 +46,7 @@ fn pods_with_host_constraints_are_repacked_with_others() {
         }];
     });
     for all in [repelling, spread] {
-        let result = ask(&all, &types(), Resources::default());
+        let result = solve_pods(&all, &types(), Resources::default());
         assert!(each_has_one_place(&result, &all));
         assert_eq!(cents(&result), APART);
     }
@@ -59,7 +59,7 @@ fn pods_that_anti_affinity_selects_are_repacked() {
         each(&mut all, "fat", |pod| {
             pod.pod_anti_affinity.required = vec![near(repelled, key)];
         });
-        let result = ask(&all, &types(), Resources::default());
+        let result = solve_pods(&all, &types(), Resources::default());
         assert_eq!(cents(&result), SORTED, "{key}");
     }
 }
@@ -69,7 +69,7 @@ fn limits_used_by_first_fit_are_released_for_repacking() {
     let all = cpu_and_memory_heavy_pods();
     // First fit counts two of the largest type. Each of eight nodes still counts as one when it is added, while the limit
     // allows.
-    let result = ask(&all, &types(), [("cpu", 420_000)].into());
+    let result = solve_pods(&all, &types(), [("cpu", 420_000)].into());
     assert!(each_has_one_place(&result, &all));
     assert_eq!(cents(&result), SORTED);
 }
@@ -80,7 +80,7 @@ fn limits_count_fixed_nodes() {
     let cores = |kind: usize| types[kind].capacity.get("cpu");
     for limit in (60..=300).step_by(10).map(|cores| cores * 1_000) {
         let all = [led([3_500, 1_000, 900]), cpu_and_memory_heavy_pods()].concat();
-        let result = ask(&all, &types, [("cpu", limit)].into());
+        let result = solve_pods(&all, &types, [("cpu", limit)].into());
         let largest = result.new_nodes.iter().map(|node| {
             let choices = node.choices.iter();
             choices.map(|choice| cores(choice.instance_type())).max()
@@ -109,7 +109,7 @@ fn pods_with_different_label_values_are_not_packed_together() {
             });
         }
         let open = std::slice::from_ref(&open);
-        let result = ask_pools(&["default"], open, &all, &types(), Resources::default());
+        let result = solve_pools(&["default"], open, &all, &types(), Resources::default());
         assert!(each_has_one_place(&result, &all));
         for node in &result.new_nodes {
             let teams = node.pods.iter().map(|pod| &all[*pod].labels["app"]);
@@ -135,7 +135,7 @@ fn cheaper_type_for_few_pods_does_not_dominate_a_type_for_all() {
             match_fields: Vec::new(),
         }];
     });
-    let result = ask(&all, &types, Resources::default());
+    let result = solve_pods(&all, &types, Resources::default());
     assert_eq!(cents(&result), SORTED);
 }
 
@@ -171,7 +171,7 @@ fn with_follower(result: &SolveResult) -> (Vec<usize>, i64) {
 
 #[test]
 fn pod_leaves_if_the_saving_exceeds_the_added_cost() {
-    let result = |led: &[Pod]| ask(led, &sizes(), Resources::default());
+    let result = |led: &[Pod]| solve_pods(led, &sizes(), Resources::default());
     // The joined node grows by five cents, the other one shrinks by ten.
     let gain = result(&led([4_500, 3_500, 900]));
     assert_eq!(with_follower(&gain), (vec![1, 2], 15 + 15));
@@ -189,18 +189,18 @@ fn pod_that_others_have_affinity_to_does_not_leave() {
     each(&mut all, "helper", |pod| {
         pod.pod_affinity.required = vec![near("follower", labels::HOSTNAME)];
     });
-    let result = ask(&all, &sizes(), Resources::default());
+    let result = solve_pods(&all, &sizes(), Resources::default());
     assert_eq!(with_follower(&result), (vec![0, 2, 3], 15 + 10));
 }
 
 #[test]
 fn no_pod_leaves_for_another_node_pool_or_under_limits() {
     let mut all = led([3_500, 1_000, 900]);
-    let limited = ask(&all, &sizes(), [("cpu", 100_000)].into());
+    let limited = solve_pods(&all, &sizes(), [("cpu", 100_000)].into());
     assert_eq!(with_follower(&limited), (vec![0, 2], 15 + 10));
     let selector = &mut all[1].node_selector;
     selector.insert(labels::NODE_POOL.to_owned(), "other".to_owned());
     let pools = ["default", "other"];
-    let elsewhere = ask_pools(&pools, &[], &all, &sizes(), Resources::default());
+    let elsewhere = solve_pools(&pools, &[], &all, &sizes(), Resources::default());
     assert_eq!(with_follower(&elsewhere), (vec![0, 2], 15 + 10));
 }
