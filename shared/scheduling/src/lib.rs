@@ -2,7 +2,7 @@
 //! of each pod, the nodes to launch, and the reason why each unplaced pod fits no NodePool (docs/spec/scheduling.md).
 //!
 //! Provisioning, consolidation, drift and `whittle plan` use the same simulation. The result depends on nothing but the
-//! [`Input`]: no clock, randomness, I/O or hash order. Of the project's crates, this one depends on `model` alone.
+//! [`Input`]: no clock, randomness, I/O or hash order. Of the project's crates, this one must depend on `model` alone.
 
 mod algebra;
 mod amounts;
@@ -22,7 +22,7 @@ mod limits;
 mod lower_bound;
 mod min_values;
 mod node;
-mod on_offer;
+mod offered_domains;
 mod outcome;
 mod placement_context;
 mod placement_hints;

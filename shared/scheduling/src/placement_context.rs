@@ -10,7 +10,7 @@ use crate::{
     catalog::Catalog,
     devices::Devices,
     input::Input,
-    on_offer::OfferedDomains,
+    offered_domains::OfferedDomains,
     prices::Prices,
     reservations::Reservations,
     shape::{NodeRequirements, VolumeNeeds},

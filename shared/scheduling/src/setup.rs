@@ -20,7 +20,7 @@ use crate::{
     devices::Devices,
     input::{ExistingNode, Input},
     node::{AttachedVolumes, Node},
-    on_offer::OfferedDomains,
+    offered_domains::OfferedDomains,
     placement_context::PlacementContext,
     precomputed_indexes::PrecomputedIndexes,
     reservations::Reservations,

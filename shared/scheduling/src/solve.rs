@@ -18,7 +18,7 @@ use crate::{
     claim::Claim,
     input::Input,
     node::Node,
-    on_offer::OfferedDomains,
+    offered_domains::OfferedDomains,
     placement_context::PlacementContext,
     preferences::Preferences,
     setup::Setup,

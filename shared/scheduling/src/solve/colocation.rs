@@ -15,7 +15,7 @@ use model::{
 use super::Solver;
 use crate::{
     algebra::{SetId, Sym, Undefined},
-    on_offer::LaunchRequirements,
+    offered_domains::LaunchRequirements,
     shape::{ShapeCore, ShapeId},
     topology::{GroupId, group::GroupKind},
 };

@@ -12,7 +12,7 @@ use crate::{
     algebra::Sym,
     devices::ClaimNeeds,
     input::Options,
-    on_offer::{LaunchRequirements, OfferedDomains},
+    offered_domains::{LaunchRequirements, OfferedDomains},
     placement_context::PlacementContext,
     shape::{ShapeCore, ShapeId, ShapeIdentity, ShapeSearch, VolumeNeeds},
     spec::{Relaxation, RelaxationStep, Spec},

@@ -61,7 +61,7 @@ impl RandomCluster {
         self
     }
 
-    /// Builds the input and passes it to `ask`.
+    /// Builds the input and passes it to `visit`.
     pub(crate) fn with_input<T>(&self, visit: impl FnOnce(&Input<'_>) -> T) -> T {
         let storage = Storage::default();
         let pools = self.pools.iter().map(|pool| Pool {

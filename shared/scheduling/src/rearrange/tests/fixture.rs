@@ -130,7 +130,7 @@ impl SmallCluster {
         candidates.collect()
     }
 
-    pub(super) fn with_baseline<T>(&self, ask: impl FnOnce(&BaselineCluster<'_>) -> T) -> T {
+    pub(super) fn with_baseline<T>(&self, visit: impl FnOnce(&BaselineCluster<'_>) -> T) -> T {
         let storage = Storage::default();
         let nodes = self.nodes.iter().enumerate().map(|(at, node)| {
             let own = self.on(at).map(|pod| &self.pods[pod]);
@@ -189,13 +189,13 @@ impl SmallCluster {
             storage: &storage,
             devices: None,
         };
-        ask(&BaselineCluster::new(input, 0, None))
+        visit(&BaselineCluster::new(input, 0, None))
     }
 
-    pub(in super::super) fn with_model<T>(&self, ask: impl FnOnce(&ClusterModel) -> T) -> T {
+    pub(in super::super) fn with_model<T>(&self, visit: impl FnOnce(&ClusterModel) -> T) -> T {
         let candidates = self.candidates();
         self.with_baseline(|baseline| {
-            ask(&ClusterModel::new(&mut baseline.solver(), &candidates).unwrap())
+            visit(&ClusterModel::new(&mut baseline.solver(), &candidates).unwrap())
         })
     }
 
