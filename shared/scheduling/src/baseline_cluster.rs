@@ -13,7 +13,7 @@ use crate::{
     Effort, Input, PlacementTarget, Pool, PrecomputedIndexes, SolveResult,
     algebra::Sym,
     placement_context::PlacementContext,
-    setup::{AntiAffinityOwner, Contributions, Setup, set_up_moving},
+    setup::{AntiAffinityOwner, Contributions, Setup, set_up_baseline},
     solve::Solver,
     strategy::{self, OtherCosts, Strategy},
     topology::GroupId,
@@ -55,7 +55,7 @@ impl<'a> BaselineCluster<'a> {
         known: Option<Rc<PrecomputedIndexes<'a>>>,
     ) -> Self {
         let (precomputed, input) = (PrecomputedIndexes::or_own(known, &input), Rc::new(input));
-        let (mut setup, contributions) = set_up_moving(&precomputed, &input, waiting);
+        let (mut setup, contributions) = set_up_baseline(&precomputed, &input, waiting);
         let context = &mut setup.context;
         context.on_offer = context.on_offer.for_moves();
         let keys = context
@@ -81,7 +81,7 @@ impl<'a> BaselineCluster<'a> {
     /// Places the pods without the removed nodes. Pods that wait come first in the result, then the moved pods in the order
     /// of the removal.
     pub fn without(&self, removal: &SimulatedRemoval<'_>) -> SolveResult {
-        self.result(removal, None)
+        self.simulate(removal, None)
     }
 
     /// [`BaselineCluster::without`] with preferences that are dropped where they cost more than they are worth.
@@ -92,10 +92,10 @@ impl<'a> BaselineCluster<'a> {
         removal: &SimulatedRemoval<'_>,
         other_costs: &dyn Fn(&SolveResult) -> i128,
     ) -> SolveResult {
-        self.result(removal, Some(other_costs))
+        self.simulate(removal, Some(other_costs))
     }
 
-    fn result(
+    fn simulate(
         &self,
         removal: &SimulatedRemoval<'_>,
         other_costs: Option<OtherCosts<'_>>,

@@ -161,7 +161,7 @@ impl<'a> Catalog<'a> {
         Some(at)
     }
 
-    /// Rows that agree with `set` and have an available offering that does, as an index for [`Self::remembered`].
+    /// Rows that agree with `set` and have an available offering that does, as an index for [`Self::memoized`].
     pub(crate) fn matching(&mut self, set: SetId, algebra: &mut Algebra) -> usize {
         if let Some(at) = self.by_set.get(&set) {
             return at;
@@ -180,7 +180,7 @@ impl<'a> Catalog<'a> {
         at
     }
 
-    pub(crate) fn remembered(&self, at: usize) -> &BitSet {
+    pub(crate) fn memoized(&self, at: usize) -> &BitSet {
         self.found.get(at).unwrap_or_else(|| self.all())
     }
 

@@ -471,7 +471,7 @@ impl<'a> PlacementContext<'a> {
             return;
         };
         let matching = catalog.matching(set, &mut self.algebra);
-        rows.and(catalog.remembered(matching));
+        rows.and(catalog.memoized(matching));
     }
 
     pub(crate) fn record(&mut self, core: &ShapeCore<'a>, place: &Place) {

@@ -16,7 +16,7 @@ use crate::{
     bits::BitSet,
     claim::{Claim, ClaimStage},
     min_values::UnmetMinValues,
-    outcome::spelled_out,
+    outcome::to_requirement,
     placement_context::{PlacementContext, Refusal},
     ports,
     reason::{ConflictSide, DOMAINS_SHOWN, Reason},
@@ -132,7 +132,7 @@ fn hostname(core: &ShapeCore<'_>, context: &PlacementContext<'_>) -> Reason {
     let wanted = context.algebra.get(core.sets.on_nodes, context.hostname);
     Reason::NoMatchingType(
         wanted
-            .map(|req| spelled_out(context.hostname, req, &context.algebra))
+            .map(|req| to_requirement(context.hostname, req, &context.algebra))
             .into_iter()
             .collect(),
     )
@@ -142,22 +142,22 @@ fn incompatible(known: SetId, incoming: SetId, context: &mut PlacementContext<'_
     let algebra = &mut context.algebra;
     if let Some(key) = algebra.undefined(known, incoming, Undefined::WellKnown) {
         return Reason::UndefinedLabel {
-            meant: meant(key, known, context),
+            meant: suggested_key(key, known, context),
             key: context.algebra.text(key).to_owned(),
         };
     }
     let conflict = algebra.conflict(known, incoming).and_then(|key| {
         let (wanted, offered) = (algebra.get(incoming, key)?, algebra.get(known, key)?);
         Some(Reason::Requirement {
-            wanted: spelled_out(key, wanted, algebra),
-            offered: spelled_out(key, offered, algebra),
+            wanted: to_requirement(key, wanted, algebra),
+            offered: to_requirement(key, offered, algebra),
         })
     });
     conflict.unwrap_or(Reason::NoTypes)
 }
 
 /// Label of the NodePool's nodes that was probably meant.
-fn meant(unknown: Sym, known: SetId, context: &PlacementContext<'_>) -> Option<String> {
+fn suggested_key(unknown: Sym, known: SetId, context: &PlacementContext<'_>) -> Option<String> {
     let algebra = &context.algebra;
     let unknown = algebra.text(unknown);
     let own = algebra.set(known);
@@ -218,7 +218,7 @@ fn volumes(claim: &Claim<'_>, core: &ShapeCore<'_>, context: &mut PlacementConte
     let Some(sets) = core.volumes.alternatives.first() else {
         return Reason::NoTypes;
     };
-    let wanted = spell(sets.on_nodes, context);
+    let wanted = requirements_of(sets.on_nodes, context);
     let sides = [
         (ConflictSide::Pod, core.sets.on_claims),
         (ConflictSide::NodePool, claim.set),
@@ -226,7 +226,7 @@ fn volumes(claim: &Claim<'_>, core: &ShapeCore<'_>, context: &mut PlacementConte
     let algebra = &mut context.algebra;
     let against = sides.into_iter().find_map(|(side, set)| {
         let key = algebra.conflict(set, sets.on_claims)?;
-        Some((side, spelled_out(key, algebra.get(set, key)?, algebra)))
+        Some((side, to_requirement(key, algebra.get(set, key)?, algebra)))
     });
     Reason::Volumes { wanted, against }
 }
@@ -237,12 +237,12 @@ fn devices<'a>(
     core: &ShapeCore<'a>,
     context: &mut PlacementContext<'a>,
 ) -> String {
-    let rows = suiting(claim, core, context);
+    let rows = suitable_types(claim, core, context);
     context.lack_of_devices(claim, core, &rows)
 }
 
 /// Instance types that meet the requirements of a node with the pod and are large enough.
-fn suiting<'a>(
+fn suitable_types<'a>(
     claim: &Claim<'a>,
     core: &ShapeCore<'a>,
     context: &mut PlacementContext<'a>,
@@ -259,16 +259,16 @@ fn suiting<'a>(
     rows
 }
 
-fn spell(set: SetId, context: &PlacementContext<'_>) -> Vec<Requirement> {
+fn requirements_of(set: SetId, context: &PlacementContext<'_>) -> Vec<Requirement> {
     let entries = context.algebra.set(set);
     let entries = entries.iter();
     entries
-        .map(|(key, req)| spelled_out(*key, *req, &context.algebra))
+        .map(|(key, req)| to_requirement(*key, *req, &context.algebra))
         .collect()
 }
 
 /// Name of the constraint with its parameters.
-fn rule(group: &Group) -> String {
+fn constraint_name(group: &Group) -> String {
     let name = match group.kind {
         GroupKind::Spread => "topology spread",
         GroupKind::Affinity => "pod affinity",
@@ -293,14 +293,14 @@ fn topology(id: GroupId, claim: &Claim<'_>, context: &PlacementContext<'_>) -> R
     let is_known = group.by_host || context.algebra.is_well_known(group.key);
     if !is_known && group.domains().is_empty() {
         return Reason::NoDomain {
-            rule: rule(group),
+            rule: constraint_name(group),
             key: context.algebra.text(group.key).to_owned(),
-            meant: meant(group.key, claim.set, context),
+            meant: suggested_key(group.key, claim.set, context),
         };
     }
     let counts = group.domains().iter().take(DOMAINS_SHOWN);
     Reason::Topology {
-        rule: rule(group),
+        rule: constraint_name(group),
         key: context.algebra.text(group.key).to_owned(),
         counts: counts
             .map(|domain| (context.algebra.text(domain.value).to_owned(), domain.count))

@@ -64,7 +64,7 @@ impl Limits {
     }
 
     /// Copy in which no node has been counted.
-    pub(crate) fn anew(&self, remaining: &Resources) -> Self {
+    pub(crate) fn reset(&self, remaining: &Resources) -> Self {
         Self {
             left: remaining.0.values().copied().collect(),
             ..self.clone()
@@ -157,7 +157,7 @@ impl Limits {
         remaining: &Resources,
         nodes: &mut [(Option<&LimitAmounts>, &mut BitSet)],
     ) {
-        let mut limits = self.anew(remaining);
+        let mut limits = self.reset(remaining);
         for (counted, _) in nodes.iter() {
             limits.recount(None, *counted);
         }

@@ -117,7 +117,7 @@ impl PlacementContext<'_> {
         // Limits as of the start of the solve: nodes planned meanwhile must not change the domains for later pods of the
         // same constraint.
         if let Some(pool) = self.input.pools.get(at) {
-            let limits = template.limits.anew(&pool.remaining);
+            let limits = template.limits.reset(&pool.remaining);
             limits.keep_within(&mut large_enough);
         }
         for value in universe::values(key, set, catalog, &mut self.algebra) {
@@ -129,7 +129,7 @@ impl PlacementContext<'_> {
             let joint = self.algebra.narrow(set, only, Undefined::WellKnown);
             let is_on_offer = joint.is_some_and(|joint| {
                 let matching = catalog.matching(joint, &mut self.algebra);
-                catalog.remembered(matching).intersects(&large_enough)
+                catalog.memoized(matching).intersects(&large_enough)
             });
             if is_on_offer {
                 found.push(value);

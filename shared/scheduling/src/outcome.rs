@@ -109,7 +109,7 @@ pub struct Unplaced {
 }
 
 /// Collects the reasons of pods without a place.
-pub(crate) fn explain(
+pub(crate) fn explain_unplaced(
     solver: &mut Solver<'_>,
     left: Vec<(usize, ShapeId, Failure)>,
 ) -> Vec<Unplaced> {
@@ -136,7 +136,7 @@ pub(crate) fn explain(
     unplaced
 }
 
-pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> SolveResult {
+pub(crate) fn build_result(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> SolveResult {
     let mut result = SolveResult {
         unplaced,
         ..SolveResult::default()
@@ -145,7 +145,7 @@ pub(crate) fn conclude(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> Solv
     stay_within_limits(&mut claims, &solver.context);
     let mut sets = Vec::new();
     for claim in claims {
-        match finish(&claim, &mut solver.context) {
+        match new_node(&claim, &mut solver.context) {
             Ok(node) => {
                 result.new_nodes.push(node);
                 sets.push(claim.set);
@@ -197,7 +197,7 @@ fn stay_within_limits(claims: &mut [Claim<'_>], context: &PlacementContext<'_>) 
     }
 }
 
-fn finish(claim: &Claim<'_>, context: &mut PlacementContext<'_>) -> Result<NewNode, Box<Reason>> {
+fn new_node(claim: &Claim<'_>, context: &mut PlacementContext<'_>) -> Result<NewNode, Box<Reason>> {
     let mut set = claim.set;
     if !claim.held.is_empty() {
         set = pin_to_reservations(claim, context);
@@ -410,7 +410,7 @@ fn final_requirements(
 ) -> Requirements {
     let mut requirements = Requirements::default();
     for &(key, req) in context.algebra.set(set).iter() {
-        let requirement = spelled_out(key, req, &context.algebra);
+        let requirement = to_requirement(key, req, &context.algebra);
         let key = requirement.key.as_str();
         if key != labels::REGISTERED && key != labels::INITIALIZED {
             requirements.add(requirement);
@@ -432,7 +432,7 @@ fn final_requirements(
 }
 
 /// Converts an interned requirement to the model's type.
-pub(crate) fn spelled_out(key: Sym, req: ReqId, algebra: &Algebra) -> Requirement {
+pub(crate) fn to_requirement(key: Sym, req: ReqId, algebra: &Algebra) -> Requirement {
     let req = algebra.req(req);
     Requirement {
         key: algebra.text(key).to_owned(),

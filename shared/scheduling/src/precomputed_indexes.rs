@@ -106,7 +106,7 @@ impl<'a> PrecomputedIndexes<'a> {
     pub(crate) fn node_templates(&self, pools: &[Pool<'_>]) -> Vec<Template> {
         let node_templates = self.templates.iter().zip(pools);
         let node_templates = node_templates.map(|(node_template, pool)| Template {
-            limits: node_template.limits.anew(&pool.remaining),
+            limits: node_template.limits.reset(&pool.remaining),
             ..node_template.clone()
         });
         node_templates.collect()

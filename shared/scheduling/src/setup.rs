@@ -81,11 +81,11 @@ pub(crate) struct AntiAffinityOwner {
 }
 
 pub(crate) fn set_up<'a>(precomputed: &PrecomputedIndexes<'a>, input: &Rc<Input<'a>>) -> Setup<'a> {
-    set_up_moving(precomputed, input, input.pods.len()).0
+    set_up_baseline(precomputed, input, input.pods.len()).0
 }
 
 /// Prepares the context of an input in which only the first `first` pods are placed now. The others stay bound.
-pub(crate) fn set_up_moving<'a>(
+pub(crate) fn set_up_baseline<'a>(
     precomputed: &PrecomputedIndexes<'a>,
     input: &Rc<Input<'a>>,
     first: usize,
@@ -171,7 +171,7 @@ pub(crate) fn set_up_moving<'a>(
     };
     let nodes = found
         .into_iter()
-        .map(|(index, node, place)| existing(index, node, &place, daemons, &mut context))
+        .map(|(index, node, place)| existing_node(index, node, &place, daemons, &mut context))
         .collect();
     let taints = input.pools.iter().flat_map(|pool| pool.taints);
     let mut taints = taints.chain(input.nodes.iter().flat_map(|n| n.taints.iter().copied()));
@@ -308,7 +308,7 @@ fn count_bound<'a>(
     }
 }
 
-fn existing<'a>(
+fn existing_node<'a>(
     index: usize,
     node: &ExistingNode<'a>,
     place: &Place,

@@ -46,7 +46,7 @@ pub(crate) fn best<'a>(
     set_up: impl Fn() -> Setup<'a>,
 ) -> SolveResult {
     let mut rules = Strategy::default();
-    let mut best = best_under(rules, input, other_costs, &set_up);
+    let mut best = solve_under(rules, input, other_costs, &set_up);
     if input.options.optimize == Optimize::Upstream {
         return best;
     }
@@ -63,16 +63,16 @@ pub(crate) fn best<'a>(
         ..rules
     };
     let steps: [Adjustment; 3] = [
-        (has_to_spread, over_offers),
-        (has_to_be_near, together),
-        (is_kept_out_by_others, confined_first),
+        (has_required_spread, over_offers),
+        (has_required_affinity, together),
+        (violates_domain_constraint, confined_first),
     ];
     for (concerns, changed) in steps {
         let mut left = best.unplaced.iter().filter(|left| !left.deferred);
         if !left.any(|left| concerns(input, left)) {
             continue;
         }
-        let other = best_under(changed(rules), input, other_costs, &set_up);
+        let other = solve_under(changed(rules), input, other_costs, &set_up);
         if other.unplaced.len() < best.unplaced.len() {
             (best, rules) = (other, changed(rules));
         }
@@ -86,31 +86,31 @@ pub(crate) type OtherCosts<'b> = &'b dyn Fn(&SolveResult) -> i128;
 /// Test whether an unplaced pod may be affected, and the change of strategy that may place it.
 type Adjustment = (fn(&Input<'_>, &Unplaced) -> bool, fn(Strategy) -> Strategy);
 
-fn has_to_spread(input: &Input<'_>, left: &Unplaced) -> bool {
+fn has_required_spread(input: &Input<'_>, left: &Unplaced) -> bool {
     let hard = |constraint: &TopologySpread| !constraint.is_soft();
     let pod = input.pods.get(left.pod);
     pod.is_some_and(|pod| pod.topology_spread.iter().any(hard))
 }
 
-fn has_to_be_near(input: &Input<'_>, left: &Unplaced) -> bool {
+fn has_required_affinity(input: &Input<'_>, left: &Unplaced) -> bool {
     let pod = input.pods.get(left.pod);
     pod.is_some_and(|pod| !pod.pod_affinity.required.is_empty())
 }
 
 /// A new host can always be added, a new zone cannot.
-fn is_kept_out_by_others(_: &Input<'_>, left: &Unplaced) -> bool {
+fn violates_domain_constraint(_: &Input<'_>, left: &Unplaced) -> bool {
     let mut reasons = left.reasons.iter();
     reasons.any(|(_, why)| matches!(why, Reason::Topology { key, .. } if key != labels::HOSTNAME))
 }
 
 /// Best result with the domains, peers and queue order of `rules`.
-fn best_under<'a>(
+fn solve_under<'a>(
     rules: Strategy,
     input: &Input<'a>,
     other_costs: Option<OtherCosts<'_>>,
     set_up: impl Fn() -> Setup<'a>,
 ) -> SolveResult {
-    let for_cost = is_for_cost(input);
+    let for_cost = optimizes_cost(input);
     let worth = input.options.preference_worth;
     let pods = input.pods.len();
     let under = |strategy| Strategy {
@@ -124,19 +124,19 @@ fn best_under<'a>(
         .into_iter()
         .filter(|strategy| for_cost || strategy.order == ClaimOrder::EmptiestFirst);
     let first = strategies.next().unwrap_or_default();
-    let mut best = result(input, set_up(), first);
+    let mut best = solve_with(input, set_up(), first);
     if !for_cost && best.new_nodes.len() > 1 && shares_weights(input) {
         let full = Strategy {
             pools: PoolChoice::CheapestShare,
             ..under(Strategy::default())
         };
-        let other = result(input, set_up(), full);
+        let other = solve_with(input, set_up(), full);
         let fewer = other.new_nodes.len() < best.new_nodes.len();
         if fewer && unplaced(&other) == unplaced(&best) {
             best = other;
         }
     }
-    let sparing = LIMIT_SPARING
+    let limit_sparing = LIMIT_SPARING
         .map(under)
         .into_iter()
         .filter(|_| is_limited(input));
@@ -147,11 +147,11 @@ fn best_under<'a>(
     let by_name = by_name
         .into_iter()
         .filter(|_| for_cost && shares_weights(input));
-    for strategy in strategies.chain(by_name).chain(sparing) {
+    for strategy in strategies.chain(by_name).chain(limit_sparing) {
         let retry = match pods <= COMPARED_PODS_MAX {
             true => best.unplaced.iter().any(|left| !left.deferred),
             false => {
-                is_first_to_spare(strategy, first) && best.unplaced.iter().any(waits_for_limit)
+                is_first_limit_saving(strategy, first) && best.unplaced.iter().any(waits_for_limit)
             }
         };
         let few =
@@ -159,7 +159,7 @@ fn best_under<'a>(
         let compare =
             for_cost && few && cost(&best) > 0 && strategy.counted_as != LimitAccounting::Smallest;
         if retry || compare {
-            let other = result(input, set_up(), strategy);
+            let other = solve_with(input, set_up(), strategy);
             if is_better(&other, &best, for_cost.then_some(worth)) {
                 best = other;
             }
@@ -174,16 +174,16 @@ fn best_under<'a>(
                 ignored,
                 ..under(strategy)
             };
-            result(input, set_up(), strategy)
+            solve_with(input, set_up(), strategy)
         });
     }
     match for_cost && pods <= COMPARED_PODS_MAX && prefers_to_spread(input) {
-        true => no_dearer_than_upstream(best, input, first, &set_up),
+        true => cap_at_upstream_cost(best, input, first, &set_up),
         false => best,
     }
 }
 
-fn is_first_to_spare(strategy: Strategy, first: Strategy) -> bool {
+fn is_first_limit_saving(strategy: Strategy, first: Strategy) -> bool {
     strategy.counted_as == LimitAccounting::Cheapest && strategy.order == first.order
 }
 
@@ -194,7 +194,7 @@ fn waits_for_limit(left: &Unplaced) -> bool {
 /// Caps the cost of soft spread constraints. Meeting all of them may take one node per pod. Where upstream drops some,
 /// because it counts domains without offerings, the cost may not exceed that of upstream's result: the choice is between
 /// that result, one whose pods share nodes and are otherwise spread as preferred, and `best`.
-fn no_dearer_than_upstream<'a>(
+fn cap_at_upstream_cost<'a>(
     best: SolveResult,
     input: &Input<'a>,
     first: Strategy,
@@ -204,7 +204,7 @@ fn no_dearer_than_upstream<'a>(
         domains: SpreadDomains::Named,
         ..first
     };
-    let mut chosen = result(input, set_up(), named);
+    let mut chosen = solve_with(input, set_up(), named);
     if chosen.dropped_preferences.is_empty() {
         return best;
     }
@@ -213,7 +213,7 @@ fn no_dearer_than_upstream<'a>(
         ..first
     };
     let bound = cost(&chosen);
-    for other in [result(input, set_up(), shared), best] {
+    for other in [solve_with(input, set_up(), shared), best] {
         let places_more = other.unplaced.len() < chosen.unplaced.len();
         let is_within = cost(&other) <= bound;
         let worth = Some(input.options.preference_worth);
@@ -242,7 +242,7 @@ fn is_limited(input: &Input<'_>) -> bool {
     input.options.optimize == Optimize::Cost && pools.any(|pool| !pool.remaining.0.is_empty())
 }
 
-fn is_for_cost(input: &Input<'_>) -> bool {
+fn optimizes_cost(input: &Input<'_>) -> bool {
     input.options.optimize == Optimize::Cost && input.options.effort == Effort::Best
 }
 
@@ -259,8 +259,8 @@ pub(crate) fn solve_with_hints<'a>(
     let placed = solver.place_hinted(wanted);
     let others = (waiting..input.pods.len()).filter(|pod| !placed.contains(pod));
     left.extend(solver.place(others.collect()));
-    let unplaced = outcome::explain(&mut solver, left);
-    outcome::conclude(&mut solver, unplaced)
+    let unplaced = outcome::explain_unplaced(&mut solver, left);
+    outcome::build_result(&mut solver, unplaced)
 }
 
 /// Whether `other` places more pods, or the same pods at a lower cost if cost decides. Dropped preferences cost what they
@@ -291,14 +291,14 @@ fn dropped_weight(result: &SolveResult) -> u64 {
         .sum()
 }
 
-fn result<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> SolveResult {
+fn solve_with<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> SolveResult {
     let mut solver = Solver::new(input, setup, strategy);
     let left = solver.run();
-    let unplaced = outcome::explain(&mut solver, left);
-    if is_for_cost(input) && strategy.counted_as != LimitAccounting::Smallest {
+    let unplaced = outcome::explain_unplaced(&mut solver, left);
+    if optimizes_cost(input) && strategy.counted_as != LimitAccounting::Smallest {
         repack(&mut solver);
     }
-    outcome::conclude(&mut solver, unplaced)
+    outcome::build_result(&mut solver, unplaced)
 }
 
 fn unplaced(result: &SolveResult) -> BTreeSet<usize> {

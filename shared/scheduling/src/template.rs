@@ -107,7 +107,7 @@ impl Template {
     ) -> Self {
         let strict_min_values = options.min_values_policy == MinValuesPolicy::Strict;
         let matching = catalog.matching(set, algebra);
-        let mut base = catalog.remembered(matching).clone();
+        let mut base = catalog.memoized(matching).clone();
         for (row, variant) in catalog.rows.iter().enumerate() {
             if variant.allocatable.0.values().any(|amount| *amount < 0) {
                 base.remove(row);

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use model::{requirement::Requirement, spelling::nearest_value};
 
-use super::{disagreement, lack_of_resources, port, rule, spell, too_few, topology};
+use super::{
+    constraint_name, disagreement, lack_of_resources, port, requirements_of, too_few, topology,
+};
 use crate::{
     algebra::{SetId, Sym, Undefined},
     bits::BitSet,
     claim::Claim,
     min_values,
-    outcome::spelled_out,
+    outcome::to_requirement,
     placement_context::{PlacementContext, Refusal},
     reason::{Binding, Reason},
     shape::ShapeCore,
@@ -39,7 +41,7 @@ pub(super) fn types<'a>(query: TypeQuery<'_, 'a>, context: &mut PlacementContext
         .algebra
         .narrow(claim.set, core.sets.on_claims, Undefined::WellKnown);
     let own = own.unwrap_or(claim.set);
-    let required = spell(core.sets.on_claims, context);
+    let required = requirements_of(core.sets.on_claims, context);
     if let Some(lack) = query.lack(own, required.clone(), context) {
         return unknown_value(claim, core, context)
             .or_else(|| disagreement::of(claim, core, context))
@@ -121,7 +123,9 @@ fn binding(rules: &[ApplicableConstraint], context: &PlacementContext<'_>) -> Bi
         [ApplicableConstraint { group, .. }] => context
             .topology
             .group(*group)
-            .map_or(Binding::Rules, |group| Binding::Rule(rule(group))),
+            .map_or(Binding::Rules, |group| {
+                Binding::Rule(constraint_name(group))
+            }),
         _ => Binding::Rules,
     }
 }
@@ -273,7 +277,7 @@ fn differences(own: SetId, sets: &[SetId], context: &mut PlacementContext<'_>) -
             if before.contains(&(*key, *req)) {
                 continue;
             }
-            let more = spelled_out(*key, *req, algebra);
+            let more = to_requirement(*key, *req, algebra);
             match found.iter_mut().find(|known| known.key == more.key) {
                 Some(known) => known.values.extend(more.values),
                 None => found.push(more),

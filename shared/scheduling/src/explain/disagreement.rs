@@ -6,7 +6,7 @@ use crate::{
     algebra::{Algebra, ReqId, SetId, Sym},
     catalog::Catalog,
     claim::Claim,
-    outcome::spelled_out,
+    outcome::to_requirement,
     placement_context::PlacementContext,
     reason::Reason,
     shape::ShapeCore,
@@ -33,15 +33,15 @@ pub(super) fn of<'a>(
     let spelled = |entries: &[(Sym, ReqId)]| -> Vec<Requirement> {
         let entries = entries.iter();
         entries
-            .map(|(key, req)| spelled_out(*key, *req, algebra))
+            .map(|(key, req)| to_requirement(*key, *req, algebra))
             .collect()
     };
     Some(match (wanted.as_slice(), offered.as_slice()) {
         ([(key, req)], []) => match catalog.column(*key) {
             // The operating system, for example, follows from the EC2NodeClass.
             [(only, _)] => Reason::Requirement {
-                wanted: spelled_out(*key, *req, algebra),
-                offered: spelled_out(*key, *only, algebra),
+                wanted: to_requirement(*key, *req, algebra),
+                offered: to_requirement(*key, *only, algebra),
             },
             _ => Reason::NoMatchingType(spelled(&wanted)),
         },

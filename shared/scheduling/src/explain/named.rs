@@ -2,11 +2,11 @@
 
 use model::{requirement::Requirement, snapshot::Optimize};
 
-use super::rule;
+use super::constraint_name;
 use crate::{
     algebra::Undefined,
     node::Node,
-    outcome::spelled_out,
+    outcome::to_requirement,
     placement_context::{PlacementContext, Refusal},
     ports,
     reason::NodeReason,
@@ -30,7 +30,7 @@ pub(super) fn refusing<'a>(
         return None;
     }
     let wanted = context.algebra.get(core.sets.on_nodes, context.hostname)?;
-    let wanted: Requirement = spelled_out(context.hostname, wanted, &context.algebra);
+    let wanted: Requirement = to_requirement(context.hostname, wanted, &context.algebra);
     if wanted.complement {
         return None;
     }
@@ -73,7 +73,7 @@ fn lack<'a>(
         Refusal::Devices(_) => NodeReason::Devices,
         Refusal::Topology(group, _) => match context.topology.group(*group) {
             Some(group) => NodeReason::Rule {
-                rule: rule(group),
+                rule: constraint_name(group),
                 key: context.algebra.text(group.key).to_owned(),
             },
             None => NodeReason::Closed,
@@ -93,7 +93,8 @@ fn labels(node: &Node<'_>, core: &ShapeCore<'_>, context: &mut PlacementContext<
     let algebra = &mut context.algebra;
     let undefined = algebra.undefined(known, required, Undefined::Refused);
     let key = undefined.or_else(|| algebra.conflict(known, required));
-    let wanted = key.and_then(|key| Some(spelled_out(key, algebra.get(required, key)?, algebra)));
+    let wanted =
+        key.and_then(|key| Some(to_requirement(key, algebra.get(required, key)?, algebra)));
     wanted.map_or(NodeReason::Closed, NodeReason::Label)
 }
 

@@ -13,7 +13,7 @@ use crate::{
     bits::BitSet,
     catalog::Catalog,
     min_values,
-    outcome::spelled_out,
+    outcome::to_requirement,
     placement_context::PlacementContext,
     reason::Reason,
 };
@@ -37,11 +37,11 @@ pub(super) fn nothing_to_make(at: usize, context: &mut PlacementContext<'_>) -> 
         let entries = algebra.set(set);
         match irreconcilable(&entries, &[], catalog, algebra).as_deref() {
             Some([(key, req)]) => {
-                return no_type_has(spelled_out(*key, *req, algebra), *key, catalog, algebra);
+                return no_type_has(to_requirement(*key, *req, algebra), *key, catalog, algebra);
             }
             Some(several) => {
                 let several = several.iter();
-                let spelled = several.map(|(key, req)| spelled_out(*key, *req, algebra));
+                let spelled = several.map(|(key, req)| to_requirement(*key, *req, algebra));
                 return Reason::NoTypeHasAll(spelled.collect());
             }
             None => {}

@@ -31,23 +31,23 @@ fn selecting(mut pod: Pod, key: &str, value: &str) -> Pod {
 
 #[test]
 fn undefined_label_gets_a_suggestion() {
-    let meant = |key: &str| {
-        let told = reason(selecting(pod("web", 100), key, "x"), |_| {});
-        let Reason::UndefinedLabel { key: told, meant } = told else {
-            panic!("{told:?}");
+    let suggested_key = |key: &str| {
+        let reason = reason(selecting(pod("web", 100), key, "x"), |_| {});
+        let Reason::UndefinedLabel { key: found, meant } = reason else {
+            panic!("{reason:?}");
         };
-        assert_eq!(told, key);
+        assert_eq!(found, key);
         meant
     };
-    assert_eq!(meant("zone").as_deref(), Some(labels::ZONE));
+    assert_eq!(suggested_key("zone").as_deref(), Some(labels::ZONE));
     assert_eq!(
-        meant("topology.kubernetes.io/zome").as_deref(),
+        suggested_key("topology.kubernetes.io/zome").as_deref(),
         Some(labels::ZONE)
     );
     // Custom labels get no suggestion.
-    assert_eq!(meant("type"), None);
-    assert_eq!(meant("example.com/arch"), None);
-    assert_eq!(meant("kubernetes.io/role"), None);
+    assert_eq!(suggested_key("type"), None);
+    assert_eq!(suggested_key("example.com/arch"), None);
+    assert_eq!(suggested_key("kubernetes.io/role"), None);
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn reason_names_the_exceeded_limit() {
         least: 16 << 30,
     };
     let limits = [("cpu", 4_000), ("memory", 15 << 30)];
-    let told = reason(pod("web", 100), |cluster| cluster.limits = limits.into());
-    assert_eq!(told, exceeded);
+    let reason = reason(pod("web", 100), |cluster| cluster.limits = limits.into());
+    assert_eq!(reason, exceeded);
 }
 
 #[test]
 fn requirements_met_by_an_absent_label_do_not_contradict() {
-    let told = |entries: [(Operator, &[&str]); 2]| {
+    let reason = |entries: [(Operator, &[&str]); 2]| {
         let mut web = pod("web", 100_000);
         web.node_affinity.required = vec![NodeSelectorTerm {
             match_expressions: entries
@@ -109,8 +109,8 @@ fn requirements_met_by_an_absent_label_do_not_contradict() {
         (Operator::NotIn, &["web"][..]),
         (Operator::In, &["web"][..]),
     );
-    assert!(!told([absent, other]));
-    assert!(!told([absent, absent]));
-    assert!(told([absent, own]));
-    assert!(told([own, other]));
+    assert!(!reason([absent, other]));
+    assert!(!reason([absent, absent]));
+    assert!(reason([absent, own]));
+    assert!(reason([own, other]));
 }

@@ -117,13 +117,13 @@ fn node_claim_lists_the_capacity_types_of_its_choices() {
         Operator::In,
         ["on-demand", "spot"].map(str::to_owned),
     );
-    let told = |cluster: &TestCluster| {
+    let capacity_types = |cluster: &TestCluster| {
         one(cluster)
             .requirements
             .get(labels::CAPACITY_TYPE)
             .cloned()
     };
-    assert_eq!(told(&cluster), Some(wanted.clone()));
+    assert_eq!(capacity_types(&cluster), Some(wanted.clone()));
     let all = ["on-demand", "reserved", "spot"];
     let entry = wanting(labels::CAPACITY_TYPE, Operator::In, &all);
     cluster.requirements = vec![at_least(2, entry)];
@@ -131,7 +131,7 @@ fn node_claim_lists_the_capacity_types_of_its_choices() {
         min_values: Some(2),
         ..wanted
     };
-    assert_eq!(told(&cluster), Some(wanted));
+    assert_eq!(capacity_types(&cluster), Some(wanted));
 }
 
 #[test]

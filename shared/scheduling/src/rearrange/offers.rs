@@ -128,7 +128,7 @@ fn of_pool(
     let mut met: BTreeMap<(usize, SetId), u128> = BTreeMap::new();
     for (at, set) in sets.iter().enumerate() {
         let matching = catalog.matching(*set, algebra);
-        let mut usable = catalog.remembered(matching).clone();
+        let mut usable = catalog.memoized(matching).clone();
         usable.and(&rows);
         for row in usable.iter() {
             let offers = catalog.rows.get(row).map(|row| &row.offers);

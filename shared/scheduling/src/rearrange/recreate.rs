@@ -37,7 +37,7 @@ pub(super) struct PlacementOption {
 
 impl Assignment {
     /// Places a pod; `false` if no node can take it.
-    pub(super) fn find_place(
+    pub(super) fn insert_pod(
         &mut self,
         cluster: &ClusterModel,
         pod: usize,
@@ -68,7 +68,7 @@ impl Assignment {
             self.assign(cluster, pod, node);
             return true;
         }
-        match self.option(cluster, model_pod.candidate, kind, options, rng) {
+        match self.cheapest_option(cluster, model_pod.candidate, kind, options, rng) {
             Some(option) => {
                 self.place_on_planned(cluster, pod, &option);
                 true
@@ -78,7 +78,7 @@ impl Assignment {
     }
 
     /// Cheapest placement on a planned node of the candidate's group, or on a new one.
-    fn option(
+    fn cheapest_option(
         &self,
         cluster: &ClusterModel,
         candidate: usize,
@@ -88,19 +88,19 @@ impl Assignment {
     ) -> Option<PlacementOption> {
         let group = self.group_of(candidate);
         let mut best: Option<PlacementOption> = None;
-        let mut savings_of_group = 0;
+        let mut nodes_of_group = 0;
         for (node, planned) in self.planned_nodes(cluster) {
             if group.is_some_and(|group| group != planned.group) {
                 continue;
             }
-            savings_of_group += 1;
+            nodes_of_group += 1;
             if rng.one_in(BLINK_ONE_IN) {
                 continue;
             }
             let option = self.option_on(cluster, kind, node, planned);
             best = better(best, option);
         }
-        if group.is_none() || savings_of_group < options.replacements_max {
+        if group.is_none() || nodes_of_group < options.replacements_max {
             let free = self
                 .planned
                 .iter()

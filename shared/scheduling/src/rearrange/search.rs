@@ -126,7 +126,7 @@ impl<'s> RuinAndRecreate<'s> {
         };
         // Further insertions never lower the cost, so the attempt ends as soon as it exceeds the bound.
         unassigned.into_iter().all(|pod| {
-            state.find_place(cluster, pod, options, rng) && cost(state, *per_eviction) <= most
+            state.insert_pod(cluster, pod, options, rng) && cost(state, *per_eviction) <= most
         }) && cost(state, *per_eviction) <= most
             && groups_are_allowed(cluster, state, request)
     }

@@ -24,7 +24,7 @@ pub(crate) fn free_limits(solver: &mut Solver<'_>, template: usize, movable: &Mo
     else {
         return;
     };
-    node_template.limits = node_template.limits.anew(&pool.remaining);
+    node_template.limits = node_template.limits.reset(&pool.remaining);
     let claims = solver.claims.iter().enumerate();
     let staying = claims.filter(|(at, claim)| {
         claim.template == template && movable.claims.binary_search(at).is_err()

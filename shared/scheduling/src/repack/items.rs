@@ -107,7 +107,7 @@ pub(crate) fn movable<'a>(solver: &mut Solver<'a>, template: usize) -> Option<Mo
                 let core = solver.shapes.get(shape.0 as usize).map(|(core, _)| core);
                 core.and_then(|core| fixed_labels_of(core, &mut solver.context))
             });
-            let pins = pins(known.as_ref()?, claim.set, &mut solver.context.algebra)?;
+            let pins = fixed_requirements(known.as_ref()?, claim.set, &mut solver.context.algebra)?;
             Some((shape, pins))
         });
         if let Some(members) = members {
@@ -216,7 +216,11 @@ fn fixed_labels_of<'a>(
 }
 
 /// Requirements of the claim for the fixed labels.
-fn pins(fixed_labels: &FixedLabels, claim: SetId, algebra: &mut Algebra) -> Option<SetId> {
+fn fixed_requirements(
+    fixed_labels: &FixedLabels,
+    claim: SetId,
+    algebra: &mut Algebra,
+) -> Option<SetId> {
     let mut pins = Algebra::EMPTY;
     for fixed in &fixed_labels.keys {
         let req = algebra.get(claim, fixed.key)?;

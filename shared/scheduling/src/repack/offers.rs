@@ -75,7 +75,7 @@ impl PurchaseOptions {
                 continue;
             };
             let matching = catalog.matching(joint, algebra);
-            let mut usable = catalog.remembered(matching).clone();
+            let mut usable = catalog.memoized(matching).clone();
             usable.and(&rows);
             for row in usable.iter() {
                 for offer in catalog

@@ -97,12 +97,12 @@ impl<'a> Solver<'a> {
         }
         search.claims_seen = self.claims.len();
         let version = self.context.topology.version(&search.constraints);
-        let anew = version != search.parked_at;
+        let is_outdated = version != search.parked_at;
         search.parked_at = version;
         let mut parked = std::mem::take(&mut search.parked);
         parked.retain(|&(order, at)| {
             let now = self.claims.get(at as usize).map(|claim| claim.order);
-            let stays = !anew && now == Some(order);
+            let stays = !is_outdated && now == Some(order);
             if !stays && let Some(now) = now {
                 search.claims.push(Reverse((now, at)));
             }

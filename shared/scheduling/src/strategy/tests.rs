@@ -117,7 +117,7 @@ fn preference_is_worth_at_least_two_percent_of_the_pods_share() {
 }
 
 /// Number of strategies tried for a request.
-fn strategies(cluster: &TestCluster, for_cost: bool) -> usize {
+fn strategies_tried(cluster: &TestCluster, for_cost: bool) -> usize {
     cluster.with_input(|input| {
         let mut input = input.clone();
         if for_cost {
@@ -145,16 +145,19 @@ fn cluster(fitting: usize, left: usize) -> TestCluster {
 
 #[test]
 fn upstream_tries_one_strategy_if_all_pods_are_placed() {
-    assert_eq!(strategies(&cluster(3, 0), false), 1);
+    assert_eq!(strategies_tried(&cluster(3, 0), false), 1);
 }
 
 #[test]
 fn unplaced_pods_are_retried_unless_there_are_many_pods() {
-    assert_eq!(strategies(&cluster(3, 1), false), 2);
-    assert_eq!(strategies(&cluster(COMPARED_PODS_MAX - 1, 1), false), 2);
-    assert_eq!(strategies(&cluster(COMPARED_PODS_MAX, 1), false), 1);
+    assert_eq!(strategies_tried(&cluster(3, 1), false), 2);
+    assert_eq!(
+        strategies_tried(&cluster(COMPARED_PODS_MAX - 1, 1), false),
+        2
+    );
+    assert_eq!(strategies_tried(&cluster(COMPARED_PODS_MAX, 1), false), 1);
     // The order of upstream is tried first, then filling the oldest node.
-    assert_eq!(strategies(&cluster(3, 1), true), 4);
+    assert_eq!(strategies_tried(&cluster(3, 1), true), 4);
 }
 
 #[test]
@@ -163,23 +166,26 @@ fn deferred_pods_are_not_retried() {
     instance_type.offerings = vec![reserved("cr", ZONES[0])];
     let mut cluster = TestCluster::new(vec![instance_type], pods("web", 2, 3_000, 0));
     cluster.options.reserved = Some(ReservedOfferingMode::Strict);
-    assert_eq!(strategies(&cluster, false), 1);
+    assert_eq!(strategies_tried(&cluster, false), 1);
 }
 
 #[test]
 fn fewer_strategies_are_compared_for_many_pods() {
-    assert_eq!(strategies(&cluster(3, 0), true), 4);
-    assert_eq!(strategies(&cluster(FEW_PODS, 0), true), 4);
-    assert_eq!(strategies(&cluster(FEW_PODS + 1, 0), true), 2);
-    assert_eq!(strategies(&cluster(COMPARED_PODS_MAX, 0), true), 2);
-    assert_eq!(strategies(&cluster(COMPARED_PODS_MAX + 1, 0), true), 1);
+    assert_eq!(strategies_tried(&cluster(3, 0), true), 4);
+    assert_eq!(strategies_tried(&cluster(FEW_PODS, 0), true), 4);
+    assert_eq!(strategies_tried(&cluster(FEW_PODS + 1, 0), true), 2);
+    assert_eq!(strategies_tried(&cluster(COMPARED_PODS_MAX, 0), true), 2);
+    assert_eq!(
+        strategies_tried(&cluster(COMPARED_PODS_MAX + 1, 0), true),
+        1
+    );
 }
 
 #[test]
 fn result_without_new_nodes_is_not_compared() {
     let mut cluster = cluster(3, 0);
     cluster.nodes = vec![TestNode::new("n", [("cpu", 1_000), ("pods", 10)].into())];
-    assert_eq!(strategies(&cluster, true), 1);
+    assert_eq!(strategies_tried(&cluster, true), 1);
 }
 
 /// Pods of which each takes a node, and a memory limit that admits that many small nodes.
@@ -204,15 +210,15 @@ fn limit_saving_strategies_are_tried_for_any_number_of_pods() {
         assert!(result.unplaced.is_empty());
     }
     let many = COMPARED_PODS_MAX + 1;
-    assert_eq!(strategies(&limited(many), true), 2);
+    assert_eq!(strategies_tried(&limited(many), true), 2);
     // Pods that fit no type wait, whatever nodes count as.
-    assert_eq!(strategies(&cluster(COMPARED_PODS_MAX, 1), true), 1);
+    assert_eq!(strategies_tried(&cluster(COMPARED_PODS_MAX, 1), true), 1);
 }
 
 #[test]
 fn cheapest_counting_is_compared_if_there_are_limits() {
     let mut cluster = cluster(3, 0);
     cluster.limits = [("cpu", 1_000_000)].into();
-    assert_eq!(strategies(&cluster, true), 6);
-    assert_eq!(strategies(&cluster, false), 1);
+    assert_eq!(strategies_tried(&cluster, true), 6);
+    assert_eq!(strategies_tried(&cluster, false), 1);
 }

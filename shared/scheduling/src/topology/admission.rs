@@ -181,13 +181,15 @@ impl Topology<'_> {
                     let allowed_values: Vec<_> =
                         allowed_values.iter().map(Option::as_deref).collect();
                     (
-                        group.emptiest(&allowed_values, node, counts_itself, algebra),
+                        group.emptiest_domains(&allowed_values, node, counts_itself, algebra),
                         true,
                     )
                 }
-                GroupKind::Affinity => (group.attracting(pod, node, algebra), false),
+                GroupKind::Affinity => (group.occupied_domains(pod, node, algebra), false),
                 // A node without a single domain would block all of its domains for other pods.
-                GroupKind::AntiAffinity => (group.empty(pod, node, algebra), !self.as_upstream),
+                GroupKind::AntiAffinity => {
+                    (group.empty_domains(pod, node, algebra), !self.as_upstream)
+                }
             };
             if group.kind == GroupKind::Affinity && domains.is_empty() && counts_itself {
                 (domains, one) = (

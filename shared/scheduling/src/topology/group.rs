@@ -206,7 +206,7 @@ impl Group {
 
     /// Domains with the fewest pods that one more pod may join within the skew. All of them are returned, because ties are
     /// open. A domain is eligible if any of `allowed_values` allows it.
-    pub(crate) fn emptiest(
+    pub(crate) fn emptiest_domains(
         &self,
         allowed_values: &[Allowed<'_>],
         node: Allowed<'_>,
@@ -237,7 +237,7 @@ impl Group {
     }
 
     /// Domains with a pod of the group.
-    pub(crate) fn attracting(
+    pub(crate) fn occupied_domains(
         &self,
         pod: Allowed<'_>,
         node: Allowed<'_>,
@@ -270,7 +270,12 @@ impl Group {
     }
 
     /// Domains without a pod of the group.
-    pub(crate) fn empty(&self, pod: Allowed<'_>, node: Allowed<'_>, algebra: &Algebra) -> Vec<Sym> {
+    pub(crate) fn empty_domains(
+        &self,
+        pod: Allowed<'_>,
+        node: Allowed<'_>,
+        algebra: &Algebra,
+    ) -> Vec<Sym> {
         self.domains
             .iter()
             .filter(|d| d.count == 0 && has(algebra, pod, d.value) && has(algebra, node, d.value))

@@ -206,9 +206,9 @@ fn type_with_a_sufficient_attach_limit_is_chosen() {
     assert_eq!(node.choices[0].instance_type(), 1);
     cluster.types.pop();
     let result = cluster.solve();
-    let told = result.unplaced[0].reasons[0].1.to_string();
+    let reason = result.unplaced[0].reasons[0].1.to_string();
     assert_eq!(
-        told,
+        reason,
         "brings 3 volumes of EBS, and its nodes attach 2 at most"
     );
 }

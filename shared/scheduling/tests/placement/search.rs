@@ -86,9 +86,9 @@ fn relaxed_min_values_are_reported_for_later_pods() {
     cluster.requirements.push(many);
     cluster.options.min_values_policy = MinValuesPolicy::BestEffort;
     let result = cluster.result();
-    let told = result.new_nodes.iter();
-    let told = told.map(|node| (node.pods.len(), node.min_values_relaxed));
-    assert_eq!(told.collect::<Vec<_>>(), [(2, true)]);
+    let relaxed = result.new_nodes.iter();
+    let relaxed = relaxed.map(|node| (node.pods.len(), node.min_values_relaxed));
+    assert_eq!(relaxed.collect::<Vec<_>>(), [(2, true)]);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn found(
         state.remove_node(cluster, 0, &mut unassigned);
         let mut rng = Rng::new();
         let found = unassigned.iter();
-        let found = found.map(|pod| state.find_place(cluster, *pod, options, &mut rng));
+        let found = found.map(|pod| state.insert_pod(cluster, *pod, options, &mut rng));
         let found: Vec<bool> = found.collect();
         visit(cluster, &state, &found);
     });

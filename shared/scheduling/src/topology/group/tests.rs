@@ -82,9 +82,12 @@ fn affinity_needs_a_domain_open_to_pod_and_node() {
         group.record(zone, 1, &algebra);
     }
     let (pod, node) = (only(&[a, c], &mut algebra), only(&[b, c], &mut algebra));
-    assert_eq!(group.attracting(Some(&pod), None, &algebra), [a]);
-    assert_eq!(group.attracting(None, Some(&node), &algebra), [b]);
-    assert_eq!(group.attracting(Some(&pod), Some(&node), &algebra), []);
+    assert_eq!(group.occupied_domains(Some(&pod), None, &algebra), [a]);
+    assert_eq!(group.occupied_domains(None, Some(&node), &algebra), [b]);
+    assert_eq!(
+        group.occupied_domains(Some(&pod), Some(&node), &algebra),
+        []
+    );
 }
 
 #[test]
