@@ -199,8 +199,9 @@ impl<'a> BaselineCluster<'a> {
         if groups.is_empty() {
             return;
         }
-        let gone: BTreeSet<usize> = removal.pods.iter().copied().collect();
-        let stays = |owner: &&AntiAffinityOwner| owner.pod.is_none_or(|pod| !gone.contains(&pod));
+        let removed: BTreeSet<usize> = removal.pods.iter().copied().collect();
+        let stays =
+            |owner: &&AntiAffinityOwner| owner.pod.is_none_or(|pod| !removed.contains(&pod));
         for id in groups {
             let owners = self
                 .contributions

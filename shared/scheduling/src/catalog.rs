@@ -51,7 +51,7 @@ pub(crate) struct Catalog<'a> {
 
 /// Values of one label over all rows.
 pub(crate) struct Column {
-    silent: BitSet,
+    without_label: BitSet,
     values: Vec<(ReqId, BitSet)>,
 }
 
@@ -149,9 +149,9 @@ impl<'a> Catalog<'a> {
         if let Some(at) = self.by_requirement.get(&(key, req)) {
             return Some(at);
         }
-        let mut rows = column.silent.clone();
-        for (said, having) in &column.values {
-            if algebra.agree(*said, req) {
+        let mut rows = column.without_label.clone();
+        for (stated, having) in &column.values {
+            if algebra.agree(*stated, req) {
                 rows.or(having);
             }
         }
@@ -241,12 +241,18 @@ fn columns(rows: &[Row], types: &[InstanceType], algebra: &mut Algebra) -> BTree
         }
     }
     let columns = columns.into_iter().map(|(key, values)| {
-        let mut silent = BitSet::all(rows.len());
+        let mut without_label = BitSet::all(rows.len());
         for rows in values.values() {
-            silent.subtract(rows);
+            without_label.subtract(rows);
         }
         let values = values.into_iter().collect();
-        (key, Column { silent, values })
+        (
+            key,
+            Column {
+                without_label,
+                values,
+            },
+        )
     });
     columns.collect()
 }
@@ -276,7 +282,7 @@ fn rows_of<'a>(
             continue;
         }
         let offer = Offer {
-            set: sets.of(offering, algebra, options),
+            set: sets.set_of(offering, algebra, options),
             price: offering.price.plus(surcharge),
             capacity_type: offering.capacity_type,
             index,
@@ -306,7 +312,7 @@ fn rows_of<'a>(
 struct OfferingSets<'a>(BTreeMap<(CapacityType, &'a str, &'a str, Option<&'a str>), SetId>);
 
 impl<'a> OfferingSets<'a> {
-    fn of(
+    fn set_of(
         &mut self,
         offering: &'a Offering,
         algebra: &mut Algebra,
@@ -328,22 +334,22 @@ impl<'a> OfferingSets<'a> {
 }
 
 fn offering_set(offering: &Offering, algebra: &mut Algebra, options: &Options<'_>) -> SetId {
-    let one = |key: &str, value: &str| Requirement::new(key, Operator::In, [value.to_owned()]);
+    let value_of = |key: &str, value: &str| Requirement::new(key, Operator::In, [value.to_owned()]);
     let mut requirements = vec![
-        one(labels::ZONE, &offering.zone),
-        one(labels::CAPACITY_TYPE, offering.capacity_type.as_str()),
+        value_of(labels::ZONE, &offering.zone),
+        value_of(labels::CAPACITY_TYPE, offering.capacity_type.as_str()),
     ];
     let knows_zone_ids = options
         .well_known_labels
         .iter()
         .any(|key| key == labels::ZONE_ID);
     if knows_zone_ids && !offering.zone_id.is_empty() {
-        requirements.push(one(labels::ZONE_ID, &offering.zone_id));
+        requirements.push(value_of(labels::ZONE_ID, &offering.zone_id));
     }
     let label = options.reservation_id_label;
     if !label.is_empty() {
         requirements.push(match &offering.reservation {
-            Some(reservation) => one(label, &reservation.id),
+            Some(reservation) => value_of(label, &reservation.id),
             None => Requirement::new(label, Operator::DoesNotExist, []),
         });
     }

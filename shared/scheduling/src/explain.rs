@@ -102,7 +102,7 @@ fn describe<'a>(
         Refusal::VolumeLimit => {
             let mut rows = claim.rows.clone();
             template.room.keep_fitting(&core.requests, &mut rows);
-            // Whether types remain does not matter here: if none has the port free, ports are the reason instead.
+            // Without a type that has the ports free, the refusal would have been `Refusal::Ports`.
             let _ = claim.keep_free_ports(core, &template.daemons, &mut rows);
             let catalog = context.catalogs.get(template.catalog);
             Reason::AttachLimit {

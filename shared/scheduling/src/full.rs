@@ -51,7 +51,7 @@ pub fn full_nodes(input: &Input<'_>, result: &SolveResult) -> Vec<bool> {
     let is_full = nodes.map(|(node, requirements)| {
         let worth = worths.get(&requirements);
         let worth = worth.map_or(0, |worth| {
-            worth.of(sum(node.pods.iter().map(|pod| amounts(input, *pod))))
+            worth.price_of(sum(node.pods.iter().map(|pod| amounts(input, *pod))))
         });
         let price = node.choices.first().map(|choice| choice.price);
         price.is_some_and(|price| {

@@ -101,7 +101,7 @@ impl Limits {
         self.counting == LimitCounting::Chosen && !self.names.is_empty()
     }
 
-    /// Removes types that would exceed a limit if the node stopped counting as `counted`.
+    /// Removes types that exceed what the limits leave plus `counted`, the amounts that the node itself counts as.
     pub(crate) fn keep_within_beside(&self, counted: Option<&LimitAmounts>, rows: &mut BitSet) {
         let left = self.left.iter().zip(amounts(counted));
         let left: Vec<i64> = left.map(|(left, own)| left.saturating_add(own)).collect();

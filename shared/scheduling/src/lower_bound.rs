@@ -100,7 +100,7 @@ pub(crate) type CpuAndMemory = (i128, i128);
 
 /// Largest bound over all price ratios.
 fn proven(offers: &[(i128, CpuAndMemory)], wanted: CpuAndMemory) -> i128 {
-    DualPrices::most(offers, wanted).of(wanted)
+    DualPrices::most(offers, wanted).price_of(wanted)
 }
 
 /// Prices for a core and for a gigabyte that no instance type undercuts.
@@ -135,7 +135,7 @@ impl DualPrices {
                 ..worth
             }
         });
-        let best = worths.max_by_key(|worth| worth.of(wanted));
+        let best = worths.max_by_key(|worth| worth.price_of(wanted));
         best.unwrap_or(Self {
             mix: 0,
             most,
@@ -143,7 +143,7 @@ impl DualPrices {
         })
     }
 
-    pub(crate) fn of(&self, wanted: CpuAndMemory) -> i128 {
+    pub(crate) fn price_of(&self, wanted: CpuAndMemory) -> i128 {
         (self.rate * self.units(wanted)) >> BITS
     }
 
@@ -165,18 +165,18 @@ fn shares((cpu, memory): CpuAndMemory, most: CpuAndMemory) -> CpuAndMemory {
 mod tests {
     use super::*;
 
-    const CORES: (i128, (i128, i128)) = (1_000_000, (4_000, 4_000));
-    const ROOMY: (i128, (i128, i128)) = (1_500_000, (4_000, 12_000));
+    const CPU_HEAVY: (i128, (i128, i128)) = (1_000_000, (4_000, 4_000));
+    const MEMORY_HEAVY: (i128, (i128, i128)) = (1_500_000, (4_000, 12_000));
 
     #[test]
     fn pods_that_fill_the_cheapest_type_have_its_price_as_bound() {
-        let proven = proven(&[CORES, ROOMY], (8_000, 8_000));
+        let proven = proven(&[CPU_HEAVY, MEMORY_HEAVY], (8_000, 8_000));
         assert!((1_990_000..=2_000_000).contains(&proven), "{proven}");
     }
 
     #[test]
     fn bound_of_a_mix_of_types_uses_both_resources() {
-        let proven = proven(&[CORES, ROOMY], (8_000, 16_000));
+        let proven = proven(&[CPU_HEAVY, MEMORY_HEAVY], (8_000, 16_000));
         assert!((2_490_000..=2_500_000).contains(&proven), "{proven}");
     }
 
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn bound_is_zero_without_requests_or_offers() {
-        assert_eq!(proven(&[CORES], (0, 0)), 0);
+        assert_eq!(proven(&[CPU_HEAVY], (0, 0)), 0);
         assert_eq!(proven(&[], (8_000, 8_000)), 0);
     }
 }

@@ -167,7 +167,7 @@ pub(crate) fn build_result(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> 
         .collect();
     existing.sort_unstable();
     result.existing = existing;
-    result.dropped_preferences = dropped_preferences::of(solver, &result, &sets);
+    result.dropped_preferences = dropped_preferences::collect(solver, &result, &sets);
     let templates = solver.context.templates.iter().enumerate();
     let no_viable_types = templates.filter(|(_, template)| template.base.is_empty());
     result.no_viable_types = no_viable_types

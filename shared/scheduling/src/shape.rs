@@ -49,7 +49,7 @@ pub(crate) struct VolumeNeeds<'a> {
     /// Alternatives of which one must hold; empty if the volumes have no requirements.
     pub(crate) alternatives: Vec<NodeRequirements>,
     pub(crate) attachments: Vec<Attachment<'a>>,
-    /// Whether a claim's volume or class does not exist. Such a pod is placed as if it had no volumes and no topology
+    /// Whether a claim, its volume or its class does not exist. Such a pod is placed as if it had no volumes and no topology
     /// constraints.
     pub(crate) lost: bool,
 }

@@ -15,7 +15,7 @@ use crate::{
 const FLAVOUR: &str = "example.com/flavour";
 
 /// Offering of the cheapest choice for a small pod that selects these labels; `None` if the pod is unplaced.
-fn bought(cluster: &mut TestCluster, labels: &[(&str, &str)]) -> Option<usize> {
+fn cheapest_offering(cluster: &mut TestCluster, labels: &[(&str, &str)]) -> Option<usize> {
     let mut web = pod("web", 100);
     for (key, value) in labels {
         web.node_selector
@@ -45,9 +45,15 @@ fn offerings_with_different_requirements_are_distinguished() {
     }
     let mut cluster = cluster(vec![instance_type]);
     cluster.well_known_labels = vec![FLAVOUR.to_owned()];
-    assert_eq!(bought(&mut cluster, &[(FLAVOUR, "mild")]), Some(0));
-    assert_eq!(bought(&mut cluster, &[(FLAVOUR, "hot")]), Some(1));
-    assert_eq!(bought(&mut cluster, &[(FLAVOUR, "sweet")]), None);
+    assert_eq!(
+        cheapest_offering(&mut cluster, &[(FLAVOUR, "mild")]),
+        Some(0)
+    );
+    assert_eq!(
+        cheapest_offering(&mut cluster, &[(FLAVOUR, "hot")]),
+        Some(1)
+    );
+    assert_eq!(cheapest_offering(&mut cluster, &[(FLAVOUR, "sweet")]), None);
 }
 
 #[test]
@@ -62,19 +68,22 @@ fn zone_ids_can_be_selected_if_they_are_well_known() {
     }
     let mut cluster = cluster(vec![instance_type]);
     // Without the label, offerings do not require a zone id.
-    assert_eq!(bought(&mut cluster, &[]), Some(0));
+    assert_eq!(cheapest_offering(&mut cluster, &[]), Some(0));
     cluster.well_known_labels = vec![labels::ZONE_ID.to_owned()];
-    assert_eq!(bought(&mut cluster, &[]), Some(0));
+    assert_eq!(cheapest_offering(&mut cluster, &[]), Some(0));
     assert_eq!(
-        bought(&mut cluster, &[(labels::ZONE_ID, "use1-az2")]),
+        cheapest_offering(&mut cluster, &[(labels::ZONE_ID, "use1-az2")]),
         Some(1)
     );
-    assert_eq!(bought(&mut cluster, &[(labels::ZONE_ID, "use1-az3")]), None);
+    assert_eq!(
+        cheapest_offering(&mut cluster, &[(labels::ZONE_ID, "use1-az3")]),
+        None
+    );
     for offering in &mut cluster.types[0].offerings {
         offering.zone_id.clear();
     }
     assert_eq!(
-        bought(&mut cluster, &[(labels::ZONE_ID, "use1-az2")]),
+        cheapest_offering(&mut cluster, &[(labels::ZONE_ID, "use1-az2")]),
         Some(0)
     );
 }
@@ -88,9 +97,9 @@ fn reservation_can_be_selected_by_id() {
     let mut cluster = cluster(vec![instance_type]);
     cluster.options.reserved = Some(ReservedOfferingMode::Strict);
     cluster.options.reservation_id_label = LABEL;
-    assert_eq!(bought(&mut cluster, &[(LABEL, "cr-0")]), Some(0));
-    assert_eq!(bought(&mut cluster, &[(LABEL, "cr-1")]), Some(1));
-    assert_eq!(bought(&mut cluster, &[(LABEL, "cr-2")]), None);
+    assert_eq!(cheapest_offering(&mut cluster, &[(LABEL, "cr-0")]), Some(0));
+    assert_eq!(cheapest_offering(&mut cluster, &[(LABEL, "cr-1")]), Some(1));
+    assert_eq!(cheapest_offering(&mut cluster, &[(LABEL, "cr-2")]), None);
 }
 
 /// Type with one offering per zone, the second of which overrides memory.
@@ -103,17 +112,17 @@ fn of_two_sizes(gigabytes: i64) -> TestCluster {
 
 #[test]
 fn capacity_override_of_an_offering_applies_to_it() {
-    let bought = |own: i64, wanted: i64| {
+    let is_placed_on = |own: i64, wanted: i64| {
         let mut cluster = of_two_sizes(own);
         cluster.pods = pods("web", 1, 100, wanted);
         offered(&cluster.solve())
     };
     assert_eq!(
-        [4, 12, 17].map(|wanted| bought(8, wanted)),
+        [4, 12, 17].map(|wanted| is_placed_on(8, wanted)),
         [Some(1), Some(0), None]
     );
     assert_eq!(
-        [4, 17, 33].map(|wanted| bought(32, wanted)),
+        [4, 17, 33].map(|wanted| is_placed_on(32, wanted)),
         [Some(1), Some(1), None]
     );
 }

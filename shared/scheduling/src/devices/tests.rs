@@ -70,7 +70,7 @@ fn claim(requests: &[(&str, DeviceAlternative)]) -> ClaimSpec {
     }
 }
 
-fn one(count: u32) -> ClaimSpec {
+fn gpus_claim(count: u32) -> ClaimSpec {
     claim(&[("gpu", alternative("gpu", count))])
 }
 
@@ -158,17 +158,23 @@ fn reason(cluster: &TestCluster) -> String {
 #[test]
 fn types_without_the_devices_are_excluded() {
     assert_eq!(
-        new_nodes_of(&waiting(one(1), 1)),
+        new_nodes_of(&waiting(gpus_claim(1), 1)),
         [(vec!["l4", "h100", "four"], 1)]
     );
-    assert_eq!(new_nodes_of(&waiting(one(2), 1)), [(vec!["four"], 1)]);
+    assert_eq!(
+        new_nodes_of(&waiting(gpus_claim(2), 1)),
+        [(vec!["four"], 1)]
+    );
 }
 
 #[test]
 fn allocated_devices_are_not_reused_for_the_next_pod() {
-    assert_eq!(new_nodes_of(&waiting(one(1), 2)), [(vec!["four"], 2)]);
     assert_eq!(
-        new_nodes_of(&waiting(one(3), 2)),
+        new_nodes_of(&waiting(gpus_claim(1), 2)),
+        [(vec!["four"], 2)]
+    );
+    assert_eq!(
+        new_nodes_of(&waiting(gpus_claim(3), 2)),
         [(vec!["four"], 1), (vec!["four"], 1)]
     );
 }
@@ -176,7 +182,7 @@ fn allocated_devices_are_not_reused_for_the_next_pod() {
 #[test]
 fn reason_names_devices_that_no_type_has() {
     assert_eq!(
-        reason(&waiting(one(5), 1)),
+        reason(&waiting(gpus_claim(5), 1)),
         "request gpu is for 5 devices of DeviceClass gpu, no instance type has more than 4"
     );
     let net = claim(&[("efa", alternative("net", 1))]);
@@ -214,24 +220,27 @@ fn reason_names_missing_objects_and_invalid_selectors() {
         reason(&waiting(claim(&[("gpu", alternative("tpu", 1))]), 1)),
         "resource claim devices: DeviceClass tpu does not exist"
     );
-    let mut unsupported = one(1);
+    let mut unsupported = gpus_claim(1);
     unsupported.problems = vec!["adminAccess of request gpu".to_owned()];
     assert_eq!(
         reason(&waiting(unsupported, 1)),
         "resource claim devices: adminAccess of request gpu is not supported"
     );
-    let missing = cluster(one(1), with_template(pods("p", 1, 1_000, 1), "other"));
+    let missing = cluster(
+        gpus_claim(1),
+        with_template(pods("p", 1, 1_000, 1), "other"),
+    );
     assert_eq!(
         reason(&missing),
         "ResourceClaimTemplate other does not exist"
     );
-    let missing = cluster(one(1), with_claim(pods("p", 1, 1_000, 1), "other"));
+    let missing = cluster(gpus_claim(1), with_claim(pods("p", 1, 1_000, 1), "other"));
     assert_eq!(reason(&missing), "ResourceClaim other does not exist");
 }
 
 #[test]
 fn pods_with_claims_are_not_placed_if_claims_are_ignored() {
-    let mut cluster = waiting(one(1), 1);
+    let mut cluster = waiting(gpus_claim(1), 1);
     cluster.devices = None;
     let why = reason(&cluster);
     assert!(why.starts_with("uses resource claims"), "{why}");
@@ -243,13 +252,13 @@ fn constraint_holds_for_devices_of_all_its_requests() {
         attribute: "pcieRoot".to_owned(),
         requests: requests.iter().map(|name| (*name).to_owned()).collect(),
     };
-    let mut three = one(3);
+    let mut three = gpus_claim(3);
     three.constraints = vec![root(&[])];
     assert_eq!(
         reason(&waiting(three, 1)),
         "no instance type has the devices of its resource claim as the constraints and capacities of it ask for"
     );
-    let mut two = one(2);
+    let mut two = gpus_claim(2);
     two.constraints = vec![root(&["gpu"])];
     assert_eq!(new_nodes_of(&waiting(two.clone(), 1)), [(vec!["four"], 1)]);
     // A third request takes a device of each pair first if it may.
@@ -272,7 +281,7 @@ fn constraint_holds_for_devices_of_all_its_requests() {
 
 #[test]
 fn first_satisfiable_alternative_is_used() {
-    let mut preferred = one(1);
+    let mut preferred = gpus_claim(1);
     let named = |name: &str, count| DeviceAlternative {
         name: name.to_owned(),
         ..alternative("gpu", count)
@@ -287,7 +296,7 @@ fn first_satisfiable_alternative_is_used() {
 
 #[test]
 fn allocation_mode_all_takes_every_matching_device() {
-    let mut all = one(1);
+    let mut all = gpus_claim(1);
     all.requests[0].alternatives[0].count = DeviceCount::All;
     let cluster = waiting(all, 2);
     let new_nodes_of = new_nodes_of(&cluster);
@@ -304,11 +313,11 @@ fn allocation_mode_all_takes_every_matching_device() {
 fn pods_that_share_a_claim_share_a_node() {
     let shared = |count| {
         let pods = with_claim(pods("p", count, 9_000, 1), "shared");
-        let mut cluster = cluster(one(1), pods);
+        let mut cluster = cluster(gpus_claim(1), pods);
         let objects = cluster.devices.as_mut().unwrap();
         objects.claims = vec![ResourceClaim {
             key: key("shared"),
-            spec: one(1),
+            spec: gpus_claim(1),
             ..ResourceClaim::default()
         }];
         cluster
@@ -338,7 +347,7 @@ fn in_use(name: &str, count: usize) -> (TestNode, ResourceClaim) {
     let user = with_claim(pods(&format!("user-{name}"), 1, 1_000, 1), name).remove(0);
     let claim = ResourceClaim {
         key: key(name),
-        spec: one(1),
+        spec: gpus_claim(1),
         allocation: Some(Allocation {
             devices: vec![AllocatedDevice {
                 driver: GPU.to_owned(),
@@ -357,7 +366,7 @@ fn in_use(name: &str, count: usize) -> (TestNode, ResourceClaim) {
 #[test]
 fn allocated_devices_of_existing_nodes_are_not_free() {
     let with_node = |count, waiting: usize| {
-        let mut cluster = self::waiting(one(1), waiting);
+        let mut cluster = self::waiting(gpus_claim(1), waiting);
         let (machine, claim) = in_use("n", count);
         cluster.nodes.push(machine);
         cluster.devices.as_mut().unwrap().claims = vec![claim];
@@ -373,7 +382,7 @@ fn allocated_devices_of_existing_nodes_are_not_free() {
 #[test]
 fn pod_with_an_allocated_shared_claim_goes_to_its_node() {
     let sharing = |name: &str| {
-        let mut cluster = cluster(one(1), with_claim(pods("p", 1, 1_000, 1), name));
+        let mut cluster = cluster(gpus_claim(1), with_claim(pods("p", 1, 1_000, 1), name));
         for name in ["a", "b"] {
             let (machine, claim) = in_use(name, 1);
             cluster.nodes.push(machine);
@@ -387,7 +396,7 @@ fn pod_with_an_allocated_shared_claim_goes_to_its_node() {
 
 #[test]
 fn devices_of_moved_pods_are_freed() {
-    let mut cluster = cluster(one(1), Vec::new());
+    let mut cluster = cluster(gpus_claim(1), Vec::new());
     for name in ["a", "b"] {
         let (machine, claim) = in_use(name, 1);
         cluster.pods.extend(machine.pods.clone());
@@ -423,7 +432,7 @@ fn devices_of_moved_pods_are_freed() {
 #[test]
 fn claims_share_a_device_by_its_capacity() {
     let shares = |claims, capacity: &[(&str, i64)]| {
-        let mut spec = one(1);
+        let mut spec = gpus_claim(1);
         spec.requests[0].alternatives[0].capacity = capacity
             .iter()
             .map(|(name, amount)| ((*name).to_owned(), *amount))
@@ -465,7 +474,7 @@ fn claims_share_a_device_by_its_capacity() {
 
 #[test]
 fn new_node_lists_the_drivers_it_waits_for() {
-    let result = waiting(one(1), 1).solve();
+    let result = waiting(gpus_claim(1), 1).solve();
     let drivers: Vec<&str> = result.new_nodes[0]
         .drivers
         .iter()
@@ -477,7 +486,7 @@ fn new_node_lists_the_drivers_it_waits_for() {
 #[test]
 fn claim_has_at_most_32_devices() {
     let with = |count| {
-        let mut cluster = waiting(one(count), 1);
+        let mut cluster = waiting(gpus_claim(count), 1);
         cluster.types[3].devices = gpus(40, "L4");
         cluster.solve().new_nodes.len()
     };

@@ -44,7 +44,7 @@ pub(super) fn types<'a>(query: TypeQuery<'_, 'a>, context: &mut PlacementContext
     let required = requirements_of(core.sets.on_claims, context);
     if let Some(lack) = query.lack(own, required.clone(), context) {
         return unknown_value(claim, core, context)
-            .or_else(|| disagreement::of(claim, core, context))
+            .or_else(|| disagreement::conflicting_requirements(claim, core, context))
             .unwrap_or(lack);
     }
     let reachable = with_volumes(own, core, context);
@@ -79,11 +79,14 @@ fn unknown_value<'a>(
     required.iter().find_map(|(key, req)| {
         let (wanted, key_text) = (algebra.req(*req), algebra.text(*key));
         let column = catalog.column(*key).iter();
-        let known: Vec<_> = column.map(|(said, _)| algebra.req(*said)).collect();
-        if wanted.complement || known.iter().any(|said| said.complement) {
+        let known: Vec<_> = column.map(|(stated, _)| algebra.req(*stated)).collect();
+        if wanted.complement || known.iter().any(|stated| stated.complement) {
             return None;
         }
-        let known: Vec<Sym> = known.iter().flat_map(|said| said.values.to_vec()).collect();
+        let known: Vec<Sym> = known
+            .iter()
+            .flat_map(|stated| stated.values.to_vec())
+            .collect();
         if wanted.values.iter().any(|value| known.contains(value)) {
             return None;
         }

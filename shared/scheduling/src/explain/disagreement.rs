@@ -14,7 +14,7 @@ use crate::{
 
 /// Names the conflicting requirements of the pod, and of the NodePool's nodes if types meet the pod's alone; `None` if some
 /// type meets all.
-pub(super) fn of<'a>(
+pub(super) fn conflicting_requirements<'a>(
     claim: &Claim<'a>,
     core: &ShapeCore<'a>,
     context: &mut PlacementContext<'a>,

@@ -60,7 +60,7 @@ pub(super) fn nothing_to_make(at: usize, context: &mut PlacementContext<'_>) -> 
 /// Reason for a single requirement of the NodePool that leaves no type.
 fn no_type_has(own: Requirement, key: Sym, catalog: &Catalog<'_>, algebra: &Algebra) -> Reason {
     let column = catalog.column(key).iter();
-    let known = column.flat_map(|(said, _)| algebra.req(*said).values.to_vec());
+    let known = column.flat_map(|(stated, _)| algebra.req(*stated).values.to_vec());
     // Sorted, so that the suggestion does not depend on the order of the catalog.
     let known: BTreeSet<&str> = known.map(|value| algebra.text(value)).collect();
     let value = own.values.first().filter(|_| !own.complement);

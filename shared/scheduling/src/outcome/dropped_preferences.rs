@@ -54,7 +54,7 @@ pub fn share_of(price: NanosPerHour, own: &Resources, all: &Resources) -> NanosP
 }
 
 /// Unmet preferences of all placed pods. `new_sets` has the requirements of the new nodes in the order of the result.
-pub(super) fn of(
+pub(super) fn collect(
     solver: &mut Solver<'_>,
     result: &SolveResult,
     new_sets: &[SetId],

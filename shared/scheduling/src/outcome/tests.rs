@@ -15,7 +15,7 @@ use crate::{
 
 const MOST: usize = Launch::INSTANCE_TYPES_MAX;
 
-fn one(cluster: &TestCluster) -> NewNode {
+fn only_new_node(cluster: &TestCluster) -> NewNode {
     let result = cluster.solve();
     assert!(result.unplaced.is_empty(), "{:?}", result.unplaced);
     assert_eq!(result.new_nodes.len(), 1);
@@ -30,28 +30,28 @@ fn at_least(number: u32, entry: NodeSelectorRequirement) -> NodeSelectorRequirem
 }
 
 /// One type more than a launch may name, all at one price. The last by name is listed first.
-fn many() -> Vec<InstanceType> {
+fn types_beyond_the_limit() -> Vec<InstanceType> {
     let names = (0..=MOST).rev().map(|number| format!("m-{number:04}"));
     names.map(|name| instance_type(&name, 4, 16, 10)).collect()
 }
 
 #[test]
 fn ties_at_the_launch_limit_are_cut_by_list_order_or_by_name() {
-    let mut cluster = TestCluster::new(many(), vec![pod("web", 100)]);
-    let gone = |cluster: &TestCluster| {
-        let kept = one(cluster).choices;
+    let mut cluster = TestCluster::new(types_beyond_the_limit(), vec![pod("web", 100)]);
+    let dropped = |cluster: &TestCluster| {
+        let kept = only_new_node(cluster).choices;
         assert_eq!(kept.len(), MOST);
         let kept = |at: &usize| kept.iter().any(|choice| choice.instance_type() == *at);
         (0..=MOST).find(|at| !kept(at))
     };
-    assert_eq!(gone(&cluster), Some(MOST));
+    assert_eq!(dropped(&cluster), Some(MOST));
     cluster.options.optimize = Optimize::Cost;
-    assert_eq!(gone(&cluster), Some(0));
+    assert_eq!(dropped(&cluster), Some(0));
 }
 
 /// Types of two families, so many that those of the more expensive one exceed the limit of a launch.
 fn of_two_families() -> TestCluster {
-    let mut types = many();
+    let mut types = types_beyond_the_limit();
     types[0] = instance_type("z", 4, 16, 20);
     for instance_type in &mut types {
         let family = if instance_type.name == "z" { "z" } else { "m" };
@@ -64,7 +64,7 @@ fn of_two_families() -> TestCluster {
 #[test]
 fn min_values_apply_to_the_types_within_the_launch_limit() {
     let mut cluster = of_two_families();
-    assert_eq!(one(&cluster).choices.len(), MOST);
+    assert_eq!(only_new_node(&cluster).choices.len(), MOST);
     cluster.requirements = vec![at_least(2, wanting(labels::ARCH, Operator::Exists, &[]))];
     let result = cluster.solve();
     assert!(result.new_nodes.is_empty());
@@ -76,14 +76,14 @@ fn min_values_apply_to_the_types_within_the_launch_limit() {
     assert_eq!(result.unplaced[0].reasons, [(Some(0), unmet)]);
     assert!(!result.unplaced[0].deferred);
     cluster.options.min_values_policy = MinValuesPolicy::BestEffort;
-    assert_eq!(one(&cluster).choices.len(), MOST);
+    assert_eq!(only_new_node(&cluster).choices.len(), MOST);
 }
 
 #[test]
 fn each_type_is_a_choice_once() {
     // Bit sets have words of 64 bits.
     for number in [1, 63, 64, 65, 66] {
-        let mut types = many();
+        let mut types = types_beyond_the_limit();
         types.truncate(number);
         for instance_type in &mut types {
             let mut larger = offering(ZONES[0], 11);
@@ -91,7 +91,7 @@ fn each_type_is_a_choice_once() {
             instance_type.offerings.push(larger);
         }
         let cluster = TestCluster::new(types, vec![pod("web", 100)]);
-        assert_eq!(one(&cluster).choices.len(), number);
+        assert_eq!(only_new_node(&cluster).choices.len(), number);
     }
 }
 
@@ -118,7 +118,7 @@ fn node_claim_lists_the_capacity_types_of_its_choices() {
         ["on-demand", "spot"].map(str::to_owned),
     );
     let capacity_types = |cluster: &TestCluster| {
-        one(cluster)
+        only_new_node(cluster)
             .requirements
             .get(labels::CAPACITY_TYPE)
             .cloned()
@@ -139,7 +139,7 @@ fn node_claim_has_no_min_values_by_default() {
     let mut web = pod("web", 100);
     web.node_selector
         .insert(labels::ZONE.to_owned(), ZONES[0].to_owned());
-    let node = one(&TestCluster::new(
+    let node = only_new_node(&TestCluster::new(
         vec![instance_type("m", 4, 16, 10)],
         vec![web],
     ));

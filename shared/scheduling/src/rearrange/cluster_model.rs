@@ -124,7 +124,7 @@ impl ClusterModel {
         let inputs = candidates
             .iter()
             .filter_map(|candidate| removable.get(candidate.input_index));
-        let own_offers = inputs.map(|node| offers.own(node)).collect();
+        let own_offers = inputs.map(|node| offers.of_own_type(node)).collect();
         let all_offers = BitSet::all(offers.all.len());
         let kinds = known.found.iter().map(|kind| kind.finished(&offers));
         let mut cluster = Self {

@@ -1,4 +1,4 @@
-//! Matrix in one allocation, so that copying an [`Assignment`](super::assignment::Assignment) takes a few plain memory copies.
+//! Matrix in one allocation, so that copying an `Assignment` takes a few plain memory copies.
 
 /// Matrix with rows of equal width.
 pub(super) struct Grid<T> {

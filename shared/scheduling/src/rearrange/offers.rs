@@ -22,7 +22,7 @@ pub(super) struct LaunchOption {
     pub(super) is_spot: bool,
     /// Per topology key, the index of the domain.
     pub(super) domains: Vec<usize>,
-    /// Bit set over the requirement sets of the NodePool: those that the option meets.
+    /// Requirement sets of the NodePool that the option meets, as a bit set.
     pub(super) met: u128,
 }
 
@@ -70,21 +70,23 @@ impl LaunchOptions {
     }
 
     pub(super) fn spot(&self) -> BitSet {
-        self.those(|offer| offer.is_spot)
+        self.offers_where(|offer| offer.is_spot)
     }
 
     /// Offers of the node's own instance type at the same or a higher price.
-    pub(super) fn own(&self, node: &RemovableNode) -> BitSet {
-        self.those(|offer| offer.instance_type == node.instance_type && offer.price >= node.price.0)
+    pub(super) fn of_own_type(&self, node: &RemovableNode) -> BitSet {
+        self.offers_where(|offer| {
+            offer.instance_type == node.instance_type && offer.price >= node.price.0
+        })
     }
 
-    fn those(&self, is_one: impl Fn(&LaunchOption) -> bool) -> BitSet {
-        let mut those = BitSet::none(self.all.len());
+    fn offers_where(&self, matches: impl Fn(&LaunchOption) -> bool) -> BitSet {
+        let mut found = BitSet::none(self.all.len());
         let all = self.all.iter().enumerate();
-        for (at, _) in all.filter(|(_, offer)| is_one(offer)) {
-            those.insert(at);
+        for (at, _) in all.filter(|(_, offer)| matches(offer)) {
+            found.insert(at);
         }
-        those
+        found
     }
 
     /// Per topology key and domain, the offers in that domain.

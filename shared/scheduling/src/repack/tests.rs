@@ -101,10 +101,10 @@ fn claims_are_kept_while_reservations_are_counted() {
     tiny.offerings = vec![reserved("cr", ZONES[0])];
     let types = [types(), vec![tiny]].concat();
     let mut cluster = cluster(&cpu_and_memory_heavy_pods(), &types);
-    let bought = |cluster: &TestCluster| cents(&cluster.solve());
-    assert_eq!(bought(&cluster), 4 * 72 + 4 * 80);
+    let price = |cluster: &TestCluster| cents(&cluster.solve());
+    assert_eq!(price(&cluster), 4 * 72 + 4 * 80);
     cluster.options.reserved = Some(ReservedOfferingMode::Strict);
-    assert!(bought(&cluster) > 4 * 72 + 4 * 80);
+    assert!(price(&cluster) > 4 * 72 + 4 * 80);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Node with free capacity for small pods.
-fn roomy(name: &str) -> TestNode {
+fn node_with_capacity(name: &str) -> TestNode {
     TestNode::new(name, [("cpu", 1_000), ("pods", 10)].into())
 }
 
@@ -37,7 +37,7 @@ fn taken(result: &SolveResult) -> Vec<usize> {
 #[test]
 fn node_with_prefer_no_schedule_takes_pods_without_another_place() {
     let mut cluster = TestCluster::new(Vec::new(), vec![pod("web", 100)]);
-    cluster.nodes = vec![roomy("n")];
+    cluster.nodes = vec![node_with_capacity("n")];
     cluster.nodes[0].taints = vec![taint(TaintEffect::PreferNoSchedule)];
     assert_eq!(taken(&cluster.solve()), [0]);
     cluster.nodes[0].taints = vec![taint(TaintEffect::NoSchedule)];
@@ -61,7 +61,7 @@ fn moved_pod_does_not_count_against_itself() {
 fn moved_pod_of_a_baseline_does_not_count_against_itself() {
     let mut web = pod("web", 100);
     web.pod_anti_affinity.required = vec![near("web", labels::ZONE)];
-    let node = roomy("n").running(web);
+    let node = node_with_capacity("n").running(web);
     let mut cluster = cluster(node.pods.clone());
     cluster.requirements = vec![wanting(labels::ZONE, Operator::In, &[ZONES[0]])];
     cluster.nodes = vec![node];
@@ -82,10 +82,10 @@ fn moved_pod_of_a_baseline_does_not_count_against_itself() {
 fn anti_affinity_of_bound_pods_applies_to_others() {
     let mut guard = pod("guard", 100);
     let mut cluster = cluster([pod("web", 100)]);
-    cluster.nodes = vec![roomy("n").running(guard.clone())];
+    cluster.nodes = vec![node_with_capacity("n").running(guard.clone())];
     assert_eq!(taken(&cluster.solve()), [0]);
     guard.pod_anti_affinity.required = vec![near("web", labels::HOSTNAME)];
-    cluster.nodes = vec![roomy("n").running(guard)];
+    cluster.nodes = vec![node_with_capacity("n").running(guard)];
     assert!(taken(&cluster.solve()).is_empty());
 }
 
@@ -103,7 +103,7 @@ fn anti_affinity_of_terminal_pods_is_ignored() {
         guard.phase = phase;
         for web in [pod("web", 100), web.clone()] {
             let mut cluster = cluster([web]);
-            cluster.nodes = vec![roomy("n").running(guard.clone())];
+            cluster.nodes = vec![node_with_capacity("n").running(guard.clone())];
             assert_eq!(!taken(&cluster.solve()).is_empty(), is_free, "{phase:?}");
         }
     }
@@ -117,7 +117,7 @@ fn nodes_with_equal_labels_have_their_own_hostname() {
         match_fields: Vec::new(),
     }];
     let mut cluster = cluster([web]);
-    cluster.nodes = vec![roomy("n-0"), roomy("n-1")];
+    cluster.nodes = vec![node_with_capacity("n-0"), node_with_capacity("n-1")];
     for node in &mut cluster.nodes {
         node.labels.remove(labels::HOSTNAME);
     }
@@ -136,7 +136,7 @@ fn capacity_is_reserved_for_expected_daemons() {
         let mut web = pod("web", 700);
         web.tolerations = vec![toleration()];
         let mut cluster = cluster([web]);
-        cluster.nodes = vec![roomy("n")];
+        cluster.nodes = vec![node_with_capacity("n")];
         cluster.daemons = vec![pod("agent", 400)];
         change(&mut cluster);
         !taken(&cluster.solve()).is_empty()

@@ -48,12 +48,12 @@ pub(crate) enum HostPreferences {
 /// Domains that count for spread constraints besides those of existing nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SpreadDomains {
-    /// As [`OfferedDomains`](crate::offered_domains::OfferedDomains) of the request for preferred constraints, as upstream for required ones.
+    /// As `OfferedDomains` of the request for preferred constraints, as upstream for required ones.
     #[default]
     AsRequested,
     /// As upstream: a pod drops a preferred constraint if a domain without offerings would have to be filled first.
     Named,
-    /// As [`OfferedDomains`](crate::offered_domains::OfferedDomains) of the request for preferred and required constraints.
+    /// As `OfferedDomains` of the request for preferred and required constraints.
     OfferedDomains,
 }
 

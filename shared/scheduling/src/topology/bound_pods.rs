@@ -1,4 +1,4 @@
-//! BoundPods pods, summed once per class and topology key, because many groups count the same pods on equal nodes.
+//! Bound pods, summed once per class and topology key, because many groups count the same pods on equal nodes.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 

@@ -40,11 +40,11 @@ fn named(result: &SolveResult, input: &Input<'_>) -> Decision {
 /// Input without a node, with its pods to place again, and the indexes of these pods.
 fn without(whole: &Input<'_>, node: usize) -> (Vec<usize>, Decision) {
     let mut input = whole.clone();
-    let gone = input.nodes.remove(node);
+    let removed = input.nodes.remove(node);
     let leaves = |pod: &&model::pod::Pod| {
         pod.node_name
             .as_ref()
-            .is_some_and(|on| on.as_str() == gone.name)
+            .is_some_and(|on| on.as_str() == removed.name)
     };
     let pods = (0..).zip(&whole.pods);
     let leaving = pods.filter(|(_, pod)| leaves(pod)).map(|(at, _)| at);

@@ -239,13 +239,13 @@ fn pool() -> impl Strategy<Value = RandomPool> {
     );
     (zones, archs, kinds, team, taints(), limits).prop_map(
         |(zones, arch, kind, team, taints, limits)| {
-            let one =
+            let requirement =
                 |key, value: Option<&str>| value.map(|value| entry(key, Operator::In, &[value]));
             let zones = zones.map(|zones| entry(labels::ZONE, Operator::In, &zones));
             let requirements = [
                 zones,
-                one(labels::ARCH, arch),
-                one(labels::CAPACITY_TYPE, kind),
+                requirement(labels::ARCH, arch),
+                requirement(labels::CAPACITY_TYPE, kind),
             ];
             RandomPool {
                 name: NodePoolName::from(""),

@@ -23,7 +23,7 @@ use scheduling::{Effort, ExistingNode, Input, Options, Pool, SolveResult, solve}
 
 const ZONES: [&str; 3] = ["a", "b", "c"];
 
-fn one(key: &str, value: &str) -> Requirement {
+fn requirement(key: &str, value: &str) -> Requirement {
     Requirement::new(key, Operator::In, [value.to_owned()])
 }
 
@@ -33,7 +33,7 @@ fn instance_types() -> Vec<InstanceType> {
     let types = sizes.map(|cores: i64| {
         let name = format!("m.{cores}");
         let mut requirements = Requirements::default();
-        requirements.add(one(labels::INSTANCE_TYPE, &name));
+        requirements.add(requirement(labels::INSTANCE_TYPE, &name));
         requirements.add(Requirement::new(
             labels::ZONE,
             Operator::In,

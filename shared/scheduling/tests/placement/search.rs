@@ -15,7 +15,7 @@ use scheduling::{BaselineCluster, SimulatedRemoval};
 
 use super::{
     cluster::{Cluster, app, entry, in_zone, spread, term},
-    one,
+    requirement,
 };
 
 #[test]
@@ -61,7 +61,7 @@ fn in_flight_claim_is_tried_again_after_it_changed() {
     let mut large = cluster.types[4].clone();
     large.name = "m.32".to_owned();
     large.requirements.0.remove(INSTANCE_TYPE);
-    large.requirements.add(one(INSTANCE_TYPE, "m.32"));
+    large.requirements.add(requirement(INSTANCE_TYPE, "m.32"));
     large.capacity = [("cpu", 32_000), ("pods", 20)].into();
     large.offerings.retain(|offering| offering.zone == "b");
     cluster.types = vec![cluster.types[4].clone(), large];
@@ -145,8 +145,8 @@ fn without(cluster: &Cluster, nodes: &[usize], remaining: Resources) -> Vec<Stri
     cluster.with_input(|input| {
         let mut whole = input.clone();
         let waiting = whole.pods.len();
-        let gone = nodes.iter().map(|node| &input.hosts[*node]);
-        whole.pods.extend(gone.flat_map(|host| &host.pods));
+        let removed = nodes.iter().map(|node| &input.hosts[*node]);
+        whole.pods.extend(removed.flat_map(|host| &host.pods));
         let pods: Vec<usize> = (waiting..whole.pods.len()).collect();
         let result = BaselineCluster::new(whole, waiting, None).without(&SimulatedRemoval {
             pods: &pods,

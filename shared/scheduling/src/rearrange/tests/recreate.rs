@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Removes the first node, inserts its pods in order, and shows the result.
-fn found(
+fn with_insertion(
     fixture: &SmallCluster,
     options: InsertionOptions,
     visit: impl FnOnce(&ClusterModel, &Assignment, &[bool]),
@@ -53,7 +53,7 @@ fn planned(cluster: &ClusterModel, state: &Assignment) -> Vec<(String, Vec<usize
 }
 
 /// Planned node of this type with these pods.
-fn of(kind: &str, pods: &[usize]) -> (String, Vec<usize>) {
+fn node(kind: &str, pods: &[usize]) -> (String, Vec<usize>) {
     (kind.to_owned(), pods.to_vec())
 }
 
@@ -65,7 +65,7 @@ fn pod_goes_to_the_node_with_least_slack() {
             .node("m", "a", nodes[0])
             .node("m", "a", nodes[1]);
         let mut node_of = NO_INDEX;
-        found(&fixture, OPTIONS, |_, state, _| node_of = state.node_of[0]);
+        with_insertion(&fixture, OPTIONS, |_, state, _| node_of = state.node_of[0]);
         node_of
     };
     assert_eq!(node_of([&[3_000], &[1_000]]), 1);
@@ -88,7 +88,7 @@ fn new_nodes_of_a_group_are_bounded() {
             replacements_max,
             ..OPTIONS
         };
-        found(&fixture, options, |_, _, found| placed = found.to_vec());
+        with_insertion(&fixture, options, |_, _, found| placed = found.to_vec());
         placed
     };
     assert_eq!(placed(1), [true, false]);
@@ -105,14 +105,14 @@ fn new_node_penalty_counts_in_eighths_of_the_price() {
             new_node_penalty,
             ..OPTIONS
         };
-        found(&fixture, options, |cluster, state, _| {
+        with_insertion(&fixture, options, |cluster, state, _| {
             launched = planned(cluster, state);
         });
         launched
     };
-    assert_eq!(launched(0), [of("m", &[0]), of("s", &[1])]);
-    assert_eq!(launched(5), [of("m", &[0]), of("s", &[1])]);
-    assert_eq!(launched(6), [of("l", &[0, 1])]);
+    assert_eq!(launched(0), [node("m", &[0]), node("s", &[1])]);
+    assert_eq!(launched(5), [node("m", &[0]), node("s", &[1])]);
+    assert_eq!(launched(6), [node("l", &[0, 1])]);
 }
 
 /// The third pod fits on either new node without raising its price.
@@ -121,21 +121,30 @@ fn fuller_new_node_is_preferred_at_equal_cost() {
     let launched = |first, second| {
         let fixture = beside_full_nodes(&[first, second, 500]);
         let mut launched = Vec::new();
-        found(&fixture, OPTIONS, |cluster, state, _| {
+        with_insertion(&fixture, OPTIONS, |cluster, state, _| {
             launched = planned(cluster, state);
         });
         launched
     };
-    assert_eq!(launched(3_400, 1_100), [of("m", &[0, 2]), of("s", &[1])]);
-    assert_eq!(launched(3_100, 1_500), [of("m", &[0]), of("s", &[1, 2])]);
+    assert_eq!(
+        launched(3_400, 1_100),
+        [node("m", &[0, 2]), node("s", &[1])]
+    );
+    assert_eq!(
+        launched(3_100, 1_500),
+        [node("m", &[0]), node("s", &[1, 2])]
+    );
 }
 
 #[test]
 fn first_new_node_is_preferred_at_equal_slack() {
     let mut fixture = beside_full_nodes(&[1_400, 1_400, 500]);
     fixture.types = vec![instance_type("s", 2, 10, CapacityType::OnDemand)];
-    found(&fixture, OPTIONS, |cluster, state, _| {
-        assert_eq!(planned(cluster, state), [of("s", &[0, 2]), of("s", &[1])]);
+    with_insertion(&fixture, OPTIONS, |cluster, state, _| {
+        assert_eq!(
+            planned(cluster, state),
+            [node("s", &[0, 2]), node("s", &[1])]
+        );
     });
 }
 
@@ -158,7 +167,7 @@ fn priced_zones(cents: [i64; 3], change: impl Fn(&mut PodShape)) -> SmallCluster
 /// Zone of the new node for the first pod.
 fn zone_of(fixture: &SmallCluster) -> Option<&'static str> {
     let mut zone = None;
-    found(fixture, OPTIONS, |cluster, state, found| {
+    with_insertion(fixture, OPTIONS, |cluster, state, found| {
         let planned = state.planned_nodes(cluster).next();
         zone = planned.map(|(_, planned)| {
             let offer = &cluster.offers[planned.offer];

@@ -109,7 +109,7 @@ fn pod_starts_a_group_only_if_it_cannot_join_one() {
 }
 
 /// Domains with the pods in them.
-fn known(group: &Group) -> Vec<(Sym, u32)> {
+fn domains_with_counts(group: &Group) -> Vec<(Sym, u32)> {
     let domains = group.domains().iter();
     domains.map(|domain| (domain.value, domain.count)).collect()
 }
@@ -122,13 +122,13 @@ fn unregistered_domain_is_dropped_with_its_last_pod() {
     group.record(b, 2, &algebra);
     for expected in [vec![(a, 1), (b, 1)], vec![(a, 1)], vec![(a, 1)]] {
         group.unrecord(b, &algebra);
-        assert_eq!(known(&group), expected);
+        assert_eq!(domains_with_counts(&group), expected);
     }
     group.unrecord(a, &algebra);
-    assert_eq!(known(&group), [(a, 0)]);
+    assert_eq!(domains_with_counts(&group), [(a, 0)]);
     // Unrecording from an empty domain has no effect.
     group.unrecord(a, &algebra);
-    assert_eq!(known(&group), [(a, 0)]);
+    assert_eq!(domains_with_counts(&group), [(a, 0)]);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn set_registered_replaces_domains_without_pods() {
     let c = algebra.symbol("c");
     group.record(a, 1, &algebra);
     group.set_registered(&[c], &algebra);
-    assert_eq!(known(&group), [(a, 1), (c, 0)], "not {b:?}");
+    assert_eq!(domains_with_counts(&group), [(a, 1), (c, 0)], "not {b:?}");
     group.unrecord(a, &algebra);
-    assert_eq!(known(&group), [(c, 0)]);
+    assert_eq!(domains_with_counts(&group), [(c, 0)]);
 }
