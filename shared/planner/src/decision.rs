@@ -94,11 +94,11 @@ impl Decision {
         self.plan.actions.extend(other.plan.actions);
         self.notes.extend(other.notes);
         if let Some(due) = other.due {
-            self.look_again(due);
+            self.recheck_at(due);
         }
     }
 
-    pub(crate) fn look_again(&mut self, at: Timestamp) {
+    pub(crate) fn recheck_at(&mut self, at: Timestamp) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 }
@@ -116,7 +116,7 @@ mod tests {
             let target = crate::lifecycle::target(&claim);
             decision.act(Action::DeleteNodeClaim(target), name);
             decision.notes.push(Note::normal(&claim, "Reason", name));
-            decision.look_again(now() + jiff::SignedDuration::from_secs(seconds));
+            decision.recheck_at(now() + jiff::SignedDuration::from_secs(seconds));
             decision
         };
         for (first, second) in [(5, 9), (9, 5)] {

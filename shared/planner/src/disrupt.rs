@@ -6,30 +6,30 @@ mod budgets;
 mod candidates;
 mod command;
 mod consolidation;
+mod context;
 pub(crate) mod cost;
-mod course;
 mod deletion_cost;
 mod drift;
 mod emptiness;
 mod evictions;
-mod far;
-pub mod foresight;
+mod lookahead;
 mod methods;
-mod movers;
+mod move_costs;
 mod multi;
-mod outlook;
+mod node_report;
 pub(crate) mod price;
 mod rearranging;
 mod repair;
+mod reschedulable;
 mod round;
-mod scene;
 mod schedule;
 mod simulate;
+pub mod simulate_apply;
 mod single;
 mod terminate_first;
+mod trajectory;
 mod types;
 mod validation;
-mod worth;
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -44,20 +44,23 @@ pub use model::ledger::Method;
 
 pub(crate) use self::price::{of_node as price_of_node, of_template as price_of_template};
 pub use self::{
-    balanced::Judged,
+    balanced::BalancedVerdict,
     budgets::PoolBudget,
     candidates::Blocked,
     command::Command,
     deletion_cost::{DeletionCost, GATE as POD_DELETION_COST_GATE, NodeDeletionCosts},
-    outlook::{Alternative, Outlook},
+    node_report::{Alternative, NodeReport},
     validation::Rejection,
 };
 use self::{
+    context::{DisruptionContext, SearchOptions},
     methods::Methods,
-    movers::Movers,
-    scene::{Scene, Stance},
+    reschedulable::ReschedulablePods,
 };
-use crate::{decision::Note, inventory::Inventory, provision::question::Ground, share::Share};
+use crate::{
+    decision::Note, inventory::Inventory, provision::planning_context::PlanningContext,
+    share::Share,
+};
 
 /// Why nodes go, as conditions, events and metrics call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +73,7 @@ pub enum Reason {
 
 /// What one look at a cluster comes to.
 #[derive(Clone, Debug, Default)]
-pub struct Pass {
+pub struct DisruptionResult {
     /// Several only for static NodePools.
     pub commands: Vec<Command>,
     /// Nodes that some method may not disrupt.
@@ -90,60 +93,72 @@ pub struct Pass {
     /// How many candidates are left to it, because this look has done its share.
     pub left: usize,
     /// Moves of single nodes that policy Balanced rejected, and those of `commands` that it approved.
-    pub judged: Vec<Judged>,
+    pub judged: Vec<BalancedVerdict>,
 }
 
 /// What consolidates must still hold after this time: pods are bound in between that nobody saw coming.
 pub const VALIDATED_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// The first method that finds something to do decides.
-pub fn disrupt(snapshot: &Snapshot) -> Pass {
-    first(snapshot, Stance::new(snapshot))
+pub fn disrupt(snapshot: &Snapshot) -> DisruptionResult {
+    first(snapshot, SearchOptions::new(snapshot))
 }
 
 /// The same within a turn's share, and with some nodes left alone, without being in the way of others.
-pub fn disrupt_within(snapshot: &Snapshot, share: Share, spared: &BTreeSet<NodeClaimName>) -> Pass {
+pub fn disrupt_within(
+    snapshot: &Snapshot,
+    share: Share,
+    excluded: &BTreeSet<NodeClaimName>,
+) -> DisruptionResult {
     first(
         snapshot,
-        Stance {
-            spared,
+        SearchOptions {
+            excluded,
             simulated: share.simulated,
-            ..Stance::new(snapshot)
+            ..SearchOptions::new(snapshot)
         },
     )
 }
 
 /// The same where moves cost nothing: whatever saves is done.
-pub fn disrupt_at_any_price(snapshot: &Snapshot) -> Pass {
+pub fn disrupt_at_any_price(snapshot: &Snapshot) -> DisruptionResult {
     first(
         snapshot,
-        Stance {
+        SearchOptions {
             at_any_price: true,
-            ..Stance::new(snapshot)
+            ..SearchOptions::new(snapshot)
         },
     )
 }
 
-fn first(snapshot: &Snapshot, stance: Stance<'_>) -> Pass {
-    first_on(&Ground::new(snapshot), None, snapshot, stance)
+fn first(snapshot: &Snapshot, options: SearchOptions<'_>) -> DisruptionResult {
+    first_on(&PlanningContext::new(snapshot), None, snapshot, options)
 }
 
 /// The same where the ground is known already.
 fn first_on<'a>(
-    ground: &'a Ground<'a>,
+    planning: &'a PlanningContext<'a>,
     known: Option<&Rc<Groundwork<'a>>>,
     snapshot: &'a Snapshot,
-    stance: Stance<'a>,
-) -> Pass {
+    options: SearchOptions<'a>,
+) -> DisruptionResult {
     let later = snapshot.now.checked_add(VALIDATED_AFTER);
     let later = later.unwrap_or(snapshot.now);
     let inventory = Inventory::new(snapshot);
-    let movers = [snapshot.now, later].map(|at| Movers::new(snapshot, &inventory, at));
-    let scene = |movers| {
+    let reschedulable =
+        [snapshot.now, later].map(|at| ReschedulablePods::new(snapshot, &inventory, at));
+    let context = |reschedulable| {
         let known = known.map(Rc::clone);
-        Scene::new(snapshot, &inventory, ground, movers, known, stance)
+        DisruptionContext::new(
+            snapshot,
+            &inventory,
+            planning,
+            reschedulable,
+            known,
+            options,
+        )
     };
-    let [now, later] = movers.each_ref().map(scene);
+    let [now, later] = reschedulable.each_ref().map(context);
     Methods::new(&now, &later).first()
 }
 
@@ -158,39 +173,41 @@ pub fn pool_budgets(snapshot: &Snapshot) -> Vec<PoolBudget> {
 /// (docs/spec/v1.15.md#pod-deletion-cost).
 pub fn deletion_costs(snapshot: &Snapshot) -> (Vec<NodeDeletionCosts>, Vec<NodeDeletionCosts>) {
     match deletion_cost::is_managed(snapshot) {
-        true => at_present(snapshot, |scene| deletion_cost::of_scene(&scene)),
+        true => at_present(snapshot, |context| deletion_cost::of_context(&context)),
         false => (Vec::new(), Vec::new()),
     }
 }
 
 /// Number of nodes that may be disrupted for each reason now, before budgets and before anything is simulated.
 pub fn eligible_nodes(snapshot: &Snapshot) -> [(Reason, usize); 4] {
-    at_present(snapshot, |scene| Methods::new(&scene, &scene).eligible())
+    at_present(snapshot, |context| {
+        Methods::new(&context, &context).eligible()
+    })
 }
 
 /// What becomes of each node by itself, and why: those that stay as well.
-pub fn outlook(snapshot: &Snapshot) -> Vec<Outlook> {
-    at_present(snapshot, |scene| outlook::of_all(&scene))
+pub fn node_reports(snapshot: &Snapshot) -> Vec<NodeReport> {
+    at_present(snapshot, |context| node_report::of_all(&context))
 }
 
 /// Judges a proposal again after its waiting period: what is left of it, as it is best done now (docs/spec/lifecycle.md#validation).
 pub fn validate(snapshot: &Snapshot, proposal: &ledger::Command) -> Result<Command, Rejection> {
-    at_present(snapshot, |scene| {
-        Methods::new(&scene, &scene).validate(proposal)
+    at_present(snapshot, |context| {
+        Methods::new(&context, &context).validate(proposal)
     })
 }
 
-fn at_present<T>(snapshot: &Snapshot, look: impl FnOnce(Scene<'_>) -> T) -> T {
+fn at_present<T>(snapshot: &Snapshot, look: impl FnOnce(DisruptionContext<'_>) -> T) -> T {
     let inventory = Inventory::new(snapshot);
-    let ground = Ground::new(snapshot);
-    let movers = Movers::new(snapshot, &inventory, snapshot.now);
-    look(Scene::new(
+    let planning = PlanningContext::new(snapshot);
+    let reschedulable = ReschedulablePods::new(snapshot, &inventory, snapshot.now);
+    look(DisruptionContext::new(
         snapshot,
         &inventory,
-        &ground,
-        &movers,
+        &planning,
+        &reschedulable,
         None,
-        Stance::new(snapshot),
+        SearchOptions::new(snapshot),
     ))
 }
 

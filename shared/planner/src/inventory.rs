@@ -31,13 +31,13 @@ use crate::by_instance::instance_of;
 /// Everything that is or will be a node.
 #[derive(Debug)]
 pub struct Inventory<'a> {
-    pub machines: Vec<Machine<'a>>,
+    pub state_nodes: Vec<StateNode<'a>>,
     bound: BoundPods<'a>,
 }
 
 /// A Node, a NodeClaim or a launch under way, as one thing.
 #[derive(Debug)]
-pub struct Machine<'a> {
+pub struct StateNode<'a> {
     pub node: Option<&'a Node>,
     pub claim: Option<&'a NodeClaim>,
     /// The NodeClaim's name until the Node is registered, then the Node's.
@@ -54,7 +54,7 @@ pub struct Machine<'a> {
     /// Whether the node is rebooted in place: it comes back with all its room, and nothing else is done to it meanwhile.
     pub rebooting: bool,
     /// Its instance goes whatever is on it: all its pods are to move.
-    pub doomed: bool,
+    pub terminating_unconditionally: bool,
     pub capacity: Resources,
     /// The most of each resource that EC2 may launch it with, until it is known what it has.
     largest: Option<Resources>,
@@ -73,7 +73,7 @@ impl<'a> Inventory<'a> {
             .filter(|claim| !claim.status.provider_id.is_empty())
             .map(|claim| (claim.status.provider_id.as_str(), claim))
             .collect();
-        let mut machines = Vec::new();
+        let mut state_nodes = Vec::new();
         for node in &snapshot.nodes {
             let claim = claims.remove(node.provider_id.as_str());
             let managed = node.labels.contains_key(NODE_POOL);
@@ -81,13 +81,13 @@ impl<'a> Inventory<'a> {
                 && !is_true(&node.labels, INITIALIZED)
                 && !node.labels.contains_key(INSTANCE_TYPE);
             if unborn {
-                machines.extend(claim.map(|claim| Machine::of(None, Some(claim), &pods)));
+                state_nodes.extend(claim.map(|claim| StateNode::of(None, Some(claim), &pods)));
             } else if claim.is_some() || !node.provider_id.is_empty() || !managed {
-                machines.push(Machine::of(Some(node), claim, &pods));
+                state_nodes.push(StateNode::of(Some(node), claim, &pods));
             }
         }
         let rest = claims.into_values();
-        machines.extend(rest.map(|claim| Machine::of(None, Some(claim), &pods)));
+        state_nodes.extend(rest.map(|claim| StateNode::of(None, Some(claim), &pods)));
         let known: BTreeSet<&NodeClaimName> = snapshot
             .node_claims
             .iter()
@@ -96,38 +96,39 @@ impl<'a> Inventory<'a> {
             .collect();
         let awaited = snapshot.intents.iter().filter(|i| i.is_in_flight());
         let awaited = awaited.filter(|intent| !known.contains(intent.name()));
-        machines.extend(awaited.map(|intent| Machine::awaited(intent, snapshot)));
+        state_nodes.extend(awaited.map(|intent| StateNode::awaited(intent, snapshot)));
         let noticed = noticed(snapshot);
         let late = timed_out(snapshot);
         let rebooted = to_reboot(snapshot);
         let repaired = repaired(snapshot);
-        for machine in &mut machines {
-            let claim = machine.claim.map(|claim| &claim.name);
-            let is_overdue = machine
+        for state_node in &mut state_nodes {
+            let claim = state_node.claim.map(|claim| &claim.name);
+            let is_overdue = state_node
                 .claim
                 .is_some_and(|claim| is_overdue(claim, snapshot));
             let is_late = is_overdue || claim.is_some_and(|name| late.contains(name));
-            machine.late |= is_late && !machine.deleting;
-            machine.deleting |= is_late || claim.is_some_and(|name| leaving.contains(name));
-            machine.rebooting |= claim.is_some_and(|name| rebooted.contains(name));
-            if machine.rebooting {
+            state_node.late |= is_late && !state_node.deleting;
+            state_node.deleting |= is_late || claim.is_some_and(|name| leaving.contains(name));
+            state_node.rebooting |= claim.is_some_and(|name| rebooted.contains(name));
+            if state_node.rebooting {
                 // Their room is there when the node is.
-                machine.pods.retain(|pod| pod.deletion.is_none());
+                state_node.pods.retain(|pod| pod.deletion.is_none());
             }
-            let of_claim = machine.claim.map(|claim| &claim.status.provider_id);
-            let of_node = || machine.node.map(|node| &node.provider_id);
+            let of_claim = state_node.claim.map(|claim| &claim.status.provider_id);
+            let of_node = || state_node.node.map(|node| &node.provider_id);
             let instance = of_claim.or_else(of_node);
             let instance = instance.and_then(|provider_id| instance_of(provider_id));
-            if let Some(doomed) = instance.and_then(|id| noticed.get(&id)) {
-                machine.deleting = true;
-                machine.late = false;
-                machine.doomed = *doomed;
+            if let Some(terminating_unconditionally) = instance.and_then(|id| noticed.get(&id)) {
+                state_node.deleting = true;
+                state_node.late = false;
+                state_node.terminating_unconditionally = *terminating_unconditionally;
             }
-            let is_repaired = machine.claim.map(|claim| repaired.contains(&claim.uid));
-            machine.doomed |= machine.deleting && is_repaired == Some(true);
+            let is_repaired = state_node.claim.map(|claim| repaired.contains(&claim.uid));
+            state_node.terminating_unconditionally |=
+                state_node.deleting && is_repaired == Some(true);
         }
         Self {
-            machines,
+            state_nodes,
             bound: pods,
         }
     }
@@ -145,20 +146,24 @@ impl<'a> Inventory<'a> {
     /// The same without some machines, which are as good as gone.
     pub(crate) fn usage_without(&self, pool: &NodePoolName, gone: &BTreeSet<usize>) -> Resources {
         let mut usage = Resources::default();
-        let own = self.machines.iter().enumerate().filter(|(at, machine)| {
-            (!machine.deleting || machine.late)
-                && !gone.contains(at)
-                && machine.labels.get(NODE_POOL).map(String::as_str) == Some(pool.as_str())
-        });
-        for (_, machine) in own {
-            usage.add(machine.largest.as_ref().unwrap_or(&machine.capacity));
+        let own = self
+            .state_nodes
+            .iter()
+            .enumerate()
+            .filter(|(at, state_node)| {
+                (!state_node.deleting || state_node.late)
+                    && !gone.contains(at)
+                    && state_node.labels.get(NODE_POOL).map(String::as_str) == Some(pool.as_str())
+            });
+        for (_, state_node) in own {
+            usage.add(state_node.largest.as_ref().unwrap_or(&state_node.capacity));
             usage.add(&Resources::from([(NODES, 1)]));
         }
         usage
     }
 }
 
-impl<'a> Machine<'a> {
+impl<'a> StateNode<'a> {
     fn of(node: Option<&'a Node>, claim: Option<&'a NodeClaim>, pods: &BoundPods<'a>) -> Self {
         let has = |label| node.is_some_and(|node| claim.is_none() || is_true(&node.labels, label));
         let (registered, initialized) = (has(REGISTERED), has(INITIALIZED));
@@ -186,7 +191,7 @@ impl<'a> Machine<'a> {
             deleting,
             late: false,
             rebooting: claim.is_some_and(|claim| claim.is_true(REBOOTING)),
-            doomed: false,
+            terminating_unconditionally: false,
             largest: None,
             capacity: amounts(node.map(|n| &n.capacity), claim.map(|c| &c.status.capacity)),
             allocatable: amounts(
@@ -236,7 +241,7 @@ impl<'a> Machine<'a> {
             deleting: is_going || late,
             late,
             rebooting: false,
-            doomed: false,
+            terminating_unconditionally: false,
             capacity: expected.capacity.clone(),
             largest: largest(launch, snapshot),
             allocatable: instance_type.map_or_else(

@@ -33,15 +33,15 @@ mod test_world;
 
 pub use decision::{About, Decision, Note};
 pub use disrupt::{
-    Alternative, Blocked, Command, DeletionCost, Judged, Method, NodeDeletionCosts, Outlook,
-    POD_DELETION_COST_GATE, Pass, PoolBudget, Reason, Rejection, VALIDATED_AFTER, deletion_costs,
-    disrupt, disrupt_at_any_price, disrupt_within, eligible_nodes, foresight, outlook,
-    pool_budgets, validate,
+    Alternative, BalancedVerdict, Blocked, Command, DeletionCost, DisruptionResult, Method,
+    NodeDeletionCosts, NodeReport, POD_DELETION_COST_GATE, PoolBudget, Reason, Rejection,
+    VALIDATED_AFTER, deletion_costs, disrupt, disrupt_at_any_price, disrupt_within, eligible_nodes,
+    node_reports, pool_budgets, simulate_apply, validate,
 };
 pub use do_not_disrupt::do_not_disrupt_notes;
 pub use foreign::{Announced, Foreign, rebooted};
 pub use freed::await_freed_instance;
-pub use inventory::{Inventory, Machine, any_leaves, overdue_at};
+pub use inventory::{Inventory, StateNode, any_leaves, overdue_at};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
 pub use measurements::measurements;
 pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};

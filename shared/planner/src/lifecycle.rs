@@ -36,7 +36,7 @@ use crate::{
     lifecycle::{
         initialization::{Published, Waiting},
         registration::Registration,
-        repair::Wards,
+        repair::ForcedRepair,
     },
     machine::{Ending, Joined, Seen, State, Step, next},
     managed::is_ours,
@@ -59,7 +59,7 @@ pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
         nodes: ByInstance::of_nodes(snapshot),
         pods: PodsOfNodes::new(snapshot),
         claims: ByInstance::of_claims(snapshot),
-        wards: Wards::of(snapshot),
+        forced_repair: ForcedRepair::of(snapshot),
         failed: failed_launches(snapshot),
         begun: launches_under_way(snapshot),
         expirations: expiration::Allowance::new(snapshot),
@@ -82,7 +82,7 @@ struct View<'a> {
     nodes: ByInstance<'a, Node>,
     pods: PodsOfNodes<'a>,
     claims: ByInstance<'a, NodeClaim>,
-    wards: Wards<'a>,
+    forced_repair: ForcedRepair<'a>,
     failed: BTreeMap<&'a NodeClaimName, &'a str>,
     begun: BTreeMap<&'a NodeClaimName, Timestamp>,
     expirations: expiration::Allowance,
@@ -91,7 +91,7 @@ struct View<'a> {
 }
 
 /// One NodeClaim as it is seen now.
-struct Sight<'a> {
+struct ObservedClaim<'a> {
     claim: &'a NodeClaim,
     registration: Registration<'a>,
     /// What its Node still lacks.
@@ -113,26 +113,26 @@ impl<'a> View<'a> {
             (Registration::Node(_), Some(_)) => Joined::Unready,
             (Registration::Node(_), None) => Joined::Ready,
         };
-        let sight = Sight {
+        let observed = ObservedClaim {
             claim,
             registration,
             waiting,
         };
-        let ending = self.ending(&sight, decision);
+        let ending = self.ending(&observed, decision);
         let (_, steps) = next(State::of(claim), Seen::Alive { ending, node });
         if let [Step::Delete(ending)] = steps[..] {
             self.end(ending, claim, decision);
             return;
         }
         for step in steps {
-            take(step, &sight, decision);
+            take(step, &observed, decision);
         }
-        self.mark(&sight, decision);
+        self.mark(&observed, decision);
     }
 
     /// The first thing that ends the NodeClaim now. What will do so later is looked at then.
-    fn ending(&self, sight: &Sight<'a>, decision: &mut Decision) -> Option<Ending> {
-        let Sight { claim, .. } = sight;
+    fn ending(&self, observed: &ObservedClaim<'a>, decision: &mut Decision) -> Option<Ending> {
+        let ObservedClaim { claim, .. } = observed;
         let now = self.snapshot.now;
         if claim.status.provider_id.is_empty() && self.failed.contains_key(&claim.name) {
             return Some(Ending::LaunchFailed);
@@ -140,7 +140,7 @@ impl<'a> View<'a> {
         let mut is_due = |at: Option<Timestamp>| match at {
             Some(at) if at <= now => true,
             Some(at) => {
-                decision.look_again(at);
+                decision.recheck_at(at);
                 false
             }
             None => false,
@@ -152,7 +152,7 @@ impl<'a> View<'a> {
             Some(paused) => _ = is_due(paused.until()),
             // One that has joined is registered, however late.
             None if timeout == Ending::RegistrationTimeout
-                && sight.registration.node().is_some() => {}
+                && observed.registration.node().is_some() => {}
             None if is_due(at) => return Some(timeout),
             None => {}
         }
@@ -164,20 +164,20 @@ impl<'a> View<'a> {
             Some(paused) => _ = is_due(expiration::at(claim).max(paused.until())),
             None if is_due(expiration::at(claim)) => match self.expirations.hold(claim, decision) {
                 None => return Some(Ending::Expired),
-                Some(until) => decision.look_again(until),
+                Some(until) => decision.recheck_at(until),
             },
             None => {}
         }
-        let node = sight.registration.node()?;
-        match self.wards.judge(claim, node, now) {
+        let node = observed.registration.node()?;
+        match self.forced_repair.judge(claim, node, now) {
             repair::Verdict::Well => None,
             repair::Verdict::At(at) => {
-                decision.look_again(at);
+                decision.recheck_at(at);
                 None
             }
             repair::Verdict::Blocked(notes, at) => {
                 decision.notes.extend(notes);
-                decision.look_again(at);
+                decision.recheck_at(at);
                 None
             }
             repair::Verdict::Due(condition) => {
@@ -212,19 +212,19 @@ impl<'a> View<'a> {
     }
 
     /// Writes what is known of the NodeClaim now.
-    fn mark(&self, sight: &Sight<'a>, decision: &mut Decision) {
-        let Sight {
+    fn mark(&self, observed: &ObservedClaim<'a>, decision: &mut Decision) {
+        let ObservedClaim {
             claim,
             registration,
             waiting,
-        } = sight;
+        } = observed;
         let node = registration.node();
         let judged =
             node.map(|node| pod_events::judge(self.pods.of(node), claim, self.snapshot.now));
         let pods = match judged {
             Some(pod_events::Judged::Changed(change)) => Some(change),
             Some(pod_events::Judged::Later(at)) => {
-                decision.look_again(at);
+                decision.recheck_at(at);
                 None
             }
             Some(pod_events::Judged::Unchanged) | None => None,
@@ -235,11 +235,11 @@ impl<'a> View<'a> {
             .or(claim.status.last_pod_event);
         let marks = marks::consolidatable(self.snapshot, claim, last_event);
         if let marks::Consolidatable::At(at) = marks {
-            decision.look_again(at);
+            decision.recheck_at(at);
         }
         if let Some(waiting) = waiting {
             let now = self.snapshot.now;
-            initialization::look_again(claim, waiting, now, decision);
+            initialization::recheck_at(claim, waiting, now, decision);
         }
         let paused = liveness::paused(self.snapshot, claim);
         let drifted = drift::judge(self.snapshot, claim);
@@ -316,7 +316,7 @@ impl<'a> View<'a> {
         let [node] = self.nodes_of(claim) else {
             return;
         };
-        if let repair::Verdict::Due(_) = self.wards.judge(claim, node, now) {
+        if let repair::Verdict::Due(_) = self.forced_repair.judge(claim, node, now) {
             let because = format!("node {} is unhealthy", node.name);
             self.allow_force(claim, because, decision);
         }
@@ -324,11 +324,11 @@ impl<'a> View<'a> {
 }
 
 /// Makes a step on the Node concrete.
-fn take(step: Step, sight: &Sight<'_>, decision: &mut Decision) {
-    let Some(node) = sight.registration.node() else {
+fn take(step: Step, observed: &ObservedClaim<'_>, decision: &mut Decision) {
+    let Some(node) = observed.registration.node() else {
         return;
     };
-    let claim = sight.claim;
+    let claim = observed.claim;
     match step {
         Step::Register => {
             if registration::lacks_taint(node) {

@@ -1,7 +1,7 @@
 //! How a NodeClaim lives: one total function from where it stands and what is seen of it to where it stands then and what is
 //! to be done (docs/spec/lifecycle.md#node-claim-states, docs/spec/lifecycle.md#termination).
 //!
-//! What is seen is judged in `lifecycle` and `terminate`, which also make the steps concrete. `machine/table.txt` lists the
+//! What is seen is judged in `lifecycle` and `terminate`, which also make the steps concrete. `state_node/table.txt` lists the
 //! whole function.
 
 use api::{

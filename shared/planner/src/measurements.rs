@@ -69,7 +69,7 @@ mod tests {
     const MIB: i64 = 1 << 20;
 
     /// An m5.large with this image whose node has so much memory.
-    fn machine(name: &str, image: &str, conditions: &[&str], mib: i64) -> (NodeClaim, Node) {
+    fn state_node(name: &str, image: &str, conditions: &[&str], mib: i64) -> (NodeClaim, Node) {
         let mut claim = test_world::claim(name, conditions);
         claim.labels.extend([
             (label::INSTANCE_TYPE.to_owned(), "m5.large".to_owned()),
@@ -81,9 +81,9 @@ mod tests {
         (claim, node)
     }
 
-    fn learned(machines: Vec<(NodeClaim, Node)>, known: &Experience) -> Vec<String> {
+    fn learned(state_nodes: Vec<(NodeClaim, Node)>, known: &Experience) -> Vec<String> {
         let mut snapshot = test_world::snapshot();
-        (snapshot.node_claims, snapshot.nodes) = machines.into_iter().unzip();
+        (snapshot.node_claims, snapshot.nodes) = state_nodes.into_iter().unzip();
         let learned = measurements(&snapshot, known).into_iter();
         learned
             .map(|m| format!("{} {} {}", m.instance_type, m.image, m.bytes / MIB))
@@ -93,14 +93,14 @@ mod tests {
     #[test]
     fn the_least_of_each_type_and_image_is_learned_from_registered_nodes() {
         let registered = [LAUNCHED, REGISTERED];
-        let machines = vec![
-            machine("a", "ami-1", &registered, 7_800),
-            machine("b", "ami-1", &registered, 7_700),
-            machine("c", "ami-2", &registered, 7_900),
-            machine("d", "ami-3", &[LAUNCHED], 7_900),
+        let state_nodes = vec![
+            state_node("a", "ami-1", &registered, 7_800),
+            state_node("b", "ami-1", &registered, 7_700),
+            state_node("c", "ami-2", &registered, 7_900),
+            state_node("d", "ami-3", &[LAUNCHED], 7_900),
         ];
         let expected = ["m5.large ami-1 7700", "m5.large ami-2 7900"];
-        assert_eq!(learned(machines, &Experience::default()), expected);
+        assert_eq!(learned(state_nodes, &Experience::default()), expected);
     }
 
     #[test]
@@ -111,14 +111,14 @@ mod tests {
                 .collect(),
             ..Experience::default()
         };
-        let of = |mib| vec![machine("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
+        let of = |mib| vec![state_node("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
         assert!(learned(of(7_800), &known(7_800)).is_empty());
         assert!(
             learned(of(7_800), &known(7_700)).is_empty(),
             "more than some have"
         );
         assert_eq!(learned(of(7_700), &known(7_800)), ["m5.large ami-1 7700"]);
-        let of_another_image = vec![machine("a", "ami-2", &[LAUNCHED, REGISTERED], 7_800)];
+        let of_another_image = vec![state_node("a", "ami-2", &[LAUNCHED, REGISTERED], 7_800)];
         let learned = learned(of_another_image, &known(7_700));
         assert_eq!(learned, ["m5.large ami-2 7800"]);
     }
@@ -134,13 +134,13 @@ mod tests {
     #[test]
     fn a_node_that_shows_what_its_type_cannot_have_teaches_nothing() {
         for mib in [0, 4_000, 6_800, 8_193] {
-            let machines = vec![machine("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
+            let state_nodes = vec![state_node("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
             assert!(
-                learned(machines, &Experience::default()).is_empty(),
+                learned(state_nodes, &Experience::default()).is_empty(),
                 "{mib}"
             );
         }
-        let (mut claim, node) = machine("a", "ami-1", &[LAUNCHED, REGISTERED], 0);
+        let (mut claim, node) = state_node("a", "ami-1", &[LAUNCHED, REGISTERED], 0);
         let sold = (label::INSTANCE_MEMORY.to_owned(), "0".to_owned());
         claim.labels.extend([sold]);
         assert!(learned(vec![(claim, node)], &Experience::default()).is_empty());

@@ -13,8 +13,8 @@ mod named_node;
 mod overlay_tests;
 mod overlays;
 mod pending;
+pub(crate) mod planning_context;
 mod previews;
-pub(crate) mod question;
 mod share;
 
 use std::{
@@ -43,12 +43,12 @@ pub use self::{
 };
 use self::{
     launch::{Names, PoolLaunches},
-    question::{Asked, Ground},
+    planning_context::{PlanningContext, SolveRequest},
 };
 use crate::{freed, inventory::Inventory, share::Share};
 
 /// Each pod is told of so many NodePools that were not tried.
-const TOLD_OF: usize = 5;
+const UNTRIED_NAMED_MAX: usize = 5;
 
 /// What to launch for the pods that wait, which of them existing nodes can take, and why the others have no place.
 pub fn provision(snapshot: &Snapshot, share: Share) -> Plan {
@@ -62,9 +62,9 @@ pub fn provision_full(snapshot: &Snapshot, share: Share) -> Plan {
     if !freed::kept(snapshot).is_empty() {
         return Plan::default();
     }
-    let mut solve = |question: &Input<'_>| {
-        let mut answer = scheduling::solve(question);
-        keep_full(question, &mut answer);
+    let mut solve = |input: &Input<'_>| {
+        let mut answer = scheduling::solve(input);
+        keep_full(input, &mut answer);
         answer
     };
     let plan = provision_with(snapshot, share, &mut solve);
@@ -75,12 +75,12 @@ pub fn provision_full(snapshot: &Snapshot, share: Share) -> Plan {
 }
 
 /// Takes out of an answer all new nodes that are not full, or that CapacityBuffers share.
-fn keep_full(question: &Input<'_>, answer: &mut Answer) {
+fn keep_full(input: &Input<'_>, answer: &mut Answer) {
     let is_virtual = |pod: &usize| {
-        let pod = question.pods.get(*pod);
+        let pod = input.pods.get(*pod);
         pod.is_some_and(|pod| buffers::is_virtual(pod))
     };
-    let mut full = scheduling::full_nodes(question, answer).into_iter();
+    let mut full = scheduling::full_nodes(input, answer).into_iter();
     answer.new_nodes.retain(|node| {
         let is_full = full.next() == Some(true);
         is_full && !node.pods.iter().any(is_virtual)
@@ -93,7 +93,7 @@ pub fn provision_with(
     share: Share,
     solve: impl FnMut(&Input<'_>) -> Answer,
 ) -> Plan {
-    let mut plan = uncapped(&caps::closed(snapshot), share, solve);
+    let mut plan = uncapped(&caps::without_pools_over_limit(snapshot), share, solve);
     caps::hold(snapshot, &mut plan);
     plan
 }
@@ -114,8 +114,8 @@ fn uncapped(
         .map(|pod| named_node::by_hostname(pod, snapshot))
         .collect();
     let pods: Vec<Cow<'_, Pod>> = pods.into_iter().chain(buffers::pods(snapshot)).collect();
-    let ground = Ground::new(snapshot);
-    if ground.pools.is_empty() && snapshot.settings.optimize == Optimize::Upstream {
+    let planning = PlanningContext::new(snapshot);
+    if planning.pools.is_empty() && snapshot.settings.optimize == Optimize::Upstream {
         let text = no_pool(snapshot);
         let limited = !caps::capped(snapshot).is_empty();
         let real = pods.iter().filter(|pod| !buffers::is_virtual(pod));
@@ -132,9 +132,9 @@ fn uncapped(
         pods: pods.iter().map(Cow::as_ref).collect(),
         share,
     };
-    let of_freed = kept::of_freed_instance(&search, &ground, &plan, &mut solve);
+    let of_freed = kept::of_freed_instance(&search, &planning, &plan, &mut solve);
     of_freed.unwrap_or_else(|| {
-        let found = search.find(&ground, plan, None, &mut solve);
+        let found = search.find(&planning, plan, None, &mut solve);
         found.plan(&search)
     })
 }
@@ -148,9 +148,9 @@ struct Search<'q> {
 }
 
 /// Places that were found, and the plan so far.
-struct Found<'q> {
-    ground: &'q Ground<'q>,
-    question: Input<'q>,
+struct Solution<'q> {
+    planning: &'q PlanningContext<'q>,
+    input: Input<'q>,
     answer: Answer,
     /// CapacityBuffers some of whose pods were left to the next turn.
     left_out: BTreeSet<PodKey>,
@@ -161,41 +161,41 @@ impl<'q> Search<'q> {
     /// Searches places for a turn's share of the pods, or of those of them that are taken.
     fn find(
         &'q self,
-        ground: &'q Ground<'q>,
+        planning: &'q PlanningContext<'q>,
         mut plan: Plan,
         taken: Option<&[bool]>,
         solve: &mut impl FnMut(&Input<'_>) -> Answer,
-    ) -> Found<'q> {
+    ) -> Solution<'q> {
         static NONE: BTreeSet<usize> = BTreeSet::new();
         let now = self.snapshot.now;
-        let asked = Asked {
+        let request = SolveRequest {
             pods: self.pods.clone(),
             moved: Vec::new(),
             gone: &NONE,
-            settling: &NONE,
-            closed: &NONE,
+            cooling_down: &NONE,
+            unavailable: &NONE,
             reserved: self.snapshot.settings.reserved_offering_mode,
             effort: Effort::Best,
         };
-        let mut question = ground.question(self.inventory, asked);
+        let mut input = planning.solver_input(self.inventory, request);
         let mut left_out = BTreeSet::new();
         if let Some(taken) = taken {
-            postpone(taken, &mut question, &mut plan, &mut left_out);
+            postpone(taken, &mut input, &mut plan, &mut left_out);
         }
-        let of_share = share::pods(&question.pods, self.share, now);
-        postpone(&of_share, &mut question, &mut plan, &mut left_out);
-        let mut answer = solve(&question);
+        let of_share = share::pods(&input.pods, self.share, now);
+        postpone(&of_share, &mut input, &mut plan, &mut left_out);
+        let mut answer = solve(&input);
         for _ in 1..share::SEARCHES_MAX {
             if answer.new_nodes.len() <= self.share.launches {
                 break;
             }
-            let of_share = share::pods_of_launches(&answer, &question, self.share, now);
-            postpone(&of_share, &mut question, &mut plan, &mut left_out);
-            answer = solve(&question);
+            let of_share = share::pods_of_launches(&answer, &input, self.share, now);
+            postpone(&of_share, &mut input, &mut plan, &mut left_out);
+            answer = solve(&input);
         }
-        Found {
-            ground,
-            question,
+        Solution {
+            planning,
+            input,
             answer,
             left_out,
             plan,
@@ -203,25 +203,25 @@ impl<'q> Search<'q> {
     }
 }
 
-impl Found<'_> {
+impl Solution<'_> {
     fn plan(self, search: &Search<'_>) -> Plan {
         let Self {
-            ground,
-            question,
+            planning,
+            input,
             answer,
             left_out,
             mut plan,
         } = self;
         plan.postponed.sort();
-        plan.buffers = buffers::rooms(&question, &answer, &left_out);
-        plan.barren = barren(&question, &answer);
+        plan.buffers = buffers::rooms(&input, &answer, &left_out);
+        plan.barren = barren(&input, &answer);
         let (snapshot, inventory) = (search.snapshot, search.inventory);
         report(
             &mut plan,
             snapshot,
             inventory,
-            &question,
-            &ground.pools,
+            &input,
+            &planning.pools,
             answer,
         );
         plan
@@ -231,12 +231,12 @@ impl Found<'_> {
 /// Leaves all pods but those taken to the next turn; of CapacityBuffers' pods only the buffers are noted.
 fn postpone(
     taken: &[bool],
-    question: &mut Input<'_>,
+    input: &mut Input<'_>,
     plan: &mut Plan,
     left_out: &mut BTreeSet<PodKey>,
 ) {
     let mut taken = taken.iter();
-    question.pods.retain(|pod| {
+    input.pods.retain(|pod| {
         let stays = taken.next() == Some(&true);
         if !stays && buffers::is_virtual(pod) {
             left_out.extend(buffers::of(pod));
@@ -247,9 +247,9 @@ fn postpone(
     });
 }
 
-fn barren(question: &Input<'_>, answer: &Answer) -> BTreeMap<NodePoolName, String> {
+fn barren(input: &Input<'_>, answer: &Answer) -> BTreeMap<NodePoolName, String> {
     let pools = answer.barren.iter().filter_map(|barren| {
-        let pool = question.pools.get(barren.pool)?;
+        let pool = input.pools.get(barren.pool)?;
         let why = if barren.min_values {
             "NodePool requirements leave fewer instance types than their minValues ask for"
         } else {
@@ -284,12 +284,12 @@ fn report(
     plan: &mut Plan,
     snapshot: &Snapshot,
     inventory: &Inventory<'_>,
-    question: &Input<'_>,
+    input: &Input<'_>,
     pools: &[&NodePool],
     answer: Answer,
 ) {
     let pod = |at: &usize| {
-        question
+        input
             .pods
             .get(*at)
             .copied()
@@ -297,31 +297,31 @@ fn report(
     };
     for (node, pods) in &answer.existing {
         let mut staying = inventory
-            .machines
+            .state_nodes
             .iter()
-            .filter(|machine| !machine.deleting);
-        if let Some(machine) = staying.nth(*node) {
+            .filter(|state_node| !state_node.deleting);
+        if let Some(state_node) = staying.nth(*node) {
             plan.nominations
                 .extend(pods.iter().filter_map(pod).map(|pod| Nomination {
                     pod: reference(pod),
-                    node: machine.expected(),
+                    node: state_node.expected(),
                 }));
         }
     }
     let pool_of = |at: usize| {
-        let name = question.pools.get(at)?.name;
+        let name = input.pools.get(at)?.name;
         pools.iter().find(|pool| pool.name == *name).copied()
     };
-    let mut drivers = drivers::Drivers::new(question);
+    let mut drivers = drivers::Drivers::new(input);
     let mut names = Names::new(snapshot);
     let mut launches: BTreeMap<usize, PoolLaunches<'_>> = BTreeMap::new();
     // Each node goes as its launch is made: both list hundreds of instance types.
     for node in answer.new_nodes {
-        if let (Some(pool), Some(mould)) = (pool_of(node.pool), question.pools.get(node.pool)) {
+        if let (Some(pool), Some(mould)) = (pool_of(node.pool), input.pools.get(node.pool)) {
             let launches = launches
                 .entry(node.pool)
                 .or_insert_with(|| PoolLaunches::new(pool, mould));
-            let planned = launches.launch(&node, question, &mut drivers, &mut names);
+            let planned = launches.launch(&node, input, &mut drivers, &mut names);
             plan.actions.push(planned);
         }
     }
@@ -334,7 +334,7 @@ fn report(
     });
     for left in &answer.unplaced {
         let Some(pod) = pod(&left.pod) else { continue };
-        if question.pools.is_empty() && left.reasons.is_empty() {
+        if input.pools.is_empty() && left.reasons.is_empty() {
             let limited = !caps::capped(snapshot).is_empty();
             plan.unplaced
                 .push(unplaced(pod, &no_pool(snapshot), limited));
@@ -368,7 +368,7 @@ fn not_ready(snapshot: &Snapshot) -> Vec<Refusal> {
             limited: false,
         })
     });
-    refusals.take(TOLD_OF).collect()
+    refusals.take(UNTRIED_NAMED_MAX).collect()
 }
 
 /// NodePools that were not tried, because somebody pauses or caps them.
@@ -390,7 +390,7 @@ fn held_back(snapshot: &Snapshot) -> Vec<Refusal> {
             let pool = pools.find(|pool| pool.name == name)?;
             Some(refusal(pool, why, true))
         });
-    paused.chain(capped).take(TOLD_OF).collect()
+    paused.chain(capped).take(UNTRIED_NAMED_MAX).collect()
 }
 
 pub(crate) fn reference(pod: &Pod) -> PodRef {

@@ -18,7 +18,7 @@ pub use self::evidence::{Failures, failures};
 pub(crate) use self::{
     breaker::{Breaker, Count},
     evaluation::{DueRepair, Evaluation, conditions},
-    evidence::Held,
+    evidence::FailureEvidence,
     policies::{POLICIES, RepairAction},
     reboots::{Reboots, with_another},
 };

@@ -11,11 +11,11 @@ use scheduling::Effort;
 
 use crate::{
     by_instance::instance_of,
-    inventory::{Inventory, Machine},
+    inventory::{Inventory, StateNode},
     provision::{
         default_spread::with_default,
         intake::intake,
-        question::{Asked, Ground},
+        planning_context::{PlanningContext, SolveRequest},
     },
 };
 
@@ -23,17 +23,17 @@ use crate::{
 /// every pod that waits. One search answers for all of them.
 pub fn replaced(snapshot: &Snapshot) -> BTreeSet<NodeClaimName> {
     let inventory = Inventory::new(snapshot);
-    let wanted: Vec<&Machine<'_>> = inventory
-        .machines
+    let wanted: Vec<&StateNode<'_>> = inventory
+        .state_nodes
         .iter()
-        .filter(|machine| is_wanted(machine, snapshot))
+        .filter(|state_node| is_wanted(state_node, snapshot))
         .collect();
     if wanted.is_empty() {
         return BTreeSet::new();
     }
-    let machines = inventory.machines.iter().enumerate();
-    let closed: BTreeSet<usize> = machines
-        .filter(|(_, machine)| !is_ready(machine))
+    let state_nodes = inventory.state_nodes.iter().enumerate();
+    let unavailable: BTreeSet<usize> = state_nodes
+        .filter(|(_, state_node)| !is_ready(state_node))
         .map(|(at, _)| at)
         .collect();
     let pods = intake(snapshot, &inventory, snapshot.now).pods;
@@ -41,16 +41,16 @@ pub fn replaced(snapshot: &Snapshot) -> BTreeSet<NodeClaimName> {
         .into_iter()
         .map(|pod| with_default(pod, snapshot))
         .collect();
-    let ground = Ground::new(snapshot);
+    let planning = PlanningContext::new(snapshot);
     let none = BTreeSet::new();
-    let answer = scheduling::solve(&ground.question(
+    let answer = scheduling::solve(&planning.solver_input(
         &inventory,
-        Asked {
+        SolveRequest {
             pods: pods.iter().map(Cow::as_ref).collect(),
             moved: Vec::new(),
             gone: &none,
-            settling: &none,
-            closed: &closed,
+            cooling_down: &none,
+            unavailable: &unavailable,
             reserved: ReservedOfferingMode::Fallback,
             effort: Effort::First,
         },
@@ -60,32 +60,32 @@ pub fn replaced(snapshot: &Snapshot) -> BTreeSet<NodeClaimName> {
         .iter()
         .flat_map(|(_, pods)| pods.iter().copied())
         .collect();
-    let homeless: BTreeSet<&NodeName> = pods
+    let without_place: BTreeSet<&NodeName> = pods
         .iter()
         .enumerate()
         .filter(|(at, _)| !placed.contains(at))
         .filter_map(|(_, pod)| pod.node_name.as_ref())
         .collect();
-    let may_go = wanted.iter().filter(|machine| {
-        let node = machine.node.map(|node| &node.name);
-        node.is_none_or(|node| !homeless.contains(node))
+    let may_go = wanted.iter().filter(|state_node| {
+        let node = state_node.node.map(|node| &node.name);
+        node.is_none_or(|node| !without_place.contains(node))
     });
     may_go
-        .filter_map(|machine| Some(machine.claim?.name.clone()))
+        .filter_map(|state_node| Some(state_node.claim?.name.clone()))
         .collect()
 }
 
-fn is_wanted(machine: &Machine<'_>, snapshot: &Snapshot) -> bool {
-    let claim = machine.claim.filter(|claim| claim.deleted_at.is_none());
+fn is_wanted(state_node: &StateNode<'_>, snapshot: &Snapshot) -> bool {
+    let claim = state_node.claim.filter(|claim| claim.deleted_at.is_none());
     let instance = claim.and_then(|claim| instance_of(&claim.status.provider_id));
     let notices = snapshot.notices.iter();
     let mut open = notices.filter(|notice| !notice.done && notice.course == Course::Replace);
     instance.is_some_and(|instance| open.any(|notice| notice.instance == instance))
 }
 
-fn is_ready(machine: &Machine<'_>) -> bool {
+fn is_ready(state_node: &StateNode<'_>) -> bool {
     let ready = |node: &model::node::Node| node.ready.status == ConditionStatus::True;
-    machine.initialized && machine.node.is_some_and(ready)
+    state_node.initialized && state_node.node.is_some_and(ready)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// A NodePool at its limit gets its nodes when others have gone, and one that is not ready when it is.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(30);
 
 /// NodeClaims that static NodePools lack, as launches without pods, and deletions of those that are too many.
 pub fn static_capacity(snapshot: &Snapshot) -> Decision {
@@ -43,13 +43,13 @@ pub fn static_capacity(snapshot: &Snapshot) -> Decision {
         };
         let paused = snapshot.paused(Some(&pool.name), PauseLevel::All, snapshot.now);
         if let Some(until) = paused.and_then(|paused| paused.until()) {
-            decision.look_again(until);
+            decision.recheck_at(until);
             continue;
         }
         let fleet = Fleet::of(snapshot, pool, &leaving);
         let active = fleet.active.len() + fleet.coming;
         if active < replicas && pool.not_ready.is_some() {
-            decision.look_again(soon(snapshot));
+            decision.recheck_at(soon(snapshot));
         } else if active < replicas {
             fleet.grow(snapshot, replicas - active, &mut names, &mut decision);
         } else if fleet.active.len() > replicas {
@@ -105,7 +105,7 @@ impl<'a> Fleet<'a> {
             usize::try_from(limit).unwrap_or(0).saturating_sub(taken)
         });
         if room < wanted {
-            decision.look_again(soon(snapshot));
+            decision.recheck_at(soon(snapshot));
         }
         if wanted.min(room) == 0 {
             return;
@@ -117,7 +117,7 @@ impl<'a> Fleet<'a> {
         let types = types.map_or(&[][..], |types| types);
         // Nobody is told that a launch fails for want of capacity, and nothing waits for it: it would be tried again at once.
         if !types.is_empty() && price::of_template(pool, types, snapshot).is_none() {
-            decision.look_again(soon(snapshot));
+            decision.recheck_at(soon(snapshot));
             return;
         }
         for _ in 0..wanted.min(room) {
@@ -167,7 +167,7 @@ impl<'a> Fleet<'a> {
 
 fn soon(snapshot: &Snapshot) -> Timestamp {
     let now = snapshot.now;
-    now.saturating_add(LOOK_AGAIN).unwrap_or(now)
+    now.saturating_add(RECHECK_AFTER).unwrap_or(now)
 }
 
 /// Number of nodes that a static NodePool is to have, as far as its limit leaves room for them; zero for any other.

@@ -60,11 +60,11 @@ pub struct Gone {
 }
 
 /// EC2 takes tens of seconds to end an instance; pods that leave wake the terminator themselves.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(5);
 /// What has held up a drain for long is looked at less often: events tell when it gives way.
-const PATIENT: SignedDuration = SignedDuration::from_secs(60);
+const RECHECK_AFTER_MAX: SignedDuration = SignedDuration::from_secs(60);
 /// The wait grows with this part of the time that has passed since the deletion.
-const PATIENCE: i32 = 20;
+const BACKOFF_DIVISOR: i32 = 20;
 
 pub fn terminate(snapshot: &Snapshot, gone: &Gone) -> Decision {
     let view = View {
@@ -82,7 +82,7 @@ pub fn terminate(snapshot: &Snapshot, gone: &Gone) -> Decision {
         .iter()
         .filter(|claim| is_ours(claim) && claim.deleted_at.is_some() && is_held(&claim.finalizers))
     {
-        if !view.waits(claim, &mut decision) {
+        if !view.is_paused(claim, &mut decision) {
             view.end_claim(claim, &mut decision);
         }
     }
@@ -92,7 +92,7 @@ pub fn terminate(snapshot: &Snapshot, gone: &Gone) -> Decision {
             && is_held(&node.finalizers)
     }) {
         match view.claims.only(&node.provider_id) {
-            Some(claim) if view.waits(claim, &mut decision) => {}
+            Some(claim) if view.is_paused(claim, &mut decision) => {}
             Some(claim) => view.end_node(node, claim, &mut decision),
             None => view.end_stray(node, &mut decision),
         }
@@ -111,7 +111,7 @@ struct View<'a> {
 }
 
 /// Event about a NodeClaim that is kept because its instance carries another cluster's name.
-fn misnamed(claim: &NodeClaim, instance: &InstanceId, name: &str) -> Note {
+fn misnamed_note(claim: &NodeClaim, instance: &InstanceId, name: &str) -> Note {
     Note {
         about: About::NodeClaim(claim.name.clone(), claim.uid.clone()),
         warning: true,
@@ -125,11 +125,11 @@ fn misnamed(claim: &NodeClaim, instance: &InstanceId, name: &str) -> Note {
 
 impl<'a> View<'a> {
     /// Whether somebody's pause holds its drain up.
-    fn waits(&self, claim: &NodeClaim, decision: &mut Decision) -> bool {
+    fn is_paused(&self, claim: &NodeClaim, decision: &mut Decision) -> bool {
         let node = self.nodes.only(&claim.status.provider_id);
         let paused = self.held.by(claim, node);
         if let Some(until) = paused.as_ref().and_then(|paused| paused.until()) {
-            decision.look_again(until);
+            decision.recheck_at(until);
         }
         paused.is_some()
     }
@@ -181,7 +181,7 @@ impl<'a> View<'a> {
                         );
                     }
                 }
-                Step::AwaitLaunch => decision.look_again(self.after(LOOK_AGAIN)),
+                Step::AwaitLaunch => decision.recheck_at(self.after(RECHECK_AFTER)),
                 Step::EndInstance => self.end_instance(claim, |_| {}, decision),
                 Step::Release if instance == Instance::Gone => {
                     finish_claim(claim, "its instance is gone", decision);
@@ -247,15 +247,15 @@ impl<'a> View<'a> {
                 Step::Drain => {
                     drain.act(node, decision);
                     self.write(claim, decision, drain::write);
-                    decision.look_again(self.patiently(node));
+                    decision.recheck_at(self.recheck_with_backoff(node));
                     if let Some(next) = drain.next() {
-                        decision.look_again(next);
+                        decision.recheck_at(next);
                     }
                 }
                 Step::AwaitVolumes => {
                     decision.notes.extend(volumes.note(node));
                     self.write(claim, decision, drained);
-                    decision.look_again(self.patiently(node));
+                    decision.recheck_at(self.recheck_with_backoff(node));
                 }
                 Step::EndInstance => self.end_instance(claim, drained, decision),
                 Step::ReleaseNode if emptied => {
@@ -286,10 +286,10 @@ impl<'a> View<'a> {
         drain.act(node, decision);
         let volumes = volumes::judge(self.snapshot, node, self.pods.of(node), None);
         if drain.waits() {
-            decision.look_again(self.patiently(node));
+            decision.recheck_at(self.recheck_with_backoff(node));
         } else if volumes.are_awaited() {
             decision.notes.extend(volumes.note(node));
-            decision.look_again(self.patiently(node));
+            decision.recheck_at(self.recheck_with_backoff(node));
         } else {
             finish_node(node, "it is drained and no NodeClaim names it", decision);
         }
@@ -328,8 +328,8 @@ impl<'a> View<'a> {
             return;
         };
         if let Some(name) = self.gone.misnamed.get(&claim.name) {
-            decision.notes.push(misnamed(claim, &instance, name));
-            decision.look_again(self.after(PATIENT));
+            decision.notes.push(misnamed_note(claim, &instance, name));
+            decision.recheck_at(self.after(RECHECK_AFTER_MAX));
             return;
         }
         let rests_until = self.gone.refused.get(&claim.status.provider_id).copied();
@@ -349,7 +349,7 @@ impl<'a> View<'a> {
             also(conditions);
             conditions.set_true(types::INSTANCE_TERMINATING);
         });
-        decision.look_again(rests_until.unwrap_or_else(|| self.after(LOOK_AGAIN)));
+        decision.recheck_at(rests_until.unwrap_or_else(|| self.after(RECHECK_AFTER)));
     }
 
     fn write(
@@ -373,10 +373,10 @@ impl<'a> View<'a> {
     }
 
     /// Soon at first, and then less and less so: a drain that a budget holds up for hours shall cost next to nothing.
-    fn patiently(&self, node: &Node) -> Timestamp {
+    fn recheck_with_backoff(&self, node: &Node) -> Timestamp {
         let since = node.deleted_at.unwrap_or(self.snapshot.now);
         let age = self.snapshot.now.duration_since(since);
-        self.after((age / PATIENCE).clamp(LOOK_AGAIN, PATIENT))
+        self.after((age / BACKOFF_DIVISOR).clamp(RECHECK_AFTER, RECHECK_AFTER_MAX))
     }
 }
 

@@ -11,7 +11,7 @@ use model::{
     snapshot::Settings,
 };
 
-use super::{candidates::Candidate, consolidation::Move, cost, price, scene::Scene};
+use super::{candidates::Candidate, consolidation::Move, context::DisruptionContext, cost, price};
 use crate::{inventory::is_daemon, managed::is_ours};
 
 /// A share of the savings is worth a share of the disruption this many times as large.
@@ -19,7 +19,7 @@ const DISRUPTION_PER_SAVINGS: i128 = 2;
 
 /// A move that policy Balanced judged for one of the NodePools that it takes nodes of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged {
+pub struct BalancedVerdict {
     pub node_pool: NodePoolName,
     pub approved: bool,
     /// Thousandths of the share of the NodePool's cost that is saved for each share of its disruption. Of a node that could not pass
@@ -42,7 +42,7 @@ struct Total {
 pub(super) struct Totals(BTreeMap<NodePoolName, Total>);
 
 impl Totals {
-    pub(super) fn new(scene: &Scene<'_>, candidates: &[Candidate<'_>]) -> Self {
+    pub(super) fn new(context: &DisruptionContext<'_>, candidates: &[Candidate<'_>]) -> Self {
         let mut totals: BTreeMap<NodePoolName, Total> = BTreeMap::new();
         let mut of_candidates: BTreeMap<NodePoolName, i128> = BTreeMap::new();
         let mut costs: BTreeMap<usize, i64> = BTreeMap::new();
@@ -54,17 +54,18 @@ impl Totals {
         if totals.is_empty() {
             return Self(totals);
         }
-        for (at, machine) in scene.inventory.machines.iter().enumerate() {
-            let pool = machine.labels.get(NODE_POOL);
+        for (at, state_node) in context.inventory.state_nodes.iter().enumerate() {
+            let pool = state_node.labels.get(NODE_POOL);
             let total = pool.and_then(|pool| totals.get_mut(&pool.as_str().into()));
             if let Some(total) = total {
                 let cost = costs.get(&at).copied();
-                total.disruption += i128::from(
-                    cost.unwrap_or_else(|| of_others(&machine.pods, &scene.snapshot.settings)),
-                );
+                total.disruption +=
+                    i128::from(cost.unwrap_or_else(|| {
+                        of_others(&state_node.pods, &context.snapshot.settings)
+                    }));
             }
         }
-        for (name, price) in prices(scene) {
+        for (name, price) in prices(context) {
             if let Some(total) = totals.get_mut(&name) {
                 total.cost += i128::from(price.0);
             }
@@ -89,7 +90,7 @@ impl Totals {
         candidates: impl IntoIterator<Item = &'c Candidate<'a>>,
         savings: NanosPerHour,
         approved: bool,
-    ) -> Vec<Judged> {
+    ) -> Vec<BalancedVerdict> {
         let mut of_pools: BTreeMap<&NodePoolName, Total> = BTreeMap::new();
         let mut before = 0;
         for one in candidates {
@@ -109,7 +110,7 @@ impl Totals {
                 ..=0 => 0,
                 _ => saved.saturating_mul(1_000).saturating_mul(total.disruption) / least,
             };
-            Some(Judged {
+            Some(BalancedVerdict {
                 node_pool: name.clone(),
                 approved,
                 score: u64::try_from(score).unwrap_or(0).min(SCORE_MAX),
@@ -190,17 +191,19 @@ fn of_others(pods: &[&Pod], settings: &Settings) -> i64 {
 }
 
 /// What each NodeClaim of ours costs; nothing where it does not say what and where it is.
-fn prices<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = (NodePoolName, NanosPerHour)> + 's {
-    let claims = scene.snapshot.node_claims.iter();
+fn prices<'s>(
+    context: &'s DisruptionContext<'_>,
+) -> impl Iterator<Item = (NodePoolName, NanosPerHour)> + 's {
+    let claims = context.snapshot.node_claims.iter();
     claims.filter(|claim| is_ours(claim)).filter_map(|claim| {
         let name = claim.node_pool()?;
         let kind = claim.labels.get(INSTANCE_TYPE)?;
-        let types = scene.ground.types.get(&name)?;
+        let types = context.planning.types.get(&name)?;
         let kind = types.iter().find(|known| known.name == *kind)?;
         let price = price::of_node(
             kind,
             &claim.labels,
-            scene.snapshot.surcharge_of(Some(&name)),
+            context.snapshot.surcharge_of(Some(&name)),
         );
         Some((name, price))
     })

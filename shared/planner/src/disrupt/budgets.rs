@@ -19,11 +19,11 @@ use crate::{freed, inventory::Inventory, static_capacity::wanted_replicas};
 pub(super) struct Budgets {
     left: BTreeMap<NodePoolName, usize>,
     /// Rest for nodes that go before their replacement: nodes that are missing use it up, too.
-    left_to_go_first: BTreeMap<NodePoolName, usize>,
+    left_terminate_first: BTreeMap<NodePoolName, usize>,
     pub(super) evictions: Allowance,
     reason: Reason,
     /// NodePools with nodes, none of which may go, and when that may change.
-    closed: BTreeMap<NodePoolName, Closed>,
+    exhausted: BTreeMap<NodePoolName, ExhaustedBudgets>,
 }
 
 /// What a NodePool's budgets allow for one reason, as metrics tell it.
@@ -38,7 +38,7 @@ pub struct PoolBudget {
 }
 
 #[derive(Clone)]
-struct Closed {
+struct ExhaustedBudgets {
     until: Option<Timestamp>,
     /// By whom, if it is no budget that allows none.
     paused: Option<String>,
@@ -61,7 +61,7 @@ impl Budgets {
         let gone_first = freed::missing_nodes(snapshot);
         let mut budgets = Self {
             left: BTreeMap::new(),
-            left_to_go_first: BTreeMap::new(),
+            left_terminate_first: BTreeMap::new(),
             // Repair waits for no cap (docs/operations.md).
             evictions: match reason {
                 Reason::Unhealthy => Allowance::default(),
@@ -70,7 +70,7 @@ impl Budgets {
                 }
             },
             reason,
-            closed: BTreeMap::new(),
+            exhausted: BTreeMap::new(),
         };
         for pool in &snapshot.node_pools {
             let count = counts.get(&pool.name).copied().unwrap_or_default();
@@ -86,36 +86,40 @@ impl Budgets {
             let missing = gone_first.saturating_add(missing_replicas(pool, count.total));
             let of_whole = allowed_of(count.total.saturating_add(missing));
             let left = of_whole.saturating_sub(count.disrupting.saturating_add(missing));
-            budgets.left_to_go_first.insert(pool.name.clone(), left);
+            budgets.left_terminate_first.insert(pool.name.clone(), left);
             if allowed == 0 && (count.total > 0 || paused.is_some()) {
-                let closed = Closed {
+                let exhausted = ExhaustedBudgets {
                     until: match &paused {
                         Some(paused) => paused.until(),
                         None => window_closes(pool, now),
                     },
                     paused: paused.map(|paused| paused.to_string()),
                 };
-                budgets.closed.insert(pool.name.clone(), closed);
+                budgets.exhausted.insert(pool.name.clone(), exhausted);
             }
         }
         budgets
     }
 
     /// What to tell users of a NodePool whose budgets allow none of its nodes to go, however many are on their way.
-    pub(super) fn closed(&self, pool: &NodePool) -> Option<String> {
-        let closed = self.closed.get(&pool.name)?;
+    pub(super) fn exhausted_message(&self, pool: &NodePool) -> Option<String> {
+        let exhausted = self.exhausted.get(&pool.name)?;
         let reason = self.reason.as_str();
         let by_budget = || {
             format!("No allowed disruptions for disruption reason {reason} due to blocking budget")
         };
-        let paused = closed.paused.as_ref();
+        let paused = exhausted.paused.as_ref();
         let paused = paused.map(|paused| format!("No allowed disruptions: {paused}"));
-        Some(paused.or_else(|| trouble(pool)).unwrap_or_else(by_budget))
+        Some(
+            paused
+                .or_else(|| invalid_budget(pool))
+                .unwrap_or_else(by_budget),
+        )
     }
 
     /// When it may be worth asking again.
-    pub(super) fn opens(&self, pool: &NodePool) -> Option<Timestamp> {
-        self.closed.get(&pool.name)?.until
+    pub(super) fn reopens_at(&self, pool: &NodePool) -> Option<Timestamp> {
+        self.exhausted.get(&pool.name)?.until
     }
 
     pub(super) fn left(&self, pool: &NodePoolName) -> usize {
@@ -124,22 +128,22 @@ impl Budgets {
 
     /// Whether one more node may go. One that never was in service is no loss, and is not counted.
     pub(super) fn allows(&self, one: &Candidate<'_>) -> bool {
-        if !one.machine.initialized {
-            let closed = self.closed.get(&one.pool.name);
-            return closed.is_none_or(|closed| closed.paused.is_none());
+        if !one.state_node.initialized {
+            let exhausted = self.exhausted.get(&one.pool.name);
+            return exhausted.is_none_or(|exhausted| exhausted.paused.is_none());
         }
         self.left(&one.pool.name) > 0 && self.evictions.allows(&[one])
     }
 
     /// Whether one more node may go before its replacement.
-    pub(super) fn allows_first(&self, one: &Candidate<'_>) -> bool {
-        let left = self.left_to_go_first.get(&one.pool.name);
-        !one.machine.initialized || left.is_some_and(|left| *left > 0)
+    pub(super) fn allows_terminate_first(&self, one: &Candidate<'_>) -> bool {
+        let left = self.left_terminate_first.get(&one.pool.name);
+        !one.state_node.initialized || left.is_some_and(|left| *left > 0)
     }
 
     /// Counts a node that goes before its replacement, besides [`Self::take`].
-    pub(super) fn take_first(&mut self, one: &Candidate<'_>) {
-        if let Some(left) = self.left_to_go_first.get_mut(&one.pool.name) {
+    pub(super) fn take_terminate_first(&mut self, one: &Candidate<'_>) {
+        if let Some(left) = self.left_terminate_first.get_mut(&one.pool.name) {
             *left = left.saturating_sub(1);
         }
     }
@@ -182,9 +186,13 @@ pub(super) fn of_pools(
 /// up nothing.
 fn counts(inventory: &Inventory<'_>, reason: Reason) -> BTreeMap<NodePoolName, Count> {
     let mut counts: BTreeMap<NodePoolName, Count> = BTreeMap::new();
-    let machines = inventory.machines.iter();
-    for machine in machines.filter(|machine| machine.initialized || machine.rebooting) {
-        let Some(claim) = machine.claim else { continue };
+    let state_nodes = inventory.state_nodes.iter();
+    for state_node in
+        state_nodes.filter(|state_node| state_node.initialized || state_node.rebooting)
+    {
+        let Some(claim) = state_node.claim else {
+            continue;
+        };
         let Some(pool) = claim.node_pool() else {
             continue;
         };
@@ -192,12 +200,12 @@ fn counts(inventory: &Inventory<'_>, reason: Reason) -> BTreeMap<NodePoolName, C
             continue;
         }
         let is_ready = reason == Reason::Unhealthy
-            || machine
+            || state_node
                 .node
                 .is_some_and(|node| node.ready.status == ConditionStatus::True);
         let count = counts.entry(pool).or_default();
         count.total += 1;
-        count.disrupting += usize::from(machine.deleting || machine.rebooting || !is_ready);
+        count.disrupting += usize::from(state_node.deleting || state_node.rebooting || !is_ready);
     }
     counts
 }
@@ -219,7 +227,7 @@ fn allowed(pool: &NodePool, reason: Reason, total: usize, now: Timestamp) -> usi
         ) else {
             return 0;
         };
-        if active && is_about(budget, reason) {
+        if active && applies_to(budget, reason) {
             least = least.min(nodes);
         }
     }
@@ -227,7 +235,7 @@ fn allowed(pool: &NodePool, reason: Reason, total: usize, now: Timestamp) -> usi
 }
 
 /// What is wrong with the first budget of a NodePool that cannot be read.
-pub(super) fn trouble(pool: &NodePool) -> Option<String> {
+pub(super) fn invalid_budget(pool: &NodePool) -> Option<String> {
     let budgets = pool.disruption.budgets.iter().enumerate();
     let mut wrong = budgets.filter_map(|(at, budget)| Some((at + 1, problem(budget)?)));
     wrong.next().map(|(number, problem)| {
@@ -269,7 +277,7 @@ fn unknown_reason(budget: &Budget) -> Option<&str> {
     reasons.find(|reason| !known.contains(reason))
 }
 
-fn is_about(budget: &Budget, reason: Reason) -> bool {
+fn applies_to(budget: &Budget, reason: Reason) -> bool {
     budget.reasons.is_empty() || budget.reasons.iter().any(|one| one == reason.as_str())
 }
 
@@ -364,7 +372,7 @@ mod tests {
         let told = |budget: Budget| {
             let mut pool = NodePool::default();
             pool.disruption.budgets = vec![budget];
-            trouble(&pool)
+            invalid_budget(&pool)
         };
         assert_eq!(told(budget("9", &["Empty"])), None);
         assert_eq!(told(scheduled("5", "@daily", "1h")), None);

@@ -14,10 +14,10 @@ use model::{
     pod::Pod,
 };
 
-use super::{cost, price, scene::Scene};
+use super::{context::DisruptionContext, cost, price};
 use crate::{
     do_not_disrupt::{must_not_be_disrupted, protected_until},
-    inventory::Machine,
+    inventory::StateNode,
     managed::{is_ours, is_ours_pool},
     pods::is_reschedulable,
 };
@@ -27,7 +27,7 @@ use crate::{
 pub(super) struct Candidate<'a> {
     /// Its place in the inventory.
     pub(super) at: usize,
-    pub(super) machine: &'a Machine<'a>,
+    pub(super) state_node: &'a StateNode<'a>,
     pub(super) claim: &'a NodeClaim,
     pub(super) node: &'a Node,
     pub(super) pool: &'a NodePool,
@@ -59,21 +59,21 @@ pub(super) struct Candidates<'a> {
     pub(super) all: Rc<Vec<Candidate<'a>>>,
     pub(super) blocked: Vec<Blocked>,
     /// When the first node may be disrupted that only time holds back; nothing else tells that it may.
-    pub(super) opens: Option<Timestamp>,
+    pub(super) unblocked_at: Option<Timestamp>,
 }
 
 impl<'a> Candidates<'a> {
-    pub(super) fn new(scene: &Scene<'a>, class: Class) -> Self {
+    pub(super) fn new(context: &DisruptionContext<'a>, class: Class) -> Self {
         let mut all = Vec::new();
         let mut blocked = Vec::new();
-        let mut opens = None;
-        for (at, machine) in scene.inventory.machines.iter().enumerate() {
-            match judge(scene, at, machine, class) {
+        let mut unblocked_at = None;
+        for (at, state_node) in context.inventory.state_nodes.iter().enumerate() {
+            match judge(context, at, state_node, class) {
                 Verdict::Candidate(candidate) => all.push(candidate),
                 Verdict::Blocked { message, until } => {
-                    opens = opens.into_iter().chain(until).min();
+                    unblocked_at = unblocked_at.into_iter().chain(until).min();
                     blocked.push(Blocked {
-                        node: name_of(machine),
+                        node: name_of(state_node),
                         message,
                     });
                 }
@@ -83,7 +83,7 @@ impl<'a> Candidates<'a> {
         Self {
             all: Rc::new(all),
             blocked,
-            opens,
+            unblocked_at,
         }
     }
 
@@ -97,9 +97,9 @@ impl<'a> Candidates<'a> {
     }
 }
 
-pub(super) fn name_of(machine: &Machine<'_>) -> String {
-    let node = machine.node.map(|node| node.name.as_str());
-    node.unwrap_or(machine.name).to_owned()
+pub(super) fn name_of(state_node: &StateNode<'_>) -> String {
+    let node = state_node.node.map(|node| node.name.as_str());
+    node.unwrap_or(state_node.name).to_owned()
 }
 
 enum Verdict<'a> {
@@ -119,27 +119,32 @@ impl Verdict<'_> {
     }
 }
 
-fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Class) -> Verdict<'a> {
+fn judge<'a>(
+    context: &DisruptionContext<'a>,
+    at: usize,
+    state_node: &'a StateNode<'a>,
+    class: Class,
+) -> Verdict<'a> {
     let blocked = |text: &str| Verdict::blocked(text.to_owned(), None);
-    let Some(claim) = machine.claim.filter(|claim| is_ours(claim)) else {
+    let Some(claim) = state_node.claim.filter(|claim| is_ours(claim)) else {
         return Verdict::NotOurs;
     };
-    if scene.is_commanded(claim) || scene.stance.spared.contains(&claim.name) {
+    if context.is_commanded(claim) || context.options.excluded.contains(&claim.name) {
         return Verdict::NotOurs;
     }
-    let Some(node) = machine.node else {
+    let Some(node) = state_node.node else {
         return blocked("Nodeclaim does not have an associated node");
     };
-    if machine.rebooting {
+    if state_node.rebooting {
         return blocked("Node is rebooting");
     }
-    if !machine.initialized {
+    if !state_node.initialized {
         return blocked("Node isn't initialized");
     }
-    if machine.deleting {
+    if state_node.deleting {
         return blocked("Node is deleting or marked for deletion");
     }
-    if let Some(until) = nominated_until(scene, claim, node) {
+    if let Some(until) = nominated_until(context, claim, node) {
         let text = "Node is nominated for a pending pod";
         return Verdict::blocked(text.to_owned(), Some(until));
     }
@@ -148,90 +153,93 @@ fn judge<'a>(scene: &Scene<'a>, at: usize, machine: &'a Machine<'a>, class: Clas
             "Disruption is blocked through the \"{DO_NOT_DISRUPT}\" annotation"
         ));
     }
-    let Some(pool_name) = machine.labels.get(NODE_POOL) else {
+    let Some(pool_name) = state_node.labels.get(NODE_POOL) else {
         return blocked(&format!("Node doesn't have required label \"{NODE_POOL}\""));
     };
-    let Some((pool, types)) = pool_of(scene, pool_name) else {
+    let Some((pool, types)) = pool_of(context, pool_name) else {
         return blocked(&format!("NodePool not found (NodePool={pool_name})"));
     };
     let waived = class == Class::Eventual && claim.spec.termination_grace_period.is_some();
-    if !waived && let Some(trouble) = trouble(scene, machine) {
-        return trouble;
+    if !waived && let Some(blocking_pods) = blocking_pods(context, state_node) {
+        return blocking_pods;
     }
     Verdict::Candidate(Candidate::new(
-        scene,
+        context,
         at,
-        (machine, claim, node),
+        (state_node, claim, node),
         (pool, types),
     ))
 }
 
 /// Instant until which pending pods are expected on the node, or were expected on its NodeClaim before its Node was there.
 pub(super) fn nominated_until(
-    scene: &Scene<'_>,
+    context: &DisruptionContext<'_>,
     claim: &NodeClaim,
     node: &Node,
 ) -> Option<Timestamp> {
     let nominated = [
-        scene.snapshot.nominated.get(&node.name),
-        scene.snapshot.nominated_claims.get(&claim.name),
+        context.snapshot.nominated.get(&node.name),
+        context.snapshot.nominated_claims.get(&claim.name),
     ];
     let until = nominated.into_iter().flatten().max().copied();
-    until.filter(|until| *until > scene.now)
+    until.filter(|until| *until > context.now)
 }
 
 /// The NodePool of this name with its instance types, if it is ours and has any.
 pub(super) fn pool_of<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     name: &str,
 ) -> Option<(&'a NodePool, &'a [InstanceType])> {
     let name = name.into();
-    let types = scene.ground.types.get(&name)?;
-    let pool = scene.pool(&name).filter(|pool| is_ours_pool(pool))?;
+    let types = context.planning.types.get(&name)?;
+    let pool = context.pool(&name).filter(|pool| is_ours_pool(pool))?;
     (!types.is_empty()).then_some((pool, types.as_slice()))
 }
 
 impl<'a> Candidate<'a> {
     pub(super) fn new(
-        scene: &Scene<'a>,
+        context: &DisruptionContext<'a>,
         at: usize,
-        (machine, claim, node): (&'a Machine<'a>, &'a NodeClaim, &'a Node),
+        (state_node, claim, node): (&'a StateNode<'a>, &'a NodeClaim, &'a Node),
         (pool, types): (&'a NodePool, &'a [InstanceType]),
     ) -> Self {
-        let kind = kind_of(machine, types);
+        let kind = instance_type_of(state_node, types);
         Self {
             at,
-            machine,
+            state_node,
             claim,
             node,
             pool,
             kind,
             price: kind.map_or(NanosPerHour(0), |kind| {
-                let surcharge = scene.snapshot.surcharge(pool).total();
-                price::of_node(kind, &machine.labels, surcharge)
+                let surcharge = context.snapshot.surcharge(pool).total();
+                price::of_node(kind, &state_node.labels, surcharge)
             }),
-            cost: cost::of_node(&machine.pods, &scene.snapshot.settings),
+            cost: cost::of_node(&state_node.pods, &context.snapshot.settings),
         }
     }
 }
 
-pub(super) fn kind_of<'t>(
-    machine: &Machine<'_>,
+pub(super) fn instance_type_of<'t>(
+    state_node: &StateNode<'_>,
     types: &'t [InstanceType],
 ) -> Option<&'t InstanceType> {
-    let name = machine.labels.get(INSTANCE_TYPE);
+    let name = state_node.labels.get(INSTANCE_TYPE);
     types.iter().find(|known| Some(&known.name) == name)
 }
 
 /// The first kind of trouble that pods make, as upstream tells it.
-fn trouble<'a>(scene: &Scene<'a>, machine: &Machine<'a>) -> Option<Verdict<'a>> {
-    let protected = |pod: &&&Pod| must_not_be_disrupted(pod, scene.now);
-    if let Some(pod) = machine.pods.iter().find(protected) {
+fn blocking_pods<'a>(
+    context: &DisruptionContext<'a>,
+    state_node: &StateNode<'a>,
+) -> Option<Verdict<'a>> {
+    let protected = |pod: &&&Pod| must_not_be_disrupted(pod, context.now);
+    if let Some(pod) = state_node.pods.iter().find(protected) {
         let text = format!("Pod has \"{DO_NOT_DISRUPT}\" annotation (Pod={})", pod.key);
-        return Some(Verdict::blocked(text, protected_until(pod, scene.now)));
+        return Some(Verdict::blocked(text, protected_until(pod, context.now)));
     }
-    let refusing = |pod: &&'a Pod| scene.guards.refusing(pod);
-    if let Some(budgets) = machine.pods.iter().find_map(refusing) {
+    let refusing = |pod: &&'a Pod| context.guards.refusing(pod);
+    if let Some(budgets) = state_node.pods.iter().find_map(refusing) {
         let names: Vec<String> = budgets.iter().map(|one| one.key.to_string()).collect();
         let text = match names.as_slice() {
             [name] => format!("Pdb prevents pod evictions (PodDisruptionBudget=[{name}])"),
@@ -243,11 +251,11 @@ fn trouble<'a>(scene: &Scene<'a>, machine: &Machine<'a>) -> Option<Verdict<'a>> 
         return Some(Verdict::blocked(text, None));
     }
     // Where a pod could go is not known as long as its volumes are not.
-    let moving = machine.pods.iter().filter(|pod| is_reschedulable(pod));
+    let moving = state_node.pods.iter().filter(|pod| is_reschedulable(pod));
     moving
         .filter(|pod| !pod.volumes.is_empty())
         .find_map(|pod| {
-            let name = scene.volumes.alternatives(pod).err()?;
+            let name = context.volumes.alternatives(pod).err()?;
             let text = format!(
                 "Pod uses a volume that cannot be found (Pod={}, Volume={name})",
                 pod.key

@@ -9,7 +9,10 @@ use model::{
 };
 use scheduling::NewNode;
 
-use super::{Method, Reason, candidates::Candidate, evictions, scene::Scene, simulate::Simulation};
+use super::{
+    Method, Reason, candidates::Candidate, context::DisruptionContext, evictions,
+    simulate::Simulation,
+};
 use crate::{
     lifecycle::target,
     provision::{
@@ -114,45 +117,48 @@ pub(super) fn of_terminate_first(
 }
 
 pub(super) fn of_simulation<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     kind: (Reason, Method),
     candidates: &[Candidate<'_>],
     simulation: &Simulation<'a>,
     replacements: &[NewNode],
 ) -> Command {
-    let question = scene.question(simulation);
-    let mut drivers = Drivers::new(&question);
-    let mut names = Names::new(scene.snapshot);
+    let input = context.solver_input(simulation);
+    let mut drivers = Drivers::new(&input);
+    let mut names = Names::new(context.snapshot);
     let mut by_pool: BTreeMap<usize, PoolLaunches<'_>> = BTreeMap::new();
     let mut launches = Vec::new();
     for node in replacements {
-        let pool = scene.ground.offering().nth(node.pool);
-        let (Some((pool, _)), Some(mould)) = (pool, question.pools.get(node.pool)) else {
+        let pool = context.planning.offering().nth(node.pool);
+        let (Some((pool, _)), Some(mould)) = (pool, input.pools.get(node.pool)) else {
             continue;
         };
         let of_pool = by_pool
             .entry(node.pool)
             .or_insert_with(|| PoolLaunches::new(pool, mould));
-        let planned = of_pool.launch(node, &question, &mut drivers, &mut names);
+        let planned = of_pool.launch(node, &input, &mut drivers, &mut names);
         if let Action::Launch(launch) = planned.action {
             launches.push(*launch);
         }
     }
     Command {
         wanted: simulation.wanted.clone(),
-        ..command(kind, candidates, launches, nominated(scene, simulation))
+        ..command(kind, candidates, launches, nominated(context, simulation))
     }
 }
 
 /// Pods that nodes that stay will take.
-pub(super) fn nominated(scene: &Scene<'_>, simulation: &Simulation<'_>) -> Vec<Nomination> {
+pub(super) fn nominated(
+    context: &DisruptionContext<'_>,
+    simulation: &Simulation<'_>,
+) -> Vec<Nomination> {
     let mut nominations = Vec::new();
     for (at, pods) in &simulation.existing {
-        if let Some(machine) = scene.inventory.machines.get(*at) {
+        if let Some(state_node) = context.inventory.state_nodes.get(*at) {
             let pods = pods.iter().filter_map(|pod| simulation.pods.get(*pod));
             nominations.extend(pods.map(|pod| Nomination {
                 pod: reference(pod),
-                node: machine.expected(),
+                node: state_node.expected(),
             }));
         }
     }
@@ -161,13 +167,13 @@ pub(super) fn nominated(scene: &Scene<'_>, simulation: &Simulation<'_>) -> Vec<N
 
 /// One command per node, each with one replacement made of the NodePool's template alone.
 pub(super) fn of_static(
-    scene: &Scene<'_>,
+    context: &DisruptionContext<'_>,
     kind: (Reason, Method),
     candidates: &[Candidate<'_>],
 ) -> Vec<Command> {
-    let mut names = Names::new(scene.snapshot);
+    let mut names = Names::new(context.snapshot);
     let commands = candidates.iter().map(|candidate| {
-        let types = scene.ground.types.get(&candidate.pool.name);
+        let types = context.planning.types.get(&candidate.pool.name);
         let types = types.map_or(&[][..], |types| types);
         let launch = launch::of_template(candidate.pool, types, &mut names);
         command(

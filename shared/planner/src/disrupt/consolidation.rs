@@ -14,9 +14,9 @@ use scheduling::{Choice, NewNode};
 
 use super::{
     candidates::Candidate,
+    context::DisruptionContext,
     cost, price,
-    scene::Scene,
-    simulate::{Freedom, Simulation},
+    simulate::{DestinationPolicy, Simulation},
     types,
 };
 
@@ -55,7 +55,7 @@ impl Move<'_> {
 
 /// Whether consolidation is about this node at all; an error says what a user may want to know.
 pub(super) fn may_consolidate(candidate: &Candidate<'_>) -> Result<bool, String> {
-    let (pool, labels) = (candidate.pool, &candidate.machine.labels);
+    let (pool, labels) = (candidate.pool, &candidate.state_node.labels);
     if pool.replicas.is_some() {
         return Ok(false);
     }
@@ -106,16 +106,16 @@ pub(super) fn by_worth(a: Place<'_>, b: Place<'_>) -> Ordering {
 
 /// What removing these nodes would come to; an error says why it is not worth it.
 pub(super) fn consider<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
 ) -> Result<Move<'a>, String> {
-    let simulation = scene.simulate(candidates, Freedom::Consolidation);
-    judged(scene, candidates, simulation, 1)
+    let simulation = context.simulate(candidates, DestinationPolicy::Consolidation);
+    judged(context, candidates, simulation, 1)
 }
 
 /// The same where the simulation is known, and so many replacements are allowed.
 pub(super) fn judged<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     mut simulation: Simulation<'a>,
     replacements_max: usize,
@@ -130,7 +130,7 @@ pub(super) fn judged<'a>(
     }
     let allowed = allowances(candidates, &nodes);
     let replacements = nodes.into_iter().zip(allowed);
-    let replacements = replacements.map(|(node, than)| narrowed(scene, candidates, node, than));
+    let replacements = replacements.map(|(node, than)| narrowed(context, candidates, node, than));
     Ok(Move {
         candidates: candidates.iter().copied().cloned().collect(),
         replacements: replacements.collect::<Result<_, _>>()?,
@@ -153,20 +153,20 @@ fn allowances(candidates: &[&Candidate<'_>], nodes: &[NewNode]) -> Vec<NanosPerH
 
 /// The replacement with only the types that are worth buying.
 fn narrowed(
-    scene: &Scene<'_>,
+    context: &DisruptionContext<'_>,
     candidates: &[&Candidate<'_>],
     mut node: NewNode,
     than: NanosPerHour,
 ) -> Result<NewNode, String> {
     let is_spot = |one: &&Candidate<'_>| {
-        let text = one.machine.labels.get(CAPACITY_TYPE);
+        let text = one.state_node.labels.get(CAPACITY_TYPE);
         text.map(String::as_str) == Some(CapacityType::Spot.as_str())
     };
-    let of_pool = types::of_new_node(scene, &node);
+    let of_pool = types::of_new_node(context, &node);
     let from_spot_to_spot =
         candidates.iter().all(is_spot) && node.admitted.contains(&CapacityType::Spot);
     if from_spot_to_spot {
-        let gates = &scene.snapshot.settings.feature_gates;
+        let gates = &context.snapshot.settings.feature_gates;
         if gates.get("SpotToSpotConsolidation") != Some(&true) {
             return Err(
                 "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
@@ -174,13 +174,13 @@ fn narrowed(
             );
         }
         pin_to_spot(&mut node);
-        let settings = &scene.snapshot.settings;
+        let settings = &context.snapshot.settings;
         let wanted = node.requirements.clone();
         types::retain(&mut node, of_pool, |kind| {
             price::cheapest(kind, &wanted, settings, NanosPerHour(0)).is_some()
         });
     }
-    types::retain_cheaper(scene, &mut node, of_pool, than)?;
+    types::retain_cheaper(context, &mut node, of_pool, than)?;
     if from_spot_to_spot {
         if candidates.len() == 1 {
             keep_the_cheapest(&mut node, of_pool)?;
@@ -191,7 +191,7 @@ fn narrowed(
         // A shortage of spot must fail the launch, not buy what is dearer.
         pin_to_spot(&mut node);
     }
-    reprice(scene, &mut node, of_pool);
+    reprice(context, &mut node, of_pool);
     Ok(node)
 }
 
@@ -221,13 +221,13 @@ fn keep_the_cheapest(node: &mut NewNode, of_pool: &[InstanceType]) -> Result<(),
 }
 
 /// Each choice with the offering it would be bought by now.
-fn reprice(scene: &Scene<'_>, node: &mut NewNode, of_pool: &[InstanceType]) {
-    let surcharge = types::surcharge_of_new_node(scene, node);
+fn reprice(context: &DisruptionContext<'_>, node: &mut NewNode, of_pool: &[InstanceType]) {
+    let surcharge = types::surcharge_of_new_node(context, node);
     let wanted = &node.requirements;
     for choice in &mut node.choices {
         let found = of_pool
             .get(choice.instance_type())
-            .and_then(|kind| price::cheapest(kind, wanted, &scene.snapshot.settings, surcharge));
+            .and_then(|kind| price::cheapest(kind, wanted, &context.snapshot.settings, surcharge));
         // What cannot be bought any more stays an option without a price, as upstream lists it.
         *choice = match found {
             Some((price, offering)) => Choice::new(choice.instance_type(), offering, price),

@@ -20,9 +20,9 @@ use super::{
     Reason,
     budgets::Budgets,
     candidates::{Candidate, Candidates, Class},
-    scene::Scene,
+    context::DisruptionContext,
 };
-use crate::inventory::Machine;
+use crate::inventory::StateNode;
 
 /// The feature gate that has deletion costs written.
 pub const GATE: &str = "PodDeletionCostManagement";
@@ -53,22 +53,24 @@ pub struct NodeDeletionCosts {
 
 /// The pods whose deletion cost is to change, by node, and those of the nodes that are left to later passes. With the gate off, what was
 /// written is removed.
-pub(super) fn of_scene(scene: &Scene<'_>) -> (Vec<NodeDeletionCosts>, Vec<NodeDeletionCosts>) {
-    let is_on = is_on(&scene.snapshot.settings);
-    let ranked = if is_on { ranked(scene) } else { Vec::new() };
+pub(super) fn of_context(
+    context: &DisruptionContext<'_>,
+) -> (Vec<NodeDeletionCosts>, Vec<NodeDeletionCosts>) {
+    let is_on = is_on(&context.snapshot.settings);
+    let ranked = if is_on { ranked(context) } else { Vec::new() };
     let count = ranked.len();
     let places = ranked.iter().enumerate();
     let places: BTreeMap<&NodeName, usize> = places.map(|(at, name)| (*name, at)).collect();
     let (mut leaving, mut staying, mut rest) = (Vec::new(), vec![Vec::new(); count], Vec::new());
-    for machine in &scene.inventory.machines {
-        let Some(node) = machine.node.filter(|_| machine.claim.is_some()) else {
+    for state_node in &context.inventory.state_nodes {
+        let Some(node) = state_node.node.filter(|_| state_node.claim.is_some()) else {
             continue;
         };
         let changes = |wanted| {
-            let pods = machine.pods.iter();
+            let pods = state_node.pods.iter();
             let pods: Vec<_> = pods.filter_map(|pod| change(pod, wanted)).collect();
             let node = node.name.clone();
-            let node_pool = machine.labels.get(NODE_POOL).map(String::as_str);
+            let node_pool = state_node.labels.get(NODE_POOL).map(String::as_str);
             (!pods.is_empty()).then_some(NodeDeletionCosts {
                 node,
                 node_pool: node_pool.unwrap_or_default().into(),
@@ -76,9 +78,9 @@ pub(super) fn of_scene(scene: &Scene<'_>) -> (Vec<NodeDeletionCosts>, Vec<NodeDe
             })
         };
         match places.get(&node.name).copied() {
-            _ if is_on && leaves(machine) => leaving.extend(changes(Some(LEAVES))),
+            _ if is_on && leaves(state_node) => leaving.extend(changes(Some(LEAVES))),
             Some(rank) => {
-                let cost = about(machine, cost_of_rank(rank, count), count);
+                let cost = about(state_node, cost_of_rank(rank, count), count);
                 if let Some(of_rank) = staying.get_mut(rank) {
                     of_rank.extend(changes(Some(cost)));
                 }
@@ -93,10 +95,12 @@ pub(super) fn of_scene(scene: &Scene<'_>) -> (Vec<NodeDeletionCosts>, Vec<NodeDe
 }
 
 /// Nodes that should become empty, first those that drifted, each group by what they save for what their pods cost.
-fn ranked<'a>(scene: &Scene<'a>) -> Vec<&'a NodeName> {
-    let candidates = Candidates::new(scene, Class::Graceful);
+fn ranked<'a>(context: &DisruptionContext<'a>) -> Vec<&'a NodeName> {
+    let candidates = Candidates::new(context, Class::Graceful);
     let can_empty = |one: &&Candidate<'a>| {
-        one.kind.is_some() && !leaves(one.machine) && one.machine.pods.iter().all(|pod| may_go(pod))
+        one.kind.is_some()
+            && !leaves(one.state_node)
+            && one.state_node.pods.iter().all(|pod| may_go(pod))
     };
     let mut all: Vec<&Candidate<'a>> = candidates.all.iter().filter(can_empty).collect();
     all.sort_by(|a, b| by_saving(a, b));
@@ -107,7 +111,7 @@ fn ranked<'a>(scene: &Scene<'a>) -> Vec<&'a NodeName> {
             && one.pool.disruption.consolidate_after != ConsolidateAfter::Never
     });
     let within = |reason, nodes: Vec<&Candidate<'a>>| -> Vec<&'a NodeName> {
-        let mut budgets = Budgets::new(scene.snapshot, scene.inventory, reason, scene.now);
+        let mut budgets = Budgets::new(context.snapshot, context.inventory, reason, context.now);
         let allowed = nodes.into_iter().filter(|one| budgets.take(one));
         allowed.map(|one| &one.node.name).collect()
     };
@@ -132,12 +136,12 @@ fn may_go(pod: &Pod) -> bool {
             .is_some_and(|owner| matches!(owner.kind.as_str(), "ReplicaSet" | "Job" | "DaemonSet"))
 }
 
-fn leaves(machine: &Machine<'_>) -> bool {
+fn leaves(state_node: &StateNode<'_>) -> bool {
     let is_disrupted = |taint: &Taint| {
         taint.key == api::names::taint::DISRUPTED && taint.effect == TaintEffect::NoSchedule
     };
-    let mut taints = machine.node.into_iter().flat_map(|node| &node.taints);
-    machine.deleting || taints.any(is_disrupted)
+    let mut taints = state_node.node.into_iter().flat_map(|node| &node.taints);
+    state_node.deleting || taints.any(is_disrupted)
 }
 
 /// −count for the first, −1 for the last.
@@ -147,8 +151,8 @@ fn cost_of_rank(rank: usize, count: usize) -> i32 {
 }
 
 /// The cost that stands on the node already, where that is about its rank.
-fn about(machine: &Machine<'_>, cost: i32, count: usize) -> i32 {
-    let written = machine.pods.iter().find_map(|pod| written(pod));
+fn about(state_node: &StateNode<'_>, cost: i32, count: usize) -> i32 {
+    let written = state_node.pods.iter().find_map(|pod| written(pod));
     let is_about = |written: &i32| {
         let apart = u64::from(written.abs_diff(cost)) * u64::from(TOLERATED_PART);
         *written < 0 && u64::try_from(count).is_ok_and(|count| apart <= count)

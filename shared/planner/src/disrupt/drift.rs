@@ -15,10 +15,10 @@ use super::{
     budgets::Budgets,
     candidates::{Blocked, Candidate},
     command::{self, Command},
+    context::DisruptionContext,
     methods::Methods,
     round::Searched,
-    scene::Scene,
-    simulate::Freedom,
+    simulate::DestinationPolicy,
     terminate_first,
 };
 use crate::{pods::is_reschedulable, static_capacity::launches_to_come};
@@ -38,10 +38,10 @@ pub(super) fn choose<'a>(
     candidates: &[&Candidate<'a>],
     blocked: &mut Vec<Blocked>,
 ) -> Searched<Command> {
-    let scene = methods.now;
-    let budgets = methods.budgets(scene, Reason::Drifted);
+    let context = methods.now;
+    let budgets = methods.budgets(context, Reason::Drifted);
     let places = candidates.iter().map(|one| (place(one), *one));
-    let mut order: Vec<(Drifted, &Candidate<'a>)> = match &scene.snapshot.cursor {
+    let mut order: Vec<(Drifted, &Candidate<'a>)> = match &context.snapshot.cursor {
         // Drift is through in this round.
         Some(Cursor::Single(_)) => return Searched::through(),
         Some(Cursor::Drift(last)) => places.filter(|(place, _)| place > last).collect(),
@@ -58,10 +58,10 @@ pub(super) fn choose<'a>(
         if !budgets.allows(candidate) {
             continue;
         }
-        match decide(scene, candidate, &budgets) {
+        match decide(context, candidate, &budgets) {
             Ok(found) => {
                 let cursor = Cursor::Drift(place.clone());
-                return Searched::ended(scene, Some(found), cursor);
+                return Searched::ended(context, Some(found), cursor);
             }
             Err(message) => blocked.push(Blocked {
                 node: candidate.node.name.to_string(),
@@ -74,18 +74,18 @@ pub(super) fn choose<'a>(
 
 /// Replaces a node of a dynamic NodePool, or says why that cannot be.
 pub(super) fn decide<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidate: &Candidate<'a>,
     budgets: &Budgets,
 ) -> Result<Command, String> {
     let kind = (Reason::Drifted, Method::Drift);
-    let mut simulation = scene.simulate(&[candidate], Freedom::Drift);
+    let mut simulation = context.simulate(&[candidate], DestinationPolicy::Drift);
     match simulation.obstacle() {
         None => {
             let replacements = std::mem::take(&mut simulation.new_nodes);
             let candidates = std::slice::from_ref(candidate);
             Ok(command::of_simulation(
-                scene,
+                context,
                 kind,
                 candidates,
                 &simulation,
@@ -93,13 +93,13 @@ pub(super) fn decide<'a>(
             ))
         }
         Some(message) => {
-            terminate_first::of_dynamic(scene, kind, candidate, budgets).ok_or(message)
+            terminate_first::of_dynamic(context, kind, candidate, budgets).ok_or(message)
         }
     }
 }
 
 fn place(candidate: &Candidate<'_>) -> Drifted {
-    let mut pods = candidate.machine.pods.iter();
+    let mut pods = candidate.state_node.pods.iter();
     let since = candidate.claim.condition(DRIFTED);
     Drifted {
         occupied: pods.any(|pod| is_reschedulable(pod)),
@@ -111,7 +111,7 @@ fn place(candidate: &Candidate<'_>) -> Drifted {
 /// Per static NodePool, as many as its budgets and its limit on nodes allow, each to be replaced by one like it. Where the limit
 /// allows none, why none goes, unless all that budgets allow may go first.
 pub(super) fn choose_static<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     budgets: &Budgets,
     blocked: &mut Vec<Blocked>,
@@ -132,16 +132,16 @@ pub(super) fn choose_static<'a>(
             continue;
         };
         own.sort_by_key(|candidate| &candidate.node.name);
-        match room(scene, pool) {
+        match room(context, pool) {
             Room::Surplus => {}
             Room::For(0) => {
                 for candidate in own {
                     if !budgets.take(candidate) {
                         continue;
                     }
-                    match terminate_first::of_static(scene, kind, candidate, &budgets) {
+                    match terminate_first::of_static(context, kind, candidate, &budgets) {
                         Ok(command) => {
-                            budgets.take_first(candidate);
+                            budgets.take_terminate_first(candidate);
                             commands.push(command);
                         }
                         Err(message) => blocked.push(Blocked {
@@ -157,7 +157,7 @@ pub(super) fn choose_static<'a>(
             }
         }
     }
-    commands.splice(..0, command::of_static(scene, kind, &replaced));
+    commands.splice(..0, command::of_static(context, kind, &replaced));
     commands
 }
 
@@ -169,12 +169,12 @@ pub(super) enum Room {
     For(usize),
 }
 
-pub(super) fn room(scene: &Scene<'_>, pool: &NodePool) -> Room {
-    let claims = scene.snapshot.node_claims.iter();
+pub(super) fn room(context: &DisruptionContext<'_>, pool: &NodePool) -> Room {
+    let claims = context.snapshot.node_claims.iter();
     let own = claims.filter(|claim| claim.node_pool().as_ref() == Some(&pool.name));
     let (going, staying): (Vec<_>, Vec<_>) = own.partition(|claim| claim.deleted_at.is_some());
     let wanted = usize::try_from(pool.replicas.unwrap_or(0)).unwrap_or(0);
-    let coming = launches_to_come(scene.snapshot, pool);
+    let coming = launches_to_come(context.snapshot, pool);
     if staying.len() + coming > wanted {
         return Room::Surplus;
     }

@@ -6,8 +6,8 @@ use api::conditions::types::CONSOLIDATABLE;
 use model::{node_pool::ConsolidateAfter, snapshot::Optimize};
 
 use super::{
-    budgets::Budgets, candidates::Candidate, consolidation::sort_by_worth, cost, scene::Scene,
-    simulate::Freedom,
+    budgets::Budgets, candidates::Candidate, consolidation::sort_by_worth,
+    context::DisruptionContext, cost, simulate::DestinationPolicy,
 };
 
 /// Whether emptiness is about this node; an error says what a user may want to know.
@@ -27,12 +27,12 @@ pub(super) fn is_about(candidate: &Candidate<'_>) -> Result<bool, String> {
 
 /// Machines that pods without a place are to go to. Upstream looks at none, and keeps such nodes by nominating them over and
 /// over; a node that waits for hours until a budget lets its pods come is expected to be there all the time.
-pub(super) fn expecting(scene: &Scene<'_>) -> BTreeSet<usize> {
-    let as_upstream = scene.snapshot.settings.optimize == Optimize::Upstream;
-    if as_upstream || scene.movers.waiting() == 0 {
+pub(super) fn expecting(context: &DisruptionContext<'_>) -> BTreeSet<usize> {
+    let as_upstream = context.snapshot.settings.optimize == Optimize::Upstream;
+    if as_upstream || context.reschedulable.waiting() == 0 {
         return BTreeSet::new();
     }
-    let simulation = scene.simulate(&[], Freedom::Drift);
+    let simulation = context.simulate(&[], DestinationPolicy::Drift);
     let existing = simulation.existing.iter();
     existing.map(|(at, _)| *at).collect()
 }

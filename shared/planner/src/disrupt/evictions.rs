@@ -14,32 +14,32 @@ use crate::pods::is_reschedulable;
 /// What caps leave; taking a node uses it up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Allowance {
-    cluster: Option<Left>,
-    pools: BTreeMap<NodePoolName, Left>,
+    cluster: Option<HourlyCap>,
+    pools: BTreeMap<NodePoolName, HourlyCap>,
     /// Nodes that may still be ended within the hour.
-    nodes: Option<Left>,
+    nodes: Option<HourlyCap>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Left {
+struct HourlyCap {
     most: u32,
-    made: u32,
+    used: u32,
     /// When the first of those made counts no more.
     opens: Option<Timestamp>,
 }
 
 /// How many pods have to go with a node.
 pub(super) fn of_node(candidate: &Candidate<'_>) -> u32 {
-    let pods = candidate.machine.pods.iter();
+    let pods = candidate.state_node.pods.iter();
     let moving = pods.filter(|pod| is_reschedulable(pod)).count();
     u32::try_from(moving).unwrap_or(u32::MAX)
 }
 
 impl Allowance {
     pub(super) fn new(snapshot: &Snapshot, now: Timestamp) -> Self {
-        let left = |most| Left {
+        let left = |most| HourlyCap {
             most,
-            made: 0,
+            used: 0,
             opens: None,
         };
         let capped = |caps: Caps| caps.evictions.map(left);
@@ -68,7 +68,7 @@ impl Allowance {
         allowance
     }
 
-    fn of(&mut self, pool: &NodePoolName) -> impl Iterator<Item = &mut Left> {
+    fn of(&mut self, pool: &NodePoolName) -> impl Iterator<Item = &mut HourlyCap> {
         self.cluster.iter_mut().chain(self.pools.get_mut(pool))
     }
 
@@ -82,31 +82,34 @@ impl Allowance {
         let pods = of_node(candidate);
         let pool = &candidate.pool.name;
         // What evicts nobody waits for no cap: nothing is less than none.
-        if self.of(pool).any(|left| left.rest() < pods) || self.is_closed() {
+        if self.of(pool).any(|left| left.rest() < pods) || self.is_exhausted() {
             return false;
         }
         for left in self.nodes.iter_mut() {
-            left.made = left.made.saturating_add(1);
+            left.used = left.used.saturating_add(1);
         }
         for left in self.of(pool) {
-            left.made = left.made.saturating_add(pods);
+            left.used = left.used.saturating_add(pods);
         }
         true
     }
 
     /// Whether no further node may be ended within the hour.
-    fn is_closed(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         self.nodes.is_some_and(|left| left.rest() == 0)
     }
 
     /// Why this node has to wait, and until when at least.
-    pub(super) fn told(&self, candidate: &Candidate<'_>) -> Option<(String, Option<Timestamp>)> {
-        if let Some(Left { most, opens, .. }) = self.nodes.filter(|_| self.is_closed()) {
+    pub(super) fn wait_message(
+        &self,
+        candidate: &Candidate<'_>,
+    ) -> Option<(String, Option<Timestamp>)> {
+        if let Some(HourlyCap { most, opens, .. }) = self.nodes.filter(|_| self.is_exhausted()) {
             let until = opens.map_or_else(String::new, |opens| format!(" until {opens:.0}"));
-            let told = format!(
+            let message = format!(
                 "Terminations in the cluster are capped at {most} an hour, and as many were decided: it waits{until}"
             );
-            return Some((told, opens));
+            return Some((message, opens));
         }
         let pods = of_node(candidate);
         let name = &candidate.pool.name;
@@ -115,34 +118,34 @@ impl Allowance {
         let pool = pool.map(|left| (format!("NodePool {name}"), *left));
         let mut capped = pool.into_iter().chain(cluster);
         let (whose, left) = capped.find(|(_, left)| left.rest() < pods)?;
-        let Left { most, made, opens } = left;
+        let HourlyCap { most, used, opens } = left;
         let capped = format!("Evictions in {whose} are capped at {most} an hour");
         if pods > most {
             let node = &candidate.node.name;
-            let told = format!(
+            let message = format!(
                 "{capped}, and node {node} has {} to evict: it waits until the cap is raised",
                 counted(pods, "pod")
             );
-            return Some((told, None));
+            return Some((message, None));
         }
         let until = opens.map_or_else(String::new, |opens| format!(" until {opens:.0}"));
-        let told = format!(
-            "{capped}, and {made} {} decided within the last one: what takes more than {} waits{until}",
-            of_number(&made, "was", "were"),
+        let message = format!(
+            "{capped}, and {used} {} decided within the last one: what takes more than {} waits{until}",
+            of_number(&used, "was", "were"),
             left.rest()
         );
-        Some((told, opens))
+        Some((message, opens))
     }
 }
 
-impl Left {
+impl HourlyCap {
     /// Counts what was decided before.
     fn take(&mut self, count: u32, until: Timestamp) {
-        self.made = self.made.saturating_add(count);
+        self.used = self.used.saturating_add(count);
         self.opens = self.opens.into_iter().chain([until]).min();
     }
 
     fn rest(&self) -> u32 {
-        self.most.saturating_sub(self.made)
+        self.most.saturating_sub(self.used)
     }
 }

@@ -9,30 +9,28 @@ use model::{
 };
 
 use super::{
-    Method, Pass, Reason,
+    DisruptionResult, Method, Reason,
     balanced::Totals,
     budgets::Budgets,
     candidates::{Blocked, Candidate, Candidates, Class},
     command::{self, Command},
     consolidation::{Move, may_consolidate},
-    drift, emptiness, far, multi, repair,
-    scene::{Scene, Sight},
-    single,
+    context::{DisruptionContext, Lookahead},
+    drift, emptiness, lookahead, move_costs, multi, repair, single,
     validation::{self, Rejection},
-    worth,
 };
-use crate::repair::Held;
+use crate::repair::FailureEvidence;
 
 pub(super) struct Methods<'s, 'a> {
-    pub(super) now: &'s Scene<'a>,
+    pub(super) now: &'s DisruptionContext<'a>,
     /// As it will be when what is decided is judged again.
-    pub(super) later: &'s Scene<'a>,
+    pub(super) later: &'s DisruptionContext<'a>,
     graceful: OnceCell<Candidates<'a>>,
     graceful_later: OnceCell<Candidates<'a>>,
 }
 
 impl<'s, 'a> Methods<'s, 'a> {
-    pub(super) fn new(now: &'s Scene<'a>, later: &'s Scene<'a>) -> Self {
+    pub(super) fn new(now: &'s DisruptionContext<'a>, later: &'s DisruptionContext<'a>) -> Self {
         Self {
             now,
             later,
@@ -41,38 +39,38 @@ impl<'s, 'a> Methods<'s, 'a> {
         }
     }
 
-    pub(super) fn first(&self) -> Pass {
-        let mut pass = Pass {
+    pub(super) fn first(&self) -> DisruptionResult {
+        let mut result = DisruptionResult {
             blocked: self.graceful().blocked.clone(),
             // What is found before the search goes on leaves it where it is.
             cursor: self.now.snapshot.cursor.clone(),
-            ..Pass::default()
+            ..DisruptionResult::default()
         };
-        let repair = repair::choose(self, &mut pass);
-        pass.commands.extend(repair);
-        if pass.commands.is_empty() {
-            pass.commands = self.emptiness();
+        let repair = repair::choose(self, &mut result);
+        result.commands.extend(repair);
+        if result.commands.is_empty() {
+            result.commands = self.emptiness();
         }
-        if pass.commands.is_empty() {
+        if result.commands.is_empty() {
             let eventual = Candidates::new(self.now, Class::Eventual);
-            self.static_drift(&eventual, &mut pass);
-            if pass.commands.is_empty() {
-                self.drift(&eventual, &mut pass);
+            self.static_drift(&eventual, &mut result);
+            if result.commands.is_empty() {
+                self.drift(&eventual, &mut result);
             }
         }
-        if pass.commands.is_empty() && pass.left == 0 {
-            self.consolidation(&mut pass);
+        if result.commands.is_empty() && result.left == 0 {
+            self.consolidation(&mut result);
         }
         let (exhausted, opens) = self.exhausted();
-        pass.exhausted.extend(exhausted);
-        let due = pass.due.into_iter().chain(opens);
-        pass.due = due.chain(self.graceful().opens).min();
-        pass.misread = worth::misread(self.now.snapshot);
-        for told in [&mut pass.blocked, &mut pass.unconsolidatable] {
+        result.exhausted.extend(exhausted);
+        let due = result.due.into_iter().chain(opens);
+        result.due = due.chain(self.graceful().unblocked_at).min();
+        result.misread = move_costs::misread(self.now.snapshot);
+        for told in [&mut result.blocked, &mut result.unconsolidatable] {
             told.sort();
             told.dedup();
         }
-        pass
+        result
     }
 
     /// What budgets hold back for good, of what methods would look at, and when the first of their windows closes.
@@ -88,11 +86,14 @@ impl<'s, 'a> Methods<'s, 'a> {
         for reason in [Reason::Empty, Reason::Drifted, Reason::Underutilized] {
             let budgets = self.budgets(self.now, reason);
             for one in self.graceful().all.iter() {
-                if let Some(told) = budgets.closed(one.pool).filter(|_| is_about(one, reason)) {
+                if let Some(told) = budgets
+                    .exhausted_message(one.pool)
+                    .filter(|_| is_about(one, reason))
+                {
                     exhausted.insert((one.pool.name.clone(), told));
-                    opens = opens.into_iter().chain(budgets.opens(one.pool)).min();
+                    opens = opens.into_iter().chain(budgets.reopens_at(one.pool)).min();
                 }
-                let waits = budgets.evictions.told(one);
+                let waits = budgets.evictions.wait_message(one);
                 if let Some((told, when)) = waits.filter(|_| is_about(one, reason)) {
                     exhausted.insert((one.pool.name.clone(), told));
                     opens = opens.into_iter().chain(when).min();
@@ -110,7 +111,10 @@ impl<'s, 'a> Methods<'s, 'a> {
             all.filter(|candidate| is_about(candidate)).count()
         };
         [
-            (Reason::Unhealthy, repair::Patients::of(self.now).due.len()),
+            (
+                Reason::Unhealthy,
+                repair::UnhealthyNodes::of(self.now).due.len(),
+            ),
             (
                 Reason::Empty,
                 count(self.graceful(), |one| emptiness::is_about(one) == Ok(true)),
@@ -154,17 +158,17 @@ impl<'s, 'a> Methods<'s, 'a> {
         &self,
         candidates: &'c Candidates<'a>,
         is_about: fn(&Candidate<'a>) -> bool,
-        pass: &mut Pass,
+        result: &mut DisruptionResult,
     ) -> Vec<&'c Candidate<'a>> {
-        let held = Held::of(self.now.snapshot);
+        let evidence = FailureEvidence::of(self.now.snapshot);
         let mut drifted = Vec::new();
         for one in candidates.all.iter().filter(|one| is_about(one)) {
-            match held.drift(one.node, one.pool) {
+            match evidence.drift(one.node, one.pool) {
                 None => drifted.push(one),
                 Some(message) => {
                     let pool = one.pool.name.clone();
-                    pass.exhausted.insert((pool, message.clone()));
-                    pass.blocked.push(Blocked {
+                    result.exhausted.insert((pool, message.clone()));
+                    result.blocked.push(Blocked {
                         node: one.node.name.to_string(),
                         message,
                     });
@@ -174,83 +178,87 @@ impl<'s, 'a> Methods<'s, 'a> {
         drifted
     }
 
-    fn static_drift(&self, candidates: &Candidates<'a>, pass: &mut Pass) {
-        let drifted = self.drifted(candidates, drift::is_about_static, pass);
+    fn static_drift(&self, candidates: &Candidates<'a>, result: &mut DisruptionResult) {
+        let drifted = self.drifted(candidates, drift::is_about_static, result);
         let budgets = self.budgets(self.now, Reason::Drifted);
-        let commands = drift::choose_static(self.now, &drifted, &budgets, &mut pass.blocked);
-        pass.commands.extend(commands);
+        let commands = drift::choose_static(self.now, &drifted, &budgets, &mut result.blocked);
+        result.commands.extend(commands);
     }
 
-    fn drift(&self, candidates: &Candidates<'a>, pass: &mut Pass) {
-        let drifted = self.drifted(candidates, drift::is_about, pass);
-        let searched = drift::choose(self, &drifted, &mut pass.blocked);
-        pass.commands.extend(searched.found);
-        if !pass.commands.is_empty() || searched.left > 0 {
-            (pass.cursor, pass.left) = (searched.cursor, searched.left);
+    fn drift(&self, candidates: &Candidates<'a>, result: &mut DisruptionResult) {
+        let drifted = self.drifted(candidates, drift::is_about, result);
+        let searched = drift::choose(self, &drifted, &mut result.blocked);
+        result.commands.extend(searched.found);
+        if !result.commands.is_empty() || searched.left > 0 {
+            (result.cursor, result.left) = (searched.cursor, searched.left);
         }
     }
 
-    fn consolidation(&self, pass: &mut Pass) {
-        let Some((candidates, totals)) = self.consolidated(pass) else {
+    fn consolidation(&self, result: &mut DisruptionResult) {
+        let Some((candidates, totals)) = self.consolidated(result) else {
             return;
         };
-        for command in &pass.commands {
+        for command in &result.commands {
             let is_one = |one: &&&Candidate<'a>| {
                 let mut names = command.nodes.iter();
                 names.any(|name| one.node.name.as_str() == name)
             };
             let own = candidates.iter().filter(is_one).copied();
-            pass.judged
+            result
+                .judged
                 .extend(totals.judged(own, command.savings, true));
         }
     }
 
     /// Looks for a node that consolidation removes. Also returns the candidates and the totals that they were judged by.
-    fn consolidated<'c>(&'c self, pass: &mut Pass) -> Option<(Vec<&'c Candidate<'a>>, Totals)> {
+    fn consolidated<'c>(
+        &'c self,
+        result: &mut DisruptionResult,
+    ) -> Option<(Vec<&'c Candidate<'a>>, Totals)> {
         let mut candidates: Vec<&Candidate<'a>> = Vec::new();
         for one in self.graceful().all.iter() {
             match may_consolidate(one) {
                 Ok(true) => candidates.push(one),
                 Ok(false) => {}
-                Err(message) => pass.unconsolidatable.push(Blocked {
+                Err(message) => result.unconsolidatable.push(Blocked {
                     node: one.node.name.to_string(),
                     message,
                 }),
             }
         }
         if candidates.is_empty() {
-            pass.cursor = None;
+            result.cursor = None;
             return None;
         }
         let totals = Totals::new(self.now, &self.graceful().all);
-        let begun = match self.now.stance.sight {
-            Sight::Begun => far::go_on(self, &candidates, &totals),
-            Sight::Next | Sight::Far => far::Found::default(),
+        let begun = match self.now.options.lookahead {
+            Lookahead::ActivePlan => lookahead::go_on(self, &candidates, &totals),
+            Lookahead::NextStep | Lookahead::ToConvergence => lookahead::Selection::default(),
         };
         if let Some(command) = begun.command {
-            pass.commands.push(command);
-            pass.cursor = begun.plan;
+            result.commands.push(command);
+            result.cursor = begun.plan;
             return Some((candidates, totals));
         }
         let mut found = self.multi(&candidates, &totals);
-        pass.cursor = pass.cursor.take().filter(Cursor::goes_on);
+        result.cursor = result.cursor.take().filter(Cursor::goes_on);
         if found.is_none() {
-            let searched = single::search(self, &candidates, &totals, pass);
-            (pass.cursor, pass.left) = (searched.cursor, searched.left);
+            let searched = single::search(self, &candidates, &totals, result);
+            (result.cursor, result.left) = (searched.cursor, searched.left);
             found = searched.found;
         }
-        match self.now.stance.sight {
-            Sight::Next | Sight::Begun => {
+        match self.now.options.lookahead {
+            Lookahead::NextStep | Lookahead::ActivePlan => {
                 let command = found.map(|(step, method)| self.command(step, method));
-                pass.commands.extend(command);
-                pass.cursor = begun.plan.or(pass.cursor.take());
+                result.commands.extend(command);
+                result.cursor = begun.plan.or(result.cursor.take());
             }
-            Sight::Far => {
-                let far = far::find(self, &candidates, &totals, found);
-                pass.commands.extend(far.command);
+            Lookahead::ToConvergence => {
+                let planned = lookahead::find(self, &candidates, &totals, found);
+                result.commands.extend(planned.command);
                 // Where the search goes on, there is no plan yet.
-                if pass.left == 0 && far.plan.is_some() {
-                    pass.cursor = far.plan;
+                if result.left == 0 && planned.plan.is_some() {
+                    result.cursor = planned.plan;
                 }
             }
         }
@@ -266,7 +274,7 @@ impl<'s, 'a> Methods<'s, 'a> {
     /// Whether this look has simulated what a turn takes on.
     pub(super) fn share_is_done(&self) -> bool {
         let simulated = self.now.simulated.get() + self.later.simulated.get();
-        simulated >= self.now.stance.simulated
+        simulated >= self.now.options.simulated
     }
 
     pub(super) fn validated(&self, step: Move<'a>, method: Method) -> Option<(Move<'a>, Method)> {
@@ -326,7 +334,7 @@ impl<'s, 'a> Methods<'s, 'a> {
             .get_or_init(|| Candidates::new(self.later, Class::Graceful))
     }
 
-    pub(super) fn budgets(&self, scene: &Scene<'a>, reason: Reason) -> Budgets {
-        Budgets::new(scene.snapshot, scene.inventory, reason, scene.now)
+    pub(super) fn budgets(&self, context: &DisruptionContext<'a>, reason: Reason) -> Budgets {
+        Budgets::new(context.snapshot, context.inventory, reason, context.now)
     }
 }

@@ -9,9 +9,8 @@ use super::{
     budgets::Budgets,
     candidates::Candidate,
     consolidation::{Move, consider, sort_by_worth},
-    price,
-    scene::Scene,
-    types,
+    context::DisruptionContext,
+    price, types,
 };
 
 /// The search halves a range that ends here; the longest prefix it looks at has one more.
@@ -19,7 +18,7 @@ const LAST_PREFIX: usize = 100;
 
 /// The longest prefix that a binary search finds worth it, of the nodes that save most for what they disturb.
 pub(super) fn search<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     mut budgets: Budgets,
     totals: &Totals,
@@ -27,11 +26,11 @@ pub(super) fn search<'a>(
     let mut order = candidates.to_vec();
     sort_by_worth(&mut order);
     order.retain(|candidate| budgets.take(candidate));
-    search_in(scene, &order, totals)
+    search_in(context, &order, totals)
 }
 
 pub(super) fn search_in<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     order: &[&Candidate<'a>],
     totals: &Totals,
 ) -> Option<Move<'a>> {
@@ -40,7 +39,7 @@ pub(super) fn search_in<'a>(
     while low <= high {
         let last = usize::midpoint(low, high);
         let prefix = order.get(..=last)?;
-        match evaluate(scene, prefix, totals) {
+        match evaluate(context, prefix, totals) {
             Some(step) => {
                 best = Some(step);
                 low = last + 1;
@@ -52,31 +51,34 @@ pub(super) fn search_in<'a>(
 }
 
 fn evaluate<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
 ) -> Option<Move<'a>> {
-    let mut step = consider(scene, candidates).ok()?;
-    leave_out_own_types(scene, &mut step)?;
-    let pays = || scene.worth.pays(scene, &step).is_ok();
+    let mut step = consider(context, candidates).ok()?;
+    leave_out_own_types(context, &mut step)?;
+    let pays = || context.move_costs.pays(context, &step).is_ok();
     (totals.approve(&step) && pays()).then_some(step)
 }
 
 /// Several nodes are not replaced by one of their own types, or a dearer one: removing the others is the better move, which
 /// is found elsewhere. `None` if nothing else is left.
-pub(super) fn leave_out_own_types(scene: &Scene<'_>, step: &mut Move<'_>) -> Option<()> {
-    let settings = &scene.snapshot.settings;
+pub(super) fn leave_out_own_types(
+    context: &DisruptionContext<'_>,
+    step: &mut Move<'_>,
+) -> Option<()> {
+    let settings = &context.snapshot.settings;
     let mut own: BTreeMap<&str, NanosPerHour> = BTreeMap::new();
     for candidate in &step.candidates {
         if let Some(kind) = candidate.kind {
-            let surcharge = scene.snapshot.surcharge(candidate.pool).total();
-            let price = price::least_with(kind, &candidate.machine.labels, settings, surcharge);
+            let surcharge = context.snapshot.surcharge(candidate.pool).total();
+            let price = price::least_with(kind, &candidate.state_node.labels, settings, surcharge);
             let least = own.entry(&kind.name).or_insert(price);
             *least = price.min(*least);
         }
     }
     for node in &mut step.replacements {
-        let of_pool = types::of_new_node(scene, node);
+        let of_pool = types::of_new_node(context, node);
         let kinds = node.choices.iter();
         let kinds = kinds.filter_map(|choice| of_pool.get(choice.instance_type()));
         let least = kinds
@@ -84,7 +86,7 @@ pub(super) fn leave_out_own_types(scene: &Scene<'_>, step: &mut Move<'_>) -> Opt
             .min();
         // Also where nothing is its own type: what cannot be bought on the terms that are left is no option.
         let least = least.unwrap_or(NanosPerHour(i64::MAX));
-        types::retain_cheaper(scene, node, of_pool, least).ok()?;
+        types::retain_cheaper(context, node, of_pool, least).ok()?;
     }
     Some(())
 }

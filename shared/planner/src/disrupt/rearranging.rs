@@ -12,9 +12,9 @@ use super::{
     budgets::Budgets,
     candidates::Candidate,
     consolidation::{Move, judged},
+    context::DisruptionContext,
     multi::leave_out_own_types,
-    scene::Scene,
-    simulate::Freedom,
+    simulate::DestinationPolicy,
 };
 
 /// Nodes that go together may go for so many new ones: with more, commands get large, and hardly cheaper.
@@ -28,7 +28,7 @@ const ATTEMPTS_PER_NODE: usize = 1_000;
 
 /// Shows plans, the first of them for this price of an eviction, each other one for the price that the last one is answered with.
 pub(super) fn plan<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
     budgets: &Budgets,
@@ -36,9 +36,9 @@ pub(super) fn plan<'a>(
     mut shown: impl FnMut(Vec<Move<'a>>) -> Option<NanosPerHour>,
 ) {
     let pools = pools(candidates);
-    let leavers = leavers(scene, candidates, totals, &pools);
+    let leavers = leavers(context, candidates, totals, &pools);
     let together = pools.iter().map(|pool| budgets.left(pool));
-    let gates = &scene.snapshot.settings.feature_gates;
+    let gates = &context.snapshot.settings.feature_gates;
     let asked = Rearranging {
         leavers: &leavers,
         together_max: &together.collect::<Vec<_>>(),
@@ -46,10 +46,10 @@ pub(super) fn plan<'a>(
         spot_to_spot: gates.get("SpotToSpotConsolidation") == Some(&true),
         attempts: attempts(leavers.len()),
     };
-    scene.standing().rearrange(&asked, per_eviction, |teams| {
+    context.standing().rearrange(&asked, per_eviction, |teams| {
         let steps = teams
             .iter()
-            .filter_map(|team| step(scene, candidates, team));
+            .filter_map(|team| step(context, candidates, team));
         shown(steps.collect())
     });
 }
@@ -65,21 +65,21 @@ pub(super) fn pools<'a>(candidates: &[&Candidate<'a>]) -> Vec<&'a NodePoolName> 
 
 /// What the search is asked about each node that may go.
 pub(super) fn leavers(
-    scene: &Scene<'_>,
+    context: &DisruptionContext<'_>,
     candidates: &[&Candidate<'_>],
     totals: &Totals,
     pools: &[&NodePoolName],
 ) -> Vec<Leaver> {
-    let places = scene.destinations();
+    let places = context.destinations();
     let leavers = candidates.iter().map(|one| {
         let place = places.iter().position(|at| *at == one.at);
-        let capacity_type = one.machine.labels.get(CAPACITY_TYPE);
+        let capacity_type = one.state_node.labels.get(CAPACITY_TYPE);
         Leaver {
             node: place.unwrap_or(usize::MAX),
-            pods: scene.movers.of_machine(one.at).collect(),
+            pods: context.reschedulable.of_state_node(one.at).collect(),
             price: one.price,
             instance_type: one.kind.map(|kind| kind.name.clone()).unwrap_or_default(),
-            disturbance: scene.worth.disturbance(scene, one),
+            disturbance: context.move_costs.disturbance(context, one),
             least_saving: totals.least_saving(one),
             is_spot: capacity_type.is_some_and(|text| text == CapacityType::Spot.as_str()),
             budget: pools.binary_search(&&one.pool.name).unwrap_or(usize::MAX),
@@ -93,19 +93,23 @@ fn attempts(leavers: usize) -> usize {
 }
 
 /// What a team's going comes to; `None` where that is not possible after all, or not worth it.
-fn step<'a>(scene: &Scene<'a>, candidates: &[&Candidate<'a>], team: &Team) -> Option<Move<'a>> {
+fn step<'a>(
+    context: &DisruptionContext<'a>,
+    candidates: &[&Candidate<'a>],
+    team: &Team,
+) -> Option<Move<'a>> {
     let leaving = team.leavers.iter();
     let leaving = leaving.filter_map(|at| candidates.get(*at).copied());
     considered(
-        scene,
+        context,
         &leaving.collect::<Vec<_>>(),
-        scene.wanted(&team.wanted),
+        context.wanted(&team.wanted),
     )
 }
 
 /// What is left of a plan that was begun.
 pub(super) fn kept<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     plan: &[Together],
 ) -> Vec<Move<'a>> {
@@ -115,7 +119,7 @@ pub(super) fn kept<'a>(
             candidates.find(|one| one.claim.name == *name)
         });
         let leaving: Option<Vec<&Candidate<'a>>> = leaving.collect();
-        considered(scene, &leaving?, together.wanted.clone())
+        considered(context, &leaving?, together.wanted.clone())
     });
     steps.collect()
 }
@@ -146,27 +150,34 @@ pub(super) fn left(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together>
 }
 
 /// Several steps as one.
-pub(super) fn together<'a>(scene: &Scene<'a>, steps: &[&Move<'a>]) -> Option<Move<'a>> {
+pub(super) fn together<'a>(
+    context: &DisruptionContext<'a>,
+    steps: &[&Move<'a>],
+) -> Option<Move<'a>> {
     let leaving = steps.iter().flat_map(|step| &step.candidates);
     let wanted = steps.iter().flat_map(|step| &step.simulation.wanted);
     let (leaving, wanted): (Vec<_>, Vec<_>) = (leaving.collect(), wanted.cloned().collect());
-    (leaving.len() > 1).then(|| considered(scene, &leaving, wanted))?
+    (leaving.len() > 1).then(|| considered(context, &leaving, wanted))?
 }
 
 fn considered<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     leaving: &[&Candidate<'a>],
     wanted: Vec<Wanted>,
 ) -> Option<Move<'a>> {
     if count(&wanted) > WANTED_MAX {
         return None;
     }
-    let simulation = scene.simulate_towards(leaving, Freedom::Consolidation, wanted);
-    let mut step = judged(scene, leaving, simulation, REPLACEMENTS_MAX).ok()?;
+    let simulation = context.simulate_towards(leaving, DestinationPolicy::Consolidation, wanted);
+    let mut step = judged(context, leaving, simulation, REPLACEMENTS_MAX).ok()?;
     if leaving.len() > 1 {
-        leave_out_own_types(scene, &mut step)?;
+        leave_out_own_types(context, &mut step)?;
     }
-    scene.worth.pays(scene, &step).is_ok().then_some(step)
+    context
+        .move_costs
+        .pays(context, &step)
+        .is_ok()
+        .then_some(step)
 }
 
 fn count(wanted: &[Wanted]) -> usize {

@@ -1,58 +1,59 @@
 //! Nodes that stay unhealthy are replaced, one at a time and before anything else is disrupted (docs/disruption.md).
 
-mod patients;
+mod unhealthy_nodes;
 
 use model::ledger;
 
-pub(super) use self::patients::{Patient, Patients};
+pub(super) use self::unhealthy_nodes::{UnhealthyNode, UnhealthyNodes};
 use super::{
-    Method, Pass, Reason,
+    DisruptionResult, Method, Reason,
     budgets::Budgets,
     candidates::{Blocked, Candidate},
     command::{self, Command},
+    context::DisruptionContext,
     drift::{Room, room},
     methods::Methods,
-    scene::Scene,
-    simulate::Freedom,
+    simulate::DestinationPolicy,
     terminate_first,
 };
 use crate::{
     decision::{About, Note},
-    repair::{Breaker, Held, RepairAction},
+    repair::{Breaker, FailureEvidence, RepairAction},
 };
 
 const KIND: (Reason, Method) = (Reason::Unhealthy, Method::Repair);
 
 /// The most urgent repair that is possible now. What keeps others is added to the pass, and when there will be more to look at.
-pub(super) fn choose(methods: &Methods<'_, '_>, pass: &mut Pass) -> Option<Command> {
-    let scene = methods.now;
-    let patients = Patients::of(scene);
-    pass.blocked.extend(patients.blocked);
-    pass.due = patients.next;
-    if patients.due.is_empty() {
+pub(super) fn choose(methods: &Methods<'_, '_>, result: &mut DisruptionResult) -> Option<Command> {
+    let context = methods.now;
+    let unhealthy_nodes = UnhealthyNodes::of(context);
+    result.blocked.extend(unhealthy_nodes.blocked);
+    result.due = unhealthy_nodes.next;
+    if unhealthy_nodes.due.is_empty() {
         return None;
     }
-    let breaker = Breaker::of(scene.snapshot);
-    let held = Held::of(scene.snapshot);
-    let budgets = methods.budgets(scene, Reason::Unhealthy);
+    let breaker = Breaker::of(context.snapshot);
+    let evidence = FailureEvidence::of(context.snapshot);
+    let budgets = methods.budgets(context, Reason::Unhealthy);
     let mut found = None;
-    for patient in &patients.due {
-        let candidate = &patient.candidate;
-        if let Some(told) = budgets.closed(candidate.pool) {
-            pass.exhausted.insert((candidate.pool.name.clone(), told));
-            let opens = budgets.opens(candidate.pool);
-            pass.due = pass.due.into_iter().chain(opens).min();
+    for unhealthy in &unhealthy_nodes.due {
+        let candidate = &unhealthy.candidate;
+        if let Some(told) = budgets.exhausted_message(candidate.pool) {
+            result.exhausted.insert((candidate.pool.name.clone(), told));
+            let opens = budgets.reopens_at(candidate.pool);
+            result.due = result.due.into_iter().chain(opens).min();
         }
         if breaker.blocks(&candidate.pool.name) {
-            pass.notes
+            result
+                .notes
                 .extend(blocked_notes(candidate, &too_many(candidate)));
-        } else if let Some(told) = patient.held_back(&held) {
-            pass.notes.extend(blocked_notes(candidate, &told));
-            pass.exhausted.insert((candidate.pool.name.clone(), told));
+        } else if let Some(told) = unhealthy.held_back(&evidence) {
+            result.notes.extend(blocked_notes(candidate, &told));
+            result.exhausted.insert((candidate.pool.name.clone(), told));
         } else if found.is_none() && budgets.allows(candidate) {
-            match decide(scene, patient, &budgets) {
+            match decide(context, unhealthy, &budgets) {
                 Ok(command) => found = command,
-                Err(message) => pass.blocked.push(Blocked {
+                Err(message) => result.blocked.push(Blocked {
                     node: candidate.node.name.to_string(),
                     message,
                 }),
@@ -64,40 +65,42 @@ pub(super) fn choose(methods: &Methods<'_, '_>, pass: &mut Pass) -> Option<Comma
 
 /// Repairs a node, or says why that cannot be; `None` where its static NodePool has more nodes than it wants, of which some go first.
 pub(super) fn decide<'a>(
-    scene: &Scene<'a>,
-    patient: &Patient<'a>,
+    context: &DisruptionContext<'a>,
+    unhealthy: &UnhealthyNode<'a>,
     budgets: &Budgets,
 ) -> Result<Option<Command>, String> {
-    let candidate = &patient.candidate;
+    let candidate = &unhealthy.candidate;
     let candidates = std::slice::from_ref(candidate);
-    let command = if patient.due.action == RepairAction::Reboot {
+    let command = if unhealthy.due.action == RepairAction::Reboot {
         Some(command::of_reboot(KIND, candidate))
     } else if candidate.pool.replicas.is_some() {
-        match room(scene, candidate.pool) {
+        match room(context, candidate.pool) {
             Room::Surplus => return Ok(None),
-            Room::For(0) => Some(terminate_first::of_static(scene, KIND, candidate, budgets)?),
-            Room::For(_) => command::of_static(scene, KIND, candidates).pop(),
+            Room::For(0) => Some(terminate_first::of_static(
+                context, KIND, candidate, budgets,
+            )?),
+            Room::For(_) => command::of_static(context, KIND, candidates).pop(),
         }
     } else {
-        let mut simulation = scene.simulate(&[candidate], Freedom::Drift);
+        let mut simulation = context.simulate(&[candidate], DestinationPolicy::Drift);
         Some(match simulation.obstacle() {
             None => {
                 let replacements = std::mem::take(&mut simulation.new_nodes);
-                command::of_simulation(scene, KIND, candidates, &simulation, &replacements)
+                command::of_simulation(context, KIND, candidates, &simulation, &replacements)
             }
             Some(message) => {
-                terminate_first::of_dynamic(scene, KIND, candidate, budgets).ok_or(message)?
+                terminate_first::of_dynamic(context, KIND, candidate, budgets).ok_or(message)?
             }
         })
     };
-    let due = &patient.due;
+    let due = &unhealthy.due;
     Ok(command.map(|command| Command {
         repair: Some(ledger::Repair {
             condition: due.condition.to_owned(),
             reason: due.reason.to_owned(),
             drain_bound: due.drain_bound,
         }),
-        because: format!("{}; {}", command.because, patient.diagnosis()),
+        because: format!("{}; {}", command.because, unhealthy.diagnosis()),
         ..command
     }))
 }
@@ -118,12 +121,12 @@ fn too_many(candidate: &Candidate<'_>) -> String {
 /// Failures of other nodes that keep this one from being repaired.
 pub(super) fn held_back(
     breaker: &Breaker,
-    held: &Held<'_>,
-    patient: &Patient<'_>,
+    evidence: &FailureEvidence<'_>,
+    unhealthy: &UnhealthyNode<'_>,
 ) -> Option<String> {
-    let candidate = &patient.candidate;
+    let candidate = &unhealthy.candidate;
     match breaker.blocks(&candidate.pool.name) {
         true => Some(too_many(candidate)),
-        false => patient.held_back(held),
+        false => unhealthy.held_back(evidence),
     }
 }

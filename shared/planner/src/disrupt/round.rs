@@ -3,7 +3,7 @@
 
 use model::ledger::Cursor;
 
-use super::scene::Scene;
+use super::context::DisruptionContext;
 
 /// What a search through candidates one by one came to.
 pub(super) struct Searched<T> {
@@ -35,8 +35,12 @@ impl<T> Searched<T> {
 
     /// The search ends with a candidate, whatever became of it. A round that fits one look begins anew then, as upstream's: what
     /// is worth most is first. One that does not goes on, so that nobody waits for those before it to be done with.
-    pub(super) fn ended(scene: &Scene<'_>, found: Option<T>, cursor: Cursor) -> Self {
-        let began = scene.snapshot.cursor.as_ref().is_some_and(Cursor::goes_on);
+    pub(super) fn ended(context: &DisruptionContext<'_>, found: Option<T>, cursor: Cursor) -> Self {
+        let began = context
+            .snapshot
+            .cursor
+            .as_ref()
+            .is_some_and(Cursor::goes_on);
         Self {
             found,
             cursor: began.then_some(cursor),

@@ -10,12 +10,12 @@ use model::{
 };
 use scheduling::{Answer, Destination, Effort, GivenUp, Input, Leaving, NewNode, share_of};
 
-use super::{candidates::Candidate, scene::Scene};
-use crate::provision::question::Asked;
+use super::{candidates::Candidate, context::DisruptionContext};
+use crate::provision::planning_context::SolveRequest;
 
 /// What a disruption may do with other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Freedom {
+pub(super) enum DestinationPolicy {
     /// Nothing is moved to nodes that are settling.
     Consolidation,
     Drift,
@@ -45,29 +45,38 @@ const INADMISSIBLE: i128 = 1 << 64;
 /// So many pods without a place are named.
 const PODS_NAMED: usize = 5;
 
-impl<'a> Scene<'a> {
-    pub(super) fn simulate(&self, leaving: &[&Candidate<'a>], freedom: Freedom) -> Simulation<'a> {
-        self.simulate_towards(leaving, freedom, Vec::new())
+impl<'a> DisruptionContext<'a> {
+    pub(super) fn simulate(
+        &self,
+        leaving: &[&Candidate<'a>],
+        policy: DestinationPolicy,
+    ) -> Simulation<'a> {
+        self.simulate_towards(leaving, policy, Vec::new())
     }
 
     /// The same where some pods are wanted somewhere.
     pub(super) fn simulate_towards(
         &self,
         leaving: &[&Candidate<'a>],
-        freedom: Freedom,
+        policy: DestinationPolicy,
         wanted: Vec<Wanted>,
     ) -> Simulation<'a> {
-        let movers = self.movers;
-        let mut asked: Vec<usize> = (0..movers.waiting()).collect();
-        let own = leaving.iter().flat_map(|one| movers.of_machine(one.at));
+        let reschedulable = self.reschedulable;
+        let mut asked: Vec<usize> = (0..reschedulable.waiting()).collect();
+        let own = leaving
+            .iter()
+            .flat_map(|one| reschedulable.of_state_node(one.at));
         asked.extend(own);
-        let size = asked.len() + self.inventory.machines.len();
+        let size = asked.len() + self.inventory.state_nodes.len();
         self.simulated
             .set(self.simulated.get().saturating_add(size));
-        let pods: Vec<&'a Pod> = asked.iter().filter_map(|at| movers.get(*at)).collect();
+        let pods: Vec<&'a Pod> = asked
+            .iter()
+            .filter_map(|at| reschedulable.get(*at))
+            .collect();
         let by_choice = |(at, pod): (usize, &&Pod)| {
-            at >= movers.waiting()
-                && freedom == Freedom::Consolidation
+            at >= reschedulable.waiting()
+                && policy == DestinationPolicy::Consolidation
                 && pod.phase != PodPhase::Pending
         };
         let moved: Vec<bool> = pods.iter().enumerate().map(by_choice).collect();
@@ -82,24 +91,27 @@ impl<'a> Scene<'a> {
             left: Vec::new(),
         };
         let places = self.destinations().iter().enumerate();
-        let nodes = places.filter(|(_, machine)| simulation.gone.contains(machine));
-        let question = Leaving {
-            pods: asked.get(movers.waiting()..).unwrap_or_default(),
-            moved: simulation.moved.get(movers.waiting()..).unwrap_or_default(),
+        let nodes = places.filter(|(_, state_node)| simulation.gone.contains(state_node));
+        let removal = Leaving {
+            pods: asked.get(reschedulable.waiting()..).unwrap_or_default(),
+            moved: simulation
+                .moved
+                .get(reschedulable.waiting()..)
+                .unwrap_or_default(),
             nodes: &nodes.map(|(node, _)| node).collect(),
-            remaining: self.ground.remaining(self.inventory, &simulation.gone),
+            remaining: self.planning.remaining(self.inventory, &simulation.gone),
             wanted: &self.destinations_of(&simulation),
         };
-        let answer = match self.worth.prices_moves() && !leaving.is_empty() {
-            true => self.standing().without_at_a_price(&question, &|answer| {
+        let answer = match self.move_costs.prices_moves() && !leaving.is_empty() {
+            true => self.standing().without_at_a_price(&removal, &|answer| {
                 self.simulated
                     .set(self.simulated.get().saturating_add(size));
                 let lost = self.preferences_lost(answer, &asked, leaving);
                 let of_waiting = self.lost_by_waiting(answer);
-                let is_of_use = freedom == Freedom::Drift || answer.new_nodes.len() <= 1;
+                let is_of_use = policy == DestinationPolicy::Drift || answer.new_nodes.len() <= 1;
                 i128::from(lost.0) + of_waiting + if is_of_use { 0 } else { INADMISSIBLE }
             }),
-            false => self.standing().without(&question),
+            false => self.standing().without(&removal),
         };
         simulation.preferences_lost = self.preferences_lost(&answer, &asked, leaving);
         self.read(answer, &mut simulation);
@@ -109,9 +121,9 @@ impl<'a> Scene<'a> {
     /// The worth of the preferences that pods go without which wait already: their own nodes are bought with these.
     fn lost_by_waiting(&self, answer: &Answer) -> i128 {
         let given_up = answer.given_up.iter();
-        let of_waiting = given_up.filter(|given_up| given_up.pod < self.movers.waiting());
+        let of_waiting = given_up.filter(|given_up| given_up.pod < self.reschedulable.waiting());
         of_waiting
-            .map(|given_up| self.worth.of_preferences(given_up))
+            .map(|given_up| self.move_costs.of_preferences(given_up))
             .sum()
     }
 
@@ -122,22 +134,26 @@ impl<'a> Scene<'a> {
         leaving: &[&Candidate<'a>],
     ) -> NanosPerHour {
         let given_up = answer.given_up.iter();
-        let given_up = given_up.filter(|given_up| given_up.pod >= self.movers.waiting());
+        let given_up = given_up.filter(|given_up| given_up.pod >= self.reschedulable.waiting());
         let given_up: Vec<&GivenUp> = given_up.collect();
-        if given_up.is_empty() || !self.worth.prices_moves() {
+        if given_up.is_empty() || !self.move_costs.prices_moves() {
             return NanosPerHour(0);
         }
         let lost = given_up.iter().take(COMPARED_MAX).map(|after| {
             let pod = asked.get(after.pod)?;
             let mut nodes = leaving.iter();
-            let own = nodes.find(|one| self.movers.of_machine(one.at).any(|own| own == *pod))?;
+            let own = nodes.find(|one| {
+                self.reschedulable
+                    .of_state_node(one.at)
+                    .any(|own| own == *pod)
+            })?;
             let today = self.unmet_today(*pod, own.at)?;
             let lost = GivenUp {
                 weight: after.weight.saturating_sub(today),
-                share: share(own, self.movers.get(*pod)?),
+                share: share(own, self.reschedulable.get(*pod)?),
                 ..**after
             };
-            Some(self.worth.of_preferences(&lost))
+            Some(self.move_costs.of_preferences(&lost))
         });
         let lost: i128 = lost.flatten().sum();
         // The others are taken to be like those that were looked at.
@@ -148,10 +164,10 @@ impl<'a> Scene<'a> {
     }
 
     /// The weight of the preferences that a pod of this machine goes without today.
-    fn unmet_today(&self, pod: usize, machine: usize) -> Option<u32> {
+    fn unmet_today(&self, pod: usize, state_node: usize) -> Option<u32> {
         let known = self.unmet_today.borrow().get(&pod).copied();
         known.unwrap_or_else(|| {
-            let place = self.destinations().iter().position(|at| *at == machine);
+            let place = self.destinations().iter().position(|at| *at == state_node);
             let unmet = place.and_then(|place| self.standing().unmet(pod, place));
             self.unmet_today.borrow_mut().insert(pod, unmet);
             unmet
@@ -164,24 +180,24 @@ impl<'a> Scene<'a> {
             return Vec::new();
         }
         let gone = simulation.gone.iter();
-        let own = gone.flat_map(|at| self.movers.of_machine(*at));
-        let own = own.filter_map(|at| Some((&self.movers.get(at)?.uid, at)));
+        let own = gone.flat_map(|at| self.reschedulable.of_state_node(*at));
+        let own = own.filter_map(|at| Some((&self.reschedulable.get(at)?.uid, at)));
         let own: BTreeMap<&Uid, usize> = own.collect();
-        let machines = self.destinations().iter().enumerate();
-        let machines = machines.filter_map(|(place, at)| {
-            let machine = self.inventory.machines.get(*at)?;
-            Some((machine.name, place))
+        let state_nodes = self.destinations().iter().enumerate();
+        let state_nodes = state_nodes.filter_map(|(place, at)| {
+            let state_node = self.inventory.state_nodes.get(*at)?;
+            Some((state_node.name, place))
         });
-        let machines: BTreeMap<&str, usize> = machines.collect();
+        let state_nodes: BTreeMap<&str, usize> = state_nodes.collect();
         let mut found = Vec::new();
         for (number, wanted) in simulation.wanted.iter().enumerate() {
             let destination = match &wanted.place {
                 Place::Node(name) => {
-                    let place = machines.get(name.as_str());
+                    let place = state_nodes.get(name.as_str());
                     place.map(|place| Destination::Node(*place))
                 }
                 Place::New(name) => {
-                    let mut pools = self.ground.offering();
+                    let mut pools = self.planning.offering();
                     let pool = pools.position(|(pool, _)| pool.name == *name);
                     pool.map(|pool| Destination::New { pool, number })
                 }
@@ -196,17 +212,17 @@ impl<'a> Scene<'a> {
     pub(super) fn wanted(&self, places: &[(usize, Destination)]) -> Vec<Wanted> {
         let mut by_place: BTreeMap<Destination, Vec<Uid>> = BTreeMap::new();
         for (pod, destination) in places {
-            let pod = self.movers.get(*pod).map(|pod| pod.uid.clone());
+            let pod = self.reschedulable.get(*pod).map(|pod| pod.uid.clone());
             by_place.entry(*destination).or_default().extend(pod);
         }
         let wanted = by_place.into_iter().filter_map(|(destination, pods)| {
             let place = match destination {
                 Destination::Node(place) => {
                     let at = *self.destinations().get(place)?;
-                    Place::Node(self.inventory.machines.get(at)?.name.to_owned())
+                    Place::Node(self.inventory.state_nodes.get(at)?.name.to_owned())
                 }
                 Destination::New { pool, .. } => {
-                    Place::New(self.ground.offering().nth(pool)?.0.name.clone())
+                    Place::New(self.planning.offering().nth(pool)?.0.name.clone())
                 }
             };
             Some(Wanted { place, pods })
@@ -215,16 +231,16 @@ impl<'a> Scene<'a> {
     }
 
     /// What was asked.
-    pub(super) fn question<'q>(&'q self, simulation: &'q Simulation<'a>) -> Input<'q> {
-        self.ground.question(
+    pub(super) fn solver_input<'q>(&'q self, simulation: &'q Simulation<'a>) -> Input<'q> {
+        self.planning.solver_input(
             self.inventory,
-            Asked {
+            SolveRequest {
                 pods: simulation.pods.clone(),
                 moved: simulation.moved.clone(),
                 gone: &simulation.gone,
-                settling: &self.settling,
-                closed: &self.closed,
-                reserved: self.stance.reserved,
+                cooling_down: &self.cooling_down,
+                unavailable: &self.unavailable,
+                reserved: self.options.reserved,
                 effort: Effort::First,
             },
         )
@@ -240,13 +256,15 @@ impl<'a> Scene<'a> {
             let Some(at) = self.destinations().get(node).copied() else {
                 continue;
             };
-            let Some(machine) = self.inventory.machines.get(at) else {
+            let Some(state_node) = self.inventory.state_nodes.get(at) else {
                 continue;
             };
-            if machine.claim.is_some() && !machine.initialized {
-                let moving = pods.iter().filter(|pod| **pod >= self.movers.waiting());
+            if state_node.claim.is_some() && !state_node.initialized {
+                let moving = pods
+                    .iter()
+                    .filter(|pod| **pod >= self.reschedulable.waiting());
                 left.extend(moving.map(|pod| {
-                    let name = machine.name;
+                    let name = state_node.name;
                     (
                         *pod,
                         format!("would wait for node {name}, which is not initialized"),
@@ -269,7 +287,7 @@ impl<'a> Scene<'a> {
 /// The part of its node's price that a pod pays for today.
 fn share(node: &Candidate<'_>, pod: &Pod) -> NanosPerHour {
     let mut all = Resources::default();
-    for own in &node.machine.pods {
+    for own in &node.state_node.pods {
         all.add(&own.requests);
     }
     share_of(node.price, &pod.requests, &all)

@@ -8,7 +8,7 @@ use model::{
 };
 
 use super::{
-    Method, Pass, Reason,
+    DisruptionResult, Method, Reason,
     balanced::Totals,
     candidates::{Blocked, Candidate},
     consolidation::{self, Move, by_worth, place, sort_by_worth},
@@ -21,22 +21,22 @@ pub(super) fn search<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
-    pass: &mut Pass,
+    result: &mut DisruptionResult,
 ) -> Searched<(Move<'a>, Method)> {
-    let scene = methods.now;
-    let budgets = methods.budgets(scene, Reason::Underutilized);
-    let told = &mut pass.unconsolidatable;
+    let context = methods.now;
+    let budgets = methods.budgets(context, Reason::Underutilized);
+    let told = &mut result.unconsolidatable;
     let mut tell = |candidate: &Candidate<'a>, message| {
         told.push(Blocked {
             node: candidate.node.name.to_string(),
             message,
         });
     };
-    let judged = &mut pass.judged;
+    let judged = &mut result.judged;
     let mut reject = |candidate: &Candidate<'a>, savings| {
         judged.extend(totals.judged([candidate], savings, false));
     };
-    let mut considered = match &scene.snapshot.cursor {
+    let mut considered = match &context.snapshot.cursor {
         Some(Cursor::Single(considered)) => considered.clone(),
         Some(Cursor::Drift(_) | Cursor::Plan(_)) | None => BTreeMap::new(),
     };
@@ -54,15 +54,15 @@ pub(super) fn search<'a>(
             reject(candidate, candidate.price);
             continue;
         }
-        match consolidation::consider(scene, &[candidate]) {
+        match consolidation::consider(context, &[candidate]) {
             Ok(step) if !totals.approve(&step) => {
                 let savings = step.before().0.saturating_sub(step.after().0);
                 reject(candidate, NanosPerHour(savings));
             }
-            Ok(step) => match scene.worth.pays(scene, &step) {
+            Ok(step) => match context.move_costs.pays(context, &step) {
                 Ok(()) => {
                     let found = methods.validated(step, Method::SingleNode);
-                    return Searched::ended(scene, found, Cursor::Single(considered));
+                    return Searched::ended(context, found, Cursor::Single(considered));
                 }
                 Err(message) => tell(candidate, message),
             },

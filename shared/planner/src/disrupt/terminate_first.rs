@@ -12,9 +12,9 @@ use super::{
     budgets::Budgets,
     candidates::Candidate,
     command::{self, Command},
+    context::{DisruptionContext, SearchOptions},
     price,
-    scene::{Scene, Stance},
-    simulate::Freedom,
+    simulate::DestinationPolicy,
 };
 use crate::pods::is_reschedulable;
 
@@ -22,47 +22,47 @@ pub(super) const AT_LIMIT: &str =
     "static NodePool is at its node limit and cannot stage a replacement";
 
 /// Whether nodes may go first for this reason.
-pub(super) fn is_on(scene: &Scene<'_>, reason: Reason) -> bool {
+pub(super) fn is_on(context: &DisruptionContext<'_>, reason: Reason) -> bool {
     let gate = match reason {
         Reason::Unhealthy => "TerminateFirstRepair",
         Reason::Drifted => "TerminateFirstDrift",
         Reason::Empty | Reason::Underutilized => return false,
     };
-    scene.snapshot.settings.feature_gates.get(gate) == Some(&true)
+    context.snapshot.settings.feature_gates.get(gate) == Some(&true)
 }
 
 /// A node of a dynamic NodePool in a reservation, if all its pods have a place once the reservation has its instance back.
 pub(super) fn of_dynamic(
-    scene: &Scene<'_>,
+    context: &DisruptionContext<'_>,
     kind: (Reason, Method),
     candidate: &Candidate<'_>,
     budgets: &Budgets,
 ) -> Option<Command> {
     let (reason, _) = kind;
-    let reservation = reservation(scene, candidate).filter(|_| is_on(scene, reason))?;
-    if !budgets.allows_first(candidate) {
+    let reservation = reservation(context, candidate).filter(|_| is_on(context, reason))?;
+    if !budgets.allows_terminate_first(candidate) {
         return None;
     }
-    let ground = scene.ground.crediting(reservation);
-    let stance = Stance {
+    let planning = context.planning.crediting(reservation);
+    let options = SearchOptions {
         reserved: ReservedOfferingMode::Strict,
-        ..scene.stance
+        ..context.options
     };
-    let movers = scene.movers;
-    let credited = Scene::new(
-        scene.snapshot,
-        scene.inventory,
-        &ground,
-        movers,
+    let reschedulable = context.reschedulable;
+    let credited = DisruptionContext::new(
+        context.snapshot,
+        context.inventory,
+        &planning,
+        reschedulable,
         None,
-        stance,
+        options,
     );
-    let simulation = credited.simulate(&[candidate], Freedom::Drift);
+    let simulation = credited.simulate(&[candidate], DestinationPolicy::Drift);
     if simulation.obstacle().is_some() {
         return None;
     }
     let nominations = command::nominated(&credited, &simulation);
-    let freed = freed(scene, candidate);
+    let freed = freed(context, candidate);
     let choices = simulation.new_nodes.iter();
     let choices = choices.filter_map(|node| node.choices.first());
     let after = choices.map(|choice| choice.price).sum();
@@ -77,17 +77,17 @@ pub(super) fn of_dynamic(
 
 /// A node of a static NodePool that is at its limit, or why it has to stay: nothing goes that could not be filled again.
 pub(super) fn of_static(
-    scene: &Scene<'_>,
+    context: &DisruptionContext<'_>,
     kind: (Reason, Method),
     candidate: &Candidate<'_>,
     budgets: &Budgets,
 ) -> Result<Command, String> {
     let (reason, _) = kind;
     let pool = candidate.pool;
-    if !is_on(scene, reason) {
+    if !is_on(context, reason) {
         return Err(AT_LIMIT.to_owned());
     }
-    if !budgets.allows_first(candidate) {
+    if !budgets.allows_terminate_first(candidate) {
         let name = &pool.name;
         return Err(format!(
             "NodePool {name} lacks as many nodes as its budgets allow to be disrupted"
@@ -99,10 +99,10 @@ pub(super) fn of_static(
             "NodePool {name} is not ready to provision a replacement"
         ));
     }
-    let Some(price) = price_of_refill(scene, candidate) else {
+    let Some(price) = price_of_refill(context, candidate) else {
         return Err("no launchable capacity to refill this node".to_owned());
     };
-    let freed = freed(scene, candidate);
+    let freed = freed(context, candidate);
     Ok(command::of_terminate_first(
         kind,
         candidate,
@@ -113,9 +113,9 @@ pub(super) fn of_static(
 }
 
 /// The instance that a candidate leaves to its reservation. Pods that are made anew elsewhere are known by their owners.
-fn freed(scene: &Scene<'_>, candidate: &Candidate<'_>) -> Option<FreedInstance> {
-    let reservation = reservation(scene, candidate)?.to_owned();
-    let pods = candidate.machine.pods.iter();
+fn freed(context: &DisruptionContext<'_>, candidate: &Candidate<'_>) -> Option<FreedInstance> {
+    let reservation = reservation(context, candidate)?.to_owned();
+    let pods = candidate.state_node.pods.iter();
     let moving = pods.filter(|pod| is_reschedulable(pod));
     let owners = moving.filter_map(|pod| Some(pod.owner.as_ref()?.uid.clone()));
     Some(FreedInstance {
@@ -127,21 +127,27 @@ fn freed(scene: &Scene<'_>, candidate: &Candidate<'_>) -> Option<FreedInstance> 
 
 /// The least that a node from the NodePool's template costs, with the candidate's instance in its reservation on offer. `None` where
 /// no offering could be launched.
-fn price_of_refill(scene: &Scene<'_>, candidate: &Candidate<'_>) -> Option<NanosPerHour> {
-    let own = reservation(scene, candidate);
-    let credited = own.map(|own| scene.ground.crediting(own));
-    let ground = credited.as_ref().unwrap_or(scene.ground);
-    let types = ground.types.get(&candidate.pool.name)?;
-    price::of_template(candidate.pool, types, scene.snapshot)
+fn price_of_refill(
+    context: &DisruptionContext<'_>,
+    candidate: &Candidate<'_>,
+) -> Option<NanosPerHour> {
+    let own = reservation(context, candidate);
+    let credited = own.map(|own| context.planning.crediting(own));
+    let planning = credited.as_ref().unwrap_or(context.planning);
+    let types = planning.types.get(&candidate.pool.name)?;
+    price::of_template(candidate.pool, types, context.snapshot)
 }
 
 /// The reservation that a candidate runs in.
-fn reservation<'c>(scene: &Scene<'_>, candidate: &'c Candidate<'_>) -> Option<&'c str> {
-    let labels = &candidate.machine.labels;
+fn reservation<'c>(
+    context: &DisruptionContext<'_>,
+    candidate: &'c Candidate<'_>,
+) -> Option<&'c str> {
+    let labels = &candidate.state_node.labels;
     let reserved = CapacityType::Reserved.as_str();
     let is_reserved = labels
         .get(CAPACITY_TYPE)
         .is_some_and(|kind| kind == reserved);
-    let id = labels.get(&scene.snapshot.settings.reservation_id_label)?;
+    let id = labels.get(&context.snapshot.settings.reservation_id_label)?;
     is_reserved.then_some(id.as_str())
 }

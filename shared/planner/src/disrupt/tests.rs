@@ -21,9 +21,9 @@ use model::{
 use super::*;
 use crate::test_world;
 
+mod active_plans;
 mod bad_input;
 mod balancing;
-mod begun;
 mod budgets_and_blocking;
 mod claiming_devices;
 mod commanding;
@@ -32,10 +32,10 @@ mod deletion_costs;
 mod drifting;
 mod emptying;
 mod evicting;
-mod far_sighted;
 mod holding;
 mod keeping_freed_instances;
-mod looking_out;
+mod lookahead;
+mod node_reports;
 mod planning_together;
 mod preferring;
 mod pricing;

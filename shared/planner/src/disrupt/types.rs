@@ -5,19 +5,25 @@ use std::collections::BTreeSet;
 use model::{InstanceType, NanosPerHour};
 use scheduling::NewNode;
 
-use super::{price, scene::Scene};
+use super::{context::DisruptionContext, price};
 
 /// What a new node costs besides its instance.
-pub(super) fn surcharge_of_new_node(scene: &Scene<'_>, node: &NewNode) -> NanosPerHour {
-    let pool = scene.ground.offering().nth(node.pool);
+pub(super) fn surcharge_of_new_node(
+    context: &DisruptionContext<'_>,
+    node: &NewNode,
+) -> NanosPerHour {
+    let pool = context.planning.offering().nth(node.pool);
     pool.map_or(NanosPerHour(0), |(pool, _)| {
-        scene.snapshot.surcharge(pool).total()
+        context.snapshot.surcharge(pool).total()
     })
 }
 
 /// What a new node's choices are places in.
-pub(super) fn of_new_node<'s>(scene: &'s Scene<'_>, node: &NewNode) -> &'s [InstanceType] {
-    let pool = scene.ground.offering().nth(node.pool);
+pub(super) fn of_new_node<'s>(
+    context: &'s DisruptionContext<'_>,
+    node: &NewNode,
+) -> &'s [InstanceType] {
+    let pool = context.planning.offering().nth(node.pool);
     pool.map_or(&[], |(_, types)| types.as_slice())
 }
 
@@ -32,15 +38,15 @@ pub(super) fn retain(
 
 /// Keeps the types that cost less than this even at their worst (docs/spec/lifecycle.md#replacement).
 pub(super) fn retain_cheaper(
-    scene: &Scene<'_>,
+    context: &DisruptionContext<'_>,
     node: &mut NewNode,
     of_pool: &[InstanceType],
     than: NanosPerHour,
 ) -> Result<(), String> {
     let wanted = node.requirements.clone();
-    let surcharge = surcharge_of_new_node(scene, node);
+    let surcharge = surcharge_of_new_node(context, node);
     retain(node, of_pool, |kind| {
-        let worst = price::worst(kind, &wanted, &scene.snapshot.settings, surcharge);
+        let worst = price::worst(kind, &wanted, &context.snapshot.settings, surcharge);
         worst.is_some_and(|worst| worst < than)
     });
     if node.choices.is_empty() {

@@ -11,9 +11,9 @@ use super::{
     budgets::Budgets,
     candidates::{Candidate, Candidates},
     consolidation::{Move, judged, may_consolidate},
+    context::DisruptionContext,
     emptiness, multi,
-    scene::Scene,
-    simulate::Freedom,
+    simulate::DestinationPolicy,
     types,
 };
 
@@ -70,7 +70,7 @@ pub(super) fn empty_again<'a>(
 /// A proposed consolidation, planned again: with all of its nodes, within budgets, and for a replacement only if the one that
 /// was proposed is still among the possible ones. What is launched is what pods need now.
 pub(super) fn again<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidates: &Candidates<'a>,
     proposal: &ledger::Command,
     choice: &Choice,
@@ -94,7 +94,7 @@ pub(super) fn again<'a>(
         return Err(Rejection::budget(message));
     }
     let wanted = choice.wanted.clone();
-    let again = scene.simulate_towards(&still, Freedom::Consolidation, wanted);
+    let again = context.simulate_towards(&still, DestinationPolicy::Consolidation, wanted);
     if let Some(obstacle) = again.obstacle() {
         return Err(Rejection::scheduling(obstacle));
     }
@@ -112,7 +112,7 @@ pub(super) fn again<'a>(
         _ => {}
     }
     for (planned, fresh) in planned.iter().zip(&again.new_nodes) {
-        let of_pool = types::of_new_node(scene, fresh);
+        let of_pool = types::of_new_node(context, fresh);
         let offered = fresh.choices.iter();
         let offered: BTreeSet<&str> = offered
             .filter_map(|choice| Some(of_pool.get(choice.instance_type())?.name.as_str()))
@@ -123,13 +123,14 @@ pub(super) fn again<'a>(
         }
     }
     let most = before.max(1);
-    let mut step = judged(scene, &still, again, most).map_err(Rejection::scheduling)?;
-    if choice.method == Method::MultiNode && multi::leave_out_own_types(scene, &mut step).is_none()
+    let mut step = judged(context, &still, again, most).map_err(Rejection::scheduling)?;
+    if choice.method == Method::MultiNode
+        && multi::leave_out_own_types(context, &mut step).is_none()
     {
         return unlike("nothing cheaper would replace them any more");
     }
-    let worth = &scene.worth;
-    worth.pays(scene, &step).map_err(Rejection::scheduling)?;
+    let worth = &context.move_costs;
+    worth.pays(context, &step).map_err(Rejection::scheduling)?;
     Ok(step)
 }
 
@@ -148,7 +149,7 @@ pub(super) fn still_empty<'a>(
 
 /// Whether the nodes of a move are still candidates, within budgets, and lead to the same move or one that includes it.
 pub(super) fn holds<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidates: &Candidates<'a>,
     step: &Move<'a>,
     mut budgets: Budgets,
@@ -166,7 +167,7 @@ pub(super) fn holds<'a>(
         return false;
     }
     let wanted = step.simulation.wanted.clone();
-    let again = scene.simulate_towards(&still, Freedom::Consolidation, wanted);
+    let again = context.simulate_towards(&still, DestinationPolicy::Consolidation, wanted);
     if again.obstacle().is_some() {
         return false;
     }

@@ -45,7 +45,7 @@ fn counts(taint: Taint, startup: &[Taint]) -> [bool; 2] {
         node.labels
             .insert(INITIALIZED.to_owned(), initialized.to_owned());
         node.taints = vec![taint.clone()];
-        !Inventory::new(&snapshot).machines[0].taints.is_empty()
+        !Inventory::new(&snapshot).state_nodes[0].taints.is_empty()
     })
 }
 
@@ -96,7 +96,7 @@ fn taints_of_a_node_that_starts_do_not_count_until_it_is_initialized() {
 fn a_node_that_starts_has_what_its_node_claim_says_where_its_kubelet_says_nothing() {
     let mut snapshot = world();
     let capacity = |snapshot: &Snapshot| {
-        let capacity = &Inventory::new(snapshot).machines[0].capacity;
+        let capacity = &Inventory::new(snapshot).state_nodes[0].capacity;
         (capacity.get("cpu"), capacity.get("gpu"))
     };
     assert_eq!(capacity(&snapshot), (1_900, 0));
@@ -179,7 +179,10 @@ fn a_node_leaves_by_a_command_or_a_notice_and_is_doomed_if_one_of_them_says_so()
         let mut snapshot = world();
         change(&mut snapshot);
         let inventory = Inventory::new(&snapshot);
-        (inventory.machines[0].deleting, inventory.machines[0].doomed)
+        (
+            inventory.state_nodes[0].deleting,
+            inventory.state_nodes[0].terminating_unconditionally,
+        )
     };
     let notices: [Change; 5] = [
         (|_| {}, (false, false)),
@@ -206,7 +209,7 @@ fn a_node_leaves_by_a_command_or_a_notice_and_is_doomed_if_one_of_them_says_so()
     ] {
         let mut snapshot = world();
         command(&mut snapshot, state);
-        assert_eq!(Inventory::new(&snapshot).machines[0].deleting, expected);
+        assert_eq!(Inventory::new(&snapshot).state_nodes[0].deleting, expected);
         assert_eq!(any_leaves(&snapshot), expected);
     }
 }
@@ -231,7 +234,7 @@ fn nothing_is_expected_of_a_node_claim_that_should_have_registered_long_ago() {
         snapshot.now = launched.last_transition + minutes(age);
         snapshot.settings.registration_timeout = timeout.map(minutes);
         let inventory = Inventory::new(&snapshot);
-        assert_eq!(inventory.machines[0].deleting, expected, "{age} minutes");
+        assert_eq!(inventory.state_nodes[0].deleting, expected, "{age} minutes");
     }
 }
 
@@ -250,7 +253,7 @@ fn nothing_is_expected_of_a_launch_that_takes_longer_than_registering_may() {
         snapshot.intents.push(intent);
         snapshot.settings.registration_timeout = timeout.map(minutes);
         let inventory = Inventory::new(&snapshot);
-        assert_eq!(inventory.machines[0].deleting, expected, "{age} minutes");
+        assert_eq!(inventory.state_nodes[0].deleting, expected, "{age} minutes");
     }
 }
 
@@ -266,7 +269,10 @@ fn node_that_is_removed_for_being_late_counts_for_limits_until_it_goes() {
         }];
         snapshot.node_claims[0].deleted_at = deleted.then(now);
         let inventory = Inventory::new(&snapshot);
-        assert!(inventory.machines[0].deleting, "no pod is expected there");
+        assert!(
+            inventory.state_nodes[0].deleting,
+            "no pod is expected there"
+        );
         inventory.usage(&"default".into()).get("cpu") > 0
     };
     assert!(usage(

@@ -86,7 +86,7 @@ pub(super) fn judge(
 
 const NOT_PUBLISHED: &str = "DRADriverPoolsNotPublished";
 /// Nothing wakes the lifecycle function when a driver publishes devices.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(30);
 /// From then on after its launch, a NodeClaim that waits for a driver is reported.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
@@ -117,7 +117,7 @@ impl<'a> Published<'a> {
 }
 
 /// Comes back to a NodeClaim that waits for a driver, and says so once it has waited for long.
-pub(super) fn look_again(
+pub(super) fn recheck_at(
     claim: &NodeClaim,
     waiting: &Waiting,
     now: Timestamp,
@@ -126,7 +126,7 @@ pub(super) fn look_again(
     if waiting.reason != NOT_PUBLISHED || claim.is_true(INITIALIZED) {
         return;
     }
-    decision.look_again(now + LOOK_AGAIN);
+    decision.recheck_at(now + RECHECK_AFTER);
     let launched = claim
         .condition(LAUNCHED)
         .map(|condition| condition.last_transition);

@@ -16,10 +16,10 @@ use crate::{
     repair::{Count, Mode, POLICIES, RepairAction, conditions},
 };
 
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(5);
+const RECHECK_AFTER: SignedDuration = SignedDuration::from_mins(5);
 
 /// The nodes of every NodePool, and of all: how many there are, and how many are unhealthy.
-pub(super) struct Wards<'a> {
+pub(super) struct ForcedRepair<'a> {
     /// `None` while the gate is off.
     counts: Option<Counts<'a>>,
     /// Whether errors that a reboot mends are left to whoever reboots nodes.
@@ -42,7 +42,7 @@ pub(super) enum Verdict<'n> {
     Due(&'n str),
 }
 
-impl<'a> Wards<'a> {
+impl<'a> ForcedRepair<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Self {
         let gates = &snapshot.settings.feature_gates;
         let spares_reboots = gates.get("RebootForRepair") == Some(&true);
@@ -96,7 +96,7 @@ impl<'a> Wards<'a> {
             return Verdict::Due(condition);
         }
         let note = Note::warning(node, "NodeRepairBlocked", message);
-        let again = now.saturating_add(LOOK_AGAIN).unwrap_or(now);
+        let again = now.saturating_add(RECHECK_AFTER).unwrap_or(now);
         Verdict::Blocked(vec![note], again)
     }
 }

@@ -39,7 +39,7 @@ pub struct Advance {
 }
 
 /// Replacements are heard of when they are initialized; this is for what is not heard of.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(30);
 /// A deletion that met a conflict is tried again.
 const AFTER_DELETING: SignedDuration = SignedDuration::from_secs(5);
 /// Time that each node in a command adds to the time that commands have (docs/spec/lifecycle.md#command-progress).
@@ -78,7 +78,7 @@ pub(super) struct View<'a> {
 }
 
 /// A node of a command that is not being deleted yet.
-struct Left<'a> {
+struct RemainingNode<'a> {
     claim: &'a NodeClaim,
     node: Option<&'a Node>,
     /// Why it must stay after all.
@@ -123,7 +123,7 @@ impl<'a> View<'a> {
                         let marks = marks::mark(one.claim, one.node, &command.reason, now);
                         advance.actions.extend(marks);
                     }
-                    advance.look_again(now);
+                    advance.recheck_at(now);
                 }
                 Step::AwaitReplacements => {
                     let awaited = command.replacements.iter();
@@ -132,7 +132,7 @@ impl<'a> View<'a> {
                     advance
                         .notes
                         .extend(awaited.flat_map(|claim| waits(claim, command)));
-                    let soon = now.saturating_add(LOOK_AGAIN).unwrap_or(now);
+                    let soon = now.saturating_add(RECHECK_AFTER).unwrap_or(now);
                     advance.due = Some(until.min(soon));
                 }
                 Step::Delete => {
@@ -145,11 +145,12 @@ impl<'a> View<'a> {
                             advance.notes.extend(goes(one, command));
                         }
                     }
-                    advance.look_again(now.saturating_add(AFTER_DELETING).unwrap_or(now));
+                    advance.recheck_at(now.saturating_add(AFTER_DELETING).unwrap_or(now));
                 }
                 Step::Unmark => {
-                    let stays =
-                        |one: &&Left<'_>| one.kept.is_some() || state == CommandState::RolledBack;
+                    let stays = |one: &&RemainingNode<'_>| {
+                        one.kept.is_some() || state == CommandState::RolledBack
+                    };
                     for one in left.iter().filter(stays) {
                         advance
                             .actions
@@ -167,7 +168,7 @@ impl<'a> View<'a> {
         advance
     }
 
-    fn left(&self, command: &Command) -> Vec<Left<'a>> {
+    fn left(&self, command: &Command) -> Vec<RemainingNode<'a>> {
         let claims = command.delete.iter().filter_map(|target| {
             let claim = *self.claims.get(&target.name)?;
             (claim.uid == target.uid && claim.deleted_at.is_none()).then_some(claim)
@@ -189,7 +190,7 @@ impl<'a> View<'a> {
                         Some(format!("node {} has recovered", well.name))
                     }),
                 };
-                Left { claim, node, kept }
+                RemainingNode { claim, node, kept }
             })
             .collect()
     }
@@ -294,7 +295,7 @@ impl<'a> View<'a> {
 }
 
 /// Empty nodes go one by one; all others are planned together, and none goes without the others.
-fn sum_up(left: &[Left<'_>], choice: Option<&Choice>) -> Nodes {
+fn sum_up(left: &[RemainingNode<'_>], choice: Option<&Choice>) -> Nodes {
     let kept = left.iter().filter(|one| one.kept.is_some()).count();
     let together = choice.is_some_and(|choice| choice.method != Method::Emptiness);
     match (left.len(), kept) {
@@ -327,7 +328,7 @@ fn waits(claim: &NodeClaim, command: &Command) -> [Note; 2] {
     ]
 }
 
-fn goes(left: &Left<'_>, command: &Command) -> Vec<Note> {
+fn goes(left: &RemainingNode<'_>, command: &Command) -> Vec<Note> {
     let reason = &command.reason;
     let about = "DisruptionTerminating";
     let of_node = left
@@ -338,7 +339,7 @@ fn goes(left: &Left<'_>, command: &Command) -> Vec<Note> {
 }
 
 impl Advance {
-    pub(super) fn look_again(&mut self, at: Timestamp) {
+    pub(super) fn recheck_at(&mut self, at: Timestamp) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 }

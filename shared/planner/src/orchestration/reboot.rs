@@ -56,7 +56,7 @@ pub(super) fn advance(view: &View<'_>, command: &Command, target: &Target) -> Ad
         action: Action::UpdateNodeClaim(request(view, command, claim)),
         because: format!("NodeClaim {} is to reboot: {}", claim.name, command.reason),
     });
-    advance.look_again(view.snapshot.now);
+    advance.recheck_at(view.snapshot.now);
     advance
 }
 

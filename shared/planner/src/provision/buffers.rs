@@ -41,11 +41,11 @@ pub(super) fn of(pod: &Pod) -> Option<PodKey> {
 
 /// Where the pods of each buffer went; what is known of only some of them says nothing.
 pub(super) fn rooms(
-    question: &Input<'_>,
+    input: &Input<'_>,
     answer: &Answer,
     left_out: &BTreeSet<PodKey>,
 ) -> BTreeMap<PodKey, Room> {
-    let of = |at: &usize| question.pods.get(*at).copied().and_then(of);
+    let of = |at: &usize| input.pods.get(*at).copied().and_then(of);
     let there = answer.existing.iter().flat_map(|(_, pods)| pods);
     let new = answer.new_nodes.iter().flat_map(|node| &node.pods);
     let nowhere = answer.unplaced.iter().map(|left| &left.pod);

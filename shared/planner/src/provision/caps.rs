@@ -14,7 +14,7 @@ use model::{
 use crate::{by_instance::instance_of, disrupt::price_of_node};
 
 /// The sums so far, and what they may become.
-struct Purse<'a> {
+struct RemainingBudget<'a> {
     snapshot: &'a Snapshot,
     pools: BTreeMap<&'a NodePoolName, (Caps, Spending)>,
     cluster: Spending,
@@ -33,64 +33,66 @@ pub struct Exceeded {
 
 /// Caps below what there is.
 pub fn exceeded(snapshot: &Snapshot) -> Vec<Exceeded> {
-    let Some(purse) = Purse::of(snapshot) else {
+    let Some(budget) = RemainingBudget::of(snapshot) else {
         return Vec::new();
     };
-    let told = |node_pool: Option<&NodePoolName>, whose: &str, what: &str, remedy: &str| Exceeded {
-        node_pool: node_pool.cloned(),
-        message: format!(
-            "{whose} is {what}: nothing is removed for that, and nothing new is launched until nodes are gone or {remedy}"
-        ),
+    let report = |node_pool: Option<&NodePoolName>, whose: &str, what: &str, remedy: &str| {
+        Exceeded {
+            node_pool: node_pool.cloned(),
+            message: format!(
+                "{whose} is {what}: nothing is removed for that, and nothing new is launched until nodes are gone or {remedy}"
+            ),
+        }
     };
-    let pools = purse.pools.iter().filter_map(|(name, (caps, sum))| {
+    let pools = budget.pools.iter().filter_map(|(name, (caps, sum))| {
         let what = caps.exceeded(*sum)?;
         let remedy = format!("its annotation {} is raised", Caps::ANNOTATION);
-        Some(told(
+        Some(report(
             Some(name),
             &format!("NodePool {name}"),
             &what,
             &remedy,
         ))
     });
-    let cluster = snapshot.caps.exceeded(purse.cluster);
+    let cluster = snapshot.caps.exceeded(budget.cluster);
     let remedy = "settings.guards of its registry entry is raised";
-    let cluster = cluster.map(|what| told(None, "the cluster", &what, remedy));
-    let account = snapshot.account.caps.exceeded(purse.account);
+    let cluster = cluster.map(|what| report(None, "the cluster", &what, remedy));
+    let account = snapshot.account.caps.exceeded(budget.account);
     let remedy = "`whittle caps` raises it";
-    let account = account.map(|what| told(None, ACCOUNT, &what, remedy));
+    let account = account.map(|what| report(None, ACCOUNT, &what, remedy));
     pools.chain(cluster).chain(account).collect()
 }
 
 /// What a cluster's nodes come to: those that stay, and launches under way.
 pub fn spending(snapshot: &Snapshot) -> Spending {
-    Purse::filled(snapshot).cluster
+    RemainingBudget::filled(snapshot).cluster
 }
 
 /// Cost and number of each NodePool's nodes, those on their way included and those that go left out.
 pub fn pool_spending(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Spending> {
-    let pools = Purse::filled(snapshot).pools.into_iter();
+    let pools = RemainingBudget::filled(snapshot).pools.into_iter();
     pools
         .map(|(name, (_, spending))| (name.clone(), spending))
         .collect()
 }
 
 /// The snapshot with NodePools closed in which nothing more may be launched, so that others are tried.
-pub(crate) fn closed(snapshot: &Snapshot) -> Cow<'_, Snapshot> {
-    let Some(purse) = Purse::of(snapshot) else {
+pub(crate) fn without_pools_over_limit(snapshot: &Snapshot) -> Cow<'_, Snapshot> {
+    let Some(budget) = RemainingBudget::of(snapshot) else {
         return Cow::Borrowed(snapshot);
     };
-    let shut: Vec<(usize, String)> = snapshot
+    let over_limit: Vec<(usize, String)> = snapshot
         .node_pools
         .iter()
         .enumerate()
         .filter(|(_, pool)| pool.not_ready.is_none())
-        .filter_map(|(at, pool)| Some((at, purse.exhausted(&pool.name)?)))
+        .filter_map(|(at, pool)| Some((at, budget.exhausted(&pool.name)?)))
         .collect();
-    if shut.is_empty() {
+    if over_limit.is_empty() {
         return Cow::Borrowed(snapshot);
     }
     let mut snapshot = snapshot.clone();
-    for (at, why) in shut {
+    for (at, why) in over_limit {
         if let Some(pool) = snapshot.node_pools.get_mut(at) {
             pool.not_ready = Some(why);
         }
@@ -100,17 +102,17 @@ pub(crate) fn closed(snapshot: &Snapshot) -> Cow<'_, Snapshot> {
 
 /// NodePools whose caps, or whose cluster's, let nothing more be launched, with what to tell of it.
 pub(super) fn capped(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
-    let Some(purse) = Purse::of(snapshot) else {
+    let Some(budget) = RemainingBudget::of(snapshot) else {
         return Vec::new();
     };
     let pools = snapshot.node_pools.iter();
-    let capped = pools.filter_map(|pool| Some((pool.name.clone(), purse.exhausted(&pool.name)?)));
+    let capped = pools.filter_map(|pool| Some((pool.name.clone(), budget.exhausted(&pool.name)?)));
     capped.collect()
 }
 
 /// Takes launches out of a plan that would pass a cap, and says so to the pods that cause them.
 pub(crate) fn hold(snapshot: &Snapshot, plan: &mut Plan) {
-    let Some(mut purse) = Purse::of(snapshot) else {
+    let Some(mut budget) = RemainingBudget::of(snapshot) else {
         return;
     };
     let mut held = Vec::new();
@@ -118,9 +120,9 @@ pub(crate) fn hold(snapshot: &Snapshot, plan: &mut Plan) {
         let Action::Launch(launch) = &planned.action else {
             return true;
         };
-        let trouble = purse.take(launch);
-        let fits = trouble.is_none();
-        held.extend(trouble.map(|why| (launch.clone(), why)));
+        let exceeded_cap = budget.take(launch);
+        let fits = exceeded_cap.is_none();
+        held.extend(exceeded_cap.map(|why| (launch.clone(), why)));
         fits
     });
     for (launch, why) in held {
@@ -138,7 +140,7 @@ pub(crate) fn hold(snapshot: &Snapshot, plan: &mut Plan) {
     }
 }
 
-impl<'a> Purse<'a> {
+impl<'a> RemainingBudget<'a> {
     /// `None` where nobody caps anything.
     fn of(snapshot: &'a Snapshot) -> Option<Self> {
         let pools = snapshot.node_pools.iter().map(Caps::of_pool);
@@ -150,7 +152,7 @@ impl<'a> Purse<'a> {
     fn filled(snapshot: &'a Snapshot) -> Self {
         let pools = snapshot.node_pools.iter();
         let pools = pools.map(|pool| (&pool.name, (Caps::of_pool(pool), Spending::default())));
-        let mut purse = Self {
+        let mut budget = Self {
             snapshot,
             pools: pools.collect(),
             cluster: Spending::default(),
@@ -176,16 +178,16 @@ impl<'a> Purse<'a> {
                 Some(launch) => launch.cheapest.price,
                 None => price(snapshot, pool.as_ref(), claim),
             };
-            purse.count(pool.as_ref(), price);
+            budget.count(pool.as_ref(), price);
         }
         let shown =
             |name: &NodeClaimName| snapshot.node_claims.iter().any(|claim| claim.name == *name);
         for (name, launch) in intents {
             if !shown(name) {
-                purse.count(Some(&launch.node_pool), launch.cheapest.price);
+                budget.count(Some(&launch.node_pool), launch.cheapest.price);
             }
         }
-        purse
+        budget
     }
 
     fn count(&mut self, pool: Option<&NodePoolName>, price: NanosPerHour) {
@@ -204,11 +206,11 @@ impl<'a> Purse<'a> {
         let open = offerings.filter(|offering| offering.available);
         let least = open.map(|offering| offering.price).min();
         let surcharge = self.snapshot.surcharge_of(Some(pool));
-        self.trouble(pool, least.unwrap_or_default().plus(surcharge))
+        self.exceeded_cap(pool, least.unwrap_or_default().plus(surcharge))
     }
 
     /// What passes a cap if a node of this price comes. A cap below what there is takes nothing away.
-    fn trouble(&self, pool: &NodePoolName, price: NanosPerHour) -> Option<String> {
+    fn exceeded_cap(&self, pool: &NodePoolName, price: NanosPerHour) -> Option<String> {
         let of_pool = self.pools.get(pool);
         of_pool
             .and_then(|(caps, sum)| over(&format!("NodePool {pool}"), *caps, *sum, price))
@@ -218,11 +220,11 @@ impl<'a> Purse<'a> {
 
     fn take(&mut self, launch: &Launch) -> Option<String> {
         let price = launch.cheapest.price;
-        let trouble = self.trouble(&launch.node_pool, price);
-        if trouble.is_none() {
+        let exceeded_cap = self.exceeded_cap(&launch.node_pool, price);
+        if exceeded_cap.is_none() {
             self.count(Some(&launch.node_pool), price);
         }
-        trouble
+        exceeded_cap
     }
 }
 

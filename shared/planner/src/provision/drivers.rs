@@ -19,12 +19,12 @@ use scheduling::{Input, NewNode, Pool, Volumes};
 
 use self::{
     label::{Labels, Narrowing},
-    size::Ladder,
+    size::TypesByPrice,
 };
 
 /// For the nodes of one plan; what concerns a whole NodePool is worked out once.
 pub(crate) struct Drivers<'q> {
-    question: &'q Input<'q>,
+    input: &'q Input<'q>,
     volumes: Volumes<'q>,
     pools: BTreeMap<usize, Known>,
 }
@@ -32,14 +32,14 @@ pub(crate) struct Drivers<'q> {
 struct Known {
     /// What the NodePool itself requires, its labels included.
     own: Requirements,
-    ladders: BTreeMap<CapacityType, Ladder>,
+    types_by_price: BTreeMap<CapacityType, TypesByPrice>,
 }
 
 impl<'q> Drivers<'q> {
-    pub(crate) fn new(question: &'q Input<'q>) -> Self {
+    pub(crate) fn new(input: &'q Input<'q>) -> Self {
         Self {
-            question,
-            volumes: Volumes::new(question.storage),
+            input,
+            volumes: Volumes::new(input.storage),
             pools: BTreeMap::new(),
         }
     }
@@ -47,26 +47,26 @@ impl<'q> Drivers<'q> {
     /// One text each for type, zone and capacity type, then one for every other label that pods narrowed. `options` tells
     /// of each type of the NodePool whether it is among the node's choices.
     pub(super) fn of(&mut self, node: &NewNode, options: &[bool]) -> Vec<String> {
-        let question = self.question;
-        let Some((pool, chosen, offering)) = bought(node, question) else {
+        let input = self.input;
+        let Some((pool, chosen, offering)) = bought(node, input) else {
             return Vec::new();
         };
         let known = self.pools.entry(node.pool).or_insert_with(|| Known {
             own: own(pool),
-            ladders: BTreeMap::new(),
+            types_by_price: BTreeMap::new(),
         });
-        let ladder = known
-            .ladders
+        let types_by_price = known
+            .types_by_price
             .entry(offering.capacity_type)
-            .or_insert_with_key(|capacity_type| Ladder::new(pool, *capacity_type));
-        let pods = node.pods.iter().filter_map(|at| question.pods.get(*at));
+            .or_insert_with_key(|capacity_type| TypesByPrice::new(pool, *capacity_type));
+        let pods = node.pods.iter().filter_map(|at| input.pods.get(*at));
         let labels = Labels {
             own: &known.own,
             pods: pods.copied().collect(),
             volumes: &self.volumes,
-            with_preferences: question.options.preference_policy == PreferencePolicy::Respect,
+            with_preferences: input.options.preference_policy == PreferencePolicy::Respect,
         };
-        let obstacles = ladder.obstacles(node, options, pool.types, &labels);
+        let obstacles = types_by_price.obstacles(node, options, pool.types, &labels);
         let last = match &offering.reservation {
             Some(reservation) => format!("of reservation {}", reservation.id),
             None => "by price".to_owned(),
@@ -86,7 +86,7 @@ impl<'q> Drivers<'q> {
         let others = node.requirements.0.values().filter(|left| {
             let key = left.key.as_str();
             !told.contains(&key)
-                && key != question.options.reservation_id_label
+                && key != input.options.reservation_id_label
                 && Some(key) != obstacles.key()
         });
         texts.extend(others.filter_map(|left| {
@@ -108,9 +108,9 @@ fn own(pool: &Pool<'_>) -> Requirements {
 /// The NodePool, and the cheapest of the node's choices.
 fn bought<'q>(
     node: &NewNode,
-    question: &'q Input<'q>,
+    input: &'q Input<'q>,
 ) -> Option<(&'q Pool<'q>, &'q InstanceType, &'q Offering)> {
-    let pool = question.pools.get(node.pool)?;
+    let pool = input.pools.get(node.pool)?;
     let choice = node.choices.first()?;
     let chosen = pool.types.get(choice.instance_type())?;
     Some((pool, chosen, chosen.offerings.get(choice.offering())?))

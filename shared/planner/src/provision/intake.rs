@@ -61,14 +61,18 @@ pub(crate) fn intake<'a>(
             }),
         }
     }
-    for machine in inventory.machines.iter().filter(|machine| machine.deleting) {
-        let moving = machine.pods.iter().copied();
-        intake
-            .pods
-            .extend(moving.filter(|pod| match machine.doomed {
+    for state_node in inventory
+        .state_nodes
+        .iter()
+        .filter(|state_node| state_node.deleting)
+    {
+        let moving = state_node.pods.iter().copied();
+        intake.pods.extend(
+            moving.filter(|pod| match state_node.terminating_unconditionally {
                 true => is_reschedulable(pod),
                 false => is_movable(pod, &guards, now),
-            }));
+            }),
+        );
     }
     intake
 }

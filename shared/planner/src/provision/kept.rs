@@ -4,30 +4,30 @@
 use model::Plan;
 use scheduling::{Answer, Input};
 
-use super::{Found, Search, caps, question::Ground, reference};
+use super::{Search, Solution, caps, planning_context::PlanningContext, reference};
 use crate::freed;
 
 /// A launch into such a reservation with what else the pods need for which it is kept. All other pods are left to the next turn.
 pub(super) fn of_freed_instance(
     search: &Search<'_>,
-    ground: &Ground<'_>,
+    planning: &PlanningContext<'_>,
     plan: &Plan,
     solve: &mut impl FnMut(&Input<'_>) -> Answer,
 ) -> Option<Plan> {
-    if ground.kept.is_empty() {
+    if planning.kept.is_empty() {
         return None;
     }
     for kept in freed::kept(search.snapshot) {
         let reservation = kept.instance.reservation.as_str();
-        if !ground.kept.contains_key(reservation) {
+        if !planning.kept.contains_key(reservation) {
             continue;
         }
         let own: Vec<bool> = search.pods.iter().map(|pod| kept.is_for(pod)).collect();
         if !own.contains(&true) {
             continue;
         }
-        let ground = ground.crediting(reservation);
-        let mut found = search.find(&ground, plan.clone(), Some(&own), solve);
+        let planning = planning.crediting(reservation);
+        let mut found = search.find(&planning, plan.clone(), Some(&own), solve);
         if found.launches_into(reservation) {
             found.postpone_unplaced();
             let plan = found.plan(search);
@@ -42,9 +42,9 @@ pub(super) fn of_freed_instance(
     None
 }
 
-impl Found<'_> {
+impl Solution<'_> {
     fn launches_into(&self, reservation: &str) -> bool {
-        let label = self.question.options.reservation_id_label;
+        let label = self.input.options.reservation_id_label;
         let mut nodes = self.answer.new_nodes.iter();
         nodes.any(|node| {
             let pinned = node.requirements.get(label);
@@ -55,7 +55,7 @@ impl Found<'_> {
     /// Leaves pods that found no place to the next turn, which looks at everything else, too.
     fn postpone_unplaced(&mut self) {
         for left in self.answer.unplaced.drain(..) {
-            let pod = self.question.pods.get(left.pod);
+            let pod = self.input.pods.get(left.pod);
             self.plan.postponed.extend(pod.map(|pod| reference(pod)));
         }
     }

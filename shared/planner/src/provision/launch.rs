@@ -14,7 +14,7 @@ use model::{
 };
 use scheduling::{Input, NewNode, Pool};
 
-use super::{buffers, drivers::Drivers, overlays, question, reference};
+use super::{buffers, drivers::Drivers, overlays, planning_context, reference};
 use crate::{
     digest::fnv,
     disrupt::price_of_template,
@@ -53,7 +53,7 @@ impl<'a> PoolLaunches<'a> {
     pub(crate) fn launch(
         &self,
         node: &NewNode,
-        question: &Input<'_>,
+        input: &Input<'_>,
         drivers: &mut Drivers<'_>,
         names: &mut Names<'_>,
     ) -> Planned {
@@ -61,7 +61,7 @@ impl<'a> PoolLaunches<'a> {
         let pods = node
             .pods
             .iter()
-            .filter_map(|at| question.pods.get(*at).copied());
+            .filter_map(|at| input.pods.get(*at).copied());
         let pods: Vec<_> = pods
             .filter(|pod| !buffers::is_virtual(pod))
             .map(reference)
@@ -75,7 +75,7 @@ impl<'a> PoolLaunches<'a> {
             name: names.next(self.pool),
             node_pool: self.pool.name.clone(),
             node_pool_uid: self.pool.uid.clone(),
-            labels: self.labels(node, question.options.well_known_labels),
+            labels: self.labels(node, input.options.well_known_labels),
             annotations: self.annotations(node, names.snapshot),
             spec: NodeClaimSpec {
                 node_class: template.node_class.clone(),
@@ -194,7 +194,7 @@ pub(crate) fn of_template(
     names: &mut Names<'_>,
 ) -> Launch {
     let template = &pool.template;
-    let mut labels = question::labels(pool);
+    let mut labels = planning_context::labels(pool);
     let wanted = Requirements::from_selector(&template.requirements);
     for requirement in wanted.0.values() {
         let key = requirement.key.as_str();

@@ -22,32 +22,32 @@ pub(super) fn pods(pods: &[&Pod], share: Share, now: Timestamp) -> Vec<bool> {
     if pods.len() <= share.pods {
         return vec![true; pods.len()];
     }
-    let waiting: Vec<Waiting<'_>> = pods.iter().map(|pod| Waiting::new(pod)).collect();
+    let waiting: Vec<WaitingPod<'_>> = pods.iter().map(|pod| WaitingPod::new(pod)).collect();
     first(&waiting, share.pods, now)
 }
 
 /// Which of the pods to search again with, after an answer of more launches than the share: all but those of launches put off.
 pub(super) fn pods_of_launches(
     answer: &Answer,
-    question: &Input<'_>,
+    input: &Input<'_>,
     share: Share,
     now: Timestamp,
 ) -> Vec<bool> {
     // A node counts as its first pod, which is the largest, and as old as its oldest.
-    let (nodes, waiting): (Vec<&NewNode>, Vec<Waiting<'_>>) = answer
+    let (nodes, waiting): (Vec<&NewNode>, Vec<WaitingPod<'_>>) = answer
         .new_nodes
         .iter()
         .filter_map(|node| {
-            let pods = node.pods.iter().filter_map(|at| question.pods.get(*at));
-            let all = pods.map(|pod| Waiting::new(pod));
-            let oldest = all.reduce(|node, pod| Waiting {
+            let pods = node.pods.iter().filter_map(|at| input.pods.get(*at));
+            let all = pods.map(|pod| WaitingPod::new(pod));
+            let oldest = all.reduce(|node, pod| WaitingPod {
                 age: node.age.min(pod.age),
                 ..node
             })?;
             Some((node, oldest))
         })
         .unzip();
-    let mut kept = vec![true; question.pods.len()];
+    let mut kept = vec![true; input.pods.len()];
     let taken = first(&waiting, share.launches, now);
     for (node, taken) in nodes.into_iter().zip(taken) {
         for pod in &node.pods {
@@ -59,15 +59,15 @@ pub(super) fn pods_of_launches(
     kept
 }
 
-struct Waiting<'a> {
-    kind: Kind<'a>,
+struct WaitingPod<'a> {
+    class: PodClass<'a>,
     /// Pods that exist come before those of capacity buffers.
     age: (bool, Option<Timestamp>, &'a PodKey),
 }
 
 /// What makes pods alike: equal ones wait for the same thing, so they share one place in the order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Kind<'a> {
+struct PodClass<'a> {
     namespace: &'a str,
     requests: &'a Resources,
     node_selector: &'a BTreeMap<String, String>,
@@ -78,10 +78,10 @@ struct Kind<'a> {
     host_ports: &'a [HostPort],
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingPod<'a> {
     fn new(pod: &'a Pod) -> Self {
         Self {
-            kind: Kind {
+            class: PodClass {
                 namespace: &pod.key.namespace,
                 requests: &pod.requests,
                 node_selector: &pod.node_selector,
@@ -101,22 +101,24 @@ impl<'a> Waiting<'a> {
 ///
 /// Where there are more kinds than places, half of the places go by age and the others by lot, which another turn draws
 /// anew: nobody is passed over for good.
-fn first(waiting: &[Waiting<'_>], max: usize, now: Timestamp) -> Vec<bool> {
+fn first(waiting: &[WaitingPod<'_>], max: usize, now: Timestamp) -> Vec<bool> {
     let mut order: Vec<usize> = (0..waiting.len()).collect();
-    order.sort_by_key(|at| waiting.get(*at).map(|one| (&one.kind, one.age)));
-    let kind = |at: usize| waiting.get(at).map(|one| &one.kind);
+    order.sort_by_key(|at| waiting.get(*at).map(|one| (&one.class, one.age)));
+    let class = |at: usize| waiting.get(at).map(|one| &one.class);
     // Each with how many of its kind come before it.
     let mut turns: Vec<(usize, usize)> = Vec::new();
-    for alike in order.chunk_by(|a, b| kind(*a) == kind(*b)) {
+    for alike in order.chunk_by(|a, b| class(*a) == class(*b)) {
         turns.extend(alike.iter().copied().enumerate());
     }
     turns.sort_by_key(|(turn, at)| (*turn, waiting.get(*at).map(|one| one.age)));
-    let kinds = turns.partition_point(|(turn, _)| *turn == 0);
-    if kinds > max {
-        turns.truncate(kinds);
+    let classes = turns.partition_point(|(turn, _)| *turn == 0);
+    if classes > max {
+        turns.truncate(classes);
         let by_age = max.div_ceil(2);
         if let Some(others) = turns.get_mut(by_age..) {
-            others.sort_by_cached_key(|(_, at)| waiting.get(*at).map(|one| lot(one.age.2, now)));
+            others.sort_by_cached_key(|(_, at)| {
+                waiting.get(*at).map(|one| shuffle_key(one.age.2, now))
+            });
         }
     }
     let mut taken = vec![false; waiting.len()];
@@ -129,12 +131,12 @@ fn first(waiting: &[Waiting<'_>], max: usize, now: Timestamp) -> Vec<bool> {
 }
 
 /// A number that says nothing about the pod and is another one at another time.
-fn lot(pod: &PodKey, now: Timestamp) -> u64 {
+fn shuffle_key(pod: &PodKey, now: Timestamp) -> u64 {
     // SplitMix64's last steps: alone, the digests of names that differ in a letter stand in the same order at all times.
-    let mut lot = fnv(&format!("{pod}/{now}"));
-    lot = (lot ^ (lot >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    lot = (lot ^ (lot >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    lot ^ (lot >> 31)
+    let mut shuffle_key = fnv(&format!("{pod}/{now}"));
+    shuffle_key = (shuffle_key ^ (shuffle_key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    shuffle_key = (shuffle_key ^ (shuffle_key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    shuffle_key ^ (shuffle_key >> 31)
 }
 
 #[cfg(test)]

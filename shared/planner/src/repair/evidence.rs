@@ -51,13 +51,13 @@ fn is_on(settings: &Settings) -> bool {
 }
 
 /// Failures for which repair waits.
-pub(crate) struct Held<'s> {
+pub(crate) struct FailureEvidence<'s> {
     clusters: BTreeMap<Failure, BTreeSet<&'s ClusterName>>,
     /// Conditions that stand all over this cluster, with the number of nodes that have them and of all nodes.
     everywhere: BTreeMap<String, (usize, usize)>,
 }
 
-impl<'s> Held<'s> {
+impl<'s> FailureEvidence<'s> {
     pub(crate) fn of(snapshot: &'s Snapshot) -> Self {
         let mut held = Self {
             clusters: BTreeMap::new(),

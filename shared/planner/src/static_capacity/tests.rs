@@ -126,7 +126,7 @@ fn a_pool_gets_the_nodes_that_it_lacks() {
 
 #[test]
 fn a_pool_that_may_not_grow_is_looked_at_again() {
-    let soon = Some(now() + LOOK_AGAIN);
+    let soon = Some(now() + RECHECK_AFTER);
     type Change = (fn(&mut Snapshot), usize, Option<Timestamp>);
     let in_an_hour = Some(now() + SignedDuration::from_hours(1));
     let limit = |nodes| Resources::from([(NODES, nodes)]);
@@ -335,5 +335,5 @@ fn pool_without_capacity_waits_for_it() {
         (launches(&decision), decision.due)
     };
     assert_eq!(decide(true), (1, None));
-    assert_eq!(decide(false), (0, Some(now() + LOOK_AGAIN)));
+    assert_eq!(decide(false), (0, Some(now() + RECHECK_AFTER)));
 }

@@ -24,7 +24,7 @@ pub(super) struct Deadline {
 }
 
 /// The kubelet's last words take a moment, and EC2 is punctual.
-const LAST_WORDS: SignedDuration = SignedDuration::from_secs(5);
+const KUBELET_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 /// An instance that is still there so long after it was to go does not go: what was announced says nothing any more.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 
@@ -60,7 +60,7 @@ impl Deadline {
             let deadline = notice.deadline?;
             let overdue = snapshot.now.duration_since(deadline) > OVERDUE;
             (!overdue).then_some(Self {
-                at: deadline.checked_sub(LAST_WORDS).ok()?,
+                at: deadline.checked_sub(KUBELET_MARGIN).ok()?,
                 announced: Some(notice.at.or(since)?),
             })
         });

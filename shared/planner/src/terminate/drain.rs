@@ -15,12 +15,12 @@ use crate::{
 use super::deadline::Deadline;
 
 /// A scheduler that has not seen the taint yet may bind a pod for this long.
-const SETTLING: SignedDuration = SignedDuration::from_secs(5);
+const TAINT_PROPAGATION: SignedDuration = SignedDuration::from_secs(5);
 
 /// While AWS gives a node time, its pods are asked for so long at least before they are removed by force.
-const RESPECT: SignedDuration = SignedDuration::from_secs(10);
+const RESPECTFUL_PERIOD: SignedDuration = SignedDuration::from_secs(10);
 /// Kubernetes' own default.
-const GRACE: i64 = 30;
+const DEFAULT_GRACE_SECONDS: i64 = 30;
 
 pub(super) struct Drain<'a> {
     now: Timestamp,
@@ -148,7 +148,7 @@ impl<'a> Drain<'a> {
 
     /// Whether the node has been empty for too short a time to trust it.
     pub(super) fn settles(&self, snapshot: &Snapshot, claim: &NodeClaim) -> bool {
-        let young = |since| snapshot.now.duration_since(since) < SETTLING;
+        let young = |since| snapshot.now.duration_since(since) < TAINT_PROPAGATION;
         !claim.is_true(DRAINED)
             && claim
                 .condition(DRAINED)
@@ -195,9 +195,11 @@ impl LatestStart {
         };
         let last = minus(deadline.at, SignedDuration::from_secs(grace));
         // A pod that asks for more than there is loses a little of it, so that its budget is asked at all.
-        let asked = since.saturating_add(RESPECT).unwrap_or(Timestamp::MAX);
+        let asked = since
+            .saturating_add(RESPECTFUL_PERIOD)
+            .unwrap_or(Timestamp::MAX);
         Self {
-            respectful: minus(last, RESPECT),
+            respectful: minus(last, RESPECTFUL_PERIOD),
             forced: last.max(asked).min(deadline.at),
         }
     }
@@ -207,7 +209,8 @@ impl LatestStart {
 const TICK: SignedDuration = SignedDuration::from_nanos(1);
 
 fn grace(pod: &Pod) -> i64 {
-    pod.termination_grace_seconds.unwrap_or(GRACE)
+    pod.termination_grace_seconds
+        .unwrap_or(DEFAULT_GRACE_SECONDS)
 }
 
 fn minus(at: Timestamp, time: SignedDuration) -> Timestamp {

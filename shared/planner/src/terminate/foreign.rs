@@ -72,7 +72,7 @@ pub fn terminate_foreign(snapshot: &Snapshot, foreign: &Foreign) -> (Decision, L
 }
 
 /// Soon enough for the shortest hook, which waits for half a minute, to be extended in time.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 struct Leaving<'a> {
     snapshot: &'a Snapshot,
@@ -98,7 +98,7 @@ impl<'a> Leaving<'a> {
         let because = || format!("the end of instance {} is announced", self.instance);
         if let Some(update) = self.foreign.mark(node, &announced, self.snapshot.now) {
             decision.act(Action::UpdateNode(update), because());
-            decision.look_again(self.snapshot.now);
+            decision.recheck_at(self.snapshot.now);
             let reason = if cordons { "Cordon" } else { "CordonAndDrain" };
             decision.notes.push(Note::normal(node, reason, because()));
         }
@@ -115,9 +115,9 @@ impl<'a> Leaving<'a> {
         let now = self.snapshot.now;
         if drain.waits() || volumes.are_awaited() {
             drain.act(node, decision);
-            decision.look_again(now.saturating_add(LOOK_AGAIN).unwrap_or(now));
+            decision.recheck_at(now.saturating_add(RECHECK_AFTER).unwrap_or(now));
             if let Some(next) = drain.next() {
-                decision.look_again(next);
+                decision.recheck_at(next);
             }
             return false;
         }
@@ -126,7 +126,7 @@ impl<'a> Leaving<'a> {
                 Action::UpdateNode(update),
                 format!("node {} is drained", node.name),
             );
-            decision.look_again(now);
+            decision.recheck_at(now);
             return false;
         }
         if node.unschedulable {

@@ -66,9 +66,9 @@ enum Failure {
 }
 
 /// A scheduler that has not seen the taint yet may bind a pod for this long.
-const SETTLING: SignedDuration = SignedDuration::from_secs(5);
+const TAINT_PROPAGATION: SignedDuration = SignedDuration::from_secs(5);
 /// Pods that leave wake the terminator themselves.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(15);
+const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(15);
 /// A boot that the relay does not tell of is seen then.
 const WATCH_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 /// EC2 reboots an instance by force after four minutes; a call whose answer was lost may have been obeyed.
@@ -159,11 +159,11 @@ impl<'a> Episode<'a> {
             return paused
                 .until()
                 .into_iter()
-                .for_each(|until| reboots.decision.look_again(until));
+                .for_each(|until| reboots.decision.recheck_at(until));
         }
         let Some(node) = self.node else {
             // Either its NodeClaim is deleted for that, or its kubelet registers again.
-            return reboots.decision.look_again(after(now, WATCH_AGAIN));
+            return reboots.decision.recheck_at(after(now, WATCH_AGAIN));
         };
         if !node
             .taints
@@ -174,7 +174,7 @@ impl<'a> Episode<'a> {
             self.retaint(node, taints.collect(), &mut reboots.decision);
         }
         if let Some(again) = self.drain(node, bound, pods, &mut reboots.decision) {
-            return reboots.decision.look_again(again);
+            return reboots.decision.recheck_at(again);
         }
         if !self
             .claim
@@ -186,7 +186,7 @@ impl<'a> Episode<'a> {
                 self.noting(annotation::REBOOT_PRE_BOOT_ID, boot_id),
                 &mut reboots.decision,
             );
-            return reboots.decision.look_again(now);
+            return reboots.decision.recheck_at(now);
         }
         self.call(reboots);
     }
@@ -211,7 +211,7 @@ impl<'a> Episode<'a> {
         let requested_at = self.condition.last_transition;
         let until = match bound {
             Bound::Within(SignedDuration::ZERO) => return None,
-            Bound::Within(bound) => after(requested_at, bound.max(SETTLING)),
+            Bound::Within(bound) => after(requested_at, bound.max(TAINT_PROPAGATION)),
             Bound::Never => Timestamp::MAX,
         };
         if until <= now {
@@ -219,9 +219,9 @@ impl<'a> Episode<'a> {
         }
         let drain = Drain::of(self.snapshot, pods.of(node), None, None);
         drain.act(node, decision);
-        let settled = after(requested_at, SETTLING);
+        let settled = after(requested_at, TAINT_PROPAGATION);
         match drain.waits() {
-            true => Some(until.min(after(now, LOOK_AGAIN))),
+            true => Some(until.min(after(now, RECHECK_AFTER))),
             false => (settled > now).then_some(settled),
         }
     }
@@ -236,7 +236,7 @@ impl<'a> Episode<'a> {
         let last = self.instant(annotation::REBOOT_LAST_CALL);
         let again = last.map(|last| after(last, CALL_AGAIN));
         if let Some(again) = again.filter(|again| *again > now) {
-            return reboots.decision.look_again(again);
+            return reboots.decision.recheck_at(again);
         }
         let Some(instance) = instance_of(&self.claim.status.provider_id) else {
             let cause = "the NodeClaim names no instance";
@@ -277,7 +277,7 @@ impl<'a> Episode<'a> {
             if self.has_rebooted() && node.ready.status == ConditionStatus::True {
                 let message = "node rebooted and rejoined the cluster";
                 self.act(self.ended(REBOOT_SUCCEEDED, message), decision);
-                return decision.look_again(now);
+                return decision.recheck_at(now);
             }
         }
         let last = after(issued_at, BACK_WITHIN);
@@ -285,7 +285,7 @@ impl<'a> Episode<'a> {
             let cause = "the node did not come back within 20 minutes";
             return self.fail(Failure::Lost, cause, decision);
         }
-        decision.look_again(last.min(after(now, WATCH_AGAIN)));
+        decision.recheck_at(last.min(after(now, WATCH_AGAIN)));
     }
 
     /// Takes away the marks of a reboot that is over. A node that is gone for good is deleted, and replaced as its pods need it.
@@ -331,7 +331,7 @@ impl<'a> Episode<'a> {
             update.set_annotations.insert(failed, cause.to_owned());
         }
         self.act(update, decision);
-        decision.look_again(self.snapshot.now);
+        decision.recheck_at(self.snapshot.now);
         let note = Note::warning(self.claim, "RebootFailed", cause);
         decision.notes.push(note);
     }

@@ -15,8 +15,8 @@ fn under(budget_of: Budget) -> (Vec<String>, Vec<String>) {
     let world = World::new().node("n", "small", &[]).with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![budget("9"), budget_of];
     });
-    let pass = disrupt(&world.0);
-    let told = pass.exhausted.into_iter().map(|(_, message)| message);
+    let result = disrupt(&world.0);
+    let told = result.exhausted.into_iter().map(|(_, message)| message);
     (world.removes(), told.collect())
 }
 
@@ -88,8 +88,8 @@ fn of_budgets_that_contradict_each_other_the_strictest_holds() {
 #[test]
 fn a_node_pool_without_nodes_says_nothing() {
     let world = World::new();
-    let pass = disrupt(&world.0);
-    assert!(pass.commands.is_empty() && pass.exhausted.is_empty() && pass.blocked.is_empty());
+    let result = disrupt(&world.0);
+    assert!(result.commands.is_empty() && result.exhausted.is_empty() && result.blocked.is_empty());
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn where_nothing_can_be_saved_nothing_is_disturbed() {
 #[test]
 fn moves_are_scored_whether_they_are_approved_or_not() {
     let judged = |pods| disrupt(&world(pods).0).judged;
-    let of_default = |approved, score| Judged {
+    let of_default = |approved, score| BalancedVerdict {
         node_pool: "default".into(),
         approved,
         score,

@@ -178,9 +178,10 @@ fn node_that_only_time_holds_back_is_looked_at_when_that_time_ends() {
         let world = World::new().node("n", "large", &[100]);
         let ends = world.0.now + SignedDuration::from_secs(7);
         let world = world.with(|snapshot| change(snapshot, ends));
-        let pass = disrupt(&world.0);
-        assert!(pass.commands.is_empty(), "{:?}", pass.commands);
-        pass.due
+        let result = disrupt(&world.0);
+        assert!(result.commands.is_empty(), "{:?}", result.commands);
+        result
+            .due
             .map(|due| due.duration_since(world.0.now).as_secs())
     };
     let nominated = due(|world, ends| {
@@ -285,9 +286,9 @@ fn what_no_budget_allows_is_not_even_looked_at() {
 #[test]
 fn nodes_that_are_spared_stay_whatever_is_to_be_saved() {
     let world = World::new().node("n", "small", &[]);
-    let within = |spared: &[&str]| {
-        let spared = spared.iter().map(|name| (*name).into()).collect();
-        disrupt_within(&world.0, Share::WHOLE, &spared)
+    let within = |excluded: &[&str]| {
+        let excluded = excluded.iter().map(|name| (*name).into()).collect();
+        disrupt_within(&world.0, Share::WHOLE, &excluded)
             .commands
             .len()
     };

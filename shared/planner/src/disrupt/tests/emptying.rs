@@ -36,15 +36,15 @@ fn under_a_budget_the_dearest_go_first() {
 
 #[test]
 fn daemons_static_and_finished_pods_keep_no_node_and_others_do() {
-    let mut held = on_a_node(|_| {});
-    assert!(held.removes().is_empty());
-    held.0.pods[0].owner = owned_by("DaemonSet", "apps/v1");
-    assert_eq!(held.removes(), ["n"]);
-    held.0.pods[0].owner = owned_by("Node", "v1");
-    assert_eq!(held.removes(), ["n"]);
-    held.0.pods[0].owner = None;
-    held.0.pods[0].phase = PodPhase::Succeeded;
-    assert_eq!(held.removes(), ["n"]);
+    let mut evidence = on_a_node(|_| {});
+    assert!(evidence.removes().is_empty());
+    evidence.0.pods[0].owner = owned_by("DaemonSet", "apps/v1");
+    assert_eq!(evidence.removes(), ["n"]);
+    evidence.0.pods[0].owner = owned_by("Node", "v1");
+    assert_eq!(evidence.removes(), ["n"]);
+    evidence.0.pods[0].owner = None;
+    evidence.0.pods[0].phase = PodPhase::Succeeded;
+    assert_eq!(evidence.removes(), ["n"]);
 }
 
 #[test]

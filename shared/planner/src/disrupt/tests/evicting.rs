@@ -111,11 +111,11 @@ fn what_waits_is_told_with_the_cap_what_was_decided_and_when_to_look_again() {
     let world = drifted()
         .with(capped(2))
         .with(chosen(CommandState::Done, 20, 2));
-    let pass = disrupt(&world.0);
-    assert!(pass.commands.is_empty());
+    let result = disrupt(&world.0);
+    assert!(result.commands.is_empty());
     let opens = world.0.now + SignedDuration::from_mins(40);
-    assert_eq!(pass.due, Some(opens));
-    let told: Vec<String> = pass.exhausted.into_iter().map(|(_, told)| told).collect();
+    assert_eq!(result.due, Some(opens));
+    let told: Vec<String> = result.exhausted.into_iter().map(|(_, told)| told).collect();
     let expected = format!(
         "Evictions in the cluster are capped at 2 an hour, and 2 were decided within the last one: what takes more than 0 waits until {opens:.0}"
     );

@@ -7,8 +7,8 @@ use super::{
         balanced::Totals,
         candidates::{Candidate, Candidates, Class},
         consolidation::Move,
+        context::DisruptionContext,
         rearranging,
-        scene::Scene,
     },
     *,
 };
@@ -16,12 +16,12 @@ use super::{
 /// Shows what may go of a world.
 fn of<T>(
     world: &World,
-    shown: impl for<'a> FnOnce(&Scene<'a>, &[&Candidate<'a>], &Totals) -> T,
+    shown: impl for<'a> FnOnce(&DisruptionContext<'a>, &[&Candidate<'a>], &Totals) -> T,
 ) -> T {
-    at_present(&world.0, |scene| {
-        let known = Candidates::new(&scene, Class::Graceful);
-        let totals = Totals::new(&scene, &known.all);
-        shown(&scene, &known.all.iter().collect::<Vec<_>>(), &totals)
+    at_present(&world.0, |context| {
+        let known = Candidates::new(&context, Class::Graceful);
+        let totals = Totals::new(&context, &known.all);
+        shown(&context, &known.all.iter().collect::<Vec<_>>(), &totals)
     })
 }
 
@@ -73,18 +73,21 @@ fn each_node_that_may_go_is_asked_about_with_its_pods_and_its_node_pools_budget(
     ] {
         labels.insert("karpenter.sh/nodepool".to_owned(), "another".to_owned());
     }
-    of(&world, |scene, candidates, totals| {
+    of(&world, |context, candidates, totals| {
         let pools = rearranging::pools(candidates);
         let names = pools.iter().map(|pool| pool.0.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["another", "default"]);
-        let leavers = rearranging::leavers(scene, candidates, totals, &pools);
+        let leavers = rearranging::leavers(context, candidates, totals, &pools);
         let mut asked: Vec<_> = leavers
             .iter()
             .map(|one| {
-                let at = scene.destinations()[one.node];
-                let pods = one.pods.iter().map(|pod| scene.movers.get(*pod).unwrap());
+                let at = context.destinations()[one.node];
+                let pods = one
+                    .pods
+                    .iter()
+                    .map(|pod| context.reschedulable.get(*pod).unwrap());
                 let pods: Vec<&str> = pods.map(|pod| pod.key.name.as_str()).collect();
-                let node = scene.inventory.machines[at].name;
+                let node = context.inventory.state_nodes[at].name;
                 (node, &one.instance_type[..], pods, one.is_spot, one.budget)
             })
             .collect();
@@ -116,10 +119,10 @@ fn what_a_node_disturbs_is_spread_over_the_horizon_with_the_time_that_it_is_not_
             claim.spec.expire_after = Some("6h".to_owned());
         });
     let disturbance = |world: &World| {
-        of(world, |scene, candidates, _| {
+        of(world, |context, candidates, _| {
             (
                 candidates[0].price.0,
-                scene.worth.disturbance(scene, candidates[0]).0,
+                context.move_costs.disturbance(context, candidates[0]).0,
             )
         })
     };
@@ -141,7 +144,7 @@ fn a_node_of_the_policy_balanced_has_to_save_by_its_part_of_what_is_disturbed() 
             snapshot.node_pools[0].disruption.policy = ConsolidationPolicy::Balanced;
         });
     let plan = [for_new_ones(&[("one", 5)])];
-    of(&world, |scene, candidates, totals| {
+    of(&world, |context, candidates, totals| {
         let [one, other] = candidates else {
             panic!("{} candidates", candidates.len());
         };
@@ -152,7 +155,7 @@ fn a_node_of_the_policy_balanced_has_to_save_by_its_part_of_what_is_disturbed() 
             least(&totals.scaled(3, 4)),
             [price * 2 * 9 / 32, price * 2 * 3 / 32]
         );
-        let steps = rearranging::kept(scene, candidates, &plan);
+        let steps = rearranging::kept(context, candidates, &plan);
         let saved = price - steps[0].after().0;
         assert!(0 < saved && saved < price);
         let mut then = totals.clone();
@@ -184,11 +187,11 @@ fn a_spot_node_is_planned_to_go_for_spot_nodes_where_that_is_allowed() {
                     node.allocatable = Resources::from([("cpu", 2_000), ("pods", 29)]);
                 }
             });
-        of(&world, |scene, candidates, totals| {
+        of(&world, |context, candidates, totals| {
             let mut replacements = 0;
-            let budgets = Methods::new(scene, scene).budgets(scene, Reason::Underutilized);
+            let budgets = Methods::new(context, context).budgets(context, Reason::Underutilized);
             let none = NanosPerHour(0);
-            rearranging::plan(scene, candidates, totals, &budgets, none, |steps| {
+            rearranging::plan(context, candidates, totals, &budgets, none, |steps| {
                 let each = steps.iter().map(|step| step.replacements.len());
                 replacements = each.sum();
                 None
@@ -205,11 +208,11 @@ fn a_step_of_a_plan_says_where_each_pod_is_wanted() {
         .node("one", "large", &[900, 900])
         .node("other", "large", &[900])
         .node("roomy", "large", &[5_000]);
-    of(&world, |scene, candidates, totals| {
-        let budgets = Methods::new(scene, scene).budgets(scene, Reason::Underutilized);
+    of(&world, |context, candidates, totals| {
+        let budgets = Methods::new(context, context).budgets(context, Reason::Underutilized);
         let mut wanted = Vec::new();
         rearranging::plan(
-            scene,
+            context,
             candidates,
             totals,
             &budgets,
@@ -240,8 +243,8 @@ fn a_step_says_of_no_more_than_two_thousand_pods_where_they_are_wanted() {
     let world = World::new().node("one", "large", &[900]);
     let kept = |count| {
         let plan = [for_new_ones(&[("one", count)])];
-        of(&world, |scene, candidates, _| {
-            rearranging::kept(scene, candidates, &plan).len()
+        of(&world, |context, candidates, _| {
+            rearranging::kept(context, candidates, &plan).len()
         })
     };
     assert_eq!((kept(1), kept(2_000), kept(2_001)), (1, 1, 0));
@@ -257,8 +260,8 @@ fn what_is_left_of_a_plan_says_of_no_more_than_two_thousand_pods_where_they_are_
         let [one, other, third] = counts;
         let plan = [("one", one), ("other", other), ("third", third)];
         let plan = plan.map(|step| for_new_ones(&[step]));
-        of(&world, |scene, candidates, _| {
-            let steps = rearranging::kept(scene, candidates, &plan);
+        of(&world, |context, candidates, _| {
+            let steps = rearranging::kept(context, candidates, &plan);
             assert_eq!(steps.len(), 3);
             rearranging::left(&steps, None).len()
         })
@@ -274,8 +277,8 @@ fn what_is_done_is_left_out_of_what_is_left() {
         .node("one", "large", &[900])
         .node("other", "large", &[900]);
     let plan = ["one", "other"].map(|node| for_new_ones(&[(node, 1)]));
-    of(&world, |scene, candidates, _| {
-        let steps = rearranging::kept(scene, candidates, &plan);
+    of(&world, |context, candidates, _| {
+        let steps = rearranging::kept(context, candidates, &plan);
         assert_eq!(rearranging::left(&steps, None), plan);
         assert_eq!(rearranging::left(&steps, steps.first()), plan[1..]);
     });
@@ -288,15 +291,15 @@ fn several_steps_are_one_and_one_is_what_it_is() {
         .node("other", "small", &[900])
         .node("roomy", "large", &[900]);
     let plan = ["one", "other"].map(|node| together(&[node]));
-    of(&world, |scene, candidates, _| {
-        let steps = rearranging::kept(scene, candidates, &plan);
+    of(&world, |context, candidates, _| {
+        let steps = rearranging::kept(context, candidates, &plan);
         let [one, other] = &steps[..] else {
             panic!("{} steps", steps.len());
         };
-        let both = rearranging::together(scene, &[one, other]).unwrap();
+        let both = rearranging::together(context, &[one, other]).unwrap();
         assert_eq!(nodes(&both), ["one", "other"]);
-        assert!(rearranging::together(scene, &[one]).is_none());
-        assert!(rearranging::together(scene, &[]).is_none());
+        assert!(rearranging::together(context, &[one]).is_none());
+        assert!(rearranging::together(context, &[]).is_none());
     });
 }
 
@@ -312,8 +315,8 @@ fn several_nodes_do_not_go_for_one_of_their_own_type() {
         plan.nodes.extend(of_other.nodes);
         let pods = of_other.wanted.into_iter().flat_map(|wanted| wanted.pods);
         plan.wanted[0].pods.extend(pods);
-        of(&world, |scene, candidates, _| {
-            rearranging::kept(scene, candidates, &[plan]).len()
+        of(&world, |context, candidates, _| {
+            rearranging::kept(context, candidates, &[plan]).len()
         })
     };
     assert_eq!(steps([900, 900]), 1, "for a small one");
@@ -349,8 +352,8 @@ fn steps_that_bring_few_nodes_come_first_then_those_that_save_most_for_each_evic
         for_new_ones(&[("many", 4)]),
         for_new_ones(&[("few", 1)]),
     ];
-    of(&world, |scene, candidates, totals| {
-        let steps = rearranging::kept(scene, candidates, &plan);
+    of(&world, |context, candidates, totals| {
+        let steps = rearranging::kept(context, candidates, &plan);
         let each = steps.iter().map(|step| {
             let saved = step.before().0 - step.after().0;
             (step.replacements.len(), step.evicted(), saved / 1_000_000)

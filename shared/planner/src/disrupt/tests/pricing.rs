@@ -25,7 +25,7 @@ fn a_node_stays_where_its_evictions_cost_more_than_is_saved_in_time() {
     assert!(dear.removes().is_empty());
     let said = dear.unconsolidatable();
     assert!(said[0].starts_with("Moving 4 pods costs $"), "{said:?}");
-    let kept = outlook(&dear.0).remove(0).kept;
+    let kept = node_reports(&dear.0).remove(0).kept;
     assert_eq!(kept.as_ref(), said.first());
     assert!(
         world(&[(EVICTION, "1"), (HORIZON, "10m")])
@@ -77,9 +77,12 @@ fn what_a_window_holds_back_is_looked_at_again_when_it_closes() {
             ..budget("0")
         }];
     });
-    let pass = disrupt(&world.0);
-    assert!(pass.commands.is_empty());
-    assert_eq!(pass.due, Some(world.0.now + SignedDuration::from_hours(9)));
+    let result = disrupt(&world.0);
+    assert!(result.commands.is_empty());
+    assert_eq!(
+        result.due,
+        Some(world.0.now + SignedDuration::from_hours(9))
+    );
 }
 
 /// What is said of the move, with evictions at $10, after a change.
@@ -211,11 +214,11 @@ const NODE_PRICE: &str = "whittle.sh/node-price";
 
 #[test]
 fn node_costs_what_is_paid_per_node_besides_its_instance() {
-    let price = |annotations: &[(&str, &str)]| outlook(&world(annotations).0)[0].price.0;
+    let price = |annotations: &[(&str, &str)]| node_reports(&world(annotations).0)[0].price.0;
     assert_eq!(price(&[(NODE_PRICE, "0.5")]), price(&[]) + 500_000_000);
     let upstream = world(&[(NODE_PRICE, "0.5")])
         .with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
-    assert_eq!(outlook(&upstream.0)[0].price.0, price(&[]));
+    assert_eq!(node_reports(&upstream.0)[0].price.0, price(&[]));
 }
 
 /// A medium node costs as much as two small ones.

@@ -335,7 +335,7 @@ fn repair_that_was_taken_back_is_tried_again_after_longer_and_longer_waits() {
 #[test]
 fn node_report_says_how_an_unhealthy_node_is_repaired_or_what_keeps_it() {
     let report = |world: &World| {
-        let all = outlook(&world.0).into_iter();
+        let all = node_reports(&world.0).into_iter();
         let mut of_first = all.filter(|one| one.node == "n0");
         let report = of_first.next().unwrap();
         assert!(of_first.next().is_none(), "each node is reported on once");

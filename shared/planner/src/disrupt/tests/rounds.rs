@@ -54,23 +54,23 @@ impl World {
     }
 
     /// One look within such a share, from where the last one left off.
-    fn look(&mut self, simulated: usize) -> Pass {
+    fn look(&mut self, simulated: usize) -> DisruptionResult {
         let share = Share {
             simulated,
             ..Share::WHOLE
         };
-        let pass = disrupt_within(&self.0, share, &BTreeSet::new());
-        self.0.cursor.clone_from(&pass.cursor);
-        pass
+        let result = disrupt_within(&self.0, share, &BTreeSet::new());
+        self.0.cursor.clone_from(&result.cursor);
+        result
     }
 
     /// Looks until one finds something or the round is over.
-    fn round(&mut self, simulated: usize) -> Vec<Pass> {
+    fn round(&mut self, simulated: usize) -> Vec<DisruptionResult> {
         let mut looks = Vec::new();
         for _ in 0..100 {
-            let pass = self.look(simulated);
-            let ends = !pass.commands.is_empty() || pass.cursor.is_none();
-            looks.push(pass);
+            let result = self.look(simulated);
+            let ends = !result.commands.is_empty() || result.cursor.is_none();
+            looks.push(result);
             if ends {
                 return looks;
             }
@@ -80,19 +80,19 @@ impl World {
 }
 
 /// The nodes that a look told something of.
-fn told(pass: &Pass) -> Vec<String> {
-    let both = pass.blocked.iter().chain(&pass.unconsolidatable);
+fn told(result: &DisruptionResult) -> Vec<String> {
+    let both = result.blocked.iter().chain(&result.unconsolidatable);
     both.map(|one| one.node.clone()).collect()
 }
 
-fn told_by_all(looks: &[Pass]) -> Vec<String> {
+fn told_by_all(looks: &[DisruptionResult]) -> Vec<String> {
     let mut all: Vec<String> = looks.iter().flat_map(told).collect();
     all.sort();
     all
 }
 
-fn found(looks: &[Pass]) -> Vec<Vec<String>> {
-    let commands = looks.iter().flat_map(|pass| &pass.commands);
+fn found(looks: &[DisruptionResult]) -> Vec<Vec<String>> {
+    let commands = looks.iter().flat_map(|result| &result.commands);
     commands.map(|command| command.nodes.clone()).collect()
 }
 
@@ -121,7 +121,7 @@ fn node_pools_take_turns_however_large_one_of_them_is() {
     assert_eq!(order[..6], [firsts, seconds].concat());
     assert_eq!(order[6..8], ["default-02", "many-02"]);
     assert_eq!(order.len(), 14, "{order:?}");
-    let left: Vec<usize> = looks.iter().map(|pass| pass.left).collect();
+    let left: Vec<usize> = looks.iter().map(|result| result.left).collect();
     assert_eq!(left, (0..14).rev().collect::<Vec<usize>>());
 }
 
@@ -210,9 +210,9 @@ fn what_is_found_before_the_search_goes_on_leaves_it_where_it_is() {
     let before = world.0.cursor.clone();
     assert!(before.is_some());
     let mut world = world.node("empty", "small", &[]);
-    let pass = world.look(1);
-    assert_eq!(pass.commands[0].reason, Reason::Empty);
-    assert_eq!(pass.cursor, before);
+    let result = world.look(1);
+    assert_eq!(result.commands[0].reason, Reason::Empty);
+    assert_eq!(result.cursor, before);
 }
 
 #[test]
@@ -222,8 +222,8 @@ fn nodes_that_come_and_go_between_looks_let_no_other_wait() {
     let before: BTreeSet<String> = nodes.map(|node| node.name.to_string()).collect();
     let mut considered = Vec::new();
     for at in 0..before.len() {
-        let pass = world.look(1);
-        let [last] = told(&pass).try_into().unwrap();
+        let result = world.look(1);
+        let [last] = told(&result).try_into().unwrap();
         // It leaves, and one comes that is worth as much as the best.
         let snapshot = &mut world.0;
         snapshot.nodes.retain(|node| node.name.0 != last);
@@ -252,8 +252,8 @@ fn nodes_that_are_found_together_leave_the_search_where_it_is() {
         let mut world = world
             .node("one", "dear", &[100])
             .node("other", "dear", &[100]);
-        let pass = world.look(1);
-        assert_eq!(found(&[pass]), [["one", "other"]], "{optimize:?}");
+        let result = world.look(1);
+        assert_eq!(found(&[result]), [["one", "other"]], "{optimize:?}");
         assert_eq!(world.0.cursor, before, "{optimize:?}");
     }
 }
@@ -279,9 +279,9 @@ fn what_is_judged_again_is_part_of_a_looks_share() {
                     .conditions
                     .retain(|one| one.kind != CONSOLIDATABLE);
             });
-        let pass = world.look(simulated);
-        assert!(pass.commands.is_empty(), "{:?}", pass.commands);
-        pass.left
+        let result = world.look(simulated);
+        assert!(result.commands.is_empty(), "{:?}", result.commands);
+        result.left
     };
     // Two pods and three machines, twice, and then one pod and three machines.
     assert_eq!([14, 15].map(left), [1, 0]);

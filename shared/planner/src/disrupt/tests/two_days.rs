@@ -24,7 +24,7 @@ struct Days {
 }
 
 impl Days {
-    fn pass(look: fn(&Snapshot) -> Pass) -> Self {
+    fn result(look: fn(&Snapshot) -> DisruptionResult) -> Self {
         let world = World::new()
             .node("steady-a", "large", &[900, 900, 900, 900, 900])
             .node("steady-b", "medium", &[900, 900, 900])
@@ -139,7 +139,7 @@ impl Days {
 
 #[test]
 fn what_scales_every_hour_replaces_no_node_by_its_own_kind_and_moves_a_pod_once_at_most() {
-    let days = Days::pass(disrupt);
+    let days = Days::result(disrupt);
     assert!(
         days.replaced_by_own_kind.is_empty(),
         "{:?}",

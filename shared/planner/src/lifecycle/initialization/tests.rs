@@ -149,8 +149,8 @@ fn driver_that_never_publishes_is_reported_after_five_minutes() {
             message: "Driver".to_owned(),
         };
         let mut decision = Decision::default();
-        look_again(&claim, &waiting, test_world::now(), &mut decision);
-        assert_eq!(decision.due, Some(test_world::now() + LOOK_AGAIN));
+        recheck_at(&claim, &waiting, test_world::now(), &mut decision);
+        assert_eq!(decision.due, Some(test_world::now() + RECHECK_AFTER));
         decision.notes.len()
     };
     assert_eq!([4, 5].map(told), [0, 1]);

@@ -26,8 +26,8 @@ fn verdict(nodes: usize, unhealthy: usize, change: impl Fn(&mut Snapshot)) -> St
         snapshot.node_claims.push(claim);
     }
     change(&mut snapshot);
-    let wards = Wards::of(&snapshot);
-    match wards.judge(&snapshot.node_claims[0], &snapshot.nodes[0], now()) {
+    let forced_repair = ForcedRepair::of(&snapshot);
+    match forced_repair.judge(&snapshot.node_claims[0], &snapshot.nodes[0], now()) {
         Verdict::Well => "well".to_owned(),
         Verdict::At(at) => format!("in {} minutes", at.duration_since(now()).as_mins()),
         Verdict::Blocked(notes, again) => {

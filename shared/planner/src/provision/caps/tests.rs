@@ -204,32 +204,32 @@ fn each_node_pool_has_a_price_of_its_own() {
 
 #[test]
 fn a_cap_below_what_there_is_is_told() {
-    let told = |change: fn(&mut Snapshot)| {
+    let report = |change: fn(&mut Snapshot)| {
         let mut snapshot = world();
         change(&mut snapshot);
         let exceeded = exceeded(&snapshot);
-        let told = exceeded.into_iter().map(|one| {
+        let report = exceeded.into_iter().map(|one| {
             let (what, _) = one.message.split_once(':').unwrap();
             (one.node_pool.map(|pool| pool.0), what.to_owned())
         });
-        told.collect::<Vec<_>>()
+        report.collect::<Vec<_>>()
     };
-    assert_eq!(told(|_| {}), []);
-    assert_eq!(told(|w| w.caps.nodes = Some(2)), []);
-    assert_eq!(told(|w| w.caps.price = Some(NanosPerHour(310))), []);
-    let of_cluster = told(|w| w.caps.nodes = Some(1));
+    assert_eq!(report(|_| {}), []);
+    assert_eq!(report(|w| w.caps.nodes = Some(2)), []);
+    assert_eq!(report(|w| w.caps.price = Some(NanosPerHour(310))), []);
+    let of_cluster = report(|w| w.caps.nodes = Some(1));
     assert_eq!(
         of_cluster,
         [(None, "the cluster is capped at 1 node and has 2".to_owned())]
     );
-    let of_pool = told(|w| {
+    let of_pool = report(|w| {
         let annotations = &mut w.node_pools[1].annotations;
         annotations.insert(Caps::ANNOTATION.to_owned(), "0.0000001".to_owned());
     });
     let (pool, what) = &of_pool[0];
     assert_eq!((of_pool.len(), pool.as_deref()), (1, Some("other")));
     assert!(what.starts_with("NodePool other is capped"), "{what}");
-    let of_account = told(|w| {
+    let of_account = report(|w| {
         w.account.caps.nodes = Some(6);
         let others = Spending {
             nodes: 5,
@@ -251,16 +251,16 @@ fn pools_in_which_nothing_more_may_come_are_closed() {
     let capped = |change: fn(&mut Snapshot)| {
         let mut snapshot = world();
         change(&mut snapshot);
-        let closed = closed(&snapshot);
+        let closed = without_pools_over_limit(&snapshot);
         let pools = closed.node_pools.iter();
-        let shut = pools.filter(|pool| {
+        let over_limit = pools.filter(|pool| {
             pool.not_ready
                 .as_deref()
                 .is_some_and(|why| why.contains("capped"))
         });
-        let shut: Vec<String> = shut.map(|pool| pool.name.to_string()).collect();
-        let told = capped(&snapshot).into_iter().map(|(pool, _)| pool.0);
-        (shut, told.collect::<Vec<_>>())
+        let over_limit: Vec<String> = over_limit.map(|pool| pool.name.to_string()).collect();
+        let report = capped(&snapshot).into_iter().map(|(pool, _)| pool.0);
+        (over_limit, report.collect::<Vec<_>>())
     };
     let none = || (Vec::new(), Vec::new());
     let both = || {
@@ -280,14 +280,14 @@ fn pools_in_which_nothing_more_may_come_are_closed() {
             one.offerings[0].available = false;
         }
     };
-    let (shut, _) = capped(sold_out);
-    assert_eq!(shut, ["other"]);
+    let (over_limit, _) = capped(sold_out);
+    assert_eq!(over_limit, ["other"]);
     // One that is not ready anyway keeps its reason.
-    let (shut, told) = capped(|w| {
+    let (over_limit, report) = capped(|w| {
         w.caps.nodes = Some(2);
         w.node_pools[0].not_ready = Some("no subnets".into());
     });
-    assert_eq!((shut.len(), told.len()), (1, 2));
+    assert_eq!((over_limit.len(), report.len()), (1, 2));
 }
 
 #[test]

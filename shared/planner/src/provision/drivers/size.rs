@@ -13,18 +13,18 @@ use scheduling::{NewNode, Pool};
 use super::label::Labels;
 
 /// A NodePool's types that can be bought one way, by their lowest price, whether or not there is capacity.
-pub(super) struct Ladder(Vec<Rung>);
+pub(super) struct TypesByPrice(Vec<PricedType>);
 
-struct Rung {
+struct PricedType {
     price: NanosPerHour,
     instance_type: usize,
     allocatable: OnceCell<Resources>,
 }
 
 /// So many of the next cheaper types are looked at: the neighbours of the chosen one tell what it is for.
-const LOOKS: usize = 8;
+const TYPES_EXAMINED_MAX: usize = 8;
 /// So many obstacles are told.
-const TOLD: usize = 2;
+const OBSTACLES_NAMED_MAX: usize = 2;
 
 /// What kept cheaper types from being options, the nearest one of each kind.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(super) struct Obstacles<'n> {
     rest: Option<String>,
 }
 
-impl Ladder {
+impl TypesByPrice {
     pub(super) fn new(pool: &Pool<'_>, capacity_type: CapacityType) -> Self {
         let lowest = |instance_type: &InstanceType| {
             let offerings = instance_type.offerings.iter();
@@ -50,20 +50,20 @@ impl Ladder {
             let prices = priced.map(|offering| offering.price.plus(pool.surcharge));
             prices.min()
         };
-        let rungs = pool
+        let priced_types = pool
             .types
             .iter()
             .enumerate()
             .filter_map(|(at, instance_type)| {
-                Some(Rung {
+                Some(PricedType {
                     price: lowest(instance_type)?,
                     instance_type: at,
                     allocatable: OnceCell::new(),
                 })
             });
-        let mut rungs: Vec<Rung> = rungs.collect();
-        rungs.sort_by_key(|rung| (rung.price, rung.instance_type));
-        Self(rungs)
+        let mut priced_types: Vec<PricedType> = priced_types.collect();
+        priced_types.sort_by_key(|priced| (priced.price, priced.instance_type));
+        Self(priced_types)
     }
 
     pub(super) fn obstacles<'n>(
@@ -77,12 +77,13 @@ impl Ladder {
         let Some(choice) = node.choices.first() else {
             return found;
         };
-        let cheaper = self.0.partition_point(|rung| rung.price < choice.price);
+        let cheaper = self.0.partition_point(|priced| priced.price < choice.price);
         let ruled_out = self.0.iter().take(cheaper).rev();
-        let ruled_out = ruled_out.filter(|rung| options.get(rung.instance_type) == Some(&false));
-        for rung in ruled_out.take(LOOKS) {
-            if let Some(other) = types.get(rung.instance_type) {
-                found.look(node, other, rung, labels);
+        let ruled_out =
+            ruled_out.filter(|priced| options.get(priced.instance_type) == Some(&false));
+        for priced in ruled_out.take(TYPES_EXAMINED_MAX) {
+            if let Some(other) = types.get(priced.instance_type) {
+                found.examine(node, other, priced, labels);
             }
         }
         found
@@ -90,8 +91,14 @@ impl Ladder {
 }
 
 impl<'n> Obstacles<'n> {
-    fn look(&mut self, node: &'n NewNode, other: &InstanceType, rung: &Rung, labels: &Labels<'_>) {
-        let named = || format!("{} at ${}/h", other.name, rung.price);
+    fn examine(
+        &mut self,
+        node: &'n NewNode,
+        other: &InstanceType,
+        priced: &PricedType,
+        labels: &Labels<'_>,
+    ) {
+        let named = || format!("{} at ${}/h", other.name, priced.price);
         let conflicts = || {
             let wanted = node.requirements.0.values();
             wanted.filter(|wanted| {
@@ -100,7 +107,7 @@ impl<'n> Obstacles<'n> {
                     && said.is_some_and(|said| !said.intersects(wanted))
             })
         };
-        let room = rung.allocatable.get_or_init(|| other.allocatable());
+        let room = priced.allocatable.get_or_init(|| other.allocatable());
         let mut requests = node.requests.iter();
         let lacking = requests.find(|(name, wanted)| *wanted > room.get(name));
         let lacking = lacking.map(|(name, wanted)| {
@@ -161,8 +168,12 @@ impl<'n> Obstacles<'n> {
             self.offer.clone(),
             self.rest.clone(),
         ];
-        let told: Vec<String> = all.into_iter().flatten().take(TOLD).collect();
-        (!told.is_empty()).then(|| format!("for {}", told.join(" and ")))
+        let obstacles: Vec<String> = all
+            .into_iter()
+            .flatten()
+            .take(OBSTACLES_NAMED_MAX)
+            .collect();
+        (!obstacles.is_empty()).then(|| format!("for {}", obstacles.join(" and ")))
     }
 }
 

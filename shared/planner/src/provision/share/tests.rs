@@ -7,7 +7,7 @@ use scheduling::{Answer, Effort, NewNode};
 use super::{Share, pods, pods_of_launches};
 use crate::{
     inventory::Inventory,
-    provision::question::{Asked, Ground},
+    provision::planning_context::{PlanningContext, SolveRequest},
     test_world::{now, snapshot},
 };
 
@@ -90,8 +90,8 @@ fn with_more_kinds_than_places_the_oldest_are_taken_and_nobody_is_passed_over_fo
 
 #[test]
 fn a_lot_is_the_digest_of_pod_and_time_stirred_as_splitmix64_does() {
-    let lot = super::lot(&PodKey::new("default", "web-1"), now());
-    assert_eq!(lot, 0xb96d_2c93_1c0a_ebb0);
+    let shuffle_key = super::shuffle_key(&PodKey::new("default", "web-1"), now());
+    assert_eq!(shuffle_key, 0xb96d_2c93_1c0a_ebb0);
 }
 
 #[test]
@@ -102,16 +102,16 @@ fn a_node_has_waited_for_as_long_as_the_oldest_of_its_pods() {
         pod("between", 2, 30),
     ];
     let snapshot = snapshot();
-    let (inventory, ground) = (Inventory::new(&snapshot), Ground::new(&snapshot));
+    let (inventory, planning) = (Inventory::new(&snapshot), PlanningContext::new(&snapshot));
     let none = BTreeSet::new();
-    let question = ground.question(
+    let input = planning.solver_input(
         &inventory,
-        Asked {
+        SolveRequest {
             pods: all.iter().collect(),
             moved: Vec::new(),
             gone: &none,
-            settling: &none,
-            closed: &none,
+            cooling_down: &none,
+            unavailable: &none,
             reserved: snapshot.settings.reserved_offering_mode,
             effort: Effort::Best,
         },
@@ -134,6 +134,6 @@ fn a_node_has_waited_for_as_long_as_the_oldest_of_its_pods() {
         launches: 1,
         ..Share::TURN
     };
-    let kept = pods_of_launches(&answer, &question, share, now());
+    let kept = pods_of_launches(&answer, &input, share, now());
     assert_eq!(kept, [true, true, false]);
 }

@@ -58,10 +58,10 @@ const CLUSTERS: [&str; 3] = ["a", "b", "c"];
 #[test]
 fn repair_waits_while_three_clusters_have_the_failure_on_the_ami_that_would_be_launched_again() {
     let world = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-1")));
-    let pass = disrupt(&world.0);
-    assert!(pass.commands.is_empty());
+    let result = disrupt(&world.0);
+    assert!(result.commands.is_empty());
     let message = "repair is held back: many nodes with AMI ami-1 have Ready=False in clusters a, b, c, and new nodes could have it, too";
-    let told: Vec<_> = pass
+    let told: Vec<_> = result
         .notes
         .iter()
         .map(|note| note.message.as_str())
@@ -71,17 +71,18 @@ fn repair_waits_while_three_clusters_have_the_failure_on_the_ami_that_would_be_l
         "of the node, its NodeClaim and its NodePool"
     );
     assert!(
-        pass.exhausted
+        result
+            .exhausted
             .contains(&("default".into(), message.to_owned()))
     );
-    let outlook = outlook(&world.0).remove(0);
-    assert_eq!(outlook.kept.as_deref(), Some(message));
+    let report = node_reports(&world.0).remove(0);
+    assert_eq!(report.kept.as_deref(), Some(message));
 }
 
 #[test]
 fn repair_goes_on_where_two_clusters_fail_alike_or_another_ami_would_be_launched() {
-    let held = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-1")));
-    assert!(held.removes().is_empty());
+    let evidence = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-1")));
+    assert!(evidence.removes().is_empty());
     let two = |snapshot: &mut Snapshot| told(snapshot, &["a", "b"], &image("ami-1"));
     assert_eq!(booted("ami-1").with(two).removes(), ["n0"]);
     let other = |snapshot: &mut Snapshot| told(snapshot, &CLUSTERS, &image("ami-2"));
@@ -141,14 +142,14 @@ fn drift_to_an_ami_that_fails_in_three_clusters_waits() {
         ours(snapshot);
     });
     assert!(!world.removes().is_empty());
-    let held = world.with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-2")));
-    let pass = disrupt(&held.0);
-    assert!(pass.commands.is_empty());
+    let evidence = world.with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-2")));
+    let result = disrupt(&evidence.0);
+    assert!(result.commands.is_empty());
     let message =
         "drift to AMI ami-2 is held back: many nodes with it have Ready=False in clusters a, b, c";
-    assert_eq!(pass.blocked[0].message, message);
-    assert_eq!(outlook(&held.0)[0].kept.as_deref(), Some(message));
-    let fallen_back = held.with(|snapshot| launches(snapshot, "ami-3"));
+    assert_eq!(result.blocked[0].message, message);
+    assert_eq!(node_reports(&evidence.0)[0].kept.as_deref(), Some(message));
+    let fallen_back = evidence.with(|snapshot| launches(snapshot, "ami-3"));
     assert!(!fallen_back.removes().is_empty());
 }
 

@@ -99,16 +99,16 @@ fn world(pods: Vec<Pod>) -> Snapshot {
 #[test]
 fn limits_leave_each_pool_what_its_nodes_do_not_use() {
     let snapshot = world(Vec::new());
-    let (inventory, ground) = (Inventory::new(&snapshot), Ground::new(&snapshot));
+    let (inventory, planning) = (Inventory::new(&snapshot), PlanningContext::new(&snapshot));
     let nodes = |gone: &[usize]| -> BTreeMap<&str, i64> {
-        let remaining = ground.remaining(&inventory, &gone.iter().copied().collect());
-        let pools = ground.offering().map(|(pool, _)| pool.name.as_str());
+        let remaining = planning.remaining(&inventory, &gone.iter().copied().collect());
+        let pools = planning.offering().map(|(pool, _)| pool.name.as_str());
         let left = remaining.iter().map(|left| left.get("nodes"));
         pools.zip(left).collect()
     };
     assert_eq!(nodes(&[]), [("default", 1), ("other", 0)].into());
     assert_eq!(nodes(&[0]), [("default", 2), ("other", 0)].into());
-    assert_eq!(ground.pools.len(), 2);
+    assert_eq!(planning.pools.len(), 2);
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn a_node_is_asked_about_with_the_pods_that_hold_its_ports_and_volumes() {
         claim: "data".to_owned(),
     }];
     let snapshot = world(vec![idle, port, volume]);
-    let (inventory, ground) = (Inventory::new(&snapshot), Ground::new(&snapshot));
-    let node = ground.existing_node(&inventory.machines[0]);
+    let (inventory, planning) = (Inventory::new(&snapshot), PlanningContext::new(&snapshot));
+    let node = planning.existing_node(&inventory.state_nodes[0]);
     let names = node.pods.iter().map(|pod| pod.key.name.as_str());
     assert_eq!(names.collect::<Vec<_>>(), ["port", "volume"]);
     assert_eq!(node.available.get("cpu"), 1_900 - 3 * 100);

@@ -11,27 +11,27 @@ use model::{
 
 use crate::disrupt::{
     candidates::{Blocked, Candidate, nominated_until, pool_of},
-    scene::Scene,
+    context::DisruptionContext,
 };
 use crate::{
     do_not_disrupt::must_not_be_disrupted,
-    inventory::Machine,
+    inventory::StateNode,
     managed::is_ours,
-    repair::{DueRepair, Evaluation, Held, Mode, POLICIES, Reboots, is_refused},
+    repair::{DueRepair, Evaluation, FailureEvidence, Mode, POLICIES, Reboots, is_refused},
 };
 
 /// Every node that repair is about.
 #[derive(Default)]
-pub(in crate::disrupt) struct Patients<'a> {
+pub(in crate::disrupt) struct UnhealthyNodes<'a> {
     /// The most urgent first.
-    pub(in crate::disrupt) due: Vec<Patient<'a>>,
+    pub(in crate::disrupt) due: Vec<UnhealthyNode<'a>>,
     pub(in crate::disrupt) blocked: Vec<Blocked>,
     /// When a further node may be due.
     pub(in crate::disrupt) next: Option<Timestamp>,
 }
 
 /// A node that is due for repair.
-pub(in crate::disrupt) struct Patient<'a> {
+pub(in crate::disrupt) struct UnhealthyNode<'a> {
     pub(in crate::disrupt) candidate: Candidate<'a>,
     pub(in crate::disrupt) due: DueRepair<'a>,
 }
@@ -41,65 +41,66 @@ const BACK_OFF: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST_BACK_OFF: SignedDuration = SignedDuration::from_mins(10);
 
 enum Verdict<'a> {
-    Due(Box<Patient<'a>>),
+    Due(Box<UnhealthyNode<'a>>),
     Blocked(String),
     /// Not before this instant, unless something else changes.
     NotNow(Option<Timestamp>),
 }
 
-impl<'a> Patients<'a> {
-    pub(in crate::disrupt) fn of(scene: &Scene<'a>) -> Self {
-        let mut patients = Self::default();
-        if Mode::of(&scene.snapshot.settings) != Mode::Voluntary {
-            return patients;
+impl<'a> UnhealthyNodes<'a> {
+    pub(in crate::disrupt) fn of(context: &DisruptionContext<'a>) -> Self {
+        let mut unhealthy_nodes = Self::default();
+        if Mode::of(&context.snapshot.settings) != Mode::Voluntary {
+            return unhealthy_nodes;
         }
-        for (at, machine) in scene.inventory.machines.iter().enumerate() {
-            let (Some(claim), Some(node)) = (machine.claim, machine.node) else {
+        for (at, state_node) in context.inventory.state_nodes.iter().enumerate() {
+            let (Some(claim), Some(node)) = (state_node.claim, state_node.node) else {
                 continue;
             };
-            let is_free = !machine.deleting && !machine.rebooting && !scene.is_commanded(claim);
-            if !is_ours(claim) || !is_free || scene.stance.spared.contains(&claim.name) {
+            let is_free =
+                !state_node.deleting && !state_node.rebooting && !context.is_commanded(claim);
+            if !is_ours(claim) || !is_free || context.options.excluded.contains(&claim.name) {
                 continue;
             }
-            match judge(scene, at, (machine, claim, node)) {
-                Verdict::Due(patient) => patients.due.push(*patient),
-                Verdict::Blocked(message) => patients.blocked.push(Blocked {
+            match judge(context, at, (state_node, claim, node)) {
+                Verdict::Due(unhealthy) => unhealthy_nodes.due.push(*unhealthy),
+                Verdict::Blocked(message) => unhealthy_nodes.blocked.push(Blocked {
                     node: node.name.to_string(),
                     message,
                 }),
                 Verdict::NotNow(next) => {
-                    patients.next = patients.next.into_iter().chain(next).min();
+                    unhealthy_nodes.next = unhealthy_nodes.next.into_iter().chain(next).min();
                 }
             }
         }
-        patients.due.sort_by(|a, b| {
+        unhealthy_nodes.due.sort_by(|a, b| {
             let disturbs = a.candidate.cost.cmp(&b.candidate.cost);
             let names = a.candidate.node.name.cmp(&b.candidate.node.name);
             let urgency = b.due.urgency.cmp(&a.due.urgency);
             urgency.then(disturbs).then(names)
         });
-        patients
+        unhealthy_nodes
     }
 }
 
 fn judge<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     at: usize,
-    (machine, claim, node): (&'a Machine<'a>, &'a NodeClaim, &'a Node),
+    (state_node, claim, node): (&'a StateNode<'a>, &'a NodeClaim, &'a Node),
 ) -> Verdict<'a> {
-    let reboots = Reboots::of(claim, &scene.snapshot.settings, scene.now);
-    let evaluation = Evaluation::of(POLICIES, node, &reboots, scene.now);
+    let reboots = Reboots::of(claim, &context.snapshot.settings, context.now);
+    let evaluation = Evaluation::of(POLICIES, node, &reboots, context.now);
     let Some(due) = evaluation.due else {
         return Verdict::NotNow(evaluation.next);
     };
     let blocked = |message: &str| Verdict::Blocked(message.to_owned());
-    if let Some(until) = nominated_until(scene, claim, node) {
+    if let Some(until) = nominated_until(context, claim, node) {
         return Verdict::NotNow(Some(until));
     }
-    let Some(pool) = machine.labels.get(NODE_POOL) else {
+    let Some(pool) = state_node.labels.get(NODE_POOL) else {
         return blocked("repair requires a NodePool to construct and budget a safe replacement");
     };
-    let Some(pool) = pool_of(scene, pool) else {
+    let Some(pool) = pool_of(context, pool) else {
         return Verdict::Blocked(format!("NodePool not found (NodePool={pool})"));
     };
     if is_refused(node, Some(claim)) {
@@ -107,13 +108,15 @@ fn judge<'a>(
             "repair is blocked through the \"{DO_NOT_REPAIR}\" annotation"
         ));
     }
-    if let Some(message) = unbounded(due.drain_bound, claim, || has_pod_blockers(scene, machine)) {
+    if let Some(message) = unbounded(due.drain_bound, claim, || {
+        has_pod_blockers(context, state_node)
+    }) {
         return blocked(message);
     }
-    match backs_off_until(scene, claim, due.since) {
+    match backs_off_until(context, claim, due.since) {
         Some(until) => Verdict::NotNow(Some(until)),
-        None => Verdict::Due(Box::new(Patient {
-            candidate: Candidate::new(scene, at, (machine, claim, node), pool),
+        None => Verdict::Due(Box::new(UnhealthyNode {
+            candidate: Candidate::new(context, at, (state_node, claim, node), pool),
             due,
         })),
     }
@@ -131,16 +134,19 @@ fn unbounded(
         .then_some("repair requires a termination grace period to bypass blocking pods")
 }
 
-fn has_pod_blockers<'a>(scene: &Scene<'a>, machine: &'a Machine<'a>) -> bool {
-    machine
-        .pods
-        .iter()
-        .any(|pod| must_not_be_disrupted(pod, scene.now) || scene.guards.refusing(pod).is_some())
+fn has_pod_blockers<'a>(context: &DisruptionContext<'a>, state_node: &'a StateNode<'a>) -> bool {
+    state_node.pods.iter().any(|pod| {
+        must_not_be_disrupted(pod, context.now) || context.guards.refusing(pod).is_some()
+    })
 }
 
 /// Repairs of this episode that were taken back hold up the next one.
-fn backs_off_until(scene: &Scene<'_>, claim: &NodeClaim, since: Timestamp) -> Option<Timestamp> {
-    let commands = scene.snapshot.commands.iter();
+fn backs_off_until(
+    context: &DisruptionContext<'_>,
+    claim: &NodeClaim,
+    since: Timestamp,
+) -> Option<Timestamp> {
+    let commands = context.snapshot.commands.iter();
     let failed = commands.filter(|command| {
         let choice = command.choice.as_ref();
         command.state == CommandState::RolledBack
@@ -157,14 +163,14 @@ fn backs_off_until(scene: &Scene<'_>, claim: &NodeClaim, since: Timestamp) -> Op
         last = last.max(Some(command.committed_at));
     }
     let until = last?.saturating_add(wait).ok()?;
-    (until > scene.now).then_some(until)
+    (until > context.now).then_some(until)
 }
 
-impl Patient<'_> {
+impl UnhealthyNode<'_> {
     /// Why it is not repaired because others fail alike.
-    pub(in crate::disrupt) fn held_back(&self, held: &Held<'_>) -> Option<String> {
+    pub(in crate::disrupt) fn held_back(&self, evidence: &FailureEvidence<'_>) -> Option<String> {
         let candidate = &self.candidate;
-        held.repair((candidate.claim, candidate.node), candidate.pool, &self.due)
+        evidence.repair((candidate.claim, candidate.node), candidate.pool, &self.due)
     }
 
     /// Names the condition that the node is repaired for, and how its pods leave, for people.

@@ -1,7 +1,7 @@
 //! What a longer view is for: a cheaper end, with hardly more evictions, than one step after the other leads to.
 
 use super::{
-    super::{course::Course, scene::Sight},
+    super::{context::Lookahead, trajectory::Trajectory},
     *,
 };
 
@@ -44,27 +44,27 @@ pub(super) fn wasteful(seed: u64) -> World {
 /// Where looks of this sight lead, and what each saw and decided.
 pub(super) fn end(
     world: &World,
-    sight: Sight,
+    lookahead: Lookahead,
     at_any_price: bool,
-) -> (Course, Vec<(World, Command)>) {
+) -> (Trajectory, Vec<(World, Command)>) {
     let mut world = World(world.0.clone());
     let (mut moved, mut seen) = (0, Vec::new());
     for _ in 0..100 {
-        let stance = Stance {
-            sight,
+        let options = SearchOptions {
+            lookahead,
             at_any_price,
-            ..Stance::new(&world.0)
+            ..SearchOptions::new(&world.0)
         };
-        let pass = first(&world.0, stance);
-        let Some(command) = pass.commands.first() else {
-            let cost = foresight::cost(&world.0).0;
-            return (Course { cost, moved }, seen);
+        let result = first(&world.0, options);
+        let Some(command) = result.commands.first() else {
+            let cost = simulate_apply::cost(&world.0).0;
+            return (Trajectory { cost, moved }, seen);
         };
         seen.push((World(world.0.clone()), command.clone()));
-        for command in &pass.commands {
-            moved += foresight::carry_out(command, &mut world.0);
+        for command in &result.commands {
+            moved += simulate_apply::carry_out(command, &mut world.0);
         }
-        world.0.cursor = pass.cursor;
+        world.0.cursor = result.cursor;
     }
     panic!("after 100 steps there is still something to do");
 }
@@ -72,11 +72,11 @@ pub(super) fn end(
 #[test]
 fn the_end_is_never_dearer_and_as_a_rule_cheaper_than_step_by_step() {
     for at_any_price in [false, true] {
-        let (mut by_steps, mut far_sighted, mut replacements_max) = (0, 0, 0);
+        let (mut by_steps, mut lookahead, mut replacements_max) = (0, 0, 0);
         for seed in 0..12 {
             let world = wasteful(seed);
-            let (next, _) = end(&world, Sight::Next, at_any_price);
-            let (far, seen) = end(&world, Sight::Far, at_any_price);
+            let (next, _) = end(&world, Lookahead::NextStep, at_any_price);
+            let (far, seen) = end(&world, Lookahead::ToConvergence, at_any_price);
             let replacements = seen.iter().map(|(_, command)| command.replacements.len());
             replacements_max = replacements.chain([replacements_max]).max().unwrap();
             assert!(far.cost <= next.cost, "seed {seed}: {far:?}, {next:?}");
@@ -85,9 +85,9 @@ fn the_end_is_never_dearer_and_as_a_rule_cheaper_than_step_by_step() {
                 "an eighteenth more at most, seed {seed}: {far:?}, {next:?}"
             );
             by_steps += next.cost;
-            far_sighted += far.cost;
+            lookahead += far.cost;
         }
-        assert!(far_sighted < by_steps, "{far_sighted}, {by_steps}");
+        assert!(lookahead < by_steps, "{lookahead}, {by_steps}");
         assert!(replacements_max > 1, "several nodes may go for several");
     }
 }
@@ -101,7 +101,7 @@ fn where_steps_lead_is_followed_however_small_the_share_of_a_look_is() {
     for seed in 0..3 {
         let World(snapshot) = wasteful(seed);
         let within = disrupt_within(&snapshot, share, &BTreeSet::new());
-        let nodes = |pass: &Pass| pass.commands[0].nodes.clone();
+        let nodes = |result: &DisruptionResult| result.commands[0].nodes.clone();
         assert_eq!(nodes(&within), nodes(&disrupt(&snapshot)), "seed {seed}");
     }
 }
@@ -141,7 +141,7 @@ fn what_replaces_them_is_cheaper_together_whatever_is_launched() {
 
 #[test]
 fn a_joint_move_is_judged_again_as_it_was_found() {
-    let mut seen = (0..12).flat_map(|seed| end(&wasteful(seed), Sight::Far, false).1);
+    let mut seen = (0..12).flat_map(|seed| end(&wasteful(seed), Lookahead::ToConvergence, false).1);
     let joint = seen.find(|(_, command)| command.replacements.len() > 1);
     let (world, command) = joint.expect("some world is worth a joint move");
     let proposal = validating::proposal(&world);

@@ -2,7 +2,7 @@
 
 use model::NanosPerHour;
 
-use super::Course;
+use super::Trajectory;
 
 /// What an eviction counts for when courses are compared, in nano-dollars per hour.
 const EVICTION: i64 = 10_000_000;
@@ -14,44 +14,52 @@ const PLANS: usize = 6;
 
 /// What a new plan has to keep to.
 pub(super) struct Bound {
-    course: Course,
+    trajectory: Trajectory,
     moved_max: usize,
 }
 
 impl Bound {
     /// Where plain steps lead.
-    pub(super) fn of_steps(course: Course) -> Self {
-        let moved_max = course.moved + course.moved / MORE_EVICTIONS;
-        Self { course, moved_max }
+    pub(super) fn of_steps(trajectory: Trajectory) -> Self {
+        let moved_max = trajectory.moved + trajectory.moved / MORE_EVICTIONS;
+        Self {
+            trajectory,
+            moved_max,
+        }
     }
 
     /// What was begun is kept to: where every look compared with what plain steps would do from there, each could move some more.
-    pub(super) fn of_what_is_begun(course: Course) -> Self {
-        let moved_max = course.moved;
-        Self { course, moved_max }
+    pub(super) fn of_what_is_begun(trajectory: Trajectory) -> Self {
+        let moved_max = trajectory.moved;
+        Self {
+            trajectory,
+            moved_max,
+        }
     }
 
-    pub(super) fn moves_too_many(&self, course: Course) -> bool {
-        course.moved > self.moved_max
+    pub(super) fn moves_too_many(&self, trajectory: Trajectory) -> bool {
+        trajectory.moved > self.moved_max
     }
 
     /// Whether a course is better than what is known, within its evictions.
-    pub(super) fn admits(&self, course: Course) -> bool {
-        course.cost <= self.course.cost
-            && !self.moves_too_many(course)
-            && value(course) < value(self.course)
+    pub(super) fn admits(&self, trajectory: Trajectory) -> bool {
+        trajectory.cost <= self.trajectory.cost
+            && !self.moves_too_many(trajectory)
+            && value(trajectory) < value(self.trajectory)
     }
 
     /// Whether a plan's course is taken rather than plain steps.
-    pub(super) fn prefers(&self, planned: Course, plain: Course) -> bool {
+    pub(super) fn prefers(&self, planned: Trajectory, plain: Trajectory) -> bool {
         !self.admits(plain) || value(planned) < value(plain)
     }
 }
 
 /// What counts of a course.
-pub(super) fn value(course: Course) -> i64 {
-    let moved = i64::try_from(course.moved).unwrap_or(i64::MAX);
-    course.cost.saturating_add(moved.saturating_mul(EVICTION))
+pub(super) fn value(trajectory: Trajectory) -> i64 {
+    let moved = i64::try_from(trajectory.moved).unwrap_or(i64::MAX);
+    trajectory
+        .cost
+        .saturating_add(moved.saturating_mul(EVICTION))
 }
 
 /// Prices of an eviction that plans are made for: they approach the least that does not lead to too many evictions.
@@ -95,8 +103,8 @@ mod tests {
     use super::*;
 
     /// What it costs, in tens of millions of nano-dollars per hour: an eviction each.
-    fn course(cost: i64, moved: usize) -> Course {
-        Course {
+    fn course(cost: i64, moved: usize) -> Trajectory {
+        Trajectory {
             cost: cost * EVICTION,
             moved,
         }

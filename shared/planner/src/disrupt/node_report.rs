@@ -11,19 +11,19 @@ use scheduling::NewNode;
 use super::{
     Reason,
     budgets::Budgets,
-    candidates::{Candidate, Candidates, Class, kind_of, name_of},
+    candidates::{Candidate, Candidates, Class, instance_type_of, name_of},
     consolidation::{judged, may_consolidate},
+    context::DisruptionContext,
     cost, drift, price,
-    repair::{self, Patients},
-    scene::Scene,
-    simulate::Freedom,
+    repair::{self, UnhealthyNodes},
+    simulate::DestinationPolicy,
     types,
 };
-use crate::repair::{Breaker, Held};
+use crate::repair::{Breaker, FailureEvidence};
 
 /// One node, as disruption sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outlook {
+pub struct NodeReport {
     /// The Node's name, or the NodeClaim's where there is no Node.
     pub node: String,
     /// Zero where it is not known.
@@ -44,62 +44,69 @@ pub struct Alternative {
     pub saving: NanosPerHour,
 }
 
-pub(super) fn of_all(scene: &Scene<'_>) -> Vec<Outlook> {
-    let graceful = Candidates::new(scene, Class::Graceful);
-    let eventual = Candidates::new(scene, Class::Eventual);
-    let of_blocked = eventual.blocked.iter().map(|blocked| Outlook {
+pub(super) fn of_all(context: &DisruptionContext<'_>) -> Vec<NodeReport> {
+    let graceful = Candidates::new(context, Class::Graceful);
+    let eventual = Candidates::new(context, Class::Eventual);
+    let of_blocked = eventual.blocked.iter().map(|blocked| NodeReport {
         node: blocked.node.clone(),
-        price: price_of(scene, &blocked.node),
+        price: price_of(context, &blocked.node),
         reason: None,
         alternative: None,
         kept: Some(blocked.message.clone()),
     });
-    let held = Held::of(scene.snapshot);
-    let budgets = AllBudgets::of(scene);
+    let evidence = FailureEvidence::of(context.snapshot);
+    let budgets = AllBudgets::of(context);
     let of_candidates = eventual.all.iter().map(|candidate| {
         let name = candidate.node.name.as_str();
         let mut blocked = graceful.blocked.iter();
-        let mut outlook = of_one(scene, candidate, &budgets);
+        let mut report = of_one(context, candidate, &budgets);
         // What must not be disturbed now goes for drift alone.
-        if outlook.reason != Some(Reason::Drifted)
+        if report.reason != Some(Reason::Drifted)
             && let Some(blocked) = blocked.find(|blocked| blocked.node == name)
         {
-            outlook.kept = Some(blocked.message.clone());
+            report.kept = Some(blocked.message.clone());
         }
-        if outlook.reason == Some(Reason::Drifted)
-            && let Some(told) = held.drift(candidate.node, candidate.pool)
+        if report.reason == Some(Reason::Drifted)
+            && let Some(told) = evidence.drift(candidate.node, candidate.pool)
         {
-            outlook.kept = Some(told);
+            report.kept = Some(told);
         }
-        outlook.kept = outlook.kept.take().or_else(|| {
-            let reason = outlook.reason?;
+        report.kept = report.kept.take().or_else(|| {
+            let reason = report.reason?;
             kept_by(budgets.for_reason(reason), candidate)
         });
-        outlook
+        report
     });
-    let mut all: Vec<Outlook> = of_blocked.chain(of_candidates).collect();
-    let repaired = of_repair(scene, &held, &budgets.unhealthy);
-    all.retain(|outlook| !repaired.iter().any(|other| other.node == outlook.node));
+    let mut all: Vec<NodeReport> = of_blocked.chain(of_candidates).collect();
+    let repaired = of_repair(context, &evidence, &budgets.unhealthy);
+    all.retain(|report| !repaired.iter().any(|other| other.node == report.node));
     all.extend(repaired);
     all.sort_by(|a, b| a.node.cmp(&b.node));
     all
 }
 
 /// Nodes that are due for repair.
-fn of_repair(scene: &Scene<'_>, held: &Held<'_>, budgets: &Budgets) -> Vec<Outlook> {
-    let breaker = Breaker::of(scene.snapshot);
-    let patients = Patients::of(scene);
+fn of_repair(
+    context: &DisruptionContext<'_>,
+    evidence: &FailureEvidence<'_>,
+    budgets: &Budgets,
+) -> Vec<NodeReport> {
+    let breaker = Breaker::of(context.snapshot);
+    let unhealthy_nodes = UnhealthyNodes::of(context);
     let reason = Some(Reason::Unhealthy);
-    let blocked = patients.blocked.into_iter().map(|blocked| Outlook {
-        price: price_of(scene, &blocked.node),
-        node: blocked.node,
-        reason,
-        alternative: None,
-        kept: Some(blocked.message),
-    });
-    let due = patients.due.iter().map(|patient| {
-        let candidate = &patient.candidate;
-        let decided = repair::decide(scene, patient, budgets);
+    let blocked = unhealthy_nodes
+        .blocked
+        .into_iter()
+        .map(|blocked| NodeReport {
+            price: price_of(context, &blocked.node),
+            node: blocked.node,
+            reason,
+            alternative: None,
+            kept: Some(blocked.message),
+        });
+    let due = unhealthy_nodes.due.iter().map(|unhealthy| {
+        let candidate = &unhealthy.candidate;
+        let decided = repair::decide(context, unhealthy, budgets);
         let alternative = decided.as_ref().ok().and_then(Option::as_ref);
         let alternative = alternative.map(|command| Alternative {
             nodes: command
@@ -115,12 +122,12 @@ fn of_repair(scene: &Scene<'_>, held: &Held<'_>, budgets: &Budgets) -> Vec<Outlo
             Ok(None) => Some(is_surplus()),
             Err(why) => Some(why.clone()),
         };
-        Outlook {
+        NodeReport {
             node: candidate.node.name.to_string(),
             price: candidate.price,
             reason,
             alternative: alternative.filter(|_| candidate.pool.replicas.is_none()),
-            kept: repair::held_back(&breaker, held, patient)
+            kept: repair::held_back(&breaker, evidence, unhealthy)
                 .or(kept)
                 .or_else(|| kept_by(budgets, candidate)),
         }
@@ -129,15 +136,15 @@ fn of_repair(scene: &Scene<'_>, held: &Held<'_>, budgets: &Budgets) -> Vec<Outlo
 }
 
 /// What a node costs, whether or not it may go.
-fn price_of(scene: &Scene<'_>, node: &str) -> NanosPerHour {
-    let mut machines = scene.inventory.machines.iter();
-    let price = machines
-        .find(|machine| name_of(machine) == node)
-        .and_then(|machine| {
-            let pool = NodePoolName::from(machine.labels.get(NODE_POOL)?.as_str());
-            let kind = kind_of(machine, scene.ground.types.get(&pool)?)?;
-            let surcharge = scene.snapshot.surcharge_of(Some(&pool));
-            Some(price::of_node(kind, &machine.labels, surcharge))
+fn price_of(context: &DisruptionContext<'_>, node: &str) -> NanosPerHour {
+    let mut state_nodes = context.inventory.state_nodes.iter();
+    let price = state_nodes
+        .find(|state_node| name_of(state_node) == node)
+        .and_then(|state_node| {
+            let pool = NodePoolName::from(state_node.labels.get(NODE_POOL)?.as_str());
+            let kind = instance_type_of(state_node, context.planning.types.get(&pool)?)?;
+            let surcharge = context.snapshot.surcharge_of(Some(&pool));
+            Some(price::of_node(kind, &state_node.labels, surcharge))
         });
     price.unwrap_or(NanosPerHour(0))
 }
@@ -151,8 +158,8 @@ struct AllBudgets {
 }
 
 impl AllBudgets {
-    fn of(scene: &Scene<'_>) -> Self {
-        let of = |reason| Budgets::new(scene.snapshot, scene.inventory, reason, scene.now);
+    fn of(context: &DisruptionContext<'_>) -> Self {
+        let of = |reason| Budgets::new(context.snapshot, context.inventory, reason, context.now);
         Self {
             unhealthy: of(Reason::Unhealthy),
             empty: of(Reason::Empty),
@@ -172,14 +179,17 @@ impl AllBudgets {
 }
 
 fn kept_by(budgets: &Budgets, candidate: &Candidate<'_>) -> Option<String> {
-    if !candidate.machine.initialized && budgets.allows(candidate) {
+    if !candidate.state_node.initialized && budgets.allows(candidate) {
         return None;
     }
     let pool = candidate.pool;
-    let waits = budgets.evictions.told(candidate).map(|(told, _)| told);
+    let waits = budgets
+        .evictions
+        .wait_message(candidate)
+        .map(|(told, _)| told);
     waits.or_else(|| {
         (budgets.left(&pool.name) == 0).then(|| {
-            budgets.closed(pool).unwrap_or_else(|| {
+            budgets.exhausted_message(pool).unwrap_or_else(|| {
                 let name = &pool.name;
                 format!("As many nodes of NodePool {name} are on their way as its budgets allow")
             })
@@ -187,8 +197,12 @@ fn kept_by(budgets: &Budgets, candidate: &Candidate<'_>) -> Option<String> {
     })
 }
 
-fn of_one<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>, budgets: &AllBudgets) -> Outlook {
-    let mut outlook = Outlook {
+fn of_one<'a>(
+    context: &DisruptionContext<'a>,
+    candidate: &Candidate<'a>,
+    budgets: &AllBudgets,
+) -> NodeReport {
+    let mut report = NodeReport {
         node: candidate.node.name.to_string(),
         price: candidate.price,
         reason: None,
@@ -198,42 +212,46 @@ fn of_one<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>, budgets: &AllBudgets
     let is_dynamic = candidate.pool.replicas.is_none();
     let is_consolidatable = candidate.claim.is_true(CONSOLIDATABLE);
     if is_dynamic && is_consolidatable && cost::is_empty(candidate.cost) {
-        outlook.reason = Some(Reason::Empty);
-        outlook.alternative = Some(alternative(scene, candidate, &[]));
+        report.reason = Some(Reason::Empty);
+        report.alternative = Some(alternative(context, candidate, &[]));
     } else if drift::is_about_static(candidate) {
-        outlook.reason = Some(Reason::Drifted);
+        report.reason = Some(Reason::Drifted);
     } else if drift::is_about(candidate) {
-        let simulation = scene.simulate(&[candidate], Freedom::Drift);
-        outlook.reason = Some(Reason::Drifted);
-        outlook.kept = simulation.obstacle();
-        if outlook.kept.is_none() {
-            outlook.alternative = Some(alternative(scene, candidate, &simulation.new_nodes));
-        } else if drift::decide(scene, candidate, &budgets.drifted).is_ok() {
+        let simulation = context.simulate(&[candidate], DestinationPolicy::Drift);
+        report.reason = Some(Reason::Drifted);
+        report.kept = simulation.obstacle();
+        if report.kept.is_none() {
+            report.alternative = Some(alternative(context, candidate, &simulation.new_nodes));
+        } else if drift::decide(context, candidate, &budgets.drifted).is_ok() {
             // The node goes before its replacement.
-            outlook.kept = None;
+            report.kept = None;
         }
     } else {
-        consolidation(scene, candidate, &mut outlook);
+        consolidation(context, candidate, &mut report);
     }
-    outlook
+    report
 }
 
 /// Whether pods came to the node or left it within the time that its NodePool waits.
-fn changed_lately(scene: &Scene<'_>, candidate: &Candidate<'_>) -> bool {
+fn changed_lately(context: &DisruptionContext<'_>, candidate: &Candidate<'_>) -> bool {
     let ConsolidateAfter::Seconds(wait) = candidate.pool.disruption.consolidate_after else {
         return false;
     };
     let changed = candidate.claim.status.last_pod_event;
-    changed.is_some_and(|at| scene.now.duration_since(at).as_secs() < wait)
+    changed.is_some_and(|at| context.now.duration_since(at).as_secs() < wait)
 }
 
-fn consolidation<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>, outlook: &mut Outlook) {
+fn consolidation<'a>(
+    context: &DisruptionContext<'a>,
+    candidate: &Candidate<'a>,
+    report: &mut NodeReport,
+) {
     match may_consolidate(candidate) {
-        Err(why) => outlook.kept = Some(why),
+        Err(why) => report.kept = Some(why),
         Ok(false) => {
             let why = match candidate.pool.replicas {
                 Some(_) => "NodePool is static, and the node has not drifted",
-                None if changed_lately(scene, candidate) => {
+                None if changed_lately(context, candidate) => {
                     "Node is not Consolidatable: its pods changed within consolidateAfter"
                 }
                 None => {
@@ -241,19 +259,19 @@ fn consolidation<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>, outlook: &mut
                      consolidateAfter"
                 }
             };
-            outlook.kept = Some(why.to_owned());
+            report.kept = Some(why.to_owned());
         }
         Ok(true) => {
-            let simulation = scene.simulate(&[candidate], Freedom::Consolidation);
+            let simulation = context.simulate(&[candidate], DestinationPolicy::Consolidation);
             if simulation.obstacle().is_none() {
-                outlook.alternative = Some(alternative(scene, candidate, &simulation.new_nodes));
+                report.alternative = Some(alternative(context, candidate, &simulation.new_nodes));
             }
-            match judged(scene, &[candidate], simulation, 1) {
-                Err(why) => outlook.kept = Some(why),
+            match judged(context, &[candidate], simulation, 1) {
+                Err(why) => report.kept = Some(why),
                 Ok(step) => {
-                    outlook.kept = scene.worth.pays(scene, &step).err();
-                    outlook.reason = Some(Reason::Underutilized);
-                    outlook.alternative = Some(alternative(scene, candidate, &step.replacements));
+                    report.kept = context.move_costs.pays(context, &step).err();
+                    report.reason = Some(Reason::Underutilized);
+                    report.alternative = Some(alternative(context, candidate, &step.replacements));
                 }
             }
         }
@@ -261,9 +279,13 @@ fn consolidation<'a>(scene: &Scene<'a>, candidate: &Candidate<'a>, outlook: &mut
 }
 
 /// The cheapest that each of these nodes may become.
-fn alternative(scene: &Scene<'_>, candidate: &Candidate<'_>, nodes: &[NewNode]) -> Alternative {
+fn alternative(
+    context: &DisruptionContext<'_>,
+    candidate: &Candidate<'_>,
+    nodes: &[NewNode],
+) -> Alternative {
     let cheapest = nodes.iter().filter_map(|node| {
-        let of_pool = types::of_new_node(scene, node);
+        let of_pool = types::of_new_node(context, node);
         let choice = node.choices.iter().min_by_key(|choice| choice.price)?;
         let kind = of_pool.get(choice.instance_type())?;
         let offering = kind.offerings.get(choice.offering())?;

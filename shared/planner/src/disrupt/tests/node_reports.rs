@@ -3,7 +3,7 @@
 use super::*;
 
 fn told(world: &World) -> Vec<String> {
-    let all = outlook(&world.0).into_iter();
+    let all = node_reports(&world.0).into_iter();
     all.map(|one| {
         let reason = one.reason.map_or("-", Reason::as_str);
         let instead = one.alternative.map_or_else(String::new, |found| {
@@ -83,7 +83,7 @@ fn each_node_is_told_with_its_price_also_where_it_stays() {
                 node.annotations.extend([annotation]);
             }
         });
-    let prices = outlook(&world.0).into_iter().map(|one| one.price.0);
+    let prices = node_reports(&world.0).into_iter().map(|one| one.price.0);
     let mills = prices.map(|price| price / 1_000_000);
     assert_eq!(mills.collect::<Vec<_>>(), [100, 400, 200]);
 }
@@ -98,7 +98,7 @@ fn what_must_not_be_disturbed_now_goes_for_drift_alone() {
                 drift(snapshot, "n-claim", 1);
             }
         });
-        outlook(&world.0).remove(0).kept
+        node_reports(&world.0).remove(0).kept
     };
     assert_eq!(kept(true), None);
     let guarded = kept(false).unwrap_or_default();

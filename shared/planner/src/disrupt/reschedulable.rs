@@ -14,16 +14,16 @@ use crate::{
     repair::{Evaluation, Mode, POLICIES, Reboots},
 };
 
-pub(super) struct Movers<'a> {
+pub(super) struct ReschedulablePods<'a> {
     /// The time at which they would move.
     pub(super) now: Timestamp,
     all: Vec<Cow<'a, Pod>>,
     waiting: usize,
     /// Per machine, its own among all.
-    of_machines: BTreeMap<usize, Range<usize>>,
+    of_state_nodes: BTreeMap<usize, Range<usize>>,
 }
 
-impl<'a> Movers<'a> {
+impl<'a> ReschedulablePods<'a> {
     pub(super) fn new(
         snapshot: &'a Snapshot,
         inventory: &'a Inventory<'a>,
@@ -37,35 +37,35 @@ impl<'a> Movers<'a> {
         let waiting = all.len();
         let guards = Guards::new(&snapshot.disruption_budgets, snapshot.settings.optimize);
         let repairs = Mode::of(&snapshot.settings) == Mode::Voluntary;
-        let mut of_machines = BTreeMap::new();
-        for (at, machine) in inventory.machines.iter().enumerate() {
-            if machine.claim.is_none() || machine.deleting {
+        let mut of_state_nodes = BTreeMap::new();
+        for (at, state_node) in inventory.state_nodes.iter().enumerate() {
+            if state_node.claim.is_none() || state_node.deleting {
                 continue;
             }
             let first = all.len();
             // A node that is repaired goes whatever its pods say, so all of them need a place.
             let is_repaired = repairs
-                && machine
+                && state_node
                     .node
-                    .zip(machine.claim)
+                    .zip(state_node.claim)
                     .is_some_and(|(node, claim)| {
                         let reboots = Reboots::of(claim, &snapshot.settings, now);
                         let evaluation = Evaluation::of(POLICIES, node, &reboots, now);
                         evaluation.due.is_some()
                     });
-            let own = machine.pods.iter().copied();
+            let own = state_node.pods.iter().copied();
             let own = own.filter(|pod| match is_repaired {
                 true => is_reschedulable(pod),
                 false => is_movable(pod, &guards, now),
             });
             all.extend(own.map(|pod| with_default(pod, snapshot)));
-            of_machines.insert(at, first..all.len());
+            of_state_nodes.insert(at, first..all.len());
         }
         Self {
             now,
             all,
             waiting,
-            of_machines,
+            of_state_nodes,
         }
     }
 
@@ -80,8 +80,8 @@ impl<'a> Movers<'a> {
     }
 
     /// The places of a machine's pods.
-    pub(super) fn of_machine(&self, at: usize) -> Range<usize> {
-        self.of_machines.get(&at).cloned().unwrap_or(0..0)
+    pub(super) fn of_state_node(&self, at: usize) -> Range<usize> {
+        self.of_state_nodes.get(&at).cloned().unwrap_or(0..0)
     }
 
     pub(super) fn get(&self, at: usize) -> Option<&Pod> {

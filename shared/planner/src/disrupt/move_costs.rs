@@ -20,19 +20,19 @@ use model::{
 };
 use scheduling::{GivenUp, NewNode};
 
-use super::{candidates::Candidate, consolidation::Move, cost, scene::Scene, types};
+use super::{candidates::Candidate, consolidation::Move, context::DisruptionContext, cost, types};
 use crate::{by_instance::instance_of, lifecycle::expiration};
 
 /// A move must have paid for itself by then.
 const HORIZON: SignedDuration = SignedDuration::from_hours(24);
 /// What an eviction costs, in nano-dollars.
-const EVICTION: i64 = 10_000_000;
+const EVICTION_PRICE_DEFAULT: i64 = 10_000_000;
 /// A node this young has hardly paid for its own start: moving its pods counts twice.
-const YOUNG: SignedDuration = SignedDuration::from_hours(1);
+const YOUNG_NODE: SignedDuration = SignedDuration::from_hours(1);
 /// What a pod on a new node costs besides its eviction, in hundredths of one: its images are not there yet.
-const PULLS: i128 = 25;
+const IMAGE_PULL_PERCENT: i128 = 25;
 /// How many of a hundred thousand spot nodes are interrupted in an hour: five in a hundred in a month.
-const INTERRUPTED: i128 = 7;
+const INTERRUPTIONS_PER_100K_HOURS: i128 = 7;
 /// How long nodes take to start where none has shown it, and at most.
 const BOOT: SignedDuration = SignedDuration::from_mins(1);
 const BOOT_MAX: SignedDuration = SignedDuration::from_mins(15);
@@ -41,7 +41,7 @@ const DRAIN_MAX: SignedDuration = SignedDuration::from_mins(15);
 
 /// What a NodePool's owner asks of moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Terms {
+pub(super) struct CostParameters {
     horizon: SignedDuration,
     /// In nano-dollars.
     eviction: i64,
@@ -49,9 +49,9 @@ pub(super) struct Terms {
 
 /// Prices moves, and says which are worth it. Of itself, everything is that saves.
 #[derive(Default)]
-pub(super) struct Worth {
+pub(super) struct MoveCosts {
     /// `None`: nothing is priced.
-    terms: Option<BTreeMap<NodePoolName, Terms>>,
+    parameters: Option<BTreeMap<NodePoolName, CostParameters>>,
     boots: BTreeMap<NodePoolName, SignedDuration>,
     /// Of one preference of one pod, at the weight of 100.
     preference: NanosPerHour,
@@ -61,29 +61,29 @@ pub(super) struct Worth {
 
 /// In nano-dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Balance {
+pub(super) struct BreakEven {
     /// Within the horizon.
     pub(super) saved: i128,
     /// Once.
     pub(super) price: i128,
 }
 
-impl Balance {
+impl BreakEven {
     pub(super) fn net(self) -> i128 {
         self.saved - self.price
     }
 }
 
-impl Worth {
+impl MoveCosts {
     /// By what the NodePools' annotations say. Upstream prices nothing.
     pub(super) fn by_annotations(snapshot: &Snapshot) -> Self {
         if snapshot.settings.optimize == Optimize::Upstream {
             return Self::default();
         }
-        let terms = snapshot.node_pools.iter();
-        let terms = terms.map(|pool| (pool.name.clone(), Terms::of(pool).0));
+        let parameters = snapshot.node_pools.iter();
+        let parameters = parameters.map(|pool| (pool.name.clone(), CostParameters::of(pool).0));
         Self {
-            terms: Some(terms.collect()),
+            parameters: Some(parameters.collect()),
             boots: boots(&snapshot.node_claims),
             preference: snapshot.settings.preference_worth,
             at_risk: at_risk(snapshot),
@@ -96,15 +96,19 @@ impl Worth {
     }
 
     pub(super) fn prices_moves(&self) -> bool {
-        self.terms.is_some()
+        self.parameters.is_some()
     }
 
     /// `Ok` where the move pays for itself in time; an error says what it would save and cost.
-    pub(super) fn pays(&self, scene: &Scene<'_>, step: &Move<'_>) -> Result<(), String> {
-        let Some(balance) = self.balance(scene, step) else {
+    pub(super) fn pays(
+        &self,
+        context: &DisruptionContext<'_>,
+        step: &Move<'_>,
+    ) -> Result<(), String> {
+        let Some(break_even) = self.break_even(context, step) else {
             return Ok(());
         };
-        if balance.net() >= 0 {
+        if break_even.net() >= 0 {
             return Ok(());
         }
         let pods = step.simulation.pods.iter();
@@ -113,75 +117,83 @@ impl Worth {
             1 => "1 pod".to_owned(),
             many => format!("{many} pods"),
         };
-        let saves = match balance.saved {
+        let saves = match break_even.saved {
             ..=0 => "saves nothing".to_owned(),
             saved => format!("saves ${}", dollars(saved)),
         };
         Err(format!(
             "Moving {pods} costs ${}, and {saves} within the NodePool's consolidation horizon",
-            dollars(balance.price),
+            dollars(break_even.price),
         ))
     }
 
     /// What a node's going costs per hour until the horizon, besides the nodes that come instead.
-    pub(super) fn disturbance(&self, scene: &Scene<'_>, one: &Candidate<'_>) -> NanosPerHour {
-        let Some(all) = &self.terms else {
+    pub(super) fn disturbance(
+        &self,
+        context: &DisruptionContext<'_>,
+        one: &Candidate<'_>,
+    ) -> NanosPerHour {
+        let Some(all) = &self.parameters else {
             return NanosPerHour(0);
         };
-        let terms = all.get(&one.pool.name).copied().unwrap_or_default();
-        let price = price_of_leaving(scene, one, terms);
+        let parameters = all.get(&one.pool.name).copied().unwrap_or_default();
+        let price = price_of_leaving(context, one, parameters);
         // Whatever a node is not there for by itself saves nothing.
-        let life = life(scene, one).map_or(terms.horizon, |life| life.min(terms.horizon));
-        let idle = over(one.price, terms.horizon.saturating_sub(life));
-        let seconds = i128::from(terms.horizon.as_secs().max(1));
+        let life =
+            life(context, one).map_or(parameters.horizon, |life| life.min(parameters.horizon));
+        let idle = over(one.price, parameters.horizon.saturating_sub(life));
+        let seconds = i128::from(parameters.horizon.as_secs().max(1));
         dollars((price + idle) * 3_600 / seconds)
     }
 
-    fn balance(&self, scene: &Scene<'_>, step: &Move<'_>) -> Option<Balance> {
-        let all = self.terms.as_ref()?;
-        let mut balance = Balance { saved: 0, price: 0 };
+    fn break_even(&self, context: &DisruptionContext<'_>, step: &Move<'_>) -> Option<BreakEven> {
+        let all = self.parameters.as_ref()?;
+        let mut break_even = BreakEven { saved: 0, price: 0 };
         let (mut longest, mut dearest) = (SignedDuration::ZERO, 0);
         for one in &step.candidates {
-            let terms = all.get(&one.pool.name).copied().unwrap_or_default();
-            let life = life(scene, one).map_or(terms.horizon, |life| life.min(terms.horizon));
-            balance.saved += over(one.price, life);
-            balance.price += price_of_leaving(scene, one, terms);
+            let parameters = all.get(&one.pool.name).copied().unwrap_or_default();
+            let life =
+                life(context, one).map_or(parameters.horizon, |life| life.min(parameters.horizon));
+            break_even.saved += over(one.price, life);
+            break_even.price += price_of_leaving(context, one, parameters);
             longest = longest.max(life);
-            dearest = dearest.max(terms.eviction);
+            dearest = dearest.max(parameters.eviction);
         }
         for node in &step.replacements {
             let choice = node.choices.first();
             let price = choice.map_or(NanosPerHour(0), |choice| choice.price);
-            balance.saved -= over(price, longest);
-            let pool = scene.ground.offering().nth(node.pool);
+            break_even.saved -= over(price, longest);
+            let pool = context.planning.offering().nth(node.pool);
             let boot = pool.and_then(|(pool, _)| self.boots.get(&pool.name));
-            balance.price += over(price, boot.copied().unwrap_or(BOOT));
-            balance.price += self.price_of_arriving(scene, node, i128::from(dearest), longest);
+            break_even.price += over(price, boot.copied().unwrap_or(BOOT));
+            break_even.price += self.price_of_arriving(context, node, i128::from(dearest), longest);
         }
-        balance.saved -= over(step.simulation.preferences_lost, longest);
-        Some(balance)
+        break_even.saved -= over(step.simulation.preferences_lost, longest);
+        Some(break_even)
     }
 
     /// Images that are pulled again, and evictions to come where EC2 may take the node back.
     fn price_of_arriving(
         &self,
-        scene: &Scene<'_>,
+        context: &DisruptionContext<'_>,
         node: &NewNode,
         eviction: i128,
         stays: SignedDuration,
     ) -> i128 {
         let pods = i128::try_from(node.pods.len()).unwrap_or_default() * eviction;
-        let mut price = pods * PULLS / 100;
+        let mut price = pods * IMAGE_PULL_PERCENT / 100;
         if node.admitted == [CapacityType::Spot] {
             let choice = node.choices.first();
             let offering = choice.and_then(|choice| {
-                let kind = types::of_new_node(scene, node).get(choice.instance_type())?;
+                let kind = types::of_new_node(context, node).get(choice.instance_type())?;
                 let zone = &kind.offerings.get(choice.offering())?.zone;
                 Some((kind.name.as_str().to_owned(), zone.clone()))
             });
             price += match offering.filter(|offering| self.at_risk.contains(offering)) {
                 Some(_) => pods,
-                None => pods * INTERRUPTED * i128::from(stays.as_hours()) / 100_000,
+                None => {
+                    pods * INTERRUPTIONS_PER_100K_HOURS * i128::from(stays.as_hours()) / 100_000
+                }
             };
         }
         price
@@ -189,14 +201,21 @@ impl Worth {
 }
 
 /// Evictions and restarts, by what their owners say they cost, and the time a drain takes.
-fn price_of_leaving(scene: &Scene<'_>, one: &Candidate<'_>, terms: Terms) -> i128 {
+fn price_of_leaving(
+    context: &DisruptionContext<'_>,
+    one: &Candidate<'_>,
+    parameters: CostParameters,
+) -> i128 {
     let pods = i128::from(one.cost - cost::EVICTION);
-    let mut price = pods * i128::from(terms.eviction) / i128::from(cost::EVICTION);
-    let age = one.claim.created_at.map(|at| scene.now.duration_since(at));
-    if age.is_some_and(|age| age < YOUNG) {
+    let mut price = pods * i128::from(parameters.eviction) / i128::from(cost::EVICTION);
+    let age = one
+        .claim
+        .created_at
+        .map(|at| context.now.duration_since(at));
+    if age.is_some_and(|age| age < YOUNG_NODE) {
         price *= 2;
     }
-    let grace = one.machine.pods.iter();
+    let grace = one.state_node.pods.iter();
     let grace = grace.filter_map(|pod| pod.termination_grace_seconds).max();
     let drain = SignedDuration::from_secs(grace.unwrap_or(0)).min(DRAIN_MAX);
     price + over(one.price, drain)
@@ -205,26 +224,26 @@ fn price_of_leaving(scene: &Scene<'_>, one: &Candidate<'_>, terms: Terms) -> i12
 /// Annotations that cannot be read, by NodePool.
 pub(super) fn misread(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
     let pools = snapshot.node_pools.iter();
-    let told = pools.flat_map(|pool| {
-        let problems = Terms::of(pool).1.into_iter();
+    let messages = pools.flat_map(|pool| {
+        let problems = CostParameters::of(pool).1.into_iter();
         problems.map(|problem| (pool.name.clone(), problem))
     });
-    told.collect()
+    messages.collect()
 }
 
-impl Default for Terms {
+impl Default for CostParameters {
     fn default() -> Self {
         Self {
             horizon: HORIZON,
-            eviction: EVICTION,
+            eviction: EVICTION_PRICE_DEFAULT,
         }
     }
 }
 
-impl Terms {
+impl CostParameters {
     /// By the NodePool's annotations; what cannot be read leaves the default, and is told.
     pub(super) fn of(pool: &NodePool) -> (Self, Vec<String>) {
-        let (mut terms, mut problems) = (Self::default(), Vec::new());
+        let (mut parameters, mut problems) = (Self::default(), Vec::new());
         let mut read = |key: &str, expected: &str, take: &mut dyn FnMut(&str) -> Option<()>| {
             if let Some(text) = pool.annotations.get(key)
                 && take(text).is_none()
@@ -239,15 +258,15 @@ impl Terms {
             "a duration such as \"24h\"",
             &mut |text| {
                 let horizon = parse_go_duration(text)?;
-                terms.horizon = Some(horizon).filter(|horizon| horizon.is_positive())?;
+                parameters.horizon = Some(horizon).filter(|horizon| horizon.is_positive())?;
                 Some(())
             },
         );
         read(EVICTION_PRICE, "dollars such as \"0.01\"", &mut |text| {
-            terms.eviction = nano_dollars(text)?;
+            parameters.eviction = nano_dollars(text)?;
             Some(())
         });
-        (terms, problems)
+        (parameters, problems)
     }
 }
 
@@ -268,9 +287,9 @@ fn over(price: NanosPerHour, time: SignedDuration) -> i128 {
 }
 
 /// How long a node has left by itself.
-fn life(scene: &Scene<'_>, one: &Candidate<'_>) -> Option<SignedDuration> {
+fn life(context: &DisruptionContext<'_>, one: &Candidate<'_>) -> Option<SignedDuration> {
     let end = expiration::at(one.claim)?;
-    Some(end.duration_since(scene.now).max(SignedDuration::ZERO))
+    Some(end.duration_since(context.now).max(SignedDuration::ZERO))
 }
 
 /// How long the nodes of each NodePool took from their launch until pods could use them: the one in the middle.

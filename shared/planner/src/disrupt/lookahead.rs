@@ -13,16 +13,15 @@ use model::{
 
 use self::choice::{Bound, Prices, value};
 use super::{
-    Command, Method, Pass, Reason,
+    Command, DisruptionResult, Method, Reason,
     balanced::Totals,
     budgets::Budgets,
     candidates::Candidate,
     consolidation::Move,
-    course::{self, Course},
-    foresight,
+    context::{DisruptionContext, Lookahead, SearchOptions},
     methods::Methods,
-    rearranging,
-    scene::{Scene, Sight, Stance},
+    rearranging, simulate_apply,
+    trajectory::{self, Trajectory},
 };
 
 /// Of more nodes only the next step is looked at: plans and courses take a multiple of the time.
@@ -30,7 +29,7 @@ const CANDIDATES_MAX: usize = 100;
 
 /// What a longer view comes to.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Selection {
     /// What to do now.
     pub(super) command: Option<Command>,
     /// What is left of the plan that it is part of.
@@ -38,7 +37,7 @@ pub(super) struct Found {
 }
 
 /// Where a plan leads, and how it begins.
-type Planned = (Course, Found);
+type Planned = (Trajectory, Selection);
 
 /// What to do now, where `next` is the next step by itself.
 pub(super) fn find<'a>(
@@ -46,56 +45,58 @@ pub(super) fn find<'a>(
     candidates: &[&Candidate<'a>],
     totals: &Totals,
     next: Option<(Move<'a>, Method)>,
-) -> Found {
-    let scene = methods.now;
+) -> Selection {
+    let context = methods.now;
     let plain = next.map(|(step, method)| methods.command(step, method));
-    let begun = begun(scene);
+    let begun = begun(context);
     if candidates.len() > CANDIDATES_MAX || plain.is_none() && begun.is_empty() {
-        return Found {
+        return Selection {
             command: plain,
             plan: None,
         };
     }
-    let stance = Stance {
-        sight: Sight::Begun,
+    let options = SearchOptions {
+        lookahead: Lookahead::ActivePlan,
         simulated: usize::MAX,
-        ..scene.stance
+        ..context.options
     };
-    let groundwork = scene.standing().groundwork();
-    let look = |snapshot: &Snapshot| -> Pass {
-        let ground = scene.ground.of_another(snapshot);
-        super::first_on(&ground, Some(groundwork), snapshot, stance)
+    let groundwork = context.standing().groundwork();
+    let evaluate = |snapshot: &Snapshot| -> DisruptionResult {
+        let planning = context.planning.of_another(snapshot);
+        super::first_on(&planning, Some(groundwork), snapshot, options)
     };
-    let end = |found: &Found| {
+    let end = |found: &Selection| {
         let (command, plan) = (found.command.as_ref(), found.plan.clone());
-        course::follow(scene.snapshot, command, plan, look)
+        trajectory::follow(context.snapshot, command, plan, evaluate)
     };
-    let budgets = methods.budgets(scene, Reason::Underutilized);
+    let budgets = methods.budgets(context, Reason::Underutilized);
     let planned = |steps: Vec<Move<'a>>| -> Option<Planned> {
         let found = next_of(methods, steps, totals, &budgets)?;
         Some((end(&found), found))
     };
-    let plainly = Found {
+    let plainly = Selection {
         command: plain.clone(),
         plan: None,
     };
     let known = end(&plainly);
-    let kept = planned(rearranging::kept(scene, candidates, begun));
+    let kept = planned(rearranging::kept(context, candidates, begun));
     let bound = match &kept {
-        Some((course, _)) => Bound::of_what_is_begun(*course),
+        Some((trajectory, _)) => Bound::of_what_is_begun(*trajectory),
         None => Bound::of_steps(known),
     };
     // Nothing is searched for where no plain step saves anything.
     let plans = plain.as_ref().map(|_| {
         // What the policy Balanced asks for becomes less as the cluster becomes cheaper.
-        let by_then = totals.scaled(known.cost, foresight::cost(scene.snapshot).0);
-        search(scene, candidates, &by_then, &budgets, &bound, planned)
+        let by_then = totals.scaled(known.cost, simulate_apply::cost(context.snapshot).0);
+        search(context, candidates, &by_then, &budgets, &bound, planned)
     });
     let plans = plans.into_iter().flatten();
-    let plans = plans.filter(|(course, _)| bound.admits(*course));
-    let best = plans.min_by_key(|(course, _)| value(*course)).or(kept);
-    match best.filter(|(course, _)| bound.prefers(*course, known)) {
-        Some((_, found)) => Found {
+    let plans = plans.filter(|(trajectory, _)| bound.admits(*trajectory));
+    let best = plans
+        .min_by_key(|(trajectory, _)| value(*trajectory))
+        .or(kept);
+    match best.filter(|(trajectory, _)| bound.prefers(*trajectory, known)) {
+        Some((_, found)) => Selection {
             command: found.command.or(plain),
             ..found
         },
@@ -108,15 +109,15 @@ pub(super) fn go_on<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
-) -> Found {
+) -> Selection {
     let kept = rearranging::kept(methods.now, candidates, begun(methods.now));
     let budgets = methods.budgets(methods.now, Reason::Underutilized);
     next_of(methods, kept, totals, &budgets).unwrap_or_default()
 }
 
 /// What is left of a plan that was begun.
-fn begun<'s>(scene: &Scene<'s>) -> &'s [Together] {
-    match &scene.snapshot.cursor {
+fn begun<'s>(context: &DisruptionContext<'s>) -> &'s [Together] {
+    match &context.snapshot.cursor {
         Some(Cursor::Plan(plan)) => plan,
         Some(_) | None => &[],
     }
@@ -128,14 +129,14 @@ fn next_of<'a>(
     steps: Vec<Move<'a>>,
     totals: &Totals,
     budgets: &Budgets,
-) -> Option<Found> {
+) -> Option<Selection> {
     let steps = rearranging::in_order(steps, totals);
     if steps.is_empty() {
         return None;
     }
     let step = first(methods, &steps, totals, budgets);
     let left = rearranging::left(&steps, step.as_ref());
-    Some(Found {
+    Some(Selection {
         command: step.map(|step| {
             let method = method(&step);
             methods.command(step, method)
@@ -146,7 +147,7 @@ fn next_of<'a>(
 
 /// Makes plans for several prices of an eviction.
 fn search<'a>(
-    scene: &Scene<'a>,
+    context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
     budgets: &Budgets,
@@ -155,11 +156,11 @@ fn search<'a>(
 ) -> Vec<Planned> {
     let (mut plans, mut prices) = (Vec::new(), Prices::default());
     let each = prices.current();
-    rearranging::plan(scene, candidates, totals, budgets, each, |steps| {
+    rearranging::plan(context, candidates, totals, budgets, each, |steps| {
         let plan = planned(steps);
-        let course = plan.as_ref().map(|(course, _)| *course);
+        let trajectory = plan.as_ref().map(|(trajectory, _)| *trajectory);
         plans.extend(plan);
-        prices.next(course.is_some_and(|course| bound.moves_too_many(course)))
+        prices.next(trajectory.is_some_and(|trajectory| bound.moves_too_many(trajectory)))
     });
     plans
 }

@@ -8,8 +8,8 @@ use model::{
 };
 
 use super::{
-    super::{course, scene::Sight},
-    far_sighted::{end, wasteful},
+    super::{context::Lookahead, trajectory},
+    lookahead::{end, wasteful},
     *,
 };
 
@@ -30,9 +30,9 @@ fn kept(cursor: Option<&Cursor>) -> Vec<Vec<String>> {
 fn what_is_kept_of_a_plan_is_what_has_not_been_done() {
     let mut steps = 0;
     for seed in 0..12 {
-        let pass = disrupt(&wasteful(seed).0);
-        let done = pass.commands.iter().flat_map(|command| &command.nodes);
-        let left = kept(pass.cursor.as_ref());
+        let result = disrupt(&wasteful(seed).0);
+        let done = result.commands.iter().flat_map(|command| &command.nodes);
+        let left = kept(result.cursor.as_ref());
         let mut all: Vec<&String> = done.chain(left.iter().flatten()).collect();
         let count = all.len();
         all.sort_unstable();
@@ -46,7 +46,9 @@ fn what_is_kept_of_a_plan_is_what_has_not_been_done() {
 #[test]
 fn a_plan_that_was_begun_is_gone_on_with() {
     let mut went_on = 0;
-    for (world, command) in (2..10).flat_map(|seed| end(&wasteful(seed), Sight::Far, false).1) {
+    for (world, command) in
+        (2..10).flat_map(|seed| end(&wasteful(seed), Lookahead::ToConvergence, false).1)
+    {
         let begun = kept(world.0.cursor.as_ref());
         if begun.is_empty() {
             continue;
@@ -100,34 +102,34 @@ fn half_done(used: i64) -> World {
 
 #[test]
 fn of_a_plan_that_is_begun_one_step_is_done_after_the_other() {
-    for sight in [Sight::Begun, Sight::Far] {
+    for lookahead in [Lookahead::ActivePlan, Lookahead::ToConvergence] {
         let World(mut snapshot) = half_done(7_000);
         let mut done = Vec::new();
         while !kept(snapshot.cursor.as_ref()).is_empty() {
-            let stance = Stance {
-                sight,
-                ..Stance::new(&snapshot)
+            let options = SearchOptions {
+                lookahead,
+                ..SearchOptions::new(&snapshot)
             };
-            let pass = first(&snapshot, stance);
-            let [command] = &pass.commands[..] else {
-                panic!("{sight:?}, after {done:?}: {:?}", pass.commands);
+            let result = first(&snapshot, options);
+            let [command] = &result.commands[..] else {
+                panic!("{lookahead:?}, after {done:?}: {:?}", result.commands);
             };
             done.push((
                 command.nodes.clone(),
                 command.method,
                 command.replacements.len(),
-                kept(pass.cursor.as_ref()),
+                kept(result.cursor.as_ref()),
             ));
-            foresight::carry_out(command, &mut snapshot);
-            snapshot.cursor = pass.cursor;
+            simulate_apply::carry_out(command, &mut snapshot);
+            snapshot.cursor = result.cursor;
         }
         let [one, other] = ["one", "other"].map(|name| vec![name.to_owned()]);
         let expected = [
             (one, Method::SingleNode, 1, vec![other.clone()]),
             (other, Method::SingleNode, 0, Vec::new()),
         ];
-        assert_eq!(done, expected, "{sight:?}");
-        assert_eq!(snapshot.cursor, None, "{sight:?}");
+        assert_eq!(done, expected, "{lookahead:?}");
+        assert_eq!(snapshot.cursor, None, "{lookahead:?}");
     }
 }
 
@@ -145,9 +147,9 @@ fn a_plan_that_is_begun_is_kept_while_budgets_allow_none_of_it() {
     let world = half_done(7_000).with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
     });
-    let pass = disrupt(&world.0);
-    assert!(pass.commands.is_empty(), "{:?}", pass.commands);
-    assert_eq!(kept(pass.cursor.as_ref()), [["one"], ["other"]]);
+    let result = disrupt(&world.0);
+    assert!(result.commands.is_empty(), "{:?}", result.commands);
+    assert_eq!(kept(result.cursor.as_ref()), [["one"], ["other"]]);
 }
 
 /// They will when it is judged again, fifteen seconds later.
@@ -180,10 +182,10 @@ fn while_budgets_allow_none_of_a_plan_something_else_is_done() {
             let own = snapshot.pods.last_mut().unwrap();
             own.node_selector.extend([pool]);
         });
-    let pass = disrupt(&world.0);
-    let nodes = pass.commands.iter().map(|command| &command.nodes);
+    let result = disrupt(&world.0);
+    let nodes = result.commands.iter().map(|command| &command.nodes);
     assert_eq!(nodes.collect::<Vec<_>>(), [&["spare"]]);
-    assert_eq!(kept(pass.cursor.as_ref()), [["one"], ["other"]]);
+    assert_eq!(kept(result.cursor.as_ref()), [["one"], ["other"]]);
 }
 
 /// A plan of two steps is begun: either pod finds room where it is to go, not both.
@@ -217,21 +219,21 @@ fn steps_that_count_on_the_same_room_are_not_taken_together() {
 fn a_course_has_no_step_that_is_refused_on_the_way() {
     let World(snapshot) = at_odds();
     let look = |snapshot: &Snapshot| {
-        let stance = Stance {
-            sight: Sight::Begun,
-            ..Stance::new(snapshot)
+        let options = SearchOptions {
+            lookahead: Lookahead::ActivePlan,
+            ..SearchOptions::new(snapshot)
         };
-        first(snapshot, stance)
+        first(snapshot, options)
     };
-    let course = course::follow(&snapshot, None, snapshot.cursor.clone(), look);
+    let trajectory = trajectory::follow(&snapshot, None, snapshot.cursor.clone(), look);
     // One pod moves to the full node. The other one gets a smaller node of its own.
     let price = |name: &str| {
         let mut types = snapshot.instance_types[&"default".into()].iter();
         let kind = types.find(|kind| kind.name == name).unwrap();
         kind.offerings[0].price.0
     };
-    assert_eq!(course.cost, price("large") + price("small"));
-    assert_eq!(course.moved, 2);
+    assert_eq!(trajectory.cost, price("large") + price("small"));
+    assert_eq!(trajectory.moved, 2);
 }
 
 #[test]
@@ -241,14 +243,14 @@ fn a_course_goes_on_with_what_is_left_of_a_plan_and_looks_at_all_nodes_otherwise
     let plan = half_done(7_000).0.cursor;
     let search = Some(Cursor::Single(BTreeMap::new()));
     let (left, seen) = ([plan.clone(), search, None], RefCell::new(Vec::new()));
-    course::follow(&snapshot, None, None, |snapshot| {
+    trajectory::follow(&snapshot, None, None, |snapshot| {
         let mut seen = seen.borrow_mut();
         let cursor = left[seen.len()].clone();
         seen.push(snapshot.cursor.clone());
-        Pass {
+        DisruptionResult {
             commands: cursor.iter().flat_map(|_| commands.clone()).collect(),
             cursor,
-            ..Pass::default()
+            ..DisruptionResult::default()
         }
     });
     assert_eq!(seen.into_inner(), [None, plan, None]);

@@ -19,11 +19,11 @@ use scheduling::{Effort, ExistingNode, Host, Input, Options, Pool};
 use super::overlays;
 use crate::{
     freed,
-    inventory::{Inventory, Machine, is_daemon},
+    inventory::{Inventory, StateNode, is_daemon},
 };
 
 /// What all questions about a cluster share, worked out once.
-pub(crate) struct Ground<'a> {
+pub(crate) struct PlanningContext<'a> {
     snapshot: &'a Snapshot,
     /// Those that may make nodes for pods, in the order in which they are tried.
     pub(crate) pools: Vec<&'a NodePool>,
@@ -42,21 +42,21 @@ pub(crate) struct Ground<'a> {
 const EBS: &str = "ebs.csi.aws.com";
 
 /// What one question is about.
-pub(crate) struct Asked<'q, 'p> {
+pub(crate) struct SolveRequest<'q, 'p> {
     pub(crate) pods: Vec<&'q Pod>,
     /// Per pod, whether it is moved by choice.
     pub(crate) moved: Vec<bool>,
     /// Machines, by their place in the inventory, that are as good as gone.
     pub(crate) gone: &'p BTreeSet<usize>,
     /// Machines that take no pods that are moved by choice.
-    pub(crate) settling: &'p BTreeSet<usize>,
+    pub(crate) cooling_down: &'p BTreeSet<usize>,
     /// Machines that take no pods at all.
-    pub(crate) closed: &'p BTreeSet<usize>,
+    pub(crate) unavailable: &'p BTreeSet<usize>,
     pub(crate) reserved: ReservedOfferingMode,
     pub(crate) effort: Effort,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> PlanningContext<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let all: Vec<&NodePool> = snapshot.node_pools.iter().collect();
         let mut types = overlays::applied(snapshot, &all);
@@ -77,11 +77,11 @@ impl<'a> Ground<'a> {
     }
 
     /// The ground of a cluster with the same NodePools, types and DaemonSets.
-    pub(crate) fn of_another<'s>(&self, snapshot: &'s Snapshot) -> Ground<'s>
+    pub(crate) fn of_another<'s>(&self, snapshot: &'s Snapshot) -> PlanningContext<'s>
     where
         'a: 's,
     {
-        Ground {
+        PlanningContext {
             snapshot,
             pools: self.pools.clone(),
             types: self.types.clone(),
@@ -94,13 +94,13 @@ impl<'a> Ground<'a> {
 
     /// The ground where this reservation has one more instance left.
     pub(crate) fn crediting(&self, reservation: &str) -> Self {
-        let mut ground = self.of_another(self.snapshot);
+        let mut planning = self.of_another(self.snapshot);
         let is_of = |offering: &Offering| {
             let own = offering.reservation.as_ref();
             own.is_some_and(|own| own.id == reservation)
         };
         let offers = |kind: &InstanceType| kind.offerings.iter().any(is_of);
-        for types in ground.types.values_mut() {
+        for types in planning.types.values_mut() {
             if !types.iter().any(offers) {
                 continue;
             }
@@ -116,7 +116,7 @@ impl<'a> Ground<'a> {
                 }
             }
         }
-        ground
+        planning
     }
 
     fn options(&self, reserved: ReservedOfferingMode, effort: Effort) -> Options<'a> {
@@ -134,21 +134,21 @@ impl<'a> Ground<'a> {
         }
     }
 
-    pub(crate) fn question<'q>(
+    pub(crate) fn solver_input<'q>(
         &'q self,
         inventory: &'q Inventory<'a>,
-        asked: Asked<'q, '_>,
+        request: SolveRequest<'q, '_>,
     ) -> Input<'q> {
         Input {
-            options: self.options(asked.reserved, asked.effort),
-            pods: asked.pods,
-            moved: asked.moved,
-            pools: self.pools(inventory, asked.gone),
+            options: self.options(request.reserved, request.effort),
+            pods: request.pods,
+            moved: request.moved,
+            pools: self.pools(inventory, request.gone),
             nodes: self
-                .destinations(inventory, asked.gone, asked.closed)
-                .map(|(at, machine)| ExistingNode {
-                    settling: asked.settling.contains(&at),
-                    ..self.existing_node(machine)
+                .destinations(inventory, request.gone, request.unavailable)
+                .map(|(at, state_node)| ExistingNode {
+                    settling: request.cooling_down.contains(&at),
+                    ..self.existing_node(state_node)
                 })
                 .collect(),
             hosts: hosts(self.snapshot, inventory),
@@ -164,11 +164,12 @@ impl<'a> Ground<'a> {
         &'q self,
         inventory: &'q Inventory<'a>,
         gone: &BTreeSet<usize>,
-        closed: &BTreeSet<usize>,
-    ) -> impl Iterator<Item = (usize, &'q Machine<'a>)> {
-        let machines = inventory.machines.iter().enumerate();
-        machines
-            .filter(|(at, machine)| !machine.deleting && !gone.contains(at) && !closed.contains(at))
+        unavailable: &BTreeSet<usize>,
+    ) -> impl Iterator<Item = (usize, &'q StateNode<'a>)> {
+        let state_nodes = inventory.state_nodes.iter().enumerate();
+        state_nodes.filter(|(at, state_node)| {
+            !state_node.deleting && !gone.contains(at) && !unavailable.contains(at)
+        })
     }
 
     /// The NodePools of a question with their types, in its order.
@@ -206,16 +207,16 @@ impl<'a> Ground<'a> {
     }
 
     /// Volumes that a node attaches by its type, until the CSI driver says it of the node.
-    fn attach_limits_of_type(&self, machine: &Machine<'a>) -> Option<&BTreeMap<String, u32>> {
-        let limit = self.type_of(machine)?.ebs_attach_limit?;
+    fn attach_limits_of_type(&self, state_node: &StateNode<'a>) -> Option<&BTreeMap<String, u32>> {
+        let limit = self.type_of(state_node)?.ebs_attach_limit?;
         self.attach_limits.get(&limit)
     }
 
-    fn existing_node<'q>(&'q self, machine: &'q Machine<'a>) -> ExistingNode<'q> {
-        let mut available = machine.allocatable.clone();
+    fn existing_node<'q>(&'q self, state_node: &'q StateNode<'a>) -> ExistingNode<'q> {
+        let mut available = state_node.allocatable.clone();
         let mut daemon_requests = Resources::default();
         let mut holding = Vec::new();
-        for pod in &machine.pods {
+        for pod in &state_node.pods {
             available.subtract(&pod.requests);
             if is_daemon(pod) {
                 daemon_requests.add(&pod.requests);
@@ -225,21 +226,21 @@ impl<'a> Ground<'a> {
             }
         }
         let limits = &self.snapshot.storage.attach_limits;
-        let of_node = machine.node.and_then(|node| limits.get(&node.name));
+        let of_node = state_node.node.and_then(|node| limits.get(&node.name));
         let of_node = of_node.filter(|limits| !limits.is_empty());
         ExistingNode {
-            name: machine.name,
-            hostname: machine.hostname(),
-            labels: &machine.labels,
-            taints: machine.taints.clone(),
-            initialized: machine.initialized,
+            name: state_node.name,
+            hostname: state_node.hostname(),
+            labels: &state_node.labels,
+            taints: state_node.taints.clone(),
+            initialized: state_node.initialized,
             settling: false,
-            registered: machine.node.is_some(),
+            registered: state_node.node.is_some(),
             available,
             daemon_requests,
             pods: holding,
-            attach_limits: of_node.or_else(|| self.attach_limits_of_type(machine)),
-            devices: self.devices_of(machine),
+            attach_limits: of_node.or_else(|| self.attach_limits_of_type(state_node)),
+            devices: self.devices_of(state_node),
         }
     }
 
@@ -249,25 +250,25 @@ impl<'a> Ground<'a> {
 
     /// Devices that are published for the node, or that its type is known to have until it is initialized
     /// (docs/spec/v1.15.md#dra-planning).
-    fn devices_of<'q>(&'q self, machine: &'q Machine<'a>) -> Vec<&'q Device> {
+    fn devices_of<'q>(&'q self, state_node: &'q StateNode<'a>) -> Vec<&'q Device> {
         if !self.counts_claims() {
             return Vec::new();
         }
-        match machine.node.filter(|_| machine.initialized) {
+        match state_node.node.filter(|_| state_node.initialized) {
             Some(node) => {
                 let slices = self.slices.get(&node.name).into_iter().flatten();
                 slices.flat_map(|slice| &slice.devices).collect()
             }
             None => {
-                let known = self.type_of(machine).into_iter();
+                let known = self.type_of(state_node).into_iter();
                 known.flat_map(|kind| &kind.devices).collect()
             }
         }
     }
 
-    fn type_of(&self, machine: &Machine<'a>) -> Option<&InstanceType> {
-        let pool = NodePoolName::from(machine.labels.get(NODE_POOL)?.as_str());
-        let name = machine.labels.get(INSTANCE_TYPE)?;
+    fn type_of(&self, state_node: &StateNode<'a>) -> Option<&InstanceType> {
+        let pool = NodePoolName::from(state_node.labels.get(NODE_POOL)?.as_str());
+        let name = state_node.labels.get(INSTANCE_TYPE)?;
         let mut types = self.types.get(&pool)?.iter();
         types.find(|kind| kind.name == *name)
     }

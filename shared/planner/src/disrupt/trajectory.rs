@@ -3,14 +3,14 @@
 use jiff::SignedDuration;
 use model::{Snapshot, ledger::Cursor};
 
-use super::{Command, Pass, foresight};
+use super::{Command, DisruptionResult, simulate_apply};
 
 /// Longer courses are compared as far as they have come.
 const STEPS_MAX: usize = 100;
 const PER_STEP: SignedDuration = SignedDuration::from_mins(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Course {
+pub(super) struct Trajectory {
     /// Of all nodes at the end, per hour.
     pub(super) cost: i64,
     pub(super) moved: usize,
@@ -21,25 +21,27 @@ pub(super) fn follow(
     snapshot: &Snapshot,
     command: Option<&Command>,
     plan: Option<Cursor>,
-    look: impl Fn(&Snapshot) -> Pass,
-) -> Course {
+    look: impl Fn(&Snapshot) -> DisruptionResult,
+) -> Trajectory {
     let mut snapshot = snapshot.clone();
-    let mut moved = command.map_or(0, |command| foresight::carry_out(command, &mut snapshot));
+    let mut moved = command.map_or(0, |command| {
+        simulate_apply::carry_out(command, &mut snapshot)
+    });
     snapshot.cursor = plan;
     for _ in 1..STEPS_MAX {
         snapshot.now += PER_STEP;
-        let pass = look(&snapshot);
-        if pass.commands.is_empty() {
+        let result = look(&snapshot);
+        if result.commands.is_empty() {
             break;
         }
-        let carried_out = pass.commands.iter();
+        let carried_out = result.commands.iter();
         moved += carried_out
-            .map(|command| foresight::carry_out(command, &mut snapshot))
+            .map(|command| simulate_apply::carry_out(command, &mut snapshot))
             .sum::<usize>();
-        snapshot.cursor = pass.cursor.filter(|cursor| !cursor.goes_on());
+        snapshot.cursor = result.cursor.filter(|cursor| !cursor.goes_on());
     }
-    Course {
-        cost: foresight::cost(&snapshot).0,
+    Trajectory {
+        cost: simulate_apply::cost(&snapshot).0,
         moved,
     }
 }

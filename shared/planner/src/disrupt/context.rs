@@ -18,47 +18,47 @@ use model::{
 };
 use scheduling::{Effort, Groundwork, Standing, Volumes};
 
-use super::{movers::Movers, worth::Worth};
+use super::{move_costs::MoveCosts, reschedulable::ReschedulablePods};
 use crate::{
     guards::Guards,
-    inventory::{Inventory, Machine},
-    provision::question::{Asked, Ground},
+    inventory::{Inventory, StateNode},
+    provision::planning_context::{PlanningContext, SolveRequest},
 };
 
 /// How far consolidation looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sight {
+pub(super) enum Lookahead {
     /// To the next step, the first that is worth it: as upstream does.
-    Next,
+    NextStep,
     /// To the next step of a plan that is begun; without one, to the next step.
-    Begun,
+    ActivePlan,
     /// To where steps lead, and what else could be done at once.
-    Far,
+    ToConvergence,
 }
 
 /// How a look is meant.
 #[derive(Clone, Copy)]
-pub(super) struct Stance<'a> {
+pub(super) struct SearchOptions<'a> {
     /// Nodes that are left alone.
-    pub(super) spared: &'a BTreeSet<NodeClaimName>,
+    pub(super) excluded: &'a BTreeSet<NodeClaimName>,
     /// Moves cost nothing: whatever saves is done.
     pub(super) at_any_price: bool,
-    pub(super) sight: Sight,
+    pub(super) lookahead: Lookahead,
     /// How much is simulated before the rest is left to another look.
     pub(super) simulated: usize,
     /// Whether pods may do without a reservation that others take.
     pub(super) reserved: ReservedOfferingMode,
 }
 
-impl Stance<'_> {
+impl SearchOptions<'_> {
     pub(super) fn new(snapshot: &Snapshot) -> Self {
         static NONE: BTreeSet<NodeClaimName> = BTreeSet::new();
         Self {
-            spared: &NONE,
+            excluded: &NONE,
             at_any_price: false,
-            sight: match snapshot.settings.optimize {
-                Optimize::Upstream => Sight::Next,
-                Optimize::Cost => Sight::Far,
+            lookahead: match snapshot.settings.optimize {
+                Optimize::Upstream => Lookahead::NextStep,
+                Optimize::Cost => Lookahead::ToConvergence,
             },
             simulated: usize::MAX,
             reserved: ReservedOfferingMode::Fallback,
@@ -66,12 +66,12 @@ impl Stance<'_> {
     }
 }
 
-pub(super) struct Scene<'a> {
+pub(super) struct DisruptionContext<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// May be later than the snapshot's: commands are judged again after a while.
     pub(super) now: Timestamp,
     pub(super) inventory: &'a Inventory<'a>,
-    pub(super) ground: &'a Ground<'a>,
+    pub(super) planning: &'a PlanningContext<'a>,
     pub(super) guards: Guards<'a>,
     pub(super) volumes: Volumes<'a>,
     /// What is known of the same NodePools and DaemonSets.
@@ -79,51 +79,52 @@ pub(super) struct Scene<'a> {
     standing: OnceCell<Standing<'a>>,
     destinations: OnceCell<Vec<usize>>,
     pools: BTreeMap<&'a NodePoolName, &'a NodePool>,
-    pub(super) movers: &'a Movers<'a>,
+    pub(super) reschedulable: &'a ReschedulablePods<'a>,
     /// Machines that were disturbed so recently that consolidation moves nothing there (docs/spec/lifecycle.md#simulation).
-    pub(super) settling: BTreeSet<usize>,
+    pub(super) cooling_down: BTreeSet<usize>,
     /// Machines on which nothing would start.
-    pub(super) closed: BTreeSet<usize>,
-    pub(super) stance: Stance<'a>,
-    pub(super) worth: Worth,
+    pub(super) unavailable: BTreeSet<usize>,
+    pub(super) options: SearchOptions<'a>,
+    pub(super) move_costs: MoveCosts,
     /// The nodes and pods of all simulations so far.
     pub(super) simulated: Cell<usize>,
     /// By pod, the weight of the preferences that it goes without where it is, as far as that was asked.
     pub(super) unmet_today: RefCell<BTreeMap<usize, Option<u32>>>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> DisruptionContext<'a> {
     pub(super) fn new(
         snapshot: &'a Snapshot,
         inventory: &'a Inventory<'a>,
-        ground: &'a Ground<'a>,
-        movers: &'a Movers<'a>,
+        planning: &'a PlanningContext<'a>,
+        reschedulable: &'a ReschedulablePods<'a>,
         known: Option<Rc<Groundwork<'a>>>,
-        stance: Stance<'a>,
+        options: SearchOptions<'a>,
     ) -> Self {
-        let now = movers.now;
+        let now = reschedulable.now;
         let pools: BTreeMap<_, _> = snapshot.node_pools.iter().map(|p| (&p.name, p)).collect();
-        let machines = inventory.machines.iter().enumerate();
-        let settling = machines.filter(|(_, machine)| is_settling(machine, &pools, now));
-        let settling = settling.map(|(at, _)| at).collect();
+        let state_nodes = inventory.state_nodes.iter().enumerate();
+        let cooling_down =
+            state_nodes.filter(|(_, state_node)| is_cooling_down(state_node, &pools, now));
+        let cooling_down = cooling_down.map(|(at, _)| at).collect();
         Self {
             snapshot,
             now,
             inventory,
-            ground,
+            planning,
             guards: Guards::new(&snapshot.disruption_budgets, snapshot.settings.optimize),
             volumes: Volumes::new(&snapshot.storage),
             known,
             standing: OnceCell::new(),
             destinations: OnceCell::new(),
-            movers,
-            settling,
-            closed: closed(snapshot, inventory),
-            worth: match stance.at_any_price {
-                true => Worth::default(),
-                false => Worth::by_annotations(snapshot),
+            reschedulable,
+            cooling_down,
+            unavailable: unavailable(snapshot, inventory),
+            move_costs: match options.at_any_price {
+                true => MoveCosts::default(),
+                false => MoveCosts::by_annotations(snapshot),
             },
-            stance,
+            options,
             pools,
             simulated: Cell::new(0),
             unmet_today: RefCell::default(),
@@ -133,19 +134,19 @@ impl<'a> Scene<'a> {
     /// The cluster as it stands, with all pods where they are: what all simulations begin with.
     pub(super) fn standing(&self) -> &Standing<'a> {
         self.standing.get_or_init(|| {
-            let question = self.ground.question(
+            let input = self.planning.solver_input(
                 self.inventory,
-                Asked {
-                    pods: self.movers.all().collect(),
+                SolveRequest {
+                    pods: self.reschedulable.all().collect(),
                     moved: Vec::new(),
                     gone: &BTreeSet::new(),
-                    settling: &self.settling,
-                    closed: &self.closed,
-                    reserved: self.stance.reserved,
+                    cooling_down: &self.cooling_down,
+                    unavailable: &self.unavailable,
+                    reserved: self.options.reserved,
                     effort: Effort::First,
                 },
             );
-            Standing::new(question, self.movers.waiting(), self.known.clone())
+            Standing::new(input, self.reschedulable.waiting(), self.known.clone())
         })
     }
 
@@ -154,8 +155,8 @@ impl<'a> Scene<'a> {
         self.destinations.get_or_init(|| {
             let gone = BTreeSet::new();
             let all = self
-                .ground
-                .destinations(self.inventory, &gone, &self.closed);
+                .planning
+                .destinations(self.inventory, &gone, &self.unavailable);
             all.map(|(at, _)| at).collect()
         })
     }
@@ -176,12 +177,12 @@ impl<'a> Scene<'a> {
     }
 }
 
-fn is_settling(
-    machine: &Machine<'_>,
+fn is_cooling_down(
+    state_node: &StateNode<'_>,
     pools: &BTreeMap<&NodePoolName, &NodePool>,
     now: Timestamp,
 ) -> bool {
-    let Some(claim) = machine.claim else {
+    let Some(claim) = state_node.claim else {
         return false;
     };
     let pool = claim.node_pool().and_then(|name| pools.get(&name).copied());
@@ -201,16 +202,17 @@ fn is_settling(
 
 /// Nodes that take no pods now: those that reboot, and those that are not ready. Upstream counts on the latter unless they are tainted,
 /// and then waits for pods that cannot start.
-fn closed(snapshot: &Snapshot, inventory: &Inventory<'_>) -> BTreeSet<usize> {
+fn unavailable(snapshot: &Snapshot, inventory: &Inventory<'_>) -> BTreeSet<usize> {
     let counts_on_unready = snapshot.settings.optimize == Optimize::Upstream;
-    let is_unready = |machine: &Machine<'_>| {
-        machine.initialized
-            && machine
+    let is_unready = |state_node: &StateNode<'_>| {
+        state_node.initialized
+            && state_node
                 .node
                 .is_some_and(|node| node.ready.status != ConditionStatus::True)
     };
-    let machines = inventory.machines.iter().enumerate();
-    let closed = machines
-        .filter(|(_, machine)| machine.rebooting || !counts_on_unready && is_unready(machine));
-    closed.map(|(at, _)| at).collect()
+    let state_nodes = inventory.state_nodes.iter().enumerate();
+    let unavailable = state_nodes.filter(|(_, state_node)| {
+        state_node.rebooting || !counts_on_unready && is_unready(state_node)
+    });
+    unavailable.map(|(at, _)| at).collect()
 }
