@@ -76,7 +76,10 @@ mod tests {
         let claim = test_world::claim("a", &[]);
         let later = test_world::now() + jiff::SignedDuration::from_hours(1);
         let update = changed(&claim, later, |_| {});
-        let launched = update.conditions.iter().find(|one| one.kind == LAUNCHED);
+        let launched = update
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == LAUNCHED);
         let launched = launched.unwrap();
         assert_eq!(launched.status, model::node::ConditionStatus::Unknown);
         assert_eq!(launched.last_transition, test_world::now());

@@ -122,7 +122,11 @@ mod tests {
         for (first, second) in [(5, 9), (9, 5)] {
             let mut both = decision("a", first);
             both.extend(decision("b", second));
-            let because = both.plan.actions.iter().map(|one| one.because.as_str());
+            let because = both
+                .plan
+                .actions
+                .iter()
+                .map(|planned| planned.because.as_str());
             assert_eq!(because.collect::<Vec<_>>(), ["a", "b"]);
             assert_eq!(both.notes.len(), 2);
             assert_eq!(both.due, Some(now() + jiff::SignedDuration::from_secs(5)));

@@ -117,7 +117,7 @@ impl Foreign {
         if !excluded {
             set(label::EXCLUDE_FROM_LOAD_BALANCERS, nth::NAME.to_owned());
         }
-        let reboot = announced.iter().find(|one| one.reboots);
+        let reboot = announced.iter().find(|announcement| announcement.reboots);
         // Without the id of the boot nobody could tell that there was another one.
         if let Some(reboot) = reboot.filter(|_| !node.unschedulable && !node.boot_id.is_empty()) {
             set(nth::ACTION, nth::UNCORDON_AFTER_REBOOT.to_owned());
@@ -136,15 +136,15 @@ impl Foreign {
     /// One per key, whatever the value of one that is there already.
     fn missing_taints(&self, node: &Node, announced: &[Announced<'_>]) -> Vec<Taint> {
         let mut missing: Vec<Taint> = Vec::new();
-        for one in announced {
-            let (Some(effect), Some(key)) = (self.taint, nth::taint(one.kind)) else {
+        for announcement in announced {
+            let (Some(effect), Some(key)) = (self.taint, nth::taint(announcement.kind)) else {
                 continue;
             };
             let mut taints = node.taints.iter().chain(&missing);
             if !taints.any(|taint| taint.key == key && taint.effect == effect) {
                 missing.push(Taint {
                     key: key.to_owned(),
-                    value: label_value(one.event),
+                    value: label_value(announcement.event),
                     effect,
                 });
             }

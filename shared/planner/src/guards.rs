@@ -130,42 +130,43 @@ mod tests {
     fn a_budget_refuses_now_and_for_good_where_it_never_allows_anything() {
         let of = |budget| refuses(budget, |_| {});
         assert_eq!(of(|_| {}), (true, false));
-        assert_eq!(of(|one| one.disruptions_allowed = 1), (false, false));
+        assert_eq!(of(|budget| budget.disruptions_allowed = 1), (false, false));
         assert_eq!(
-            of(|one| one.key = PodKey::new("other", "all")),
+            of(|budget| budget.key = PodKey::new("other", "all")),
             (false, false)
         );
         assert_eq!(
-            of(|one| one.max_unavailable = Some("1".into())),
+            of(|budget| budget.max_unavailable = Some("1".into())),
             (true, false)
         );
         assert_eq!(
-            of(|one| one.max_unavailable = Some("0".into())),
+            of(|budget| budget.max_unavailable = Some("0".into())),
             (true, true)
         );
         assert_eq!(
-            of(|one| one.max_unavailable = Some("0%".into())),
+            of(|budget| budget.max_unavailable = Some("0%".into())),
             (true, true)
         );
         assert_eq!(
-            of(|one| one.min_available = Some("99%".into())),
+            of(|budget| budget.min_available = Some("99%".into())),
             (true, false)
         );
         assert_eq!(
-            of(|one| one.min_available = Some("100%".into())),
+            of(|budget| budget.min_available = Some("100%".into())),
             (true, true)
         );
     }
 
     #[test]
     fn a_budget_may_let_go_who_is_not_ready() {
-        let lenient: fn(&mut PodDisruptionBudget) = |one| {
-            one.max_unavailable = Some("0".into());
-            one.always_allow_unhealthy = true;
+        let lenient: fn(&mut PodDisruptionBudget) = |budget| {
+            budget.max_unavailable = Some("0".into());
+            budget.always_allow_unhealthy = true;
         };
-        let strict: fn(&mut PodDisruptionBudget) = |one| one.max_unavailable = Some("0".into());
+        let strict: fn(&mut PodDisruptionBudget) =
+            |budget| budget.max_unavailable = Some("0".into());
         let unready: fn(&mut Pod) = |pod| pod.ready = false;
-        let met: fn(&mut PodDisruptionBudget) = |one| one.is_met = true;
+        let met: fn(&mut PodDisruptionBudget) = |budget| budget.is_met = true;
         assert_eq!(refuses(met, |_| {}), (true, false));
         assert_eq!(refuses(met, unready), (false, false));
         assert_eq!(refuses(|_| {}, unready), (true, false));
@@ -176,7 +177,8 @@ mod tests {
 
     #[test]
     fn who_would_not_be_evicted_is_refused_nothing() {
-        let never: fn(&mut PodDisruptionBudget) = |one| one.max_unavailable = Some("0".into());
+        let never: fn(&mut PodDisruptionBudget) =
+            |budget| budget.max_unavailable = Some("0".into());
         let others: [fn(&mut Pod); 4] = [
             |pod| pod.phase = PodPhase::Succeeded,
             |pod| {

@@ -277,8 +277,8 @@ fn largest(launch: &Launch, snapshot: &Snapshot) -> Option<Resources> {
     let mut largest = launch.cheapest.capacity.clone();
     let listed = types
         .iter()
-        .filter(|one| listed.contains(one.name.as_str()));
-    for (name, amount) in listed.flat_map(|one| one.capacity.iter()) {
+        .filter(|instance_type| listed.contains(instance_type.name.as_str()));
+    for (name, amount) in listed.flat_map(|instance_type| instance_type.capacity.iter()) {
         if amount > largest.get(name) {
             largest.set(name, amount);
         }

@@ -144,9 +144,9 @@ impl State {
             .finalizers
             .iter()
             .any(|name| name == finalizer::TERMINATION);
-        let is_false = |kind: &str| {
+        let is_false = |condition_type: &str| {
             claim
-                .condition(kind)
+                .condition(condition_type)
                 .is_some_and(|condition| condition.status == ConditionStatus::False)
         };
         match (claim.deleted_at.is_some(), held) {

@@ -23,28 +23,33 @@ pub fn measurements(snapshot: &Snapshot, known: &Experience) -> Vec<MeasuredMemo
     let registered = |claim: &&NodeClaim| is_ours(claim) && claim.is_true(REGISTERED);
     for claim in snapshot.node_claims.iter().filter(registered) {
         if let Some(node) = nodes.get(claim.status.provider_id.as_str())
-            && let Some((kind, bytes)) = measurement(claim, node)
+            && let Some((instance_type, bytes)) = measurement(claim, node)
         {
-            let entry = least.entry((kind, &claim.status.image_id)).or_insert(bytes);
+            let entry = least
+                .entry((instance_type, &claim.status.image_id))
+                .or_insert(bytes);
             *entry = (*entry).min(bytes);
         }
     }
-    let news = least.into_iter().filter_map(|((kind, image), bytes)| {
-        let mut known = known.memory.iter();
-        let before = known.find(|known| known.instance_type == kind && known.image == image);
-        MeasuredMemory::after(before, kind, image, bytes, snapshot.now)
-    });
+    let news = least
+        .into_iter()
+        .filter_map(|((instance_type, image), bytes)| {
+            let mut known = known.memory.iter();
+            let before =
+                known.find(|known| known.instance_type == instance_type && known.image == image);
+            MeasuredMemory::after(before, instance_type, image, bytes, snapshot.now)
+        });
     news.collect()
 }
 
 fn measurement<'a>(claim: &'a NodeClaim, node: &Node) -> Option<(&'a str, i64)> {
-    let kind = claim.labels.get(label::INSTANCE_TYPE)?;
+    let instance_type = claim.labels.get(label::INSTANCE_TYPE)?;
     let sold: i64 = claim.labels.get(label::INSTANCE_MEMORY)?.parse().ok()?;
     let sold = sold.checked_mul(1 << 20)?;
     let bytes = node.capacity.get(MEMORY);
     let is_plausible = plausible(sold).contains(&bytes);
     (is_plausible && !claim.status.provider_id.is_empty() && !claim.status.image_id.is_empty())
-        .then_some((kind, bytes))
+        .then_some((instance_type, bytes))
 }
 
 /// Memory that an instance can show of what EC2 sells: hypervisor and firmware keep back up to a tenth, and a kernel that is ready to

@@ -327,10 +327,10 @@ fn report(
     }
     let held_back = held_back(snapshot);
     let mut not_ready = not_ready(snapshot);
-    not_ready.retain(|one| {
+    not_ready.retain(|refusal| {
         !held_back
             .iter()
-            .any(|other| other.node_pool == one.node_pool)
+            .any(|other| other.node_pool == refusal.node_pool)
     });
     for left in &answer.unplaced {
         let Some(pod) = pod(&left.pod) else { continue };

@@ -46,10 +46,12 @@ impl Totals {
         let mut totals: BTreeMap<NodePoolName, Total> = BTreeMap::new();
         let mut of_candidates: BTreeMap<NodePoolName, i128> = BTreeMap::new();
         let mut costs: BTreeMap<usize, i64> = BTreeMap::new();
-        for one in candidates.iter().filter(|one| is_balanced(one)) {
-            totals.entry(one.pool.name.clone()).or_default();
-            *of_candidates.entry(one.pool.name.clone()).or_default() += i128::from(one.price.0);
-            costs.insert(one.at, one.cost);
+        for candidate in candidates.iter().filter(|candidate| is_balanced(candidate)) {
+            totals.entry(candidate.pool.name.clone()).or_default();
+            *of_candidates
+                .entry(candidate.pool.name.clone())
+                .or_default() += i128::from(candidate.price.0);
+            costs.insert(candidate.at, candidate.cost);
         }
         if totals.is_empty() {
             return Self(totals);
@@ -93,12 +95,12 @@ impl Totals {
     ) -> Vec<BalancedVerdict> {
         let mut of_pools: BTreeMap<&NodePoolName, Total> = BTreeMap::new();
         let mut before = 0;
-        for one in candidates {
-            before += i128::from(one.price.0);
-            if is_balanced(one) {
-                let own = of_pools.entry(&one.pool.name).or_default();
-                own.cost += i128::from(one.price.0);
-                own.disruption += i128::from(one.cost);
+        for candidate in candidates {
+            before += i128::from(candidate.price.0);
+            if is_balanced(candidate) {
+                let own = of_pools.entry(&candidate.pool.name).or_default();
+                own.cost += i128::from(candidate.price.0);
+                own.disruption += i128::from(candidate.cost);
             }
         }
         let scored = of_pools.into_iter().filter_map(|(name, own)| {
@@ -132,10 +134,10 @@ impl Totals {
     /// What they are once a move is made.
     pub(super) fn note(&mut self, step: &Move<'_>) {
         let [before, after] = [step.before(), step.after()].map(|price| i128::from(price.0));
-        for one in &step.candidates {
-            if let Some(total) = self.0.get_mut(&one.pool.name) {
+        for candidate in &step.candidates {
+            if let Some(total) = self.0.get_mut(&candidate.pool.name) {
                 // New nodes are counted where the old ones were.
-                total.cost -= i128::from(one.price.0) * (before - after) / before.max(1);
+                total.cost -= i128::from(candidate.price.0) * (before - after) / before.max(1);
             }
         }
     }
@@ -163,10 +165,10 @@ impl Totals {
     /// Savings are attributed to NodePools by what their nodes cost before.
     fn approve_savings(&self, candidates: &[Candidate<'_>], before: i128, savings: i128) -> bool {
         let mut of_pools: BTreeMap<&NodePoolName, Total> = BTreeMap::new();
-        for one in candidates.iter().filter(|one| is_balanced(one)) {
-            let own = of_pools.entry(&one.pool.name).or_default();
-            own.cost += i128::from(one.price.0);
-            own.disruption += i128::from(one.cost);
+        for candidate in candidates.iter().filter(|candidate| is_balanced(candidate)) {
+            let own = of_pools.entry(&candidate.pool.name).or_default();
+            own.cost += i128::from(candidate.price.0);
+            own.disruption += i128::from(candidate.cost);
         }
         of_pools.into_iter().all(|(name, own)| {
             let Some(total) = self.0.get(name) else {
@@ -197,11 +199,11 @@ fn prices<'s>(
     let claims = context.snapshot.node_claims.iter();
     claims.filter(|claim| is_ours(claim)).filter_map(|claim| {
         let name = claim.node_pool()?;
-        let kind = claim.labels.get(INSTANCE_TYPE)?;
+        let instance_type = claim.labels.get(INSTANCE_TYPE)?;
         let types = context.planning.types.get(&name)?;
-        let kind = types.iter().find(|known| known.name == *kind)?;
+        let instance_type = types.iter().find(|known| known.name == *instance_type)?;
         let price = price::of_node(
-            kind,
+            instance_type,
             &claim.labels,
             context.snapshot.surcharge_of(Some(&name)),
         );

@@ -127,30 +127,30 @@ impl Budgets {
     }
 
     /// Whether one more node may go. One that never was in service is no loss, and is not counted.
-    pub(super) fn allows(&self, one: &Candidate<'_>) -> bool {
-        if !one.state_node.initialized {
-            let exhausted = self.exhausted.get(&one.pool.name);
+    pub(super) fn allows(&self, candidate: &Candidate<'_>) -> bool {
+        if !candidate.state_node.initialized {
+            let exhausted = self.exhausted.get(&candidate.pool.name);
             return exhausted.is_none_or(|exhausted| exhausted.paused.is_none());
         }
-        self.left(&one.pool.name) > 0 && self.evictions.allows(&[one])
+        self.left(&candidate.pool.name) > 0 && self.evictions.allows(&[candidate])
     }
 
     /// Whether one more node may go before its replacement.
-    pub(super) fn allows_terminate_first(&self, one: &Candidate<'_>) -> bool {
-        let left = self.left_terminate_first.get(&one.pool.name);
-        !one.state_node.initialized || left.is_some_and(|left| *left > 0)
+    pub(super) fn allows_terminate_first(&self, candidate: &Candidate<'_>) -> bool {
+        let left = self.left_terminate_first.get(&candidate.pool.name);
+        !candidate.state_node.initialized || left.is_some_and(|left| *left > 0)
     }
 
     /// Counts a node that goes before its replacement, besides [`Self::take`].
-    pub(super) fn take_terminate_first(&mut self, one: &Candidate<'_>) {
-        if let Some(left) = self.left_terminate_first.get_mut(&one.pool.name) {
+    pub(super) fn take_terminate_first(&mut self, candidate: &Candidate<'_>) {
+        if let Some(left) = self.left_terminate_first.get_mut(&candidate.pool.name) {
             *left = left.saturating_sub(1);
         }
     }
 
-    pub(super) fn take(&mut self, one: &Candidate<'_>) -> bool {
-        match self.left.get_mut(&one.pool.name) {
-            Some(left) if *left > 0 && self.evictions.take(one) => {
+    pub(super) fn take(&mut self, candidate: &Candidate<'_>) -> bool {
+        match self.left.get_mut(&candidate.pool.name) {
+            Some(left) if *left > 0 && self.evictions.take(candidate) => {
                 *left -= 1;
                 true
             }
@@ -278,7 +278,7 @@ fn unknown_reason(budget: &Budget) -> Option<&str> {
 }
 
 fn applies_to(budget: &Budget, reason: Reason) -> bool {
-    budget.reasons.is_empty() || budget.reasons.iter().any(|one| one == reason.as_str())
+    budget.reasons.is_empty() || budget.reasons.iter().any(|known| known == reason.as_str())
 }
 
 /// Percentages are rounded up.

@@ -32,7 +32,7 @@ pub(super) struct Candidate<'a> {
     pub(super) node: &'a Node,
     pub(super) pool: &'a NodePool,
     /// `None`: no longer offered.
-    pub(super) kind: Option<&'a InstanceType>,
+    pub(super) instance_type: Option<&'a InstanceType>,
     pub(super) price: NanosPerHour,
     pub(super) cost: i64,
 }
@@ -89,11 +89,15 @@ impl<'a> Candidates<'a> {
 
     pub(super) fn of(&self, target: &Target) -> Option<&Candidate<'a>> {
         let mut all = self.all.iter();
-        all.find(|one| one.claim.name == target.name && one.claim.uid == target.uid)
+        all.find(|candidate| {
+            candidate.claim.name == target.name && candidate.claim.uid == target.uid
+        })
     }
 
     pub(super) fn by_claim(&self, claim: &NodeClaim) -> Option<&Candidate<'a>> {
-        self.all.iter().find(|one| one.claim.name == claim.name)
+        self.all
+            .iter()
+            .find(|candidate| candidate.claim.name == claim.name)
     }
 }
 
@@ -203,17 +207,17 @@ impl<'a> Candidate<'a> {
         (state_node, claim, node): (&'a StateNode<'a>, &'a NodeClaim, &'a Node),
         (pool, types): (&'a NodePool, &'a [InstanceType]),
     ) -> Self {
-        let kind = instance_type_of(state_node, types);
+        let instance_type = instance_type_of(state_node, types);
         Self {
             at,
             state_node,
             claim,
             node,
             pool,
-            kind,
-            price: kind.map_or(NanosPerHour(0), |kind| {
+            instance_type,
+            price: instance_type.map_or(NanosPerHour(0), |instance_type| {
                 let surcharge = context.snapshot.surcharge(pool).total();
-                price::of_node(kind, &state_node.labels, surcharge)
+                price::of_node(instance_type, &state_node.labels, surcharge)
             }),
             cost: cost::of_node(&state_node.pods, &context.snapshot.settings),
         }
@@ -240,7 +244,10 @@ fn blocking_pods<'a>(
     }
     let refusing = |pod: &&'a Pod| context.guards.refusing(pod);
     if let Some(budgets) = state_node.pods.iter().find_map(refusing) {
-        let names: Vec<String> = budgets.iter().map(|one| one.key.to_string()).collect();
+        let names: Vec<String> = budgets
+            .iter()
+            .map(|budget| budget.key.to_string())
+            .collect();
         let text = match names.as_slice() {
             [name] => format!("Pdb prevents pod evictions (PodDisruptionBudget=[{name}])"),
             names => format!(

@@ -75,14 +75,14 @@ impl Command {
 }
 
 pub(super) fn of_empty(candidates: &[Candidate<'_>]) -> Command {
-    let kind = (Reason::Empty, Method::Emptiness);
-    command(kind, candidates, Vec::new(), Vec::new())
+    let reason_and_method = (Reason::Empty, Method::Emptiness);
+    command(reason_and_method, candidates, Vec::new(), Vec::new())
 }
 
 /// A node that is rebooted in place.
-pub(super) fn of_reboot(kind: (Reason, Method), candidate: &Candidate<'_>) -> Command {
+pub(super) fn of_reboot(reason_and_method: (Reason, Method), candidate: &Candidate<'_>) -> Command {
     let candidates = std::slice::from_ref(candidate);
-    let command = command(kind, candidates, Vec::new(), Vec::new());
+    let command = command(reason_and_method, candidates, Vec::new(), Vec::new());
     Command {
         delete: Vec::new(),
         reboot: Some(target(candidate.claim)),
@@ -95,14 +95,14 @@ pub(super) fn of_reboot(kind: (Reason, Method), candidate: &Candidate<'_>) -> Co
 
 /// A node that goes although nothing replaces it yet; `after` is the price of the replacement to come.
 pub(super) fn of_terminate_first(
-    kind: (Reason, Method),
+    reason_and_method: (Reason, Method),
     candidate: &Candidate<'_>,
     freed: Option<FreedInstance>,
     nominations: Vec<Nomination>,
     after: Option<NanosPerHour>,
 ) -> Command {
     let candidates = std::slice::from_ref(candidate);
-    let command = command(kind, candidates, Vec::new(), nominations);
+    let command = command(reason_and_method, candidates, Vec::new(), nominations);
     Command {
         terminate_first: true,
         freed,
@@ -118,7 +118,7 @@ pub(super) fn of_terminate_first(
 
 pub(super) fn of_simulation<'a>(
     context: &DisruptionContext<'a>,
-    kind: (Reason, Method),
+    reason_and_method: (Reason, Method),
     candidates: &[Candidate<'_>],
     simulation: &Simulation<'a>,
     replacements: &[NewNode],
@@ -143,7 +143,12 @@ pub(super) fn of_simulation<'a>(
     }
     Command {
         wanted: simulation.wanted.clone(),
-        ..command(kind, candidates, launches, nominated(context, simulation))
+        ..command(
+            reason_and_method,
+            candidates,
+            launches,
+            nominated(context, simulation),
+        )
     }
 }
 
@@ -168,7 +173,7 @@ pub(super) fn nominated(
 /// One command per node, each with one replacement made of the NodePool's template alone.
 pub(super) fn of_static(
     context: &DisruptionContext<'_>,
-    kind: (Reason, Method),
+    reason_and_method: (Reason, Method),
     candidates: &[Candidate<'_>],
 ) -> Vec<Command> {
     let mut names = Names::new(context.snapshot);
@@ -177,7 +182,7 @@ pub(super) fn of_static(
         let types = types.map_or(&[][..], |types| types);
         let launch = launch::of_template(candidate.pool, types, &mut names);
         command(
-            kind,
+            reason_and_method,
             std::slice::from_ref(candidate),
             vec![launch],
             Vec::new(),
@@ -200,16 +205,16 @@ fn command(
     let mut evicts: BTreeMap<NodePoolName, u32> = BTreeMap::new();
     // Repair counts against no cap (docs/operations.md).
     let counted = candidates.iter().filter(|_| reason != Reason::Unhealthy);
-    for one in counted {
-        let pods = evictions::of_node(one);
+    for candidate in counted {
+        let pods = evictions::of_node(candidate);
         if pods > 0 {
-            let of_pool = evicts.entry(one.pool.name.clone()).or_default();
+            let of_pool = evicts.entry(candidate.pool.name.clone()).or_default();
             *of_pool = of_pool.saturating_add(pods);
         }
     }
     let nodes: Vec<String> = candidates
         .iter()
-        .map(|one| one.node.name.to_string())
+        .map(|candidate| candidate.node.name.to_string())
         .collect();
     let savings = difference(before, after);
     let going = format!("{}: {}", reason.as_str(), nodes.join(", "));
@@ -224,7 +229,10 @@ fn command(
     Command {
         reason,
         method,
-        delete: candidates.iter().map(|one| target(one.claim)).collect(),
+        delete: candidates
+            .iter()
+            .map(|candidate| target(candidate.claim))
+            .collect(),
         reboot: None,
         nodes,
         replacements,
@@ -243,7 +251,7 @@ fn command(
 fn price_of(candidates: &[Candidate<'_>]) -> Option<NanosPerHour> {
     let prices = candidates.iter();
     prices
-        .map(|candidate| candidate.kind.map(|_| candidate.price))
+        .map(|candidate| candidate.instance_type.map(|_| candidate.price))
         .sum()
 }
 

@@ -36,7 +36,12 @@ pub(super) struct Move<'a> {
 impl Move<'_> {
     /// What the nodes cost that go.
     pub(super) fn before(&self) -> NanosPerHour {
-        NanosPerHour(self.candidates.iter().map(|one| one.price.0).sum())
+        NanosPerHour(
+            self.candidates
+                .iter()
+                .map(|candidate| candidate.price.0)
+                .sum(),
+        )
     }
 
     /// How many pods that run have to go.
@@ -59,9 +64,9 @@ pub(super) fn may_consolidate(candidate: &Candidate<'_>) -> Result<bool, String>
     if pool.replicas.is_some() {
         return Ok(false);
     }
-    if candidate.kind.is_none() {
-        let kind = labels.get(INSTANCE_TYPE).map_or("", String::as_str);
-        return Err(format!("Instance Type \"{kind}\" not found"));
+    if candidate.instance_type.is_none() {
+        let instance_type = labels.get(INSTANCE_TYPE).map_or("", String::as_str);
+        return Err(format!("Instance Type \"{instance_type}\" not found"));
     }
     for label in [CAPACITY_TYPE, ZONE] {
         if !labels.contains_key(label) {
@@ -100,7 +105,7 @@ pub(super) fn sort_by_worth(candidates: &mut [&Candidate<'_>]) {
 }
 
 pub(super) fn by_worth(a: Place<'_>, b: Place<'_>) -> Ordering {
-    let worth = |one: Place<'_>, other: Place<'_>| i128::from(one.0.0) * i128::from(other.1);
+    let worth = |first: Place<'_>, other: Place<'_>| i128::from(first.0.0) * i128::from(other.1);
     worth(b, a).cmp(&worth(a, b)).then_with(|| a.2.cmp(b.2))
 }
 
@@ -142,7 +147,8 @@ pub(super) fn judged<'a>(
 /// least, so that whatever is launched saves something.
 fn allowances(candidates: &[&Candidate<'_>], nodes: &[NewNode]) -> Vec<NanosPerHour> {
     let before: i64 = candidates.iter().map(|candidate| candidate.price.0).sum();
-    let least = |node: &NewNode| i128::from(node.choices.first().map_or(0, |one| one.price.0));
+    let least =
+        |node: &NewNode| i128::from(node.choices.first().map_or(0, |choice| choice.price.0));
     let all: i128 = nodes.iter().map(least).sum();
     let share = |node| match nodes {
         [_] => before,
@@ -158,8 +164,8 @@ fn narrowed(
     mut node: NewNode,
     than: NanosPerHour,
 ) -> Result<NewNode, String> {
-    let is_spot = |one: &&Candidate<'_>| {
-        let text = one.state_node.labels.get(CAPACITY_TYPE);
+    let is_spot = |candidate: &&Candidate<'_>| {
+        let text = candidate.state_node.labels.get(CAPACITY_TYPE);
         text.map(String::as_str) == Some(CapacityType::Spot.as_str())
     };
     let of_pool = types::of_new_node(context, &node);
@@ -176,8 +182,8 @@ fn narrowed(
         pin_to_spot(&mut node);
         let settings = &context.snapshot.settings;
         let wanted = node.requirements.clone();
-        types::retain(&mut node, of_pool, |kind| {
-            price::cheapest(kind, &wanted, settings, NanosPerHour(0)).is_some()
+        types::retain(&mut node, of_pool, |instance_type| {
+            price::cheapest(instance_type, &wanted, settings, NanosPerHour(0)).is_some()
         });
     }
     types::retain_cheaper(context, &mut node, of_pool, than)?;
@@ -227,7 +233,9 @@ fn reprice(context: &DisruptionContext<'_>, node: &mut NewNode, of_pool: &[Insta
     for choice in &mut node.choices {
         let found = of_pool
             .get(choice.instance_type())
-            .and_then(|kind| price::cheapest(kind, wanted, &context.snapshot.settings, surcharge));
+            .and_then(|instance_type| {
+                price::cheapest(instance_type, wanted, &context.snapshot.settings, surcharge)
+            });
         // What cannot be bought any more stays an option without a price, as upstream lists it.
         *choice = match found {
             Some((price, offering)) => Choice::new(choice.instance_type(), offering, price),

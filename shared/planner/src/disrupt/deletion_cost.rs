@@ -97,23 +97,26 @@ pub(super) fn of_context(
 /// Nodes that should become empty, first those that drifted, each group by what they save for what their pods cost.
 fn ranked<'a>(context: &DisruptionContext<'a>) -> Vec<&'a NodeName> {
     let candidates = Candidates::new(context, Class::Graceful);
-    let can_empty = |one: &&Candidate<'a>| {
-        one.kind.is_some()
-            && !leaves(one.state_node)
-            && one.state_node.pods.iter().all(|pod| may_go(pod))
+    let can_empty = |candidate: &&Candidate<'a>| {
+        candidate.instance_type.is_some()
+            && !leaves(candidate.state_node)
+            && candidate.state_node.pods.iter().all(|pod| may_go(pod))
     };
     let mut all: Vec<&Candidate<'a>> = candidates.all.iter().filter(can_empty).collect();
     all.sort_by(|a, b| by_saving(a, b));
-    let (drifted, others): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|one| one.claim.is_true(DRIFTED));
-    let others = others.into_iter().filter(|one| {
-        one.pool.replicas.is_none()
-            && one.pool.disruption.consolidate_after != ConsolidateAfter::Never
+    let (drifted, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|candidate| candidate.claim.is_true(DRIFTED));
+    let others = others.into_iter().filter(|candidate| {
+        candidate.pool.replicas.is_none()
+            && candidate.pool.disruption.consolidate_after != ConsolidateAfter::Never
     });
     let within = |reason, nodes: Vec<&Candidate<'a>>| -> Vec<&'a NodeName> {
         let mut budgets = Budgets::new(context.snapshot, context.inventory, reason, context.now);
-        let allowed = nodes.into_iter().filter(|one| budgets.take(one));
-        allowed.map(|one| &one.node.name).collect()
+        let allowed = nodes
+            .into_iter()
+            .filter(|candidate| budgets.take(candidate));
+        allowed.map(|candidate| &candidate.node.name).collect()
     };
     let mut ranked = within(Reason::Drifted, drifted);
     ranked.extend(within(Reason::Underutilized, others.collect()));

@@ -40,7 +40,9 @@ pub(super) fn choose<'a>(
 ) -> Searched<Command> {
     let context = methods.now;
     let budgets = methods.budgets(context, Reason::Drifted);
-    let places = candidates.iter().map(|one| (place(one), *one));
+    let places = candidates
+        .iter()
+        .map(|candidate| (place(candidate), *candidate));
     let mut order: Vec<(Drifted, &Candidate<'a>)> = match &context.snapshot.cursor {
         // Drift is through in this round.
         Some(Cursor::Single(_)) => return Searched::through(),
@@ -78,7 +80,7 @@ pub(super) fn decide<'a>(
     candidate: &Candidate<'a>,
     budgets: &Budgets,
 ) -> Result<Command, String> {
-    let kind = (Reason::Drifted, Method::Drift);
+    let reason_and_method = (Reason::Drifted, Method::Drift);
     let mut simulation = context.simulate(&[candidate], DestinationPolicy::Drift);
     match simulation.obstacle() {
         None => {
@@ -86,14 +88,15 @@ pub(super) fn decide<'a>(
             let candidates = std::slice::from_ref(candidate);
             Ok(command::of_simulation(
                 context,
-                kind,
+                reason_and_method,
                 candidates,
                 &simulation,
                 &replacements,
             ))
         }
         Some(message) => {
-            terminate_first::of_dynamic(context, kind, candidate, budgets).ok_or(message)
+            terminate_first::of_dynamic(context, reason_and_method, candidate, budgets)
+                .ok_or(message)
         }
     }
 }
@@ -116,7 +119,7 @@ pub(super) fn choose_static<'a>(
     budgets: &Budgets,
     blocked: &mut Vec<Blocked>,
 ) -> Vec<Command> {
-    let kind = (Reason::Drifted, Method::StaticDrift);
+    let reason_and_method = (Reason::Drifted, Method::StaticDrift);
     let mut by_pool: BTreeMap<&NodePoolName, Vec<&Candidate<'a>>> = BTreeMap::new();
     for candidate in candidates {
         by_pool
@@ -139,7 +142,12 @@ pub(super) fn choose_static<'a>(
                     if !budgets.take(candidate) {
                         continue;
                     }
-                    match terminate_first::of_static(context, kind, candidate, &budgets) {
+                    match terminate_first::of_static(
+                        context,
+                        reason_and_method,
+                        candidate,
+                        &budgets,
+                    ) {
                         Ok(command) => {
                             budgets.take_terminate_first(candidate);
                             commands.push(command);
@@ -152,12 +160,15 @@ pub(super) fn choose_static<'a>(
                 }
             }
             Room::For(nodes) => {
-                let may_go = own.into_iter().filter(|one| budgets.take(one));
+                let may_go = own.into_iter().filter(|candidate| budgets.take(candidate));
                 replaced.extend(may_go.take(nodes).cloned());
             }
         }
     }
-    commands.splice(..0, command::of_static(context, kind, &replaced));
+    commands.splice(
+        ..0,
+        command::of_static(context, reason_and_method, &replaced),
+    );
     commands
 }
 

@@ -182,7 +182,11 @@ fn first<'a>(
     let (mut rest, mut free) = (budgets.clone(), Vec::new());
     for step in steps.iter().filter(|step| step.replacements.is_empty()) {
         let mut after = rest.clone();
-        if step.candidates.iter().all(|one| after.take(one)) {
+        if step
+            .candidates
+            .iter()
+            .all(|candidate| after.take(candidate))
+        {
             rest = after;
             free.push(step);
         }
@@ -192,7 +196,10 @@ fn first<'a>(
     let together = together.filter(|step| step.replacements.is_empty());
     let possible = |step: &&Move<'a>| {
         let mut budgets = budgets.clone();
-        step.candidates.iter().all(|one| budgets.take(one)) && totals.approve(step)
+        step.candidates
+            .iter()
+            .all(|candidate| budgets.take(candidate))
+            && totals.approve(step)
     };
     let mut found = together.iter().chain(steps).filter(possible);
     found.find_map(|step| Some(methods.validated(step.clone(), method(step))?.0))

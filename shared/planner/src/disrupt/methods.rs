@@ -75,27 +75,30 @@ impl<'s, 'a> Methods<'s, 'a> {
 
     /// What budgets hold back for good, of what methods would look at, and when the first of their windows closes.
     fn exhausted(&self) -> (BTreeSet<(NodePoolName, String)>, Option<Timestamp>) {
-        let is_about = |one: &Candidate<'a>, reason| match reason {
-            Reason::Empty => emptiness::is_about(one) == Ok(true),
-            Reason::Drifted => drift::is_about(one) || drift::is_about_static(one),
-            Reason::Underutilized => may_consolidate(one) == Ok(true),
+        let is_about = |candidate: &Candidate<'a>, reason| match reason {
+            Reason::Empty => emptiness::is_about(candidate) == Ok(true),
+            Reason::Drifted => drift::is_about(candidate) || drift::is_about_static(candidate),
+            Reason::Underutilized => may_consolidate(candidate) == Ok(true),
             // Repair has candidates of its own.
             Reason::Unhealthy => false,
         };
         let (mut exhausted, mut opens) = (BTreeSet::new(), None);
         for reason in [Reason::Empty, Reason::Drifted, Reason::Underutilized] {
             let budgets = self.budgets(self.now, reason);
-            for one in self.graceful().all.iter() {
+            for candidate in self.graceful().all.iter() {
                 if let Some(told) = budgets
-                    .exhausted_message(one.pool)
-                    .filter(|_| is_about(one, reason))
+                    .exhausted_message(candidate.pool)
+                    .filter(|_| is_about(candidate, reason))
                 {
-                    exhausted.insert((one.pool.name.clone(), told));
-                    opens = opens.into_iter().chain(budgets.reopens_at(one.pool)).min();
+                    exhausted.insert((candidate.pool.name.clone(), told));
+                    opens = opens
+                        .into_iter()
+                        .chain(budgets.reopens_at(candidate.pool))
+                        .min();
                 }
-                let waits = budgets.evictions.wait_message(one);
-                if let Some((told, when)) = waits.filter(|_| is_about(one, reason)) {
-                    exhausted.insert((one.pool.name.clone(), told));
+                let waits = budgets.evictions.wait_message(candidate);
+                if let Some((told, when)) = waits.filter(|_| is_about(candidate, reason)) {
+                    exhausted.insert((candidate.pool.name.clone(), told));
                     opens = opens.into_iter().chain(when).min();
                 }
             }
@@ -117,17 +120,21 @@ impl<'s, 'a> Methods<'s, 'a> {
             ),
             (
                 Reason::Empty,
-                count(self.graceful(), |one| emptiness::is_about(one) == Ok(true)),
+                count(self.graceful(), |candidate| {
+                    emptiness::is_about(candidate) == Ok(true)
+                }),
             ),
             (
                 Reason::Drifted,
-                count(&eventual, |one| {
-                    drift::is_about(one) || drift::is_about_static(one)
+                count(&eventual, |candidate| {
+                    drift::is_about(candidate) || drift::is_about_static(candidate)
                 }),
             ),
             (
                 Reason::Underutilized,
-                count(self.graceful(), |one| may_consolidate(one) == Ok(true)),
+                count(self.graceful(), |candidate| {
+                    may_consolidate(candidate) == Ok(true)
+                }),
             ),
         ]
     }
@@ -135,11 +142,11 @@ impl<'s, 'a> Methods<'s, 'a> {
     pub(super) fn emptiness(&self) -> Vec<Command> {
         let empty = self.graceful().all.iter();
         let mut empty: Vec<&Candidate<'a>> = empty
-            .filter(|one| emptiness::is_about(one) == Ok(true))
+            .filter(|candidate| emptiness::is_about(candidate) == Ok(true))
             .collect();
         if !empty.is_empty() {
             let expecting = emptiness::expecting(self.now);
-            empty.retain(|one| !expecting.contains(&one.at));
+            empty.retain(|candidate| !expecting.contains(&candidate.at));
         }
         let chosen = emptiness::choose(&empty, &mut self.budgets(self.now, Reason::Empty));
         if chosen.is_empty() {
@@ -162,14 +169,18 @@ impl<'s, 'a> Methods<'s, 'a> {
     ) -> Vec<&'c Candidate<'a>> {
         let evidence = FailureEvidence::of(self.now.snapshot);
         let mut drifted = Vec::new();
-        for one in candidates.all.iter().filter(|one| is_about(one)) {
-            match evidence.drift(one.node, one.pool) {
-                None => drifted.push(one),
+        for candidate in candidates
+            .all
+            .iter()
+            .filter(|candidate| is_about(candidate))
+        {
+            match evidence.drift(candidate.node, candidate.pool) {
+                None => drifted.push(candidate),
                 Some(message) => {
-                    let pool = one.pool.name.clone();
+                    let pool = candidate.pool.name.clone();
                     result.exhausted.insert((pool, message.clone()));
                     result.blocked.push(Blocked {
-                        node: one.node.name.to_string(),
+                        node: candidate.node.name.to_string(),
                         message,
                     });
                 }
@@ -199,11 +210,11 @@ impl<'s, 'a> Methods<'s, 'a> {
             return;
         };
         for command in &result.commands {
-            let is_one = |one: &&&Candidate<'a>| {
+            let is_target = |candidate: &&&Candidate<'a>| {
                 let mut names = command.nodes.iter();
-                names.any(|name| one.node.name.as_str() == name)
+                names.any(|name| candidate.node.name.as_str() == name)
             };
-            let own = candidates.iter().filter(is_one).copied();
+            let own = candidates.iter().filter(is_target).copied();
             result
                 .judged
                 .extend(totals.judged(own, command.savings, true));
@@ -216,12 +227,12 @@ impl<'s, 'a> Methods<'s, 'a> {
         result: &mut DisruptionResult,
     ) -> Option<(Vec<&'c Candidate<'a>>, Totals)> {
         let mut candidates: Vec<&Candidate<'a>> = Vec::new();
-        for one in self.graceful().all.iter() {
-            match may_consolidate(one) {
-                Ok(true) => candidates.push(one),
+        for candidate in self.graceful().all.iter() {
+            match may_consolidate(candidate) {
+                Ok(true) => candidates.push(candidate),
                 Ok(false) => {}
                 Err(message) => result.unconsolidatable.push(Blocked {
-                    node: one.node.name.to_string(),
+                    node: candidate.node.name.to_string(),
                     message,
                 }),
             }
@@ -314,10 +325,10 @@ impl<'s, 'a> Methods<'s, 'a> {
     }
 
     pub(super) fn command(&self, step: Move<'a>, method: Method) -> Command {
-        let kind = (Reason::Underutilized, method);
+        let reason_and_method = (Reason::Underutilized, method);
         command::of_simulation(
             self.now,
-            kind,
+            reason_and_method,
             &step.candidates,
             &step.simulation,
             &step.replacements,

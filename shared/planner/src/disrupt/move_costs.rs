@@ -131,17 +131,17 @@ impl MoveCosts {
     pub(super) fn disturbance(
         &self,
         context: &DisruptionContext<'_>,
-        one: &Candidate<'_>,
+        candidate: &Candidate<'_>,
     ) -> NanosPerHour {
         let Some(all) = &self.parameters else {
             return NanosPerHour(0);
         };
-        let parameters = all.get(&one.pool.name).copied().unwrap_or_default();
-        let price = price_of_leaving(context, one, parameters);
+        let parameters = all.get(&candidate.pool.name).copied().unwrap_or_default();
+        let price = price_of_leaving(context, candidate, parameters);
         // Whatever a node is not there for by itself saves nothing.
-        let life =
-            life(context, one).map_or(parameters.horizon, |life| life.min(parameters.horizon));
-        let idle = over(one.price, parameters.horizon.saturating_sub(life));
+        let life = life(context, candidate)
+            .map_or(parameters.horizon, |life| life.min(parameters.horizon));
+        let idle = over(candidate.price, parameters.horizon.saturating_sub(life));
         let seconds = i128::from(parameters.horizon.as_secs().max(1));
         dollars((price + idle) * 3_600 / seconds)
     }
@@ -150,12 +150,12 @@ impl MoveCosts {
         let all = self.parameters.as_ref()?;
         let mut break_even = BreakEven { saved: 0, price: 0 };
         let (mut longest, mut dearest) = (SignedDuration::ZERO, 0);
-        for one in &step.candidates {
-            let parameters = all.get(&one.pool.name).copied().unwrap_or_default();
-            let life =
-                life(context, one).map_or(parameters.horizon, |life| life.min(parameters.horizon));
-            break_even.saved += over(one.price, life);
-            break_even.price += price_of_leaving(context, one, parameters);
+        for candidate in &step.candidates {
+            let parameters = all.get(&candidate.pool.name).copied().unwrap_or_default();
+            let life = life(context, candidate)
+                .map_or(parameters.horizon, |life| life.min(parameters.horizon));
+            break_even.saved += over(candidate.price, life);
+            break_even.price += price_of_leaving(context, candidate, parameters);
             longest = longest.max(life);
             dearest = dearest.max(parameters.eviction);
         }
@@ -185,9 +185,10 @@ impl MoveCosts {
         if node.admitted == [CapacityType::Spot] {
             let choice = node.choices.first();
             let offering = choice.and_then(|choice| {
-                let kind = types::of_new_node(context, node).get(choice.instance_type())?;
-                let zone = &kind.offerings.get(choice.offering())?.zone;
-                Some((kind.name.as_str().to_owned(), zone.clone()))
+                let instance_type =
+                    types::of_new_node(context, node).get(choice.instance_type())?;
+                let zone = &instance_type.offerings.get(choice.offering())?.zone;
+                Some((instance_type.name.as_str().to_owned(), zone.clone()))
             });
             price += match offering.filter(|offering| self.at_risk.contains(offering)) {
                 Some(_) => pods,
@@ -203,22 +204,22 @@ impl MoveCosts {
 /// Evictions and restarts, by what their owners say they cost, and the time a drain takes.
 fn price_of_leaving(
     context: &DisruptionContext<'_>,
-    one: &Candidate<'_>,
+    candidate: &Candidate<'_>,
     parameters: CostParameters,
 ) -> i128 {
-    let pods = i128::from(one.cost - cost::EVICTION);
+    let pods = i128::from(candidate.cost - cost::EVICTION);
     let mut price = pods * i128::from(parameters.eviction) / i128::from(cost::EVICTION);
-    let age = one
+    let age = candidate
         .claim
         .created_at
         .map(|at| context.now.duration_since(at));
     if age.is_some_and(|age| age < YOUNG_NODE) {
         price *= 2;
     }
-    let grace = one.state_node.pods.iter();
+    let grace = candidate.state_node.pods.iter();
     let grace = grace.filter_map(|pod| pod.termination_grace_seconds).max();
     let drain = SignedDuration::from_secs(grace.unwrap_or(0)).min(DRAIN_MAX);
-    price + over(one.price, drain)
+    price + over(candidate.price, drain)
 }
 
 /// Annotations that cannot be read, by NodePool.
@@ -287,8 +288,8 @@ fn over(price: NanosPerHour, time: SignedDuration) -> i128 {
 }
 
 /// How long a node has left by itself.
-fn life(context: &DisruptionContext<'_>, one: &Candidate<'_>) -> Option<SignedDuration> {
-    let end = expiration::at(one.claim)?;
+fn life(context: &DisruptionContext<'_>, candidate: &Candidate<'_>) -> Option<SignedDuration> {
+    let end = expiration::at(candidate.claim)?;
     Some(end.duration_since(context.now).max(SignedDuration::ZERO))
 }
 
@@ -296,8 +297,10 @@ fn life(context: &DisruptionContext<'_>, one: &Candidate<'_>) -> Option<SignedDu
 fn boots(claims: &[NodeClaim]) -> BTreeMap<NodePoolName, SignedDuration> {
     let mut seen: BTreeMap<NodePoolName, Vec<SignedDuration>> = BTreeMap::new();
     for claim in claims {
-        let since = |kind| {
-            let condition = claim.condition(kind).filter(|_| claim.is_true(kind));
+        let since = |condition_type| {
+            let condition = claim
+                .condition(condition_type)
+                .filter(|_| claim.is_true(condition_type));
             condition.map(|condition| condition.last_transition)
         };
         if let (Some(pool), Some(from), Some(to)) =

@@ -70,19 +70,25 @@ pub(super) fn leave_out_own_types(
     let settings = &context.snapshot.settings;
     let mut own: BTreeMap<&str, NanosPerHour> = BTreeMap::new();
     for candidate in &step.candidates {
-        if let Some(kind) = candidate.kind {
+        if let Some(instance_type) = candidate.instance_type {
             let surcharge = context.snapshot.surcharge(candidate.pool).total();
-            let price = price::least_with(kind, &candidate.state_node.labels, settings, surcharge);
-            let least = own.entry(&kind.name).or_insert(price);
+            let price = price::least_with(
+                instance_type,
+                &candidate.state_node.labels,
+                settings,
+                surcharge,
+            );
+            let least = own.entry(&instance_type.name).or_insert(price);
             *least = price.min(*least);
         }
     }
     for node in &mut step.replacements {
         let of_pool = types::of_new_node(context, node);
-        let kinds = node.choices.iter();
-        let kinds = kinds.filter_map(|choice| of_pool.get(choice.instance_type()));
-        let least = kinds
-            .filter_map(|kind| own.get(kind.name.as_str()).copied())
+        let instance_types = node.choices.iter();
+        let instance_types =
+            instance_types.filter_map(|choice| of_pool.get(choice.instance_type()));
+        let least = instance_types
+            .filter_map(|instance_type| own.get(instance_type.name.as_str()).copied())
             .min();
         // Also where nothing is its own type: what cannot be bought on the terms that are left is no option.
         let least = least.unwrap_or(NanosPerHour(i64::MAX));

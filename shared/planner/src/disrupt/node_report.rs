@@ -142,9 +142,9 @@ fn price_of(context: &DisruptionContext<'_>, node: &str) -> NanosPerHour {
         .find(|state_node| name_of(state_node) == node)
         .and_then(|state_node| {
             let pool = NodePoolName::from(state_node.labels.get(NODE_POOL)?.as_str());
-            let kind = instance_type_of(state_node, context.planning.types.get(&pool)?)?;
+            let instance_type = instance_type_of(state_node, context.planning.types.get(&pool)?)?;
             let surcharge = context.snapshot.surcharge_of(Some(&pool));
-            Some(price::of_node(kind, &state_node.labels, surcharge))
+            Some(price::of_node(instance_type, &state_node.labels, surcharge))
         });
     price.unwrap_or(NanosPerHour(0))
 }
@@ -287,14 +287,14 @@ fn alternative(
     let cheapest = nodes.iter().filter_map(|node| {
         let of_pool = types::of_new_node(context, node);
         let choice = node.choices.iter().min_by_key(|choice| choice.price)?;
-        let kind = of_pool.get(choice.instance_type())?;
-        let offering = kind.offerings.get(choice.offering())?;
+        let instance_type = of_pool.get(choice.instance_type())?;
+        let offering = instance_type.offerings.get(choice.offering())?;
         Some(ExpectedOffering {
-            instance_type: kind.name.clone(),
+            instance_type: instance_type.name.clone(),
             capacity_type: offering.capacity_type,
             zone: offering.zone.clone(),
             price: choice.price,
-            capacity: kind.capacity.clone(),
+            capacity: instance_type.capacity.clone(),
         })
     });
     let nodes: Vec<ExpectedOffering> = cheapest.collect();

@@ -21,12 +21,12 @@ const CAPACITY_TYPES: [CapacityType; 3] = [
 
 /// What a node of this type costs where it is, whether or not another could be had; nothing where that is not known.
 pub(crate) fn of_node(
-    kind: &InstanceType,
+    instance_type: &InstanceType,
     labels: &BTreeMap<String, String>,
     surcharge: NanosPerHour,
 ) -> NanosPerHour {
     let (zone, capacity_type) = (labels.get(ZONE), labels.get(CAPACITY_TYPE));
-    let own = kind.offerings.iter().find(|offering| {
+    let own = instance_type.offerings.iter().find(|offering| {
         Some(&offering.zone) == zone
             && capacity_type.is_some_and(|text| text == offering.capacity_type.as_str())
     });
@@ -35,13 +35,13 @@ pub(crate) fn of_node(
 
 /// The least that any offering costs which has what these labels say; nothing if there is none.
 pub(super) fn least_with(
-    kind: &InstanceType,
+    instance_type: &InstanceType,
     labels: &BTreeMap<String, String>,
     settings: &Settings,
     surcharge: NanosPerHour,
 ) -> NanosPerHour {
     let labels = Requirements::from_labels(labels);
-    let own = kind.offerings.iter();
+    let own = instance_type.offerings.iter();
     let own = own.filter(|offering| is_open_to(offering, &labels, settings));
     own.map(|offering| offering.price.plus(surcharge))
         .min()
@@ -51,13 +51,13 @@ pub(super) fn least_with(
 /// The most a launch of this type may come to pay: the dearest offering of the capacity type it would take. `None` where it
 /// has none to take.
 pub(super) fn worst(
-    kind: &InstanceType,
+    instance_type: &InstanceType,
     wanted: &Requirements,
     settings: &Settings,
     surcharge: NanosPerHour,
 ) -> Option<NanosPerHour> {
     CAPACITY_TYPES.into_iter().find_map(|capacity_type| {
-        let open = kind.offerings.iter().filter(|offering| {
+        let open = instance_type.offerings.iter().filter(|offering| {
             offering.capacity_type == capacity_type
                 && offering.available
                 && is_open_to(offering, wanted, settings)
@@ -68,12 +68,12 @@ pub(super) fn worst(
 
 /// The cheapest available offering that a launch may take, by its place in the type's list.
 pub(super) fn cheapest(
-    kind: &InstanceType,
+    instance_type: &InstanceType,
     wanted: &Requirements,
     settings: &Settings,
     surcharge: NanosPerHour,
 ) -> Option<(NanosPerHour, usize)> {
-    let offerings = kind.offerings.iter().enumerate();
+    let offerings = instance_type.offerings.iter().enumerate();
     let open = offerings
         .filter(|(_, offering)| offering.available && is_open_to(offering, wanted, settings));
     open.map(|(at, offering)| (offering.price.plus(surcharge), at))
@@ -88,8 +88,8 @@ pub(crate) fn of_template(
 ) -> Option<NanosPerHour> {
     let wanted = Requirements::from_selector(&pool.template.requirements);
     let surcharge = snapshot.surcharge(pool).total();
-    let suits = |kind: &InstanceType| {
-        let mut own = kind.requirements.0.values();
+    let suits = |instance_type: &InstanceType| {
+        let mut own = instance_type.requirements.0.values();
         own.all(|own| {
             let wanted = wanted.get(&own.key);
             wanted.is_none_or(|wanted| wanted.intersects(own))
@@ -97,8 +97,10 @@ pub(crate) fn of_template(
     };
     let prices = types
         .iter()
-        .filter(|kind| suits(kind))
-        .filter_map(|kind| cheapest(kind, &wanted, &snapshot.settings, surcharge));
+        .filter(|instance_type| suits(instance_type))
+        .filter_map(|instance_type| {
+            cheapest(instance_type, &wanted, &snapshot.settings, surcharge)
+        });
     prices.map(|(price, _)| price).min()
 }
 
@@ -141,7 +143,7 @@ mod tests {
         Requirement::new(key, operator, values)
     }
 
-    fn one(requirement: Requirement) -> Requirements {
+    fn requirements_of(requirement: Requirement) -> Requirements {
         let mut requirements = Requirements::default();
         requirements.add(requirement);
         requirements
@@ -181,7 +183,7 @@ mod tests {
             (&plain, &ignores, "id-b", true),
             (&nameless, &knows, "id-b", true),
         ] {
-            let wanted = one(of(ZONE_ID, Operator::In, &[id]));
+            let wanted = requirements_of(of(ZONE_ID, Operator::In, &[id]));
             assert_eq!(is_open_to(offering, &wanted, settings), is_open, "{id}");
         }
     }
@@ -198,8 +200,8 @@ mod tests {
             (of("k", In, &["x"]), of("l", In, &["y"]), true),
         ] {
             let text = format!("{own:?} {wanted:?}");
-            let offering = offering(one(own));
-            let is_so = is_open_to(&offering, &one(wanted), &settings(&[]));
+            let offering = offering(requirements_of(own));
+            let is_so = is_open_to(&offering, &requirements_of(wanted), &settings(&[]));
             assert_eq!(is_so, is_open, "{text}");
         }
     }

@@ -56,7 +56,7 @@ pub(super) fn plan<'a>(
 
 /// The NodePools whose nodes these are.
 pub(super) fn pools<'a>(candidates: &[&Candidate<'a>]) -> Vec<&'a NodePoolName> {
-    let pools = candidates.iter().map(|one| &one.pool.name);
+    let pools = candidates.iter().map(|candidate| &candidate.pool.name);
     let mut pools: Vec<_> = pools.collect();
     pools.sort_unstable();
     pools.dedup();
@@ -71,18 +71,23 @@ pub(super) fn leavers(
     pools: &[&NodePoolName],
 ) -> Vec<Leaver> {
     let places = context.destinations();
-    let leavers = candidates.iter().map(|one| {
-        let place = places.iter().position(|at| *at == one.at);
-        let capacity_type = one.state_node.labels.get(CAPACITY_TYPE);
+    let leavers = candidates.iter().map(|candidate| {
+        let place = places.iter().position(|at| *at == candidate.at);
+        let capacity_type = candidate.state_node.labels.get(CAPACITY_TYPE);
         Leaver {
             node: place.unwrap_or(usize::MAX),
-            pods: context.reschedulable.of_state_node(one.at).collect(),
-            price: one.price,
-            instance_type: one.kind.map(|kind| kind.name.clone()).unwrap_or_default(),
-            disturbance: context.move_costs.disturbance(context, one),
-            least_saving: totals.least_saving(one),
+            pods: context.reschedulable.of_state_node(candidate.at).collect(),
+            price: candidate.price,
+            instance_type: candidate
+                .instance_type
+                .map(|instance_type| instance_type.name.clone())
+                .unwrap_or_default(),
+            disturbance: context.move_costs.disturbance(context, candidate),
+            least_saving: totals.least_saving(candidate),
             is_spot: capacity_type.is_some_and(|text| text == CapacityType::Spot.as_str()),
-            budget: pools.binary_search(&&one.pool.name).unwrap_or(usize::MAX),
+            budget: pools
+                .binary_search(&&candidate.pool.name)
+                .unwrap_or(usize::MAX),
         }
     });
     leavers.collect()
@@ -116,7 +121,7 @@ pub(super) fn kept<'a>(
     let steps = plan.iter().filter_map(|together| {
         let leaving = together.nodes.iter().map(|name| {
             let mut candidates = candidates.iter().copied();
-            candidates.find(|one| one.claim.name == *name)
+            candidates.find(|candidate| candidate.claim.name == *name)
         });
         let leaving: Option<Vec<&Candidate<'a>>> = leaving.collect();
         considered(context, &leaving?, together.wanted.clone())
@@ -126,9 +131,9 @@ pub(super) fn kept<'a>(
 
 /// What of a plan's steps is left when one is done.
 pub(super) fn left(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together> {
-    let goes = |one: &Candidate<'_>| {
+    let goes = |candidate: &Candidate<'_>| {
         let mut going = done.into_iter().flat_map(|done| &done.candidates);
-        going.any(|going| going.at == one.at)
+        going.any(|going| going.at == candidate.at)
     };
     let left = steps
         .iter()
@@ -142,7 +147,7 @@ pub(super) fn left(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together>
         nodes: step
             .candidates
             .iter()
-            .map(|one| one.claim.name.clone())
+            .map(|candidate| candidate.claim.name.clone())
             .collect(),
         wanted: step.simulation.wanted.clone(),
     });

@@ -21,7 +21,7 @@ use crate::{
     repair::{Breaker, FailureEvidence, RepairAction},
 };
 
-const KIND: (Reason, Method) = (Reason::Unhealthy, Method::Repair);
+const REASON_AND_METHOD: (Reason, Method) = (Reason::Unhealthy, Method::Repair);
 
 /// The most urgent repair that is possible now. What keeps others is added to the pass, and when there will be more to look at.
 pub(super) fn choose(methods: &Methods<'_, '_>, result: &mut DisruptionResult) -> Option<Command> {
@@ -72,24 +72,34 @@ pub(super) fn decide<'a>(
     let candidate = &unhealthy.candidate;
     let candidates = std::slice::from_ref(candidate);
     let command = if unhealthy.due.action == RepairAction::Reboot {
-        Some(command::of_reboot(KIND, candidate))
+        Some(command::of_reboot(REASON_AND_METHOD, candidate))
     } else if candidate.pool.replicas.is_some() {
         match room(context, candidate.pool) {
             Room::Surplus => return Ok(None),
             Room::For(0) => Some(terminate_first::of_static(
-                context, KIND, candidate, budgets,
+                context,
+                REASON_AND_METHOD,
+                candidate,
+                budgets,
             )?),
-            Room::For(_) => command::of_static(context, KIND, candidates).pop(),
+            Room::For(_) => command::of_static(context, REASON_AND_METHOD, candidates).pop(),
         }
     } else {
         let mut simulation = context.simulate(&[candidate], DestinationPolicy::Drift);
         Some(match simulation.obstacle() {
             None => {
                 let replacements = std::mem::take(&mut simulation.new_nodes);
-                command::of_simulation(context, KIND, candidates, &simulation, &replacements)
+                command::of_simulation(
+                    context,
+                    REASON_AND_METHOD,
+                    candidates,
+                    &simulation,
+                    &replacements,
+                )
             }
             Some(message) => {
-                terminate_first::of_dynamic(context, KIND, candidate, budgets).ok_or(message)?
+                terminate_first::of_dynamic(context, REASON_AND_METHOD, candidate, budgets)
+                    .ok_or(message)?
             }
         })
     };

@@ -65,7 +65,7 @@ impl<'a> DisruptionContext<'a> {
         let mut asked: Vec<usize> = (0..reschedulable.waiting()).collect();
         let own = leaving
             .iter()
-            .flat_map(|one| reschedulable.of_state_node(one.at));
+            .flat_map(|candidate| reschedulable.of_state_node(candidate.at));
         asked.extend(own);
         let size = asked.len() + self.inventory.state_nodes.len();
         self.simulated
@@ -142,9 +142,9 @@ impl<'a> DisruptionContext<'a> {
         let lost = given_up.iter().take(COMPARED_MAX).map(|after| {
             let pod = asked.get(after.pod)?;
             let mut nodes = leaving.iter();
-            let own = nodes.find(|one| {
+            let own = nodes.find(|candidate| {
                 self.reschedulable
-                    .of_state_node(one.at)
+                    .of_state_node(candidate.at)
                     .any(|own| own == *pod)
             })?;
             let today = self.unmet_today(*pod, own.at)?;
@@ -248,9 +248,12 @@ impl<'a> DisruptionContext<'a> {
 
     fn read(&self, answer: Answer, simulation: &mut Simulation<'a>) {
         let mut left: Vec<(usize, String)> = Vec::new();
-        for one in answer.unplaced {
-            let reasons = one.reasons.iter().map(|(_, reason)| reason.to_string());
-            left.push((one.pod, reasons.collect::<Vec<_>>().join("; ")));
+        for unplaced in answer.unplaced {
+            let reasons = unplaced
+                .reasons
+                .iter()
+                .map(|(_, reason)| reason.to_string());
+            left.push((unplaced.pod, reasons.collect::<Vec<_>>().join("; ")));
         }
         for (node, pods) in answer.existing {
             let Some(at) = self.destinations().get(node).copied() else {

@@ -64,8 +64,17 @@ pub fn cost(snapshot: &Snapshot) -> NanosPerHour {
         let pool = claim.node_pool()?;
         let types = snapshot.instance_types.get(&pool)?;
         let name = claim.labels.get(INSTANCE_TYPE)?;
-        let kind = types.iter().find(|kind| kind.name.as_str() == name)?;
-        Some(price::of_node(kind, &claim.labels, snapshot.surcharge_of(Some(&pool))).0)
+        let instance_type = types
+            .iter()
+            .find(|instance_type| instance_type.name.as_str() == name)?;
+        Some(
+            price::of_node(
+                instance_type,
+                &claim.labels,
+                snapshot.surcharge_of(Some(&pool)),
+            )
+            .0,
+        )
     });
     NanosPerHour(prices.sum())
 }
@@ -73,13 +82,16 @@ pub fn cost(snapshot: &Snapshot) -> NanosPerHour {
 /// A NodeClaim and its Node.
 fn join(snapshot: &mut Snapshot, launch: &Launch) -> NodeName {
     let types = snapshot.instance_types.get(&launch.node_pool);
-    let kind = types.and_then(|types| {
+    let instance_type = types.and_then(|types| {
         let mut types = types.iter();
-        types.find(|kind| kind.name == launch.cheapest.instance_type)
+        types.find(|instance_type| instance_type.name == launch.cheapest.instance_type)
     });
     let name = NodeName(launch.name.0.clone());
     let mut labels = launch.labels.clone();
-    for requirement in kind.iter().flat_map(|kind| kind.requirements.0.values()) {
+    for requirement in instance_type
+        .iter()
+        .flat_map(|instance_type| instance_type.requirements.0.values())
+    {
         if let (false, Some(value), 1) = (
             requirement.complement,
             requirement.values.first(),
@@ -96,7 +108,9 @@ fn join(snapshot: &mut Snapshot, launch: &Launch) -> NodeName {
     ] {
         labels.insert(key.to_owned(), value.to_owned());
     }
-    let allocatable = kind.map(InstanceType::allocatable).unwrap_or_default();
+    let allocatable = instance_type
+        .map(InstanceType::allocatable)
+        .unwrap_or_default();
     let claim = NodeClaim {
         name: launch.name.clone(),
         uid: launch.name.0.as_str().into(),
@@ -141,11 +155,11 @@ fn join(snapshot: &mut Snapshot, launch: &Launch) -> NodeName {
 }
 
 fn conditions(now: Timestamp) -> Vec<Condition> {
-    let kinds = [LAUNCHED, REGISTERED, INITIALIZED, READY, CONSOLIDATABLE];
-    let conditions = kinds.map(|kind| Condition {
-        kind: kind.to_owned(),
+    let types = [LAUNCHED, REGISTERED, INITIALIZED, READY, CONSOLIDATABLE];
+    let conditions = types.map(|condition_type| Condition {
+        kind: condition_type.to_owned(),
         status: ConditionStatus::True,
-        reason: kind.to_owned(),
+        reason: condition_type.to_owned(),
         message: String::new(),
         last_transition: now,
         observed_generation: None,

@@ -110,7 +110,7 @@ fn is_after(candidate: &Candidate<'_>, rank: &Rank) -> bool {
 /// Candidates of a NodePool come in the order of their worth, so that the last one stands for all.
 fn note(considered: &mut BTreeMap<NodePoolName, Considered>, candidate: &Candidate<'_>) {
     let before = considered.get(&candidate.pool.name);
-    let one = Considered {
+    let latest = Considered {
         nodes: before.map_or(0, |before| before.nodes) + 1,
         last: Rank {
             price: candidate.price,
@@ -118,5 +118,5 @@ fn note(considered: &mut BTreeMap<NodePoolName, Considered>, candidate: &Candida
             node: candidate.node.name.clone(),
         },
     };
-    considered.insert(candidate.pool.name.clone(), one);
+    considered.insert(candidate.pool.name.clone(), latest);
 }

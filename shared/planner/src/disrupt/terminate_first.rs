@@ -34,11 +34,11 @@ pub(super) fn is_on(context: &DisruptionContext<'_>, reason: Reason) -> bool {
 /// A node of a dynamic NodePool in a reservation, if all its pods have a place once the reservation has its instance back.
 pub(super) fn of_dynamic(
     context: &DisruptionContext<'_>,
-    kind: (Reason, Method),
+    reason_and_method: (Reason, Method),
     candidate: &Candidate<'_>,
     budgets: &Budgets,
 ) -> Option<Command> {
-    let (reason, _) = kind;
+    let (reason, _) = reason_and_method;
     let reservation = reservation(context, candidate).filter(|_| is_on(context, reason))?;
     if !budgets.allows_terminate_first(candidate) {
         return None;
@@ -67,7 +67,7 @@ pub(super) fn of_dynamic(
     let choices = choices.filter_map(|node| node.choices.first());
     let after = choices.map(|choice| choice.price).sum();
     Some(command::of_terminate_first(
-        kind,
+        reason_and_method,
         candidate,
         freed,
         nominations,
@@ -78,11 +78,11 @@ pub(super) fn of_dynamic(
 /// A node of a static NodePool that is at its limit, or why it has to stay: nothing goes that could not be filled again.
 pub(super) fn of_static(
     context: &DisruptionContext<'_>,
-    kind: (Reason, Method),
+    reason_and_method: (Reason, Method),
     candidate: &Candidate<'_>,
     budgets: &Budgets,
 ) -> Result<Command, String> {
-    let (reason, _) = kind;
+    let (reason, _) = reason_and_method;
     let pool = candidate.pool;
     if !is_on(context, reason) {
         return Err(AT_LIMIT.to_owned());
@@ -104,7 +104,7 @@ pub(super) fn of_static(
     };
     let freed = freed(context, candidate);
     Ok(command::of_terminate_first(
-        kind,
+        reason_and_method,
         candidate,
         freed,
         Vec::new(),
@@ -147,7 +147,7 @@ fn reservation<'c>(
     let reserved = CapacityType::Reserved.as_str();
     let is_reserved = labels
         .get(CAPACITY_TYPE)
-        .is_some_and(|kind| kind == reserved);
+        .is_some_and(|capacity_type| capacity_type == reserved);
     let id = labels.get(&context.snapshot.settings.reservation_id_label)?;
     is_reserved.then_some(id.as_str())
 }

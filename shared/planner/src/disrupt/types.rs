@@ -45,8 +45,13 @@ pub(super) fn retain_cheaper(
 ) -> Result<(), String> {
     let wanted = node.requirements.clone();
     let surcharge = surcharge_of_new_node(context, node);
-    retain(node, of_pool, |kind| {
-        let worst = price::worst(kind, &wanted, &context.snapshot.settings, surcharge);
+    retain(node, of_pool, |instance_type| {
+        let worst = price::worst(
+            instance_type,
+            &wanted,
+            &context.snapshot.settings,
+            surcharge,
+        );
         worst.is_some_and(|worst| worst < than)
     });
     if node.choices.is_empty() {
@@ -70,8 +75,9 @@ pub(super) fn leading_for_min_values(node: &NewNode, of_pool: &[InstanceType]) -
     for (requirement, wanted) in asked {
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         let enough = node.choices.iter().position(|choice| {
-            let kind = of_pool.get(choice.instance_type());
-            let own = kind.and_then(|kind| kind.requirements.get(&requirement.key));
+            let instance_type = of_pool.get(choice.instance_type());
+            let own = instance_type
+                .and_then(|instance_type| instance_type.requirements.get(&requirement.key));
             let values = own.into_iter().flat_map(|own| &own.values);
             seen.extend(values.map(String::as_str));
             seen.len() >= wanted
@@ -95,7 +101,7 @@ mod tests {
 
     #[test]
     fn as_many_choices_are_needed_as_have_so_many_values_together() {
-        let kind = |family: &str| {
+        let instance_type = |family: &str| {
             let mut requirements = Requirements::default();
             requirements.add(Requirement::new(
                 "family",
@@ -112,7 +118,7 @@ mod tests {
                 offerings: Vec::new(),
             }
         };
-        let of_pool = ["m5", "m5", "c5", "r5"].map(kind);
+        let of_pool = ["m5", "m5", "c5", "r5"].map(instance_type);
         let needed = |least: Option<u32>| {
             let mut requirements = Requirements::default();
             requirements.add(Requirement {

@@ -59,7 +59,7 @@ pub(super) fn empty_again<'a>(
         let message = "none of the nodes is empty and may go any more";
         return Err(Rejection::churn(message.to_owned()));
     }
-    still.retain(|one| budgets.take(one));
+    still.retain(|candidate| budgets.take(candidate));
     if still.is_empty() {
         let message = "the budgets of the NodePool allow none of it any more";
         return Err(Rejection::budget(message.to_owned()));
@@ -88,8 +88,8 @@ pub(super) fn again<'a>(
             }
         }
     }
-    if let Some(one) = still.iter().find(|one| !budgets.take(one)) {
-        let pool = &one.pool.name;
+    if let Some(candidate) = still.iter().find(|candidate| !budgets.take(candidate)) {
+        let pool = &candidate.pool.name;
         let message = format!("the budgets of NodePool {pool} do not allow it any more");
         return Err(Rejection::budget(message));
     }
@@ -118,7 +118,7 @@ pub(super) fn again<'a>(
             .filter_map(|choice| Some(of_pool.get(choice.instance_type())?.name.as_str()))
             .collect();
         let mut planned = planned.iter();
-        if !planned.all(|kind| offered.contains(kind.as_str())) {
+        if !planned.all(|instance_type| offered.contains(instance_type.as_str())) {
             return unlike("what runs there needs another replacement now");
         }
     }
@@ -140,11 +140,14 @@ pub(super) fn still_empty<'a>(
     chosen: &[Candidate<'a>],
     mut budgets: Budgets,
 ) -> Vec<Candidate<'a>> {
-    let still = chosen.iter().filter_map(|one| {
-        let now = candidates.by_claim(one.claim)?;
+    let still = chosen.iter().filter_map(|candidate| {
+        let now = candidates.by_claim(candidate.claim)?;
         (emptiness::is_about(now) == Ok(true)).then_some(now)
     });
-    still.filter(|one| budgets.take(one)).cloned().collect()
+    still
+        .filter(|candidate| budgets.take(candidate))
+        .cloned()
+        .collect()
 }
 
 /// Whether the nodes of a move are still candidates, within budgets, and lead to the same move or one that includes it.
@@ -157,13 +160,13 @@ pub(super) fn holds<'a>(
     let still: Option<Vec<&Candidate<'a>>> = step
         .candidates
         .iter()
-        .map(|one| {
-            let now = candidates.by_claim(one.claim)?;
+        .map(|candidate| {
+            let now = candidates.by_claim(candidate.claim)?;
             (may_consolidate(now) == Ok(true)).then_some(now)
         })
         .collect();
     let Some(still) = still else { return false };
-    if !still.iter().all(|one| budgets.take(one)) {
+    if !still.iter().all(|candidate| budgets.take(candidate)) {
         return false;
     }
     let wanted = step.simulation.wanted.clone();
@@ -179,6 +182,7 @@ pub(super) fn holds<'a>(
             .all(|(planned, fresh)| {
                 let offered: Vec<usize> = fresh.choices.iter().map(|c| c.instance_type()).collect();
                 let mut planned_types = planned.choices.iter().map(|c| c.instance_type());
-                planned.pool == fresh.pool && planned_types.all(|kind| offered.contains(&kind))
+                planned.pool == fresh.pool
+                    && planned_types.all(|instance_type| offered.contains(&instance_type))
             })
 }

@@ -101,10 +101,12 @@ fn is_off_the_catalog(snapshot: &Snapshot, pool: &NodePool, claim: &NodeClaim) -
         return false;
     }
     let name = claim.labels.get(label::INSTANCE_TYPE);
-    let kind = types.iter().find(|kind| Some(&kind.name) == name);
+    let instance_type = types
+        .iter()
+        .find(|instance_type| Some(&instance_type.name) == name);
     let zone = claim.labels.get(label::ZONE);
-    !kind.is_some_and(|kind| {
-        let mut offerings = kind.offerings.iter();
+    !instance_type.is_some_and(|instance_type| {
+        let mut offerings = instance_type.offerings.iter();
         offerings.any(|offering| {
             zone.is_none_or(|zone| *zone == offering.zone) && is_bought_so(offering, claim)
         })

@@ -38,7 +38,7 @@ pub(super) fn deadline(
     begun: Option<Timestamp>,
     timeouts: Timeouts,
 ) -> (Ending, Option<Timestamp>) {
-    let (ending, kind, timeout) = if claim.is_true(LAUNCHED) {
+    let (ending, condition_type, timeout) = if claim.is_true(LAUNCHED) {
         (
             Ending::RegistrationTimeout,
             REGISTERED,
@@ -52,7 +52,7 @@ pub(super) fn deadline(
         return (ending, None);
     }
     let since = claim
-        .condition(kind)
+        .condition(condition_type)
         .map(|condition| condition.last_transition)
         .or(claim.created_at);
     let since = since.max(begun);

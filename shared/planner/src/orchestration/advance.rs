@@ -64,7 +64,9 @@ pub fn advance(snapshot: &Snapshot) -> Vec<(&Command, Advance)> {
         pods: PodsOfNodes::new(snapshot),
         patience: patience(open.iter().map(|command| command.delete.len()).sum()),
     };
-    let steps = open.into_iter().map(|one| (one, view.advance(one)));
+    let steps = open
+        .into_iter()
+        .map(|command| (command, view.advance(command)));
     steps.collect()
 }
 
@@ -98,13 +100,15 @@ impl<'a> View<'a> {
         let until = until.unwrap_or(Timestamp::MAX);
         let seen = Seen {
             nodes: sum_up(&left, command.choice.as_ref()),
-            marked: left.iter().all(|one| marks::is_marked(one.claim, one.node)),
+            marked: left
+                .iter()
+                .all(|node| marks::is_marked(node.claim, node.node)),
             replacements,
             news: !fresh.is_empty(),
             overdue: until <= now,
         };
         let (state, steps) = next(command.state, seen);
-        let kept = left.iter().filter_map(|one| one.kept.clone());
+        let kept = left.iter().filter_map(|node| node.kept.clone());
         let mut advance = Advance {
             state,
             actions: Vec::new(),
@@ -119,8 +123,8 @@ impl<'a> View<'a> {
                     advance.initialized = fresh.iter().copied().cloned().collect();
                 }
                 Step::Mark => {
-                    for one in &left {
-                        let marks = marks::mark(one.claim, one.node, &command.reason, now);
+                    for node in &left {
+                        let marks = marks::mark(node.claim, node.node, &command.reason, now);
                         advance.actions.extend(marks);
                     }
                     advance.recheck_at(now);
@@ -136,25 +140,25 @@ impl<'a> View<'a> {
                     advance.due = Some(until.min(soon));
                 }
                 Step::Delete => {
-                    for one in left.iter().filter(|one| one.kept.is_none()) {
+                    for node in left.iter().filter(|node| node.kept.is_none()) {
                         advance.actions.push(Planned {
-                            action: Action::DeleteNodeClaim(target(one.claim)),
+                            action: Action::DeleteNodeClaim(target(node.claim)),
                             because: command.reason.clone(),
                         });
                         if command.choice.is_some() {
-                            advance.notes.extend(goes(one, command));
+                            advance.notes.extend(goes(node, command));
                         }
                     }
                     advance.recheck_at(now.saturating_add(AFTER_DELETING).unwrap_or(now));
                 }
                 Step::Unmark => {
-                    let stays = |one: &&RemainingNode<'_>| {
-                        one.kept.is_some() || state == CommandState::RolledBack
+                    let stays = |node: &&RemainingNode<'_>| {
+                        node.kept.is_some() || state == CommandState::RolledBack
                     };
-                    for one in left.iter().filter(stays) {
+                    for node in left.iter().filter(stays) {
                         advance
                             .actions
-                            .extend(marks::unmark(one.claim, one.node, now));
+                            .extend(marks::unmark(node.claim, node.node, now));
                     }
                 }
             }
@@ -259,7 +263,7 @@ impl<'a> View<'a> {
     fn replacements(&self, command: &Command) -> (Replacements, Option<String>) {
         let mut all = Replacements::Ready;
         let remembered = |name: &&NodeClaimName| command.initialized.contains(name);
-        for name in command.replacements.iter().filter(|one| !remembered(one)) {
+        for name in command.replacements.iter().filter(|name| !remembered(name)) {
             match self.claims.get(name) {
                 // It was in service once: that is enough.
                 Some(claim) if claim.is_true(INITIALIZED) => {}
@@ -296,7 +300,7 @@ impl<'a> View<'a> {
 
 /// Empty nodes go one by one; all others are planned together, and none goes without the others.
 fn sum_up(left: &[RemainingNode<'_>], choice: Option<&Choice>) -> Nodes {
-    let kept = left.iter().filter(|one| one.kept.is_some()).count();
+    let kept = left.iter().filter(|node| node.kept.is_some()).count();
     let together = choice.is_some_and(|choice| choice.method != Method::Emptiness);
     match (left.len(), kept) {
         (0, _) => Nodes::Gone,

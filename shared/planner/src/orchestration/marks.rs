@@ -81,7 +81,10 @@ pub(super) fn is_noticed(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
 /// Marks that no command stands for: whoever put them there died, or was told to let go (docs/spec/lifecycle.md#clearing-marks).
 pub fn forgotten_marks(snapshot: &Snapshot) -> Vec<Planned> {
     let nodes = ByInstance::of_nodes(snapshot);
-    let open = snapshot.commands.iter().filter(|one| one.state.is_open());
+    let open = snapshot
+        .commands
+        .iter()
+        .filter(|command| command.state.is_open());
     let commanded: BTreeSet<_> = open
         .flat_map(Command::targets)
         .map(|target| &target.uid)

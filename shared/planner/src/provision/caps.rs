@@ -202,7 +202,7 @@ impl<'a> RemainingBudget<'a> {
     fn exhausted(&self, pool: &NodePoolName) -> Option<String> {
         let types = self.snapshot.instance_types.get(pool);
         let types = types.into_iter().flat_map(|types| types.iter());
-        let offerings = types.flat_map(|kind| &kind.offerings);
+        let offerings = types.flat_map(|instance_type| &instance_type.offerings);
         let open = offerings.filter(|offering| offering.available);
         let least = open.map(|offering| offering.price).min();
         let surcharge = self.snapshot.surcharge_of(Some(pool));
@@ -254,9 +254,9 @@ fn price(snapshot: &Snapshot, pool: Option<&NodePoolName>, claim: &NodeClaim) ->
     let name = claim.labels.get(INSTANCE_TYPE);
     let types = pool.and_then(|pool| snapshot.instance_types.get(pool));
     let mut types = types.into_iter().flat_map(|types| types.iter());
-    let kind = types.find(|kind| Some(&kind.name) == name);
-    kind.map_or(NanosPerHour(0), |kind| {
-        price_of_node(kind, &claim.labels, snapshot.surcharge_of(pool))
+    let instance_type = types.find(|instance_type| Some(&instance_type.name) == name);
+    instance_type.map_or(NanosPerHour(0), |instance_type| {
+        price_of_node(instance_type, &claim.labels, snapshot.surcharge_of(pool))
     })
 }
 

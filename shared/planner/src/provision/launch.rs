@@ -36,7 +36,10 @@ pub(crate) struct PoolLaunches<'a> {
 
 impl<'a> PoolLaunches<'a> {
     pub(crate) fn new(pool: &'a NodePool, mould: &'a Pool<'a>) -> Self {
-        let names = mould.types.iter().map(|kind| kind.name.as_str().into());
+        let names = mould
+            .types
+            .iter()
+            .map(|instance_type| instance_type.name.as_str().into());
         let type_names: Vec<InstanceTypeName> = names.collect();
         let mut types_by_name: Vec<usize> = (0..type_names.len()).collect();
         types_by_name.sort_by_key(|at| type_names.get(*at));

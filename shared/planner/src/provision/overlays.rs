@@ -54,8 +54,8 @@ pub fn overlaid_types(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Arc<Vec<Ins
 
 /// Whether overlays changed any price of a type, and any capacity.
 pub(super) fn changes(plain: &InstanceType, overlaid: &InstanceType) -> (bool, bool) {
-    let prices = |kind: &InstanceType| -> Vec<NanosPerHour> {
-        let offerings = kind.offerings.iter();
+    let prices = |instance_type: &InstanceType| -> Vec<NanosPerHour> {
+        let offerings = instance_type.offerings.iter();
         offerings.map(|offering| offering.price).collect()
     };
     (
@@ -73,9 +73,15 @@ pub fn conflicting_overlays(snapshot: &Snapshot) -> BTreeSet<&str> {
             Some((pool, Arc::clone(types)))
         })
         .collect();
-    let all = snapshot.node_overlays.iter().map(|one| one.name.as_str());
+    let all = snapshot
+        .node_overlays
+        .iter()
+        .map(|overlay| overlay.name.as_str());
     let accepted = accepted(&snapshot.node_overlays, &types);
-    let accepted: BTreeSet<&str> = accepted.iter().map(|one| one.name.as_str()).collect();
+    let accepted: BTreeSet<&str> = accepted
+        .iter()
+        .map(|overlay| overlay.name.as_str())
+        .collect();
     all.filter(|name| !accepted.contains(name)).collect()
 }
 
@@ -138,7 +144,7 @@ fn matching(overlay: &NodeOverlay, pool: &NodePool, instance_type: &InstanceType
     {
         known.add(requirement);
     }
-    known.add(one(NODE_POOL, pool.name.as_str()));
+    known.add(single_value(NODE_POOL, pool.name.as_str()));
     if !agrees(&wanted, &known) {
         return Vec::new();
     }
@@ -146,8 +152,8 @@ fn matching(overlay: &NodeOverlay, pool: &NodePool, instance_type: &InstanceType
     offerings
         .filter(|(_, offering)| {
             let mut labels = offering.requirements.clone();
-            labels.add(one(ZONE, &offering.zone));
-            labels.add(one(CAPACITY_TYPE, offering.capacity_type.as_str()));
+            labels.add(single_value(ZONE, &offering.zone));
+            labels.add(single_value(CAPACITY_TYPE, offering.capacity_type.as_str()));
             let mut asked = wanted.0.values();
             asked.all(|wanted| {
                 labels
@@ -175,7 +181,7 @@ fn agrees(wanted: &Requirements, known: &Requirements) -> bool {
         })
 }
 
-fn one(key: &str, value: &str) -> Requirement {
+fn single_value(key: &str, value: &str) -> Requirement {
     Requirement::new(key, Operator::In, [value.to_owned()])
 }
 

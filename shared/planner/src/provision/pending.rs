@@ -53,7 +53,11 @@ pub fn pending_pods(snapshot: &Snapshot) -> PendingPods {
 /// Zones in which some NodePool may buy something, so that no pod makes up further ones.
 fn offered_zones(snapshot: &Snapshot) -> BTreeSet<&str> {
     let types = snapshot.instance_types.values();
-    let offerings = types.flat_map(|types| types.iter().flat_map(|kind| &kind.offerings));
+    let offerings = types.flat_map(|types| {
+        types
+            .iter()
+            .flat_map(|instance_type| &instance_type.offerings)
+    });
     offerings.map(|offering| offering.zone.as_str()).collect()
 }
 

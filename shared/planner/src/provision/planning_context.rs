@@ -61,8 +61,8 @@ impl<'a> PlanningContext<'a> {
         let all: Vec<&NodePool> = snapshot.node_pools.iter().collect();
         let mut types = overlays::applied(snapshot, &all);
         let kept = leave_out(&mut types, freed::by_reservation(snapshot));
-        let kinds = types.values().flat_map(|types| types.iter());
-        let limits = kinds.filter_map(|kind| kind.ebs_attach_limit);
+        let instance_types = types.values().flat_map(|types| types.iter());
+        let limits = instance_types.filter_map(|instance_type| instance_type.ebs_attach_limit);
         let limits = limits.filter(|_| snapshot.settings.optimize == Optimize::Cost);
         let attach_limits = limits.map(|limit| (limit, [(EBS.to_owned(), limit)].into()));
         Self {
@@ -99,14 +99,14 @@ impl<'a> PlanningContext<'a> {
             let own = offering.reservation.as_ref();
             own.is_some_and(|own| own.id == reservation)
         };
-        let offers = |kind: &InstanceType| kind.offerings.iter().any(is_of);
+        let offers = |instance_type: &InstanceType| instance_type.offerings.iter().any(is_of);
         for types in planning.types.values_mut() {
             if !types.iter().any(offers) {
                 continue;
             }
             let offerings = Arc::make_mut(types)
                 .iter_mut()
-                .flat_map(|kind| &mut kind.offerings);
+                .flat_map(|instance_type| &mut instance_type.offerings);
             for offering in offerings {
                 if let Some(own) = &mut offering.reservation
                     && own.id == reservation
@@ -261,7 +261,9 @@ impl<'a> PlanningContext<'a> {
             }
             None => {
                 let known = self.type_of(state_node).into_iter();
-                known.flat_map(|kind| &kind.devices).collect()
+                known
+                    .flat_map(|instance_type| &instance_type.devices)
+                    .collect()
             }
         }
     }
@@ -270,7 +272,7 @@ impl<'a> PlanningContext<'a> {
         let pool = NodePoolName::from(state_node.labels.get(NODE_POOL)?.as_str());
         let name = state_node.labels.get(INSTANCE_TYPE)?;
         let mut types = self.types.get(&pool)?.iter();
-        types.find(|kind| kind.name == *name)
+        types.find(|instance_type| instance_type.name == *name)
     }
 }
 
@@ -286,12 +288,14 @@ fn leave_out<'a>(
     let mut free: BTreeMap<&str, u32> = BTreeMap::new();
     for types in types.values_mut() {
         // Copying hundreds of types is for those that change.
-        let mut offerings = types.iter().flat_map(|kind| &kind.offerings);
+        let mut offerings = types
+            .iter()
+            .flat_map(|instance_type| &instance_type.offerings);
         if !offerings.any(is_kept) {
             continue;
         }
-        let kinds = Arc::make_mut(types).iter_mut();
-        for offering in kinds.flat_map(|kind| &mut kind.offerings) {
+        let instance_types = Arc::make_mut(types).iter_mut();
+        for offering in instance_types.flat_map(|instance_type| &mut instance_type.offerings) {
             let Some(own) = &mut offering.reservation else {
                 continue;
             };

@@ -18,26 +18,35 @@ pub fn priced_previews(settings: &Settings, overlays: &[NodeOverlay], types: Typ
     let is_on = settings.feature_gates.get("NodeOverlay") == Some(&true);
     let mut ordered: Vec<&NodeOverlay> = overlays.iter().filter(|_| is_on).collect();
     ordered.sort_by(|a, b| (b.weight, &b.name).cmp(&(a.weight, &a.name)));
-    let price = |kind: &InstanceType| {
-        let is_preview = kind.offerings.iter().any(|offering| offering.unpriced);
+    let price = |instance_type: &InstanceType| {
+        let is_preview = instance_type
+            .offerings
+            .iter()
+            .any(|offering| offering.unpriced);
         let mut naming = ordered
             .iter()
-            .filter(|overlay| names_alone(overlay, &kind.name));
+            .filter(|overlay| names_alone(overlay, &instance_type.name));
         let overlay = naming.next().filter(|_| is_preview)?;
         dollars(overlay.price.as_deref()?)
     };
     let prices: BTreeMap<usize, NanosPerHour> = types
         .iter()
         .enumerate()
-        .filter_map(|(at, kind)| Some((at, price(kind)?)))
+        .filter_map(|(at, instance_type)| Some((at, price(instance_type)?)))
         .collect();
     if prices.is_empty() {
         return types;
     }
     let mut priced = (*types).clone();
     for (at, price) in prices {
-        let offerings = priced.get_mut(at).map(|kind| &mut kind.offerings);
-        for offering in offerings.into_iter().flatten().filter(|one| one.unpriced) {
+        let offerings = priced
+            .get_mut(at)
+            .map(|instance_type| &mut instance_type.offerings);
+        for offering in offerings
+            .into_iter()
+            .flatten()
+            .filter(|offering| offering.unpriced)
+        {
             offering.price = price;
             offering.available = true;
             offering.unpriced = false;
@@ -47,14 +56,14 @@ pub fn priced_previews(settings: &Settings, overlays: &[NodeOverlay], types: Typ
 }
 
 /// Whether an overlay has a price of its own and asks for nothing but types, this one among them.
-fn names_alone(overlay: &NodeOverlay, kind: &str) -> bool {
+fn names_alone(overlay: &NodeOverlay, instance_type: &str) -> bool {
     let [only] = overlay.requirements.as_slice() else {
         return false;
     };
     overlay.price.is_some()
         && only.key == INSTANCE_TYPE
         && only.operator == Operator::In
-        && only.values.iter().any(|value| value == kind)
+        && only.values.iter().any(|value| value == instance_type)
 }
 
 #[cfg(test)]
@@ -117,8 +126,11 @@ mod tests {
             .feature_gates
             .insert("NodeOverlay".to_owned(), gate);
         let types = priced_previews(&settings, overlays, Arc::new(vec![preview()]));
-        let offerings = types[0].offerings.iter().filter(|one| one.available);
-        offerings.map(|one| one.price.0).collect()
+        let offerings = types[0]
+            .offerings
+            .iter()
+            .filter(|offering| offering.available);
+        offerings.map(|offering| offering.price.0).collect()
     }
 
     #[test]

@@ -103,21 +103,21 @@ impl<'a> WaitingPod<'a> {
 /// anew: nobody is passed over for good.
 fn first(waiting: &[WaitingPod<'_>], max: usize, now: Timestamp) -> Vec<bool> {
     let mut order: Vec<usize> = (0..waiting.len()).collect();
-    order.sort_by_key(|at| waiting.get(*at).map(|one| (&one.class, one.age)));
-    let class = |at: usize| waiting.get(at).map(|one| &one.class);
+    order.sort_by_key(|at| waiting.get(*at).map(|pod| (&pod.class, pod.age)));
+    let class = |at: usize| waiting.get(at).map(|pod| &pod.class);
     // Each with how many of its kind come before it.
     let mut turns: Vec<(usize, usize)> = Vec::new();
     for alike in order.chunk_by(|a, b| class(*a) == class(*b)) {
         turns.extend(alike.iter().copied().enumerate());
     }
-    turns.sort_by_key(|(turn, at)| (*turn, waiting.get(*at).map(|one| one.age)));
+    turns.sort_by_key(|(turn, at)| (*turn, waiting.get(*at).map(|pod| pod.age)));
     let classes = turns.partition_point(|(turn, _)| *turn == 0);
     if classes > max {
         turns.truncate(classes);
         let by_age = max.div_ceil(2);
         if let Some(others) = turns.get_mut(by_age..) {
             others.sort_by_cached_key(|(_, at)| {
-                waiting.get(*at).map(|one| shuffle_key(one.age.2, now))
+                waiting.get(*at).map(|pod| shuffle_key(pod.age.2, now))
             });
         }
     }

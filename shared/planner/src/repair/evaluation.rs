@@ -86,11 +86,12 @@ impl<'n> Evaluation<'n> {
                 }
             }));
         }
-        let (due, tolerated): (Vec<_>, Vec<_>) = applied.iter().partition(|one| one.at <= now);
+        let (due, tolerated): (Vec<_>, Vec<_>) =
+            applied.iter().partition(|applied| applied.at <= now);
         Self {
             is_unhealthy: !applied.is_empty(),
             due: merged(policies, &due, now),
-            next: tolerated.iter().map(|one| one.at).min(),
+            next: tolerated.iter().map(|applied| applied.at).min(),
         }
     }
 }
@@ -120,22 +121,30 @@ fn merged<'n>(
     now: Timestamp,
 ) -> Option<DueRepair<'n>> {
     let priorities: BTreeSet<u8> = policies.iter().map(|policy| policy.priority).collect();
-    let urgency = |one: &&Applied<'_, '_>| {
-        let below = priorities.range(..one.policy.priority).count();
+    let urgency = |applied: &&Applied<'_, '_>| {
+        let below = priorities.range(..applied.policy.priority).count();
         let below = i32::try_from(below).unwrap_or(i32::MAX);
         let rank = PER_PRIORITY.saturating_mul(below);
-        now.duration_since(one.at).saturating_add(rank)
+        now.duration_since(applied.at).saturating_add(rank)
     };
-    let selected = due.iter().min_by_key(|one| {
-        let (name, ..) = one.condition;
-        let most_disruptive = Reverse(one.action);
-        (most_disruptive, Reverse(one.policy.priority), one.at, name)
+    let selected = due.iter().min_by_key(|applied| {
+        let (name, ..) = applied.condition;
+        let most_disruptive = Reverse(applied.action);
+        (
+            most_disruptive,
+            Reverse(applied.policy.priority),
+            applied.at,
+            name,
+        )
     })?;
     let (condition, status, reason, _) = selected.condition;
     Some(DueRepair {
         action: selected.action,
-        urgency: due.iter().copied().map(|one| urgency(&one)).max()?,
-        drain_bound: due.iter().filter_map(|one| one.policy.drain_bound).min(),
+        urgency: due.iter().copied().map(|applied| urgency(&applied)).max()?,
+        drain_bound: due
+            .iter()
+            .filter_map(|applied| applied.policy.drain_bound)
+            .min(),
         condition,
         status,
         reason,

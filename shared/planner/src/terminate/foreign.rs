@@ -86,7 +86,8 @@ impl<'a> Leaving<'a> {
     /// Whether nothing is left to do.
     fn step(&self, pods: &[&'a Pod], decision: &mut Decision) -> bool {
         let node = self.node;
-        let announced: Vec<Announced<'_>> = self.notices.iter().map(|one| (*one).into()).collect();
+        let announced: Vec<Announced<'_>> =
+            self.notices.iter().map(|notice| (*notice).into()).collect();
         if has_rebooted(node) && self.notices.iter().all(|notice| notice.reboots) {
             // What was announced has happened, whatever is still on the node.
             return true;
