@@ -1,5 +1,5 @@
-//! Which nodes are no longer worth having (docs/spec/lifecycle.md#disruption-loop): unhealthy, empty, drifted, or underutilized
-//! ones, under budgets.
+//! Disruption: removes or replaces nodes that are unhealthy, empty, drifted or underutilized, within disruption budgets
+//! (docs/spec/lifecycle.md#disruption-loop).
 
 mod balanced;
 mod budgets;
@@ -62,7 +62,7 @@ use crate::{
     share::Share,
 };
 
-/// Why nodes go, as conditions, events and metrics call it.
+/// Reason of a disruption, in the spelling of conditions, events and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     Unhealthy,
@@ -71,40 +71,41 @@ pub enum Reason {
     Underutilized,
 }
 
-/// What one look at a cluster comes to.
+/// Result of one evaluation of the disruption methods on a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct DisruptionResult {
-    /// Several only for static NodePools.
+    /// Commands to start. More than one only for static NodePools.
     pub commands: Vec<Command>,
-    /// Nodes that some method may not disrupt.
+    /// Nodes that at least one method may not disrupt.
     pub blocked: Vec<Blocked>,
-    /// Nodes that consolidation does not remove.
+    /// Nodes that consolidation evaluated and keeps.
     pub unconsolidatable: Vec<Blocked>,
-    /// Events about repair besides.
+    /// Events about repairs that were held back.
     pub notes: Vec<Note>,
-    /// NodePools whose budgets allow nothing at all, where there would be something to do, with what to tell their users.
+    /// NodePools with candidates whose budgets or caps allow no disruption, with the message of the event about it.
     pub exhausted: BTreeSet<(NodePoolName, String)>,
-    /// When something may be disrupted that only time holds back now: the schedule of a budget, a nomination, a pod's protection.
+    /// Earliest time at which a candidate becomes disruptable by the passing of time alone: a budget's schedule, a nomination
+    /// or a pod's protection ends.
     pub due: Option<Timestamp>,
-    /// Annotations of NodePools that cannot be read, so that defaults hold.
+    /// NodePool annotations that do not parse, with the message of the event; the default applies instead.
     pub misread: Vec<(NodePoolName, String)>,
-    /// Where the next look goes on; `None` where it begins anew.
+    /// Position at which the next evaluation continues; `None` starts a new round.
     pub cursor: Option<Cursor>,
-    /// How many candidates are left to it, because this look has done its share.
+    /// Number of candidates left to the next evaluation because this one used up its share.
     pub left: usize,
-    /// Moves of single nodes that policy Balanced rejected, and those of `commands` that it approved.
+    /// Verdicts of policy Balanced: rejected single-node moves, and the approved ones among `commands`.
     pub judged: Vec<BalancedVerdict>,
 }
 
-/// What consolidates must still hold after this time: pods are bound in between that nobody saw coming.
+/// Waiting period of a consolidation proposal before it is validated again. Pods that were not foreseen may be bound meanwhile.
 pub const VALIDATED_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
-/// The first method that finds something to do decides.
+/// Evaluates the methods in their order and returns the commands of the first one that has any.
 pub fn disrupt(snapshot: &Snapshot) -> DisruptionResult {
     first(snapshot, SearchOptions::new(snapshot))
 }
 
-/// The same within a turn's share, and with some nodes left alone, without being in the way of others.
+/// [`disrupt`] within a turn's share of simulations, without the NodeClaims in `excluded`.
 pub fn disrupt_within(
     snapshot: &Snapshot,
     share: Share,
@@ -120,7 +121,7 @@ pub fn disrupt_within(
     )
 }
 
-/// The same where moves cost nothing: whatever saves is done.
+/// [`disrupt`] with free moves: every move that saves anything pays.
 pub fn disrupt_at_any_price(snapshot: &Snapshot) -> DisruptionResult {
     first(
         snapshot,
@@ -135,7 +136,8 @@ fn first(snapshot: &Snapshot, options: SearchOptions<'_>) -> DisruptionResult {
     first_on(&PlanningContext::new(snapshot), None, snapshot, options)
 }
 
-/// The same where the ground is known already.
+/// [`first`] with a prepared planning context, and with indexes that an earlier evaluation computed for the same NodePools and
+/// DaemonSets.
 fn first_on<'a>(
     planning: &'a PlanningContext<'a>,
     known: Option<&Rc<Groundwork<'a>>>,
@@ -162,14 +164,14 @@ fn first_on<'a>(
     Methods::new(&now, &later).first()
 }
 
-/// Number of nodes that the budgets of each NodePool allow for each reason now (docs/spec/lifecycle.md#budgets).
+/// Number of nodes that each NodePool's budgets allow now, per reason (docs/spec/lifecycle.md#budgets).
 pub fn pool_budgets(snapshot: &Snapshot) -> Vec<PoolBudget> {
     let inventory = Inventory::new(snapshot);
     let each = Reason::ALL.map(|reason| budgets::of_pools(snapshot, &inventory, reason));
     each.concat()
 }
 
-/// The pods whose deletion cost is to change, by node, and those of the nodes that are left to later passes
+/// Returns the pods whose deletion cost must change, by node, then those of nodes beyond the limit of one turn
 /// (docs/spec/v1.15.md#pod-deletion-cost).
 pub fn deletion_costs(snapshot: &Snapshot) -> (Vec<NodeDeletionCosts>, Vec<NodeDeletionCosts>) {
     match deletion_cost::is_managed(snapshot) {
@@ -178,19 +180,20 @@ pub fn deletion_costs(snapshot: &Snapshot) -> (Vec<NodeDeletionCosts>, Vec<NodeD
     }
 }
 
-/// Number of nodes that may be disrupted for each reason now, before budgets and before anything is simulated.
+/// Number of nodes that are candidates for each reason now, before budgets and simulations.
 pub fn eligible_nodes(snapshot: &Snapshot) -> [(Reason, usize); 4] {
     at_present(snapshot, |context| {
         Methods::new(&context, &context).eligible()
     })
 }
 
-/// What becomes of each node by itself, and why: those that stay as well.
+/// Reports on every node by itself: whether it may be disrupted, and why or why not.
 pub fn node_reports(snapshot: &Snapshot) -> Vec<NodeReport> {
     at_present(snapshot, |context| node_report::of_all(&context))
 }
 
-/// Judges a proposal again after its waiting period: what is left of it, as it is best done now (docs/spec/lifecycle.md#validation).
+/// Validates a proposal after its waiting period and returns the command that carries out the valid part of it as planned now
+/// (docs/spec/lifecycle.md#validation).
 pub fn validate(snapshot: &Snapshot, proposal: &ledger::Command) -> Result<Command, Rejection> {
     at_present(snapshot, |context| {
         Methods::new(&context, &context).validate(proposal)

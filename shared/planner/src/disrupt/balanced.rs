@@ -1,5 +1,5 @@
-//! Policy Balanced: a move must save as much of its NodePool's cost as it disturbs of it, or at least half of that
-//! (docs/spec/lifecycle.md#balanced).
+//! Policy Balanced: the share of a NodePool's cost that a move saves must be at least half of the share of its pods' disruption
+//! cost that the move causes (docs/spec/lifecycle.md#balanced).
 
 use std::collections::BTreeMap;
 
@@ -14,30 +14,30 @@ use model::{
 use super::{candidates::Candidate, consolidation::Move, context::DisruptionContext, cost, price};
 use crate::{inventory::is_daemon, managed::is_ours};
 
-/// A share of the savings is worth a share of the disruption this many times as large.
+/// Weight of a share of the savings against an equal share of the disruption.
 const DISRUPTION_PER_SAVINGS: i128 = 2;
 
-/// A move that policy Balanced judged for one of the NodePools that it takes nodes of.
+/// Verdict of policy Balanced on a move, for one of the NodePools that lose nodes to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancedVerdict {
     pub node_pool: NodePoolName,
     pub approved: bool,
-    /// Thousandths of the share of the NodePool's cost that is saved for each share of its disruption. Of a node that could not pass
-    /// even if nothing replaced it, the score for that.
+    /// Share of the NodePool's cost saved per share of its disruption caused, in thousandths. For a node that would be rejected
+    /// even without a replacement, the score of removing it without one.
     pub score: u64,
 }
 
-/// Score of a move that saves something of nothing.
+/// Upper bound on scores, and the score of a move that saves something without any disruption.
 const SCORE_MAX: u64 = 1_000_000;
 
-/// What all of a NodePool costs, and what disturbing all of it would.
+/// Cost and disruption cost of a whole NodePool.
 #[derive(Clone, Copy, Default)]
 struct Total {
     cost: i128,
     disruption: i128,
 }
 
-/// Of the NodePools with that policy that have a candidate.
+/// Totals of the NodePools with policy Balanced that have a candidate.
 #[derive(Clone)]
 pub(super) struct Totals(BTreeMap<NodePoolName, Total>);
 
@@ -80,13 +80,13 @@ impl Totals {
         Self(totals)
     }
 
-    /// Whether all NodePools with that policy gain enough.
+    /// Whether the move passes for every NodePool with policy Balanced that loses nodes.
     pub(super) fn approve(&self, step: &Move<'_>) -> bool {
         let [before, after] = [step.before(), step.after()].map(|price| i128::from(price.0));
         self.approve_savings(&step.candidates, before, before - after)
     }
 
-    /// Scores of a move that was approved or rejected, by NodePool with that policy.
+    /// Returns the verdict on a move for each NodePool with policy Balanced that loses nodes.
     pub(super) fn judged<'c, 'a: 'c>(
         &self,
         candidates: impl IntoIterator<Item = &'c Candidate<'a>>,
@@ -121,7 +121,7 @@ impl Totals {
         scored.collect()
     }
 
-    /// Whether removing a node could pass even if nothing replaced it.
+    /// Whether removing the node would pass if nothing had to replace it.
     pub(super) fn could_approve(&self, candidate: &Candidate<'_>) -> bool {
         let known = self.0.get(&candidate.pool.name);
         if !is_balanced(candidate) || known.is_none_or(|total| total.cost <= 0) {
@@ -131,18 +131,18 @@ impl Totals {
         self.approve_savings(std::slice::from_ref(candidate), price, price)
     }
 
-    /// What they are once a move is made.
+    /// Reduces the totals by what a planned move saves.
     pub(super) fn note(&mut self, step: &Move<'_>) {
         let [before, after] = [step.before(), step.after()].map(|price| i128::from(price.0));
         for candidate in &step.candidates {
             if let Some(total) = self.0.get_mut(&candidate.pool.name) {
-                // New nodes are counted where the old ones were.
+                // A replacement is attributed to the NodePools of the nodes that it replaces.
                 total.cost -= i128::from(candidate.price.0) * (before - after) / before.max(1);
             }
         }
     }
 
-    /// As if everything cost only this part of what it does.
+    /// Returns the totals with each cost multiplied by `part / of`.
     pub(super) fn scaled(&self, part: i64, of: i64) -> Self {
         let mut totals = self.clone();
         for total in totals.0.values_mut() {
@@ -151,7 +151,7 @@ impl Totals {
         totals
     }
 
-    /// What removing a node has to save at least.
+    /// Least saving with which removing the node passes.
     pub(super) fn least_saving(&self, candidate: &Candidate<'_>) -> NanosPerHour {
         let known = self.0.get(&candidate.pool.name);
         let Some(total) = known.filter(|_| is_balanced(candidate)) else {
@@ -162,7 +162,7 @@ impl Totals {
         NanosPerHour(i64::try_from(least).unwrap_or(i64::MAX))
     }
 
-    /// Savings are attributed to NodePools by what their nodes cost before.
+    /// Judges savings that are split among NodePools in proportion to the cost of their removed nodes.
     fn approve_savings(&self, candidates: &[Candidate<'_>], before: i128, savings: i128) -> bool {
         let mut of_pools: BTreeMap<&NodePoolName, Total> = BTreeMap::new();
         for candidate in candidates.iter().filter(|candidate| is_balanced(candidate)) {
@@ -186,13 +186,13 @@ fn is_balanced(candidate: &Candidate<'_>) -> bool {
     candidate.pool.disruption.policy == ConsolidationPolicy::Balanced
 }
 
-/// What disturbing a node that is no candidate is counted as.
+/// Disruption cost of a node that is not a candidate.
 fn of_others(pods: &[&Pod], settings: &Settings) -> i64 {
     let pods = pods.iter().filter(|pod| !is_daemon(pod));
     cost::EVICTION.saturating_add(pods.map(|pod| cost::of_pod(pod, settings).max(0)).sum())
 }
 
-/// What each NodeClaim of ours costs; nothing where it does not say what and where it is.
+/// Price of every NodeClaim of an EC2NodeClass, by NodePool. NodeClaims without a known instance type are left out.
 fn prices<'s>(
     context: &'s DisruptionContext<'_>,
 ) -> impl Iterator<Item = (NodePoolName, NanosPerHour)> + 's {

@@ -1,4 +1,4 @@
-//! How many nodes of each NodePool may go at once (docs/spec/lifecycle.md#budgets), and how many pods within an hour.
+//! Disruption budgets of NodePools (docs/spec/lifecycle.md#budgets), and caps on evictions and terminations per hour.
 
 use std::collections::BTreeMap;
 
@@ -14,33 +14,33 @@ use model::{
 use super::{Reason, candidates::Candidate, evictions::Allowance, schedule::Schedule};
 use crate::{freed, inventory::Inventory, static_capacity::wanted_replicas};
 
-/// What each NodePool's budgets leave for one reason; taking a node uses it up.
+/// Remaining disruptions per NodePool for one reason. Taking a candidate reduces them.
 #[derive(Clone)]
 pub(super) struct Budgets {
     left: BTreeMap<NodePoolName, usize>,
-    /// Rest for nodes that go before their replacement: nodes that are missing use it up, too.
+    /// Remaining terminations ahead of the replacement. Missing nodes count against them as well.
     left_terminate_first: BTreeMap<NodePoolName, usize>,
     pub(super) evictions: Allowance,
     reason: Reason,
-    /// NodePools with nodes, none of which may go, and when that may change.
+    /// NodePools that have nodes and whose budgets allow no disruption at all.
     exhausted: BTreeMap<NodePoolName, ExhaustedBudgets>,
 }
 
-/// What a NodePool's budgets allow for one reason, as metrics tell it.
+/// Disruptions that a NodePool's budgets allow for one reason, for metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolBudget {
     pub node_pool: NodePoolName,
     pub reason: Reason,
-    /// Nodes that may be on their way out at once; `usize::MAX` where no budget is about this reason now.
+    /// Number of nodes that may be disrupted at once; `usize::MAX` if no active budget covers the reason.
     pub allowed: usize,
-    /// Nodes that are on their way out or not ready.
+    /// Number of nodes that are being disrupted or not ready.
     pub disrupting: usize,
 }
 
 #[derive(Clone)]
 struct ExhaustedBudgets {
     until: Option<Timestamp>,
-    /// By whom, if it is no budget that allows none.
+    /// Text of the pause, if a pause rather than a budget forbids disruption.
     paused: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl Budgets {
         let mut budgets = Self {
             left: BTreeMap::new(),
             left_terminate_first: BTreeMap::new(),
-            // Repair waits for no cap (docs/operations.md).
+            // Repair is exempt from caps (docs/operations.md).
             evictions: match reason {
                 Reason::Unhealthy => Allowance::default(),
                 Reason::Empty | Reason::Drifted | Reason::Underutilized => {
@@ -101,7 +101,8 @@ impl Budgets {
         budgets
     }
 
-    /// What to tell users of a NodePool whose budgets allow none of its nodes to go, however many are on their way.
+    /// Returns the event message for a NodePool whose budgets allow no disruption, independent of the number of nodes under
+    /// disruption.
     pub(super) fn exhausted_message(&self, pool: &NodePool) -> Option<String> {
         let exhausted = self.exhausted.get(&pool.name)?;
         let reason = self.reason.as_str();
@@ -117,7 +118,7 @@ impl Budgets {
         )
     }
 
-    /// When it may be worth asking again.
+    /// Time at which the block ends by itself, if known.
     pub(super) fn reopens_at(&self, pool: &NodePool) -> Option<Timestamp> {
         self.exhausted.get(&pool.name)?.until
     }
@@ -126,7 +127,8 @@ impl Budgets {
         self.left.get(pool).copied().unwrap_or(0)
     }
 
-    /// Whether one more node may go. One that never was in service is no loss, and is not counted.
+    /// Whether one more node may be disrupted. A node that was never initialized is exempt from budgets, though not from
+    /// pauses.
     pub(super) fn allows(&self, candidate: &Candidate<'_>) -> bool {
         if !candidate.state_node.initialized {
             let exhausted = self.exhausted.get(&candidate.pool.name);
@@ -135,13 +137,13 @@ impl Budgets {
         self.left(&candidate.pool.name) > 0 && self.evictions.allows(&[candidate])
     }
 
-    /// Whether one more node may go before its replacement.
+    /// Whether one more node may be terminated ahead of its replacement.
     pub(super) fn allows_terminate_first(&self, candidate: &Candidate<'_>) -> bool {
         let left = self.left_terminate_first.get(&candidate.pool.name);
         !candidate.state_node.initialized || left.is_some_and(|left| *left > 0)
     }
 
-    /// Counts a node that goes before its replacement, besides [`Self::take`].
+    /// Counts a node that is terminated ahead of its replacement. The caller also calls [`Self::take`].
     pub(super) fn take_terminate_first(&mut self, candidate: &Candidate<'_>) {
         if let Some(left) = self.left_terminate_first.get_mut(&candidate.pool.name) {
             *left = left.saturating_sub(1);
@@ -159,7 +161,7 @@ impl Budgets {
     }
 }
 
-/// What each NodePool's budgets allow for a reason now, and what uses that up.
+/// Returns for each NodePool how many disruptions its budgets allow for a reason now, and how many nodes are under disruption.
 pub(super) fn of_pools(
     snapshot: &Snapshot,
     inventory: &Inventory<'_>,
@@ -182,8 +184,8 @@ pub(super) fn of_pools(
     pools.collect()
 }
 
-/// Nodes that are initialized or reboot, and how many of them are on their way out, reboot or are not ready; for repair, being ill uses
-/// up nothing.
+/// Counts per NodePool the nodes that are initialized or reboot, and those among them that are leaving, rebooting or not ready.
+/// For repair, an unhealthy node does not count as disrupted.
 fn counts(inventory: &Inventory<'_>, reason: Reason) -> BTreeMap<NodePoolName, Count> {
     let mut counts: BTreeMap<NodePoolName, Count> = BTreeMap::new();
     let state_nodes = inventory.state_nodes.iter();
@@ -210,13 +212,13 @@ fn counts(inventory: &Inventory<'_>, reason: Reason) -> BTreeMap<NodePoolName, C
     counts
 }
 
-/// Replicas of a static NodePool that are not in service, as far as its limit leaves room for them.
+/// Number of replicas that a static NodePool lacks, within its limit on nodes.
 fn missing_replicas(pool: &NodePool, in_service: usize) -> usize {
     wanted_replicas(pool).saturating_sub(in_service)
 }
 
-/// The least that any budget for this reason allows of `total` nodes now. One that cannot be read allows none for any reason:
-/// nothing is disrupted from doubt.
+/// Smallest number that any active budget for the reason allows of `total` nodes. A budget that does not parse allows none, for
+/// any reason.
 fn allowed(pool: &NodePool, reason: Reason, total: usize, now: Timestamp) -> usize {
     let mut least = usize::MAX;
     for budget in &pool.disruption.budgets {
@@ -234,7 +236,7 @@ fn allowed(pool: &NodePool, reason: Reason, total: usize, now: Timestamp) -> usi
     least
 }
 
-/// What is wrong with the first budget of a NodePool that cannot be read.
+/// Returns the problem with the first budget of the NodePool that does not parse.
 pub(super) fn invalid_budget(pool: &NodePool) -> Option<String> {
     let budgets = pool.disruption.budgets.iter().enumerate();
     let mut wrong = budgets.filter_map(|(at, budget)| Some((at + 1, problem(budget)?)));
@@ -281,7 +283,7 @@ fn applies_to(budget: &Budget, reason: Reason) -> bool {
     budget.reasons.is_empty() || budget.reasons.iter().any(|known| known == reason.as_str())
 }
 
-/// Percentages are rounded up.
+/// Resolves a number or a percentage of `total`; percentages round up.
 fn scaled(nodes: &str, total: usize) -> Option<usize> {
     match nodes.strip_suffix('%') {
         None => nodes.parse().ok(),
@@ -292,7 +294,7 @@ fn scaled(nodes: &str, total: usize) -> Option<usize> {
     }
 }
 
-/// Whether the budget counts now; `None` if that cannot be told.
+/// Whether the budget is active now; `None` if its schedule or duration does not parse.
 fn is_active(budget: &Budget, now: Timestamp) -> Option<bool> {
     match (&budget.schedule, &budget.duration) {
         (None, None) => Some(true),
@@ -301,7 +303,7 @@ fn is_active(budget: &Budget, now: Timestamp) -> Option<bool> {
     }
 }
 
-/// When the first of the windows that are open now closes.
+/// Earliest end of the NodePool's open budget windows.
 fn window_closes(pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
     let budgets = pool.disruption.budgets.iter();
     let closes = budgets.filter_map(|budget| {
@@ -314,7 +316,7 @@ fn window_closes(pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
     closes.min()
 }
 
-/// The end of the window that is open now, if one is; `None` if that cannot be told.
+/// Returns the end of the open window, if one is open; `None` if schedule or duration does not parse.
 fn window(schedule: &str, duration: &str, now: Timestamp) -> Option<Option<Timestamp>> {
     let duration = parse_go_duration(duration)?;
     Some(Schedule::parse(schedule)?.closes(duration, now))

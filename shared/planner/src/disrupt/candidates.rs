@@ -1,4 +1,4 @@
-//! Nodes that may be disrupted at all, and why the others may not (docs/spec/lifecycle.md#eligibility).
+//! Disruption candidates, and the reasons for which other nodes are not candidates (docs/spec/lifecycle.md#eligibility).
 
 use std::rc::Rc;
 
@@ -22,35 +22,35 @@ use crate::{
     pods::is_reschedulable,
 };
 
-/// A node that may go, with what it saves and what that costs.
+/// A node that may be disrupted, with its price and its disruption cost.
 #[derive(Clone)]
 pub(super) struct Candidate<'a> {
-    /// Its place in the inventory.
+    /// Index in the inventory.
     pub(super) at: usize,
     pub(super) state_node: &'a StateNode<'a>,
     pub(super) claim: &'a NodeClaim,
     pub(super) node: &'a Node,
     pub(super) pool: &'a NodePool,
-    /// `None`: no longer offered.
+    /// `None` if the instance type is no longer in the catalog.
     pub(super) instance_type: Option<&'a InstanceType>,
     pub(super) price: NanosPerHour,
     pub(super) cost: i64,
 }
 
-/// A node that may not be disrupted, and why.
+/// A node that may not be disrupted, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blocked {
-    /// The Node's name, or the NodeClaim's where there is no Node.
+    /// Name of the Node, or of the NodeClaim if there is no Node.
     pub node: String,
     pub message: String,
 }
 
-/// How much a method may ask of pods.
+/// How far a disruption method must respect pods that block eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Only what pods and their budgets allow now.
+    /// Pods and PodDisruptionBudgets must allow the eviction now.
     Graceful,
-    /// A node with a terminationGracePeriod goes whatever its pods say.
+    /// Blocking pods are ignored on nodes with a terminationGracePeriod.
     Eventual,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Class {
 pub(super) struct Candidates<'a> {
     pub(super) all: Rc<Vec<Candidate<'a>>>,
     pub(super) blocked: Vec<Blocked>,
-    /// When the first node may be disrupted that only time holds back; nothing else tells that it may.
+    /// Earliest time at which a blocked node becomes a candidate by the passing of time; no event announces that.
     pub(super) unblocked_at: Option<Timestamp>,
 }
 
@@ -110,10 +110,10 @@ enum Verdict<'a> {
     Candidate(Candidate<'a>),
     Blocked {
         message: String,
-        /// Where it ends by itself.
+        /// Time at which the block ends by itself, if it does.
         until: Option<Timestamp>,
     },
-    /// Nothing that we manage, or about to go anyway: nobody has to be told.
+    /// Not managed by Whittle, excluded or already being disrupted; no event is emitted.
     NotOurs,
 }
 
@@ -175,7 +175,7 @@ fn judge<'a>(
     ))
 }
 
-/// Instant until which pending pods are expected on the node, or were expected on its NodeClaim before its Node was there.
+/// Time until which pending pods are nominated to the node, or were nominated to its NodeClaim before the Node existed.
 pub(super) fn nominated_until(
     context: &DisruptionContext<'_>,
     claim: &NodeClaim,
@@ -189,7 +189,7 @@ pub(super) fn nominated_until(
     until.filter(|until| *until > context.now)
 }
 
-/// The NodePool of this name with its instance types, if it is ours and has any.
+/// Returns the NodePool of this name and its instance types, if it uses an EC2NodeClass and has any.
 pub(super) fn pool_of<'a>(
     context: &DisruptionContext<'a>,
     name: &str,
@@ -232,7 +232,7 @@ pub(super) fn instance_type_of<'t>(
     types.iter().find(|known| Some(&known.name) == name)
 }
 
-/// The first kind of trouble that pods make, as upstream tells it.
+/// Returns the first reason for which a pod blocks the disruption of its node, in Karpenter's order and wording.
 fn blocking_pods<'a>(
     context: &DisruptionContext<'a>,
     state_node: &StateNode<'a>,
@@ -257,7 +257,7 @@ fn blocking_pods<'a>(
         };
         return Some(Verdict::blocked(text, None));
     }
-    // Where a pod could go is not known as long as its volumes are not.
+    // A pod with unresolved volumes cannot be placed in a simulation.
     let moving = state_node.pods.iter().filter(|pod| is_reschedulable(pod));
     moving
         .filter(|pod| !pod.volumes.is_empty())

@@ -1,4 +1,4 @@
-//! What a method decided: nodes to remove, what replaces them first, and where pods will go.
+//! Disruption commands: nodes to remove, their replacements, and the nominations of their pods.
 
 use std::collections::BTreeMap;
 
@@ -22,41 +22,41 @@ use crate::{
     },
 };
 
-/// Nodes to remove together, once their replacements are initialized.
+/// Nodes to disrupt together, after their replacements are initialized.
 #[derive(Clone, Debug)]
 pub struct Command {
     pub reason: Reason,
     pub method: Method,
-    /// Nodes by name, in the order of `delete`.
+    /// Names of the nodes, in the order of `delete`.
     pub nodes: Vec<String>,
     pub delete: Vec<Target>,
-    /// The node that is rebooted in place, instead of any deletion.
+    /// NodeClaim to reboot in place instead of deleting it.
     pub reboot: Option<Target>,
     pub replacements: Vec<Launch>,
-    /// Pods that nodes that stay will take.
+    /// Pods that move to nodes that stay.
     pub nominations: Vec<Nomination>,
-    /// Where pods are to go, as far as that was decided: it is judged again as it was found.
+    /// Assignment of pods that the search decided on. Validation simulates the command with it.
     pub wanted: Vec<Wanted>,
-    /// Why the node is repaired, where it is.
+    /// Condition that is repaired, for repairs.
     pub repair: Option<Repair>,
-    /// The node goes before its replacement comes.
+    /// Whether the node is terminated before its replacement is launched.
     pub terminate_first: bool,
-    /// The instance that such a node leaves to its reservation.
+    /// Reserved instance that becomes free when such a node is terminated.
     pub freed: Option<FreedInstance>,
-    /// Number of pods that have to go, by the NodePool of their nodes, as far as caps on evictions count them.
+    /// Number of pods to evict per NodePool, as far as caps on evictions count them.
     pub evicts: BTreeMap<NodePoolName, u32>,
-    /// What it saves per hour; less than nothing where drift makes nodes dearer.
+    /// Savings per hour; negative if a replacement for drift costs more.
     pub savings: NanosPerHour,
     pub because: String,
 }
 
 impl Command {
-    /// The NodeClaims that it is about.
+    /// NodeClaims that the command deletes or reboots.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         self.delete.iter().chain(&self.reboot)
     }
 
-    /// What it comes to: replacements first, then what they replace.
+    /// Returns the actions of the command: launches first, then deletions or the reboot.
     pub fn plan(&self) -> Plan {
         let act = |action| Planned {
             action,
@@ -79,7 +79,7 @@ pub(super) fn of_empty(candidates: &[Candidate<'_>]) -> Command {
     command(reason_and_method, candidates, Vec::new(), Vec::new())
 }
 
-/// A node that is rebooted in place.
+/// Command that reboots a node in place.
 pub(super) fn of_reboot(reason_and_method: (Reason, Method), candidate: &Candidate<'_>) -> Command {
     let candidates = std::slice::from_ref(candidate);
     let command = command(reason_and_method, candidates, Vec::new(), Vec::new());
@@ -93,7 +93,7 @@ pub(super) fn of_reboot(reason_and_method: (Reason, Method), candidate: &Candida
     }
 }
 
-/// A node that goes although nothing replaces it yet; `after` is the price of the replacement to come.
+/// Command that terminates a node ahead of its replacement; `after` is the expected price of the replacement.
 pub(super) fn of_terminate_first(
     reason_and_method: (Reason, Method),
     candidate: &Candidate<'_>,
@@ -152,7 +152,7 @@ pub(super) fn of_simulation<'a>(
     }
 }
 
-/// Pods that nodes that stay will take.
+/// Pods that move to nodes that stay.
 pub(super) fn nominated(
     context: &DisruptionContext<'_>,
     simulation: &Simulation<'_>,
@@ -170,7 +170,7 @@ pub(super) fn nominated(
     nominations
 }
 
-/// One command per node, each with one replacement made of the NodePool's template alone.
+/// Returns one command per node, each with one replacement from the NodePool's template.
 pub(super) fn of_static(
     context: &DisruptionContext<'_>,
     reason_and_method: (Reason, Method),
@@ -203,7 +203,7 @@ fn command(
         .map(|launch| launch.cheapest.known_price());
     let after = after.sum::<Option<NanosPerHour>>();
     let mut evicts: BTreeMap<NodePoolName, u32> = BTreeMap::new();
-    // Repair counts against no cap (docs/operations.md).
+    // Repair is exempt from caps (docs/operations.md).
     let counted = candidates.iter().filter(|_| reason != Reason::Unhealthy);
     for candidate in counted {
         let pods = evictions::of_node(candidate);
@@ -247,7 +247,7 @@ fn command(
     }
 }
 
-/// Returns the price of all candidates together; `None` where the instance type of one is not in the catalog any more.
+/// Returns the price of all candidates together; `None` if the instance type of any is no longer in the catalog.
 fn price_of(candidates: &[Candidate<'_>]) -> Option<NanosPerHour> {
     let prices = candidates.iter();
     prices
@@ -255,7 +255,7 @@ fn price_of(candidates: &[Candidate<'_>]) -> Option<NanosPerHour> {
         .sum()
 }
 
-/// Returns the savings per hour: none where either price is not known.
+/// Returns the savings per hour, or zero if either price is unknown.
 fn difference(before: Option<NanosPerHour>, after: Option<NanosPerHour>) -> NanosPerHour {
     let known = before.zip(after);
     known.map_or(NanosPerHour(0), |(before, after)| {

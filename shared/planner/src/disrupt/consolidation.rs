@@ -1,4 +1,4 @@
-//! Nodes whose pods fit elsewhere, or on one cheaper node (docs/spec/lifecycle.md#consolidation).
+//! Consolidation: removes nodes whose pods fit on other nodes or on one cheaper node (docs/spec/lifecycle.md#consolidation).
 
 use std::cmp::Ordering;
 
@@ -20,21 +20,21 @@ use super::{
     types,
 };
 
-/// A spot node is replaced by spot only if so many types are cheaper: what is launched then is always among the cheapest,
-/// and not worth replacing again at once.
+/// Least number of cheaper instance types for replacing one spot node by another. The launched type is then among the cheapest,
+/// so that the replacement is not consolidated again at once.
 const SPOT_TYPES_MIN: usize = 15;
 
-/// What to do about some candidates: remove them, for replacements or for none.
+/// Removal of candidates, with or without replacements.
 #[derive(Clone)]
 pub(super) struct Move<'a> {
     pub(super) candidates: Vec<Candidate<'a>>,
     pub(super) simulation: Simulation<'a>,
-    /// Narrowed to what is worth buying.
+    /// Replacements, reduced to instance types that are cheaper than the candidates.
     pub(super) replacements: Vec<NewNode>,
 }
 
 impl Move<'_> {
-    /// What the nodes cost that go.
+    /// Price of the removed nodes.
     pub(super) fn before(&self) -> NanosPerHour {
         NanosPerHour(
             self.candidates
@@ -44,13 +44,13 @@ impl Move<'_> {
         )
     }
 
-    /// How many pods that run have to go.
+    /// Number of bound pods that move.
     pub(super) fn evicted(&self) -> usize {
         let pods = self.simulation.pods.iter();
         pods.filter(|pod| pod.node_name.is_some()).count()
     }
 
-    /// What those that come instead cost, where that is known.
+    /// Price of the replacements, as far as it is known.
     pub(super) fn after(&self) -> NanosPerHour {
         let cheapest = self.replacements.iter();
         let cheapest = cheapest.filter_map(|node| Some(node.choices.first()?.price.0));
@@ -58,7 +58,7 @@ impl Move<'_> {
     }
 }
 
-/// Whether consolidation is about this node at all; an error says what a user may want to know.
+/// Whether the node is a candidate for consolidation; an error is the message of its Unconsolidatable event.
 pub(super) fn may_consolidate(candidate: &Candidate<'_>) -> Result<bool, String> {
     let (pool, labels) = (candidate.pool, &candidate.state_node.labels);
     if pool.replicas.is_some() {
@@ -79,7 +79,7 @@ pub(super) fn may_consolidate(candidate: &Candidate<'_>) -> Result<bool, String>
             pool.name
         ));
     }
-    // Empty nodes are emptiness' own, under its budgets.
+    // Method Emptiness handles empty nodes, under its own budgets.
     if cost::is_empty(candidate.cost) {
         return Ok(false);
     }
@@ -92,14 +92,14 @@ pub(super) fn may_consolidate(candidate: &Candidate<'_>) -> Result<bool, String>
     Ok(candidate.claim.is_true(CONSOLIDATABLE))
 }
 
-/// What a node costs, what moving its pods costs, and its name.
+/// Price, disruption cost and name of a node: its rank among candidates.
 pub(super) type Place<'n> = (NanosPerHour, i64, &'n NodeName);
 
 pub(super) fn place<'n>(candidate: &'n Candidate<'_>) -> Place<'n> {
     (candidate.price, candidate.cost, &candidate.node.name)
 }
 
-/// Those that save most for what they disturb first; equal ones by name.
+/// Sorts by savings per disruption cost, highest first, then by name.
 pub(super) fn sort_by_worth(candidates: &mut [&Candidate<'_>]) {
     candidates.sort_by(|a, b| by_worth(place(a), place(b)));
 }
@@ -109,7 +109,7 @@ pub(super) fn by_worth(a: Place<'_>, b: Place<'_>) -> Ordering {
     worth(b, a).cmp(&worth(a, b)).then_with(|| a.2.cmp(b.2))
 }
 
-/// What removing these nodes would come to; an error says why it is not worth it.
+/// Simulates removing these nodes; an error says why they are kept.
 pub(super) fn consider<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
@@ -118,7 +118,7 @@ pub(super) fn consider<'a>(
     judged(context, candidates, simulation, 1)
 }
 
-/// The same where the simulation is known, and so many replacements are allowed.
+/// [`consider`] with a finished simulation and an upper bound on replacements.
 pub(super) fn judged<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
@@ -143,8 +143,8 @@ pub(super) fn judged<'a>(
     })
 }
 
-/// What each replacement must stay below: of what the candidates cost, shares in proportion to what replacements cost at
-/// least, so that whatever is launched saves something.
+/// Upper bound on the price of each replacement: the candidates' price, split in proportion to the replacements' lowest prices,
+/// so that every launch saves something.
 fn allowances(candidates: &[&Candidate<'_>], nodes: &[NewNode]) -> Vec<NanosPerHour> {
     let before: i64 = candidates.iter().map(|candidate| candidate.price.0).sum();
     let least =
@@ -157,7 +157,7 @@ fn allowances(candidates: &[&Candidate<'_>], nodes: &[NewNode]) -> Vec<NanosPerH
     nodes.iter().map(|node| NanosPerHour(share(node))).collect()
 }
 
-/// The replacement with only the types that are worth buying.
+/// Returns the replacement with only the instance types below the price `than`.
 fn narrowed(
     context: &DisruptionContext<'_>,
     candidates: &[&Candidate<'_>],
@@ -212,7 +212,7 @@ fn pin_to_spot(node: &mut NewNode) {
     node.admitted = vec![spot];
 }
 
-/// Of one spot node's cheaper types, the cheapest: as many as are needed for `minValues`, if that is more.
+/// Keeps the cheapest instance types of a spot-to-spot replacement: [`SPOT_TYPES_MIN`], or as many as `minValues` requires.
 fn keep_the_cheapest(node: &mut NewNode, of_pool: &[InstanceType]) -> Result<(), String> {
     let count = node.choices.len();
     if count < SPOT_TYPES_MIN {
@@ -226,7 +226,7 @@ fn keep_the_cheapest(node: &mut NewNode, of_pool: &[InstanceType]) -> Result<(),
     Ok(())
 }
 
-/// Each choice with the offering it would be bought by now.
+/// Sets for each choice the cheapest available offering and its price.
 fn reprice(context: &DisruptionContext<'_>, node: &mut NewNode, of_pool: &[InstanceType]) {
     let surcharge = types::surcharge_of_new_node(context, node);
     let wanted = &node.requirements;
@@ -236,7 +236,7 @@ fn reprice(context: &DisruptionContext<'_>, node: &mut NewNode, of_pool: &[Insta
             .and_then(|instance_type| {
                 price::cheapest(instance_type, wanted, &context.snapshot.settings, surcharge)
             });
-        // What cannot be bought any more stays an option without a price, as upstream lists it.
+        // A choice without an available offering stays in the list without a price, as in Karpenter.
         *choice = match found {
             Some((price, offering)) => Choice::new(choice.instance_type(), offering, price),
             None => Choice::new(
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn what_saves_most_for_what_it_disturbs_comes_first() {
         let names: Vec<NodeName> = ["a", "b", "c"].map(Into::into).into();
-        // Saved by what is disturbed: 3, 4 and 4.
+        // Savings per disruption: 3, 4 and 4.
         let places = [(300, 100), (40, 10), (8, 2)];
         let places = places.into_iter().zip(&names);
         let mut places: Vec<Place<'_>> = places

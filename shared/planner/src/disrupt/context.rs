@@ -1,4 +1,4 @@
-//! A cluster at a moment, as all disruption methods look at it.
+//! State that one disruption evaluation works on, shared by all methods.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -25,28 +25,28 @@ use crate::{
     provision::planning_context::{PlanningContext, SolveRequest},
 };
 
-/// How far consolidation looks.
+/// How far consolidation plans ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lookahead {
-    /// To the next step, the first that is worth it: as upstream does.
+    /// The first move that pays, as Karpenter does.
     NextStep,
-    /// To the next step of a plan that is begun; without one, to the next step.
+    /// The next step of the plan in the cursor; without a plan, the first move that pays.
     ActivePlan,
-    /// To where steps lead, and what else could be done at once.
+    /// Compares the end states of single moves and of plans for the whole cluster.
     ToConvergence,
 }
 
-/// How a look is meant.
+/// Options of one disruption evaluation.
 #[derive(Clone, Copy)]
 pub(super) struct SearchOptions<'a> {
-    /// Nodes that are left alone.
+    /// NodeClaims that are not candidates.
     pub(super) excluded: &'a BTreeSet<NodeClaimName>,
-    /// Moves cost nothing: whatever saves is done.
+    /// Whether moves are free, so that every move that saves anything pays.
     pub(super) at_any_price: bool,
     pub(super) lookahead: Lookahead,
-    /// How much is simulated before the rest is left to another look.
+    /// Number of simulated nodes and pods after which the remaining candidates are left to the next evaluation.
     pub(super) simulated: usize,
-    /// Whether pods may do without a reservation that others take.
+    /// Whether pods may be placed without the reservation that they compete for.
     pub(super) reserved: ReservedOfferingMode,
 }
 
@@ -68,27 +68,28 @@ impl SearchOptions<'_> {
 
 pub(super) struct DisruptionContext<'a> {
     pub(super) snapshot: &'a Snapshot,
-    /// May be later than the snapshot's: commands are judged again after a while.
+    /// Evaluation time. Later than the snapshot's in the context that validates commands.
     pub(super) now: Timestamp,
     pub(super) inventory: &'a Inventory<'a>,
     pub(super) planning: &'a PlanningContext<'a>,
     pub(super) guards: Guards<'a>,
     pub(super) volumes: Volumes<'a>,
-    /// What is known of the same NodePools and DaemonSets.
+    /// Indexes computed earlier for the same NodePools and DaemonSets.
     known: Option<Rc<Groundwork<'a>>>,
     standing: OnceCell<Standing<'a>>,
     destinations: OnceCell<Vec<usize>>,
     pools: BTreeMap<&'a NodePoolName, &'a NodePool>,
     pub(super) reschedulable: &'a ReschedulablePods<'a>,
-    /// Machines that were disturbed so recently that consolidation moves nothing there (docs/spec/lifecycle.md#simulation).
+    /// State nodes with pod events within `consolidateAfter`: consolidation moves no pods to them
+    /// (docs/spec/lifecycle.md#simulation).
     pub(super) cooling_down: BTreeSet<usize>,
-    /// Machines on which nothing would start.
+    /// State nodes that cannot start pods.
     pub(super) unavailable: BTreeSet<usize>,
     pub(super) options: SearchOptions<'a>,
     pub(super) move_costs: MoveCosts,
-    /// The nodes and pods of all simulations so far.
+    /// Number of nodes and pods simulated so far.
     pub(super) simulated: Cell<usize>,
-    /// By pod, the weight of the preferences that it goes without where it is, as far as that was asked.
+    /// Weight of the preferences that each pod goes without on its current node; filled on demand.
     pub(super) unmet_today: RefCell<BTreeMap<usize, Option<u32>>>,
 }
 
@@ -131,7 +132,7 @@ impl<'a> DisruptionContext<'a> {
         }
     }
 
-    /// The cluster as it stands, with all pods where they are: what all simulations begin with.
+    /// Baseline of all simulations: the cluster with all pods on their current nodes.
     pub(super) fn standing(&self) -> &Standing<'a> {
         self.standing.get_or_init(|| {
             let input = self.planning.solver_input(
@@ -150,7 +151,7 @@ impl<'a> DisruptionContext<'a> {
         })
     }
 
-    /// Which machine each node of the standing question is, by its place in the inventory.
+    /// Index in the inventory of each node in the baseline.
     pub(super) fn destinations(&self) -> &[usize] {
         self.destinations.get_or_init(|| {
             let gone = BTreeSet::new();
@@ -165,7 +166,7 @@ impl<'a> DisruptionContext<'a> {
         self.pools.get(name).copied()
     }
 
-    /// Whether a command that is under way is about this NodeClaim.
+    /// Whether an open command targets the NodeClaim.
     pub(super) fn is_commanded(&self, claim: &NodeClaim) -> bool {
         let under_way = self
             .snapshot
@@ -186,7 +187,7 @@ fn is_cooling_down(
         return false;
     };
     let pool = claim.node_pool().and_then(|name| pools.get(&name).copied());
-    // Static nodes are never consolidated, so that nothing waits for them to be left alone (docs/spec/lifecycle.md#consolidatable).
+    // Nodes of static NodePools are never consolidated, so they need no quiet time (docs/spec/lifecycle.md#consolidatable).
     let pool = pool.filter(|pool| pool.replicas.is_none());
     let Some(ConsolidateAfter::Seconds(after)) = pool.map(|pool| pool.disruption.consolidate_after)
     else {
@@ -200,8 +201,8 @@ fn is_cooling_down(
     since.is_some_and(|since| now.duration_since(since) < SignedDuration::from_secs(after))
 }
 
-/// Nodes that take no pods now: those that reboot, and those that are not ready. Upstream counts on the latter unless they are tainted,
-/// and then waits for pods that cannot start.
+/// State nodes that take no pods: those that reboot, and initialized ones that are not ready. Karpenter places pods on nodes
+/// that are not ready unless they are tainted, and then waits for pods that cannot start.
 fn unavailable(snapshot: &Snapshot, inventory: &Inventory<'_>) -> BTreeSet<usize> {
     let counts_on_unready = snapshot.settings.optimize == Optimize::Upstream;
     let is_unready = |state_node: &StateNode<'_>| {

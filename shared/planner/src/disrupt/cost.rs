@@ -1,4 +1,4 @@
-//! Cost of disturbing the pods of a node (docs/spec/lifecycle.md#eviction-cost, docs/spec/lifecycle.md#disruption-cost).
+//! Disruption cost of pods and nodes (docs/spec/lifecycle.md#eviction-cost, docs/spec/lifecycle.md#disruption-cost).
 
 use api::names::annotation::{DELETION_COST_WRITTEN, DISRUPTION_COST, POD_DELETION_COST};
 use model::{
@@ -9,25 +9,25 @@ use model::{
 use super::deletion_cost;
 use crate::pods::is_reschedulable;
 
-/// Costs are counted in units of which so many are one eviction.
+/// Cost of one plain eviction. All costs are in this unit.
 pub(super) const EVICTION: i64 = 1 << 27;
-/// What priority counts for, in those units.
+/// Cost per point of pod priority.
 const PER_PRIORITY: i64 = 1 << 2;
 const EVICTIONS_MAX: i64 = 10;
 
-/// Of moving a node's pods elsewhere, that of the node included. More than [`EVICTION`] unless nothing on it matters.
+/// Disruption cost of a node: one eviction for the node, plus its pods. Greater than [`EVICTION`] unless the pods cost nothing.
 pub(crate) fn of_node(pods: &[&Pod], settings: &Settings) -> i64 {
     let moving = pods.iter().filter(|pod| is_reschedulable(pod));
     EVICTION.saturating_add(moving.map(|pod| of_pod(pod, settings).max(0)).sum())
 }
 
-/// Whether moving its pods costs nothing (docs/spec/lifecycle.md#disruption-cost).
+/// Whether a node of this cost has no pods that cost anything to move (docs/spec/lifecycle.md#disruption-cost).
 pub(crate) fn is_empty(cost: i64) -> bool {
     cost <= EVICTION
 }
 
-/// Cost of evicting a pod: less than nothing where its owner said so, by `karpenter.sh/disruption-cost` before all
-/// (docs/spec/v1.15.md#disruption-cost).
+/// Cost of evicting a pod, which the annotation `karpenter.sh/disruption-cost` overrides; negative if its owner prefers the
+/// eviction (docs/spec/v1.15.md#disruption-cost).
 pub(crate) fn of_pod(pod: &Pod, settings: &Settings) -> i64 {
     let annotation = |name| pod.annotations.get(name);
     let own = annotation(DISRUPTION_COST).and_then(|text| text.parse::<i32>().ok());
@@ -44,12 +44,12 @@ pub(crate) fn of_pod(pod: &Pod, settings: &Settings) -> i64 {
     cost.clamp(-EVICTIONS_MAX * EVICTION, EVICTIONS_MAX * EVICTION)
 }
 
-/// Karpenter reads no deletion costs while it writes them, because it cannot tell its own from owners'.
+/// Karpenter ignores deletion costs while it writes them, because it cannot tell its own values from those of owners.
 fn counts_deletion_cost(settings: &Settings) -> bool {
     settings.optimize != Optimize::Upstream || !deletion_cost::is_on(settings)
 }
 
-/// A number as Go reads floats, without what is behind the point: Kubernetes itself takes only whole ones.
+/// Parses a float as Go does and truncates it. Kubernetes itself accepts integers only.
 fn whole(text: &str) -> Option<i64> {
     let number: f64 = text.parse().ok()?;
     #[expect(

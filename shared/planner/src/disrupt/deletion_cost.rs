@@ -1,4 +1,4 @@
-//! Order in which ReplicaSets should lose their pods when they are scaled in, so that nodes become empty by themselves
+//! Pod deletion costs: the order in which ReplicaSets should remove pods when scaled in, so that nodes become empty
 //! (docs/spec/v1.15.md#pod-deletion-cost).
 
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -24,26 +24,26 @@ use super::{
 };
 use crate::inventory::StateNode;
 
-/// The feature gate that has deletion costs written.
+/// Feature gate of pod deletion costs.
 pub const GATE: &str = "PodDeletionCostManagement";
 
-/// Nodes of which pods are changed in one pass at most, as upstream; those that leave anyway do not count.
+/// Most nodes whose pods are updated in one turn, as in Karpenter. Nodes that are leaving do not count.
 const NODES_MAX: usize = 50;
-/// Pods of a node that leaves anyway go first of all.
+/// Deletion cost of pods on nodes that are leaving: they are removed first.
 const LEAVES: i32 = i32::MIN;
-/// An order that differs by no more than this part of all ranks stays as it is written: each write wakes whoever watches pods.
+/// A written rank is kept while it differs by at most 1/10 of all ranks, because each write wakes every watcher of pods.
 const TOLERATED_PART: u32 = 10;
 
-/// A deletion cost that is to be written to a pod.
+/// Deletion cost to write to a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletionCost {
     pub pod: PodKey,
     pub uid: Uid,
-    /// `None` removes the cost that was written before.
+    /// `None` removes the annotation that was written before.
     pub cost: Option<i32>,
 }
 
-/// Deletion costs that are to be written to the pods of one node.
+/// Deletion costs to write to the pods of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDeletionCosts {
     pub node: NodeName,
@@ -51,8 +51,8 @@ pub struct NodeDeletionCosts {
     pub pods: Vec<DeletionCost>,
 }
 
-/// The pods whose deletion cost is to change, by node, and those of the nodes that are left to later passes. With the gate off, what was
-/// written is removed.
+/// Returns the pods whose deletion cost must change, by node, then those of nodes beyond the limit of one turn. With the gate
+/// off, written annotations are removed.
 pub(super) fn of_context(
     context: &DisruptionContext<'_>,
 ) -> (Vec<NodeDeletionCosts>, Vec<NodeDeletionCosts>) {
@@ -94,7 +94,7 @@ pub(super) fn of_context(
     (leaving, left)
 }
 
-/// Nodes that should become empty, first those that drifted, each group by what they save for what their pods cost.
+/// Nodes that should become empty: drifted ones first, each group by price per disruption cost.
 fn ranked<'a>(context: &DisruptionContext<'a>) -> Vec<&'a NodeName> {
     let candidates = Candidates::new(context, Class::Graceful);
     let can_empty = |candidate: &&Candidate<'a>| {
@@ -123,7 +123,7 @@ fn ranked<'a>(context: &DisruptionContext<'a>) -> Vec<&'a NodeName> {
     ranked
 }
 
-/// The dearer for what its pods cost, the earlier.
+/// Orders by price per disruption cost, highest first.
 fn by_saving(a: &Candidate<'_>, b: &Candidate<'_>) -> std::cmp::Ordering {
     // a.price / a.cost against b.price / b.cost, without dividing.
     let ratio =
@@ -131,7 +131,8 @@ fn by_saving(a: &Candidate<'_>, b: &Candidate<'_>) -> std::cmp::Ordering {
     (Reverse(ratio(a, b)), &a.node.name).cmp(&(Reverse(ratio(b, a)), &b.node.name))
 }
 
-/// Whether a pod is gone for good, or moves by its owner, once it is deleted; pods of the system always count as such.
+/// Whether deleting the pod removes or moves it: its owner recreates it elsewhere, or it is gone. Pods in `kube-system` always
+/// count.
 fn may_go(pod: &Pod) -> bool {
     let owner = pod.owner.as_ref();
     pod.key.namespace == "kube-system"
@@ -147,13 +148,13 @@ fn leaves(state_node: &StateNode<'_>) -> bool {
     state_node.deleting || taints.any(is_disrupted)
 }
 
-/// −count for the first, −1 for the last.
+/// Cost by rank: −count for the first, −1 for the last.
 fn cost_of_rank(rank: usize, count: usize) -> i32 {
     let behind = count.saturating_sub(rank);
     i32::try_from(behind).map_or(i32::MIN + 1, |behind| -behind)
 }
 
-/// The cost that stands on the node already, where that is about its rank.
+/// Returns the cost that is written on the node already, if it is close enough to its rank, else `cost`.
 fn about(state_node: &StateNode<'_>, cost: i32, count: usize) -> i32 {
     let written = state_node.pods.iter().find_map(|pod| written(pod));
     let is_about = |written: &i32| {
@@ -163,14 +164,14 @@ fn about(state_node: &StateNode<'_>, cost: i32, count: usize) -> i32 {
     written.filter(is_about).unwrap_or(cost)
 }
 
-/// The cost that Whittle wrote to a pod last, if the pod still has it.
+/// Cost that Whittle last wrote to the pod, if it is unchanged.
 fn written(pod: &Pod) -> Option<i32> {
     let cost = pod.annotations.get(POD_DELETION_COST)?;
     let own = pod.annotations.get(DELETION_COST_WRITTEN)?;
     if cost == own { own.parse().ok() } else { None }
 }
 
-/// An owner's own value stays. Only ReplicaSets read it.
+/// Returns the update of the pod's annotation. A value set by the owner is kept, and only ReplicaSets read the annotation.
 fn change(pod: &Pod, cost: Option<i32>) -> Option<DeletionCost> {
     let is_of_replica_set = |owner: &Owner| owner.kind == "ReplicaSet";
     let written = written(pod);
@@ -184,7 +185,7 @@ fn change(pod: &Pod, cost: Option<i32>) -> Option<DeletionCost> {
     )
 }
 
-/// Whether there is anything to do at all: the gate is on, or something is left of when it was.
+/// Whether the gate is on or annotations remain from when it was.
 pub(super) fn is_managed(snapshot: &Snapshot) -> bool {
     let mut pods = snapshot.pods.iter();
     is_on(&snapshot.settings) || pods.any(|pod| pod.annotations.contains_key(DELETION_COST_WRITTEN))

@@ -1,4 +1,4 @@
-//! Nodes that are not what their NodePool and NodeClass ask for any more (docs/spec/lifecycle.md#drift).
+//! Drift: replaces nodes that no longer match their NodePool and NodeClass (docs/spec/lifecycle.md#drift).
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ pub(super) fn is_about_static(candidate: &Candidate<'_>) -> bool {
     candidate.pool.replicas.is_some() && candidate.claim.is_true(DRIFTED)
 }
 
-/// The first node whose pods all have a place when it goes, with as many replacements as that takes: those without pods first,
-/// then those that drifted first. A node that a look of this round has considered is not looked at again.
+/// Returns the command for the first candidate whose pods can all be placed, with as many replacements as that takes. Nodes
+/// without pods come first, then those that drifted first. Candidates that the current round has considered are skipped.
 pub(super) fn choose<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
@@ -44,7 +44,7 @@ pub(super) fn choose<'a>(
         .iter()
         .map(|candidate| (place(candidate), *candidate));
     let mut order: Vec<(Drifted, &Candidate<'a>)> = match &context.snapshot.cursor {
-        // Drift is through in this round.
+        // The cursor is past drift in this round.
         Some(Cursor::Single(_)) => return Searched::through(),
         Some(Cursor::Drift(last)) => places.filter(|(place, _)| place > last).collect(),
         Some(Cursor::Plan(_)) | None => places.collect(),
@@ -52,7 +52,7 @@ pub(super) fn choose<'a>(
     order.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut last = None;
     for (at, (place, candidate)) in order.iter().enumerate() {
-        // At least one is considered, so that every round ends.
+        // Every evaluation considers at least one candidate, so that each round ends.
         if let Some(last) = last.take().filter(|_| methods.share_is_done()) {
             return Searched::cut(Cursor::Drift(last), order.len() - at);
         }
@@ -74,7 +74,7 @@ pub(super) fn choose<'a>(
     Searched::through()
 }
 
-/// Replaces a node of a dynamic NodePool, or says why that cannot be.
+/// Returns the command that replaces a node of a dynamic NodePool, or why there is none.
 pub(super) fn decide<'a>(
     context: &DisruptionContext<'a>,
     candidate: &Candidate<'a>,
@@ -111,8 +111,8 @@ fn place(candidate: &Candidate<'_>) -> Drifted {
     }
 }
 
-/// Per static NodePool, as many as its budgets and its limit on nodes allow, each to be replaced by one like it. Where the limit
-/// allows none, why none goes, unless all that budgets allow may go first.
+/// Returns commands for as many nodes per static NodePool as its budgets and its limit on nodes allow, each with one
+/// replacement. At the limit, nodes are terminated ahead of their replacement or reported as blocked.
 pub(super) fn choose_static<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
@@ -172,11 +172,11 @@ pub(super) fn choose_static<'a>(
     commands
 }
 
-/// Nodes that a static NodePool may have besides those it has.
+/// Number of nodes that a static NodePool may add now.
 pub(super) enum Room {
-    /// No room: the NodePool has more nodes than it wants, and those go first.
+    /// The NodePool has more nodes than `replicas`; scaling down comes first.
     Surplus,
-    /// Up to this many nodes.
+    /// This many nodes.
     For(usize),
 }
 

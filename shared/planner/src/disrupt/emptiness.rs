@@ -1,4 +1,4 @@
-//! Nodes on which nothing runs that would have to move (docs/spec/lifecycle.md#emptiness).
+//! Emptiness: removes nodes without pods that would have to move (docs/spec/lifecycle.md#emptiness).
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::{
     context::DisruptionContext, cost, simulate::DestinationPolicy,
 };
 
-/// Whether emptiness is about this node; an error says what a user may want to know.
+/// Whether the node is a candidate for emptiness; an error is the message of its event.
 pub(super) fn is_about(candidate: &Candidate<'_>) -> Result<bool, String> {
     let pool = candidate.pool;
     if pool.replicas.is_some() {
@@ -25,8 +25,8 @@ pub(super) fn is_about(candidate: &Candidate<'_>) -> Result<bool, String> {
     Ok(cost::is_empty(candidate.cost) && candidate.claim.is_true(CONSOLIDATABLE))
 }
 
-/// Machines that pods without a place are to go to. Upstream looks at none, and keeps such nodes by nominating them over and
-/// over; a node that waits for hours until a budget lets its pods come is expected to be there all the time.
+/// State nodes that pending pods would be placed on. Karpenter does not simulate here, and keeps such nodes by nominating them
+/// repeatedly. Whittle keeps a node for as long as pods wait to move to it, which budgets may delay by hours.
 pub(super) fn expecting(context: &DisruptionContext<'_>) -> BTreeSet<usize> {
     let as_upstream = context.snapshot.settings.optimize == Optimize::Upstream;
     if as_upstream || context.reschedulable.waiting() == 0 {
@@ -37,11 +37,11 @@ pub(super) fn expecting(context: &DisruptionContext<'_>) -> BTreeSet<usize> {
     existing.map(|(at, _)| *at).collect()
 }
 
-/// Most nodes of one command: its row in the ledger and the record of its generation name each of them, and hold 400 KB. The next look
-/// takes the others.
+/// Most nodes of one command. The ledger's rows of a command and of its generation name every node and hold 400 KB. The next
+/// evaluation takes the remaining nodes.
 const TARGETS_MAX: usize = 500;
 
-/// All that budgets allow and one command names, the dearest first.
+/// Returns the empty nodes that budgets allow, up to [`TARGETS_MAX`], the highest price first.
 pub(super) fn choose<'a>(
     candidates: &[&Candidate<'a>],
     budgets: &mut Budgets,

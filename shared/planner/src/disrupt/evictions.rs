@@ -1,7 +1,7 @@
-//! How many pods may still be evicted within the hour of our own accord (docs/operations.md).
+//! Caps on voluntary evictions and terminations per hour (docs/operations.md).
 //!
-//! Commands count from when they bind: those taken back evict nobody. Interruptions, repair, expiry and deletes that users order
-//! are no commands that anybody chose, so they neither wait nor count.
+//! A command counts from the moment it binds; proposals and rolled-back commands do not count.
+//! Interruptions, repair, expiration and deletions by users are involuntary: they neither count nor wait.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use model::{NodePoolName, Snapshot, caps::Caps, counted, of_number};
 use super::candidates::Candidate;
 use crate::pods::is_reschedulable;
 
-/// What caps leave; taking a node uses it up.
+/// Remaining evictions and terminations. Taking a candidate reduces them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Allowance {
     cluster: Option<HourlyCap>,
     pools: BTreeMap<NodePoolName, HourlyCap>,
-    /// Nodes that may still be ended within the hour.
+    /// Cap on nodes terminated per hour.
     nodes: Option<HourlyCap>,
 }
 
@@ -24,11 +24,11 @@ pub(super) struct Allowance {
 struct HourlyCap {
     most: u32,
     used: u32,
-    /// When the first of those made counts no more.
+    /// Time at which the oldest counted command leaves the hour.
     opens: Option<Timestamp>,
 }
 
-/// How many pods have to go with a node.
+/// Number of pods that must be evicted from a node.
 pub(super) fn of_node(candidate: &Candidate<'_>) -> u32 {
     let pods = candidate.state_node.pods.iter();
     let moving = pods.filter(|pod| is_reschedulable(pod)).count();
@@ -72,7 +72,7 @@ impl Allowance {
         self.cluster.iter_mut().chain(self.pools.get_mut(pool))
     }
 
-    /// Whether all of these may go together.
+    /// Whether all of these nodes may be disrupted together.
     pub(super) fn allows(&self, nodes: &[&Candidate<'_>]) -> bool {
         let mut rest = self.clone();
         nodes.iter().all(|node| rest.take(node))
@@ -81,7 +81,7 @@ impl Allowance {
     pub(super) fn take(&mut self, candidate: &Candidate<'_>) -> bool {
         let pods = of_node(candidate);
         let pool = &candidate.pool.name;
-        // What evicts nobody waits for no cap: nothing is less than none.
+        // A node without evictions passes an exhausted cap on evictions.
         if self.of(pool).any(|left| left.rest() < pods) || self.is_exhausted() {
             return false;
         }
@@ -94,12 +94,12 @@ impl Allowance {
         true
     }
 
-    /// Whether no further node may be ended within the hour.
+    /// Whether the cap on terminations is used up.
     fn is_exhausted(&self) -> bool {
         self.nodes.is_some_and(|left| left.rest() == 0)
     }
 
-    /// Why this node has to wait, and until when at least.
+    /// Returns why the node must wait, and the earliest time at which that may change.
     pub(super) fn wait_message(
         &self,
         candidate: &Candidate<'_>,
@@ -139,7 +139,7 @@ impl Allowance {
 }
 
 impl HourlyCap {
-    /// Counts what was decided before.
+    /// Counts a command that is already committed.
     fn take(&mut self, count: u32, until: Timestamp) {
         self.used = self.used.saturating_add(count);
         self.opens = self.opens.into_iter().chain([until]).min();

@@ -1,8 +1,8 @@
-//! The longer view: where a step leads, and whether a plan for all nodes together leads to a cheaper end.
+//! Lookahead over several steps: compares the end states of single moves with those of plans for the whole cluster.
 //!
-//! Taking the best step each time ends where no single step helps, often far from the cheapest cluster, and moves some pods
-//! again and again. So the course of such steps is followed to its end in thought, and compared with those of plans for the
-//! cluster as a whole. A plan is taken up only if it ends no dearer; what an eviction has to be worth decides between them.
+//! Greedily taking the best move ends in a local optimum, often far from the cheapest cluster, and moves some pods repeatedly.
+//! The trajectory of such moves is therefore simulated to its end, and compared with the trajectories of plans for all nodes
+//! together. A plan is chosen only if its end state is no more expensive; a price per eviction decides between plans.
 
 mod choice;
 
@@ -24,22 +24,22 @@ use super::{
     trajectory::{self, Trajectory},
 };
 
-/// Of more nodes only the next step is looked at: plans and courses take a multiple of the time.
+/// Most candidates for lookahead. Above it only the next step is computed: plans and trajectories take a multiple of the time.
 const CANDIDATES_MAX: usize = 100;
 
-/// What a longer view comes to.
+/// Result of the lookahead.
 #[derive(Default)]
 pub(super) struct Selection {
-    /// What to do now.
+    /// Command to start now.
     pub(super) command: Option<Command>,
-    /// What is left of the plan that it is part of.
+    /// Remaining steps of the plan that the command is part of.
     pub(super) plan: Option<Cursor>,
 }
 
-/// Where a plan leads, and how it begins.
+/// Trajectory of a plan, with its first step.
 type Planned = (Trajectory, Selection);
 
-/// What to do now, where `next` is the next step by itself.
+/// Returns the command to start now; `next` is the best single move.
 pub(super) fn find<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
@@ -84,9 +84,9 @@ pub(super) fn find<'a>(
         Some((trajectory, _)) => Bound::of_what_is_begun(*trajectory),
         None => Bound::of_steps(known),
     };
-    // Nothing is searched for where no plain step saves anything.
+    // No plan is searched for unless a single move saves something.
     let plans = plain.as_ref().map(|_| {
-        // What the policy Balanced asks for becomes less as the cluster becomes cheaper.
+        // The least savings that policy Balanced requires shrink as the cluster becomes cheaper.
         let by_then = totals.scaled(known.cost, simulate_apply::cost(context.snapshot).0);
         search(context, candidates, &by_then, &budgets, &bound, planned)
     });
@@ -104,7 +104,7 @@ pub(super) fn find<'a>(
     }
 }
 
-/// The next step of a plan that is begun, if any is possible now.
+/// Returns the next possible step of the plan in the cursor.
 pub(super) fn go_on<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
@@ -115,7 +115,7 @@ pub(super) fn go_on<'a>(
     next_of(methods, kept, totals, &budgets).unwrap_or_default()
 }
 
-/// What is left of a plan that was begun.
+/// Remaining steps of the plan in the cursor.
 fn begun<'s>(context: &DisruptionContext<'s>) -> &'s [Together] {
     match &context.snapshot.cursor {
         Some(Cursor::Plan(plan)) => plan,
@@ -123,7 +123,7 @@ fn begun<'s>(context: &DisruptionContext<'s>) -> &'s [Together] {
     }
 }
 
-/// What is done first of a plan, and what is left of it then. Where budgets allow none of it now, it is kept for later.
+/// Returns the first step to carry out and the remaining ones. A plan that budgets block entirely is kept for later.
 fn next_of<'a>(
     methods: &Methods<'_, 'a>,
     steps: Vec<Move<'a>>,
@@ -145,7 +145,7 @@ fn next_of<'a>(
     })
 }
 
-/// Makes plans for several prices of an eviction.
+/// Searches plans for several prices per eviction.
 fn search<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
@@ -172,7 +172,7 @@ fn method(step: &Move<'_>) -> Method {
     }
 }
 
-/// Of a plan's steps in their order, what is done first: all that bring no node, together, or the first that is possible now.
+/// Returns the first step to carry out: all steps without replacements merged into one, or else the first possible step.
 fn first<'a>(
     methods: &Methods<'_, 'a>,
     steps: &[Move<'a>],
@@ -191,7 +191,7 @@ fn first<'a>(
             free.push(step);
         }
     }
-    // Each may have counted on the same room.
+    // Each of the merged steps may have counted on the same free capacity.
     let together = rearranging::together(methods.now, &free);
     let together = together.filter(|step| step.replacements.is_empty());
     let possible = |step: &&Move<'a>| {

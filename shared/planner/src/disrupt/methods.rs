@@ -1,4 +1,4 @@
-//! The methods in their order; the first that finds something decides (docs/spec/lifecycle.md#disruption-loop).
+//! Disruption methods in their order of precedence (docs/spec/lifecycle.md#disruption-loop).
 
 use std::{cell::OnceCell, collections::BTreeSet};
 
@@ -23,7 +23,7 @@ use crate::repair::FailureEvidence;
 
 pub(super) struct Methods<'s, 'a> {
     pub(super) now: &'s DisruptionContext<'a>,
-    /// As it will be when what is decided is judged again.
+    /// Context at the time at which commands are validated.
     pub(super) later: &'s DisruptionContext<'a>,
     graceful: OnceCell<Candidates<'a>>,
     graceful_later: OnceCell<Candidates<'a>>,
@@ -42,7 +42,7 @@ impl<'s, 'a> Methods<'s, 'a> {
     pub(super) fn first(&self) -> DisruptionResult {
         let mut result = DisruptionResult {
             blocked: self.graceful().blocked.clone(),
-            // What is found before the search goes on leaves it where it is.
+            // A command found before the search continues leaves the cursor unchanged.
             cursor: self.now.snapshot.cursor.clone(),
             ..DisruptionResult::default()
         };
@@ -73,13 +73,13 @@ impl<'s, 'a> Methods<'s, 'a> {
         result
     }
 
-    /// What budgets hold back for good, of what methods would look at, and when the first of their windows closes.
+    /// Returns the NodePools whose budgets block candidates of a method, and the earliest end of such a block.
     fn exhausted(&self) -> (BTreeSet<(NodePoolName, String)>, Option<Timestamp>) {
         let is_about = |candidate: &Candidate<'a>, reason| match reason {
             Reason::Empty => emptiness::is_about(candidate) == Ok(true),
             Reason::Drifted => drift::is_about(candidate) || drift::is_about_static(candidate),
             Reason::Underutilized => may_consolidate(candidate) == Ok(true),
-            // Repair has candidates of its own.
+            // Repair has its own candidates.
             Reason::Unhealthy => false,
         };
         let (mut exhausted, mut opens) = (BTreeSet::new(), None);
@@ -106,7 +106,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         (exhausted, opens)
     }
 
-    /// Number of nodes that each reason could be about.
+    /// Number of candidates for each reason.
     pub(super) fn eligible(&self) -> [(Reason, usize); 4] {
         let eventual = Candidates::new(self.now, Class::Eventual);
         let count = |candidates: &Candidates<'a>, is_about: fn(&Candidate<'a>) -> bool| {
@@ -160,7 +160,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         vec![command::of_empty(&still)]
     }
 
-    /// Nodes that drifted, but for those that would be replaced by nodes that fail.
+    /// Drifted nodes, without those whose replacements are expected to fail.
     fn drifted<'c>(
         &self,
         candidates: &'c Candidates<'a>,
@@ -221,7 +221,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         }
     }
 
-    /// Looks for a node that consolidation removes. Also returns the candidates and the totals that they were judged by.
+    /// Searches for a consolidation. Returns the candidates, and the totals that policy Balanced judged them by.
     fn consolidated<'c>(
         &'c self,
         result: &mut DisruptionResult,
@@ -267,7 +267,7 @@ impl<'s, 'a> Methods<'s, 'a> {
             Lookahead::ToConvergence => {
                 let planned = lookahead::find(self, &candidates, &totals, found);
                 result.commands.extend(planned.command);
-                // Where the search goes on, there is no plan yet.
+                // While a search is unfinished the cursor holds its position, not a plan.
                 if result.left == 0 && planned.plan.is_some() {
                     result.cursor = planned.plan;
                 }
@@ -282,7 +282,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         self.validated(step, Method::MultiNode)
     }
 
-    /// Whether this look has simulated what a turn takes on.
+    /// Whether this evaluation has used up its share of simulations.
     pub(super) fn share_is_done(&self) -> bool {
         let simulated = self.now.simulated.get() + self.later.simulated.get();
         simulated >= self.now.options.simulated
@@ -294,7 +294,7 @@ impl<'s, 'a> Methods<'s, 'a> {
             .then_some((step, method))
     }
 
-    /// What is left of a proposal.
+    /// Plans the valid part of a proposal again.
     pub(super) fn validate(&self, proposal: &ledger::Command) -> Result<Command, Rejection> {
         let Some(choice) = &proposal.choice else {
             return Err(Rejection::churn("it names no method".to_owned()));
@@ -316,7 +316,7 @@ impl<'s, 'a> Methods<'s, 'a> {
                 let step = validation::again(self.now, candidates, proposal, choice, budgets)?;
                 Ok(self.command(step, choice.method))
             }
-            // These are never proposed: they start at once.
+            // Commands of these methods start without a proposal.
             Method::Repair | Method::StaticDrift | Method::Drift => {
                 let method = proposal.reason.as_str();
                 Err(Rejection::churn(format!("{method} is not proposed")))

@@ -1,7 +1,7 @@
-//! What a move costs besides the price of nodes, and whether its saving pays for that in time (docs/disruption.md).
+//! Cost of moves besides node prices, and whether savings pay for it in time (docs/disruption.md).
 //!
-//! Everything is money: an eviction has a price, and so have the minutes in which old and new nodes run side by side. A
-//! NodePool's annotations say what an eviction costs its users and how long a saving may take to pay for a move.
+//! All costs are in money: an eviction has a price, and so has the time in which old and new nodes run side by side.
+//! Annotations of a NodePool set the price of an eviction and the horizon within which savings must pay for a move.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,48 +23,48 @@ use scheduling::{GivenUp, NewNode};
 use super::{candidates::Candidate, consolidation::Move, context::DisruptionContext, cost, types};
 use crate::{by_instance::instance_of, lifecycle::expiration};
 
-/// A move must have paid for itself by then.
+/// Default horizon within which the savings of a move must pay for it.
 const HORIZON: SignedDuration = SignedDuration::from_hours(24);
-/// What an eviction costs, in nano-dollars.
+/// Default price of an eviction, in nano-dollars.
 const EVICTION_PRICE_DEFAULT: i64 = 10_000_000;
-/// A node this young has hardly paid for its own start: moving its pods counts twice.
+/// Age below which moving a node's pods costs twice as much: the node has hardly paid for its own start.
 const YOUNG_NODE: SignedDuration = SignedDuration::from_hours(1);
-/// What a pod on a new node costs besides its eviction, in hundredths of one: its images are not there yet.
+/// Extra cost of a pod on a new node, in percent of an eviction, for pulling its images.
 const IMAGE_PULL_PERCENT: i128 = 25;
-/// How many of a hundred thousand spot nodes are interrupted in an hour: five in a hundred in a month.
+/// Spot interruptions per 100,000 node hours: five percent of nodes per month.
 const INTERRUPTIONS_PER_100K_HOURS: i128 = 7;
-/// How long nodes take to start where none has shown it, and at most.
+/// Start time of a node where none was observed, and the upper bound on observed ones.
 const BOOT: SignedDuration = SignedDuration::from_mins(1);
 const BOOT_MAX: SignedDuration = SignedDuration::from_mins(15);
-/// How long the pods of a node take to go, at most: longer grace is for few.
+/// Upper bound on the drain time of a node. Few pods use a longer grace period.
 const DRAIN_MAX: SignedDuration = SignedDuration::from_mins(15);
 
-/// What a NodePool's owner asks of moves.
+/// Cost parameters of a NodePool, from its annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CostParameters {
     horizon: SignedDuration,
-    /// In nano-dollars.
+    /// Price of an eviction, in nano-dollars.
     eviction: i64,
 }
 
-/// Prices moves, and says which are worth it. Of itself, everything is that saves.
+/// Prices moves and decides whether they pay. The default prices nothing, so that every saving pays.
 #[derive(Default)]
 pub(super) struct MoveCosts {
-    /// `None`: nothing is priced.
+    /// Parameters by NodePool; `None` if moves are free.
     parameters: Option<BTreeMap<NodePoolName, CostParameters>>,
     boots: BTreeMap<NodePoolName, SignedDuration>,
-    /// Of one preference of one pod, at the weight of 100.
+    /// Worth per hour of one preference of weight 100 of one pod.
     preference: NanosPerHour,
-    /// Type and zone of spot instances that EC2 has announced to take back.
+    /// Instance type and zone of spot instances that EC2 has announced to interrupt.
     at_risk: Vec<(String, String)>,
 }
 
-/// In nano-dollars.
+/// Savings and price of a move, in nano-dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BreakEven {
-    /// Within the horizon.
+    /// Savings within the horizon.
     pub(super) saved: i128,
-    /// Once.
+    /// One-time price.
     pub(super) price: i128,
 }
 
@@ -75,7 +75,7 @@ impl BreakEven {
 }
 
 impl MoveCosts {
-    /// By what the NodePools' annotations say. Upstream prices nothing.
+    /// Reads the parameters from NodePool annotations. With `optimize: upstream` moves are free.
     pub(super) fn by_annotations(snapshot: &Snapshot) -> Self {
         if snapshot.settings.optimize == Optimize::Upstream {
             return Self::default();
@@ -90,7 +90,7 @@ impl MoveCosts {
         }
     }
 
-    /// The worth per hour of preferences that a pod would go without.
+    /// Worth per hour of the preferences that a pod would lose.
     pub(super) fn of_preferences(&self, lost: &GivenUp) -> i128 {
         lost.worth(self.preference)
     }
@@ -99,7 +99,7 @@ impl MoveCosts {
         self.parameters.is_some()
     }
 
-    /// `Ok` where the move pays for itself in time; an error says what it would save and cost.
+    /// Returns `Ok` if the move pays within the horizon; the error states its savings and cost.
     pub(super) fn pays(
         &self,
         context: &DisruptionContext<'_>,
@@ -127,7 +127,7 @@ impl MoveCosts {
         ))
     }
 
-    /// What a node's going costs per hour until the horizon, besides the nodes that come instead.
+    /// Cost of removing the node, spread over the horizon, per hour; replacements are not included.
     pub(super) fn disturbance(
         &self,
         context: &DisruptionContext<'_>,
@@ -138,7 +138,7 @@ impl MoveCosts {
         };
         let parameters = all.get(&candidate.pool.name).copied().unwrap_or_default();
         let price = price_of_leaving(context, candidate, parameters);
-        // Whatever a node is not there for by itself saves nothing.
+        // Savings end when the node would expire anyway.
         let life = life(context, candidate)
             .map_or(parameters.horizon, |life| life.min(parameters.horizon));
         let idle = over(candidate.price, parameters.horizon.saturating_sub(life));
@@ -172,7 +172,7 @@ impl MoveCosts {
         Some(break_even)
     }
 
-    /// Images that are pulled again, and evictions to come where EC2 may take the node back.
+    /// Price of image pulls on a new node, and of evictions by expected spot interruptions.
     fn price_of_arriving(
         &self,
         context: &DisruptionContext<'_>,
@@ -201,7 +201,7 @@ impl MoveCosts {
     }
 }
 
-/// Evictions and restarts, by what their owners say they cost, and the time a drain takes.
+/// Price of evicting a node's pods, by their disruption cost, and of the node during the drain.
 fn price_of_leaving(
     context: &DisruptionContext<'_>,
     candidate: &Candidate<'_>,
@@ -222,7 +222,7 @@ fn price_of_leaving(
     price + over(candidate.price, drain)
 }
 
-/// Annotations that cannot be read, by NodePool.
+/// Annotations that do not parse, by NodePool.
 pub(super) fn misread(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
     let pools = snapshot.node_pools.iter();
     let messages = pools.flat_map(|pool| {
@@ -242,7 +242,7 @@ impl Default for CostParameters {
 }
 
 impl CostParameters {
-    /// By the NodePool's annotations; what cannot be read leaves the default, and is told.
+    /// Reads the NodePool's annotations. Those that do not parse leave the default and are returned as messages.
     pub(super) fn of(pool: &NodePool) -> (Self, Vec<String>) {
         let (mut parameters, mut problems) = (Self::default(), Vec::new());
         let mut read = |key: &str, expected: &str, take: &mut dyn FnMut(&str) -> Option<()>| {
@@ -271,7 +271,7 @@ impl CostParameters {
     }
 }
 
-/// Less than a thousand dollars.
+/// Parses dollars below 1,000.
 fn nano_dollars(text: &str) -> Option<i64> {
     const MOST: NanosPerHour = NanosPerHour(1_000_000_000_000);
     let price = NanosPerHour::from_dollars(text).filter(|price| *price < MOST);
@@ -282,18 +282,18 @@ fn dollars(nanos: i128) -> NanosPerHour {
     NanosPerHour(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// What a node costs in this time.
+/// Price of a node for a duration.
 fn over(price: NanosPerHour, time: SignedDuration) -> i128 {
     i128::from(price.0) * i128::from(time.as_secs().max(0)) / 3_600
 }
 
-/// How long a node has left by itself.
+/// Time until the node expires.
 fn life(context: &DisruptionContext<'_>, candidate: &Candidate<'_>) -> Option<SignedDuration> {
     let end = expiration::at(candidate.claim)?;
     Some(end.duration_since(context.now).max(SignedDuration::ZERO))
 }
 
-/// How long the nodes of each NodePool took from their launch until pods could use them: the one in the middle.
+/// Median time from launch to initialization, by NodePool.
 fn boots(claims: &[NodeClaim]) -> BTreeMap<NodePoolName, SignedDuration> {
     let mut seen: BTreeMap<NodePoolName, Vec<SignedDuration>> = BTreeMap::new();
     for claim in claims {
@@ -318,7 +318,8 @@ fn boots(claims: &[NodeClaim]) -> BTreeMap<NodePoolName, SignedDuration> {
     middle.collect()
 }
 
-/// What EC2 has announced to take back: the next one of that kind may not live long either.
+/// Instance type and zone of the instances with an interruption notice: another spot instance there may be interrupted soon,
+/// too.
 fn at_risk(snapshot: &Snapshot) -> Vec<(String, String)> {
     let notices = snapshot.notices.iter();
     let noticed: BTreeSet<&InstanceId> = notices.map(|notice| &notice.instance).collect();

@@ -1,4 +1,4 @@
-//! Several nodes at once, for one cheaper node or for none (docs/spec/lifecycle.md#multi-node).
+//! Multi-node consolidation: removes several nodes for one cheaper node or none (docs/spec/lifecycle.md#multi-node).
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::{
     price, types,
 };
 
-/// The search halves a range that ends here; the longest prefix it looks at has one more.
+/// Upper end of the binary search, as an index: the longest prefix has one more node.
 const LAST_PREFIX: usize = 100;
 
-/// The longest prefix that a binary search finds worth it, of the nodes that save most for what they disturb.
+/// Returns the longest prefix of candidates, in the order of savings per disruption, that a binary search finds worth removing.
 pub(super) fn search<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
@@ -61,8 +61,8 @@ fn evaluate<'a>(
     (totals.approve(&step) && pays()).then_some(step)
 }
 
-/// Several nodes are not replaced by one of their own types, or a dearer one: removing the others is the better move, which
-/// is found elsewhere. `None` if nothing else is left.
+/// Removes the candidates' own instance types and more expensive ones from the replacement: keeping one of the nodes would be
+/// the better move, which another prefix covers. Returns `None` if no type is left.
 pub(super) fn leave_out_own_types(
     context: &DisruptionContext<'_>,
     step: &mut Move<'_>,
@@ -90,7 +90,7 @@ pub(super) fn leave_out_own_types(
         let least = instance_types
             .filter_map(|instance_type| own.get(instance_type.name.as_str()).copied())
             .min();
-        // Also where nothing is its own type: what cannot be bought on the terms that are left is no option.
+        // Applies without own types, too: a type that has no offering under the remaining requirements is no option.
         let least = least.unwrap_or(NanosPerHour(i64::MAX));
         types::retain_cheaper(context, node, of_pool, least).ok()?;
     }

@@ -1,5 +1,5 @@
-//! What becomes of each node by itself, for people: whether it may go, what would run its pods instead and what that saves, or
-//! the pod, budget, price or constraint that keeps it.
+//! Explains each node by itself: whether it may be disrupted, which nodes would run its pods and what that saves, or which pod,
+//! budget, price or constraint keeps it.
 
 use api::conditions::types::CONSOLIDATABLE;
 use model::{
@@ -21,26 +21,26 @@ use super::{
 };
 use crate::repair::{Breaker, FailureEvidence};
 
-/// One node, as disruption sees it.
+/// Report on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReport {
-    /// The Node's name, or the NodeClaim's where there is no Node.
+    /// Name of the Node, or of the NodeClaim if there is no Node.
     pub node: String,
-    /// Zero where it is not known.
+    /// Zero if unknown.
     pub price: NanosPerHour,
-    /// Why it would go, if anything speaks for that.
+    /// Reason for which it would be disrupted, if any.
     pub reason: Option<Reason>,
-    /// What would run its pods instead, if that was found out.
+    /// Nodes that would run its pods, if that was simulated.
     pub alternative: Option<Alternative>,
-    /// What keeps it; `None` where it may go now.
+    /// Why the node is kept; `None` if it may be disrupted now.
     pub kept: Option<String>,
 }
 
-/// New nodes in a node's place; none where its pods fit on others.
+/// Nodes in a node's place; none if its pods fit on existing nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alternative {
     pub nodes: Vec<ExpectedOffering>,
-    /// Per hour; less than nothing where it costs more.
+    /// Savings per hour; negative if the alternative costs more.
     pub saving: NanosPerHour,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn of_all(context: &DisruptionContext<'_>) -> Vec<NodeReport> {
         let name = candidate.node.name.as_str();
         let mut blocked = graceful.blocked.iter();
         let mut report = of_one(context, candidate, &budgets);
-        // What must not be disturbed now goes for drift alone.
+        // Drift disrupts nodes with blocking pods, too.
         if report.reason != Some(Reason::Drifted)
             && let Some(blocked) = blocked.find(|blocked| blocked.node == name)
         {
@@ -85,7 +85,7 @@ pub(super) fn of_all(context: &DisruptionContext<'_>) -> Vec<NodeReport> {
     all
 }
 
-/// Nodes that are due for repair.
+/// Reports on nodes that are due for repair.
 fn of_repair(
     context: &DisruptionContext<'_>,
     evidence: &FailureEvidence<'_>,
@@ -135,7 +135,7 @@ fn of_repair(
     blocked.chain(due).collect()
 }
 
-/// What a node costs, whether or not it may go.
+/// Price of a node, whether or not it is a candidate.
 fn price_of(context: &DisruptionContext<'_>, node: &str) -> NanosPerHour {
     let mut state_nodes = context.inventory.state_nodes.iter();
     let price = state_nodes
@@ -149,7 +149,7 @@ fn price_of(context: &DisruptionContext<'_>, node: &str) -> NanosPerHour {
     price.unwrap_or(NanosPerHour(0))
 }
 
-/// Budgets for each reason, counted once for all nodes.
+/// Budgets by reason, computed once for all nodes.
 struct AllBudgets {
     unhealthy: Budgets,
     empty: Budgets,
@@ -223,7 +223,7 @@ fn of_one<'a>(
         if report.kept.is_none() {
             report.alternative = Some(alternative(context, candidate, &simulation.new_nodes));
         } else if drift::decide(context, candidate, &budgets.drifted).is_ok() {
-            // The node goes before its replacement.
+            // The node would be terminated ahead of its replacement.
             report.kept = None;
         }
     } else {
@@ -232,7 +232,7 @@ fn of_one<'a>(
     report
 }
 
-/// Whether pods came to the node or left it within the time that its NodePool waits.
+/// Whether pods were bound to the node or left it within `consolidateAfter`.
 fn changed_lately(context: &DisruptionContext<'_>, candidate: &Candidate<'_>) -> bool {
     let ConsolidateAfter::Seconds(wait) = candidate.pool.disruption.consolidate_after else {
         return false;
@@ -278,7 +278,7 @@ fn consolidation<'a>(
     }
 }
 
-/// The cheapest that each of these nodes may become.
+/// Alternative in which each new node has its cheapest choice.
 fn alternative(
     context: &DisruptionContext<'_>,
     candidate: &Candidate<'_>,

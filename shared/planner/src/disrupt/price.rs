@@ -1,5 +1,5 @@
-//! Prices of nodes, and what their replacements may cost at worst (docs/spec/lifecycle.md#launch-prices,
-//! docs/spec/lifecycle.md#candidate-price): an offering's price, and what their NodePool's nodes cost besides.
+//! Prices of nodes, and upper bounds on those of replacements: the price of the offering and the NodePool's surcharge per node
+//! (docs/spec/lifecycle.md#launch-prices, docs/spec/lifecycle.md#candidate-price).
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use model::{
     snapshot::Settings,
 };
 
-/// In the order in which a launch tries them.
+/// Capacity types in the order in which a launch tries them.
 const CAPACITY_TYPES: [CapacityType; 3] = [
     CapacityType::Reserved,
     CapacityType::Spot,
     CapacityType::OnDemand,
 ];
 
-/// What a node of this type costs where it is, whether or not another could be had; nothing where that is not known.
+/// Price of a node with these labels, even if its offering is unavailable now; zero if unknown.
 pub(crate) fn of_node(
     instance_type: &InstanceType,
     labels: &BTreeMap<String, String>,
@@ -33,7 +33,7 @@ pub(crate) fn of_node(
     own.map_or(NanosPerHour(0), |offering| offering.price.plus(surcharge))
 }
 
-/// The least that any offering costs which has what these labels say; nothing if there is none.
+/// Lowest price of an offering that matches these labels; zero if there is none.
 pub(super) fn least_with(
     instance_type: &InstanceType,
     labels: &BTreeMap<String, String>,
@@ -48,8 +48,8 @@ pub(super) fn least_with(
         .unwrap_or_default()
 }
 
-/// The most a launch of this type may come to pay: the dearest offering of the capacity type it would take. `None` where it
-/// has none to take.
+/// Highest price that a launch of this type may pay: that of the most expensive offering of the preferred available capacity
+/// type. `None` if no offering is available.
 pub(super) fn worst(
     instance_type: &InstanceType,
     wanted: &Requirements,
@@ -66,7 +66,7 @@ pub(super) fn worst(
     })
 }
 
-/// The cheapest available offering that a launch may take, by its place in the type's list.
+/// Cheapest available offering that a launch may use, with its index in the instance type's list.
 pub(super) fn cheapest(
     instance_type: &InstanceType,
     wanted: &Requirements,
@@ -80,7 +80,7 @@ pub(super) fn cheapest(
         .min()
 }
 
-/// The least that a node costs which the NodePool's template makes by itself. `None` where none of these types could be launched.
+/// Lowest price of a node from the NodePool's template. `None` if no offering of these types can be launched.
 pub(crate) fn of_template(
     pool: &NodePool,
     types: &[InstanceType],

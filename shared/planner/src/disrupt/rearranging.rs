@@ -1,4 +1,5 @@
-//! Plans for all nodes together, as steps each of which is worth it by itself (docs/adr/0017-plan-the-cluster-as-a-whole.md).
+//! Plans for all nodes together, as a sequence of moves each of which pays by itself
+//! (docs/adr/0017-plan-the-cluster-as-a-whole.md).
 
 use model::{
     CapacityType, NanosPerHour, NodePoolName,
@@ -17,16 +18,18 @@ use super::{
     simulate::DestinationPolicy,
 };
 
-/// Nodes that go together may go for so many new ones: with more, commands get large, and hardly cheaper.
+/// Most replacements of one move. More make commands large and hardly cheaper.
 const REPLACEMENTS_MAX: usize = 3;
-/// A command says where so many pods go, and what is kept of a plan says no more: it is an item of the ledger.
+/// Most pods whose assignment a command or the rest of a plan records, bounded by the size of a ledger item.
 const WANTED_MAX: usize = 2_000;
-/// Changes tried for each plan: so many for each node of a small cluster; of a large one so many, and more for each node.
+/// Attempts of the search per plan: this many per node of a small cluster; in a large one a constant plus a smaller number per
+/// node.
 const ATTEMPTS_PER_NODE_OF_FEW: usize = 2_000;
 const ATTEMPTS: usize = 20_000;
 const ATTEMPTS_PER_NODE: usize = 1_000;
 
-/// Shows plans, the first of them for this price of an eviction, each other one for the price that the last one is answered with.
+/// Searches plans. The first is for the price `per_eviction`; `shown` receives each plan and returns the price for the next
+/// one.
 pub(super) fn plan<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
@@ -54,7 +57,7 @@ pub(super) fn plan<'a>(
     });
 }
 
-/// The NodePools whose nodes these are.
+/// NodePools of these candidates, sorted.
 pub(super) fn pools<'a>(candidates: &[&Candidate<'a>]) -> Vec<&'a NodePoolName> {
     let pools = candidates.iter().map(|candidate| &candidate.pool.name);
     let mut pools: Vec<_> = pools.collect();
@@ -63,7 +66,7 @@ pub(super) fn pools<'a>(candidates: &[&Candidate<'a>]) -> Vec<&'a NodePoolName> 
     pools
 }
 
-/// What the search is asked about each node that may go.
+/// Input of the search for each candidate.
 pub(super) fn leavers(
     context: &DisruptionContext<'_>,
     candidates: &[&Candidate<'_>],
@@ -97,7 +100,7 @@ fn attempts(leavers: usize) -> usize {
     (ATTEMPTS_PER_NODE_OF_FEW * leavers).min(ATTEMPTS + ATTEMPTS_PER_NODE * leavers)
 }
 
-/// What a team's going comes to; `None` where that is not possible after all, or not worth it.
+/// Simulates the removal of a replacement group; `None` if it is impossible or does not pay.
 fn step<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
@@ -112,7 +115,7 @@ fn step<'a>(
     )
 }
 
-/// What is left of a plan that was begun.
+/// Simulates the remaining steps of a plan, without those that are no longer possible.
 pub(super) fn kept<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
@@ -129,7 +132,7 @@ pub(super) fn kept<'a>(
     steps.collect()
 }
 
-/// What of a plan's steps is left when one is done.
+/// Returns the remaining steps of a plan after `done`.
 pub(super) fn left(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together> {
     let goes = |candidate: &Candidate<'_>| {
         let mut going = done.into_iter().flat_map(|done| &done.candidates);
@@ -154,7 +157,7 @@ pub(super) fn left(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together>
     left.collect()
 }
 
-/// Several steps as one.
+/// Merges several steps into one.
 pub(super) fn together<'a>(
     context: &DisruptionContext<'a>,
     steps: &[&Move<'a>],
@@ -189,8 +192,8 @@ fn count(wanted: &[Wanted]) -> usize {
     wanted.iter().map(|wanted| wanted.pods.len()).sum()
 }
 
-/// The order in which steps are taken: those that bring few nodes before others, then those that save most for each eviction.
-/// What the policy Balanced does not approve waits until the rest has become cheaper, if it is taken at all.
+/// Orders the steps: those with few replacements first, then by savings per eviction. A step that policy Balanced rejects waits
+/// until the rest has become cheaper, and is dropped if that never happens.
 pub(super) fn in_order<'a>(mut steps: Vec<Move<'a>>, totals: &Totals) -> Vec<Move<'a>> {
     steps.sort_by_cached_key(|step| {
         let saved = step.after().0.saturating_sub(step.before().0);

@@ -1,4 +1,4 @@
-//! Nodes that stay unhealthy are replaced, one at a time and before anything else is disrupted (docs/disruption.md).
+//! Repair: replaces or reboots nodes that stay unhealthy, one at a time and before any other method (docs/disruption.md).
 
 mod unhealthy_nodes;
 
@@ -23,7 +23,8 @@ use crate::{
 
 const REASON_AND_METHOD: (Reason, Method) = (Reason::Unhealthy, Method::Repair);
 
-/// The most urgent repair that is possible now. What keeps others is added to the pass, and when there will be more to look at.
+/// Returns the most urgent possible repair. Adds to the result what blocks other repairs, and the time at which more may be
+/// due.
 pub(super) fn choose(methods: &Methods<'_, '_>, result: &mut DisruptionResult) -> Option<Command> {
     let context = methods.now;
     let unhealthy_nodes = UnhealthyNodes::of(context);
@@ -63,7 +64,8 @@ pub(super) fn choose(methods: &Methods<'_, '_>, result: &mut DisruptionResult) -
     found
 }
 
-/// Repairs a node, or says why that cannot be; `None` where its static NodePool has more nodes than it wants, of which some go first.
+/// Returns the command that repairs a node, or why there is none. `Ok(None)` if its static NodePool has more nodes than
+/// replicas: scaling down comes first.
 pub(super) fn decide<'a>(
     context: &DisruptionContext<'a>,
     unhealthy: &UnhealthyNode<'a>,
@@ -115,7 +117,7 @@ pub(super) fn decide<'a>(
     }))
 }
 
-/// Tells users of a node that it is not repaired because many others are unhealthy, too.
+/// Events about a node that is not repaired because too many others are unhealthy.
 fn blocked_notes(candidate: &Candidate<'_>, message: &str) -> [Note; 3] {
     let pool = candidate.pool;
     let pool = About::NodePool(pool.name.clone(), pool.uid.clone());
@@ -128,7 +130,7 @@ fn too_many(candidate: &Candidate<'_>) -> String {
     format!("more than 20% of nodes in nodepool \"{pool}\" are unhealthy")
 }
 
-/// Failures of other nodes that keep this one from being repaired.
+/// Returns why failures of other nodes hold back the repair of this one.
 pub(super) fn held_back(
     breaker: &Breaker,
     evidence: &FailureEvidence<'_>,

@@ -1,5 +1,4 @@
-//! The pods that questions about disruptions are about: those that need a place whatever goes, and those of every machine that
-//! might.
+//! Pods that disruption simulations place: those that need a node in any case, and those of every node that may be disrupted.
 
 use std::{borrow::Cow, collections::BTreeMap, ops::Range};
 
@@ -15,11 +14,11 @@ use crate::{
 };
 
 pub(super) struct ReschedulablePods<'a> {
-    /// The time at which they would move.
+    /// Time at which the pods would move.
     pub(super) now: Timestamp,
     all: Vec<Cow<'a, Pod>>,
     waiting: usize,
-    /// Per machine, its own among all.
+    /// Range of indexes of each state node's pods.
     of_state_nodes: BTreeMap<usize, Range<usize>>,
 }
 
@@ -43,7 +42,7 @@ impl<'a> ReschedulablePods<'a> {
                 continue;
             }
             let first = all.len();
-            // A node that is repaired goes whatever its pods say, so all of them need a place.
+            // Repair ignores blocking pods, so that all pods of the node need a place.
             let is_repaired = repairs
                 && state_node
                     .node
@@ -73,13 +72,13 @@ impl<'a> ReschedulablePods<'a> {
         self.all.iter().map(Cow::as_ref)
     }
 
-    /// Pods that need a place whatever is disrupted: those that wait, those of machines that go away, and those that room is
-    /// kept for. They are the first of all.
+    /// Number of pods that need a node in any case: pending pods, pods of nodes that are being deleted, and virtual pods of
+    /// CapacityBuffers. They come first in the list.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// The places of a machine's pods.
+    /// Indexes of a state node's pods.
     pub(super) fn of_state_node(&self, at: usize) -> Range<usize> {
         self.of_state_nodes.get(&at).cloned().unwrap_or(0..0)
     }

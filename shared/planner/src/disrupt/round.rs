@@ -1,21 +1,21 @@
-//! A round over all candidates of a method, in as many looks as that takes: a look that has simulated its share leaves the rest
-//! to the next (docs/adr/0013-a-look-goes-on-from-a-cursor.md).
+//! A round over all candidates of a method, in as many evaluations as needed: an evaluation that has used up its share leaves
+//! the rest to the next (docs/adr/0013-a-look-goes-on-from-a-cursor.md).
 
 use model::ledger::Cursor;
 
 use super::context::DisruptionContext;
 
-/// What a search through candidates one by one came to.
+/// Result of a search through candidates one by one.
 pub(super) struct Searched<T> {
     pub(super) found: Option<T>,
-    /// Where the next look goes on; `None` where it begins anew.
+    /// Position at which the next evaluation continues; `None` starts a new round.
     pub(super) cursor: Option<Cursor>,
-    /// How many candidates are left to it, because this one has done its share.
+    /// Number of candidates left to the next evaluation.
     pub(super) left: usize,
 }
 
 impl<T> Searched<T> {
-    /// All were considered.
+    /// All candidates were considered.
     pub(super) fn through() -> Self {
         Self {
             found: None,
@@ -24,7 +24,7 @@ impl<T> Searched<T> {
         }
     }
 
-    /// The share is done before all were considered.
+    /// The share was used up before all candidates were considered.
     pub(super) fn cut(cursor: Cursor, left: usize) -> Self {
         Self {
             found: None,
@@ -33,8 +33,8 @@ impl<T> Searched<T> {
         }
     }
 
-    /// The search ends with a candidate, whatever became of it. A round that fits one look begins anew then, as upstream's: what
-    /// is worth most is first. One that does not goes on, so that nobody waits for those before it to be done with.
+    /// The search ended at a candidate, whether or not its command was valid. A round that fits one evaluation starts again, as
+    /// in Karpenter, so that the best candidates come first. A longer one continues, so that later candidates are not starved.
     pub(super) fn ended(context: &DisruptionContext<'_>, found: Option<T>, cursor: Cursor) -> Self {
         let began = context
             .snapshot

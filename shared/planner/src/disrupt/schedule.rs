@@ -4,20 +4,20 @@ use std::str::FromStr;
 
 use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
 
-/// When a window opens. Each field is a set of numbers, one bit each.
+/// Opening times of a window. Each field is a bit set of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Schedule {
     minutes: u64,
     hours: u64,
     days: u64,
     months: u64,
-    /// From Sunday, 0, to Saturday, 6.
+    /// Sunday (0) to Saturday (6).
     weekdays: u64,
-    /// Days of the month and of the week are both restricted: then either kind opens it.
+    /// Days of the month and of the week are both restricted: either opens the window.
     either: bool,
 }
 
-/// Every schedule that ever opens does so within so many days: 29 February, with a century without one between.
+/// Upper bound on the days between two openings: 29 February, with a non-leap century year in between.
 const DAYS_MAX: i64 = 8 * 366;
 
 const MONTHS: [&str; 12] = [
@@ -26,7 +26,7 @@ const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 impl Schedule {
-    /// `None` for what is no schedule.
+    /// Returns `None` if the text is not a schedule.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let spelled_out = match text.trim() {
             "@yearly" | "@annually" => "0 0 1 1 *",
@@ -51,7 +51,7 @@ impl Schedule {
         })
     }
 
-    /// When the window of this length that the schedule opened last closes, unless it is closed: it is at its end exactly.
+    /// Closing time of the window of this length that opened last, if it is still open. The window is closed at its exact end.
     pub(super) fn closes(&self, length: SignedDuration, now: Timestamp) -> Option<Timestamp> {
         let end = self.last_opening(now)?.saturating_add(length).ok()?;
         (end > now).then_some(end)
@@ -97,7 +97,7 @@ impl Schedule {
 
 struct Field {
     set: u64,
-    /// Begins with a star or question mark that no step restricts.
+    /// Starts with `*` or `?` and has no step.
     open: bool,
 }
 
@@ -132,7 +132,7 @@ impl Field {
     }
 }
 
-/// A number, or a name that counts from the field's first value.
+/// Parses a number, or a name that counts from the field's first value.
 fn number(text: &str, first: i8, names: &[&str]) -> Option<i8> {
     let named = names
         .iter()
@@ -143,7 +143,7 @@ fn number(text: &str, first: i8, names: &[&str]) -> Option<i8> {
     }
 }
 
-/// A number without a sign.
+/// Parses a number without a sign.
 fn digits<T: FromStr>(text: &str) -> Option<T> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
@@ -174,7 +174,7 @@ mod tests {
             ("2026-03-02T09:00:00Z", true),
             ("2026-03-02T16:59:59.9Z", true),
             ("2026-03-02T17:00:00Z", false),
-            // A Saturday.
+            // Saturday.
             ("2026-03-07T09:00:00Z", false),
         ] {
             assert_eq!(is_open("0 9 * * mon-fri", 8, now), open, "{now}");

@@ -1,4 +1,4 @@
-//! Where would the pods of some nodes go if these went? (docs/spec/lifecycle.md#simulation)
+//! Simulates removing nodes: where their pods would be placed (docs/spec/lifecycle.md#simulation).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,36 +13,36 @@ use scheduling::{Answer, Destination, Effort, GivenUp, Input, Leaving, NewNode, 
 use super::{candidates::Candidate, context::DisruptionContext};
 use crate::provision::planning_context::SolveRequest;
 
-/// What a disruption may do with other nodes.
+/// Which existing nodes a simulation may move pods to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DestinationPolicy {
-    /// Nothing is moved to nodes that are settling.
+    /// Bound pods are not moved to nodes that are cooling down.
     Consolidation,
     Drift,
 }
 
-/// An answer to that question.
+/// Result of a simulation.
 #[derive(Clone)]
 pub(super) struct Simulation<'a> {
     pub(super) pods: Vec<&'a Pod>,
     pub(super) moved: Vec<bool>,
     pub(super) gone: BTreeSet<usize>,
-    /// Where some of them were wanted.
+    /// Assignment that the caller asked for, as far as it was possible.
     pub(super) wanted: Vec<Wanted>,
     pub(super) new_nodes: Vec<NewNode>,
-    /// Machines, by their place in the inventory, with the pods that go there.
+    /// Indexes of state nodes in the inventory, with the indexes of the pods placed on them.
     pub(super) existing: Vec<(usize, Vec<usize>)>,
-    /// The worth of the preferences that pods would go without, besides those that they go without today.
+    /// Worth per hour of the preferences that pods would lose, beyond those that they go without today.
     pub(super) preferences_lost: NanosPerHour,
-    /// Pods that run today and would have no place, with why.
+    /// Bound pods that could not be placed, with the reasons.
     pub(super) left: Vec<(String, String)>,
 }
 
-/// Pods that give up preferences and are compared with what they have today: each comparison takes as long as a small simulation.
+/// Most pods whose lost preferences are compared with their current node. Each comparison takes as long as a small simulation.
 const COMPARED_MAX: usize = 16;
-/// Cost of a removal that consolidation does not do anyway, in nano-dollars per hour: it makes one node at most for those that go.
+/// Cost in nano-dollars per hour of a result that consolidation rejects anyway, because it has more than one new node.
 const INADMISSIBLE: i128 = 1 << 64;
-/// So many pods without a place are named.
+/// Most unplaced pods that a message names.
 const PODS_NAMED: usize = 5;
 
 impl<'a> DisruptionContext<'a> {
@@ -54,7 +54,7 @@ impl<'a> DisruptionContext<'a> {
         self.simulate_towards(leaving, policy, Vec::new())
     }
 
-    /// The same where some pods are wanted somewhere.
+    /// [`Self::simulate`] with an assignment that the solver should prefer for some pods.
     pub(super) fn simulate_towards(
         &self,
         leaving: &[&Candidate<'a>],
@@ -118,7 +118,7 @@ impl<'a> DisruptionContext<'a> {
         simulation
     }
 
-    /// The worth of the preferences that pods go without which wait already: their own nodes are bought with these.
+    /// Worth of the preferences that pending pods lose; nodes for them are bought anyway.
     fn lost_by_waiting(&self, answer: &Answer) -> i128 {
         let given_up = answer.given_up.iter();
         let of_waiting = given_up.filter(|given_up| given_up.pod < self.reschedulable.waiting());
@@ -156,14 +156,14 @@ impl<'a> DisruptionContext<'a> {
             Some(self.move_costs.of_preferences(&lost))
         });
         let lost: i128 = lost.flatten().sum();
-        // The others are taken to be like those that were looked at.
+        // The remaining pods are assumed to lose as much on average.
         let (all, compared) = (given_up.len(), given_up.len().min(COMPARED_MAX));
         let lost = lost * i128::try_from(all).unwrap_or(i128::MAX)
             / i128::try_from(compared).unwrap_or(1).max(1);
         NanosPerHour(i64::try_from(lost).unwrap_or(i64::MAX))
     }
 
-    /// The weight of the preferences that a pod of this machine goes without today.
+    /// Weight of the preferences that a pod goes without on its current node.
     fn unmet_today(&self, pod: usize, state_node: usize) -> Option<u32> {
         let known = self.unmet_today.borrow().get(&pod).copied();
         known.unwrap_or_else(|| {
@@ -174,7 +174,7 @@ impl<'a> DisruptionContext<'a> {
         })
     }
 
-    /// Where pods are wanted, as the scheduler knows places; what is not there any more is left out.
+    /// Translates the wanted assignment to the solver's indexes. Nodes and NodePools that no longer exist are left out.
     fn destinations_of(&self, simulation: &Simulation<'a>) -> Vec<(usize, Destination)> {
         if simulation.wanted.is_empty() {
             return Vec::new();
@@ -208,7 +208,7 @@ impl<'a> DisruptionContext<'a> {
         found
     }
 
-    /// The same the other way round.
+    /// Translates the solver's assignment to names, the reverse of [`Self::destinations_of`].
     pub(super) fn wanted(&self, places: &[(usize, Destination)]) -> Vec<Wanted> {
         let mut by_place: BTreeMap<Destination, Vec<Uid>> = BTreeMap::new();
         for (pod, destination) in places {
@@ -230,7 +230,7 @@ impl<'a> DisruptionContext<'a> {
         wanted.collect()
     }
 
-    /// What was asked.
+    /// Solver input of the simulation.
     pub(super) fn solver_input<'q>(&'q self, simulation: &'q Simulation<'a>) -> Input<'q> {
         self.planning.solver_input(
             self.inventory,
@@ -276,7 +276,7 @@ impl<'a> DisruptionContext<'a> {
             }
             simulation.existing.push((at, pods));
         }
-        // Pods that wait anyway hold up nothing.
+        // Pending pods block nothing.
         let named = left.into_iter().filter_map(|(at, why)| {
             let pod = simulation.pods.get(at)?;
             pod.node_name.as_ref()?;
@@ -287,7 +287,7 @@ impl<'a> DisruptionContext<'a> {
     }
 }
 
-/// The part of its node's price that a pod pays for today.
+/// Share of its node's price that is attributed to a pod.
 fn share(node: &Candidate<'_>, pod: &Pod) -> NanosPerHour {
     let mut all = Resources::default();
     for own in &node.state_node.pods {
@@ -297,7 +297,7 @@ fn share(node: &Candidate<'_>, pod: &Pod) -> NanosPerHour {
 }
 
 impl Simulation<'_> {
-    /// Why some pods that run today would have no place; `None` if all have one.
+    /// Returns why bound pods could not be placed; `None` if all could.
     pub(super) fn obstacle(&self) -> Option<String> {
         if self.left.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! What a cluster comes to if a command is carried out and all goes as expected: every pod where the plan says, every
-//! replacement a node of its cheapest offering, ready and as free to be consolidated as any.
+//! Applies a command to a snapshot as if everything went as planned: each pod is bound where the plan says, each replacement is
+//! a node of its cheapest offering, ready and consolidatable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,9 @@ use model::{
 
 use super::{Command, price};
 
-/// Does what the command says; returns how many pods that moves.
+/// Applies the command and returns the number of pods that it moves.
 pub fn carry_out(command: &Command, snapshot: &mut Snapshot) -> usize {
-    // Looks at what there is then begin anew.
+    // Evaluations of the simulated cluster start with an empty cursor.
     snapshot.cursor = None;
     let pods = snapshot.pods.iter().enumerate();
     let places: BTreeMap<PodKey, usize> = pods.map(|(at, pod)| (pod.key.clone(), at)).collect();
@@ -58,7 +58,7 @@ pub fn carry_out(command: &Command, snapshot: &mut Snapshot) -> usize {
     moved
 }
 
-/// Of all nodes with a NodeClaim, each at the price of what it is.
+/// Sum of the prices of all nodes with a NodeClaim.
 pub fn cost(snapshot: &Snapshot) -> NanosPerHour {
     let prices = snapshot.node_claims.iter().filter_map(|claim| {
         let pool = claim.node_pool()?;
@@ -79,7 +79,7 @@ pub fn cost(snapshot: &Snapshot) -> NanosPerHour {
     NanosPerHour(prices.sum())
 }
 
-/// A NodeClaim and its Node.
+/// Adds the NodeClaim and the Node of a launch.
 fn join(snapshot: &mut Snapshot, launch: &Launch) -> NodeName {
     let types = snapshot.instance_types.get(&launch.node_pool);
     let instance_type = types.and_then(|types| {

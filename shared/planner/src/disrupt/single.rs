@@ -1,4 +1,4 @@
-//! One node, for a cheaper one or for none (docs/spec/lifecycle.md#single-node).
+//! Single-node consolidation: removes one node for a cheaper one or none (docs/spec/lifecycle.md#single-node).
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -16,7 +16,7 @@ use super::{
     round::Searched,
 };
 
-/// The first node whose removal is worth it, of those that no look of this round has considered.
+/// Returns the first candidate worth removing, of those that the current round has not considered.
 pub(super) fn search<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
@@ -42,7 +42,7 @@ pub(super) fn search<'a>(
     };
     let order = in_turns(candidates, &considered);
     for (at, candidate) in order.iter().enumerate() {
-        // At least one is considered, so that every round ends.
+        // Every evaluation considers at least one candidate, so that each round ends.
         if at > 0 && methods.share_is_done() {
             return Searched::cut(Cursor::Single(considered), order.len() - at);
         }
@@ -72,8 +72,8 @@ pub(super) fn search<'a>(
     Searched::through()
 }
 
-/// The order in which nodes are looked at that were not considered yet: by worth within a NodePool, and NodePools take turns.
-/// It goes on where the last look ended, so that no NodePool gets two turns while another waits for one.
+/// Orders the candidates that the round has not considered: by savings per disruption within a NodePool, round-robin across
+/// NodePools. The rotation continues from the previous evaluation, so that no NodePool gets two turns while another waits.
 fn in_turns<'c, 'a>(
     candidates: &[&'c Candidate<'a>],
     considered: &BTreeMap<NodePoolName, Considered>,
@@ -107,7 +107,7 @@ fn is_after(candidate: &Candidate<'_>, rank: &Rank) -> bool {
     by_worth(place(candidate), other) == Ordering::Greater
 }
 
-/// Candidates of a NodePool come in the order of their worth, so that the last one stands for all.
+/// Records the candidate as considered. Candidates of a NodePool come in order, so that the last one represents all.
 fn note(considered: &mut BTreeMap<NodePoolName, Considered>, candidate: &Candidate<'_>) {
     let before = considered.get(&candidate.pool.name);
     let latest = Considered {

@@ -1,6 +1,5 @@
-//! Nodes that cannot be replaced first by construction, because their reservation or their static NodePool is full: with the gates
-//! `TerminateFirstDrift` and `TerminateFirstRepair` they are deleted first, and what they leave is filled again
-//! (docs/disruption.md).
+//! Termination ahead of the replacement, for nodes whose reservation or static NodePool is full, so that no replacement can be
+//! launched first. Requires the feature gates `TerminateFirstDrift` and `TerminateFirstRepair` (docs/disruption.md).
 
 use model::{
     CapacityType, NanosPerHour, labels::CAPACITY_TYPE, ledger::FreedInstance,
@@ -21,7 +20,7 @@ use crate::pods::is_reschedulable;
 pub(super) const AT_LIMIT: &str =
     "static NodePool is at its node limit and cannot stage a replacement";
 
-/// Whether nodes may go first for this reason.
+/// Whether the gate for this reason is on.
 pub(super) fn is_on(context: &DisruptionContext<'_>, reason: Reason) -> bool {
     let gate = match reason {
         Reason::Unhealthy => "TerminateFirstRepair",
@@ -31,7 +30,8 @@ pub(super) fn is_on(context: &DisruptionContext<'_>, reason: Reason) -> bool {
     context.snapshot.settings.feature_gates.get(gate) == Some(&true)
 }
 
-/// A node of a dynamic NodePool in a reservation, if all its pods have a place once the reservation has its instance back.
+/// Command for a node of a dynamic NodePool in a reservation, if all its pods can be placed once the reservation has the
+/// instance back.
 pub(super) fn of_dynamic(
     context: &DisruptionContext<'_>,
     reason_and_method: (Reason, Method),
@@ -75,7 +75,8 @@ pub(super) fn of_dynamic(
     ))
 }
 
-/// A node of a static NodePool that is at its limit, or why it has to stay: nothing goes that could not be filled again.
+/// Command for a node of a static NodePool at its limit, or why there is none: a node is kept unless it can be replaced
+/// afterwards.
 pub(super) fn of_static(
     context: &DisruptionContext<'_>,
     reason_and_method: (Reason, Method),
@@ -112,7 +113,7 @@ pub(super) fn of_static(
     ))
 }
 
-/// The instance that a candidate leaves to its reservation. Pods that are made anew elsewhere are known by their owners.
+/// Reserved instance that the candidate frees. The owners of its pods identify the recreated pods.
 fn freed(context: &DisruptionContext<'_>, candidate: &Candidate<'_>) -> Option<FreedInstance> {
     let reservation = reservation(context, candidate)?.to_owned();
     let pods = candidate.state_node.pods.iter();
@@ -125,8 +126,8 @@ fn freed(context: &DisruptionContext<'_>, candidate: &Candidate<'_>) -> Option<F
     })
 }
 
-/// The least that a node from the NodePool's template costs, with the candidate's instance in its reservation on offer. `None` where
-/// no offering could be launched.
+/// Lowest price of a node from the NodePool's template, with the candidate's reserved instance available. `None` if no offering
+/// can be launched.
 fn price_of_refill(
     context: &DisruptionContext<'_>,
     candidate: &Candidate<'_>,
@@ -138,7 +139,7 @@ fn price_of_refill(
     price::of_template(candidate.pool, types, context.snapshot)
 }
 
-/// The reservation that a candidate runs in.
+/// Reservation that the candidate runs in.
 fn reservation<'c>(
     context: &DisruptionContext<'_>,
     candidate: &'c Candidate<'_>,

@@ -1,22 +1,22 @@
-//! Where a command leads: what nodes cost once nothing is left to do, and how many pods have been moved until then.
+//! Trajectory of a command: price of the cluster once no further move pays, and the number of pods moved until then.
 
 use jiff::SignedDuration;
 use model::{Snapshot, ledger::Cursor};
 
 use super::{Command, DisruptionResult, simulate_apply};
 
-/// Longer courses are compared as far as they have come.
+/// Most steps of a trajectory. Longer ones are compared by what they have reached.
 const STEPS_MAX: usize = 100;
 const PER_STEP: SignedDuration = SignedDuration::from_mins(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trajectory {
-    /// Of all nodes at the end, per hour.
+    /// Price of all nodes at the end, per hour.
     pub(super) cost: i64,
     pub(super) moved: usize,
 }
 
-/// Carries a command out, and then whatever a look finds, step by step, the first with what is left of a plan.
+/// Applies a command, then the commands of each following evaluation; the first evaluation continues `plan`.
 pub(super) fn follow(
     snapshot: &Snapshot,
     command: Option<&Command>,

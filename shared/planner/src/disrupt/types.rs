@@ -1,4 +1,4 @@
-//! The instance types that a replacement may become: fewer of them, as prices and `minValues` allow.
+//! Reduces the instance types of a replacement by price and `minValues`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use scheduling::NewNode;
 
 use super::{context::DisruptionContext, price};
 
-/// What a new node costs besides its instance.
+/// Surcharge of the new node's NodePool per node.
 pub(super) fn surcharge_of_new_node(
     context: &DisruptionContext<'_>,
     node: &NewNode,
@@ -18,7 +18,7 @@ pub(super) fn surcharge_of_new_node(
     })
 }
 
-/// What a new node's choices are places in.
+/// Instance types that the new node's choices index.
 pub(super) fn of_new_node<'s>(
     context: &'s DisruptionContext<'_>,
     node: &NewNode,
@@ -36,7 +36,7 @@ pub(super) fn retain(
         .retain(|choice| of_pool.get(choice.instance_type()).is_some_and(&keep));
 }
 
-/// Keeps the types that cost less than this even at their worst (docs/spec/lifecycle.md#replacement).
+/// Keeps the instance types whose highest launch price is below `than` (docs/spec/lifecycle.md#replacement).
 pub(super) fn retain_cheaper(
     context: &DisruptionContext<'_>,
     node: &mut NewNode,
@@ -66,8 +66,7 @@ pub(super) fn retain_cheaper(
     Ok(())
 }
 
-/// How many of the choices, from the first on, have the different values that `minValues` asks for; `None` if all together do
-/// not.
+/// Number of leading choices that together have the distinct values that `minValues` requires; `None` if all choices do not.
 pub(super) fn leading_for_min_values(node: &NewNode, of_pool: &[InstanceType]) -> Option<usize> {
     let asked = node.requirements.0.values();
     let asked = asked.filter_map(|asked| Some((asked, usize::try_from(asked.min_values?).ok()?)));

@@ -1,4 +1,4 @@
-//! Whether a command still holds a while after it was decided (docs/spec/lifecycle.md#validation).
+//! Validation of a command some time after it was decided (docs/spec/lifecycle.md#validation).
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ use super::{
     types,
 };
 
-/// Why a proposal does not hold.
+/// Why a proposal is no longer valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// As metrics and events call it: `churn`, `budget` or `scheduling`.
+    /// Value in metrics and events: `churn`, `budget` or `scheduling`.
     pub class: &'static str,
     pub message: String,
 }
@@ -42,7 +42,7 @@ impl Rejection {
     }
 }
 
-/// Of nodes that were proposed because they are empty, those that still may go, in the order of the proposal.
+/// Returns the proposed empty nodes that may still be removed, in the order of the proposal.
 pub(super) fn empty_again<'a>(
     candidates: &Candidates<'a>,
     proposed: &[Target],
@@ -67,8 +67,8 @@ pub(super) fn empty_again<'a>(
     Ok(still)
 }
 
-/// A proposed consolidation, planned again: with all of its nodes, within budgets, and for a replacement only if the one that
-/// was proposed is still among the possible ones. What is launched is what pods need now.
+/// Plans a proposed consolidation again: with all of its nodes, within budgets, and only if the proposed replacement is still
+/// among the possible ones. Instance types and pods are those of the new plan.
 pub(super) fn again<'a>(
     context: &DisruptionContext<'a>,
     candidates: &Candidates<'a>,
@@ -134,7 +134,7 @@ pub(super) fn again<'a>(
     Ok(step)
 }
 
-/// Of nodes that were to go because they are empty, those that still may.
+/// Returns the chosen empty nodes that may still be removed.
 pub(super) fn still_empty<'a>(
     candidates: &Candidates<'a>,
     chosen: &[Candidate<'a>],
@@ -150,7 +150,8 @@ pub(super) fn still_empty<'a>(
         .collect()
 }
 
-/// Whether the nodes of a move are still candidates, within budgets, and lead to the same move or one that includes it.
+/// Whether all nodes of a move are still candidates within budgets, and the simulation still leads to the move or to one that
+/// includes it.
 pub(super) fn holds<'a>(
     context: &DisruptionContext<'a>,
     candidates: &Candidates<'a>,

@@ -1,25 +1,25 @@
-//! Which course is taken: that of a plan only where it ends no dearer, after hardly more evictions, than the one that is known.
+//! Choice between trajectories: a plan must end no more expensive than the known trajectory, with hardly more evictions.
 
 use model::NanosPerHour;
 
 use super::Trajectory;
 
-/// What an eviction counts for when courses are compared, in nano-dollars per hour.
+/// Price of an eviction when trajectories are compared, in nano-dollars per hour.
 const EVICTION: i64 = 10_000_000;
-/// A plan may need more evictions than plain steps do by this part of them.
+/// A plan may evict up to 1/18 more pods than single moves do.
 const MORE_EVICTIONS: usize = 18;
-/// What an eviction is taken to be worth while plans are made is between these, in nano-dollars per hour.
+/// Range of the eviction price that plans are searched with, in nano-dollars per hour.
 const PER_EVICTION: [i64; 2] = [2_000_000, 60_000_000];
 const PLANS: usize = 6;
 
-/// What a new plan has to keep to.
+/// Bound that a new plan must keep.
 pub(super) struct Bound {
     trajectory: Trajectory,
     moved_max: usize,
 }
 
 impl Bound {
-    /// Where plain steps lead.
+    /// Bound by the trajectory of single moves.
     pub(super) fn of_steps(trajectory: Trajectory) -> Self {
         let moved_max = trajectory.moved + trajectory.moved / MORE_EVICTIONS;
         Self {
@@ -28,7 +28,7 @@ impl Bound {
         }
     }
 
-    /// What was begun is kept to: where every look compared with what plain steps would do from there, each could move some more.
+    /// Bound by the plan in the cursor. It allows no extra evictions: otherwise each evaluation could add some.
     pub(super) fn of_what_is_begun(trajectory: Trajectory) -> Self {
         let moved_max = trajectory.moved;
         Self {
@@ -41,20 +41,20 @@ impl Bound {
         trajectory.moved > self.moved_max
     }
 
-    /// Whether a course is better than what is known, within its evictions.
+    /// Whether the trajectory is better than the known one, within its number of evictions.
     pub(super) fn admits(&self, trajectory: Trajectory) -> bool {
         trajectory.cost <= self.trajectory.cost
             && !self.moves_too_many(trajectory)
             && value(trajectory) < value(self.trajectory)
     }
 
-    /// Whether a plan's course is taken rather than plain steps.
+    /// Whether the plan's trajectory is chosen over that of single moves.
     pub(super) fn prefers(&self, planned: Trajectory, plain: Trajectory) -> bool {
         !self.admits(plain) || value(planned) < value(plain)
     }
 }
 
-/// What counts of a course.
+/// Value of a trajectory: final cost plus the price of its evictions. Lower is better.
 pub(super) fn value(trajectory: Trajectory) -> i64 {
     let moved = i64::try_from(trajectory.moved).unwrap_or(i64::MAX);
     trajectory
@@ -62,7 +62,7 @@ pub(super) fn value(trajectory: Trajectory) -> i64 {
         .saturating_add(moved.saturating_mul(EVICTION))
 }
 
-/// Prices of an eviction that plans are made for: they approach the least that does not lead to too many evictions.
+/// Bisection of the eviction price, towards the lowest one whose plan does not evict too many pods.
 pub(super) struct Prices {
     least: i64,
     most: i64,
@@ -85,7 +85,7 @@ impl Prices {
         NanosPerHour((self.least * self.most).isqrt())
     }
 
-    /// The next one, if there is to be another plan.
+    /// Returns the next price, unless enough plans were made.
     pub(super) fn next(&mut self, moved_too_many: bool) -> Option<NanosPerHour> {
         let known = self.current().0;
         if moved_too_many {
@@ -102,7 +102,7 @@ impl Prices {
 mod tests {
     use super::*;
 
-    /// What it costs, in tens of millions of nano-dollars per hour: an eviction each.
+    /// Trajectory whose cost is in units of one eviction's price.
     fn course(cost: i64, moved: usize) -> Trajectory {
         Trajectory {
             cost: cost * EVICTION,
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn prices_approach_the_least_that_does_not_move_too_many() {
-        // The geometric means of 2 and 60, 2 and what came of that, and so on.
+        // Geometric means of 2 and 60, then of 2 and the result, and so on.
         let mut prices = Prices::default();
         let millions = |price: NanosPerHour| price.0 / 1_000_000;
         assert_eq!(millions(prices.current()), 10);

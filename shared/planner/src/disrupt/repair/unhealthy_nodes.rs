@@ -1,4 +1,4 @@
-//! Nodes that are due for repair, and why others are not.
+//! Nodes that are due for repair, and the reasons for which others are not.
 
 use api::{duration::parse_go_duration, names::annotation::DO_NOT_REPAIR};
 use jiff::{SignedDuration, Timestamp};
@@ -20,13 +20,13 @@ use crate::{
     repair::{DueRepair, Evaluation, FailureEvidence, Mode, POLICIES, Reboots, is_refused},
 };
 
-/// Every node that repair is about.
+/// All nodes that repair considers.
 #[derive(Default)]
 pub(in crate::disrupt) struct UnhealthyNodes<'a> {
-    /// The most urgent first.
+    /// Due nodes, the most urgent first.
     pub(in crate::disrupt) due: Vec<UnhealthyNode<'a>>,
     pub(in crate::disrupt) blocked: Vec<Blocked>,
-    /// When a further node may be due.
+    /// Earliest time at which another node may become due.
     pub(in crate::disrupt) next: Option<Timestamp>,
 }
 
@@ -36,14 +36,14 @@ pub(in crate::disrupt) struct UnhealthyNode<'a> {
     pub(in crate::disrupt) due: DueRepair<'a>,
 }
 
-/// Wait after the first repair of a node that was taken back; each further one doubles it, up to the longest.
+/// Back-off after the first rolled-back repair of a node. It doubles with each further one, up to the maximum.
 const BACK_OFF: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST_BACK_OFF: SignedDuration = SignedDuration::from_mins(10);
 
 enum Verdict<'a> {
     Due(Box<UnhealthyNode<'a>>),
     Blocked(String),
-    /// Not before this instant, unless something else changes.
+    /// Earliest time at which that may change by itself.
     NotNow(Option<Timestamp>),
 }
 
@@ -122,7 +122,8 @@ fn judge<'a>(
     }
 }
 
-/// Why a node with pods that block its drain stays whose drain nothing bounds, neither the policy of its repair nor its NodeClaim.
+/// Returns why a node with pods that block its drain is not repaired: neither the repair policy nor the NodeClaim bounds the
+/// drain.
 fn unbounded(
     drain_bound: Option<SignedDuration>,
     claim: &NodeClaim,
@@ -140,7 +141,7 @@ fn has_pod_blockers<'a>(context: &DisruptionContext<'a>, state_node: &'a StateNo
     })
 }
 
-/// Repairs of this episode that were taken back hold up the next one.
+/// End of the back-off after rolled-back repairs of this episode.
 fn backs_off_until(
     context: &DisruptionContext<'_>,
     claim: &NodeClaim,
@@ -167,13 +168,13 @@ fn backs_off_until(
 }
 
 impl UnhealthyNode<'_> {
-    /// Why it is not repaired because others fail alike.
+    /// Returns why the repair is held back because other nodes fail alike.
     pub(in crate::disrupt) fn held_back(&self, evidence: &FailureEvidence<'_>) -> Option<String> {
         let candidate = &self.candidate;
         evidence.repair((candidate.claim, candidate.node), candidate.pool, &self.due)
     }
 
-    /// Names the condition that the node is repaired for, and how its pods leave, for people.
+    /// Describes the condition that is repaired and the bound of the drain, for people.
     pub(in crate::disrupt) fn diagnosis(&self) -> String {
         let DueRepair {
             condition,
