@@ -4,7 +4,7 @@ use model::{InstanceId, Snapshot, node::Node, node_claim::NodeClaim};
 
 use crate::managed::is_ours;
 
-/// Objects by the instance that they say they are; no instance is nobody's (docs/spec/lifecycle.md#object-matching).
+/// Objects by their provider id; objects without one are left out (docs/spec/lifecycle.md#object-matching).
 pub(crate) struct ByInstance<'a, T>(BTreeMap<&'a str, Vec<&'a T>>);
 
 impl<'a> ByInstance<'a, Node> {
@@ -26,7 +26,7 @@ impl<'a> ByInstance<'a, NodeClaim> {
 }
 
 impl ByInstance<'_, NodeClaim> {
-    /// Whether an older NodeClaim names the same instance: it cannot be both's.
+    /// Whether an older NodeClaim has the same provider id, and therefore the instance.
     pub(crate) fn is_taken(&self, claim: &NodeClaim) -> bool {
         let age = |claim: &NodeClaim| (claim.created_at, claim.name.clone());
         let others = self.of(&claim.status.provider_id).iter();
@@ -49,7 +49,7 @@ impl<'a, T> ByInstance<'a, T> {
         self.0.get(provider_id).map_or(&[], Vec::as_slice)
     }
 
-    /// The only one; several are as good as none.
+    /// Returns the object if there is exactly one.
     pub(crate) fn only(&self, provider_id: &str) -> Option<&'a T> {
         match self.of(provider_id) {
             [only] => Some(only),
@@ -58,7 +58,7 @@ impl<'a, T> ByInstance<'a, T> {
     }
 }
 
-/// `aws:///zone/i-…`.
+/// Parses the instance id from `aws:///zone/i-…`.
 pub(crate) fn instance_of(provider_id: &str) -> Option<InstanceId> {
     let id = provider_id.strip_prefix("aws:///")?.split_once('/')?.1;
     id.starts_with("i-").then(|| id.into())

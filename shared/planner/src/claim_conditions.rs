@@ -1,4 +1,4 @@
-//! A NodeClaim's conditions under change: what is written is the difference.
+//! Changes of a NodeClaim's conditions, as an update of the differences.
 
 use api::{
     ObjectMeta,
@@ -7,7 +7,7 @@ use api::{
 use jiff::Timestamp;
 use model::{node_claim::NodeClaim, plan::NodeClaimUpdate};
 
-/// Changes conditions of `claim` with upstream's mechanics and puts what became different into an update.
+/// Changes conditions of `claim` with Karpenter's semantics and returns the differences as an update.
 pub(crate) fn changed(
     claim: &NodeClaim,
     now: Timestamp,
@@ -44,7 +44,7 @@ pub(crate) fn changed(
     }
 }
 
-/// Whether the update would write anything.
+/// Whether the update writes anything.
 pub(crate) fn is_needed(update: &NodeClaimUpdate) -> bool {
     let untouched = NodeClaimUpdate {
         name: update.name.clone(),

@@ -6,25 +6,25 @@ use model::{
     node_claim::NodeClaim, plan::Planned, pod::Pod,
 };
 
-/// A plan, what to say besides, and when there will be something to decide although nothing happens.
+/// A plan, events to emit, and the time of the next check without an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     pub plan: Plan,
     pub notes: Vec<Note>,
-    /// Why NodeClaims are deleted, in upstream's words for it (docs/spec/lifecycle.md#label-values).
+    /// Karpenter's metric reason of each NodeClaim's deletion (docs/spec/lifecycle.md#label-values).
     pub endings: BTreeMap<NodeClaimName, &'static str>,
-    /// Types of the Nodes' conditions that NodeClaims are deleted for by force.
+    /// Type of the node condition for which each NodeClaim is deleted by force.
     pub forced_repairs: BTreeMap<NodeClaimName, String>,
     pub due: Option<Timestamp>,
 }
 
-/// Something to tell users where they look: a Kubernetes Event about an object.
+/// Kubernetes Event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub about: About,
-    /// Or Normal.
+    /// Whether the event's type is Warning or Normal.
     pub warning: bool,
-    /// As upstream's (docs/spec/lifecycle.md#events).
+    /// Reason of the event, as Karpenter's (docs/spec/lifecycle.md#events).
     pub reason: &'static str,
     pub message: String,
 }
@@ -89,7 +89,7 @@ impl Decision {
         });
     }
 
-    /// Takes on another decision, about other objects.
+    /// Merges another decision, about other objects.
     pub fn extend(&mut self, other: Self) {
         self.plan.actions.extend(other.plan.actions);
         self.notes.extend(other.notes);

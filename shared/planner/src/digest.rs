@@ -1,4 +1,4 @@
-//! A digest for names and lots: the same text gives the same number, everywhere and always.
+//! Stable hash for names and pseudorandom order: equal texts give equal numbers on every platform and version.
 
 /// FNV-1a.
 pub(crate) fn fnv(text: &str) -> u64 {

@@ -1,4 +1,4 @@
-//! Meaning of a pod's annotation `karpenter.sh/do-not-disrupt` (docs/spec/lifecycle.md#pod-do-not-disrupt).
+//! Annotation `karpenter.sh/do-not-disrupt` of pods (docs/spec/lifecycle.md#pod-do-not-disrupt).
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use model::{
 
 use crate::decision::Note;
 
-/// How far a pod is protected now.
+/// State of a pod's protection.
 enum Protection {
     Always,
-    /// For so long after its start.
+    /// Protected until this time, counted from the pod's start.
     Until(Timestamp),
-    /// It has not started, so its time has not begun.
+    /// Protected: the pod has not started, so its duration has not begun.
     Unstarted,
     Over(SignedDuration),
-    /// The annotation says nothing that is understood.
+    /// The annotation's value does not parse.
     Invalid,
 }
 
-/// Whether nobody may choose to disturb the pod now.
+/// Whether the pod is protected from voluntary disruption now.
 pub(crate) fn must_not_be_disrupted(pod: &Pod, now: Timestamp) -> bool {
     match protection(pod, now) {
         Some(Protection::Always | Protection::Until(_) | Protection::Unstarted) => true,
@@ -31,7 +31,7 @@ pub(crate) fn must_not_be_disrupted(pod: &Pod, now: Timestamp) -> bool {
     }
 }
 
-/// When the pod's protection ends by itself, where it does.
+/// Time at which the pod's protection ends by itself, if it does.
 pub(crate) fn protected_until(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
     match protection(pod, now) {
         Some(Protection::Until(until)) => Some(until),
@@ -42,7 +42,7 @@ pub(crate) fn protected_until(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
-/// What owners of protected pods on our nodes should know: until when, that it is over, or that it is not understood.
+/// Events about protected pods on managed nodes: the end of the protection, that it is over, or that the annotation is invalid.
 pub fn do_not_disrupt_notes(snapshot: &Snapshot) -> Vec<Note> {
     let ours = snapshot.nodes.iter();
     let ours: BTreeSet<&NodeName> = ours
@@ -84,7 +84,7 @@ fn note(pod: &Pod, now: Timestamp) -> Option<Note> {
     }
 }
 
-/// Of pods that run and stay.
+/// Returns the protection of a pod that is neither terminal nor being deleted.
 fn protection(pod: &Pod, now: Timestamp) -> Option<Protection> {
     let active = !matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed);
     let annotation = pod.annotations.get(DO_NOT_DISRUPT);

@@ -1,5 +1,5 @@
-//! Instances of capacity reservations that nodes leave which go before their replacement. Each is kept for what the node served, so
-//! that pods of other nodes do not take it meanwhile (docs/spec/v1.15.md#terminate-first-freed).
+//! Reserved instances that are freed by nodes terminated ahead of their replacement. Each is kept for the pods or the static
+//! NodePool of its node, so that pods of other nodes do not take it (docs/spec/v1.15.md#terminate-first-freed).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,34 +17,34 @@ use crate::{
     static_capacity::{launches_to_come, wanted_replicas},
 };
 
-/// Time after which what still waits has no claim to the instance any more, unless its node is still going.
+/// Time after which an instance is no longer kept for pods that still wait, unless its node is still being deleted.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 
-/// An instance that is kept.
+/// A kept instance.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept<'a> {
     pub(crate) instance: &'a FreedInstance,
-    /// Whether its node serves nobody any more.
+    /// Whether its node has left or is terminating.
     is_left: bool,
     is_static: bool,
 }
 
 impl Kept<'_> {
-    /// Whether it is kept for the pod.
+    /// Whether the instance is kept for the pod.
     pub(crate) fn is_for(&self, pod: &Pod) -> bool {
         let owner = pod.owner.as_ref();
         owner.is_some_and(|owner| self.instance.owners.contains(&owner.uid))
     }
 }
 
-/// The instances that are kept now.
+/// Instances that are kept now.
 pub(crate) fn kept(snapshot: &Snapshot) -> Vec<Kept<'_>> {
     let commands = snapshot.commands.iter();
     let kept = commands.filter_map(|command| of_command(snapshot, command));
     kept.collect()
 }
 
-/// Whether an instance that a node left is kept for one of these pods.
+/// Whether a freed instance is kept for any of these pods.
 pub fn await_freed_instance(snapshot: &Snapshot, pods: &BTreeSet<PodKey>) -> bool {
     let kept = kept(snapshot);
     let mut waiting = snapshot.pods.iter();
@@ -74,12 +74,12 @@ fn of_command<'a>(snapshot: &'a Snapshot, command: &'a Command) -> Option<Kept<'
     };
     let is_recent = |since| snapshot.now.duration_since(since) < KEPT_FOR;
     let is_kept = match claim {
-        // A node that was let off leaves nothing.
+        // A node whose disruption was cancelled frees nothing.
         Some(claim) => command.state.is_open() || claim.deleted_at.is_some(),
         None if pool.replicas.is_some() => {
             is_recent(command.committed_at) && lacks_nodes(snapshot, pool)
         }
-        // The drain may have taken longer than that: the pods were made when it ended.
+        // Counts from the creation of the pod, at the end of the drain, which may have taken longer than [`KEPT_FOR`].
         None => snapshot.pods.iter().any(|pod| {
             waits(pod)
                 && kept.is_for(pod)
@@ -89,7 +89,7 @@ fn of_command<'a>(snapshot: &'a Snapshot, command: &'a Command) -> Option<Kept<'
     is_kept.then_some(kept)
 }
 
-/// Whether a pod has no node, also if the scheduler has not looked at it.
+/// Whether a pod has no node, whether or not the scheduler has tried it.
 fn waits(pod: &Pod) -> bool {
     pod.node_name.is_none() && pod.deletion.is_none() && !is_terminal(pod)
 }
@@ -102,7 +102,7 @@ fn lacks_nodes(snapshot: &Snapshot, pool: &NodePool) -> bool {
     staying.count() + launches_to_come(snapshot, pool) < wanted_replicas(pool)
 }
 
-/// Number of instances of each reservation that are kept.
+/// Number of kept instances per reservation.
 pub(crate) fn by_reservation(snapshot: &Snapshot) -> BTreeMap<&str, u32> {
     let mut kept_of: BTreeMap<&str, u32> = BTreeMap::new();
     for kept in kept(snapshot) {
@@ -111,8 +111,8 @@ pub(crate) fn by_reservation(snapshot: &Snapshot) -> BTreeMap<&str, u32> {
     kept_of
 }
 
-/// Nodes of dynamic NodePools that went before their replacement and are not made good. Those of static ones are known by what those
-/// lack.
+/// Number of nodes of dynamic NodePools that were terminated ahead of their replacement and are not replaced yet. Static
+/// NodePools are covered by their missing replicas.
 pub(crate) fn missing_nodes(snapshot: &Snapshot) -> BTreeMap<&NodePoolName, usize> {
     let mut missing: BTreeMap<&NodePoolName, usize> = BTreeMap::new();
     let all = kept(snapshot).into_iter();

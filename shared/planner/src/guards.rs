@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: which pods they keep from being evicted (docs/spec/lifecycle.md#pod-disruption-budgets).
+//! PodDisruptionBudgets that prevent the eviction of pods (docs/spec/lifecycle.md#pod-disruption-budgets).
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -12,7 +12,7 @@ use crate::{inventory::is_terminal, pods::tolerates_disruption, provision::movab
 
 type Budgets<'a> = Rc<[&'a PodDisruptionBudget]>;
 
-/// The budgets of a cluster; what is found for a pod holds for all with its labels.
+/// PodDisruptionBudgets of a cluster. Results are cached per namespace and labels.
 pub(crate) struct Guards<'a> {
     by_namespace: BTreeMap<&'a str, Vec<&'a PodDisruptionBudget>>,
     optimize: Optimize,
@@ -39,19 +39,19 @@ impl<'a> Guards<'a> {
         }
     }
 
-    /// The budgets that keep the pod from being evicted now; none if it may go, or would not be evicted anyway.
+    /// Budgets that prevent the eviction of the pod now; `None` if it may be evicted, or would not be evicted anyway.
     pub(crate) fn refusing(&self, pod: &'a Pod) -> Option<Budgets<'a>> {
         let about = self.about(pod);
         let refuses = match &*about {
             [] => false,
             [budget] => budget.disruptions_allowed <= 0 && !self.lets_unhealthy_go(budget, pod),
-            // The eviction API serves no pod with several.
+            // The eviction API refuses pods with several budgets.
             _ => true,
         };
         (refuses && is_evictable(pod)).then_some(about)
     }
 
-    /// Whether no eviction of the pod will ever be allowed.
+    /// Whether the pod can never be evicted.
     pub(crate) fn never_allow(&self, pod: &'a Pod) -> bool {
         let about = self.about(pod);
         let never = match &*about {
@@ -62,8 +62,8 @@ impl<'a> Guards<'a> {
         never && is_evictable(pod)
     }
 
-    /// Whether the pod may go because it is not ready. That a budget is met already is enough for the eviction API, which upstream
-    /// does not count on.
+    /// Whether the pod may be evicted because it is not ready. The eviction API also allows that if the budget is met, which
+    /// Karpenter does not consider.
     fn lets_unhealthy_go(&self, budget: &PodDisruptionBudget, pod: &Pod) -> bool {
         let is_met = budget.is_met && self.optimize == Optimize::Cost;
         !pod.ready && (budget.always_allow_unhealthy || is_met)
@@ -91,7 +91,7 @@ impl<'a> Guards<'a> {
     }
 }
 
-/// Would be evicted, not left or deleted.
+/// Whether a drain evicts the pod, rather than leaving or deleting it.
 fn is_evictable(pod: &Pod) -> bool {
     !is_terminal(pod) && pod.deletion.is_none() && !is_static(pod) && !tolerates_disruption(pod)
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::test_world;
 
-    /// Whether a budget about every pod of the namespace, that allows nothing now, refuses this one's eviction, and for good.
+    /// Whether a budget that selects all pods and allows no disruptions refuses the eviction now, and forever.
     fn refuses(budget: fn(&mut PodDisruptionBudget), change: fn(&mut Pod)) -> (bool, bool) {
         let mut about = PodDisruptionBudget {
             key: PodKey::new("default", "all"),

@@ -1,4 +1,4 @@
-//! The machines of a cluster: Nodes joined with their NodeClaims, and what is still on its way
+//! State nodes of a cluster: Nodes joined with their NodeClaims, and launches in flight
 //! (docs/spec/scheduling.md#cluster-state).
 
 mod departures;
@@ -28,38 +28,38 @@ use self::departures::{
 };
 use crate::by_instance::instance_of;
 
-/// Everything that is or will be a node.
+/// All current and future nodes.
 #[derive(Debug)]
 pub struct Inventory<'a> {
     pub state_nodes: Vec<StateNode<'a>>,
     bound: BoundPods<'a>,
 }
 
-/// A Node, a NodeClaim or a launch under way, as one thing.
+/// A Node, a NodeClaim, both, or a launch in flight.
 #[derive(Debug)]
 pub struct StateNode<'a> {
     pub node: Option<&'a Node>,
     pub claim: Option<&'a NodeClaim>,
-    /// The NodeClaim's name until the Node is registered, then the Node's.
+    /// Name of the NodeClaim until the Node is registered, then of the Node.
     pub name: &'a str,
     pub labels: Cow<'a, BTreeMap<String, String>>,
-    /// Those that count: without what will go away by itself while the machine is not initialized.
+    /// Effective taints: without those that disappear by themselves until the node is initialized.
     pub taints: Vec<&'a Taint>,
     pub registered: bool,
     pub initialized: bool,
-    /// On its way out: takes no pods, and its own are to move.
+    /// Leaving: takes no pods, and its own pods must move.
     pub deleting: bool,
-    /// Whether the machine is on its way out for being late alone, which its arrival may still take back: it counts for limits.
+    /// Whether it is leaving only because of a timeout, which registration may still undo. It counts for limits.
     pub late: bool,
-    /// Whether the node is rebooted in place: it comes back with all its room, and nothing else is done to it meanwhile.
+    /// Whether the node is rebooted in place. It returns with all its capacity, and is not disrupted meanwhile.
     pub rebooting: bool,
-    /// Its instance goes whatever is on it: all its pods are to move.
+    /// Whether its instance is terminated regardless of its pods, all of which must move.
     pub terminating_unconditionally: bool,
     pub capacity: Resources,
-    /// The most of each resource that EC2 may launch it with, until it is known what it has.
+    /// Largest amount of each resource among the instance types of its launch, until its type is known.
     largest: Option<Resources>,
     pub allocatable: Resources,
-    /// Bound to it and not finished.
+    /// Bound pods that are not terminal.
     pub pods: Vec<&'a Pod>,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Inventory<'a> {
             state_node.deleting |= is_late || claim.is_some_and(|name| leaving.contains(name));
             state_node.rebooting |= claim.is_some_and(|name| rebooted.contains(name));
             if state_node.rebooting {
-                // Their room is there when the node is.
+                // The capacity of pods being deleted is free when the node is back.
                 state_node.pods.retain(|pod| pod.deletion.is_none());
             }
             let of_claim = state_node.claim.map(|claim| &claim.status.provider_id);
@@ -133,17 +133,17 @@ impl<'a> Inventory<'a> {
         }
     }
 
-    /// The pods bound to a Node and not finished.
+    /// Non-terminal pods bound to a Node.
     pub fn pods_on(&self, node: &NodeName) -> &[&'a Pod] {
         self.bound.on(node)
     }
 
-    /// What a NodePool's machines that stay use of its limits, `nodes` included.
+    /// Usage of a NodePool's limits by state nodes that stay, `nodes` included.
     pub fn usage(&self, pool: &NodePoolName) -> Resources {
         self.usage_without(pool, &BTreeSet::new())
     }
 
-    /// The same without some machines, which are as good as gone.
+    /// [`Self::usage`] without the state nodes in `gone`.
     pub(crate) fn usage_without(&self, pool: &NodePoolName, gone: &BTreeSet<usize>) -> Resources {
         let mut usage = Resources::default();
         let own = self
@@ -204,7 +204,8 @@ impl<'a> StateNode<'a> {
         }
     }
 
-    /// A launch of ours whose instance the API does not show yet, as its cheapest option. Whoever deletes its NodeClaim ends it.
+    /// Launch in flight without an instance in the API, with the resources of its cheapest option. Deleting its NodeClaim ends
+    /// it.
     fn awaited(intent: &'a Intent, snapshot: &'a Snapshot) -> Self {
         let launch = &intent.launch;
         let mut claims = snapshot.node_claims.iter();
@@ -256,7 +257,7 @@ impl<'a> StateNode<'a> {
         self.labels.get(HOSTNAME).map_or(self.name, String::as_str)
     }
 
-    /// How a plan refers to it.
+    /// Reference to the state node in a plan.
     pub fn expected(&self) -> Expected {
         if self.registered {
             Expected::Node(self.name.into())
@@ -266,7 +267,8 @@ impl<'a> StateNode<'a> {
     }
 }
 
-/// EC2 may launch any of the types; upstream counts on the cheapest.
+/// Largest amount of each resource among the launch's instance types: EC2 may launch any of them. Karpenter assumes the
+/// cheapest.
 fn largest(launch: &Launch, snapshot: &Snapshot) -> Option<Resources> {
     let types = snapshot.instance_types.get(&launch.node_pool)?;
     let listed: BTreeSet<&str> = launch
@@ -302,7 +304,7 @@ fn is_true(labels: &BTreeMap<String, String>, key: &str) -> bool {
     labels.get(key).is_some_and(|value| value == "true")
 }
 
-/// The pods that are bound and not finished, by the name of their node.
+/// Non-terminal pods, by the name of their node.
 #[derive(Debug, Default)]
 struct BoundPods<'a> {
     at: Memo<&'a str, usize>,
@@ -332,7 +334,7 @@ impl<'a> BoundPods<'a> {
     }
 }
 
-/// The kubelet reports nothing, or zero, for resources whose plugin is not up yet.
+/// Fills in resources that the kubelet reports as absent or zero until their device plugin is up.
 fn filled(of_node: &Resources, of_claim: &Resources) -> Resources {
     let mut amounts = of_claim.clone();
     let reported = of_node.iter().filter(|(_, amount)| *amount != 0);
@@ -342,7 +344,7 @@ fn filled(of_node: &Resources, of_claim: &Resources) -> Resources {
     amounts
 }
 
-/// The taints that count (docs/spec/scheduling.md#taints).
+/// Effective taints (docs/spec/scheduling.md#taints).
 fn taints<'a>(
     registered: Option<&'a Node>,
     claim: Option<&'a NodeClaim>,
@@ -365,7 +367,7 @@ fn taints<'a>(
         .collect()
 }
 
-/// Taints that every node has for a while when it starts.
+/// Whether every node has the taint for a while when it starts.
 fn is_ephemeral(taint: &Taint) -> bool {
     use TaintEffect::{NoExecute, NoSchedule};
     use api::names::taint::{

@@ -1,7 +1,7 @@
-//! Decides what to do about a cluster: a [`model::Snapshot`] goes in, a [`model::Plan`] comes out, as data with reasons.
+//! Plans what to do about a cluster: from a [`model::Snapshot`] to a [`model::Plan`], as data with reasons.
 //!
-//! Everything here is pure and total: no clock (the snapshot has its `now`), randomness, environment or I/O, and whatever is
-//! wrong with one object, the others are planned for. This crate must never depend on an adapter, an SDK or a runtime.
+//! All functions are pure and total: no clock (the snapshot has its `now`), randomness, environment or I/O. An invalid object
+//! does not prevent planning for the others. This crate must never depend on an adapter, an SDK or a runtime.
 
 mod by_instance;
 mod claim_conditions;
@@ -9,7 +9,6 @@ mod decision;
 mod digest;
 mod disrupt;
 mod do_not_disrupt;
-mod foreign;
 mod freed;
 mod guards;
 mod inventory;
@@ -30,6 +29,7 @@ mod static_capacity;
 mod terminate;
 #[cfg(test)]
 mod test_world;
+mod unmanaged;
 
 pub use decision::{About, Decision, Note};
 pub use disrupt::{
@@ -39,7 +39,6 @@ pub use disrupt::{
     node_reports, pool_budgets, simulate_apply, validate,
 };
 pub use do_not_disrupt::do_not_disrupt_notes;
-pub use foreign::{Announced, Foreign, rebooted};
 pub use freed::await_freed_instance;
 pub use inventory::{Inventory, StateNode, any_leaves, overdue_at};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
@@ -58,6 +57,7 @@ pub use replaced::replaced;
 pub use share::Share;
 pub use static_capacity::static_capacity;
 pub use terminate::{
-    Gone, Leave, RebootCall, Reboots, cordon, mark, reboot, reboot_issued, reboot_refused,
-    terminate, terminate_foreign,
+    CompletedNotices, InstanceStatuses, RebootCall, Reboots, cordon, mark, reboot, reboot_issued,
+    reboot_refused, terminate, terminate_unmanaged,
 };
+pub use unmanaged::{Announcement, UnmanagedNodeSettings, rebooted};

@@ -1,4 +1,4 @@
-//! How far each NodeClaim has come: launched → registered → initialized → consolidatable, and what ends it
+//! Lifecycle of NodeClaims: launched → registered → initialized → consolidatable, and the events that end it
 //! (docs/spec/lifecycle.md#node-claim-states).
 
 mod consistency;
@@ -43,15 +43,15 @@ use crate::{
     pods_of_nodes::PodsOfNodes,
 };
 
-/// The next step of every NodeClaim that is not being deleted, with Karpenter's time-outs.
+/// Returns the next step of every NodeClaim that is not being deleted, with Karpenter's timeouts.
 pub fn lifecycle(snapshot: &Snapshot) -> Decision {
     lifecycle_with(snapshot, Timeouts::default())
 }
 
-/// The next step of every NodeClaim that is not being deleted.
+/// Returns the next step of every NodeClaim that is not being deleted.
 ///
-/// Steps are judged by what the objects show, not by what was written last time: a Node that lost its `registered` label to
-/// a conflict is registered again.
+/// Steps are derived from the objects alone, not from earlier writes: a Node that lost its `registered` label to a conflict is
+/// registered again.
 pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
     let view = View {
         snapshot,
@@ -86,15 +86,15 @@ struct View<'a> {
     failed: BTreeMap<&'a NodeClaimName, &'a str>,
     begun: BTreeMap<&'a NodeClaimName, Timestamp>,
     expirations: expiration::Allowance,
-    /// Drivers that have published devices of nodes; `None` where claims for devices do not count.
+    /// Drivers that have published devices, by node; `None` if device claims are ignored.
     published: Option<Published<'a>>,
 }
 
-/// One NodeClaim as it is seen now.
+/// A NodeClaim with the current state of its Node.
 struct ObservedClaim<'a> {
     claim: &'a NodeClaim,
     registration: Registration<'a>,
-    /// What its Node still lacks.
+    /// Missing requirement for the initialization of its Node.
     waiting: Option<Waiting>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> View<'a> {
         self.mark(&observed, decision);
     }
 
-    /// The first thing that ends the NodeClaim now. What will do so later is looked at then.
+    /// Returns the first reason that ends the NodeClaim now, and schedules checks for later ones.
     fn ending(&self, observed: &ObservedClaim<'a>, decision: &mut Decision) -> Option<Ending> {
         let ObservedClaim { claim, .. } = observed;
         let now = self.snapshot.now;
@@ -150,13 +150,13 @@ impl<'a> View<'a> {
         let (timeout, at) = liveness::deadline(claim, begun, self.timeouts);
         match liveness::paused(self.snapshot, claim) {
             Some(paused) => _ = is_due(paused.until()),
-            // One that has joined is registered, however late.
+            // A Node that has joined is registered, however late.
             None if timeout == Ending::RegistrationTimeout
                 && observed.registration.node().is_some() => {}
             None if is_due(at) => return Some(timeout),
             None => {}
         }
-        // Expiry is chosen: nothing is lost but the age of nodes.
+        // Expiration is voluntary and can wait: nothing is lost but the age of the node.
         match self
             .snapshot
             .paused(pool.as_ref(), PauseLevel::Voluntary, now)
@@ -199,19 +199,20 @@ impl<'a> View<'a> {
         decision.endings.insert(claim.name.clone(), reason);
         decision.act(Action::DeleteNodeClaim(target(claim)), because.clone());
         if ending == Ending::Unhealthy {
-            // Only what is being deleted has a deadline, so that none outlives a repair that comes to nothing.
+            // A NodeClaim that is not being deleted has no deadline, so that none outlives a repair that is given up.
             self.allow_force(claim, because, decision);
         }
     }
 
-    /// Lets everything on the node be removed by force from now on. In whatever version the NodeClaim is: its deletion changes it.
+    /// Allows the deletion of everything on the node by force from now on. The update has no condition on the resource version,
+    /// because the deletion changes it.
     fn allow_force(&self, claim: &NodeClaim, because: String, decision: &mut Decision) {
         if let Some(update) = repair::hasten(claim, self.snapshot.now) {
             decision.act(Action::UpdateNodeClaim(update), because);
         }
     }
 
-    /// Writes what is known of the NodeClaim now.
+    /// Writes the conditions of the NodeClaim.
     fn mark(&self, observed: &ObservedClaim<'a>, decision: &mut Decision) {
         let ObservedClaim {
             claim,
@@ -302,7 +303,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The Nodes that are its instance, unless that is another's.
+    /// Nodes that match the NodeClaim's instance, unless an older NodeClaim has that instance.
     fn nodes_of(&self, claim: &NodeClaim) -> &[&'a Node] {
         if self.claims.is_taken(claim) {
             return &[];
@@ -310,7 +311,7 @@ impl<'a> View<'a> {
         self.nodes.of(&claim.status.provider_id)
     }
 
-    /// A node that falls ill while it is being drained is drained by force (docs/spec/lifecycle.md#repair-while-draining).
+    /// Drains a node by force if it becomes unhealthy while it is drained (docs/spec/lifecycle.md#repair-while-draining).
     fn hasten(&self, claim: &'a NodeClaim, decision: &mut Decision) {
         let now = self.snapshot.now;
         let [node] = self.nodes_of(claim) else {
@@ -323,7 +324,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Makes a step on the Node concrete.
+/// Performs a step on the Node.
 fn take(step: Step, observed: &ObservedClaim<'_>, decision: &mut Decision) {
     let Some(node) = observed.registration.node() else {
         return;
@@ -357,7 +358,7 @@ fn take(step: Step, observed: &ObservedClaim<'_>, decision: &mut Decision) {
                 );
             }
         }
-        // The finalizer goes on with the conditions; the others are no steps of what stays.
+        // The finalizer is written with the conditions; the other steps do not apply to NodeClaims that stay.
         Step::Protect
         | Step::Delete(_)
         | Step::Follow
@@ -372,7 +373,7 @@ fn take(step: Step, observed: &ObservedClaim<'_>, decision: &mut Decision) {
     }
 }
 
-/// NodeClaims whose launch is over without an instance. Whoever ended it deletes them, unless it died first.
+/// NodeClaims whose launch ended without an instance. The turn that ended the launch deletes them, unless it fails first.
 fn failed_launches(snapshot: &Snapshot) -> BTreeMap<&NodeClaimName, &str> {
     let failed = snapshot
         .intents
@@ -389,7 +390,7 @@ fn failed_launches(snapshot: &Snapshot) -> BTreeMap<&NodeClaimName, &str> {
     failed.collect()
 }
 
-/// When launches under way began, by our own clock.
+/// Start of each launch in flight, by Whittle's own clock.
 fn launches_under_way(snapshot: &Snapshot) -> BTreeMap<&NodeClaimName, Timestamp> {
     let under_way = snapshot
         .intents
@@ -408,7 +409,7 @@ pub(crate) fn target(claim: &NodeClaim) -> Target {
     }
 }
 
-/// An update of this NodeClaim in this version that changes nothing yet.
+/// Empty update of the NodeClaim, with a condition on its resource version.
 pub(crate) fn update_of(claim: &NodeClaim) -> NodeClaimUpdate {
     NodeClaimUpdate {
         name: claim.name.clone(),

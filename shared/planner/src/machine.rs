@@ -1,8 +1,8 @@
-//! How a NodeClaim lives: one total function from where it stands and what is seen of it to where it stands then and what is
-//! to be done (docs/spec/lifecycle.md#node-claim-states, docs/spec/lifecycle.md#termination).
+//! State machine of a NodeClaim: a total function from its state and observations to the next state and the steps to take
+//! (docs/spec/lifecycle.md#node-claim-states, docs/spec/lifecycle.md#termination).
 //!
-//! What is seen is judged in `lifecycle` and `terminate`, which also make the steps concrete. `state_node/table.txt` lists the
-//! whole function.
+//! The modules `lifecycle` and `terminate` make the observations and perform the steps. `machine/table.txt` lists the whole
+//! function.
 
 use api::{
     conditions::types::{
@@ -12,43 +12,43 @@ use api::{
 };
 use model::{node::ConditionStatus, node_claim::NodeClaim};
 
-/// Where a NodeClaim stands, by its own conditions and metadata.
+/// State of a NodeClaim, from its own conditions and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// No finalizer holds it, so nothing may be launched for it.
+    /// Without a finalizer, so that nothing may be launched for the NodeClaim.
     Unprotected,
-    /// It has no instance yet.
+    /// Without an instance.
     Launching,
-    /// Its instance has not joined as a Node.
+    /// The instance has not joined as a Node.
     Registering,
-    /// Several Nodes say that they are its instance; only its time-out ends that.
+    /// Several Nodes claim the instance. Only the registration timeout ends that.
     Ambiguous,
-    /// Its Node is not usable yet.
+    /// The Node is not initialized.
     Initializing,
     InService,
-    /// Its deletion is ordered, and pods are still to leave.
+    /// Being deleted, with pods left on the node.
     Draining,
-    /// Its volumes are still to leave.
+    /// Being deleted, with volumes attached to the node.
     Detaching,
-    /// Its instance is to end.
+    /// Being deleted, with the instance still running.
     Terminating,
-    /// Nothing holds it any more.
+    /// Without a finalizer of Whittle, being deleted.
     Gone,
 }
 
-/// What is seen of it.
+/// Observations about a NodeClaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Alive {
-        /// The first thing that ends it, if anything does.
+        /// First reason that ends the NodeClaim, if any.
         ending: Option<Ending>,
         node: Joined,
     },
-    /// It or its Node is being deleted.
+    /// The NodeClaim or its Node is being deleted.
     Leaving { node: Held, instance: Instance },
 }
 
-/// Why a NodeClaim is deleted. None of these is a choice: budgets do not hold them back.
+/// Reason for the deletion of a NodeClaim. All of these are involuntary: budgets do not delay them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     LaunchFailed,
@@ -62,21 +62,21 @@ pub(crate) enum Ending {
 pub(crate) enum Joined {
     Nobody,
     Several,
-    /// One Node, which lacks something that its users wait for.
+    /// One Node that is not ready to be initialized.
     Unready,
     Ready,
 }
 
-/// The Node of a NodeClaim that goes.
+/// Node of a NodeClaim that is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// There is none that it must wait for.
+    /// No Node to wait for.
     Nothing,
-    /// It is not being deleted yet.
+    /// The Node is not being deleted.
     Kept,
-    /// It is being deleted.
+    /// The Node is being deleted.
     Leaving {
-        /// Its kubelet speaks.
+        /// The kubelet reports.
         ready: bool,
         pods: Pods,
         volumes: Detachment,
@@ -86,7 +86,7 @@ pub(crate) enum Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pods {
     Waiting,
-    /// None are there, for too short a time to trust it.
+    /// None, for too short a time to trust it.
     Settling,
     Left,
 }
@@ -94,47 +94,47 @@ pub(crate) enum Pods {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detachment {
     Awaited,
-    /// All are detached, or will not be waited for any longer.
+    /// All volumes are detached or no longer waited for.
     Over,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instance {
-    /// Nothing was launched for it.
+    /// Nothing was launched.
     Never,
-    /// A launch for it is under way.
+    /// A launch is in flight.
     Underway,
     Alive,
-    /// It is gone, or was never its own.
+    /// Terminated, or not the NodeClaim's own.
     Gone,
 }
 
-/// What is to be done. Steps that are done already change nothing.
+/// Step to take. Steps are idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Puts the finalizer on it.
+    /// Adds the finalizer.
     Protect,
-    /// Joins its Node to it.
+    /// Joins the Node to the NodeClaim.
     Register,
-    /// Marks its Node as usable.
+    /// Marks the Node as initialized.
     Initialize,
-    /// Deletes it, for this reason.
+    /// Deletes the NodeClaim for this reason.
     Delete(Ending),
-    /// Deletes it, because its Node is being deleted.
+    /// Deletes the NodeClaim because its Node is being deleted.
     Follow,
-    /// Waits for what its launch comes to.
+    /// Waits for the result of the launch.
     AwaitLaunch,
-    /// Deletes its Nodes.
+    /// Deletes the Nodes.
     DeleteNodes,
-    /// Keeps new pods and traffic away from its Node.
+    /// Keeps new pods and traffic away from the Node.
     Mark,
-    /// Lets the pods of its Node go.
+    /// Evicts the pods of the Node.
     Drain,
     AwaitVolumes,
     EndInstance,
-    /// Lets its Node go.
+    /// Removes the finalizer of the Node.
     ReleaseNode,
-    /// Lets it go.
+    /// Removes the finalizer of the NodeClaim.
     Release,
 }
 
@@ -180,7 +180,7 @@ impl State {
 }
 
 impl Ending {
-    /// Upstream's metric reason, and words for people.
+    /// Karpenter's metric reason, and a text for people.
     pub(crate) fn because(self) -> (&'static str, &'static str) {
         match self {
             Self::LaunchFailed => ("insufficient_capacity", "its launch came to nothing"),
@@ -197,7 +197,7 @@ impl Ending {
         }
     }
 
-    /// Time-outs end what waits for just that; the rest ends at any age.
+    /// Whether the reason applies in a state: timeouts end only the step that they are about.
     fn concerns(self, state: State) -> bool {
         match self {
             Self::LaunchFailed | Self::LaunchTimeout => {
@@ -209,14 +209,14 @@ impl Ending {
     }
 }
 
-/// Whether a NodeClaim that is deleted for this reason stays if it turns up before.
+/// Whether a NodeClaim that is deleted for this reason is kept if its instance joins in time.
 pub(crate) fn is_time_out(reason: &str) -> bool {
     let all = [Ending::LaunchTimeout, Ending::RegistrationTimeout];
     all.iter()
         .any(|ending| reason.starts_with(ending.because().0))
 }
 
-/// What a NodeClaim that was to be deleted for a time-out has come to since, so that it stays.
+/// Returns why a NodeClaim is kept whose deletion for a timeout is recorded, if the step has been completed since.
 pub(crate) fn arrived(reason: &str, claim: &NodeClaim) -> Option<String> {
     let came = |ending: Ending, what: &str| {
         let (name, _) = ending.because();
@@ -227,10 +227,10 @@ pub(crate) fn arrived(reason: &str, claim: &NodeClaim) -> Option<String> {
         .or_else(|| came(Ending::RegistrationTimeout, "registered"))
 }
 
-/// The next step of a NodeClaim.
+/// Returns the next state of a NodeClaim and the steps to take.
 pub(crate) fn next(state: State, seen: Seen) -> (State, Vec<Step>) {
     match seen {
-        // Nothing takes a deletion back.
+        // A deletion cannot be undone.
         _ if state == State::Gone => (state, Vec::new()),
         Seen::Alive {
             ending: Some(ending),
@@ -240,7 +240,7 @@ pub(crate) fn next(state: State, seen: Seen) -> (State, Vec<Step>) {
         Seen::Leaving { node, instance } => {
             let (after, mut steps) = leave(node, instance);
             if !state.is_leaving() {
-                // What cannot be taken back waits until its deletion is on record, which may be refused.
+                // Irreversible steps wait until the deletion is recorded, which may be refused.
                 steps.retain(|step| !matches!(step, Step::EndInstance | Step::ReleaseNode));
                 steps.insert(0, Step::Follow);
             }
@@ -258,7 +258,7 @@ fn live(state: State, node: Joined) -> (State, Vec<Step>) {
             (InService, vec![Step::Register, Step::Initialize])
         }
         (Registering | Initializing, Joined::Unready) => (Initializing, vec![Step::Register]),
-        // What was in service once never goes back.
+        // A NodeClaim that was in service never returns to an earlier state.
         (InService, Joined::Unready) => (InService, vec![Step::Register]),
         (state, _) => (state, Vec::new()),
     }
@@ -271,7 +271,7 @@ fn leave(node: Held, instance: Instance) -> (State, Vec<Step>) {
         (Held::Nothing, Instance::Underway) => (Draining, vec![Step::AwaitLaunch]),
         (Held::Nothing, Instance::Alive) => (Terminating, vec![Step::EndInstance]),
         (Held::Kept, _) => (Draining, vec![Step::DeleteNodes]),
-        // Nothing runs there any more, whatever the API still shows.
+        // Nothing runs on a terminated instance, whatever the API still lists.
         (Held::Leaving { ready: false, .. }, Instance::Gone) => {
             (Terminating, vec![Step::ReleaseNode])
         }

@@ -3,7 +3,8 @@ use model::{
     node_pool::NodePool,
 };
 
-/// Only objects that name an EC2NodeClass are ours: EKS Auto Mode shares the CRDs (docs/design.md#managed-objects).
+/// Whether the NodeClaim uses an EC2NodeClass. Others belong to EKS Auto Mode, which shares the CRDs
+/// (docs/design.md#managed-objects).
 pub(crate) fn is_ours(claim: &NodeClaim) -> bool {
     is_ours_class(&claim.spec.node_class)
 }

@@ -1,4 +1,4 @@
-//! Memory of instance types, as their nodes show it (docs/spec/aws.md#measured-memory).
+//! Memory of instance types as measured on their nodes (docs/spec/aws.md#measured-memory).
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
@@ -10,9 +10,10 @@ use model::{
 
 use crate::managed::is_ours;
 
-/// Memory of registered nodes that is not known yet, or less than what is: for each type and image the least.
+/// Smallest memory per instance type and image that registered nodes show, if it is new or less than known.
 ///
-/// Every cluster of the account plans by it, so a Node must show what an instance of the type can have: see [`plausible`].
+/// All clusters of the account plan with it, so only values that an instance of the type can have are accepted: see
+/// [`plausible`].
 pub fn measurements(snapshot: &Snapshot, known: &Experience) -> Vec<MeasuredMemory> {
     let nodes: BTreeMap<&str, &Node> = snapshot
         .nodes
@@ -52,15 +53,15 @@ fn measurement<'a>(claim: &'a NodeClaim, node: &Node) -> Option<(&'a str, i64)> 
         .then_some((instance_type, bytes))
 }
 
-/// Memory that an instance can show of what EC2 sells: hypervisor and firmware keep back up to a tenth, and a kernel that is ready to
-/// dump itself reserves some hundred MiB. What a kubelet claims beyond that, by mistake or to make other clusters buy larger types, is not
-/// believed; what it claims within costs them about as much as planning without any measurement does.
+/// Range of memory that an instance can show, of the amount that EC2 sells: hypervisor and firmware take up to a tenth, and a
+/// kernel prepared for crash dumps reserves some hundred MiB. A value outside is rejected, whether reported by mistake or to
+/// make other clusters buy larger types. A wrong value inside costs them about as much as planning without measurements.
 fn plausible(sold: i64) -> RangeInclusive<i64> {
     let least = sold / 10 * 9 - RESERVED_MAX;
     least.max(sold / 2).max(1)..=sold
 }
 
-/// Bytes that a kernel reserves for a dump of itself, at most: distributions' defaults for `crashkernel`.
+/// Most bytes that a kernel reserves for crash dumps, from distributions' defaults for `crashkernel`.
 const RESERVED_MAX: i64 = 512 << 20;
 
 #[cfg(test)]
@@ -73,8 +74,13 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    /// An m5.large with this image whose node has so much memory.
-    fn state_node(name: &str, image: &str, conditions: &[&str], mib: i64) -> (NodeClaim, Node) {
+    /// An m5.large with this image, whose node shows this much memory.
+    fn node_with_memory(
+        name: &str,
+        image: &str,
+        conditions: &[&str],
+        mib: i64,
+    ) -> (NodeClaim, Node) {
         let mut claim = test_world::claim(name, conditions);
         claim.labels.extend([
             (label::INSTANCE_TYPE.to_owned(), "m5.large".to_owned()),
@@ -86,9 +92,9 @@ mod tests {
         (claim, node)
     }
 
-    fn learned(state_nodes: Vec<(NodeClaim, Node)>, known: &Experience) -> Vec<String> {
+    fn learned(nodes: Vec<(NodeClaim, Node)>, known: &Experience) -> Vec<String> {
         let mut snapshot = test_world::snapshot();
-        (snapshot.node_claims, snapshot.nodes) = state_nodes.into_iter().unzip();
+        (snapshot.node_claims, snapshot.nodes) = nodes.into_iter().unzip();
         let learned = measurements(&snapshot, known).into_iter();
         learned
             .map(|m| format!("{} {} {}", m.instance_type, m.image, m.bytes / MIB))
@@ -98,14 +104,14 @@ mod tests {
     #[test]
     fn the_least_of_each_type_and_image_is_learned_from_registered_nodes() {
         let registered = [LAUNCHED, REGISTERED];
-        let state_nodes = vec![
-            state_node("a", "ami-1", &registered, 7_800),
-            state_node("b", "ami-1", &registered, 7_700),
-            state_node("c", "ami-2", &registered, 7_900),
-            state_node("d", "ami-3", &[LAUNCHED], 7_900),
+        let nodes = vec![
+            node_with_memory("a", "ami-1", &registered, 7_800),
+            node_with_memory("b", "ami-1", &registered, 7_700),
+            node_with_memory("c", "ami-2", &registered, 7_900),
+            node_with_memory("d", "ami-3", &[LAUNCHED], 7_900),
         ];
         let expected = ["m5.large ami-1 7700", "m5.large ami-2 7900"];
-        assert_eq!(learned(state_nodes, &Experience::default()), expected);
+        assert_eq!(learned(nodes, &Experience::default()), expected);
     }
 
     #[test]
@@ -116,21 +122,26 @@ mod tests {
                 .collect(),
             ..Experience::default()
         };
-        let of = |mib| vec![state_node("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
+        let of = |mib| vec![node_with_memory("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
         assert!(learned(of(7_800), &known(7_800)).is_empty());
         assert!(
             learned(of(7_800), &known(7_700)).is_empty(),
             "more than some have"
         );
         assert_eq!(learned(of(7_700), &known(7_800)), ["m5.large ami-1 7700"]);
-        let of_another_image = vec![state_node("a", "ami-2", &[LAUNCHED, REGISTERED], 7_800)];
+        let of_another_image = vec![node_with_memory(
+            "a",
+            "ami-2",
+            &[LAUNCHED, REGISTERED],
+            7_800,
+        )];
         let learned = learned(of_another_image, &known(7_700));
         assert_eq!(learned, ["m5.large ami-2 7800"]);
     }
 
     #[test]
     fn a_compromised_kubelet_costs_the_account_a_tenth_and_half_a_gibibyte_at_most() {
-        // Per mille of what EC2 sells.
+        // In thousandths of what EC2 sells.
         let least = |gib: i64| plausible(gib << 30).start() * 1_000 / (gib << 30);
         let of_sizes = [1, 8, 64, 1_024].map(least);
         assert_eq!(of_sizes, [500, 837, 892, 899]);
@@ -139,13 +150,10 @@ mod tests {
     #[test]
     fn a_node_that_shows_what_its_type_cannot_have_teaches_nothing() {
         for mib in [0, 4_000, 6_800, 8_193] {
-            let state_nodes = vec![state_node("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
-            assert!(
-                learned(state_nodes, &Experience::default()).is_empty(),
-                "{mib}"
-            );
+            let nodes = vec![node_with_memory("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
+            assert!(learned(nodes, &Experience::default()).is_empty(), "{mib}");
         }
-        let (mut claim, node) = state_node("a", "ami-1", &[LAUNCHED, REGISTERED], 0);
+        let (mut claim, node) = node_with_memory("a", "ami-1", &[LAUNCHED, REGISTERED], 0);
         let sold = (label::INSTANCE_MEMORY.to_owned(), "0".to_owned());
         claim.labels.extend([sold]);
         assert!(learned(vec![(claim, node)], &Experience::default()).is_empty());

@@ -1,5 +1,4 @@
-//! Part of a NodePool that is burnt into a NodeClaim when it is made: a change of it drifts the node
-//! (docs/spec/lifecycle.md#node-pool-hash).
+//! Hash of the NodePool fields that nodes are created with: a change of them is drift (docs/spec/lifecycle.md#node-pool-hash).
 
 use std::fmt::Write;
 
@@ -7,13 +6,13 @@ use api::{GoDuration, NillableDuration};
 use model::node_pool::NodeClaimTemplate;
 use sha2::{Digest, Sha256};
 
-/// Written beside the hash: hashes of other versions are not compared. Upstream's is `v3`, so taking over a cluster drifts
-/// nothing.
+/// Version of the hash, written beside it. Hashes of other versions are not compared. Karpenter's is `v3`, so that taking over
+/// a cluster drifts nothing.
 pub const NODE_POOL_HASH_VERSION: &str = "whittle-v1";
 
-/// The hash of a NodePool's template, requirements excepted: nodes are compared with those by their labels.
+/// Hash of a NodePool's template without its requirements, which are compared with node labels instead.
 pub fn node_pool_hash(template: &NodeClaimTemplate) -> String {
-    // A digest over text that tells every field from every other; the order of lists says nothing.
+    // Hashes a text with all fields delimited and lists sorted.
     let mut text = String::new();
     let mut line = |field: &str, value: &dyn std::fmt::Debug| {
         // Writing to a String cannot fail.
@@ -40,13 +39,13 @@ pub fn node_pool_hash(template: &NodeClaimTemplate) -> String {
     u64::from_be_bytes(first).to_string()
 }
 
-/// By value where there is one: `1h` is `60m`.
+/// Normalizes durations: `1h` equals `60m`.
 fn grace_period(text: &str) -> String {
     let parsed = text.parse::<GoDuration>();
     parsed.map_or_else(|_| text.to_owned(), |duration| seconds(duration.value()))
 }
 
-/// The same; one that never ends is as good as absent.
+/// Normalizes a duration; `Never` equals absence.
 fn expire_after(text: &str) -> Option<String> {
     match text.parse::<NillableDuration>() {
         Ok(duration) => duration.value().map(seconds),

@@ -1,8 +1,8 @@
-//! How a disruption command lives: one total function from where it stands and what is seen of it to where it stands then and
-//! what is to be done (docs/spec/lifecycle.md#validation, docs/spec/lifecycle.md#orchestration). What is seen is judged in
-//! [`advance`], which also makes the steps concrete.
+//! State machine of a disruption command: a total function from its state and observations to the next state and the steps to
+//! take (docs/spec/lifecycle.md#validation, docs/spec/lifecycle.md#orchestration). The function [`advance`] makes the
+//! observations and performs the steps.
 //!
-//! A step is done after its command has moved, so that it can be taken up again from the ledger alone (docs/protocol.md#d1).
+//! A step is performed after the new state is recorded, so that it can be resumed from the ledger alone (docs/protocol.md#d1).
 //! `orchestration/table.txt` lists the whole function.
 
 mod advance;
@@ -18,62 +18,62 @@ pub use self::{
     spent::spent,
 };
 
-/// What is seen of a command.
+/// Observations about a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     nodes: Nodes,
-    /// Whether new pods are kept away from all of them.
+    /// Whether all of its nodes have the disruption taint and condition.
     marked: bool,
     replacements: Replacements,
-    /// One of them is in service of which the command does not know it yet.
+    /// Whether a replacement is initialized that the command does not record yet.
     news: bool,
-    /// It has waited for its replacements for longer than it may.
+    /// Whether the command has waited for its replacements for too long.
     overdue: bool,
 }
 
-/// Its nodes that are not being deleted yet.
+/// Nodes of the command that are not being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nodes {
-    /// None are left.
+    /// None is left.
     Gone,
-    /// All may go.
+    /// All may be deleted.
     Free,
-    /// Some must stay after all, and the others may go without them.
+    /// Some must be kept, and the others may be deleted without them.
     Divided,
-    /// They must stay after all.
+    /// All must be kept.
     Kept,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replacements {
-    /// All are initialized, or none are needed.
+    /// All are initialized, or none is needed.
     Ready,
     Coming,
-    /// One of them will never come. What was in service once has come.
+    /// One of them failed. A replacement that was initialized once counts as ready.
     Lost,
 }
 
-/// What is to be done. Steps that are done already change nothing.
+/// Step to take. Steps are idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Remembers the replacements that are in service: they count from now on, whatever becomes of them.
+    /// Records the initialized replacements, which count as ready from now on, even if they fail later.
     Remember,
-    /// Keeps new pods away from its nodes.
+    /// Sets taint and condition on the nodes.
     Mark,
     AwaitReplacements,
-    /// Deletes those of its nodes that may go.
+    /// Deletes the NodeClaims that may be deleted.
     Delete,
-    /// Lets nodes that stay be used again.
+    /// Removes taint and condition from nodes that are kept.
     Unmark,
 }
 
-/// The next step of a command that binds.
+/// Returns the next state of a command and the steps to take.
 fn next(state: CommandState, seen: Seen) -> (CommandState, Vec<Step>) {
     use CommandState::{Deleting, Done, Newer, Proposed, Replacing, RolledBack};
     match (state, seen.nodes, seen.replacements) {
-        // A proposal is judged by planning it again.
+        // A proposal is validated by planning it again.
         (Proposed | Done | RolledBack, ..) => (state, Vec::new()),
-        // Whoever began it goes on with it.
+        // A newer version of Whittle knows this state and continues the command.
         (Newer, ..) => (state, Vec::new()),
         (Replacing | Deleting, Nodes::Gone, _) => (Done, Vec::new()),
         (Replacing, Nodes::Kept, _) => (RolledBack, vec![Step::Unmark]),
@@ -83,7 +83,7 @@ fn next(state: CommandState, seen: Seen) -> (CommandState, Vec<Step>) {
         {
             (RolledBack, vec![Step::Unmark])
         }
-        // What runs there is judged once more when nothing new can come.
+        // Pods on the nodes are judged once more after the taint keeps new ones away.
         (Replacing, _, Replacements::Ready) if !seen.marked => {
             (Replacing, remembering(seen, vec![Step::Mark]))
         }
@@ -95,14 +95,14 @@ fn next(state: CommandState, seen: Seen) -> (CommandState, Vec<Step>) {
             let steps = vec![Step::Mark, Step::AwaitReplacements];
             (Replacing, remembering(seen, steps))
         }
-        // What deletes never rolls back, whatever becomes of its replacements.
+        // A command that deletes nodes never rolls back, even if replacements fail.
         (Deleting, Nodes::Free, _) => (Deleting, vec![Step::Delete]),
         (Deleting, Nodes::Divided, _) => (Deleting, vec![Step::Delete, Step::Unmark]),
         (Deleting, Nodes::Kept, _) => (Done, vec![Step::Unmark]),
     }
 }
 
-/// What is not deleted for at once may vanish before it is.
+/// Records new replacements before waiting: one that is initialized now may fail before the nodes are deleted.
 fn remembering(seen: Seen, mut steps: Vec<Step>) -> Vec<Step> {
     if seen.news {
         steps.insert(0, Step::Remember);

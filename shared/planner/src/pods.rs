@@ -1,4 +1,4 @@
-//! Kinds of pods that keep a node, hold up its drain, or may be evicted (docs/spec/lifecycle.md#pod-predicates).
+//! Pod predicates: which pods keep a node, delay its drain, or may be evicted (docs/spec/lifecycle.md#pod-predicates).
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
@@ -11,10 +11,10 @@ use crate::{
     provision::movable::is_static,
 };
 
-/// A pod that should be gone this long ago no longer holds up its node.
+/// Time after its deletion deadline from which a stuck pod no longer delays a drain.
 const STUCK: SignedDuration = SignedDuration::from_mins(1);
 
-/// Needs another place when its node goes.
+/// Whether the pod needs another place if its node is removed.
 pub fn is_reschedulable(pod: &Pod) -> bool {
     let stays_by_name = pod
         .owner
@@ -24,12 +24,12 @@ pub fn is_reschedulable(pod: &Pod) -> bool {
     (active || stays_by_name && pod.deletion.is_some()) && !is_daemon(pod) && !is_static(pod)
 }
 
-/// Must be gone before the node's instance may go.
+/// Whether the pod must be gone before the node's instance is terminated.
 pub(crate) fn is_awaited(pod: &Pod, now: Timestamp) -> bool {
     !is_terminal(pod) && is_drainable(pod, now)
 }
 
-/// Would leave by being evicted or deleted.
+/// Whether a drain evicts or deletes the pod.
 pub(crate) fn is_drainable(pod: &Pod, now: Timestamp) -> bool {
     let stuck = pod
         .deletion

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use model::{NodeName, Snapshot, node::Node, pod::Pod};
 
-/// The pods of every node, so that a pass over many nodes looks at each pod once.
+/// Pods by node, so that a loop over many nodes visits each pod once.
 pub(crate) struct PodsOfNodes<'a>(BTreeMap<&'a NodeName, Vec<&'a Pod>>);
 
 impl<'a> PodsOfNodes<'a> {

@@ -1,4 +1,5 @@
-//! Provisioning: pods without a place become launches, nominations and reasons (docs/spec/scheduling.md#loop).
+//! Provisioning: turns pods without a node into launches, nominations and reasons for unplaced pods
+//! (docs/spec/scheduling.md#loop).
 
 pub(crate) mod buffers;
 pub(crate) mod caps;
@@ -47,18 +48,18 @@ use self::{
 };
 use crate::{freed, inventory::Inventory, share::Share};
 
-/// Each pod is told of so many NodePools that were not tried.
+/// Most untried NodePools that a pod's event names.
 const UNTRIED_NAMED_MAX: usize = 5;
 
-/// What to launch for the pods that wait, which of them existing nodes can take, and why the others have no place.
+/// Plans launches for pending pods, nominations to existing nodes, and the reasons for which pods have no place.
 pub fn provision(snapshot: &Snapshot, share: Share) -> Plan {
     provision_with(snapshot, share, scheduling::solve)
 }
 
-/// Launches that need not wait for pods that are still gathered: of nodes that are full by what waits now. All else is left to the
+/// Plans launches before the batch of pods is complete: only of nodes that the pods so far fill. All other pods are left to the
 /// plan for the whole batch.
 pub fn provision_full(snapshot: &Snapshot, share: Share) -> Plan {
-    // Pods for which a freed instance is kept must not go elsewhere, and come before all others.
+    // Pods with a reserved instance kept for them are planned first, and must not be placed elsewhere.
     if !freed::kept(snapshot).is_empty() {
         return Plan::default();
     }
@@ -74,7 +75,7 @@ pub fn provision_full(snapshot: &Snapshot, share: Share) -> Plan {
     }
 }
 
-/// Takes out of an answer all new nodes that are not full, or that CapacityBuffers share.
+/// Removes new nodes that are not full, or that hold virtual pods of CapacityBuffers.
 fn keep_full(input: &Input<'_>, answer: &mut Answer) {
     let is_virtual = |pod: &usize| {
         let pod = input.pods.get(*pod);
@@ -87,7 +88,7 @@ fn keep_full(input: &Input<'_>, answer: &mut Answer) {
     });
 }
 
-/// [`provision`] with the search handed in, so that a caller with a clock can time it.
+/// [`provision`] with the solver as a parameter, so that a caller with a clock can time it.
 pub fn provision_with(
     snapshot: &Snapshot,
     share: Share,
@@ -139,7 +140,7 @@ fn uncapped(
     })
 }
 
-/// Pods to place, and the cluster that they come to.
+/// Pods to place, and the cluster to place them in.
 struct Search<'q> {
     snapshot: &'q Snapshot,
     inventory: &'q Inventory<'q>,
@@ -147,18 +148,18 @@ struct Search<'q> {
     share: Share,
 }
 
-/// Places that were found, and the plan so far.
+/// Solver result, with the plan so far.
 struct Solution<'q> {
     planning: &'q PlanningContext<'q>,
     input: Input<'q>,
     answer: Answer,
-    /// CapacityBuffers some of whose pods were left to the next turn.
+    /// CapacityBuffers with pods that are left to the next turn.
     left_out: BTreeSet<PodKey>,
     plan: Plan,
 }
 
 impl<'q> Search<'q> {
-    /// Searches places for a turn's share of the pods, or of those of them that are taken.
+    /// Solves for a turn's share of the pods, or of those marked in `taken`.
     fn find(
         &'q self,
         planning: &'q PlanningContext<'q>,
@@ -228,7 +229,7 @@ impl Solution<'_> {
     }
 }
 
-/// Leaves all pods but those taken to the next turn; of CapacityBuffers' pods only the buffers are noted.
+/// Leaves the pods not marked in `taken` to the next turn. For virtual pods only their CapacityBuffer is recorded.
 fn postpone(
     taken: &[bool],
     input: &mut Input<'_>,
@@ -315,7 +316,7 @@ fn report(
     let mut drivers = drivers::Drivers::new(input);
     let mut names = Names::new(snapshot);
     let mut launches: BTreeMap<usize, PoolLaunches<'_>> = BTreeMap::new();
-    // Each node goes as its launch is made: both list hundreds of instance types.
+    // Consumes the nodes one by one: nodes and launches each list hundreds of instance types.
     for node in answer.new_nodes {
         if let (Some(pool), Some(mould)) = (pool_of(node.pool), input.pools.get(node.pool)) {
             let launches = launches
@@ -357,7 +358,7 @@ fn report(
     }
 }
 
-/// NodePools that were not tried, because something has to be repaired first.
+/// NodePools that were not tried because they are not ready.
 fn not_ready(snapshot: &Snapshot) -> Vec<Refusal> {
     let pools = snapshot.node_pools.iter();
     let pools = pools.filter(|pool| pool.replicas.is_none() && pool.deleted_at.is_none());
@@ -371,7 +372,7 @@ fn not_ready(snapshot: &Snapshot) -> Vec<Refusal> {
     refusals.take(UNTRIED_NAMED_MAX).collect()
 }
 
-/// NodePools that were not tried, because somebody pauses or caps them.
+/// NodePools that were not tried because of a pause or a cap.
 fn held_back(snapshot: &Snapshot) -> Vec<Refusal> {
     let refusal = |pool: &NodePool, text, limited| Refusal {
         node_pool: Some(pool.name.clone()),

@@ -1,22 +1,22 @@
-//! Whether nodes of a NodePool manage to join: the last few outcomes, remembered on the NodePool itself
+//! Registration health of a NodePool: the latest registration outcomes, stored in an annotation of the NodePool
 //! (docs/spec/lifecycle.md#registration-health).
 
 use std::collections::VecDeque;
 
 use model::{Uid, node::ConditionStatus};
 
-/// The last outcomes of registrations, oldest first; `true` joined.
+/// Latest registration outcomes, oldest first; `true` is a success.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistrationHealth {
     outcomes: VecDeque<bool>,
 }
 
 const REMEMBERED: usize = 4;
-/// So many failures among the remembered ones are too many, however few are remembered.
+/// Number of failures among the stored outcomes that makes a NodePool unhealthy.
 const TOO_MANY: usize = 2;
 
 impl RegistrationHealth {
-    /// What an annotation of a NodePool remembers. A NodePool that was made anew remembers nothing of the old one.
+    /// Parses a NodePool's annotation. Outcomes of an earlier NodePool of the same name are ignored.
     pub fn read(annotation: Option<&str>, node_pool: &Uid) -> Self {
         let written = annotation.and_then(|text| text.split_once(' '));
         let own = written.filter(|(uid, _)| *uid == node_pool.as_str());
@@ -31,14 +31,14 @@ impl RegistrationHealth {
         }
     }
 
-    /// The annotation's text: the NodePool's uid, then a letter for each outcome, joined or failed.
+    /// Formats the annotation: the NodePool's uid, then `J` or `F` for each outcome, joined or failed.
     pub fn write(&self, node_pool: &Uid) -> String {
         let letter = |joined: &bool| if *joined { 'J' } else { 'F' };
         let letters: String = self.outcomes.iter().map(letter).collect();
         format!("{node_pool} {letters}")
     }
 
-    /// What another controller's condition stands for, where nothing is remembered.
+    /// Derives outcomes from another controller's condition, if none is stored.
     pub fn or_as_shown(mut self, condition: ConditionStatus) -> Self {
         if self.outcomes.is_empty() {
             self.outcomes = match condition {
@@ -57,7 +57,7 @@ impl RegistrationHealth {
         }
     }
 
-    /// Unknown until there is an outcome.
+    /// Status of the condition; Unknown without outcomes.
     pub fn status(&self) -> ConditionStatus {
         let failures = self.outcomes.iter().filter(|joined| !**joined).count();
         if self.outcomes.is_empty() {

@@ -1,8 +1,8 @@
-//! Nodes that stay unhealthy (gate `NodeRepair`; docs/disruption.md): which conditions count, for how long they are tolerated, and how
-//! many nodes of a NodePool may have them.
+//! Node repair (gate `NodeRepair`; docs/disruption.md): which node conditions count, how long they are tolerated, and how many
+//! nodes of a NodePool may have them.
 //!
-//! They are replaced as other nodes are that are disrupted by choice (`disrupt::repair`), or with `legacyNodeRepair` deleted by force
-//! (`lifecycle::repair`).
+//! Unhealthy nodes are replaced under budgets like voluntary disruptions (`disrupt::repair`), or with `legacyNodeRepair`
+//! deleted by force (`lifecycle::repair`).
 
 mod breaker;
 mod evaluation;
@@ -23,11 +23,11 @@ pub(crate) use self::{
     reboots::{Reboots, with_another},
 };
 
-/// Kind of node repair that a cluster has.
+/// Mode of node repair in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Off,
-    /// Forceful deletions, without budgets.
+    /// Forced deletions, without budgets.
     Legacy,
     /// Disruptions under budgets, with replacements first.
     Voluntary,
@@ -46,7 +46,7 @@ impl Mode {
     }
 }
 
-/// Whether the annotation `karpenter.sh/do-not-repair` of the Node or its NodeClaim is `true`. Other values do not count.
+/// Whether the annotation `karpenter.sh/do-not-repair` of the Node or its NodeClaim is `true`. Other values are ignored.
 pub(crate) fn is_refused(node: &Node, claim: Option<&NodeClaim>) -> bool {
     let of_claim = claim.map(|claim| &claim.annotations);
     let mut annotations = [&node.annotations].into_iter().chain(of_claim);

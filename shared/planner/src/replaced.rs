@@ -1,4 +1,4 @@
-//! Nodes that may go as soon as their pods have places elsewhere, without anybody waiting for a machine.
+//! Nodes with a notice whose pods all fit on other ready nodes, so that they may be drained without waiting for a new one.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -19,8 +19,8 @@ use crate::{
     },
 };
 
-/// The NodeClaims that a notice wants replaced and whose movable pods all have a place on nodes that are ready, together with
-/// every pod that waits. One search answers for all of them.
+/// NodeClaims with a notice that asks for replacement, whose movable pods can all be placed on ready nodes, together with all
+/// pending pods. A single solve decides for all of them.
 pub fn replaced(snapshot: &Snapshot) -> BTreeSet<NodeClaimName> {
     let inventory = Inventory::new(snapshot);
     let wanted: Vec<&StateNode<'_>> = inventory
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::test_world;
 
-    /// The NodeClaims that may go of two with a node each and no pods, one of which a notice is about.
+    /// NodeClaims that may be drained, of two without pods, one of which has the notice.
     fn may_go(change: fn(&mut Notice)) -> Vec<String> {
         let mut snapshot = test_world::snapshot();
         for name in ["a", "b"] {

@@ -1,26 +1,26 @@
-/// How much one turn takes on where there is more to do (docs/adr/0006-a-fair-share-per-turn.md,
-/// docs/adr/0013-a-look-goes-on-from-a-cursor.md). It is counted, not timed, so that the same snapshot gives the same plan.
+/// Amount of work that one turn takes on (docs/adr/0006-a-fair-share-per-turn.md,
+/// docs/adr/0013-a-look-goes-on-from-a-cursor.md). It is counted, not timed, so that equal snapshots give equal plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Pods that the search looks at, those of capacity buffers included.
+    /// Pods to plan for, virtual pods of CapacityBuffers included.
     pub pods: usize,
-    /// Nodes to launch. A plan may exceed it by those that pods find instead of a node that was put off.
+    /// Nodes to launch. A plan may exceed it by nodes for pods that were planned on a postponed one.
     pub launches: usize,
-    /// What one look for disruptions simulates: the nodes of the cluster and the pods that need a place, each time a node is
-    /// taken out of it in thought. The last simulation may exceed it, and what a look does in any case is not left out for it.
+    /// Size of the simulations of one disruption evaluation: nodes of the cluster plus pods to place, for each simulation. The
+    /// last simulation may exceed it, and simulations that every evaluation needs are not skipped for it.
     pub simulated: usize,
 }
 
 impl Share {
-    /// What a turn takes on: pods whose search ends well within an invocation, however they depend on each other, launches
-    /// that the account's rate of requests lets go before much has changed, and a few seconds of simulations, so that every
-    /// one of 4,000 nodes is considered in one look.
+    /// Share of a turn: pods that are solved well within an invocation, whatever their dependencies; launches that the
+    /// account's API rate admits before much has changed; and a few seconds of simulations, enough to consider each of 4,000
+    /// nodes once.
     pub const TURN: Self = Self {
         pods: 20_000,
         launches: 1_000,
         simulated: 20_000_000,
     };
-    /// For plans that are only read.
+    /// No limit, for plans that are only displayed.
     pub const WHOLE: Self = Self {
         pods: usize::MAX,
         launches: usize::MAX,

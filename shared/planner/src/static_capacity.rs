@@ -1,4 +1,5 @@
-//! NodePools with a fixed number of nodes, whatever pods there are (docs/spec/lifecycle.md#static-capacity, gate StaticCapacity).
+//! Static NodePools: a fixed number of nodes, independent of pods (docs/spec/lifecycle.md#static-capacity, gate
+//! StaticCapacity).
 
 use std::collections::BTreeSet;
 
@@ -24,10 +25,10 @@ use crate::{
     },
 };
 
-/// A NodePool at its limit gets its nodes when others have gone, and one that is not ready when it is.
+/// Interval between checks of a NodePool that is at its limit or not ready.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(30);
 
-/// NodeClaims that static NodePools lack, as launches without pods, and deletions of those that are too many.
+/// Launches of missing nodes of static NodePools, and deletions of surplus ones.
 pub fn static_capacity(snapshot: &Snapshot) -> Decision {
     let mut decision = Decision::default();
     let gates = &snapshot.settings.feature_gates;
@@ -60,14 +61,14 @@ pub fn static_capacity(snapshot: &Snapshot) -> Decision {
     decision
 }
 
-/// What there is of one NodePool.
+/// NodeClaims of a NodePool.
 struct Fleet<'a> {
     pool: &'a NodePool,
-    /// To stay, as far as is decided.
+    /// NodeClaims that stay.
     active: Vec<&'a NodeClaim>,
-    /// Launches under way whose NodeClaims the API does not show.
+    /// Launches in flight without a NodeClaim in the API.
     coming: usize,
-    /// On their way out; they count until they are gone.
+    /// NodeClaims that are leaving. They count for the limit until they are gone.
     going: usize,
 }
 
@@ -115,7 +116,7 @@ impl<'a> Fleet<'a> {
             .get(&pool.name)
             .or_else(|| snapshot.instance_types.get(&pool.name));
         let types = types.map_or(&[][..], |types| types);
-        // Nobody is told that a launch fails for want of capacity, and nothing waits for it: it would be tried again at once.
+        // Without an offering the launch would fail, and would be retried at once.
         if !types.is_empty() && price::of_template(pool, types, snapshot).is_none() {
             decision.recheck_at(soon(snapshot));
             return;
@@ -170,7 +171,7 @@ fn soon(snapshot: &Snapshot) -> Timestamp {
     now.saturating_add(RECHECK_AFTER).unwrap_or(now)
 }
 
-/// Number of nodes that a static NodePool is to have, as far as its limit leaves room for them; zero for any other.
+/// Number of nodes that a static NodePool should have, within its limit; zero for other NodePools.
 pub(crate) fn wanted_replicas(pool: &NodePool) -> usize {
     let number = |amount: i64| usize::try_from(amount).unwrap_or(0);
     let replicas = pool.replicas.map_or(0, number);
@@ -178,7 +179,7 @@ pub(crate) fn wanted_replicas(pool: &NodePool) -> usize {
     limit.map_or(replicas, |limit| replicas.min(number(limit)))
 }
 
-/// Number of launches under way for a NodePool whose NodeClaims the API does not show.
+/// Number of launches in flight for a NodePool without a NodeClaim in the API.
 pub(crate) fn launches_to_come(snapshot: &Snapshot, pool: &NodePool) -> usize {
     let is_shown = |name: &NodeClaimName| {
         let mut claims = snapshot.node_claims.iter();
@@ -190,7 +191,7 @@ pub(crate) fn launches_to_come(snapshot: &Snapshot, pool: &NodePool) -> usize {
     coming.count()
 }
 
-/// NodeClaims that a committed disruption is about to remove.
+/// NodeClaims that an open command deletes.
 fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     let open = snapshot
         .commands
@@ -200,7 +201,7 @@ fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     targets.map(|target| &target.name).collect()
 }
 
-/// What goes first, least first: what has no instance, then what is empty, then what disturbs least.
+/// Rank for scaling down, lowest first: without an instance, then empty, then by disruption cost.
 fn worth(
     claim: &NodeClaim,
     node: Option<&Node>,
@@ -224,7 +225,7 @@ fn worth(
     (2, held, cost * remaining(claim, snapshot.now))
 }
 
-/// How much of its life a NodeClaim has before it, in thousandths.
+/// Remaining share of a NodeClaim's lifetime, in thousandths.
 fn remaining(claim: &NodeClaim, now: Timestamp) -> i128 {
     const WHOLE: i128 = 1_000;
     let expire_after = claim.spec.expire_after.as_deref();

@@ -1,20 +1,20 @@
-//! The next step of every node that is going away: taint → drain → volumes → instance → finalizers
+//! Termination: the next step of every node that is being deleted: taint → drain → volumes → instance → finalizers
 //! (docs/spec/lifecycle.md#termination, docs/spec/lifecycle.md#drain).
 //!
-//! Nothing waits here: a step that must wait says when to look again, and whatever happens meanwhile wakes the terminator.
+//! No step blocks. A step that must wait returns the time of the next check, and events wake the terminator earlier.
 
 mod deadline;
 mod drain;
-mod foreign;
 mod held;
 mod mark;
 mod reboot;
+mod unmanaged;
 mod volumes;
 
 pub use self::{
-    foreign::{Leave, terminate_foreign},
     mark::{cordon, mark},
     reboot::{RebootCall, Reboots, reboot, reboot_issued, reboot_refused},
+    unmanaged::{CompletedNotices, terminate_unmanaged},
 };
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,33 +43,33 @@ use crate::{
     terminate::{deadline::Deadline, drain::Drain},
 };
 
-/// What EC2 says of NodeClaims and Nodes that are being deleted.
+/// State of instances in EC2, for NodeClaims and Nodes that are being deleted.
 #[derive(Clone, Debug, Default)]
-pub struct Gone {
-    /// Provider ids of instances that are terminated or unknown.
+pub struct InstanceStatuses {
+    /// Provider ids of instances that are terminated or unknown to EC2.
     pub instances: BTreeSet<String>,
-    /// Provider ids of instances that are shutting down, which nothing stops: EC2 is not asked again to end them.
+    /// Provider ids of instances that are shutting down. They are not terminated again.
     pub ending: BTreeSet<String>,
-    /// NodeClaims whose instance is none of theirs: nothing is ended for them.
-    pub strangers: BTreeSet<NodeClaimName>,
-    /// NodeClaims that registered here and whose instance carries the name of another cluster, with a clause that names both. It
-    /// cannot be ended under this cluster's name, and would run on for nobody if the NodeClaim went.
+    /// NodeClaims whose provider id names an instance of something else. The instance is not terminated.
+    pub mismatched: BTreeSet<NodeClaimName>,
+    /// NodeClaims that registered here and whose instance is tagged with another cluster's name, with a clause that names both.
+    /// The instance cannot be terminated under this cluster's name, and would be leaked if the NodeClaim were released.
     pub misnamed: BTreeMap<NodeClaimName, String>,
-    /// Provider ids of instances that EC2 refused to end a short while ago, with the time at which it is asked again.
+    /// Provider ids of instances that EC2 recently refused to terminate, with the time of the next attempt.
     pub refused: BTreeMap<String, Timestamp>,
 }
 
-/// EC2 takes tens of seconds to end an instance; pods that leave wake the terminator themselves.
+/// Interval between checks. EC2 takes tens of seconds to terminate an instance; pods that leave wake the terminator.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(5);
-/// What has held up a drain for long is looked at less often: events tell when it gives way.
+/// Longest interval between checks of a drain that is blocked for long. Events announce its progress.
 const RECHECK_AFTER_MAX: SignedDuration = SignedDuration::from_secs(60);
-/// The wait grows with this part of the time that has passed since the deletion.
+/// The interval between checks is this fraction of the time since the deletion.
 const BACKOFF_DIVISOR: i32 = 20;
 
-pub fn terminate(snapshot: &Snapshot, gone: &Gone) -> Decision {
+pub fn terminate(snapshot: &Snapshot, statuses: &InstanceStatuses) -> Decision {
     let view = View {
         snapshot,
-        gone,
+        statuses,
         claims: ByInstance::of_claims(snapshot),
         nodes: ByInstance::of_nodes(snapshot),
         pods: PodsOfNodes::new(snapshot),
@@ -102,7 +102,7 @@ pub fn terminate(snapshot: &Snapshot, gone: &Gone) -> Decision {
 
 struct View<'a> {
     snapshot: &'a Snapshot,
-    gone: &'a Gone,
+    statuses: &'a InstanceStatuses,
     claims: ByInstance<'a, NodeClaim>,
     nodes: ByInstance<'a, Node>,
     pods: PodsOfNodes<'a>,
@@ -124,7 +124,7 @@ fn misnamed_note(claim: &NodeClaim, instance: &InstanceId, name: &str) -> Note {
 }
 
 impl<'a> View<'a> {
-    /// Whether somebody's pause holds its drain up.
+    /// Whether a pause holds the drain; schedules a check for its end.
     fn is_paused(&self, claim: &NodeClaim, decision: &mut Decision) -> bool {
         let node = self.nodes.only(&claim.status.provider_id);
         let paused = self.held.by(claim, node);
@@ -134,7 +134,8 @@ impl<'a> View<'a> {
         paused.is_some()
     }
 
-    /// A NodeClaim goes when its Nodes are gone and its instance is (docs/spec/lifecycle.md#node-claim-finalization).
+    /// Advances a NodeClaim, which is released after its Nodes and its instance are gone
+    /// (docs/spec/lifecycle.md#node-claim-finalization).
     fn end_claim(&self, claim: &NodeClaim, decision: &mut Decision) {
         if let Some((update, note)) = deadline::stamp(claim, self.snapshot) {
             decision.act(
@@ -143,9 +144,9 @@ impl<'a> View<'a> {
             );
             decision.notes.push(note);
         }
-        // A Node that only others still hold has nothing of ours left to wait for.
+        // Nodes that only other finalizers hold need no further step.
         let ours = |node: &&&Node| node.deleted_at.is_none() || is_held(&node.finalizers);
-        // A node is opened to pods before its NodeClaim says that it has registered, which a deletion may forestall.
+        // A Node loses its unregistered taint before its NodeClaim becomes Registered, and a deletion may come in between.
         let joined = |node: &&&Node| {
             let closed = |taint: &Taint| taint.key == UNREGISTERED;
             claim.is_true(types::REGISTERED) || !node.taints.iter().any(closed)
@@ -162,7 +163,7 @@ impl<'a> View<'a> {
         } else if own.iter().any(|node| node.deleted_at.is_none()) {
             Held::Kept
         } else {
-            // Its Nodes hold it up, and are looked at themselves.
+            // The Nodes hold the NodeClaim, and advance by themselves.
             return;
         };
         let instance = self.instance(claim);
@@ -187,7 +188,7 @@ impl<'a> View<'a> {
                     finish_claim(claim, "its instance is gone", decision);
                 }
                 Step::Release => finish_claim(claim, "nothing was launched for it", decision),
-                // What concerns a Node that leaves is done there, and the rest is for what stays.
+                // Steps of a leaving Node are taken in `end_node`; the others apply to NodeClaims that stay.
                 Step::Protect
                 | Step::Register
                 | Step::Initialize
@@ -201,7 +202,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A Node goes when its pods and volumes are gone and its instance is (docs/spec/lifecycle.md#node-finalization).
+    /// Advances a Node, which is released after its pods, its volumes and its instance are gone
+    /// (docs/spec/lifecycle.md#node-finalization).
     fn end_node(&self, node: &Node, claim: &NodeClaim, decision: &mut Decision) {
         let deadline = Deadline::of(claim, self.snapshot);
         let drain = Drain::of(self.snapshot, self.pods.of(node), deadline.as_ref(), None);
@@ -274,10 +276,11 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A Node that no NodeClaim or more than one names is drained and let go; whose instance it is, is not known here.
+    /// Drains and releases a Node that no NodeClaim or several NodeClaims match. Its instance is not terminated, because its
+    /// owner is unknown.
     fn end_stray(&self, node: &Node, decision: &mut Decision) {
         let silent = node.ready.status != ConditionStatus::True;
-        if silent && self.gone.instances.contains(&node.provider_id) {
+        if silent && self.statuses.instances.contains(&node.provider_id) {
             finish_node(node, "its instance is gone", decision);
             return;
         }
@@ -296,19 +299,21 @@ impl<'a> View<'a> {
     }
 
     fn owns(&self, claim: &NodeClaim) -> bool {
-        !self.gone.strangers.contains(&claim.name) && !self.claims.is_taken(claim)
+        !self.statuses.mismatched.contains(&claim.name) && !self.claims.is_taken(claim)
     }
 
     fn instance(&self, claim: &NodeClaim) -> Instance {
         let id = claim.status.provider_id.as_str();
         if id.is_empty() {
-            // A launch that is still under way for it is resolved first (docs/protocol.md#a5).
+            // A launch in flight is resolved first (docs/protocol.md#a5).
             if self.launching.contains(&claim.name) {
                 Instance::Underway
             } else {
                 Instance::Never
             }
-        } else if !self.owns(claim) || self.gone.instances.contains(id) || instance_of(id).is_none()
+        } else if !self.owns(claim)
+            || self.statuses.instances.contains(id)
+            || instance_of(id).is_none()
         {
             Instance::Gone
         } else {
@@ -316,8 +321,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Asks EC2 to end the instance, and again until it is shown to shut down: asking twice does no harm. What EC2 refuses is asked
-    /// less often.
+    /// Terminates the instance, again on each check until EC2 shows it shutting down: TerminateInstances is idempotent. Refused
+    /// calls are retried less often.
     fn end_instance(
         &self,
         claim: &NodeClaim,
@@ -327,13 +332,17 @@ impl<'a> View<'a> {
         let Some(instance) = instance_of(&claim.status.provider_id) else {
             return;
         };
-        if let Some(name) = self.gone.misnamed.get(&claim.name) {
+        if let Some(name) = self.statuses.misnamed.get(&claim.name) {
             decision.notes.push(misnamed_note(claim, &instance, name));
             decision.recheck_at(self.after(RECHECK_AFTER_MAX));
             return;
         }
-        let rests_until = self.gone.refused.get(&claim.status.provider_id).copied();
-        if rests_until.is_none() && !self.gone.ending.contains(&claim.status.provider_id) {
+        let rests_until = self
+            .statuses
+            .refused
+            .get(&claim.status.provider_id)
+            .copied();
+        if rests_until.is_none() && !self.statuses.ending.contains(&claim.status.provider_id) {
             decision.act(
                 Action::Terminate {
                     claim: claim.name.clone(),
@@ -372,7 +381,8 @@ impl<'a> View<'a> {
         now.saturating_add(wait).unwrap_or(now)
     }
 
-    /// Soon at first, and then less and less so: a drain that a budget holds up for hours shall cost next to nothing.
+    /// Time of the next check, with an interval that grows from [`RECHECK_AFTER`] to [`RECHECK_AFTER_MAX`]: a drain that a
+    /// PodDisruptionBudget blocks for hours must cost next to nothing.
     fn recheck_with_backoff(&self, node: &Node) -> Timestamp {
         let since = node.deleted_at.unwrap_or(self.snapshot.now);
         let age = self.snapshot.now.duration_since(since);
@@ -416,7 +426,7 @@ fn finish_node(node: &Node, why: &str, decision: &mut Decision) {
     );
 }
 
-/// An update of this Node, in whatever version it is then, that changes nothing yet.
+/// Empty update of the Node, without a condition on its resource version.
 fn update_of(node: &Node) -> NodeUpdate {
     NodeUpdate {
         name: node.name.clone(),

@@ -1,4 +1,4 @@
-//! Small worlds for this crate's tests: complete by default, so that a test says only what matters.
+//! Fixtures of this crate's tests, complete by default, so that a test states only what matters.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(crate) fn snapshot() -> Snapshot {
     .unwrap()
 }
 
-/// A NodeClaim of pool `default` with an instance, and these conditions True since [`now`].
+/// NodeClaim of NodePool `default` with an instance, and these conditions True since [`now`].
 pub(crate) fn claim(name: &str, conditions: &[&str]) -> NodeClaim {
     let mut claim = NodeClaim {
         name: name.into(),
@@ -63,7 +63,7 @@ pub(crate) fn claim(name: &str, conditions: &[&str]) -> NodeClaim {
     claim
 }
 
-/// The healthy, registered Node of a NodeClaim.
+/// Healthy, registered Node of a NodeClaim.
 pub(crate) fn node(name: &str, claim: &NodeClaim) -> Node {
     let mut labels = claim.labels.clone();
     labels.insert("karpenter.sh/registered".to_owned(), "true".to_owned());
@@ -101,7 +101,7 @@ pub(crate) fn pool(name: &str, consolidate_after_seconds: i64) -> NodePool {
     pool
 }
 
-/// A running pod of a ReplicaSet.
+/// Running pod of a ReplicaSet.
 pub(crate) fn pod(name: &str, node: &str) -> Pod {
     Pod {
         key: model::PodKey::new("default", name),
@@ -118,7 +118,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
     }
 }
 
-/// A launch of NodeClaim `name`, begun now.
+/// Launch of NodeClaim `name` that starts now.
 pub(crate) fn intent(name: &str) -> Intent {
     let launch: Launch = serde_json::from_value(serde_json::json!({
         "name": name, "node_pool": "default", "node_pool_uid": "", "labels": {}, "annotations": {},

@@ -1,4 +1,4 @@
-//! Machines that are on their way out, or away for a reboot, by what is on record of them.
+//! State nodes that are leaving or rebooting, from recorded commands, notices and timeouts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use model::{
 
 use crate::machine::is_time_out;
 
-/// Whether any machine is on its way out or reboots, or soon may: only then is anything to do for pods that have a node.
+/// Whether any node is leaving, rebooting, or may be soon. Otherwise bound pods need no planning.
 pub fn any_leaves(snapshot: &Snapshot) -> bool {
     let loses_pods = |claim: &NodeClaim| is_going(claim) || claim.is_true(REBOOTING);
     snapshot.node_claims.iter().any(loses_pods)
@@ -28,13 +28,12 @@ pub(super) fn is_going(claim: &NodeClaim) -> bool {
     claim.deleted_at.is_some() || claim.is_true("InstanceTerminating")
 }
 
-/// Whether a NodeClaim should have registered long ago. It is deleted for that, which may be refused: its pods do not wait for it.
+/// Whether a NodeClaim has exceeded its registration timeout. Its deletion may be refused, so its pods no longer wait for it.
 pub(super) fn is_overdue(claim: &NodeClaim, snapshot: &Snapshot) -> bool {
     overdue_at(claim, snapshot).is_some_and(|at| at < snapshot.now)
 }
 
-/// When a launched NodeClaim should have registered, if it has not: after that nothing is expected of it, and nothing that happens may
-/// tell.
+/// Time at which a launched NodeClaim exceeds its registration timeout, if it is not registered. No event announces that.
 pub fn overdue_at(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
     let launched = claim.condition(LAUNCHED);
     let launched = launched.filter(|_| claim.is_true(LAUNCHED) && !claim.is_true(REGISTERED))?;
@@ -42,25 +41,25 @@ pub fn overdue_at(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
     launched.last_transition.checked_add(timeout).ok()
 }
 
-/// Whether a launch is under way for longer than its node may take to register: its NodeClaim may refuse to show the instance,
-/// and its pods do not wait for it either.
+/// Whether a launch in flight exceeds the registration timeout. Its NodeClaim may never show the instance, so its pods no
+/// longer wait for it.
 pub(super) fn is_overlong(intent: &Intent, snapshot: &Snapshot) -> bool {
     let taken = snapshot.now.duration_since(intent.committed_at);
     let timeout = snapshot.settings.registration_timeout;
     timeout.is_some_and(|timeout| taken > timeout)
 }
 
-/// NodeClaims that a committed disruption is about to remove.
+/// NodeClaims that an open command deletes.
 pub(super) fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     targets(snapshot, |_| true)
 }
 
-/// NodeClaims that a committed disruption removes for a time-out, unless they turn up before.
+/// NodeClaims that an open command deletes because of a timeout, unless they register before.
 pub(super) fn timed_out(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     targets(snapshot, |command| is_time_out(&command.reason))
 }
 
-/// NodeClaims whose nodes a committed command reboots, whether or not they show it yet.
+/// NodeClaims that an open command reboots, whether or not their condition shows it yet.
 pub(super) fn to_reboot(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     let commands = snapshot.commands.iter();
     let under_way = commands.filter(|command| command.state.is_open());
@@ -68,8 +67,8 @@ pub(super) fn to_reboot(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     targets.map(|target| &target.name).collect()
 }
 
-/// NodeClaims whose nodes a repair removes: it was seen to that their pods leave within a bound, whatever keeps those
-/// (docs/spec/v1.15.md#repair-decision). Upstream counts such pods when they have left.
+/// NodeClaims that a repair deletes. Their drain is bounded regardless of blocking pods (docs/spec/v1.15.md#repair-decision),
+/// so all their pods are placed now; Karpenter places such pods when they have left.
 pub(super) fn repaired(snapshot: &Snapshot) -> BTreeSet<&Uid> {
     let as_upstream = snapshot.settings.optimize == Optimize::Upstream;
     let commands = snapshot.commands.iter().filter(|command| {
@@ -79,7 +78,7 @@ pub(super) fn repaired(snapshot: &Snapshot) -> BTreeSet<&Uid> {
     });
     let targets =
         commands.flat_map(|command| command.delete.iter().map(move |target| (command, target)));
-    // A repair that is over binds only what it has deleted: the node may have been let off.
+    // A finished repair binds only what it has deleted, because the node may have recovered.
     let is_deleted = |target: &Target| {
         let mut claims = snapshot.node_claims.iter();
         claims.any(|claim| claim.uid == target.uid && claim.deleted_at.is_some())
@@ -95,7 +94,7 @@ fn targets(snapshot: &Snapshot, which: impl Fn(&Command) -> bool) -> BTreeSet<&N
     targets.map(|target| &target.name).collect()
 }
 
-/// Instances whose end is on record, whether or not their NodeClaims show it yet, and whether it comes whatever is on them.
+/// Instances with an open notice, and whether they are terminated regardless of their pods.
 pub(super) fn noticed(snapshot: &Snapshot) -> BTreeMap<InstanceId, bool> {
     let mut noticed = BTreeMap::new();
     for notice in snapshot.notices.iter().filter(|notice| !notice.done) {

@@ -1,12 +1,12 @@
-//! Whether a node has what was bought (docs/spec/lifecycle.md#consistency). Nothing acts on it; people should know.
+//! Consistency of a node with its instance type (docs/spec/lifecycle.md#consistency). The condition is informational.
 
 use api::conditions::{ConditionSet, types::CONSISTENT_STATE_FOUND, types::INITIALIZED};
 use model::{node::Node, node_claim::NodeClaim, resources::amount_text};
 
-/// A node may have less than its type promises, but not below this.
+/// Least percentage of a promised resource that a node may have.
 const LEAST_PERCENT: i128 = 90;
 
-/// What is amiss, in words.
+/// Describes the resources that fall short.
 pub(super) fn judge(claim: &NodeClaim, node: &Node) -> Vec<String> {
     if node.deleted_at.is_some() || !claim.is_true(INITIALIZED) {
         return Vec::new();
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::test_world;
 
-    /// What is amiss with a node that has so much memory of 100 that its type has.
+    /// Judges a node with `found` percent of its instance type's memory.
     fn amiss(found: i64, change: fn(&mut NodeClaim, &mut Node)) -> Vec<String> {
         let mut claim = test_world::claim("a", &[INITIALIZED]);
         claim.spec.requests = Resources::from([("memory", 10), ("cpu", 0), ("gpu", 1)]);

@@ -1,4 +1,4 @@
-//! Nodes that are no longer what their NodePool and NodeClass ask for (docs/spec/lifecycle.md#drifted).
+//! Drift of nodes from their NodePool and NodeClass (docs/spec/lifecycle.md#drifted).
 
 use api::{
     conditions::{
@@ -16,17 +16,17 @@ use model::{
     selector::Operator,
 };
 
-/// Younger NodeClaims were planned by a catalog that had their instance type.
+/// Age up to which a NodeClaim's instance type is known to be in the catalog, because it was planned with it.
 const SETTLED_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
 pub(super) enum Drifted {
-    /// Not all could be judged, and what could be is in order: nothing changes.
+    /// Not every reason could be judged, and none of the others applies: the condition stays as it is.
     AsIs,
     No,
     Because(String),
 }
 
-/// What can be judged without the provider comes first.
+/// Judges reasons that need no provider data first.
 pub(super) fn judge(snapshot: &Snapshot, claim: &NodeClaim) -> Drifted {
     if !claim.is_true(LAUNCHED) {
         return Drifted::No;
@@ -59,7 +59,7 @@ pub(super) fn write(drifted: &Drifted, conditions: &mut ConditionSet<'_>) {
     match drifted {
         Drifted::AsIs => {}
         Drifted::No => {
-            // Drifted is independent of readiness, so it can always be cleared.
+            // Drifted does not affect readiness, so it can always be cleared.
             let _ = conditions.clear(DRIFTED);
         }
         Drifted::Because(reason) => {
@@ -68,7 +68,7 @@ pub(super) fn write(drifted: &Drifted, conditions: &mut ConditionSet<'_>) {
     }
 }
 
-/// Only hashes of the same version are compared, and only where both sides have one.
+/// Whether the template hashes of NodePool and NodeClaim differ. Hashes of different versions are not compared.
 fn is_static(pool: &NodePool, claim: &NodeClaim) -> bool {
     let both = |key: &str| pool.annotations.get(key).zip(claim.annotations.get(key));
     let version = both(annotation::NODE_POOL_HASH_VERSION);
@@ -77,7 +77,7 @@ fn is_static(pool: &NodePool, claim: &NodeClaim) -> bool {
         && hash.is_some_and(|(of_pool, of_claim)| of_pool != of_claim)
 }
 
-/// A label that is absent satisfies only requirements that ask for its absence.
+/// Whether the NodeClaim's labels violate the NodePool's requirements. An absent label satisfies only NotIn and DoesNotExist.
 fn misses_requirements(pool: &NodePool, claim: &NodeClaim) -> bool {
     let wanted = Requirements::from_selector(&pool.template.requirements);
     let misses = |wanted: &Requirement| match claim.labels.get(&wanted.key) {
@@ -87,13 +87,13 @@ fn misses_requirements(pool: &NodePool, claim: &NodeClaim) -> bool {
     wanted.0.values().any(misses)
 }
 
-/// Whether nothing that is sold, be it out of stock, is what the node is.
+/// Whether the catalog no longer has an offering, available or not, that matches the node.
 fn is_off_the_catalog(snapshot: &Snapshot, pool: &NodePool, claim: &NodeClaim) -> bool {
     let age = claim.created_at.map(|at| snapshot.now.duration_since(at));
     if age.is_none_or(|age| age <= SETTLED_AFTER) {
         return false;
     }
-    // A catalog that is not known proves nothing.
+    // An unknown catalog proves nothing.
     let Some(types) = snapshot.instance_types.get(&pool.name) else {
         return false;
     };
@@ -113,7 +113,7 @@ fn is_off_the_catalog(snapshot: &Snapshot, pool: &NodePool, claim: &NodeClaim) -
     })
 }
 
-/// Whether a node with these labels could be bought so. What was reserved once may run on without its reservation.
+/// Whether the offering matches the node's labels. A node launched into a reservation may continue on demand without it.
 fn is_bought_so(offering: &Offering, claim: &NodeClaim) -> bool {
     let labelled = |key: &str| claim.labels.get(key).map(String::as_str);
     let capacity = labelled(label::CAPACITY_TYPE);

@@ -1,4 +1,4 @@
-//! NodeClaims have an age at which they go, whatever runs on them (docs/spec/lifecycle.md#expiration).
+//! Expiration of NodeClaims at a maximum age (docs/spec/lifecycle.md#expiration).
 
 use api::duration::parse_go_duration;
 use jiff::Timestamp;
@@ -9,26 +9,27 @@ use crate::{
     machine::Ending,
 };
 
-/// When the NodeClaim expires, by its own spec: what its NodePool says now concerns new ones only. `Never` does not parse.
+/// Time at which the NodeClaim expires, from its own spec: changes of the NodePool affect new NodeClaims only. `Never` does not
+/// parse.
 pub(crate) fn at(claim: &NodeClaim) -> Option<Timestamp> {
     let age = parse_go_duration(claim.spec.expire_after.as_deref()?)?;
     claim.created_at?.checked_add(age).ok()
 }
 
-/// How many NodeClaims may still expire within the hour. No disruption budget bounds expiry, so that a clock that is wrong or an
-/// `expireAfter` of minutes would end a whole cluster at once.
+/// Number of NodeClaims that may still expire within the hour. Disruption budgets do not bound expiration, so a wrong clock or
+/// an `expireAfter` of minutes could otherwise end a whole cluster at once.
 pub(super) struct Allowance {
     most: usize,
     made: usize,
-    /// When the first of those made counts no more; those of this turn count for an hour.
+    /// Time at which the oldest counted expiration leaves the hour.
     opens: Timestamp,
 }
 
-/// NodeClaims of a small cluster that may expire within an hour.
+/// Least number of NodeClaims that may expire within an hour, for small clusters.
 const LEAST: usize = 10;
-/// Percentage of a cluster's NodeClaims that may expire within an hour, so that an `expireAfter` of four hours is kept to.
+/// Percentage of a cluster's NodeClaims that may expire within an hour. It lets an `expireAfter` of four hours be kept.
 const PERCENT: usize = 25;
-/// Upper bound on the NodeClaims of one turn that are named by events: all of them wait for the same reason.
+/// Most NodeClaims per turn that get an event. All of them wait for the same reason.
 const NAMED: usize = 5;
 /// Reason of these events.
 const HELD: &str = "ExpirationHeld";
@@ -54,7 +55,7 @@ impl Allowance {
         allowance
     }
 
-    /// Until when the NodeClaim may not expire, if so; then it is said.
+    /// Returns the time until which the expiration is held back, if it is, and emits an event.
     pub(super) fn hold(&self, claim: &NodeClaim, decision: &mut Decision) -> Option<Timestamp> {
         let (expired, _) = Ending::Expired.because();
         let endings = decision.endings.values();
@@ -82,7 +83,7 @@ fn whole(nodes: u32) -> usize {
     usize::try_from(nodes).unwrap_or(usize::MAX)
 }
 
-/// Whether a command is the record of a NodeClaim's expiry.
+/// Whether a command records the expiration of a NodeClaim.
 fn is_expiry(command: &Command) -> bool {
     let (expired, _) = Ending::Expired.because();
     command.choice.is_none() && command.reason.starts_with(expired)
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
     use crate::{lifecycle, test_world};
 
-    /// That many NodeClaims, a day older than they may be.
+    /// Snapshot of `count` NodeClaims that expired a day ago.
     fn old(count: usize) -> Snapshot {
         let mut snapshot = test_world::snapshot();
         for at in 0..count {

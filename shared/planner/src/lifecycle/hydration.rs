@@ -1,4 +1,5 @@
-//! Objects made before the NodeClass label was are given it: it is what makes a Node managed (docs/spec/lifecycle.md#hydration).
+//! Adds the NodeClass label, which marks a Node as managed, to objects that were created without it
+//! (docs/spec/lifecycle.md#hydration).
 
 use api::names::label::EC2_NODE_CLASS;
 use model::{node::Node, node_claim::NodeClaim};

@@ -1,4 +1,4 @@
-//! A registered Node becomes usable (docs/spec/lifecycle.md#initialization).
+//! Initialization of registered Nodes (docs/spec/lifecycle.md#initialization).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +18,14 @@ use model::{
 
 use crate::decision::{Decision, Note};
 
-/// What the Node still lacks.
+/// Missing requirement of a Node.
 pub(super) struct Waiting {
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
 impl Waiting {
-    /// The node reboots, and is initialized anew when it is back.
+    /// Reason for a Node that reboots, which is initialized again afterwards.
     pub(super) fn for_reboot() -> Self {
         Self {
             reason: "Rebooting",
@@ -85,16 +85,16 @@ pub(super) fn judge(
 }
 
 const NOT_PUBLISHED: &str = "DRADriverPoolsNotPublished";
-/// Nothing wakes the lifecycle function when a driver publishes devices.
+/// Interval between checks for published devices. No event reports them to the lifecycle function.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(30);
-/// From then on after its launch, a NodeClaim that waits for a driver is reported.
+/// Time after the launch from which a NodeClaim that waits for a driver gets events.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
-/// Drivers that have published devices of nodes.
+/// Drivers that have published devices, by node.
 pub(super) struct Published<'a>(BTreeMap<&'a NodeName, BTreeSet<&'a str>>);
 
 impl<'a> Published<'a> {
-    /// `None` where claims for devices do not count.
+    /// Returns `None` if device claims are ignored.
     pub(super) fn of(snapshot: &'a Snapshot) -> Option<Self> {
         if !snapshot.settings.device_claims {
             return None;
@@ -107,7 +107,7 @@ impl<'a> Published<'a> {
         Some(Self(drivers.collect()))
     }
 
-    /// A driver that the NodeClaim's devices are of, and that has not published the node's.
+    /// Returns a driver that the NodeClaim requested devices of, and that has not published the node's devices.
     fn missing(&self, claim: &'a NodeClaim, node: &Node) -> Option<&'a str> {
         let drivers = claim.annotations.get(REQUESTED_DRA_DRIVERS)?;
         let published = self.0.get(&node.name);
@@ -116,7 +116,7 @@ impl<'a> Published<'a> {
     }
 }
 
-/// Comes back to a NodeClaim that waits for a driver, and says so once it has waited for long.
+/// Schedules the next check of a NodeClaim that waits for a driver, and emits an event once it has waited for long.
 pub(super) fn recheck_at(
     claim: &NodeClaim,
     waiting: &Waiting,
@@ -141,7 +141,7 @@ pub(super) fn recheck_at(
     }
 }
 
-/// The Node's label, where it lacks it.
+/// Update that adds the label to the Node, if it is missing.
 pub(super) fn label(node: &Node) -> Option<NodeUpdate> {
     (node.labels.get(label::INITIALIZED).map(String::as_str) != Some("true")).then(|| NodeUpdate {
         name: node.name.clone(),

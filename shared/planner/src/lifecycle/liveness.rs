@@ -1,4 +1,4 @@
-//! NodeClaims that get nowhere are given up (docs/spec/lifecycle.md#liveness).
+//! Timeouts of NodeClaims that do not launch or register (docs/spec/lifecycle.md#liveness).
 
 use api::{
     ConditionSet,
@@ -13,8 +13,7 @@ use model::{
 
 use crate::machine::Ending;
 
-/// How long a NodeClaim may wait for its next step, from the last transition of the condition that waits: normally from its
-/// creation.
+/// Time that a NodeClaim may take for a step, from the last transition of the step's condition, which is normally its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     pub launch: SignedDuration,
@@ -22,7 +21,7 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// As upstream's.
+    /// Karpenter's timeouts.
     fn default() -> Self {
         Self {
             launch: SignedDuration::from_mins(5),
@@ -31,8 +30,8 @@ impl Default for Timeouts {
     }
 }
 
-/// What the NodeClaim will have waited too long for, and when; never once it is registered. A launch that began later than
-/// the API server's clock says has its full time from then: the clocks may differ by minutes.
+/// Timeout that a NodeClaim is subject to, and when it ends; never after registration. A launch that began later than the API
+/// server's timestamps say has its full time from then, because clocks may differ by minutes.
 pub(super) fn deadline(
     claim: &NodeClaim,
     begun: Option<Timestamp>,
@@ -47,7 +46,7 @@ pub(super) fn deadline(
     } else {
         (Ending::LaunchTimeout, LAUNCHED, timeouts.launch)
     };
-    // A pause that kept it from being launched has just ended: its time begins now.
+    // A pause that prevented the launch has just ended: the timeout starts now.
     if claim.is_true(REGISTERED) || is_paused(claim.condition(LAUNCHED)) {
         return (ending, None);
     }
@@ -60,17 +59,17 @@ pub(super) fn deadline(
     (ending, at)
 }
 
-/// Whose pause keeps a NodeClaim from being launched.
+/// Pause that prevents the launch of a NodeClaim.
 pub(super) fn paused<'a>(snapshot: &'a Snapshot, claim: &NodeClaim) -> Option<Paused<'a>> {
     let pool = claim.node_pool();
     let paused = snapshot.paused(pool.as_ref(), PauseLevel::All, snapshot.now);
     paused.filter(|_| claim.status.provider_id.is_empty())
 }
 
-/// The reason of `Launched=False` while a pause keeps a NodeClaim from being launched.
+/// Reason of `Launched=False` while a pause prevents the launch.
 const PAUSED: &str = "Paused";
 
-/// Says whose pause keeps it from being launched; what may not be launched is not late.
+/// Writes the pause to the condition Launched. A paused launch does not time out.
 pub(super) fn write(
     paused: Option<&Paused<'_>>,
     claim: &NodeClaim,

@@ -1,4 +1,4 @@
-//! Conditions that invite disruption (docs/spec/lifecycle.md#consolidatable).
+//! Conditions that make nodes candidates for disruption (docs/spec/lifecycle.md#consolidatable).
 
 use api::conditions::{
     ConditionSet,
@@ -12,10 +12,10 @@ use model::{
 };
 
 pub(super) enum Consolidatable {
-    /// Nothing is known, so nothing changes: the NodePool is gone or static.
+    /// The NodePool is gone or static: the condition stays as it is.
     AsIs,
     No,
-    /// Not yet: the NodeClaim was disturbed too recently.
+    /// Not before this time, because of a recent pod event.
     At(Timestamp),
     Yes,
 }
@@ -58,7 +58,7 @@ pub(super) fn write(mark: &Consolidatable, conditions: &mut ConditionSet<'_>) {
         Consolidatable::AsIs => {}
         Consolidatable::Yes => conditions.set_true(CONSOLIDATABLE),
         Consolidatable::No | Consolidatable::At(_) => {
-            // Consolidatable is independent of readiness, so it can always be cleared.
+            // Consolidatable does not affect readiness, so it can always be cleared.
             let _ = conditions.clear(CONSOLIDATABLE);
         }
     }

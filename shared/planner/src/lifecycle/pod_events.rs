@@ -1,7 +1,7 @@
-//! When a node's pods last changed (docs/spec/lifecycle.md#pod-events), without having watched them come and go.
+//! Time of the last pod event of a node (docs/spec/lifecycle.md#pod-events), derived without watching pods.
 //!
-//! The NodeClaim carries a digest of the pods that count; a different one is an event. So no turn depends on having seen a
-//! pod arrive or leave, and a restart of whoever watches is none.
+//! The NodeClaim carries a digest of the pods that count, and a change of the digest is an event. No turn depends on having
+//! observed a pod's arrival or departure, and a restart of the watcher is no event.
 
 use api::names::annotation::PODS_DIGEST;
 use jiff::{SignedDuration, Timestamp};
@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 
 use crate::inventory::{is_daemon, is_terminal};
 
-/// Changes within this time count as one, to spare writes; well below the shortest useful `consolidateAfter`.
+/// Time within which changes count as one event, to save writes. Well below the shortest useful `consolidateAfter`.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(10);
 
-/// What must be written: the digest, and the time if this is an event.
+/// Update to write: the digest, and the time if it is an event.
 pub(super) struct PodChange {
     pub(super) digest: String,
     pub(super) event: Option<Timestamp>,
@@ -22,14 +22,14 @@ pub(super) struct PodChange {
 pub(super) enum Judged {
     Unchanged,
     Changed(PodChange),
-    /// Another event was so recent that this one is written then.
+    /// The last event is too recent; this one is written at that time.
     Later(Timestamp),
 }
 
 pub(super) fn judge(pods: &[&Pod], claim: &NodeClaim, now: Timestamp) -> Judged {
     let digest = digest(pods);
     let Some(before) = claim.annotations.get(PODS_DIGEST) else {
-        // The first look at this node tells nothing about when its pods came.
+        // Without an earlier digest the arrival of the pods is unknown.
         return Judged::Changed(PodChange {
             digest,
             event: None,

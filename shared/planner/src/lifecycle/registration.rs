@@ -1,4 +1,4 @@
-//! Joining a Node to its NodeClaim (docs/spec/lifecycle.md#registration).
+//! Registration: joins a Node to its NodeClaim (docs/spec/lifecycle.md#registration).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use model::{
 
 use crate::lifecycle::hydration;
 
-/// What became of the search for the NodeClaim's Node.
+/// Nodes found for the NodeClaim's instance.
 pub(super) enum Registration<'a> {
     NotFound,
     Several,
@@ -61,12 +61,13 @@ fn is_registered(node: &Node) -> bool {
     node.labels.get(label::REGISTERED).map(String::as_str) == Some("true")
 }
 
-/// Whether pods may have been bound before the NodeClaim's taints were there.
+/// Whether the Node joined without the unregistered taint, so that pods may have been bound before the NodeClaim's taints were
+/// set.
 pub(super) fn lacks_taint(node: &Node) -> bool {
     !is_registered(node) && !node.taints.iter().any(is_unregistered)
 }
 
-/// What must change on the Node. Startup taints are merged only once: a Node that carries the label keeps what it has.
+/// Update that the Node needs. Startup taints are merged only once: a Node with the `registered` label keeps its taints.
 pub(super) fn sync(claim: &NodeClaim, node: &Node) -> Option<NodeUpdate> {
     if !is_registered(node) || node.taints.iter().any(is_unregistered) {
         return Some(join(claim, node));
@@ -110,7 +111,7 @@ fn join(claim: &NodeClaim, node: &Node) -> NodeUpdate {
     labels.extend(hydration::label(claim));
     labels.insert(label::REGISTERED.to_owned(), "true".to_owned());
     let mut annotations = claim.annotations.clone();
-    // Copies of NodeClaims are told by it, and Nodes are not copied.
+    // The annotation identifies copies of NodeClaims. Nodes are not copied.
     annotations.remove(annotation::COMMITTED);
     NodeUpdate {
         name: node.name.clone(),

@@ -1,5 +1,5 @@
-//! Repair by force (`legacyNodeRepair`): nodes that stay unhealthy are deleted at once, whatever runs on them, but never many: then
-//! something else is wrong (docs/disruption.md).
+//! Forced repair (`legacyNodeRepair`): deletes unhealthy nodes at once, whatever runs on them, unless too many are unhealthy
+//! (docs/disruption.md).
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use crate::{
 
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_mins(5);
 
-/// The nodes of every NodePool, and of all: how many there are, and how many are unhealthy.
+/// Counts of nodes and unhealthy nodes, by NodePool and in total.
 pub(super) struct ForcedRepair<'a> {
-    /// `None` while the gate is off.
+    /// `None` if the gate is off.
     counts: Option<Counts<'a>>,
-    /// Whether errors that a reboot mends are left to whoever reboots nodes.
+    /// Whether errors that a reboot repairs are left to the reboot of nodes.
     spares_reboots: bool,
 }
 
@@ -34,11 +34,11 @@ struct Counts<'a> {
 
 pub(super) enum Verdict<'n> {
     Well,
-    /// It is tolerated until then.
+    /// Tolerated until this time.
     At(Timestamp),
-    /// Too many others are unhealthy, too.
+    /// Too many other nodes are unhealthy.
     Blocked(Vec<Note>, Timestamp),
-    /// The condition that is tolerated no longer.
+    /// Condition whose toleration is over.
     Due(&'n str),
 }
 
@@ -54,7 +54,7 @@ impl<'a> ForcedRepair<'a> {
         }
         let mut counts = Counts::default();
         for node in &snapshot.nodes {
-            // Also while it is tolerated.
+            // Counts nodes whose condition is still tolerated, too.
             let unhealthy = since(node, spares_reboots).is_some();
             counts.all.add(unhealthy);
             if let Some(pool) = node.labels.get(NODE_POOL) {
@@ -101,7 +101,7 @@ impl<'a> ForcedRepair<'a> {
     }
 }
 
-/// When the first of the node's troubles is no longer tolerated, and the type of its condition.
+/// Time at which the first condition of the node is no longer tolerated, and its type.
 fn since(node: &Node, spares_reboots: bool) -> Option<(Timestamp, &str)> {
     let due = conditions(node).filter_map(|(name, status, reason, since)| {
         let of_own = POLICIES
@@ -114,13 +114,14 @@ fn since(node: &Node, spares_reboots: bool) -> Option<(Timestamp, &str)> {
     due.min()
 }
 
-/// Whether a NodeClaim was to be deleted for this reason because its node was unhealthy, and the node is well by now.
+/// Whether `reason` is that of a forced repair whose node is healthy again.
 pub(crate) fn is_over(reason: &str, node: &Node) -> bool {
     let (unhealthy, _) = Ending::Unhealthy.because();
     reason.starts_with(unhealthy) && since(node, false).is_none()
 }
 
-/// Lets everything on the node be removed by force from now on, unless it may be already, in whatever version the NodeClaim is.
+/// Update that allows the deletion of everything on the node by force from now on, unless it is allowed already. It has no
+/// condition on the resource version.
 pub(super) fn hasten(claim: &NodeClaim, now: Timestamp) -> Option<NodeClaimUpdate> {
     let written = claim.annotations.get(TERMINATION_TIMESTAMP);
     let written = written.and_then(|text| text.parse::<Timestamp>().ok());

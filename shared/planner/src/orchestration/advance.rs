@@ -25,29 +25,29 @@ use crate::{
     repair::{Evaluation, POLICIES, Reboots, is_refused},
 };
 
-/// Where a command stands next, and what is to be done once the ledger says so.
+/// Next state of a command, and what to do once the ledger records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advance {
     pub state: CommandState,
     pub actions: Vec<Planned>,
     pub notes: Vec<Note>,
-    /// Nodes that stay after all, each with why; and why replacements never came.
+    /// Reasons for which nodes are kept, and the failure of replacements.
     pub problems: Vec<String>,
     pub due: Option<Timestamp>,
-    /// Replacements that the ledger is to remember as in service, before anything is done.
+    /// Initialized replacements that the ledger must record before any action.
     pub initialized: Vec<NodeClaimName>,
 }
 
-/// Replacements are heard of when they are initialized; this is for what is not heard of.
+/// Interval between checks, in case no event reports the initialization of a replacement.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(30);
-/// A deletion that met a conflict is tried again.
+/// Time after which a deletion that may have met a conflict is retried.
 const AFTER_DELETING: SignedDuration = SignedDuration::from_secs(5);
-/// Time that each node in a command adds to the time that commands have (docs/spec/lifecycle.md#command-progress).
+/// Time that each node of open commands adds to their timeout (docs/spec/lifecycle.md#command-progress).
 const PER_NODE: SignedDuration = SignedDuration::from_millis(80);
 pub(super) const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
-/// The next step of every command that binds, in the order of the snapshot's.
+/// Returns the next step of every open command, in the order of the snapshot.
 pub fn advance(snapshot: &Snapshot) -> Vec<(&Command, Advance)> {
     let open: Vec<&Command> = snapshot
         .commands
@@ -75,15 +75,15 @@ pub(super) struct View<'a> {
     pub(super) claims: BTreeMap<&'a NodeClaimName, &'a NodeClaim>,
     pub(super) nodes: ByInstance<'a, Node>,
     pods: PodsOfNodes<'a>,
-    /// How long a command may wait for its replacements.
+    /// Timeout of replacements.
     patience: SignedDuration,
 }
 
-/// A node of a command that is not being deleted yet.
+/// A node of a command that is not being deleted.
 struct RemainingNode<'a> {
     claim: &'a NodeClaim,
     node: Option<&'a Node>,
-    /// Why it must stay after all.
+    /// Reason for which it is kept.
     kept: Option<String>,
 }
 
@@ -185,10 +185,10 @@ impl<'a> View<'a> {
                         let by_node = || self.keeper(choice.method, claim, node?);
                         self.pause(command.state, claim).or_else(by_node)
                     }
-                    // What is only too old goes when nobody pauses any more: it is recorded again then.
+                    // A pause cancels the deletion of an expired NodeClaim, which is recorded again after the pause.
                     None if self.is_only_old(claim, node) => self.pause(command.state, claim),
-                    // A repair is given up where the node has recovered before it was deleted, and a time-out where what it
-                    // waited for has come.
+                    // A forced repair is cancelled if the node has recovered before its deletion, and a timeout if the step has
+                    // been completed.
                     None => arrived(&command.reason, claim).or_else(|| {
                         let well = node.filter(|node| repair::is_over(&command.reason, node))?;
                         Some(format!("node {} has recovered", well.name))
@@ -199,7 +199,7 @@ impl<'a> View<'a> {
             .collect()
     }
 
-    /// Whether nothing but its age ends it: neither AWS nor its kubelet.
+    /// Whether only its age ends the NodeClaim: the instance has no notice and the kubelet reports.
     fn is_only_old(&self, claim: &NodeClaim, node: Option<&Node>) -> bool {
         let now = self.snapshot.now;
         let is_old = expiration::at(claim).is_some_and(|due| due <= now);
@@ -207,7 +207,7 @@ impl<'a> View<'a> {
         is_old && lives && !marks::is_noticed(self.snapshot, claim)
     }
 
-    /// What has begun to delete nodes goes on, unless all is paused.
+    /// Pause that keeps the node. A command that has begun to delete nodes stops only for a pause of everything.
     pub(super) fn pause(&self, state: CommandState, claim: &NodeClaim) -> Option<String> {
         let level = match state {
             CommandState::Deleting => PauseLevel::All,
@@ -224,7 +224,8 @@ impl<'a> View<'a> {
         paused.map(|paused| paused.to_string())
     }
 
-    /// Reason that came up since it was decided and keeps a node (docs/design.md#stale-views). Budgets of pods are left to their eviction.
+    /// Reason that arose after the decision and keeps the node (docs/design.md#stale-views). PodDisruptionBudgets only delay
+    /// the eviction.
     fn keeper(&self, method: Method, claim: &NodeClaim, node: &Node) -> Option<String> {
         let now = self.snapshot.now;
         let name = &node.name;
@@ -247,7 +248,7 @@ impl<'a> View<'a> {
         occupied.then(|| format!("node {name} is no longer empty"))
     }
 
-    /// Why a node of a repair stays after all. A repair goes on whatever runs on the node: that its drain is bounded was seen to when it was decided.
+    /// Reason for which a node under repair is kept. Its pods do not keep it, because its drain is bounded.
     pub(super) fn keeper_of_repair(&self, claim: &NodeClaim, node: &Node) -> Option<String> {
         let name = &node.name;
         if is_refused(node, Some(claim)) {
@@ -259,13 +260,13 @@ impl<'a> View<'a> {
         has_recovered.then(|| format!("node {name} has recovered"))
     }
 
-    /// How far the replacements have come, and what became of those that never will.
+    /// Progress of the replacements, and the reason if one of them failed.
     fn replacements(&self, command: &Command) -> (Replacements, Option<String>) {
         let mut all = Replacements::Ready;
         let remembered = |name: &&NodeClaimName| command.initialized.contains(name);
         for name in command.replacements.iter().filter(|name| !remembered(name)) {
             match self.claims.get(name) {
-                // It was in service once: that is enough.
+                // A replacement that was initialized once counts as ready.
                 Some(claim) if claim.is_true(INITIALIZED) => {}
                 Some(claim) if claim.deleted_at.is_some() => {
                     let why = format!("replacement {name} is being deleted");
@@ -282,7 +283,7 @@ impl<'a> View<'a> {
         (all, None)
     }
 
-    /// Replacements in service of which the command does not know it yet.
+    /// Initialized replacements that the command does not record yet.
     fn in_service<'c>(&self, command: &'c Command) -> Vec<&'c NodeClaimName> {
         let news = command.replacements.iter().filter(|name| {
             let claim = self.claims.get(name);
@@ -298,7 +299,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Empty nodes go one by one; all others are planned together, and none goes without the others.
+/// Summarizes the remaining nodes. Empty nodes are deleted one by one; all others only together.
 fn sum_up(left: &[RemainingNode<'_>], choice: Option<&Choice>) -> Nodes {
     let kept = left.iter().filter(|node| node.kept.is_some()).count();
     let together = choice.is_some_and(|choice| choice.method != Method::Emptiness);
@@ -310,7 +311,7 @@ fn sum_up(left: &[RemainingNode<'_>], choice: Option<&Choice>) -> Nodes {
     }
 }
 
-/// How long commands about so many nodes may wait.
+/// Timeout of replacements if open commands have this many nodes.
 fn patience(nodes: usize) -> SignedDuration {
     let nodes = i32::try_from(nodes).unwrap_or(i32::MAX);
     (PER_NODE.saturating_mul(nodes)).clamp(SHORTEST, LONGEST)

@@ -1,4 +1,4 @@
-//! The taint and the condition of nodes that a command is about (docs/spec/lifecycle.md#command-start).
+//! Disruption taint and condition of the nodes of a command (docs/spec/lifecycle.md#command-start).
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use crate::{
     pods::disrupted,
 };
 
-/// Keeps new pods away from a node, and says why it goes. Nothing where that is done.
+/// Updates that set the taint on the Node and the condition with the reason on the NodeClaim, as far as they are missing.
 pub(super) fn mark(
     claim: &NodeClaim,
     node: Option<&Node>,
@@ -50,7 +50,7 @@ pub(super) fn mark(
     actions
 }
 
-/// Takes both away.
+/// Updates that remove taint and condition.
 pub(super) fn unmark(claim: &NodeClaim, node: Option<&Node>, now: Timestamp) -> Vec<Planned> {
     let mut actions = Vec::new();
     if let Some(node) = node.filter(|node| node.deleted_at.is_none() && is_tainted(node)) {
@@ -60,7 +60,7 @@ pub(super) fn unmark(claim: &NodeClaim, node: Option<&Node>, now: Timestamp) -> 
         });
     }
     let update = changed(claim, now, |conditions| {
-        // Nothing's readiness depends on it, so it can always be cleared.
+        // No readiness condition depends on it, so it can always be cleared.
         let _ = conditions.clear(DISRUPTION_REASON);
     });
     if claim.condition(DISRUPTION_REASON).is_some() && is_needed(&update) {
@@ -72,13 +72,14 @@ pub(super) fn unmark(claim: &NodeClaim, node: Option<&Node>, now: Timestamp) -> 
     actions
 }
 
-/// Whether AWS announced the end of its instance.
+/// Whether the instance has an open notice.
 pub(super) fn is_noticed(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
     let mut notices = snapshot.notices.iter().filter(|notice| !notice.done);
     notices.any(|notice| claim.status.provider_id.ends_with(notice.instance.as_str()))
 }
 
-/// Marks that no command stands for: whoever put them there died, or was told to let go (docs/spec/lifecycle.md#clearing-marks).
+/// Updates that remove taints and conditions without an open command, which a failed turn or a released node left behind
+/// (docs/spec/lifecycle.md#clearing-marks).
 pub fn forgotten_marks(snapshot: &Snapshot) -> Vec<Planned> {
     let nodes = ByInstance::of_nodes(snapshot);
     let open = snapshot
@@ -99,7 +100,7 @@ pub fn forgotten_marks(snapshot: &Snapshot) -> Vec<Planned> {
     claims
         .flat_map(|claim| {
             let node = nodes.only(&claim.status.provider_id);
-            // A node that is being deleted is marked by whoever drains it.
+            // The terminator marks Nodes that are being deleted.
             match node {
                 Some(node) if node.deleted_at.is_some() => Vec::new(),
                 node => unmark(claim, node, snapshot.now),

@@ -1,5 +1,5 @@
-//! A command that reboots a node in place: it asks for that on the NodeClaim, and is done once that is there to be read. Whoever drains
-//! nodes goes on with it (`terminate::reboot`).
+//! Command that reboots a node in place. It requests the reboot on the NodeClaim, and is done once the request is observed. The
+//! terminator performs the reboot (`terminate::reboot`).
 
 use api::{
     conditions::{
@@ -60,7 +60,7 @@ pub(super) fn advance(view: &View<'_>, command: &Command, target: &Target) -> Ad
     advance
 }
 
-/// Whether the reboot of this command was asked for on the NodeClaim, whatever has become of it since.
+/// Whether the reboot was requested on the NodeClaim since the command was committed, whatever its state is now.
 fn is_asked(claim: &NodeClaim, command: &Command) -> bool {
     let asked = claim.condition(REBOOTING);
     asked.is_some_and(|asked| {

@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use model::{Snapshot, ledger::Command};
 
-/// Commands that nobody asks about any more: they are over, caps on evictions have let go of them, and none of their NodeClaims is left
-/// whose drain a pause could hold.
+/// Commands that may be deleted from the ledger: they are over, no longer count for caps, and none of their NodeClaims is left
+/// whose drain a pause could suspend.
 pub fn spent(snapshot: &Snapshot) -> impl Iterator<Item = &Command> {
     let claims = snapshot.node_claims.iter();
     let left: BTreeSet<_> = claims.map(|claim| &claim.uid).collect();

@@ -1,4 +1,4 @@
-//! CapacityBuffers as pods that do not exist: they are planned for like others and never reported
+//! CapacityBuffers as virtual pods, which are planned for like others and never reported
 //! (docs/spec/scheduling.md#capacity-buffer).
 
 use std::{
@@ -12,10 +12,10 @@ use api::names::annotation::{
 use model::{PodKey, Snapshot, Uid, plan::Room, pod::Pod, snapshot::CapacityBuffer};
 use scheduling::{Answer, Input};
 
-/// A buffer of more pods than this is cut: planning for them would starve the pods that exist.
+/// Most virtual pods of a buffer. More would starve existing pods.
 const PODS_MAX: i64 = 10_000;
 
-/// The pods that all buffers stand for, if the feature is on.
+/// Virtual pods of all buffers, if the feature gate is on.
 pub(crate) fn pods(snapshot: &Snapshot) -> Vec<Cow<'_, Pod>> {
     if snapshot.settings.feature_gates.get("CapacityBuffer") != Some(&true) {
         return Vec::new();
@@ -32,14 +32,14 @@ pub(super) fn is_virtual(pod: &Pod) -> bool {
     pod.annotations.contains_key(CAPACITY_BUFFER_FAKE_POD)
 }
 
-/// The buffer that a virtual pod is of.
+/// CapacityBuffer that a virtual pod belongs to.
 pub(super) fn of(pod: &Pod) -> Option<PodKey> {
     let namespace = pod.annotations.get(CAPACITY_BUFFER_NAMESPACE)?;
     let name = pod.annotations.get(CAPACITY_BUFFER_NAME)?;
     Some(PodKey::new(namespace.clone(), name.clone()))
 }
 
-/// Where the pods of each buffer went; what is known of only some of them says nothing.
+/// Whether existing nodes have room for each buffer. Buffers with pods left to the next turn are not judged.
 pub(super) fn rooms(
     input: &Input<'_>,
     answer: &Answer,
@@ -84,8 +84,8 @@ fn pods_of(buffer: &CapacityBuffer) -> Vec<Pod> {
         .collect()
 }
 
-/// For how many pods a buffer keeps room: the larger of what is asked outright and as a share of a workload, as far as the
-/// limits allow; none while it is not known what they look like.
+/// Number of virtual pods of a buffer: the larger of `replicas` and the percentage of its workload, within its limits; zero
+/// until its pod template is known.
 pub fn buffer_pods(buffer: &CapacityBuffer) -> i64 {
     let Some(pod) = &buffer.pod else {
         return 0;

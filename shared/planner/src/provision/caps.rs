@@ -1,4 +1,4 @@
-//! Caps on what nodes cost and number: launches that would pass one are held back, each with the reason for its pods.
+//! Caps on the price and number of nodes: launches that would exceed one are held back, with the reason on their pods.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -13,25 +13,25 @@ use model::{
 
 use crate::{by_instance::instance_of, disrupt::price_of_node};
 
-/// The sums so far, and what they may become.
+/// Spending so far, against the caps of NodePools, the cluster and the account.
 struct RemainingBudget<'a> {
     snapshot: &'a Snapshot,
     pools: BTreeMap<&'a NodePoolName, (Caps, Spending)>,
     cluster: Spending,
-    /// With the other clusters.
+    /// Spending of all clusters of the account.
     account: Spending,
 }
 
-/// What comes to more than a cap allows already. Nothing is removed for it.
+/// A cap that current spending exceeds already. No node is removed because of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// `None`: everything of the cluster, or of the account.
+    /// `None` for a cap on the cluster or the account.
     pub node_pool: Option<NodePoolName>,
-    /// The cap, what there is, and the remedy.
+    /// Names the cap, the current value and the remedy.
     pub message: String,
 }
 
-/// Caps below what there is.
+/// Returns the caps that current spending exceeds.
 pub fn exceeded(snapshot: &Snapshot) -> Vec<Exceeded> {
     let Some(budget) = RemainingBudget::of(snapshot) else {
         return Vec::new();
@@ -63,12 +63,12 @@ pub fn exceeded(snapshot: &Snapshot) -> Vec<Exceeded> {
     pools.chain(cluster).chain(account).collect()
 }
 
-/// What a cluster's nodes come to: those that stay, and launches under way.
+/// Price and number of a cluster's nodes, launches in flight included and leaving nodes excluded.
 pub fn spending(snapshot: &Snapshot) -> Spending {
     RemainingBudget::filled(snapshot).cluster
 }
 
-/// Cost and number of each NodePool's nodes, those on their way included and those that go left out.
+/// Price and number of each NodePool's nodes, launches in flight included and leaving nodes excluded.
 pub fn pool_spending(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Spending> {
     let pools = RemainingBudget::filled(snapshot).pools.into_iter();
     pools
@@ -76,7 +76,7 @@ pub fn pool_spending(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Spending> {
         .collect()
 }
 
-/// The snapshot with NodePools closed in which nothing more may be launched, so that others are tried.
+/// Returns the snapshot with NodePools marked not ready that have no room left under a cap, so that other NodePools are tried.
 pub(crate) fn without_pools_over_limit(snapshot: &Snapshot) -> Cow<'_, Snapshot> {
     let Some(budget) = RemainingBudget::of(snapshot) else {
         return Cow::Borrowed(snapshot);
@@ -100,7 +100,7 @@ pub(crate) fn without_pools_over_limit(snapshot: &Snapshot) -> Cow<'_, Snapshot>
     Cow::Owned(snapshot)
 }
 
-/// NodePools whose caps, or whose cluster's, let nothing more be launched, with what to tell of it.
+/// NodePools that have no room left under their cap or the cluster's, with the message about it.
 pub(super) fn capped(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
     let Some(budget) = RemainingBudget::of(snapshot) else {
         return Vec::new();
@@ -110,7 +110,7 @@ pub(super) fn capped(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
     capped.collect()
 }
 
-/// Takes launches out of a plan that would pass a cap, and says so to the pods that cause them.
+/// Removes launches that would exceed a cap from the plan, and records the reason on their pods.
 pub(crate) fn hold(snapshot: &Snapshot, plan: &mut Plan) {
     let Some(mut budget) = RemainingBudget::of(snapshot) else {
         return;
@@ -141,7 +141,7 @@ pub(crate) fn hold(snapshot: &Snapshot, plan: &mut Plan) {
 }
 
 impl<'a> RemainingBudget<'a> {
-    /// `None` where nobody caps anything.
+    /// Returns `None` if nothing is capped.
     fn of(snapshot: &'a Snapshot) -> Option<Self> {
         let pools = snapshot.node_pools.iter().map(Caps::of_pool);
         let mut caps = pools.chain([snapshot.caps, snapshot.account.caps]);
@@ -198,7 +198,7 @@ impl<'a> RemainingBudget<'a> {
         }
     }
 
-    /// Why nothing more may be launched for a NodePool, however cheap.
+    /// Returns the reason if not even the cheapest node may be launched for the NodePool.
     fn exhausted(&self, pool: &NodePoolName) -> Option<String> {
         let types = self.snapshot.instance_types.get(pool);
         let types = types.into_iter().flat_map(|types| types.iter());
@@ -209,7 +209,7 @@ impl<'a> RemainingBudget<'a> {
         self.exceeded_cap(pool, least.unwrap_or_default().plus(surcharge))
     }
 
-    /// What passes a cap if a node of this price comes. A cap below what there is takes nothing away.
+    /// Returns the reason if a node of this price would exceed a cap.
     fn exceeded_cap(&self, pool: &NodePoolName, price: NanosPerHour) -> Option<String> {
         let of_pool = self.pools.get(pool);
         of_pool
@@ -228,7 +228,7 @@ impl<'a> RemainingBudget<'a> {
     }
 }
 
-/// Every cluster of the stack.
+/// Name of the account in messages; its caps cover all clusters of the stack.
 const ACCOUNT: &str = "the account";
 
 fn over(whose: &str, caps: Caps, sum: Spending, price: NanosPerHour) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Default spread constraints for pods that have none of their own (docs/spec/scheduling.md#default-spread).
+//! Default topology spread constraints, for pods without their own (docs/spec/scheduling.md#default-spread).
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -8,7 +8,7 @@ use model::{
     selector::{LabelExpression, LabelOperator, LabelSelector},
 };
 
-/// The pod, with the cluster's default constraints where it has none and a selector for them can be found.
+/// Returns the pod, with the cluster's default constraints if it has none and a selector for its workload exists.
 pub(crate) fn with_default<'a>(pod: &'a Pod, snapshot: &Snapshot) -> Cow<'a, Pod> {
     let defaults = &snapshot.settings.default_topology_spread;
     if defaults.is_empty() || !pod.topology_spread.is_empty() {
@@ -28,7 +28,7 @@ pub(crate) fn with_default<'a>(pod: &'a Pod, snapshot: &Snapshot) -> Cow<'a, Pod
     Cow::Owned(spread)
 }
 
-/// What tells the pods of a workload from others: its Services' selectors and its controller's.
+/// Selector of the pod's workload: the selectors of its Services combined with that of its controller.
 fn selector(pod: &Pod, snapshot: &Snapshot) -> Option<LabelSelector> {
     let mut services: BTreeMap<String, String> = BTreeMap::new();
     for service in &snapshot.services {
@@ -58,7 +58,7 @@ fn selector(pod: &Pod, snapshot: &Snapshot) -> Option<LabelSelector> {
         && let Some(own) = &workload.selector
     {
         match workload.kind.as_str() {
-            // A pod of a Deployment belongs to a ReplicaSet, unless it was made up from the Deployment to plan with.
+            // Pods of a Deployment are owned by a ReplicaSet, except virtual ones made from the Deployment.
             "ReplicationController" => selector.match_labels.extend(own.match_labels.clone()),
             "Deployment" | "ReplicaSet" | "StatefulSet" => {
                 let labels = own.match_labels.iter().map(|(key, value)| LabelExpression {

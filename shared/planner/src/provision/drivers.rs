@@ -1,5 +1,6 @@
-//! Which constraint drove a new node's instance type, zone and capacity type, and every other label that is narrower than
-//! its NodePool's: what a pod asks for, its volumes, topology, the NodePool, a reservation, what is on offer, or the price.
+//! Explains a new node: the constraint that determined its instance type, zone, capacity type, and each label that is narrower
+//! than its NodePool's. Constraints are pod requirements, volumes, topology, the NodePool, a reservation, availability, or
+//! price.
 
 mod label;
 mod size;
@@ -22,7 +23,7 @@ use self::{
     size::TypesByPrice,
 };
 
-/// For the nodes of one plan; what concerns a whole NodePool is worked out once.
+/// Explains the nodes of one plan. Data of a NodePool is computed once.
 pub(crate) struct Drivers<'q> {
     input: &'q Input<'q>,
     volumes: Volumes<'q>,
@@ -30,7 +31,7 @@ pub(crate) struct Drivers<'q> {
 }
 
 struct Known {
-    /// What the NodePool itself requires, its labels included.
+    /// Requirements of the NodePool, its labels included.
     own: Requirements,
     types_by_price: BTreeMap<CapacityType, TypesByPrice>,
 }
@@ -44,8 +45,8 @@ impl<'q> Drivers<'q> {
         }
     }
 
-    /// One text each for type, zone and capacity type, then one for every other label that pods narrowed. `options` tells
-    /// of each type of the NodePool whether it is among the node's choices.
+    /// Returns one text each for instance type, zone and capacity type, and one for each other label that pods narrowed.
+    /// `options` marks the NodePool's instance types that are among the node's choices.
     pub(super) fn of(&mut self, node: &NewNode, options: &[bool]) -> Vec<String> {
         let input = self.input;
         let Some((pool, chosen, offering)) = bought(node, input) else {
@@ -105,7 +106,7 @@ fn own(pool: &Pool<'_>) -> Requirements {
     own
 }
 
-/// The NodePool, and the cheapest of the node's choices.
+/// NodePool, instance type and offering of the node's cheapest choice.
 fn bought<'q>(
     node: &NewNode,
     input: &'q Input<'q>,
@@ -132,7 +133,7 @@ fn zone(
     settled(left.and_then(|left| labels.narrowing(left)), last, &missed)
 }
 
-/// The requirement lists what is on offer, so that what pods and the NodePool asked for may be more.
+/// The node's requirement lists only available capacity types, so pods and the NodePool may admit more.
 fn capacity_type(
     node: &NewNode,
     chosen: &InstanceType,
@@ -153,7 +154,7 @@ fn capacity_type(
     settled(narrowing, last, &missed)
 }
 
-/// What offerings that are not available would have been taken for first.
+/// Unavailable offerings that would have been preferred.
 fn passed_over<'n>(
     chosen: &'n InstanceType,
     offering: &Offering,
@@ -161,7 +162,7 @@ fn passed_over<'n>(
 ) -> Vec<&'n str> {
     let mut missed: Vec<&str> = Vec::new();
     let offerings = chosen.offerings.iter();
-    // In the order of the list where prices are the same. Without a price, nobody knows.
+    // Equal prices are taken in list order. Offerings without a price are skipped.
     let mut is_before = true;
     for other in offerings {
         is_before &= other != offering;
@@ -186,7 +187,7 @@ fn settled(narrowing: Option<Narrowing<'_>>, last: &str, missed: &[&str]) -> Str
     text
 }
 
-/// What has the same driver is told together.
+/// Merges texts with the same driver.
 fn grouped(all: [(&str, String); 3]) -> Vec<String> {
     let mut groups: Vec<(Vec<&str>, String)> = Vec::new();
     for (what, driver) in all {

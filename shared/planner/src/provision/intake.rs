@@ -1,4 +1,4 @@
-//! Which pods ask for a place, and which of them ask for something that cannot be (docs/spec/scheduling.md#intake).
+//! Selects the pods to place, and rejects pods with impossible requirements (docs/spec/scheduling.md#intake).
 
 mod unreachable;
 
@@ -28,7 +28,7 @@ use crate::{
     pods::is_reschedulable,
 };
 
-/// Pods to place: those that wait first, then those of machines that go away.
+/// Pods to place: pending pods, then those of nodes that are being deleted.
 pub(crate) struct Intake<'a> {
     pub(crate) pods: Vec<&'a Pod>,
     pub(crate) refused: Vec<Unplaced>,
@@ -77,8 +77,8 @@ pub(crate) fn intake<'a>(
     intake
 }
 
-/// Whether a pod waits for a node to be made (docs/spec/scheduling.md#provisionable). One that is finished or going away needs
-/// none, though upstream makes nodes for them too.
+/// Whether a pending pod needs a new node (docs/spec/scheduling.md#provisionable). Karpenter also counts pods that are terminal
+/// or being deleted.
 pub fn is_provisionable(pod: &Pod) -> bool {
     pod.unschedulable
         && pod.deletion.is_none()
@@ -117,7 +117,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Why the pod cannot be planned for at all.
+    /// Returns why the pod cannot be planned for at all.
     pub(super) fn problem(&self, pod: &Pod) -> Option<String> {
         if let Some(problem) = pod.problems.first() {
             return Some(problem.clone());
@@ -166,12 +166,12 @@ impl<'a> Rules<'a> {
             .or_else(|| self.unreachable.problem(pod))
     }
 
-    /// A pod may name the node it wants: Kubernetes' scheduler puts it there. Upstream leaves such pods alone.
+    /// Whether a pod may select its node by name. Kubernetes' scheduler supports that; Karpenter ignores such pods.
     fn may_name_nodes(&self) -> bool {
         self.snapshot.settings.optimize == Optimize::Cost
     }
 
-    /// Complaint of upstream's validation about a requirement (docs/spec/scheduling.md#requirement-validation).
+    /// Error of Karpenter's validation of a requirement (docs/spec/scheduling.md#requirement-validation).
     fn invalid(&self, entry: &NodeSelectorRequirement) -> Option<String> {
         let key = labels::normalized(&entry.key);
         let settings = &self.snapshot.settings;
@@ -236,7 +236,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Volumes that cannot be attached anywhere yet (docs/spec/scheduling.md#volume-validation).
+    /// Error about a volume that cannot be attached anywhere yet (docs/spec/scheduling.md#volume-validation).
     fn volume_problem(&self, pod: &Pod, volume: &PodVolume) -> Option<String> {
         let name = match volume {
             PodVolume::Claim { claim } => claim.clone(),
@@ -289,7 +289,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// The pod says, even as its heaviest preference, that it does not want nodes of NodePools (docs/spec/scheduling.md#pod-validation).
+/// Whether the pod excludes nodes of NodePools, even as its heaviest preference (docs/spec/scheduling.md#pod-validation).
 fn opts_out(pod: &Pod) -> bool {
     let affinity = &pod.node_affinity;
     let required = affinity.required.first();

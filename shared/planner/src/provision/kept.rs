@@ -1,5 +1,5 @@
-//! Launches into reservations that nodes left which went before their replacement: the pods that ran there come before all others,
-//! which are planned when those have their place (docs/spec/v1.15.md#terminate-first-freed).
+//! Launches into reservations of nodes that were terminated ahead of their replacement. Their pods are planned first; all other
+//! pods are planned after those have a place (docs/spec/v1.15.md#terminate-first-freed).
 
 use model::Plan;
 use scheduling::{Answer, Input};
@@ -7,7 +7,7 @@ use scheduling::{Answer, Input};
 use super::{Search, Solution, caps, planning_context::PlanningContext, reference};
 use crate::freed;
 
-/// A launch into such a reservation with what else the pods need for which it is kept. All other pods are left to the next turn.
+/// Plans a launch into such a reservation, with whatever else its pods need. All other pods are left to the next turn.
 pub(super) fn of_freed_instance(
     search: &Search<'_>,
     planning: &PlanningContext<'_>,
@@ -33,7 +33,7 @@ pub(super) fn of_freed_instance(
             let plan = found.plan(search);
             let mut within = plan.clone();
             caps::hold(search.snapshot, &mut within);
-            // A launch that a cap holds back keeps no other pods waiting.
+            // A launch that a cap holds back does not delay other pods.
             if within.actions.len() == plan.actions.len() {
                 return Some(plan);
             }
@@ -52,7 +52,7 @@ impl Solution<'_> {
         })
     }
 
-    /// Leaves pods that found no place to the next turn, which looks at everything else, too.
+    /// Leaves unplaced pods to the next turn, which plans without the kept instances.
     fn postpone_unplaced(&mut self) {
         for left in self.answer.unplaced.drain(..) {
             let pod = self.input.pods.get(left.pod);

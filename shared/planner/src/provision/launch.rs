@@ -1,4 +1,4 @@
-//! From a node to be made to the launch of a NodeClaim (docs/spec/scheduling.md#node-claim-object).
+//! Converts a planned node into the launch of a NodeClaim (docs/spec/scheduling.md#node-claim-object).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,15 +21,15 @@ use crate::{
     node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash},
 };
 
-/// So many pods are named in a reason; the others are counted.
+/// Most pods named in a reason; the rest are counted.
 const PODS_NAMED: usize = 3;
 
-/// The launches of one NodePool, and what all of them share.
+/// Builds the launches of one NodePool from shared data.
 pub(crate) struct PoolLaunches<'a> {
     pool: &'a NodePool,
     mould: &'a Pool<'a>,
     type_names: Vec<InstanceTypeName>,
-    /// Indexes of instance types, ordered by the types' names.
+    /// Indexes of the instance types, sorted by name.
     types_by_name: Vec<usize>,
     hash: String,
 }
@@ -48,7 +48,7 @@ impl<'a> PoolLaunches<'a> {
             mould,
             type_names,
             types_by_name,
-            // Of the template that NodeClaims are made with, whatever the NodePool's own annotations still say.
+            // Hash of the template used here. The NodePool's annotation may be outdated.
             hash: node_pool_hash(&pool.template),
         }
     }
@@ -132,7 +132,7 @@ impl<'a> PoolLaunches<'a> {
         annotations
     }
 
-    /// Annotations that say that NodeOverlays changed any of the types left (docs/spec/scheduling.md#node-overlay).
+    /// Annotations for NodeOverlays that changed any of the remaining instance types (docs/spec/scheduling.md#node-overlay).
     fn overlays(&self, node: &NewNode, snapshot: &Snapshot) -> BTreeSet<&'static str> {
         let mut keys = BTreeSet::new();
         let Some(plain) = snapshot.instance_types.get(&self.pool.name) else {
@@ -152,7 +152,7 @@ impl<'a> PoolLaunches<'a> {
         keys
     }
 
-    /// The node's requirements, by key, with the instance types left by name.
+    /// Requirements of the node by key, with the remaining instance types by name.
     fn requirements(&self, node: &NewNode, options: &[bool]) -> Vec<NodeSelectorRequirement> {
         let left = self.types_by_name.iter();
         let left = left.filter(|at| options.get(**at) == Some(&true));
@@ -178,7 +178,7 @@ impl<'a> PoolLaunches<'a> {
     }
 }
 
-/// Of each of the NodePool's types, whether it is among the node's choices.
+/// Marks the NodePool's instance types that are among the node's choices.
 fn options(node: &NewNode, mould: &Pool<'_>) -> Vec<bool> {
     let mut options = vec![false; mould.types.len()];
     for choice in &node.choices {
@@ -189,8 +189,8 @@ fn options(node: &NewNode, mould: &Pool<'_>) -> Vec<bool> {
     options
 }
 
-/// A node as the NodePool's template alone makes it: the provider chooses its type (docs/spec/lifecycle.md#static-drift,
-/// docs/spec/lifecycle.md#static-scale-up), so nothing but the least price is known of it.
+/// Launch from the NodePool's template alone. The provider chooses the instance type (docs/spec/lifecycle.md#static-drift,
+/// docs/spec/lifecycle.md#static-scale-up), so only the lowest possible price is known.
 pub(crate) fn of_template(
     pool: &NodePool,
     types: &[InstanceType],
@@ -232,7 +232,7 @@ pub(crate) fn of_template(
     }
 }
 
-/// The template's, and what it was at the time.
+/// Annotations of the template, with its hash and the hash version.
 fn annotations(pool: &NodePool, hash: String) -> BTreeMap<String, String> {
     let mut annotations = pool.template.annotations.clone();
     annotations.extend([
@@ -245,7 +245,7 @@ fn annotations(pool: &NodePool, hash: String) -> BTreeMap<String, String> {
     annotations
 }
 
-/// A value for a custom label: one of those listed; for keys the NodePool leaves open, the lowest number allowed.
+/// Returns a value for a custom label: one of the listed values, or the lowest allowed number for a complement of the NodePool.
 fn some_value(requirement: &Requirement, pool: &NodePool) -> Option<String> {
     if !requirement.complement {
         return requirement.values.first().cloned();
@@ -262,7 +262,7 @@ fn some_value(requirement: &Requirement, pool: &NodePool) -> Option<String> {
         .find(|value| requirement.has(value))
 }
 
-/// More excluded numbers in a row than this are no real case.
+/// Most numbers tried. No real requirement excludes more in a row.
 const PROBES: i64 = 1_000;
 
 fn cheapest(node: &NewNode, mould: &Pool<'_>) -> ExpectedOffering {
@@ -327,7 +327,7 @@ fn because(
     )
 }
 
-/// Names for NodeClaims: the same plan gets the same ones, another plan others.
+/// Deterministic names of NodeClaims: equal plans get equal names, and different plans different ones.
 pub(crate) struct Names<'a> {
     snapshot: &'a Snapshot,
     taken: BTreeSet<NodeClaimName>,
@@ -335,7 +335,7 @@ pub(crate) struct Names<'a> {
 }
 
 const SUFFIX_LETTERS: usize = 8;
-/// With the suffix, as short as Kubernetes wants names that become labels.
+/// Kubernetes limits label values, and therefore the full name, to 63 characters.
 const BASE_MAX: usize = 63 - 1 - SUFFIX_LETTERS;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
@@ -362,7 +362,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// From the generation the plan is based on and the launch's place in it.
+    /// Hash of the cluster, the generation and time of the plan, and the launch's index.
     fn suffix(&self) -> String {
         let text = format!(
             "{}/{}/{}/{}",

@@ -1,11 +1,12 @@
-//! Pods on machines that go away: which of them need another place (docs/spec/scheduling.md#pods-of-deleting-nodes).
+//! Pods of nodes that are being deleted which need another node (docs/spec/scheduling.md#pods-of-deleting-nodes).
 
 use jiff::Timestamp;
 use model::pod::Pod;
 
 use crate::{do_not_disrupt::must_not_be_disrupted, guards::Guards, pods::is_reschedulable};
 
-/// Whether the pod needs another place when its node goes now (docs/spec/lifecycle.md#pod-predicates, currently reschedulable).
+/// Whether the pod needs another place if its node is deleted now (docs/spec/lifecycle.md#pod-predicates, currently
+/// reschedulable).
 pub(crate) fn is_movable<'a>(pod: &'a Pod, guards: &Guards<'a>, now: Timestamp) -> bool {
     is_reschedulable(pod) && !must_not_be_disrupted(pod, now) && !guards.never_allow(pod)
 }

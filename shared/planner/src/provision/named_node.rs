@@ -1,13 +1,13 @@
-//! Pods that name the node they want by its field `metadata.name`, as the DaemonSet controller does for its own.
+//! Pods that select their node by the field `metadata.name`, as pods of DaemonSets do.
 
 use std::borrow::Cow;
 
 use model::{Snapshot, labels, pod::Pod, selector::NodeSelectorRequirement, snapshot::Optimize};
 
-/// The only field that Kubernetes' scheduler knows of nodes.
+/// The only node field that Kubernetes' scheduler supports.
 pub(crate) const NAME_FIELD: &str = "metadata.name";
 
-/// The pod with its required node affinity said by labels alone: a node's name is its hostname there. Upstream knows no fields.
+/// Returns the pod with field selectors replaced by the node's hostname label. Karpenter ignores fields.
 pub(crate) fn by_hostname<'a>(pod: Cow<'a, Pod>, snapshot: &Snapshot) -> Cow<'a, Pod> {
     let mut terms = pod.node_affinity.required.iter();
     let names_node = terms.any(|term| !term.match_fields.is_empty());

@@ -1,4 +1,4 @@
-//! NodeOverlays: prices and extended resources of instance types as the user corrects them (docs/spec/scheduling.md#node-overlay).
+//! NodeOverlays: user-defined prices and extended resources of instance types (docs/spec/scheduling.md#node-overlay).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use model::{
 
 pub(super) type Types = Arc<Vec<InstanceType>>;
 
-/// The types of each NodePool, with overlays applied where the feature is on. Lists without changes stay shared.
+/// Instance types of each NodePool, with overlays applied if the feature gate is on. Unchanged lists stay shared.
 pub(super) fn applied<'a>(
     snapshot: &'a Snapshot,
     pools: &[&'a NodePool],
@@ -39,7 +39,7 @@ pub(super) fn applied<'a>(
         .collect()
 }
 
-/// The types of NodePools that NodeOverlays correct, for those who launch what was planned by them.
+/// Instance types of the NodePools that NodeOverlays change, for launching what was planned with them.
 pub fn overlaid_types(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Arc<Vec<InstanceType>>> {
     let pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();
     let overlaid = applied(snapshot, &pools).into_iter();
@@ -52,7 +52,7 @@ pub fn overlaid_types(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Arc<Vec<Ins
         .collect()
 }
 
-/// Whether overlays changed any price of a type, and any capacity.
+/// Whether overlays changed any price and any capacity of an instance type.
 pub(super) fn changes(plain: &InstanceType, overlaid: &InstanceType) -> (bool, bool) {
     let prices = |instance_type: &InstanceType| -> Vec<NanosPerHour> {
         let offerings = instance_type.offerings.iter();
@@ -64,7 +64,7 @@ pub(super) fn changes(plain: &InstanceType, overlaid: &InstanceType) -> (bool, b
     )
 }
 
-/// NodeOverlays that apply nowhere, because each meets another of its weight on the same price or resource.
+/// NodeOverlays that are not applied because another one of equal weight sets the same price or resource.
 pub fn conflicting_overlays(snapshot: &Snapshot) -> BTreeSet<&str> {
     let pools = snapshot.node_pools.iter();
     let types: Vec<(&NodePool, Types)> = pools
@@ -85,8 +85,7 @@ pub fn conflicting_overlays(snapshot: &Snapshot) -> BTreeSet<&str> {
     all.filter(|name| !accepted.contains(name)).collect()
 }
 
-/// The overlays that apply, heaviest first. One that meets another of its weight on the same price or resource applies
-/// nowhere.
+/// Overlays to apply, heaviest first. Overlays of equal weight that set the same price or resource are both dropped.
 fn accepted<'a>(overlays: &'a [NodeOverlay], types: &[(&NodePool, Types)]) -> Vec<&'a NodeOverlay> {
     let mut ordered: Vec<&NodeOverlay> = overlays.iter().collect();
     ordered.sort_by(|a, b| (b.weight, &b.name).cmp(&(a.weight, &a.name)));
@@ -104,7 +103,7 @@ fn accepted<'a>(overlays: &'a [NodeOverlay], types: &[(&NodePool, Types)]) -> Ve
     ordered
 }
 
-/// One thing that an overlay changes: an offering's price or a resource of a type.
+/// A value that an overlay sets: the price of an offering, or a resource of an instance type.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
     Price(NodePoolName, String, usize),
@@ -134,7 +133,7 @@ fn targets(overlay: &NodeOverlay, types: &[(&NodePool, Types)]) -> Vec<Target> {
     targets
 }
 
-/// The offerings of a type that an overlay is about.
+/// Indexes of the offerings that an overlay selects.
 fn matching(overlay: &NodeOverlay, pool: &NodePool, instance_type: &InstanceType) -> Vec<usize> {
     let wanted = Requirements::from_selector(&overlay.requirements);
     let mut known = instance_type.requirements.clone();
@@ -165,7 +164,7 @@ fn matching(overlay: &NodeOverlay, pool: &NodePool, instance_type: &InstanceType
         .collect()
 }
 
-/// Every key that is wanted is known and agrees; only what excludes may be unknown.
+/// Whether every wanted key is known and intersects. A key that is only excluded may be unknown.
 fn agrees(wanted: &Requirements, known: &Requirements) -> bool {
     wanted
         .0
@@ -197,7 +196,7 @@ fn overlaid(pool: &NodePool, types: Types, overlays: &[&NodeOverlay]) -> Types {
     changed.map_or(types, Arc::new)
 }
 
-/// The type as the overlays have it, if any is about it. The heaviest wins per offering and per resource.
+/// Returns the instance type with overlays applied, if any selects it. The heaviest wins per offering and per resource.
 fn overlaid_type(
     pool: &NodePool,
     instance_type: &InstanceType,
@@ -240,7 +239,7 @@ fn overlaid_type(
     Some(overlaid)
 }
 
-/// The price under an overlay: absolute, or adjusted by an amount or a percentage, never below nothing.
+/// Price under an overlay: absolute, or adjusted by an amount or a percentage, at least zero.
 fn price(before: NanosPerHour, overlay: &NodeOverlay) -> Option<NanosPerHour> {
     if let Some(price) = &overlay.price {
         return dollars(price);
@@ -268,7 +267,7 @@ fn price(before: NanosPerHour, overlay: &NodeOverlay) -> Option<NanosPerHour> {
 
 const PERCENT_IN_THOUSANDTHS: i128 = 100_000;
 
-/// A decimal number of dollars, exact to nine places.
+/// Parses a decimal number of dollars, exact to nine decimals.
 pub(super) fn dollars(text: &str) -> Option<NanosPerHour> {
     const PLACES: usize = 9;
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));

@@ -1,4 +1,4 @@
-//! Number of pods that wait, by whether they can be planned for at all and by the zones that they can use.
+//! Counts pending pods: those that cannot be planned for, and the others by the zones that they can use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,26 +13,26 @@ use scheduling::Volumes;
 
 use super::intake::{Rules, is_provisionable};
 
-/// Pods that wait for a node to be made.
+/// Number of pending pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingPods {
-    /// Pods that ask for something that cannot be, so that no place is looked for.
+    /// Pods with impossible requirements, which are not planned for.
     pub ignored: usize,
-    /// All others.
+    /// All other pods.
     pub by_zone: BTreeMap<EffectiveZone, usize>,
 }
 
-/// Zones that a pod's node selector, required affinity and volumes leave it.
+/// Zones that a pod's node selector, required affinity and volumes allow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EffectiveZone {
     Only(String),
-    /// Several zones, or all.
+    /// Several zones, or any.
     Flexible,
-    /// No zone that is offered satisfies all of them.
+    /// No offered zone satisfies all constraints.
     Conflicting,
 }
 
-/// The pods that wait now.
+/// Counts the pending pods of a snapshot.
 pub fn pending_pods(snapshot: &Snapshot) -> PendingPods {
     let rules = Rules::new(snapshot);
     let zones = offered_zones(snapshot);
@@ -50,7 +50,7 @@ pub fn pending_pods(snapshot: &Snapshot) -> PendingPods {
     pending
 }
 
-/// Zones in which some NodePool may buy something, so that no pod makes up further ones.
+/// Zones with an offering of any NodePool. Zones that only pods name are ignored.
 fn offered_zones(snapshot: &Snapshot) -> BTreeSet<&str> {
     let types = snapshot.instance_types.values();
     let offerings = types.flat_map(|types| {
@@ -63,7 +63,7 @@ fn offered_zones(snapshot: &Snapshot) -> BTreeSet<&str> {
 
 fn zone_of<'a>(pod: &'a Pod, volumes: &Volumes<'a>, offered: &BTreeSet<&str>) -> EffectiveZone {
     let by_labels = Requirements::from_labels(&pod.node_selector);
-    // Any one of the terms must hold, and any one of the alternatives.
+    // One of the terms and one of the alternatives must hold.
     let terms = pod.node_affinity.required.iter();
     let terms = or_none(terms.map(|term| Requirements::from_selector(&term.match_expressions)));
     let alternatives = or_none(volumes.alternatives(pod).unwrap_or_default());
@@ -90,7 +90,7 @@ fn zone_of<'a>(pod: &'a Pod, volumes: &Volumes<'a>, offered: &BTreeSet<&str>) ->
     }
 }
 
-/// The alternatives, or the one that asks for nothing.
+/// The alternatives, or an unconstrained one if there are none.
 fn or_none(alternatives: impl IntoIterator<Item = Requirements>) -> Vec<Requirements> {
     let alternatives: Vec<Requirements> = alternatives.into_iter().collect();
     match alternatives.is_empty() {

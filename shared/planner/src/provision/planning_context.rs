@@ -1,4 +1,4 @@
-//! What the search is asked about a cluster: NodePools, nodes, DaemonSets, and everything that is counted.
+//! Builds solver inputs: NodePools, nodes, DaemonSets, and remaining limits.
 
 use std::{
     borrow::Cow,
@@ -22,35 +22,36 @@ use crate::{
     inventory::{Inventory, StateNode, is_daemon},
 };
 
-/// What all questions about a cluster share, worked out once.
+/// Data about a cluster that all solves of a turn share.
 pub(crate) struct PlanningContext<'a> {
     snapshot: &'a Snapshot,
-    /// Those that may make nodes for pods, in the order in which they are tried.
+    /// NodePools that may launch nodes for pods, in order of precedence.
     pub(crate) pools: Vec<&'a NodePool>,
-    /// Of every NodePool, with overlays applied.
+    /// Instance types of every NodePool, with overlays applied.
     pub(crate) types: BTreeMap<&'a NodePoolName, Arc<Vec<InstanceType>>>,
-    /// Number of free instances of each reservation that are kept for pods whose nodes went first: they are left out of `types`.
+    /// Number of free instances per reservation that are kept for pods of nodes terminated ahead of their replacement. They are
+    /// left out of `types`.
     pub(crate) kept: BTreeMap<&'a str, u32>,
     daemons: Vec<Cow<'a, Pod>>,
-    /// By the number of volumes of EBS that instance types attach, what the driver will say on nodes of theirs.
+    /// Attach limits as the EBS CSI driver will report them, by the number of EBS volumes of the instance type.
     attach_limits: BTreeMap<u32, BTreeMap<String, u32>>,
-    /// Of complete pools, by node.
+    /// ResourceSlices of complete pools, by node.
     slices: BTreeMap<&'a NodeName, Vec<&'a ResourceSlice>>,
 }
 
-/// The CSI driver of EBS.
+/// Name of the EBS CSI driver.
 const EBS: &str = "ebs.csi.aws.com";
 
-/// What one question is about.
+/// Parameters of one solve.
 pub(crate) struct SolveRequest<'q, 'p> {
     pub(crate) pods: Vec<&'q Pod>,
-    /// Per pod, whether it is moved by choice.
+    /// Whether each pod is moved voluntarily.
     pub(crate) moved: Vec<bool>,
-    /// Machines, by their place in the inventory, that are as good as gone.
+    /// Indexes of state nodes that the solve removes.
     pub(crate) gone: &'p BTreeSet<usize>,
-    /// Machines that take no pods that are moved by choice.
+    /// State nodes that take no pods that are moved voluntarily.
     pub(crate) cooling_down: &'p BTreeSet<usize>,
-    /// Machines that take no pods at all.
+    /// State nodes that take no pods.
     pub(crate) unavailable: &'p BTreeSet<usize>,
     pub(crate) reserved: ReservedOfferingMode,
     pub(crate) effort: Effort,
@@ -76,7 +77,7 @@ impl<'a> PlanningContext<'a> {
         }
     }
 
-    /// The ground of a cluster with the same NodePools, types and DaemonSets.
+    /// Planning context of another snapshot with the same NodePools, instance types and DaemonSets.
     pub(crate) fn of_another<'s>(&self, snapshot: &'s Snapshot) -> PlanningContext<'s>
     where
         'a: 's,
@@ -92,7 +93,7 @@ impl<'a> PlanningContext<'a> {
         }
     }
 
-    /// The ground where this reservation has one more instance left.
+    /// Returns the planning context with one more available instance in the reservation.
     pub(crate) fn crediting(&self, reservation: &str) -> Self {
         let mut planning = self.of_another(self.snapshot);
         let is_of = |offering: &Offering| {
@@ -159,7 +160,7 @@ impl<'a> PlanningContext<'a> {
         }
     }
 
-    /// The machines that a question lists as nodes, in its order.
+    /// State nodes that a solver input lists as nodes, in its order, with their index in the inventory.
     pub(crate) fn destinations<'q>(
         &'q self,
         inventory: &'q Inventory<'a>,
@@ -172,7 +173,7 @@ impl<'a> PlanningContext<'a> {
         })
     }
 
-    /// The NodePools of a question with their types, in its order.
+    /// NodePools of a solver input with their instance types, in its order.
     pub(crate) fn offering(&self) -> impl Iterator<Item = (&'a NodePool, &Arc<Vec<InstanceType>>)> {
         let pools = self.pools.iter().copied();
         pools.filter_map(|pool| {
@@ -181,7 +182,7 @@ impl<'a> PlanningContext<'a> {
         })
     }
 
-    /// What limits leave per NodePool, in the order of a question, without these machines.
+    /// Remaining limits of each NodePool in the order of a solver input, not counting the state nodes in `gone`.
     pub(crate) fn remaining(
         &self,
         inventory: &Inventory<'_>,
@@ -206,7 +207,7 @@ impl<'a> PlanningContext<'a> {
         pools.collect()
     }
 
-    /// Volumes that a node attaches by its type, until the CSI driver says it of the node.
+    /// Attach limits by instance type, used until the CSI driver reports those of the node.
     fn attach_limits_of_type(&self, state_node: &StateNode<'a>) -> Option<&BTreeMap<String, u32>> {
         let limit = self.type_of(state_node)?.ebs_attach_limit?;
         self.attach_limits.get(&limit)
@@ -248,7 +249,7 @@ impl<'a> PlanningContext<'a> {
         self.snapshot.settings.device_claims
     }
 
-    /// Devices that are published for the node, or that its type is known to have until it is initialized
+    /// Devices that are published for the node, or those of its instance type until the node is initialized
     /// (docs/spec/v1.15.md#dra-planning).
     fn devices_of<'q>(&'q self, state_node: &'q StateNode<'a>) -> Vec<&'q Device> {
         if !self.counts_claims() {
@@ -276,7 +277,7 @@ impl<'a> PlanningContext<'a> {
     }
 }
 
-/// Takes instances out of reservations, and returns how many of them are free.
+/// Removes kept instances from reservations, and returns how many of them are free.
 fn leave_out<'a>(
     types: &mut BTreeMap<&NodePoolName, Arc<Vec<InstanceType>>>,
     mut kept: BTreeMap<&'a str, u32>,
@@ -287,7 +288,7 @@ fn leave_out<'a>(
     };
     let mut free: BTreeMap<&str, u32> = BTreeMap::new();
     for types in types.values_mut() {
-        // Copying hundreds of types is for those that change.
+        // Only the lists that change are copied; each has hundreds of instance types.
         let mut offerings = types
             .iter()
             .flat_map(|instance_type| &instance_type.offerings);
@@ -327,7 +328,7 @@ fn remaining(pool: &NodePool, inventory: &Inventory<'_>, gone: &BTreeSet<usize>)
     remaining
 }
 
-/// Dynamic NodePools that are ready and offer any instance type, in the order in which they are tried
+/// Dynamic NodePools that are ready and offer any instance type, in order of precedence
 /// (docs/spec/scheduling.md#simulation-setup: by weight, then by name from the end).
 fn usable_pools(snapshot: &Snapshot) -> Vec<&NodePool> {
     let mut pools: Vec<&NodePool> = snapshot
@@ -340,7 +341,7 @@ fn usable_pools(snapshot: &Snapshot) -> Vec<&NodePool> {
     pools
 }
 
-/// What nodes of a NodePool are labelled with, whatever they become.
+/// Labels that all nodes of a NodePool have.
 pub(crate) fn labels(pool: &NodePool) -> BTreeMap<String, String> {
     let class = &pool.template.node_class;
     let mut labels = pool.template.labels.clone();
@@ -360,7 +361,7 @@ fn hosts<'a>(snapshot: &'a Snapshot, inventory: &Inventory<'a>) -> Vec<Host<'a>>
     hosts.collect()
 }
 
-/// One pod per DaemonSet: its newest real one, which shows what admission made of the template, else the template's.
+/// One pod per DaemonSet: its newest existing pod, which shows changes by admission webhooks, or else its template.
 fn daemons(snapshot: &Snapshot) -> Vec<Cow<'_, Pod>> {
     let mut newest: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
     for pod in snapshot.pods.iter().filter(|pod| is_daemon(pod)) {
@@ -376,7 +377,7 @@ fn daemons(snapshot: &Snapshot) -> Vec<Cow<'_, Pod>> {
         let template = &set.pod;
         let key = (set.key.namespace.as_str(), set.key.name.as_str());
         match newest.get(&key) {
-            // A real pod is pinned to its node by required affinity.
+            // Existing pods are pinned to their node by required affinity.
             Some(real) if !template.node_affinity.required.is_empty() => {
                 let mut pod = (*real).clone();
                 pod.node_affinity.required = template.node_affinity.required.clone();

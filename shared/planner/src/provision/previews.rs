@@ -1,5 +1,5 @@
-//! Instance types that AWS lists before they have a price (docs/COMPATIBILITY.md): nothing is launched of them until a NodeOverlay gives
-//! them one.
+//! Instance types that AWS lists before they have a price (docs/COMPATIBILITY.md). They are not launched until a NodeOverlay
+//! sets one.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,8 +12,8 @@ use model::{
 
 use super::overlays::{Types, dollars};
 
-/// These types, with the price of the heaviest NodeOverlay that names them and nothing else where they have none of their own. They
-/// are launched at it by every NodePool.
+/// Sets the price of unpriced instance types from the heaviest NodeOverlay that selects them by name alone. The price applies
+/// to every NodePool.
 pub fn priced_previews(settings: &Settings, overlays: &[NodeOverlay], types: Types) -> Types {
     let is_on = settings.feature_gates.get("NodeOverlay") == Some(&true);
     let mut ordered: Vec<&NodeOverlay> = overlays.iter().filter(|_| is_on).collect();
@@ -55,7 +55,7 @@ pub fn priced_previews(settings: &Settings, overlays: &[NodeOverlay], types: Typ
     Arc::new(priced)
 }
 
-/// Whether an overlay has a price of its own and asks for nothing but types, this one among them.
+/// Whether an overlay sets an absolute price and selects instance types by name alone, this one among them.
 fn names_alone(overlay: &NodeOverlay, instance_type: &str) -> bool {
     let [only] = overlay.requirements.as_slice() else {
         return false;
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::test_world;
 
-    /// A type without a price on demand, and whose spot price is known.
+    /// Instance type without an on-demand price and with a known spot price.
     fn preview() -> InstanceType {
         let offering = |capacity_type, price: i64| Offering {
             capacity_type,
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// Prices of what may be launched, in billionths.
+    /// Prices of available offerings, in billionths of a dollar per hour.
     fn launchable(overlays: &[NodeOverlay], gate: bool) -> Vec<i64> {
         let mut settings = test_world::snapshot().settings;
         settings

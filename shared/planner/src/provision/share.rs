@@ -1,5 +1,5 @@
-//! What one turn takes on where more waits than it can see to: every kind of pod gets its share, the rest is for the next
-//! turn (docs/adr/0006-a-fair-share-per-turn.md).
+//! Fair share of one turn: if more pods wait than a turn plans for, each class of pods gets a share, and the rest is left to
+//! the next turn (docs/adr/0006-a-fair-share-per-turn.md).
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use scheduling::{Answer, Input, NewNode};
 use super::buffers;
 use crate::{digest::fnv, share::Share};
 
-/// Putting nodes off may let others be made. After so many searches a plan is good enough.
+/// Most solves of a turn. Postponing nodes can make room for others, but further solves improve little.
 pub(super) const SEARCHES_MAX: usize = 3;
 
-/// Which of the pods the search looks at.
+/// Marks the pods to plan for.
 pub(super) fn pods(pods: &[&Pod], share: Share, now: Timestamp) -> Vec<bool> {
     if pods.len() <= share.pods {
         return vec![true; pods.len()];
@@ -26,14 +26,14 @@ pub(super) fn pods(pods: &[&Pod], share: Share, now: Timestamp) -> Vec<bool> {
     first(&waiting, share.pods, now)
 }
 
-/// Which of the pods to search again with, after an answer of more launches than the share: all but those of launches put off.
+/// Marks the pods to solve for again after a result with too many launches: all except those of postponed launches.
 pub(super) fn pods_of_launches(
     answer: &Answer,
     input: &Input<'_>,
     share: Share,
     now: Timestamp,
 ) -> Vec<bool> {
-    // A node counts as its first pod, which is the largest, and as old as its oldest.
+    // A node is ranked by its first pod, which is the largest, and by the age of its oldest.
     let (nodes, waiting): (Vec<&NewNode>, Vec<WaitingPod<'_>>) = answer
         .new_nodes
         .iter()
@@ -61,11 +61,11 @@ pub(super) fn pods_of_launches(
 
 struct WaitingPod<'a> {
     class: PodClass<'a>,
-    /// Pods that exist come before those of capacity buffers.
+    /// Existing pods come before virtual ones of CapacityBuffers.
     age: (bool, Option<Timestamp>, &'a PodKey),
 }
 
-/// What makes pods alike: equal ones wait for the same thing, so they share one place in the order.
+/// Scheduling constraints of a pod. Pods with equal ones form a class and share a place in the order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct PodClass<'a> {
     namespace: &'a str,
@@ -96,16 +96,16 @@ impl<'a> WaitingPod<'a> {
     }
 }
 
-/// The first `max` of those that wait. Kinds take turns, and each sends whoever has waited longest; so a kind that waits in
-/// vain, however large, keeps no other from being served.
+/// Marks the first `max` pods, round-robin across classes, oldest first within a class. A class that waits in vain, however
+/// large, therefore does not starve the others.
 ///
-/// Where there are more kinds than places, half of the places go by age and the others by lot, which another turn draws
-/// anew: nobody is passed over for good.
+/// With more classes than places, half of the places go by age and half by a pseudorandom order that differs each turn, so that
+/// no class is passed over forever.
 fn first(waiting: &[WaitingPod<'_>], max: usize, now: Timestamp) -> Vec<bool> {
     let mut order: Vec<usize> = (0..waiting.len()).collect();
     order.sort_by_key(|at| waiting.get(*at).map(|pod| (&pod.class, pod.age)));
     let class = |at: usize| waiting.get(at).map(|pod| &pod.class);
-    // Each with how many of its kind come before it.
+    // Each pod with the number of pods of its class before it.
     let mut turns: Vec<(usize, usize)> = Vec::new();
     for alike in order.chunk_by(|a, b| class(*a) == class(*b)) {
         turns.extend(alike.iter().copied().enumerate());
@@ -130,9 +130,9 @@ fn first(waiting: &[WaitingPod<'_>], max: usize, now: Timestamp) -> Vec<bool> {
     taken
 }
 
-/// A number that says nothing about the pod and is another one at another time.
+/// Pseudorandom number of the pod, which differs each turn.
 fn shuffle_key(pod: &PodKey, now: Timestamp) -> u64 {
-    // SplitMix64's last steps: alone, the digests of names that differ in a letter stand in the same order at all times.
+    // Finalizer of SplitMix64. Without it, hashes of names that differ in one letter have the same order at all times.
     let mut shuffle_key = fnv(&format!("{pod}/{now}"));
     shuffle_key = (shuffle_key ^ (shuffle_key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     shuffle_key = (shuffle_key ^ (shuffle_key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

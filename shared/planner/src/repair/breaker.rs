@@ -1,4 +1,4 @@
-//! Keeps repair from replacing many nodes of a NodePool: where more than a fifth are unhealthy, new nodes would mend nothing.
+//! Circuit breaker of repair: if more than a fifth of a NodePool's nodes are unhealthy, replacing them is unlikely to help.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use model::{NodePoolName, Snapshot, labels::NODE_POOL};
 use super::{Evaluation, POLICIES, Reboots, is_refused};
 use crate::by_instance::ByInstance;
 
-/// More than this share of a NodePool's nodes, rounded up, stops repair.
+/// Percentage of unhealthy nodes in a NodePool, rounded up, above which repair stops.
 pub(super) const BLOCKED_ABOVE_PERCENT: usize = 20;
 
-/// Counts of the nodes of every NodePool.
+/// Node counts by NodePool.
 pub(crate) struct Breaker(BTreeMap<NodePoolName, Count>);
 
-/// Nodes, and how many of them are unhealthy.
+/// Number of nodes, and of unhealthy ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     nodes: usize,
@@ -21,8 +21,7 @@ pub(crate) struct Count {
 }
 
 impl Breaker {
-    /// Counts all nodes with a NodePool's label, also those that are not initialized. Nodes that are not to be repaired are not
-    /// counted as unhealthy.
+    /// Counts all nodes with a NodePool label, initialized or not. Nodes that refuse repair do not count as unhealthy.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let claims = ByInstance::of_claims(snapshot);
         let mut counts: BTreeMap<NodePoolName, Count> = BTreeMap::new();
@@ -37,7 +36,7 @@ impl Breaker {
         Self(counts)
     }
 
-    /// Whether too many nodes of this NodePool are unhealthy.
+    /// Whether too many nodes of the NodePool are unhealthy.
     pub(crate) fn blocks(&self, pool: &NodePoolName) -> bool {
         self.0.get(pool).is_some_and(|count| count.is_blocked())
     }

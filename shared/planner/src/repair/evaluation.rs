@@ -1,4 +1,4 @@
-//! Judges the conditions of a node by repair policies.
+//! Evaluates the conditions of a node against repair policies.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -10,39 +10,40 @@ use super::{
     reboots::Reboots,
 };
 
-/// Judgement of a node by policies at one moment.
+/// Result of evaluating a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Evaluation<'n> {
-    /// Whether any of its conditions is covered by a policy, also while it is tolerated.
+    /// Whether a policy covers any of its conditions, tolerated or not.
     pub(crate) is_unhealthy: bool,
     pub(crate) due: Option<DueRepair<'n>>,
-    /// When the next of its conditions will have been tolerated for long enough.
+    /// Earliest end of a toleration that has not ended yet.
     pub(crate) next: Option<Timestamp>,
 }
 
-/// A repair that a node is due for.
+/// A repair that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DueRepair<'n> {
     pub(crate) action: RepairAction,
-    /// The most urgent repairs are the greatest: the time since the repair was due, and half an hour for each priority below its own.
+    /// Rank of the repair, higher is more urgent: the time since it was due, plus half an hour per priority level below its
+    /// own.
     pub(crate) urgency: SignedDuration,
-    /// The shortest bound of all policies that are due.
+    /// Shortest drain bound of all due policies.
     pub(crate) drain_bound: Option<SignedDuration>,
-    /// The type of the condition of the policy that counts most.
+    /// Type of the condition of the selected policy.
     pub(crate) condition: &'n str,
     pub(crate) status: ConditionStatus,
     pub(crate) reason: &'n str,
-    /// When the repair for that condition was due.
+    /// Time at which the repair of that condition became due.
     pub(crate) since: Timestamp,
 }
 
-/// Value of one more priority, in time that a repair is due.
+/// Value of one priority level, as time since a repair was due.
 const PER_PRIORITY: SignedDuration = SignedDuration::from_mins(30);
 
-/// A condition of a Node: its type, status, reason and last transition.
+/// Type, status, reason and last transition of a node condition.
 type Condition<'n> = (&'n str, ConditionStatus, &'n str, Option<Timestamp>);
 
-/// All conditions of a Node. That of `Ready` comes without its reason, which no policy asks for.
+/// All conditions of a Node. `Ready` comes without its reason, which no policy uses.
 pub(crate) fn conditions(node: &Node) -> impl Iterator<Item = Condition<'_>> {
     let ready = ("Ready", node.ready.status, "", node.ready.since);
     let others = node.conditions.iter().map(|other| {
@@ -57,7 +58,7 @@ struct Applied<'n, 'p> {
     policy: &'p Policy,
     action: RepairAction,
     condition: Condition<'n>,
-    /// When it is due.
+    /// Time at which the repair is due.
     at: Timestamp,
 }
 
@@ -96,7 +97,7 @@ impl<'n> Evaluation<'n> {
     }
 }
 
-/// The policies that apply to a condition; the fallback where it is covered and no policy is about its reason.
+/// Policies that apply to a condition: those for its reason, or else the fallback if any policy covers the condition.
 fn of_condition<'p>(
     policies: &'p [Policy],
     (name, status, reason, _): Condition<'_>,

@@ -1,5 +1,5 @@
-//! Failures that nodes of several clusters share, or that stand all over one: new nodes would fail alike, so repair, and drift to that
-//! AMI, wait for a person (docs/disruption.md#failures-that-several-clusters-share).
+//! Failures that nodes of several clusters share, or that most NodePools of one cluster have: replacements would fail alike, so
+//! repair, and drift to that AMI, wait for a person (docs/disruption.md#failures-that-several-clusters-share).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,27 +21,27 @@ use model::{
 use super::{BLOCKED_ABOVE_PERCENT, DueRepair, Mode, POLICIES, conditions, is_refused};
 use crate::by_instance::ByInstance;
 
-/// Time that a condition has stood before it is told of: soon, because drift goes on meanwhile.
+/// Time that a condition must have lasted before it is reported to other clusters. Short, because drift continues meanwhile.
 const TOLD_AFTER: SignedDuration = SignedDuration::from_mins(1);
-/// Time for nodes that are not initialized yet: while they start they are not ready either.
+/// Time for nodes that are not initialized, which are not ready while they start.
 const TOLD_AFTER_START: SignedDuration = SignedDuration::from_mins(5);
-/// So many clusters with one failure are no coincidence.
+/// Least number of clusters with the same failure that counts as evidence.
 const CLUSTERS_MIN: usize = 3;
-/// Fewer nodes of one cluster say nothing about its other nodes.
+/// Least number of nodes of one cluster that counts as evidence.
 const NODES_MIN: usize = 3;
-/// Clusters that a message names.
+/// Most clusters that a message names.
 const NAMED_MAX: usize = 3;
 
 /// Failures of a cluster's own nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
-    /// Those that more than a fifth of the nodes have that share something.
+    /// Failures of more than a fifth of the nodes that share an image, instance type or zone.
     pub shared: BTreeSet<Failure>,
-    /// When a further condition will have stood for long enough.
+    /// Earliest time at which a further condition will have lasted long enough.
     pub next: Option<Timestamp>,
 }
 
-/// Failures that the cluster tells others about; `None` where its nodes are not repaired by choice, or as Karpenter does it.
+/// Failures that the cluster reports to others; `None` if its nodes are not repaired, or repaired by force as in Karpenter.
 pub fn failures(snapshot: &Snapshot) -> Option<Failures> {
     is_on(&snapshot.settings).then(|| Tally::of(snapshot).failures())
 }
@@ -50,10 +50,10 @@ fn is_on(settings: &Settings) -> bool {
     Mode::of(settings) == Mode::Voluntary && settings.optimize == Optimize::Cost
 }
 
-/// Failures for which repair waits.
+/// Failures that hold back repair.
 pub(crate) struct FailureEvidence<'s> {
     clusters: BTreeMap<Failure, BTreeSet<&'s ClusterName>>,
-    /// Conditions that stand all over this cluster, with the number of nodes that have them and of all nodes.
+    /// Conditions present in most of this cluster, with the number of nodes that have them and of all nodes.
     everywhere: BTreeMap<String, (usize, usize)>,
 }
 
@@ -81,7 +81,7 @@ impl<'s> FailureEvidence<'s> {
         held
     }
 
-    /// Why a node is not repaired now, although that is due.
+    /// Returns why a due repair is held back.
     pub(crate) fn repair(
         &self,
         (claim, node): (&NodeClaim, &Node),
@@ -111,7 +111,7 @@ impl<'s> FailureEvidence<'s> {
         })
     }
 
-    /// Why a node that drifted is not replaced now by one of its NodePool.
+    /// Returns why the replacement of a drifted node is held back.
     pub(crate) fn drift(&self, node: &Node, pool: &NodePool) -> Option<String> {
         let image = pool.image_for(&node.labels)?;
         let is_of_image =
@@ -126,7 +126,7 @@ impl<'s> FailureEvidence<'s> {
     }
 }
 
-/// Numbers of nodes, all and with each condition.
+/// Number of nodes, and of those with each condition.
 #[derive(Default)]
 struct Count {
     nodes: usize,
@@ -137,7 +137,7 @@ struct Count {
 struct Tally<'s> {
     all: Count,
     shared: BTreeMap<Shared, Count>,
-    /// Per condition, the NodePools of nodes that have it.
+    /// NodePools of the nodes with each condition.
     pools: BTreeMap<String, BTreeSet<&'s str>>,
     next: Option<Timestamp>,
 }
@@ -195,7 +195,7 @@ impl<'s> Tally<'s> {
         }
     }
 
-    /// A condition of many nodes of several NodePools; within one NodePool its own breaker holds.
+    /// Conditions of many nodes in several NodePools. Within one NodePool its circuit breaker applies.
     fn everywhere(&self) -> BTreeMap<String, (usize, usize)> {
         let all = self.all.failing.iter().filter(|(condition, failing)| {
             let pools = self.pools.get(*condition).map_or(0, BTreeSet::len);

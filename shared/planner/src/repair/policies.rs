@@ -1,38 +1,38 @@
-//! Repair policies of AWS, as data: which conditions of nodes are tolerated for how long.
+//! Repair policies of AWS, as data: the node conditions that count, and how long they are tolerated.
 
 use jiff::SignedDuration;
 use model::node::ConditionStatus;
 
-/// Repair policy for one condition of a node.
+/// Repair policy for a node condition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     /// Type of the condition.
     pub(super) condition: &'static str,
     pub(super) status: ConditionStatus,
     pub(super) reasons: Reasons,
-    /// Time for which the condition must have stood.
+    /// Time that the condition must have lasted.
     pub(crate) toleration: SignedDuration,
-    /// Time that pods may take to leave; zero removes them by force at once, `None` leaves it to the NodeClaim.
+    /// Bound on the drain: zero deletes pods by force at once, `None` leaves it to the NodeClaim.
     pub(super) drain_bound: Option<SignedDuration>,
-    /// Higher ones are repaired first.
+    /// Higher priorities are repaired first.
     pub(super) priority: u8,
     pub(crate) action: RepairAction,
 }
 
-/// Kind of repair, the less disruptive first.
+/// Repair actions, the less disruptive first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RepairAction {
     Reboot,
     Replace,
 }
 
-/// Reasons of a condition that a policy is about.
+/// Condition reasons that a policy covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reasons {
-    /// Reasons that no other policy is about, of any condition that some policy covers. Exactly one policy has this.
+    /// Reasons without a policy of their own, for any condition that some policy covers. Exactly one policy has this.
     Others,
     Any,
-    /// Names of errors that contain one of these NVIDIA error numbers, such as `NvidiaXID79Error`.
+    /// Error names that contain one of these NVIDIA XIDs, such as `NvidiaXID79Error`.
     Xid(&'static [&'static str]),
 }
 
@@ -42,7 +42,7 @@ pub(crate) const POLICIES: &[Policy] = &[
         Reasons::Others,
         SignedDuration::from_mins(10),
     ),
-    // Its kubelet is silent, so pods would never end.
+    // The kubelet does not report, so pods would never terminate.
     ready(ConditionStatus::Unknown, Reasons::Any, SignedDuration::ZERO),
     Policy {
         action: RepairAction::Reboot,
@@ -68,7 +68,7 @@ const fn ready(status: ConditionStatus, reasons: Reasons, drain_bound: SignedDur
     }
 }
 
-/// Policy for errors of NVIDIA GPUs that do not go away by themselves.
+/// Policy for NVIDIA GPU errors that do not recover by themselves.
 const fn accelerator(numbers: &'static [&'static str]) -> Policy {
     Policy {
         reasons: Reasons::Xid(numbers),
@@ -77,7 +77,7 @@ const fn accelerator(numbers: &'static [&'static str]) -> Policy {
     }
 }
 
-/// Policy for a part of the machine that an agent on it watches.
+/// Policy for a component that the node monitoring agent watches.
 const fn part(condition: &'static str) -> Policy {
     Policy {
         condition,
@@ -95,7 +95,7 @@ impl Policy {
         self.condition == condition && self.status == status
     }
 
-    /// Whether the policy is about a condition by itself, the fallback for any reason.
+    /// Whether the policy applies to a condition directly. The fallback applies to any reason.
     pub(crate) fn applies(&self, condition: &str, status: ConditionStatus, reason: &str) -> bool {
         let is_meant = self.reasons == Reasons::Others || self.reasons.include(reason);
         self.covers(condition, status) && is_meant

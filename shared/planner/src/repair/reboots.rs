@@ -1,4 +1,4 @@
-//! Reboots that a node has behind it, which decide whether it may be rebooted again (docs/disruption.md#reboots).
+//! Reboot history of a node, which decides whether it may be rebooted again (docs/disruption.md#reboots).
 
 use std::collections::BTreeSet;
 
@@ -13,18 +13,18 @@ use model::{
     snapshot::Settings,
 };
 
-/// Reboots of a NodeClaim's node.
+/// Reboot history of a NodeClaim's node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reboots {
     /// Whether a policy that asks for a reboot gets one; otherwise the node is replaced.
     pub(crate) may_reboot: bool,
-    /// End of the last reboot that succeeded: conditions are tolerated anew from then on.
+    /// End of the last successful reboot. Tolerations start again from then.
     pub(crate) last_ended: Option<Timestamp>,
 }
 
-/// Reboots of a NodeClaim count for so long, and a failed one forbids others for so long.
+/// Time for which reboots count, and for which a failed one forbids further ones.
 const COUNTED_FOR: SignedDuration = SignedDuration::from_hours(24);
-/// Reboots of a NodeClaim within that time.
+/// Most reboots of a NodeClaim within that time.
 const REBOOTS_MAX: usize = 2;
 
 impl Reboots {
@@ -44,7 +44,7 @@ impl Reboots {
     }
 }
 
-/// The annotation that counts a reboot of that instant with the others; counting it twice changes nothing.
+/// Value of the annotation with a further reboot at this time. Adding the same reboot twice has no effect.
 pub(crate) fn with_another(claim: &NodeClaim, at: Timestamp, now: Timestamp) -> String {
     let all: BTreeSet<String> = counted(claim, now)
         .chain([at])
@@ -53,7 +53,7 @@ pub(crate) fn with_another(claim: &NodeClaim, at: Timestamp, now: Timestamp) -> 
     all.into_iter().collect::<Vec<_>>().join(",")
 }
 
-/// Instants of reboots that still count. What cannot be read counts as none: at worst a node is rebooted once more.
+/// Times of reboots that still count. Values that do not parse are ignored: at worst a node is rebooted once more.
 fn counted(claim: &NodeClaim, now: Timestamp) -> impl Iterator<Item = Timestamp> {
     let written = claim.annotations.get(REBOOTS).map(String::as_str);
     let instants = written.unwrap_or_default().split(',');

@@ -1,5 +1,5 @@
-//! When patience ends: the termination timestamp (docs/spec/lifecycle.md#node-claim-finalization,
-//! docs/spec/lifecycle.md#termination-grace-period), the bound of a repair, or the instance itself, if AWS announced that
+//! Deadline of a drain: the termination timestamp (docs/spec/lifecycle.md#node-claim-finalization,
+//! docs/spec/lifecycle.md#termination-grace-period), the drain bound of a repair, or the announced end of the instance
 //! (docs/spec/aws.md#interruptions).
 
 use api::{duration::parse_go_duration, names::annotation::TERMINATION_TIMESTAMP};
@@ -14,22 +14,22 @@ use crate::{
     decision::{About, Note},
 };
 
-/// Until when a node may be drained.
+/// Time until which a node may be drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Deadline {
-    /// After this everything on the node may be removed by force.
+    /// Time after which everything on the node may be deleted by force.
     pub(super) at: Timestamp,
-    /// Since when it is known, where AWS announced it; nothing survives it then.
+    /// Time of the announcement, if AWS announced the end of the instance: nothing on it outlives the deadline.
     pub(super) announced: Option<Timestamp>,
 }
 
-/// The kubelet's last words take a moment, and EC2 is punctual.
+/// Margin before the announced end, in which the kubelet still reports terminated pods. EC2 is punctual.
 const KUBELET_MARGIN: SignedDuration = SignedDuration::from_secs(5);
-/// An instance that is still there so long after it was to go does not go: what was announced says nothing any more.
+/// Time after an announced end at which the notice is ignored, because the instance evidently continues.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 
 impl Deadline {
-    /// The earlier one of what the NodeClaim allows and what AWS announced; `None` means never.
+    /// Earlier of the NodeClaim's deadline and the announced one; `None` if there is neither.
     pub(super) fn of(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Self> {
         let allowed = allowed(claim, snapshot).map(|at| Self {
             at,
@@ -48,7 +48,7 @@ fn of_instance(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Deadline> {
 }
 
 impl Deadline {
-    /// What AWS announced of an instance, to be heeded since then where the notice does not say since when.
+    /// Announced end of an instance; `since` is the time of the announcement if the notice has none.
     pub(super) fn announced(
         instance: &InstanceId,
         since: Option<Timestamp>,
@@ -70,7 +70,7 @@ impl Deadline {
 
 fn allowed(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
     let written = claim.annotations.get(TERMINATION_TIMESTAMP);
-    // A value that cannot be read forces nothing.
+    // An annotation that does not parse sets no deadline.
     let written = written.map(|text| text.parse::<Timestamp>().ok());
     let bound = bound_of_repair(claim, snapshot);
     match (written, bound) {
@@ -80,8 +80,8 @@ fn allowed(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
     }
 }
 
-/// The annotation, where the NodeClaim or the repair of its node asks for one; an existing one is only ever brought forward, also
-/// where it was written since the NodeClaim was read.
+/// Update that writes the termination timestamp, if the NodeClaim or the repair of its node has a deadline. An existing
+/// timestamp is only moved forward, and the update requires the resource version that was read.
 pub(super) fn stamp(claim: &NodeClaim, snapshot: &Snapshot) -> Option<(NodeClaimUpdate, Note)> {
     if claim.annotations.contains_key(TERMINATION_TIMESTAMP)
         && bound_of_repair(claim, snapshot).is_none()
@@ -105,7 +105,7 @@ pub(super) fn stamp(claim: &NodeClaim, snapshot: &Snapshot) -> Option<(NodeClaim
     Some((update, expiring(claim, at)))
 }
 
-/// Tells whoever looks at the object until when its pods may take their time.
+/// Event about the time at which remaining pods are deleted.
 pub(super) fn expiring<'a, T>(object: &'a T, at: Timestamp) -> Note
 where
     About: From<&'a T>,
@@ -117,8 +117,8 @@ where
     )
 }
 
-/// When the pods of a node that is repaired may be removed by force, by the command in the ledger, or as the reboot says that failed:
-/// nothing that is written once its NodeClaim is deleted could be lost.
+/// Time after which pods of a node under repair may be deleted by force, from the command in the ledger or from the failed
+/// reboot. Both outlive the deletion of the NodeClaim.
 fn bound_of_repair(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
     let commands = snapshot.commands.iter();
     let mut own = commands.filter(|command| {

@@ -1,4 +1,4 @@
-//! Emptying a node in priority tiers, by force only past its deadline (docs/spec/lifecycle.md#drain,
+//! Drains a node in priority tiers, by force only after its deadline (docs/spec/lifecycle.md#drain,
 //! docs/spec/lifecycle.md#past-threshold, docs/spec/lifecycle.md#force-delete).
 
 use api::conditions::{ConditionSet, types::DRAINED};
@@ -14,12 +14,13 @@ use crate::{
 
 use super::deadline::Deadline;
 
-/// A scheduler that has not seen the taint yet may bind a pod for this long.
+/// Time in which a scheduler that has not seen the taint may still bind a pod.
 const TAINT_PROPAGATION: SignedDuration = SignedDuration::from_secs(5);
 
-/// While AWS gives a node time, its pods are asked for so long at least before they are removed by force.
+/// Time in which pods are evicted, respecting budgets, before they are deleted by force, while the instance's announced end
+/// allows it.
 const RESPECTFUL_PERIOD: SignedDuration = SignedDuration::from_secs(10);
-/// Kubernetes' own default.
+/// Kubernetes' default termination grace period.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
 pub(super) struct Drain<'a> {
@@ -27,15 +28,15 @@ pub(super) struct Drain<'a> {
     deadline: Option<Timestamp>,
     most: Option<i64>,
     waiting: usize,
-    /// With the grace that is left, where that is less than the pod's own.
+    /// Pods to evict, with the remaining grace period in seconds if it is shorter than the pod's own.
     evict: Vec<(&'a Pod, Option<i64>)>,
     force: Vec<(&'a Pod, i64)>,
-    /// When the time left demands more.
+    /// Time at which further pods must be evicted or deleted.
     next: Option<Timestamp>,
 }
 
 impl<'a> Drain<'a> {
-    /// `most` is the grace that a pod is given at most, in seconds, where its own is not to count.
+    /// `most` caps the grace period of pods, in seconds.
     pub(super) fn of(
         snapshot: &Snapshot,
         pods: &[&'a Pod],
@@ -57,7 +58,7 @@ impl<'a> Drain<'a> {
         };
         let (past, graceful): (Vec<&Pod>, Vec<&Pod>) = awaited.iter().partition(is_past);
         let first = graceful.iter().map(|pod| tier(pod)).min();
-        // Later tiers do not wait for earlier ones until it is too late for themselves.
+        // Pods of later tiers are evicted early if waiting would exceed their deadline.
         let presses = |pod: &Pod| plan(pod).is_some_and(|start| now >= start.respectful);
         let left = deadline.map_or(0, |deadline| deadline.at.duration_since(now).as_secs());
         let shortened = |pod: &Pod| {
@@ -77,7 +78,7 @@ impl<'a> Drain<'a> {
         let next = graceful.iter().filter_map(|pod| plan(pod));
         let next = next.flat_map(|start| [start.respectful, start.forced]);
         let next = next.filter(|at| *at > now).min();
-        // Never zero: that would remove the pod from the API while it still runs.
+        // A grace period of zero would remove the pod from the API while it still runs.
         let force = past.into_iter().map(|pod| (pod, left.max(1))).collect();
         Self {
             now,
@@ -137,7 +138,7 @@ impl<'a> Drain<'a> {
         }
     }
 
-    /// When the time left demands more than is asked for now.
+    /// Time at which further pods must be evicted or deleted.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.next
     }
@@ -146,7 +147,7 @@ impl<'a> Drain<'a> {
         self.waiting > 0
     }
 
-    /// Whether the node has been empty for too short a time to trust it.
+    /// Whether the node has been empty for less than [`TAINT_PROPAGATION`].
     pub(super) fn settles(&self, snapshot: &Snapshot, claim: &NodeClaim) -> bool {
         let young = |since| snapshot.now.duration_since(since) < TAINT_PROPAGATION;
         !claim.is_true(DRAINED)
@@ -156,45 +157,45 @@ impl<'a> Drain<'a> {
     }
 }
 
-/// The drain has begun.
+/// Sets the condition of a drain in progress.
 pub(super) fn write(conditions: &mut ConditionSet<'_>) {
     if !conditions.is_true(DRAINED) {
         conditions.set_unknown(DRAINED, "Draining", "Draining");
     }
 }
 
-/// Ordinary pods first, then ordinary daemons, then critical pods, then critical daemons.
+/// Tiers: pods, DaemonSet pods, critical pods, critical DaemonSet pods.
 fn tier(pod: &Pod) -> (bool, bool) {
     (pod.critical, is_daemon(pod))
 }
 
-/// When the end of a pod must begin at the latest, counted backwards from its node's deadline.
+/// Latest times at which the termination of a pod must start, computed backwards from its node's deadline.
 struct LatestStart {
-    /// Whatever the order of pods says.
+    /// Time of the eviction regardless of tiers.
     respectful: Timestamp,
-    /// Whatever budgets and annotations say.
+    /// Time of the deletion regardless of budgets and annotations.
     forced: Timestamp,
 }
 
 impl LatestStart {
-    /// `grace` is how long the pod is given, in seconds.
+    /// `grace` is the grace period of the pod, in seconds.
     fn of(pod: &Pod, grace: i64, deadline: &Deadline) -> Self {
         let never = Self {
             respectful: Timestamp::MAX,
             forced: Timestamp::MAX,
         };
         let Some(since) = deadline.announced else {
-            // The user's own deadline: upstream's rule, and only for pods that say how long they take.
+            // A deadline set by the user follows Karpenter's rule, and covers only pods with a grace period.
             let Some(grace) = pod.termination_grace_seconds else {
                 return never;
             };
             let last = minus(deadline.at, SignedDuration::from_secs(grace));
-            // Exactly at the deadline is in time.
+            // A deletion exactly at the deadline is in time.
             let forced = last.saturating_add(TICK).unwrap_or(Timestamp::MAX);
             return Self { forced, ..never };
         };
         let last = minus(deadline.at, SignedDuration::from_secs(grace));
-        // A pod that asks for more than there is loses a little of it, so that its budget is asked at all.
+        // A pod whose grace period exceeds the remaining time loses a part of it, so that its budget is respected at first.
         let asked = since
             .saturating_add(RESPECTFUL_PERIOD)
             .unwrap_or(Timestamp::MAX);
@@ -205,7 +206,7 @@ impl LatestStart {
     }
 }
 
-/// The finest difference in time.
+/// Smallest difference between two timestamps.
 const TICK: SignedDuration = SignedDuration::from_nanos(1);
 
 fn grace(pod: &Pod) -> i64 {

@@ -10,8 +10,8 @@ use model::{
 
 use crate::lifecycle::expiration;
 
-/// Drains that Whittle chose to begin: these stop while all is paused. Those of interrupted and dead nodes, and those that
-/// users ordered, go on (docs/design.md#never-delayed).
+/// Voluntary drains, which a pause of everything suspends. Drains of interrupted and dead nodes and those ordered by users
+/// continue (docs/design.md#never-delayed).
 pub(super) struct Held<'a> {
     snapshot: &'a Snapshot,
     chosen: BTreeSet<&'a Uid>,
@@ -37,7 +37,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Whose pause keeps this NodeClaim's drain from going on.
+    /// Pause that suspends the drain of this NodeClaim's node.
     pub(super) fn by(&self, claim: &NodeClaim, node: Option<&Node>) -> Option<Paused<'a>> {
         let now = self.snapshot.now;
         let pool = claim.node_pool();

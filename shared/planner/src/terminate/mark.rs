@@ -1,4 +1,4 @@
-//! No new pods, and no traffic from load balancers (docs/spec/lifecycle.md#node-finalization).
+//! Keeps new pods and traffic of load balancers away from a node (docs/spec/lifecycle.md#node-finalization).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn act(node: &Node, decision: &mut Decision) {
     }
 }
 
-/// No new pods, and nothing else; what is cordoned already is left as it is.
+/// Update that cordons the node, unless it is cordoned.
 pub fn cordon(node: &Node) -> Option<NodeUpdate> {
     (!node.unschedulable).then(|| NodeUpdate {
         name: node.name.clone(),
@@ -27,7 +27,7 @@ pub fn cordon(node: &Node) -> Option<NodeUpdate> {
     })
 }
 
-/// What a node that goes away is marked with, unless it is already.
+/// Update that adds the disruption taint and the label that excludes the node from load balancers, as far as they are missing.
 pub fn mark(node: &Node) -> Option<NodeUpdate> {
     let wanted = disrupted();
     let tainted = node
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    /// Which Node it is, in which version.
+    /// Name, uid and resource version in an update.
     fn of(update: &NodeUpdate) -> (&str, &str, &str) {
         let NodeUpdate {
             name,

@@ -1,7 +1,8 @@
-//! Nodes that are rebooted in place: pods leave, EC2 is asked, the node comes back under another boot (docs/disruption.md#reboots).
+//! Reboots of nodes in place: pods are drained, EC2 reboots the instance, and the node rejoins with another boot id
+//! (docs/disruption.md#reboots).
 //!
-//! The condition `Rebooting` of a NodeClaim and its annotations are the whole state, whoever asked for the reboot. Nothing waits here: a
-//! step that must wait says when to look again.
+//! The NodeClaim's condition `Rebooting` and its annotations hold the whole state, regardless of who requested the reboot. No
+//! step blocks: a step that must wait returns the time of the next check.
 
 mod bound;
 
@@ -38,15 +39,15 @@ use crate::{
     repair::Mode,
 };
 
-/// The next step of every node that reboots.
+/// Next step of every node that reboots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reboots {
     pub decision: Decision,
-    /// Reboots that EC2 is to be asked for.
+    /// RebootInstances calls to make.
     pub calls: Vec<RebootCall>,
 }
 
-/// A reboot that EC2 is to be asked for, once `first` is written: of two that come to it, one writes it.
+/// RebootInstances call to make after the update `first` is written. Of two concurrent turns only one succeeds in writing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RebootCall {
     pub claim: NodeClaim,
@@ -54,28 +55,29 @@ pub struct RebootCall {
     pub first: NodeClaimUpdate,
 }
 
-/// Why a reboot did not come to its end.
+/// Outcome of a failed reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// The request cannot be read.
+    /// The request does not parse.
     Invalid,
     /// EC2 does not reboot the instance.
     Refused,
-    /// The node did not come back.
+    /// The node did not rejoin.
     Lost,
 }
 
-/// A scheduler that has not seen the taint yet may bind a pod for this long.
+/// Time in which a scheduler that has not seen the taint may still bind a pod.
 const TAINT_PROPAGATION: SignedDuration = SignedDuration::from_secs(5);
-/// Pods that leave wake the terminator themselves.
+/// Interval between checks. Pods that leave wake the terminator.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(15);
-/// A boot that the relay does not tell of is seen then.
+/// Interval between checks for a new boot id that the relay did not report.
 const WATCH_AGAIN: SignedDuration = SignedDuration::from_secs(60);
-/// EC2 reboots an instance by force after four minutes; a call whose answer was lost may have been obeyed.
+/// Interval between calls. A call without an answer may have succeeded, and EC2 takes up to four minutes until it reboots by
+/// force.
 const CALL_AGAIN: SignedDuration = SignedDuration::from_secs(60);
-/// Time in which EC2 must take a call.
+/// Time within which EC2 must accept a call.
 const CALLED_WITHIN: SignedDuration = SignedDuration::from_mins(5);
-/// Time from the call in which the node must be back.
+/// Time after the call within which the node must rejoin.
 const BACK_WITHIN: SignedDuration = SignedDuration::from_mins(20);
 
 pub fn reboot(snapshot: &Snapshot) -> Reboots {
@@ -110,7 +112,7 @@ pub fn reboot(snapshot: &Snapshot) -> Reboots {
     reboots
 }
 
-/// Update of a NodeClaim for whose reboot EC2 has taken the call.
+/// Update of a NodeClaim after EC2 accepted the call.
 pub fn reboot_issued(claim: &NodeClaim, now: Timestamp) -> NodeClaimUpdate {
     changed(claim, now, |conditions| {
         let message = claim.condition(REBOOTING);
@@ -120,7 +122,7 @@ pub fn reboot_issued(claim: &NodeClaim, now: Timestamp) -> NodeClaimUpdate {
     })
 }
 
-/// Ends the reboot of a node that EC2 refuses to reboot, for this cause.
+/// Ends the reboot of a node that EC2 refuses to reboot.
 pub fn reboot_refused(snapshot: &Snapshot, claim: &NodeClaim, cause: &str) -> Decision {
     let mut decision = Decision::default();
     if let Some(condition) = claim.condition(REBOOTING) {
@@ -145,7 +147,7 @@ struct Episode<'a> {
 }
 
 impl<'a> Episode<'a> {
-    /// Pods leave, as far as they can in time; then EC2 is asked.
+    /// Drains the node within its bound, then calls EC2.
     fn requested(&self, pods: &PodsOfNodes<'a>, reboots: &mut Reboots) {
         let now = self.snapshot.now;
         let bound = match bound(self.claim) {
@@ -162,7 +164,7 @@ impl<'a> Episode<'a> {
                 .for_each(|until| reboots.decision.recheck_at(until));
         }
         let Some(node) = self.node else {
-            // Either its NodeClaim is deleted for that, or its kubelet registers again.
+            // The NodeClaim is being deleted because its Node is gone, or the kubelet registers the Node again.
             return reboots.decision.recheck_at(after(now, WATCH_AGAIN));
         };
         if !node
@@ -191,7 +193,7 @@ impl<'a> Episode<'a> {
         self.call(reboots);
     }
 
-    /// Pause that holds it up: one that was chosen begins nothing while somebody pauses all, one that a person asked for does.
+    /// Pause that delays a reboot that Whittle decided on. A reboot that a user requested is not delayed.
     fn paused(&self) -> Option<Paused<'a>> {
         let pool = self.claim.node_pool();
         let (level, now) = (PauseLevel::All, self.snapshot.now);
@@ -199,7 +201,7 @@ impl<'a> Episode<'a> {
         paused.filter(|_| self.claim.is_true(DISRUPTION_REASON))
     }
 
-    /// Asks pods to leave; until when they may, where some are left.
+    /// Evicts pods. Returns the time of the next check while some are left.
     fn drain(
         &self,
         node: &Node,
@@ -255,7 +257,7 @@ impl<'a> Episode<'a> {
         });
     }
 
-    /// The node is awaited under another boot.
+    /// Waits for the node to rejoin with another boot id.
     fn issued(&self, decision: &mut Decision) {
         let now = self.snapshot.now;
         let issued_at = self.issued_at();
@@ -288,7 +290,8 @@ impl<'a> Episode<'a> {
         decision.recheck_at(last.min(after(now, WATCH_AGAIN)));
     }
 
-    /// Takes away the marks of a reboot that is over. A node that is gone for good is deleted, and replaced as its pods need it.
+    /// Removes taint and annotations of a finished reboot. A NodeClaim whose node is lost is deleted; its pods get a new node
+    /// as they need it.
     fn over(&self, decision: &mut Decision) {
         if let Some(node) = self.node {
             self.untaint(node, decision);
@@ -313,8 +316,8 @@ impl<'a> Episode<'a> {
         self.act(update, decision);
     }
 
-    /// Ends a reboot that did not come to its end. Where nodes are repaired, a node that still runs is left to that, which replaces it
-    /// first; a request that cannot be read costs nothing.
+    /// Ends a failed reboot. If node repair is on, it replaces a node that still runs; a request that does not parse has no
+    /// consequences.
     fn fail(&self, failure: Failure, cause: &str, decision: &mut Decision) {
         let is_repaired = Mode::of(&self.snapshot.settings) == Mode::Voluntary;
         let goes = match failure {
@@ -336,11 +339,11 @@ impl<'a> Episode<'a> {
         decision.notes.push(note);
     }
 
-    /// The end of the episode, as the NodeClaim shows it. Its annotations go later: without them nobody could tell how it went.
+    /// Update that ends the episode. Annotations are removed later, because they record the outcome.
     fn ended(&self, reason: &str, message: &str) -> NodeClaimUpdate {
         changed(self.claim, self.snapshot.now, |conditions| {
             conditions.set(REBOOTING, Status::False, reason, message);
-            // Nothing's readiness depends on it, so it can always be cleared.
+            // No readiness condition depends on it, so it can always be cleared.
             let _ = conditions.clear(DISRUPTION_REASON);
         })
     }
@@ -352,7 +355,8 @@ impl<'a> Episode<'a> {
             .is_some_and(|(node, before)| !node.boot_id.is_empty() && node.boot_id != *before)
     }
 
-    /// When EC2 was asked; for what others asked of it, when the node stopped to count as initialized.
+    /// Time of the last call to EC2, or, for a reboot issued by something else, the time at which the NodeClaim lost
+    /// Initialized.
     fn issued_at(&self) -> Timestamp {
         let uninitialized = self.claim.condition(INITIALIZED);
         let uninitialized = uninitialized.map(|condition| condition.last_transition);
@@ -379,7 +383,7 @@ impl<'a> Episode<'a> {
         }
     }
 
-    /// Takes the taint of reboots from the node; whether it had it.
+    /// Removes the reboot taint; returns whether the node had it.
     fn untaint(&self, node: &Node, decision: &mut Decision) -> bool {
         let others = node.taints.iter();
         let others: Vec<Taint> = others

@@ -10,14 +10,14 @@ use model::{
     volume::Attachment,
 };
 
-use crate::{Decision, Gone, terminate, test_world};
+use crate::{Decision, InstanceStatuses, terminate, test_world};
 
-mod foreign;
 mod hurry;
 mod ownership;
 mod paused;
 mod repaired;
 mod strays;
+mod unmanaged;
 
 const ALL: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED];
 
@@ -68,10 +68,10 @@ fn daemon(name: &str) -> Pod {
     pod
 }
 
-fn gone(provider_id: &str) -> Gone {
-    Gone {
+fn gone(provider_id: &str) -> InstanceStatuses {
+    InstanceStatuses {
         instances: [provider_id.to_owned()].into(),
-        ..Gone::default()
+        ..InstanceStatuses::default()
     }
 }
 
@@ -106,7 +106,7 @@ fn deleting_a_nodeclaim_deletes_its_node_first() {
     let mut claim = test_world::claim("default-a", ALL);
     claim.deleted_at = Some(test_world::now());
     let node = test_world::node("n-1", &claim);
-    let decision = terminate(&world((claim, node), vec![]), &Gone::default());
+    let decision = terminate(&world((claim, node), vec![]), &InstanceStatuses::default());
     assert!(
         matches!(&decision.plan.actions[..], [only] if matches!(&only.action, Action::UpdateNode(update) if update.delete)),
         "{decision:?}"
@@ -130,10 +130,13 @@ fn a_node_that_is_open_is_drained_although_its_nodeclaim_never_registered() {
     };
     let open = terminate(
         &world((claim.clone(), node), vec![pod("web")]),
-        &Gone::default(),
+        &InstanceStatuses::default(),
     );
     assert!(!terminates(&open), "{open:#?}");
-    let closed = terminate(&world((claim, closed), Vec::new()), &Gone::default());
+    let closed = terminate(
+        &world((claim, closed), Vec::new()),
+        &InstanceStatuses::default(),
+    );
     assert!(terminates(&closed), "nothing ever ran there: {closed:#?}");
 }
 
@@ -142,7 +145,7 @@ fn deleting_a_node_deletes_its_nodeclaim() {
     let claim = test_world::claim("default-a", ALL);
     let mut node = test_world::node("n-1", &claim);
     node.deleted_at = Some(test_world::now());
-    let decision = terminate(&world((claim, node), vec![]), &Gone::default());
+    let decision = terminate(&world((claim, node), vec![]), &InstanceStatuses::default());
     assert!(
         decision
             .plan
@@ -154,7 +157,10 @@ fn deleting_a_node_deletes_its_nodeclaim() {
 
 #[test]
 fn a_node_is_tainted_before_anything_is_evicted() {
-    let decision = terminate(&world(draining(), vec![pod("web")]), &Gone::default());
+    let decision = terminate(
+        &world(draining(), vec![pod("web")]),
+        &InstanceStatuses::default(),
+    );
     let Action::UpdateNode(update) = &decision.plan.actions[0].action else {
         panic!("{decision:?}")
     };
@@ -176,7 +182,10 @@ fn pods_go_in_tiers() {
     critical.critical = true;
     let mut pods = vec![critical, daemon("agent"), pod("web")];
     for expected in ["web", "agent", "dns"] {
-        let decision = terminate(&world(draining(), pods.clone()), &Gone::default());
+        let decision = terminate(
+            &world(draining(), pods.clone()),
+            &InstanceStatuses::default(),
+        );
         assert_eq!(evicted(&decision), [expected]);
         pods.retain(|pod| pod.key.name != expected);
     }
@@ -190,7 +199,7 @@ fn do_not_disrupt_holds_up_the_drain_until_the_deadline() {
     let (mut claim, node) = draining();
     let waiting = terminate(
         &world((claim.clone(), node.clone()), vec![held.clone()]),
-        &Gone::default(),
+        &InstanceStatuses::default(),
     );
     assert!(
         evicted(&waiting).is_empty() && !terminates(&waiting),
@@ -200,7 +209,7 @@ fn do_not_disrupt_holds_up_the_drain_until_the_deadline() {
     claim.spec.termination_grace_period = Some("40s".to_owned());
     let mut snapshot = world((claim, node), vec![held]);
     snapshot.now += SignedDuration::from_secs(11);
-    let forced = terminate(&snapshot, &Gone::default());
+    let forced = terminate(&snapshot, &InstanceStatuses::default());
     let grace = forced.plan.actions.iter().find_map(|planned| {
         if let Action::DeletePod { grace_seconds, .. } = planned.action {
             grace_seconds
@@ -222,11 +231,11 @@ fn a_drained_node_is_trusted_only_after_five_seconds() {
         .status
         .conditions
         .retain(|condition| condition.kind != DRAINED);
-    let first = terminate(&world((claim, node), vec![]), &Gone::default());
+    let first = terminate(&world((claim, node), vec![]), &InstanceStatuses::default());
     assert!(!terminates(&first), "{first:?}");
     assert!(terminates(&terminate(
         &world(draining(), vec![]),
-        &Gone::default()
+        &InstanceStatuses::default()
     )));
 }
 
@@ -239,7 +248,7 @@ fn volumes_are_detached_before_the_instance_ends() {
         volume: Some("pv-1".into()),
         attached: true,
     }];
-    let decision = terminate(&snapshot, &Gone::default());
+    let decision = terminate(&snapshot, &InstanceStatuses::default());
     assert!(!terminates(&decision));
     let awaited = decision.plan.actions.iter().any(|planned| {
         matches!(&planned.action, Action::UpdateNodeClaim(update)
@@ -250,7 +259,7 @@ fn volumes_are_detached_before_the_instance_ends() {
 
 #[test]
 fn finalizers_stay_until_the_instance_is_gone() {
-    let running = terminate(&world(draining(), vec![]), &Gone::default());
+    let running = terminate(&world(draining(), vec![]), &InstanceStatuses::default());
     assert!(terminates(&running) && !removes_node_finalizer(&running));
     let terminating = running.plan.actions.iter().any(|planned| {
         matches!(&planned.action, Action::UpdateNodeClaim(update)
@@ -295,7 +304,7 @@ fn a_nodeclaim_without_an_instance_just_goes() {
     snapshot.node_claims = vec![claim];
     assert!(removes_claim_finalizer(&terminate(
         &snapshot,
-        &Gone::default()
+        &InstanceStatuses::default()
     )));
 }
 
@@ -356,7 +365,7 @@ fn while_there_is_time_an_announced_end_is_as_respectful_as_any_other() {
     critical.critical = true;
     let mut snapshot = world(draining(), vec![critical, pod("web"), held(pod("job"))]);
     noticed(&mut snapshot, 115, 5);
-    let decision = terminate(&snapshot, &Gone::default());
+    let decision = terminate(&snapshot, &InstanceStatuses::default());
     assert_eq!(asked_and_forced(&decision), [("web".into(), "asked", None)]);
 }
 
@@ -366,12 +375,12 @@ fn the_time_left_forces_what_nobody_may_disturb_with_its_whole_grace_period() {
     // 30 s of grace, and 5 s for the kubelet's last words.
     noticed(&mut snapshot, 36, 80);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
         []
     );
     noticed(&mut snapshot, 35, 81);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
         [("job".into(), "forced", Some(30))]
     );
 }
@@ -382,13 +391,13 @@ fn later_tiers_do_not_wait_for_earlier_ones_until_it_is_too_late_for_themselves(
     critical.critical = true;
     let mut snapshot = world(draining(), vec![critical, with_grace(held(pod("job")), 5)]);
     noticed(&mut snapshot, 46, 70);
-    let early = terminate(&snapshot, &Gone::default());
+    let early = terminate(&snapshot, &InstanceStatuses::default());
     assert_eq!(asked_and_forced(&early), []);
     let dns = test_world::now() + SignedDuration::from_secs(46 - 5 - 30 - 10);
     assert_eq!(early.due, Some(dns), "the timer is set for it");
     noticed(&mut snapshot, 45, 71);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
         [("dns".into(), "asked", None)]
     );
 }
@@ -397,7 +406,7 @@ fn later_tiers_do_not_wait_for_earlier_ones_until_it_is_too_late_for_themselves(
 fn a_grace_period_is_cut_only_to_what_is_left_and_that_is_said() {
     let mut snapshot = world(draining(), vec![with_grace(pod("slow"), 600)]);
     noticed(&mut snapshot, 119, 1);
-    let asked = terminate(&snapshot, &Gone::default());
+    let asked = terminate(&snapshot, &InstanceStatuses::default());
     assert_eq!(
         asked_and_forced(&asked),
         [("slow".into(), "asked", Some(114))]
@@ -415,7 +424,7 @@ fn a_grace_period_is_cut_only_to_what_is_left_and_that_is_said() {
     // Its budget has been asked for ten seconds, and refused.
     noticed(&mut snapshot, 110, 10);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
         [("slow".into(), "forced", Some(105))]
     );
 }
@@ -427,13 +436,13 @@ fn the_earlier_deadline_counts_and_one_that_has_long_passed_does_not() {
     let mut snapshot = world((claim, node), vec![held(pod("job"))]);
     noticed(&mut snapshot, 20, 100);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
         [("job".into(), "forced", Some(15))]
     );
     // The instance is still there: EC2 did not take it.
     noticed(&mut snapshot, -121, 241);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &Gone::default())),
+        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
         []
     );
 }

@@ -1,4 +1,4 @@
-//! Waiting for volumes to be detached, so that they can be attached elsewhere (docs/spec/lifecycle.md#volume-detachment).
+//! Waits for volumes to be detached, so that other nodes can attach them (docs/spec/lifecycle.md#volume-detachment).
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use model::{
 
 use crate::{decision::Note, pods::is_drainable};
 
-/// So many attachments are named in an event.
+/// Most VolumeAttachments that an event names.
 const NAMED_MAX: usize = 5;
 
 pub(super) enum Volumes {
@@ -26,7 +26,7 @@ impl Volumes {
         matches!(self, Self::Awaited(_))
     }
 
-    /// Names the first of what is waited for.
+    /// Event that names the first VolumeAttachments waited for.
     pub(super) fn note(&self, node: &Node) -> Option<Note> {
         let Self::Awaited(names) = self else {
             return None;
@@ -93,7 +93,7 @@ pub(super) fn judge(
     }
 }
 
-/// Volumes of pods that stay until the end are never detached before it.
+/// Volumes of pods that stay until the instance ends, and are not detached before.
 fn volumes_of_staying_pods<'a>(snapshot: &'a Snapshot, pods: &[&Pod]) -> BTreeSet<&'a str> {
     let staying = pods.iter().filter(|pod| !is_drainable(pod, snapshot.now));
     let claims: BTreeSet<(&str, String)> = staying
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::test_world::{self, now};
 
-    /// What is waited for on a node with two volumes, the second of a pod that stays with its node.
+    /// Judges a node with two volumes, the second of which belongs to a pod that stays.
     fn awaited(volume: PodVolume, claim: &str, deadline: Option<i64>) -> Volumes {
         let mut snapshot = test_world::snapshot();
         let node = test_world::node("n", &test_world::claim("a", &[]));

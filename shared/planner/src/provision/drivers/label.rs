@@ -1,4 +1,4 @@
-//! Who narrowed a label of a new node to what is left of it.
+//! Finds the constraint that narrowed a label of a new node to its remaining values.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use model::{
 };
 use scheduling::Volumes;
 
-/// Whatever may narrow a node's labels.
+/// Constraints that may narrow a node's labels.
 pub(super) struct Labels<'n> {
-    /// Of the NodePool.
+    /// Requirements of the NodePool.
     pub(super) own: &'n Requirements,
     pub(super) pods: Vec<&'n Pod>,
     pub(super) volumes: &'n Volumes<'n>,
     pub(super) with_preferences: bool,
 }
 
-/// What a label was narrowed to, and by whom at last.
+/// Values that a label was narrowed to, and the last constraint that narrowed it.
 pub(super) struct Narrowing<'n> {
     known: Requirement,
     source: Source<'n>,
@@ -34,12 +34,12 @@ enum Source<'n> {
     Spread(&'n Pod),
     Affinity(&'n Pod),
     AntiAffinity(&'n Pod),
-    /// Pods elsewhere that keep away from one of these.
+    /// Anti-affinity of pods elsewhere.
     Others,
 }
 
 impl<'n> Labels<'n> {
-    /// `None` where nobody said anything about the label.
+    /// Returns `None` if nothing constrains the label.
     pub(super) fn narrowing(&self, left: &Requirement) -> Option<Narrowing<'n>> {
         let mut known = self.own.get(&left.key).map(|own| Narrowing {
             known: own.clone(),
@@ -55,19 +55,19 @@ impl<'n> Labels<'n> {
             if is(left, known.as_ref()) {
                 return known;
             }
-            // A pod whose volumes cannot be found is on no node.
+            // A pod with unresolved volumes was not placed.
             let alternatives = self.volumes.alternatives(pod).unwrap_or_default();
             let mut wanted = alternatives.iter().filter_map(|all| all.get(&left.key));
             if let Some(wanted) = wanted.find(|wanted| admits(wanted, left)) {
                 narrow(&mut known, wanted, Source::Volumes(pod));
             }
         }
-        // Topology leaves single values.
+        // Topology narrows a label to a single value.
         if left.complement || is(left, known.as_ref()) {
             return known;
         }
         let source = match self.topology(&left.key) {
-            // Which capacity types are left also follows from what is on offer.
+            // Availability narrows capacity types as well.
             None if left.key == CAPACITY_TYPE => return known,
             found => found.unwrap_or(Source::Others),
         };
@@ -83,7 +83,7 @@ impl<'n> Labels<'n> {
             let wanted = Requirement::new(key, Operator::In, [value.clone()]);
             narrow(known, &wanted, Source::Asks(pod));
         }
-        // One of the terms holds, which may be any of those that admit what is left.
+        // Any of the terms that admit the remaining values may be the one that holds.
         let met = |term: &NodeSelectorTerm| about(term, key).filter(|wanted| admits(wanted, left));
         let affinity = &pod.node_affinity;
         if let Some(wanted) = affinity.required.iter().find_map(met) {
@@ -97,7 +97,7 @@ impl<'n> Labels<'n> {
         }
     }
 
-    /// Strict rules first: preferences may have been given up.
+    /// Required constraints come first, because preferences may have been relaxed.
     fn topology(&self, key: &str) -> Option<Source<'n>> {
         self.rules(key, true)
             .or_else(|| self.rules(key, false).filter(|_| self.with_preferences))
@@ -136,7 +136,7 @@ impl Narrowing<'_> {
         !matches!(self.source, Source::NodePool)
     }
 
-    /// One value is left.
+    /// Whether a single value remains.
     pub(super) fn is_final(&self) -> bool {
         !self.known.complement && self.known.values.len() == 1
     }
@@ -146,7 +146,7 @@ impl Narrowing<'_> {
     }
 }
 
-/// `In [a b] asked for by default/web`.
+/// Formats as `In [a b] asked for by default/web`.
 impl fmt::Display for Narrowing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.known.values_text())?;
@@ -176,7 +176,7 @@ fn narrow<'n>(known: &mut Option<Narrowing<'n>>, wanted: &Requirement, source: S
     }
 }
 
-/// What a term says about a label.
+/// Requirement of a term on a label.
 fn about(term: &NodeSelectorTerm, key: &str) -> Option<Requirement> {
     let expressions = term.match_expressions.iter();
     let about = expressions.filter(|expression| labels::normalized(&expression.key) == key);
@@ -192,8 +192,8 @@ fn is(left: &Requirement, known: Option<&Narrowing<'_>>) -> bool {
     })
 }
 
-/// Whether everything that is left is wanted: otherwise the node does not follow this wish. What is left as a complement
-/// was narrowed by complements alone.
+/// Whether the constraint admits all remaining values; otherwise the node does not follow it. A remaining complement results
+/// from complements alone.
 fn admits(wanted: &Requirement, left: &Requirement) -> bool {
     if left.complement {
         wanted.complement

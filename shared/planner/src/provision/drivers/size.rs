@@ -1,4 +1,4 @@
-//! What kept a new node from a cheaper instance type.
+//! Finds what ruled out cheaper instance types for a new node.
 
 use std::cell::OnceCell;
 
@@ -12,7 +12,7 @@ use scheduling::{NewNode, Pool};
 
 use super::label::Labels;
 
-/// A NodePool's types that can be bought one way, by their lowest price, whether or not there is capacity.
+/// Instance types of a NodePool offered in one capacity type, by lowest price, available or not.
 pub(super) struct TypesByPrice(Vec<PricedType>);
 
 struct PricedType {
@@ -21,18 +21,18 @@ struct PricedType {
     allocatable: OnceCell<Resources>,
 }
 
-/// So many of the next cheaper types are looked at: the neighbours of the chosen one tell what it is for.
+/// Most cheaper instance types examined: those nearest in price explain the choice.
 const TYPES_EXAMINED_MAX: usize = 8;
-/// So many obstacles are told.
+/// Most obstacles named in a text.
 const OBSTACLES_NAMED_MAX: usize = 2;
 
-/// What kept cheaper types from being options, the nearest one of each kind.
+/// Nearest obstacle of each category that ruled out a cheaper instance type.
 #[derive(Default)]
 pub(super) struct Obstacles<'n> {
     size: Option<String>,
-    /// The size of types that a label rules out as well.
+    /// Size of an instance type that a label rules out as well.
     size_besides: Option<String>,
-    /// With the type that says otherwise.
+    /// Requirement, with the name of the instance type that contradicts it.
     label: Option<(&'n Requirement, String)>,
     offer: Option<String>,
     rest: Option<String>,
@@ -42,7 +42,7 @@ impl TypesByPrice {
     pub(super) fn new(pool: &Pool<'_>, capacity_type: CapacityType) -> Self {
         let lowest = |instance_type: &InstanceType| {
             let offerings = instance_type.offerings.iter();
-            // An offering without a price is none.
+            // An offering without a price cannot be bought.
             let priced = offerings.filter(|offering| {
                 offering.capacity_type == capacity_type
                     && (offering.available || offering.price.0 > 0)
@@ -115,13 +115,13 @@ impl<'n> Obstacles<'n> {
             format!("{wanted} {name} ({} has {has})", named())
         });
         if let Some(first) = conflicts().next() {
-            // Without the requirement, a type that is too small would not hold the pods either.
+            // The instance type would be too small without the requirement as well.
             if let Some(lacking) = lacking {
                 self.size_besides.get_or_insert(lacking);
                 return;
             }
             self.label.get_or_insert_with(|| {
-                // A requirement of pods would rule the type out in any NodePool.
+                // A requirement of pods applies in any NodePool.
                 let is_for_pods = |wanted: &&Requirement| {
                     let narrowing = labels.narrowing(wanted);
                     narrowing.is_some_and(|narrowing| narrowing.is_for_pods())
@@ -147,12 +147,12 @@ impl<'n> Obstacles<'n> {
         }
     }
 
-    /// The label that is told.
+    /// Key of the label that the text names.
     pub(super) fn key(&self) -> Option<&str> {
         self.label.as_ref().map(|(wanted, _)| wanted.key.as_str())
     }
 
-    /// `None` if nothing stood in the way of a cheaper type.
+    /// Returns `None` if nothing ruled out a cheaper instance type.
     pub(super) fn text(&self, labels: &Labels<'_>) -> Option<String> {
         let label = self.label.as_ref().map(|(wanted, other)| {
             let narrowed = match labels.narrowing(wanted) {

@@ -1,5 +1,5 @@
-//! Volumes that no new node would bring to a pod: one that another pod has to itself, and one on the disk of a node that is gone.
-//! Upstream makes nodes for such pods.
+//! Volumes that no new node can provide: a ReadWriteOncePod volume that another pod uses, and a local volume on a node that is
+//! gone. Karpenter launches nodes for such pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,11 @@ use crate::inventory::is_terminal;
 
 #[derive(Default)]
 pub(super) struct Unreachable<'a> {
-    /// By namespace and name; none where upstream decides.
+    /// Claims by namespace and name; empty with `optimize: upstream`.
     claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
-    /// Those on disks of nodes.
+    /// Local volumes, by name.
     local: BTreeMap<&'a str, &'a Volume>,
-    /// Of claims for one pod at a time, the pod that has it or is the first to get it.
+    /// Pod that uses a ReadWriteOncePod claim, or that will be the first to use it.
     taken: BTreeMap<(&'a str, &'a str), &'a PodKey>,
     hostnames: BTreeSet<&'a str>,
 }
@@ -63,7 +63,7 @@ impl<'a> Unreachable<'a> {
         }
     }
 
-    /// Why no node would do, whatever it is.
+    /// Returns why no node can run the pod.
     pub(super) fn problem(&self, pod: &'a Pod) -> Option<String> {
         claims_of(pod).find_map(|key| {
             let claim = self.claims.get(&key)?;
@@ -82,7 +82,7 @@ impl<'a> Unreachable<'a> {
         })
     }
 
-    /// The nodes that a local volume is on, if none of them is there.
+    /// Names of the nodes that hold a local volume, if none of them exists.
     fn nodes_of(&self, volume: &Volume) -> Option<String> {
         let mut named = BTreeSet::new();
         for term in &volume.node_affinity {

@@ -1,4 +1,4 @@
-//! How long the pods of a node that reboots may take to leave.
+//! Bound on the drain of a node before its reboot.
 
 use api::{
     duration::parse_go_duration,
@@ -10,11 +10,11 @@ use model::node_claim::NodeClaim;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     Within(SignedDuration),
-    /// The reboot waits for them, however long that takes.
+    /// The reboot waits until the drain is complete.
     Never,
 }
 
-/// The bound of the NodeClaim's annotation, or what is wrong with it.
+/// Bound in the NodeClaim's annotation, or the problem with it.
 pub(super) fn bound(claim: &NodeClaim) -> Result<Bound, String> {
     let Some(written) = claim.annotations.get(REBOOT_GRACE_PERIOD) else {
         return Ok(Bound::Never);
@@ -27,7 +27,7 @@ pub(super) fn bound(claim: &NodeClaim) -> Result<Bound, String> {
     }
 }
 
-/// When the pods of a NodeClaim that is deleted because its reboot failed may be removed by force.
+/// Time after which the pods of a NodeClaim deleted for a failed reboot may be deleted by force.
 pub(in crate::terminate) fn deadline(claim: &NodeClaim) -> Option<Timestamp> {
     claim.annotations.get(REBOOT_FAILED)?;
     match bound(claim) {

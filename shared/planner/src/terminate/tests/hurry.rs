@@ -3,7 +3,7 @@
 use super::*;
 
 fn decide(snapshot: &Snapshot) -> Vec<(String, &'static str, Option<i64>)> {
-    asked_and_forced(&terminate(snapshot, &Gone::default()))
+    asked_and_forced(&terminate(snapshot, &InstanceStatuses::default()))
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn what_is_due_now_is_not_waited_for() {
     critical.critical = true;
     let mut snapshot = world(draining(), vec![critical, with_grace(held(pod("job")), 5)]);
     noticed(&mut snapshot, 45, 71);
-    let due = terminate(&snapshot, &Gone::default()).due;
+    let due = terminate(&snapshot, &InstanceStatuses::default()).due;
     let soon = test_world::now() + SignedDuration::from_secs(5);
     assert_eq!(due, Some(soon));
 }
@@ -50,7 +50,10 @@ fn a_node_is_trusted_as_soon_as_it_has_been_empty_for_five_seconds() {
         let (mut claim, node) = draining();
         let draining = claim.status.conditions.last_mut().unwrap();
         draining.last_transition = test_world::now() - SignedDuration::from_millis(millis);
-        let decision = terminate(&world((claim, node), Vec::new()), &Gone::default());
+        let decision = terminate(
+            &world((claim, node), Vec::new()),
+            &InstanceStatuses::default(),
+        );
         assert_eq!(terminates(&decision), is_trusted, "{millis} ms");
     }
 }

@@ -20,10 +20,13 @@ fn only(claims: Vec<NodeClaim>) -> Snapshot {
 #[test]
 fn an_instance_that_is_anothers_is_not_ended_for_a_nodeclaim() {
     let snapshot = only(vec![leaving("a")]);
-    assert!(terminates(&terminate(&snapshot, &Gone::default())));
-    let strange = Gone {
-        strangers: ["a".into()].into(),
-        ..Gone::default()
+    assert!(terminates(&terminate(
+        &snapshot,
+        &InstanceStatuses::default()
+    )));
+    let strange = InstanceStatuses {
+        mismatched: ["a".into()].into(),
+        ..InstanceStatuses::default()
     };
     let decision = terminate(&snapshot, &strange);
     assert!(
@@ -45,7 +48,7 @@ fn of_two_nodeclaims_with_one_instance_only_the_older_one_ends_it() {
             &mut younger
         };
         claim.deleted_at = Some(test_world::now());
-        terminate(&only(vec![older, younger]), &Gone::default())
+        terminate(&only(vec![older, younger]), &InstanceStatuses::default())
     };
     assert!(terminates(&of_pair("older")));
     let younger = of_pair("younger");
@@ -61,7 +64,7 @@ fn a_nodeclaim_stays_while_a_launch_for_it_is_under_way() {
     claim.status.provider_id.clear();
     let mut snapshot = only(vec![claim]);
     snapshot.intents = vec![test_world::intent("a")];
-    let decision = terminate(&snapshot, &Gone::default());
+    let decision = terminate(&snapshot, &InstanceStatuses::default());
     assert_eq!(decision.plan.actions, []);
     let soon = test_world::now() + SignedDuration::from_secs(5);
     assert_eq!(decision.due, Some(soon));
@@ -73,10 +76,16 @@ fn what_only_others_hold_is_left_to_them() {
     for finalizers in [&mut claim.finalizers, &mut node.finalizers] {
         *finalizers = vec!["example.com/backup".to_owned()];
     }
-    let decision = terminate(&world((claim, node.clone()), Vec::new()), &Gone::default());
+    let decision = terminate(
+        &world((claim, node.clone()), Vec::new()),
+        &InstanceStatuses::default(),
+    );
     assert_eq!(decision, Decision::default());
     let (held, _) = draining();
-    let decision = terminate(&world((held, node), vec![pod("web")]), &Gone::default());
+    let decision = terminate(
+        &world((held, node), vec![pod("web")]),
+        &InstanceStatuses::default(),
+    );
     assert!(
         terminates(&decision) && evicted(&decision).is_empty(),
         "its Node is out of its hands: {decision:?}"
@@ -92,7 +101,7 @@ fn it_is_said_what_an_object_had_to_wait_for() {
     };
     let mut unlaunched = leaving("a");
     unlaunched.status.provider_id.clear();
-    let never = terminate(&only(vec![unlaunched]), &Gone::default());
+    let never = terminate(&only(vec![unlaunched]), &InstanceStatuses::default());
     assert_eq!(
         because(&never),
         ["NodeClaim a can go: nothing was launched for it"]
@@ -137,7 +146,7 @@ fn a_node_whose_instance_is_gone_is_drained_on_record_unless_it_was_not_looked_a
 fn a_termination_grace_period_becomes_a_deadline_on_the_nodeclaim_once() {
     const TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
     let written = |claim: &NodeClaim| {
-        let decision = terminate(&only(vec![claim.clone()]), &Gone::default());
+        let decision = terminate(&only(vec![claim.clone()]), &InstanceStatuses::default());
         let told = decision.notes.len();
         let mut updates = decision.plan.actions.into_iter().filter_map(|planned| {
             let Action::UpdateNodeClaim(update) = planned.action else {
@@ -163,9 +172,9 @@ fn instance_that_ec2_refused_a_short_while_ago_is_asked_for_when_its_time_has_co
     let mut claim = test_world::claim("a", &[]);
     claim.deleted_at = Some(test_world::now());
     let again = test_world::now() + SignedDuration::from_mins(7);
-    let refused = Gone {
+    let refused = InstanceStatuses {
         refused: [(claim.status.provider_id.clone(), again)].into(),
-        ..Gone::default()
+        ..InstanceStatuses::default()
     };
     let decision = terminate(&only(vec![claim]), &refused);
     assert!(!terminates(&decision), "{decision:?}");
@@ -176,9 +185,9 @@ fn instance_that_ec2_refused_a_short_while_ago_is_asked_for_when_its_time_has_co
 fn instance_that_is_shutting_down_is_waited_for_and_not_asked_for_again() {
     let mut claim = test_world::claim("a", &[]);
     claim.deleted_at = Some(test_world::now());
-    let ending = Gone {
+    let ending = InstanceStatuses {
         ending: [claim.status.provider_id.clone()].into(),
-        ..Gone::default()
+        ..InstanceStatuses::default()
     };
     let decision = terminate(&only(vec![claim]), &ending);
     assert!(!terminates(&decision), "{decision:?}");

@@ -69,7 +69,7 @@ fn is_held(changes: &[Change]) -> bool {
     for change in changes {
         change(&mut snapshot);
     }
-    let decision = terminate(&snapshot, &Gone::default());
+    let decision = terminate(&snapshot, &InstanceStatuses::default());
     let held = evicted(&decision).is_empty();
     if held {
         assert_eq!(decision.due, Some(snapshot.pauses[0].until));

@@ -34,7 +34,7 @@ fn repaired(bound: Option<i64>) -> Snapshot {
 
 /// The deadline that is written, in minutes from the deletion of the NodeClaim.
 fn stamped(snapshot: &Snapshot) -> Option<i64> {
-    let decision = terminate(snapshot, &Gone::default());
+    let decision = terminate(snapshot, &InstanceStatuses::default());
     let written = decision.plan.actions.iter().find_map(|planned| {
         let Action::UpdateNodeClaim(update) = &planned.action else {
             return None;
@@ -91,7 +91,7 @@ fn repair_that_was_taken_back_or_is_of_another_node_bounds_nothing() {
 #[test]
 fn pods_of_a_repair_without_time_are_removed_by_force_before_anything_is_written() {
     let snapshot = repaired(Some(0));
-    let decision = terminate(&snapshot, &Gone::default());
+    let decision = terminate(&snapshot, &InstanceStatuses::default());
     let forced = decision.plan.actions.iter();
     let mut forced = forced.filter(|one| matches!(&one.action, Action::DeletePod { .. }));
     assert!(forced.next().is_some(), "{:?}", decision.plan.actions);

@@ -12,10 +12,10 @@ fn decide(ready: ConditionStatus, is_gone: bool, pods: Vec<Pod>) -> Decision {
     terminate(&snapshot, if is_gone { &of_instance } else { &EXISTING })
 }
 
-static EXISTING: Gone = Gone {
+static EXISTING: InstanceStatuses = InstanceStatuses {
     instances: std::collections::BTreeSet::new(),
     ending: std::collections::BTreeSet::new(),
-    strangers: std::collections::BTreeSet::new(),
+    mismatched: std::collections::BTreeSet::new(),
     misnamed: std::collections::BTreeMap::new(),
     refused: std::collections::BTreeMap::new(),
 };

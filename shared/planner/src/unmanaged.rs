@@ -1,5 +1,5 @@
-//! Nodes that no NodePool made and whose owners want them looked after: what becomes of them and how they are marked, as the
-//! AWS Node Termination Handler does it (docs/spec/migrate.md#nth).
+//! Nodes without a NodePool whose owners opted in to interruption handling: what happens to them and how they are marked, as
+//! with the AWS Node Termination Handler (docs/spec/migrate.md#nth).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,25 +19,25 @@ use crate::{
     decision::{Decision, Note},
 };
 
-/// How a cluster wants them treated; the names are those of NTH's options.
+/// Settings of a cluster for unmanaged nodes, named after NTH's options.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreign {
-    /// The key of the instance tag, or of the Node's label, that opts in.
+pub struct UnmanagedNodeSettings {
+    /// Key of the instance tag or node label that opts in.
     pub managed_tag: String,
-    /// Everything is judged and told in the log, nothing is done.
+    /// Whether decisions are only logged.
     pub dry_run: bool,
     pub cordon_only: bool,
-    /// What becomes of a node that EC2 recommends to rebalance; `None` is nothing.
+    /// Action on a rebalance recommendation; `None` ignores it.
     pub rebalance: Option<Course>,
-    /// With NTH's taint for the kind of announcement.
+    /// Effect of NTH's taint for the announced event, if it is set.
     pub taint: Option<TaintEffect>,
-    /// Once it is drained, so that its volumes are detached by force.
+    /// Whether a drained node gets the out-of-service taint, so that its volumes are detached by force.
     pub out_of_service_taint: bool,
-    /// The grace that a pod is given at most, in seconds; `None` leaves each its own.
+    /// Upper bound on the grace period of pods, in seconds; `None` keeps each pod's own.
     pub pod_grace_seconds: Option<i64>,
 }
 
-impl Default for Foreign {
+impl Default for UnmanagedNodeSettings {
     fn default() -> Self {
         Self {
             managed_tag: nth::MANAGED.to_owned(),
@@ -51,15 +51,15 @@ impl Default for Foreign {
     }
 }
 
-/// What was announced of a node, as far as it shows on it.
+/// Announced event of an instance, as far as it is written to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announced<'a> {
+pub struct Announcement<'a> {
     kind: &'a str,
     event: &'a str,
     reboots: bool,
 }
 
-impl<'a> From<&'a Notice> for Announced<'a> {
+impl<'a> From<&'a Notice> for Announcement<'a> {
     fn from(notice: &'a Notice) -> Self {
         Self {
             kind: &notice.kind,
@@ -69,7 +69,7 @@ impl<'a> From<&'a Notice> for Announced<'a> {
     }
 }
 
-impl<'a> From<&'a Interruption> for Announced<'a> {
+impl<'a> From<&'a Interruption> for Announcement<'a> {
     fn from(fact: &'a Interruption) -> Self {
         Self {
             kind: fact.kind.as_str(),
@@ -79,8 +79,8 @@ impl<'a> From<&'a Interruption> for Announced<'a> {
     }
 }
 
-impl Foreign {
-    /// What becomes of a node when this is announced; `None` is nothing.
+impl UnmanagedNodeSettings {
+    /// Action on this kind of event; `None` ignores it.
     pub fn course(&self, kind: InterruptionKind) -> Option<Course> {
         let course = match kind.course() {
             Some(_) => Course::Drain,
@@ -93,12 +93,12 @@ impl Foreign {
         })
     }
 
-    /// How a node is marked when its end is announced, unless it is already. One that is cordoned for a reboot is marked to be
-    /// of use again after that; one that somebody else cordoned is not.
+    /// Update that cordons and labels the node, as far as it is needed. A node cordoned for a reboot is marked to be uncordoned
+    /// afterwards, unless it was cordoned before.
     pub fn mark(
         &self,
         node: &Node,
-        announced: &[Announced<'_>],
+        announced: &[Announcement<'_>],
         now: Timestamp,
     ) -> Option<NodeUpdate> {
         let taints = self.missing_taints(node, announced);
@@ -118,7 +118,7 @@ impl Foreign {
             set(label::EXCLUDE_FROM_LOAD_BALANCERS, nth::NAME.to_owned());
         }
         let reboot = announced.iter().find(|announcement| announcement.reboots);
-        // Without the id of the boot nobody could tell that there was another one.
+        // Without a boot id, a later boot could not be recognized.
         if let Some(reboot) = reboot.filter(|_| !node.unschedulable && !node.boot_id.is_empty()) {
             set(nth::ACTION, nth::UNCORDON_AFTER_REBOOT.to_owned());
             set(nth::ACTION_TIME, now.as_second().to_string());
@@ -133,8 +133,8 @@ impl Foreign {
         Some(update)
     }
 
-    /// One per key, whatever the value of one that is there already.
-    fn missing_taints(&self, node: &Node, announced: &[Announced<'_>]) -> Vec<Taint> {
+    /// Missing taints, one per key, regardless of the value of existing ones.
+    fn missing_taints(&self, node: &Node, announced: &[Announcement<'_>]) -> Vec<Taint> {
         let mut missing: Vec<Taint> = Vec::new();
         for announcement in announced {
             let (Some(effect), Some(key)) = (self.taint, nth::taint(announcement.kind)) else {
@@ -153,10 +153,10 @@ impl Foreign {
     }
 }
 
-/// Longer ones are no values of labels and taints.
+/// Longest value of labels and taints.
 const LABEL_VALUE_MAX: usize = 63;
 
-/// As much of a text as may be the value of a label.
+/// Longest part of a text that is a valid label value.
 fn label_value(text: &str) -> String {
     let may = |c: &char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(c);
     let value: String = text.chars().filter(may).take(LABEL_VALUE_MAX).collect();
@@ -164,7 +164,7 @@ fn label_value(text: &str) -> String {
     value.trim_matches(outer).to_owned()
 }
 
-/// Nodes that were cordoned for a reboot and are back: they take pods again, without the marks.
+/// Uncordons nodes that were cordoned for a reboot and have rebooted, and removes their marks.
 pub fn rebooted(snapshot: &Snapshot) -> Decision {
     let open = snapshot.notices.iter().filter(|notice| !notice.done);
     let leaving: BTreeSet<_> = open.map(|notice| notice.instance.clone()).collect();
@@ -182,7 +182,7 @@ pub fn rebooted(snapshot: &Snapshot) -> Decision {
     decision
 }
 
-/// Whether a node that was marked for a reboot has seen one since.
+/// Whether a node that was marked for a reboot has rebooted since.
 pub(crate) fn has_rebooted(node: &Node) -> bool {
     let action = node.labels.get(nth::ACTION);
     let before = node.annotations.get(annotation::BOOT_ID);
@@ -192,7 +192,7 @@ pub(crate) fn has_rebooted(node: &Node) -> bool {
 }
 
 fn unmarked(node: &Node) -> NodeUpdate {
-    // Somebody else may have excluded it for reasons of their own.
+    // The label may have been set by something else.
     let by = node.labels.get(label::EXCLUDE_FROM_LOAD_BALANCERS);
     let excluded = by.is_some_and(|by| by == nth::NAME);
     let excluded = excluded.then_some(label::EXCLUDE_FROM_LOAD_BALANCERS);

@@ -1,4 +1,5 @@
-//! Nodes that no NodePool made and whose owners want them looked after: cordoned, drained and let go (docs/spec/migrate.md#nth).
+//! Termination of nodes that Whittle does not manage and whose owners opted in: cordon, drain, and release the instance
+//! (docs/spec/migrate.md#nth).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,23 +18,26 @@ use model::{
 use crate::{
     by_instance::instance_of,
     decision::{Decision, Note},
-    foreign::{Announced, Foreign, has_rebooted},
     inventory::is_daemon,
     pods_of_nodes::PodsOfNodes,
+    unmanaged::{Announcement, UnmanagedNodeSettings, has_rebooted},
 };
 
 use super::{deadline::Deadline, drain::Drain, volumes};
 
-/// Instances with an open notice for which nothing is left to do.
+/// Instances with an open notice that needs no further step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leave {
+pub struct CompletedNotices {
     pub drained: BTreeSet<InstanceId>,
-    /// Instances without a Node in the list, which is no proof that there is none.
+    /// Instances without a listed Node, which does not prove that there is none.
     pub unlisted: BTreeSet<InstanceId>,
 }
 
-/// The next step of every node with an open notice, and what is left to do for none.
-pub fn terminate_foreign(snapshot: &Snapshot, foreign: &Foreign) -> (Decision, Leave) {
+/// Returns the next step of every node with an open notice, and the instances that need none.
+pub fn terminate_unmanaged(
+    snapshot: &Snapshot,
+    settings: &UnmanagedNodeSettings,
+) -> (Decision, CompletedNotices) {
     let mut notices: BTreeMap<&InstanceId, Vec<&Notice>> = BTreeMap::new();
     for notice in snapshot
         .notices
@@ -42,9 +46,9 @@ pub fn terminate_foreign(snapshot: &Snapshot, foreign: &Foreign) -> (Decision, L
     {
         notices.entry(&notice.instance).or_default().push(notice);
     }
-    let (mut decision, mut leave) = (Decision::default(), Leave::default());
+    let (mut decision, mut completed) = (Decision::default(), CompletedNotices::default());
     if notices.is_empty() {
-        return (decision, leave);
+        return (decision, completed);
     }
     let pods = PodsOfNodes::new(snapshot);
     let mut nodes = BTreeMap::new();
@@ -52,44 +56,44 @@ pub fn terminate_foreign(snapshot: &Snapshot, foreign: &Foreign) -> (Decision, L
         nodes.extend(instance_of(&node.provider_id).map(|instance| (instance, node)));
     }
     for (instance, notices) in notices {
-        // The node never joined, or has left, or the list lacks it.
+        // The Node never joined, is deleted, or is missing from the list.
         let Some(node) = nodes.get(instance) else {
-            leave.unlisted.insert(instance.clone());
+            completed.unlisted.insert(instance.clone());
             continue;
         };
         let leaving = Leaving {
             snapshot,
-            foreign,
+            settings,
             node,
             instance,
             notices,
         };
         if leaving.step(pods.of(node), &mut decision) {
-            leave.drained.insert(instance.clone());
+            completed.drained.insert(instance.clone());
         }
     }
-    (decision, leave)
+    (decision, completed)
 }
 
-/// Soon enough for the shortest hook, which waits for half a minute, to be extended in time.
+/// Interval between checks. The shortest lifecycle hook expires after 30 s and must be extended in time.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 struct Leaving<'a> {
     snapshot: &'a Snapshot,
-    foreign: &'a Foreign,
+    settings: &'a UnmanagedNodeSettings,
     node: &'a Node,
     instance: &'a InstanceId,
     notices: Vec<&'a Notice>,
 }
 
 impl<'a> Leaving<'a> {
-    /// Whether nothing is left to do.
+    /// Takes the next step; returns whether none is left.
     fn step(&self, pods: &[&'a Pod], decision: &mut Decision) -> bool {
         let node = self.node;
-        let announced: Vec<Announced<'_>> =
+        let announced: Vec<Announcement<'_>> =
             self.notices.iter().map(|notice| (*notice).into()).collect();
         if has_rebooted(node) && self.notices.iter().all(|notice| notice.reboots) {
-            // What was announced has happened, whatever is still on the node.
+            // The announced reboot has happened, whatever still runs on the node.
             return true;
         }
         let cordons = self
@@ -97,7 +101,7 @@ impl<'a> Leaving<'a> {
             .iter()
             .all(|notice| notice.course == Course::Cordon);
         let because = || format!("the end of instance {} is announced", self.instance);
-        if let Some(update) = self.foreign.mark(node, &announced, self.snapshot.now) {
+        if let Some(update) = self.settings.mark(node, &announced, self.snapshot.now) {
             decision.act(Action::UpdateNode(update), because());
             decision.recheck_at(self.snapshot.now);
             let reason = if cordons { "Cordon" } else { "CordonAndDrain" };
@@ -106,10 +110,10 @@ impl<'a> Leaving<'a> {
         if cordons {
             return node.unschedulable;
         }
-        // Daemons tolerate a cordon, so that they would come again.
+        // DaemonSet pods tolerate a cordon and would be recreated at once.
         let pods: Vec<&Pod> = pods.iter().copied().filter(|pod| !is_daemon(pod)).collect();
         let deadline = Deadline::announced(self.instance, Some(self.snapshot.now), self.snapshot);
-        let grace = self.foreign.pod_grace_seconds;
+        let grace = self.settings.pod_grace_seconds;
         let drain = Drain::of(self.snapshot, &pods, deadline.as_ref(), grace);
         let at = deadline.map(|deadline| deadline.at);
         let volumes = volumes::judge(self.snapshot, node, &pods, at);
@@ -146,7 +150,7 @@ impl<'a> Leaving<'a> {
             effect: TaintEffect::NoExecute,
         };
         let node = self.node;
-        let wanted = self.foreign.out_of_service_taint && node.unschedulable;
+        let wanted = self.settings.out_of_service_taint && node.unschedulable;
         (wanted && !node.taints.contains(&taint)).then(|| NodeUpdate {
             resource_version: node.resource_version.clone(),
             taints: Some(node.taints.iter().cloned().chain([taint]).collect()),

@@ -21,18 +21,18 @@ fn node() -> Node {
     }
 }
 
-fn announced(kind: &str, reboots: bool) -> Announced<'_> {
-    Announced {
+fn announced(kind: &str, reboots: bool) -> Announcement<'_> {
+    Announcement {
         kind,
         event: EVENT,
         reboots,
     }
 }
 
-fn with_taints() -> Foreign {
-    Foreign {
+fn with_taints() -> UnmanagedNodeSettings {
+    UnmanagedNodeSettings {
         taint: Some(TaintEffect::NoSchedule),
-        ..Foreign::default()
+        ..UnmanagedNodeSettings::default()
     }
 }
 
@@ -55,9 +55,9 @@ fn updated(node: &Node, update: NodeUpdate) -> Node {
 }
 
 /// Marked for a reboot, and not yet rebooted.
-fn rebooting(foreign: &Foreign) -> Node {
+fn rebooting(settings: &UnmanagedNodeSettings) -> Node {
     let node = node();
-    let update = foreign.mark(&node, &[announced("scheduled_change", true)], now());
+    let update = settings.mark(&node, &[announced("scheduled_change", true)], now());
     updated(&node, update.unwrap())
 }
 
@@ -78,9 +78,9 @@ fn back(snapshot_of: &[Node]) -> Vec<NodeUpdate> {
 
 #[test]
 fn a_taint_names_the_event_and_is_set_once_whatever_the_event() {
-    let (foreign, node) = (with_taints(), node());
+    let (settings, node) = (with_taints(), node());
     let spot = announced("spot_interrupted", false);
-    let update = foreign.mark(&node, &[spot, spot], now()).unwrap();
+    let update = settings.mark(&node, &[spot, spot], now()).unwrap();
     assert_eq!(update.resource_version, "7", "of what was read");
     let taints = update.taints.clone().unwrap();
     let shown: Vec<_> = taints
@@ -88,17 +88,17 @@ fn a_taint_names_the_event_and_is_set_once_whatever_the_event() {
         .map(|taint| (taint.key.as_str(), taint.value.as_str()))
         .collect();
     assert_eq!(shown, [("aws-node-termination-handler/spot-itn", EVENT)]);
-    let again = Announced {
+    let again = Announcement {
         event: "another",
         ..spot
     };
     let marked = updated(&node, update);
-    assert_eq!(foreign.mark(&marked, &[again], now()), None);
+    assert_eq!(settings.mark(&marked, &[again], now()), None);
 }
 
 #[test]
 fn a_taint_of_the_same_key_and_another_effect_is_another_taint() {
-    let (foreign, mut node) = (with_taints(), node());
+    let (settings, mut node) = (with_taints(), node());
     let key = "aws-node-termination-handler/spot-itn".to_owned();
     let there = [
         (key, TaintEffect::NoExecute),
@@ -110,7 +110,7 @@ fn a_taint_of_the_same_key_and_another_effect_is_another_taint() {
         effect,
     }));
     let spot = announced("spot_interrupted", false);
-    let update = foreign.mark(&node, &[spot], now()).unwrap();
+    let update = settings.mark(&node, &[spot], now()).unwrap();
     let effects: Vec<TaintEffect> = update.taints.iter().flatten().map(|t| t.effect).collect();
     use TaintEffect::{NoExecute, NoSchedule};
     assert_eq!(effects, [NoExecute, NoSchedule, NoSchedule]);
@@ -130,7 +130,7 @@ fn an_id_becomes_the_value_of_a_label() {
 
 #[test]
 fn what_is_cordoned_for_a_reboot_is_marked_to_be_of_use_again() {
-    let node = rebooting(&Foreign::default());
+    let node = rebooting(&UnmanagedNodeSettings::default());
     assert!(node.unschedulable);
     let label = |key: &str| node.labels.get(key).map(String::as_str);
     assert_eq!(label(nth::ACTION), Some("UncordonAfterReboot"));
@@ -141,14 +141,14 @@ fn what_is_cordoned_for_a_reboot_is_marked_to_be_of_use_again() {
 
 #[test]
 fn what_does_not_reboot_or_was_cordoned_by_somebody_else_stays_cordoned() {
-    let foreign = Foreign::default();
-    let retired = foreign.mark(&node(), &[announced("scheduled_change", false)], now());
+    let settings = UnmanagedNodeSettings::default();
+    let retired = settings.mark(&node(), &[announced("scheduled_change", false)], now());
     let mut cordoned = node();
     cordoned.unschedulable = true;
-    let cordoned = foreign.mark(&cordoned, &[announced("scheduled_change", true)], now());
+    let cordoned = settings.mark(&cordoned, &[announced("scheduled_change", true)], now());
     let mut nameless = node();
     nameless.boot_id.clear();
-    let nameless = foreign.mark(&nameless, &[announced("scheduled_change", true)], now());
+    let nameless = settings.mark(&nameless, &[announced("scheduled_change", true)], now());
     for update in [retired, cordoned, nameless] {
         let labels = update.unwrap().set_labels;
         assert!(!labels.contains_key(nth::ACTION), "{labels:?}");
@@ -179,7 +179,7 @@ fn after_the_reboot_a_node_is_as_it_was() {
 
 #[test]
 fn a_node_that_is_not_ready_or_leaves_for_another_reason_waits() {
-    let mut down = rebooting(&Foreign::default());
+    let mut down = rebooting(&UnmanagedNodeSettings::default());
     down.boot_id = "second".into();
     down.ready.status = ConditionStatus::Unknown;
     assert_eq!(back(std::slice::from_ref(&down)), []);
@@ -207,7 +207,7 @@ fn a_node_that_is_not_ready_or_leaves_for_another_reason_waits() {
 
 #[test]
 fn a_label_of_somebody_else_is_left_alone() {
-    let mut marked = rebooting(&Foreign::default());
+    let mut marked = rebooting(&UnmanagedNodeSettings::default());
     marked.name = NodeName::from("other");
     marked.boot_id = "second".into();
     let key = label::EXCLUDE_FROM_LOAD_BALANCERS;

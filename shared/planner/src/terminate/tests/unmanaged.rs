@@ -6,7 +6,7 @@ use api::names::nth::OUT_OF_SERVICE;
 use model::taint::{Taint, TaintEffect};
 
 use super::*;
-use crate::{Leave, foreign::Foreign, terminate_foreign};
+use crate::{CompletedNotices, terminate_unmanaged, unmanaged::UnmanagedNodeSettings};
 
 /// A cordoned node whose end is announced for in ten minutes.
 fn leaving(pods: Vec<Pod>) -> Snapshot {
@@ -31,9 +31,9 @@ fn out_of_service() -> Taint {
 
 #[test]
 fn a_drained_node_is_put_out_of_service_where_that_is_wanted_and_then_nothing_is_left_to_do() {
-    let wanted = Foreign {
+    let wanted = UnmanagedNodeSettings {
         out_of_service_taint: true,
-        ..Foreign::default()
+        ..UnmanagedNodeSettings::default()
     };
     let mut snapshot = leaving(Vec::new());
     let other = Taint {
@@ -41,10 +41,10 @@ fn a_drained_node_is_put_out_of_service_where_that_is_wanted_and_then_nothing_is
         ..out_of_service()
     };
     snapshot.nodes[0].taints = vec![other.clone()];
-    let (plain, done) = terminate_foreign(&snapshot, &Foreign::default());
+    let (plain, done) = terminate_unmanaged(&snapshot, &UnmanagedNodeSettings::default());
     assert_eq!((plain.plan.actions, done.drained.len()), (Vec::new(), 1));
 
-    let (decision, done) = terminate_foreign(&snapshot, &wanted);
+    let (decision, done) = terminate_unmanaged(&snapshot, &wanted);
     let [planned] = &decision.plan.actions[..] else {
         panic!("{decision:?}")
     };
@@ -53,15 +53,15 @@ fn a_drained_node_is_put_out_of_service_where_that_is_wanted_and_then_nothing_is
     };
     assert_eq!(update.taints, Some(vec![other, out_of_service()]));
     assert_eq!(update.resource_version, "1");
-    assert_eq!(done, Leave::default());
+    assert_eq!(done, CompletedNotices::default());
 
     snapshot.nodes[0].taints = update.taints.clone().unwrap();
-    let (again, done) = terminate_foreign(&snapshot, &wanted);
+    let (again, done) = terminate_unmanaged(&snapshot, &wanted);
     assert_eq!((again.plan.actions, done.drained.len()), (Vec::new(), 1));
 
     let mut open = leaving(Vec::new());
     open.nodes[0].unschedulable = false;
-    let (decision, _) = terminate_foreign(&open, &wanted);
+    let (decision, _) = terminate_unmanaged(&open, &wanted);
     let taints = decision.plan.actions.iter().filter(
         |planned| matches!(&planned.action, Action::UpdateNode(update) if update.taints.is_some()),
     );
@@ -70,13 +70,13 @@ fn a_drained_node_is_put_out_of_service_where_that_is_wanted_and_then_nothing_is
 
 #[test]
 fn a_cluster_may_cut_the_grace_of_pods_and_that_is_said() {
-    let capped = Foreign {
+    let capped = UnmanagedNodeSettings {
         pod_grace_seconds: Some(30),
-        ..Foreign::default()
+        ..UnmanagedNodeSettings::default()
     };
     let pods = ["a", "b", "c"].map(pod).into_iter().zip([29, 30, 31]);
     let pods = pods.map(|(pod, grace)| with_grace(pod, grace)).collect();
-    let (decision, _) = terminate_foreign(&leaving(pods), &capped);
+    let (decision, _) = terminate_unmanaged(&leaving(pods), &capped);
     assert_eq!(
         asked_and_forced(&decision),
         [
@@ -96,8 +96,8 @@ fn a_cluster_may_cut_the_grace_of_pods_and_that_is_said() {
 fn instance_whose_node_is_not_listed_is_not_taken_for_drained() {
     let mut snapshot = leaving(Vec::new());
     snapshot.nodes.clear();
-    let (decision, leave) = terminate_foreign(&snapshot, &Foreign::default());
-    assert!(decision.plan.actions.is_empty() && leave.drained.is_empty());
+    let (decision, completed) = terminate_unmanaged(&snapshot, &UnmanagedNodeSettings::default());
+    assert!(decision.plan.actions.is_empty() && completed.drained.is_empty());
     let instance = snapshot.notices[0].instance.clone();
-    assert_eq!(leave.unlisted, BTreeSet::from([instance]));
+    assert_eq!(completed.unlisted, BTreeSet::from([instance]));
 }
