@@ -72,7 +72,7 @@ mod tests {
     use crate::test_world;
 
     #[test]
-    fn what_was_never_told_is_unknown_since_the_nodeclaim_was_made() {
+    fn missing_condition_is_unknown_since_creation_of_the_nodeclaim() {
         let claim = test_world::claim("a", &[]);
         let later = test_world::now() + jiff::SignedDuration::from_hours(1);
         let update = changed(&claim, later, |_| {});
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_holds_what_became_different_of_the_version_that_was_read() {
+    fn update_contains_only_changed_conditions_and_the_resource_version_read() {
         let claim = test_world::claim("a", &[LAUNCHED, REGISTERED]);
         let update = changed(&claim, test_world::now(), |conditions| {
             conditions.set_true(LAUNCHED);

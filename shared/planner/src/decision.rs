@@ -109,7 +109,7 @@ mod tests {
     use crate::test_world::{claim, now};
 
     #[test]
-    fn two_decisions_do_what_each_does_and_look_again_at_the_earlier_time() {
+    fn merged_decision_has_all_actions_and_the_earlier_check() {
         let decision = |name: &str, seconds: i64| {
             let claim = claim(name, &[]);
             let mut decision = Decision::default();

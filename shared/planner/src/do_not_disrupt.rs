@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn its_owner_is_told_how_far_a_pod_is_protected() {
+    fn events_report_the_protection_of_pods() {
         assert_eq!(reasons("true", "ours"), []);
         assert_eq!(reasons("1h30m", "ours"), [(false, "DoNotDisruptUntil")]);
         let elapsed = (false, "DoNotDisruptGracePeriodElapsed");

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_refuses_now_and_for_good_where_it_never_allows_anything() {
+    fn pdb_that_never_allows_disruptions_refuses_forever() {
         let of = |budget| refuses(budget, |_| {});
         assert_eq!(of(|_| {}), (true, false));
         assert_eq!(of(|budget| budget.disruptions_allowed = 1), (false, false));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_may_let_go_who_is_not_ready() {
+    fn pdb_may_allow_the_eviction_of_unready_pods() {
         let lenient: fn(&mut PodDisruptionBudget) = |budget| {
             budget.max_unavailable = Some("0".into());
             budget.always_allow_unhealthy = true;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_not_be_evicted_is_refused_nothing() {
+    fn pdb_does_not_apply_to_pods_that_are_not_evicted() {
         let never: fn(&mut PodDisruptionBudget) =
             |budget| budget.max_unavailable = Some("0".into());
         let others: [fn(&mut Pod); 4] = [

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_names_another_group_or_kind_of_node_class_is_not_ours() {
+    fn only_ec2_node_classes_are_managed() {
         for (group, kind, ours) in [
             ("karpenter.k8s.aws", "EC2NodeClass", true),
             ("karpenter.k8s.aws", "NodeClass", false),

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_each_type_and_image_is_learned_from_registered_nodes() {
+    fn smallest_memory_per_type_and_image_is_measured() {
         let registered = [LAUNCHED, REGISTERED];
         let nodes = vec![
             node_with_memory("a", "ami-1", &registered, 7_800),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_already_is_not_learned_again() {
+    fn known_memory_is_not_measured_again() {
         let known = |mib: i64| Experience {
             memory: MeasuredMemory::after(None, "m5.large", "ami-1", mib * MIB, test_world::now())
                 .into_iter()
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compromised_kubelet_costs_the_account_a_tenth_and_half_a_gibibyte_at_most() {
+    fn compromised_kubelet_costs_at_most_a_tenth_and_half_a_gibibyte() {
         // In thousandths of what EC2 sells.
         let least = |gib: i64| plausible(gib << 30).start() * 1_000 / (gib << 30);
         let of_sizes = [1, 8, 64, 1_024].map(least);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_shows_what_its_type_cannot_have_teaches_nothing() {
+    fn implausible_memory_is_rejected() {
         for mib in [0, 4_000, 6_800, 8_193] {
             let nodes = vec![node_with_memory("a", "ami-1", &[LAUNCHED, REGISTERED], mib)];
             assert!(learned(nodes, &Experience::default()).is_empty(), "{mib}");

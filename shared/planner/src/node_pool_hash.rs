@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_that_nodes_are_made_with_counts() {
+    fn hash_covers_every_field_that_nodes_are_created_with() {
         let changes: [fn(&mut NodeClaimTemplate); 7] = [
             |t| drop(t.labels.insert("team".into(), "b".into())),
             |t| drop(t.annotations.insert("team".into(), "a".into())),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn order_spelling_and_requirements_do_not_count() {
+    fn hash_ignores_order_spelling_and_requirements() {
         let mut same = template();
         same.taints.reverse();
         same.expire_after = Some("43200m".to_owned());

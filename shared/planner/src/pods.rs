@@ -60,7 +60,7 @@ mod tests {
     use crate::test_world::{now, pod};
 
     #[test]
-    fn a_pod_that_should_be_gone_holds_up_its_node_for_a_minute() {
+    fn stuck_pod_delays_its_node_for_a_minute() {
         for (millis, is_awaited) in [(60_000, true), (60_001, false)] {
             let mut leaving = pod("web", "n");
             leaving.deletion = Some(Deletion {

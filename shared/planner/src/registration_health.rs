@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn two_failures_among_the_last_four_are_too_many() {
+    fn two_failures_among_the_last_four_are_unhealthy() {
         use ConditionStatus::{False, True, Unknown};
         for (outcomes, status) in [
             ("", Unknown),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_pool_made_anew_begins_anew() {
+    fn recreated_node_pool_has_no_outcomes() {
         let mut health = RegistrationHealth::default();
         health.add(false);
         let text = health.write(&"old".into());
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_controller_showed_counts_as_outcomes() {
+    fn condition_of_another_controller_counts_as_outcomes() {
         let seeded = |status| RegistrationHealth::default().or_as_shown(status).status();
         for status in [
             ConditionStatus::True,

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_an_open_notice_wants_replaced_may_go_for_it() {
+    fn only_open_replace_notices_release_a_node() {
         assert_eq!(may_go(|_| {}), ["a"]);
         assert_eq!(may_go(|notice| notice.done = true), [""; 0]);
         assert_eq!(may_go(|notice| notice.course = Course::Drain), [""; 0]);

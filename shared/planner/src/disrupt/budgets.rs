@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn percentages_round_up_and_the_least_budget_wins() {
+    fn percentages_round_up_and_the_strictest_budget_applies() {
         assert_eq!(of(&[budget("10%", &[])], 1), 1);
         assert_eq!(of(&[budget("10%", &[]), budget("3", &[])], 100), 3);
         assert_eq!(of(&[budget("0%", &[])], 100), 0);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_for_another_reason_or_another_time_does_not_count() {
+    fn budget_for_another_reason_or_outside_its_window_is_ignored() {
         let others = [
             budget("0", &["Drifted"]),
             scheduled("0", "0 11 * * *", "1h"),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wrong_with_a_budget_is_told() {
+    fn message_names_only_the_invalid_part_of_a_budget() {
         let told = |budget: Budget| {
             let mut pool = NodePool::default();
             pool.disruption.budgets = vec![budget];
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_cannot_be_read_allows_nothing_for_any_reason() {
+    fn invalid_budget_allows_no_disruption_for_any_reason() {
         for bad in [
             budget("lots", &["Drifted"]),
             budget("200%", &[]),

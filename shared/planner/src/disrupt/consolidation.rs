@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_costs_what_is_known_of_it() {
+    fn replacements_cost_the_sum_of_known_prices() {
         let step = Move {
             candidates: Vec::new(),
             simulation: Simulation {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_most_for_what_it_disturbs_comes_first() {
+    fn candidates_are_sorted_by_savings_per_disruption() {
         let names: Vec<NodeName> = ["a", "b", "c"].map(Into::into).into();
         // Savings per disruption: 3, 4 and 4.
         let places = [(300, 100), (40, 10), (8, 2)];
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_to_be_spot_keeps_what_min_values_asks_for() {
+    fn pinning_to_spot_keeps_min_values() {
         let mut requirements = Requirements::default();
         let both = ["spot", "on-demand"].map(str::to_owned);
         requirements.add(Requirement {

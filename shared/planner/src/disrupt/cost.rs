@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn deletion_cost_and_priority_count_up_to_ten_evictions_either_way() {
+    fn deletion_cost_and_priority_are_clamped_to_ten_evictions() {
         for (deletion_cost, priority, cost) in [
             ("0", 0, EVICTION),
             ("-134217728", 0, 0),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_empty_if_none_of_its_pods_costs_anything() {
+    fn node_is_empty_if_none_of_its_pods_has_a_positive_cost() {
         let (free, dear) = (pod("-134217729", 0), pod("-134217727", 0));
         assert!(
             is_empty(of_node(&[], &settings())) && is_empty(of_node(&[&free, &free], &settings()))
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn disruption_cost_of_karpenter_counts_before_the_deletion_cost_and_nonsense_does_not() {
+    fn disruption_cost_annotation_overrides_deletion_cost_unless_invalid() {
         for (disruption_cost, cost) in [
             ("134217728", 2 * EVICTION),
             ("-134217728", 0),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn deletion_cost_that_was_written_to_empty_nodes_is_not_read_back() {
+    fn deletion_cost_written_by_whittle_is_ignored() {
         let mut pod = pod("-5", 0);
         let mut shape = (*pod.shape).clone();
         let written = (DELETION_COST_WRITTEN.to_owned(), "-5".to_owned());
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn deletion_costs_count_as_for_karpenter_where_its_answers_are_asked_for() {
+    fn with_optimize_upstream_deletion_costs_count_as_in_karpenter() {
         let (plain, mut own) = (pod("134217728", 0), pod("134217728", 0));
         let mut shape = (*own.shape).clone();
         let stated = (DISRUPTION_COST.to_owned(), "268435456".to_owned());

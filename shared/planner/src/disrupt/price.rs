@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_a_zone_counts_where_it_is_known() {
+    fn zone_id_must_match_if_known() {
         let knows = settings(&["other", ZONE_ID]);
         let ignores = settings(&["other"]);
         let mut nameless = offering(Requirements::default());
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_offering_requires_must_be_wanted_or_both_must_exclude_it() {
+    fn offering_requirements_must_intersect_or_both_exclude() {
         use Operator::{DoesNotExist, In, NotIn};
         for (own, wanted, is_open) in [
             (of("k", In, &["x"]), of("k", In, &["x"]), true),

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_more_means_more_changes_tried_and_few_nodes_are_soon_through() {
+    fn attempts_grow_with_nodes_and_small_clusters_need_few() {
         assert_eq!([0, 1, 20, 100].map(attempts), [0, 2_000, 40_000, 120_000]);
         assert!((0..100).all(|nodes| attempts(nodes) < attempts(nodes + 1)));
     }

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_open_from_its_start_until_before_its_end() {
+    fn window_includes_its_start_and_excludes_its_end() {
         for (now, open) in [
             ("2026-03-02T08:59:59Z", false),
             ("2026-03-02T09:00:00Z", true),
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn a_window_longer_than_its_period_never_closes() {
+    fn window_longer_than_its_period_never_closes() {
         assert!(is_open("@hourly", 2, "2026-03-02T08:59:59Z"));
         assert!(is_open("0 22 * * 5", 48, "2026-03-08T12:00:00Z"));
     }
 
     #[test]
-    fn days_of_the_month_and_of_the_week_add_up_only_where_both_are_restricted() {
+    fn days_of_month_and_week_are_united_only_if_both_are_restricted() {
         let now = "2026-03-05T01:00:00Z"; // a Thursday
         assert!(is_open("0 0 1 * thu", 2, now));
         assert!(!is_open("0 0 1 * *", 2, now));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_lists_and_names_are_understood_and_everything_else_is_refused() {
+    fn steps_lists_and_names_parse_and_anything_else_is_rejected() {
         assert!(is_open("10-50/20,5 1 5 MAR ?", 1, "2026-03-05T02:29:00Z"));
         assert!(is_open("10/20 1 * * *", 1, "2026-03-05T02:49:00Z"));
         assert!(!is_open("10/20 1 * * *", 1, "2026-03-05T02:50:00Z"));

@@ -1,5 +1,5 @@
-//! One page per rule: a small cluster of three sizes, `small` 2 cpu at $0.1/h, `medium` 4 at 0.2, `large` 8 at 0.4; spot costs
-//! half as much.
+//! Tests by rule, on a small cluster with three instance types: `small` with 2 cpu at $0.1/h, `medium` with 4 at 0.2, `large`
+//! with 8 at 0.4. Spot costs half as much.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -55,7 +55,7 @@ const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 struct World(Snapshot);
 
 impl World {
-    /// NodePool `default`, which launches on demand, may consolidate at once and may lose all nodes.
+    /// NodePool `default`, which launches on demand, consolidates at once and may lose all nodes.
     fn new() -> Self {
         let mut snapshot = test_world::snapshot();
         snapshot.settings.optimize = Optimize::Upstream;
@@ -73,7 +73,7 @@ impl World {
         Self(snapshot)
     }
 
-    /// A consolidatable on-demand node of this type, with pods of so many millicores each.
+    /// Adds a consolidatable on-demand node of this type, with one pod for each of these millicores.
     fn node(self, name: &str, kind: &str, pods: &[i64]) -> Self {
         self.node_of(name, kind, "on-demand", pods)
     }
@@ -114,7 +114,7 @@ impl World {
         self
     }
 
-    /// Reason, nodes removed and the types of each replacement.
+    /// Reason, removed nodes, and the instance types of each replacement.
     fn commands(&self) -> Vec<(Reason, Vec<String>, Vec<Vec<String>>)> {
         let commands = disrupt(&self.0).commands.into_iter();
         commands

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_choices_are_needed_as_have_so_many_values_together() {
+    fn leading_choices_cover_min_values() {
         let instance_type = |family: &str| {
             let mut requirements = Requirements::default();
             requirements.add(Requirement::new(

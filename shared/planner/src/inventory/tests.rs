@@ -14,7 +14,7 @@ use crate::{
     test_world::{self, claim, now},
 };
 
-/// A node of NodePool `default` that is in service, and its NodeClaim.
+/// An initialized node of NodePool `default`, and its NodeClaim.
 fn world() -> Snapshot {
     let mut snapshot = test_world::snapshot();
     let mut claim = claim("a", &["Initialized"]);
@@ -36,7 +36,7 @@ fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
     }
 }
 
-/// What keeps pods away from a node with this taint before it is initialized, and afterwards.
+/// Whether a taint counts on a node before and after its initialization.
 fn counts(taint: Taint, startup: &[Taint]) -> [bool; 2] {
     ["false", "true"].map(|initialized| {
         let mut snapshot = world();
@@ -50,7 +50,7 @@ fn counts(taint: Taint, startup: &[Taint]) -> [bool; 2] {
 }
 
 #[test]
-fn taints_of_a_node_that_starts_do_not_count_until_it_is_initialized() {
+fn startup_taints_are_ignored_until_initialization() {
     use TaintEffect::{NoExecute, NoSchedule};
     let (passes, stays) = ([false, true], [true, true]);
     for (key, value, effect, expected) in [
@@ -93,7 +93,7 @@ fn taints_of_a_node_that_starts_do_not_count_until_it_is_initialized() {
 }
 
 #[test]
-fn a_node_that_starts_has_what_its_node_claim_says_where_its_kubelet_says_nothing() {
+fn starting_node_has_the_resources_of_its_node_claim() {
     let mut snapshot = world();
     let capacity = |snapshot: &Snapshot| {
         let capacity = &Inventory::new(snapshot).state_nodes[0].capacity;
@@ -105,7 +105,7 @@ fn a_node_that_starts_has_what_its_node_claim_says_where_its_kubelet_says_nothin
 }
 
 #[test]
-fn a_nodepools_usage_is_of_its_nodes_that_stay() {
+fn node_pool_usage_counts_nodes_that_stay() {
     let mut snapshot = world();
     let usage = |snapshot: &Snapshot, pool: &str| {
         let usage = Inventory::new(snapshot).usage(&pool.into());
@@ -120,7 +120,7 @@ fn a_nodepools_usage_is_of_its_nodes_that_stay() {
 }
 
 #[test]
-fn a_launch_under_way_counts_as_the_largest_type_that_it_names() {
+fn launch_in_flight_counts_as_its_largest_instance_type() {
     let mut snapshot = test_world::snapshot();
     let sizes = [("small", 2_000), ("large", 8_000), ("unnamed", 64_000)];
     let types = sizes.map(|(name, cpu)| InstanceType {
@@ -145,7 +145,7 @@ fn a_launch_under_way_counts_as_the_largest_type_that_it_names() {
         (usage.get("cpu"), usage.get(NODES))
     };
     assert_eq!(usage(&snapshot), (8_000, 1));
-    // Upstream counts on the cheapest.
+    // Karpenter assumes the cheapest instance type.
     snapshot.settings.optimize = Optimize::Upstream;
     assert_eq!(usage(&snapshot), (2_000, 1));
 }
@@ -166,7 +166,7 @@ fn notice(course: Course, done: bool) -> Notice {
 }
 
 #[test]
-fn a_node_leaves_by_a_command_or_a_notice_and_is_doomed_if_one_of_them_says_so() {
+fn command_or_notice_marks_a_node_as_leaving() {
     type Change = (fn(&mut Snapshot), (bool, bool));
     let command = |snapshot: &mut Snapshot, state| {
         snapshot.commands = vec![Command {
@@ -215,13 +215,13 @@ fn a_node_leaves_by_a_command_or_a_notice_and_is_doomed_if_one_of_them_says_so()
 }
 
 #[test]
-fn nothing_is_expected_of_a_node_claim_that_should_have_registered_long_ago() {
+fn node_claim_past_its_registration_timeout_takes_no_pods() {
     let minutes = jiff::SignedDuration::from_mins;
     for (registered, timeout, age, expected) in [
         (false, Some(15), 16, true),
         (false, Some(15), 14, false),
         (true, Some(15), 16, false),
-        // As upstream.
+        // As in Karpenter.
         (false, None, 16, false),
     ] {
         let mut snapshot = test_world::snapshot();
@@ -239,12 +239,12 @@ fn nothing_is_expected_of_a_node_claim_that_should_have_registered_long_ago() {
 }
 
 #[test]
-fn nothing_is_expected_of_a_launch_that_takes_longer_than_registering_may() {
+fn launch_past_the_registration_timeout_takes_no_pods() {
     let minutes = jiff::SignedDuration::from_mins;
     for (timeout, age, expected) in [
         (Some(15), 16, true),
         (Some(15), 14, false),
-        // As upstream.
+        // As in Karpenter.
         (None, 16, false),
     ] {
         let mut snapshot = test_world::snapshot();
@@ -258,7 +258,7 @@ fn nothing_is_expected_of_a_launch_that_takes_longer_than_registering_may() {
 }
 
 #[test]
-fn node_that_is_removed_for_being_late_counts_for_limits_until_it_goes() {
+fn node_deleted_for_a_timeout_counts_for_limits_until_gone() {
     let usage = |reason: &str, deleted: bool| {
         let mut snapshot = world();
         snapshot.commands = vec![Command {
@@ -285,7 +285,7 @@ fn node_that_is_removed_for_being_late_counts_for_limits_until_it_goes() {
 }
 
 #[test]
-fn whether_anything_leaves_is_known_from_either() {
+fn any_leaves_considers_deleted_objects_and_notices() {
     type Change = (fn(&mut Snapshot), bool);
     let changes: [Change; 4] = [
         (|_| {}, false),
@@ -301,7 +301,7 @@ fn whether_anything_leaves_is_known_from_either() {
 }
 
 #[test]
-fn only_a_daemonset_of_apps_makes_daemons() {
+fn only_daemon_sets_of_apps_v1_own_daemon_pods() {
     for (kind, api_version, expected) in [
         ("DaemonSet", "apps/v1", true),
         ("DaemonSet", "example.com/v1", false),

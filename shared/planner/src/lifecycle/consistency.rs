@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_less_than_nine_tenths_of_what_was_bought_is_told_of() {
+    fn node_with_less_than_ninety_percent_of_its_resources_is_reported() {
         assert_eq!(amiss(100, |_, _| {}), [""; 0]);
         assert_eq!(amiss(90, |_, _| {}), [""; 0]);
         assert_eq!(
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_goes_or_still_comes_is_not_judged() {
+    fn leaving_and_uninitialized_nodes_are_not_judged() {
         assert_eq!(
             amiss(1, |claim, _| claim.status.conditions.clear()),
             [""; 0]

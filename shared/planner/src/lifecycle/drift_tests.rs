@@ -27,7 +27,7 @@ fn claim(conditions: &[&str]) -> NodeClaim {
     claim
 }
 
-/// The NodeClaim in a pool `default` that sells it, judged by the provider as in order.
+/// The NodeClaim in a NodePool `default` that offers its instance type, without drift from the provider.
 fn world(claim: NodeClaim) -> Snapshot {
     let mut snapshot = test_world::snapshot();
     snapshot.node_pools = vec![test_world::pool("default", 60)];
@@ -58,7 +58,7 @@ fn world(claim: NodeClaim) -> Snapshot {
     snapshot
 }
 
-/// The reason that the condition gets; `Some("")` where it is cleared, `None` where it stays.
+/// Reason of the written condition; `Some("")` if it is cleared, `None` if it is unchanged.
 fn judged(snapshot: &Snapshot) -> Option<String> {
     let mut actions = lifecycle(snapshot).plan.actions.into_iter();
     actions.find_map(|planned| {
@@ -78,13 +78,13 @@ fn found(reason: &str) -> Option<String> {
 }
 
 #[test]
-fn a_node_that_is_what_its_pool_asks_for_has_not_drifted() {
+fn node_that_matches_its_node_pool_has_not_drifted() {
     assert_eq!(judged(&world(claim(&[LAUNCHED]))), None);
     assert_eq!(judged(&world(claim(&[LAUNCHED, DRIFTED]))), found(""));
 }
 
 #[test]
-fn hashes_of_the_same_version_are_compared() {
+fn only_hashes_of_equal_version_are_compared() {
     for (hash, version, expected) in [
         ("2", "v", found("NodePoolDrifted")),
         ("2", "w", None),
@@ -102,7 +102,7 @@ fn hashes_of_the_same_version_are_compared() {
 }
 
 #[test]
-fn labels_must_satisfy_the_pools_requirements() {
+fn labels_must_satisfy_the_node_pools_requirements() {
     let requirement = |key: &str, operator, values: &[&str]| NodeSelectorRequirement {
         key: key.to_owned(),
         operator,
@@ -129,7 +129,7 @@ fn labels_must_satisfy_the_pools_requirements() {
     }
 }
 
-/// After an hour the NodeClaim's type is looked for in the catalog.
+/// Judges a NodeClaim older than an hour, whose instance type must be in the catalog.
 fn settled(change: impl FnOnce(&mut NodeClaim)) -> Option<String> {
     let mut claim = claim(&[LAUNCHED, REGISTERED]);
     change(&mut claim);
@@ -139,7 +139,7 @@ fn settled(change: impl FnOnce(&mut NodeClaim)) -> Option<String> {
 }
 
 #[test]
-fn a_type_that_is_no_longer_sold_drifts_its_nodes_and_one_that_is_sold_out_does_not() {
+fn discontinued_instance_type_drifts_and_an_unavailable_one_does_not() {
     let label = |key: &'static str, value: &'static str| {
         move |claim: &mut NodeClaim| drop(claim.labels.insert(key.into(), value.into()))
     };
@@ -168,7 +168,7 @@ fn a_type_that_is_no_longer_sold_drifts_its_nodes_and_one_that_is_sold_out_does_
     assert_eq!(judged(&young), None);
 }
 
-/// Whether a node that was bought as `bought` has drifted where the same is sold as `sold`, with `requirement` if any.
+/// Whether a node launched as `bought` has drifted if its instance type is offered as `sold`, with a requirement if given.
 fn resold(
     bought: &str,
     sold: CapacityType,
@@ -194,7 +194,7 @@ fn resold(
 }
 
 #[test]
-fn what_was_reserved_runs_on_while_the_same_is_sold_on_demand() {
+fn formerly_reserved_node_continues_while_sold_on_demand() {
     use CapacityType::{OnDemand, Reserved, Spot};
     for (bought, sold, drifted) in [
         ("reserved", Reserved, false),
@@ -208,7 +208,7 @@ fn what_was_reserved_runs_on_while_the_same_is_sold_on_demand() {
 }
 
 #[test]
-fn an_offering_must_admit_the_labels_of_a_node_except_for_its_former_reservation() {
+fn offering_must_match_labels_except_those_of_a_former_reservation() {
     const ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
     const OTHER: &str = "example.com/tenancy";
     for (bought, sold, key, drifted) in [
@@ -224,7 +224,7 @@ fn an_offering_must_admit_the_labels_of_a_node_except_for_its_former_reservation
 }
 
 #[test]
-fn what_the_provider_says_counts_last_and_silence_changes_nothing() {
+fn provider_drift_is_judged_last_and_missing_data_changes_nothing() {
     let mut snapshot = world(claim(&[LAUNCHED]));
     snapshot.drift.insert("default-a".into(), found("AMIDrift"));
     assert_eq!(judged(&snapshot), found("AMIDrift"));
@@ -242,7 +242,7 @@ fn what_the_provider_says_counts_last_and_silence_changes_nothing() {
 }
 
 #[test]
-fn what_has_no_instance_cannot_have_drifted() {
+fn node_claim_without_an_instance_has_not_drifted() {
     let mut snapshot = world(claim(&[DRIFTED]));
     snapshot.drift.insert("default-a".into(), found("AMIDrift"));
     assert_eq!(judged(&snapshot), found(""));

@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_a_quarter_of_a_cluster_expires_within_an_hour() {
+    fn at_most_a_quarter_of_a_cluster_expires_within_an_hour() {
         assert_eq!(expired(&old(8)), 8);
         assert_eq!(expired(&old(30)), 10);
         assert_eq!(expired(&old(100)), 25);
     }
 
     #[test]
-    fn expiries_of_the_last_hour_count_and_others_do_not() {
+    fn only_expirations_of_the_last_hour_count() {
         let mut snapshot = old(100);
         snapshot.commands = vec![
             recorded(&snapshot, 59, "expired: it is old", 20),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_replaces_the_share_and_counts_every_termination() {
+    fn terminations_per_hour_replaces_the_default_and_counts_all_terminations() {
         let mut snapshot = old(100);
         snapshot.caps.terminations = Some(40);
         assert_eq!(expired(&snapshot), 40);

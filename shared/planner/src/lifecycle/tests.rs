@@ -64,7 +64,7 @@ fn world(claim: NodeClaim, nodes: Vec<Node>) -> Snapshot {
 }
 
 #[test]
-fn a_node_that_joins_is_registered_and_loses_only_the_unregistered_taint() {
+fn joining_node_is_registered_and_loses_only_the_unregistered_taint() {
     let mut claim = test_world::claim("default-a", &[LAUNCHED]);
     claim.spec.startup_taints = vec![taint("cilium", TaintEffect::NoSchedule)];
     let mut node = test_world::node("n-1", &claim);
@@ -105,7 +105,7 @@ fn startup_taints_are_not_added_again_after_registration() {
 }
 
 #[test]
-fn a_registration_lost_to_a_conflict_is_made_good() {
+fn registration_lost_to_a_conflict_is_repeated() {
     let claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED]);
     let mut node = test_world::node("n-1", &claim);
     node.labels.remove("karpenter.sh/registered");
@@ -117,7 +117,7 @@ fn a_registration_lost_to_a_conflict_is_made_good() {
 }
 
 #[test]
-fn two_nodes_with_one_provider_id_are_refused() {
+fn two_nodes_with_one_provider_id_are_rejected() {
     let claim = test_world::claim("default-a", &[LAUNCHED]);
     let nodes = vec![
         test_world::node("n-1", &claim),
@@ -132,7 +132,7 @@ fn two_nodes_with_one_provider_id_are_refused() {
 }
 
 #[test]
-fn initialization_names_what_is_missing() {
+fn initialization_condition_names_the_missing_requirement() {
     type Break = fn(&mut NodeClaim, &mut Node);
     let cases: [(&str, Break); 4] = [
         ("NodeNotReady", |_, node| node.ready = Ready::default()),
@@ -163,7 +163,7 @@ fn initialization_names_what_is_missing() {
 }
 
 #[test]
-fn a_healthy_registered_node_is_initialized_and_labelled() {
+fn healthy_registered_node_is_initialized_and_labelled() {
     let claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED]);
     let node = test_world::node("n-1", &claim);
     let decision = lifecycle(&world(claim, vec![node]));
@@ -181,9 +181,9 @@ fn a_healthy_registered_node_is_initialized_and_labelled() {
     );
 }
 
-/// Nobody looked for longer than the time-out: a node that joined meanwhile is one of those that are in time.
+/// A node that joined within its timeout is registered even if no turn ran until later.
 #[test]
-fn node_that_joined_is_registered_however_late_it_is_looked_at() {
+fn joined_node_is_registered_after_its_timeout() {
     let claim = test_world::claim("default-a", &[LAUNCHED]);
     let node = test_world::node("n-1", &claim);
     let mut snapshot = world(claim, vec![node]);
@@ -197,7 +197,7 @@ fn node_that_joined_is_registered_however_late_it_is_looked_at() {
 }
 
 #[test]
-fn launch_and_registration_have_their_time_outs() {
+fn launch_and_registration_time_out() {
     let cases = [
         (&[][..], 5, "launch_timeout"),
         (&[LAUNCHED][..], 15, "registration_timeout"),
@@ -230,7 +230,7 @@ fn launch_and_registration_have_their_time_outs() {
 }
 
 #[test]
-fn a_nodeclaim_made_before_the_label_of_its_nodeclass_was_is_given_it() {
+fn node_claim_without_the_node_class_label_gets_it() {
     const CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
     let mut claim = test_world::claim("default-a", &[LAUNCHED]);
     claim.spec.node_class.name = "default".into();
@@ -244,7 +244,7 @@ fn a_nodeclaim_made_before_the_label_of_its_nodeclass_was_is_given_it() {
 }
 
 #[test]
-fn claims_of_other_providers_are_left_alone() {
+fn node_claims_of_other_providers_are_ignored() {
     let mut claim = test_world::claim("auto-a", &[LAUNCHED]);
     claim.spec.node_class.kind = "NodeClass".to_owned();
     claim.spec.node_class.group = "eks.amazonaws.com".to_owned();

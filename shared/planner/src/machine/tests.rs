@@ -1,4 +1,4 @@
-//! The whole function as a table, reviewed as a file.
+//! The state machine as a table, reviewed as a file.
 
 use std::fmt::Write as _;
 
@@ -66,7 +66,7 @@ fn leaving() -> Vec<Seen> {
     nodes.into_iter().flat_map(of).collect()
 }
 
-/// What is seen, in the columns of the table; the last column is `last`.
+/// Formats observations as columns of the table; `last` is the last column.
 fn words(seen: Seen, last: &str) -> String {
     match seen {
         Seen::Alive { ending, .. } => {
@@ -98,7 +98,7 @@ fn last(seen: Seen) -> String {
     }
 }
 
-/// Rows that differ in their last column: one row if that makes no difference.
+/// Writes rows that differ in their last column, as one row if it makes no difference.
 fn rows(state: State, alike: &[Seen], table: &mut String) {
     let outcome = |seen: &Seen| next(state, *seen);
     let same = alike
@@ -139,7 +139,7 @@ fn the_whole_table() {
 }
 
 #[test]
-fn what_is_leaving_is_judged_by_what_is_seen_alone() {
+fn leaving_node_claim_is_judged_by_observations_alone() {
     for seen in leaving() {
         let (after, steps) = next(State::Draining, seen);
         for state in [State::Detaching, State::Terminating] {
@@ -155,7 +155,7 @@ fn what_is_leaving_is_judged_by_what_is_seen_alone() {
 }
 
 #[test]
-fn nothing_takes_a_deletion_back() {
+fn deletion_is_never_undone() {
     for state in STATES.into_iter().filter(|state| state.is_leaving()) {
         for seen in alive() {
             assert_eq!(next(state, seen), (state, Vec::new()));
@@ -166,9 +166,9 @@ fn nothing_takes_a_deletion_back() {
     }
 }
 
-/// An instance ends, and finalizers go, only where nothing is left on the node or nothing speaks from it.
+/// An instance is terminated, and finalizers are removed, only if nothing is left on the node or the node no longer reports.
 #[test]
-fn nothing_is_ended_under_pods_and_nothing_is_released_before_its_instance() {
+fn instance_outlives_pods_and_finalizers_outlive_the_instance() {
     for seen in leaving() {
         let Seen::Leaving { node, instance } = seen else {
             continue;
@@ -192,7 +192,7 @@ fn nothing_is_ended_under_pods_and_nothing_is_released_before_its_instance() {
 }
 
 #[test]
-fn a_node_claim_is_as_far_as_its_conditions_say() {
+fn state_follows_from_conditions() {
     use model::node::ConditionStatus::{False, True};
     let state = |conditions: &[(&str, model::node::ConditionStatus)], held: bool, goes: bool| {
         let kinds: Vec<&str> = conditions.iter().map(|(kind, _)| *kind).collect();
@@ -241,7 +241,7 @@ fn a_node_claim_is_as_far_as_its_conditions_say() {
 }
 
 #[test]
-fn what_is_gone_has_no_steps_left() {
+fn gone_node_claim_has_no_steps() {
     for seen in alive().into_iter().chain(leaving()) {
         assert_eq!(next(State::Gone, seen), (State::Gone, Vec::new()));
     }

@@ -1,4 +1,4 @@
-//! The whole function as a table, reviewed as a file, and how what is seen is judged.
+//! The state machine as a table, reviewed as a file, and its observations.
 
 mod forgetting;
 mod judging;
@@ -26,10 +26,10 @@ const REPLACEMENTS: [Replacements; 3] = [
     Replacements::Lost,
 ];
 
-/// What differs in the last three columns only.
+/// Number of observations that differ in the last three columns only.
 const ALIKE: usize = 8;
 
-/// Everything that can be seen; what is alike is next to each other.
+/// All observations, those that differ in the last three columns next to each other.
 fn all() -> Vec<Seen> {
     let mut all = Vec::new();
     for nodes in NODES {
@@ -89,7 +89,7 @@ fn the_whole_table() {
 }
 
 #[test]
-fn d1_nothing_is_rolled_back_once_it_deletes_and_nothing_goes_back() {
+fn d1_deleting_command_is_never_rolled_back() {
     for seen in all() {
         let (then, _) = next(CommandState::Deleting, seen);
         assert!(
@@ -102,9 +102,9 @@ fn d1_nothing_is_rolled_back_once_it_deletes_and_nothing_goes_back() {
     }
 }
 
-/// Whatever waits may lose a replacement that was in service, and goes on without it all the same.
+/// A waiting command continues even if a replacement fails after its initialization.
 #[test]
-fn a_replacement_that_is_in_service_is_remembered_by_all_that_wait() {
+fn waiting_commands_record_initialized_replacements() {
     for seen in all() {
         let (then, steps) = next(CommandState::Replacing, seen);
         let waits = then == CommandState::Replacing;
@@ -114,7 +114,7 @@ fn a_replacement_that_is_in_service_is_remembered_by_all_that_wait() {
 }
 
 #[test]
-fn nothing_is_deleted_before_its_replacements_are_ready_and_new_pods_are_kept_away() {
+fn deletion_requires_ready_replacements_and_marks() {
     for seen in all() {
         let (_, steps) = next(CommandState::Replacing, seen);
         let ready = seen.marked && seen.replacements == Replacements::Ready;

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_the_larger_wish_within_its_limits() {
+    fn buffer_is_the_larger_of_replicas_and_percentage_within_limits() {
         let mut pod = Pod::default();
         pod.requests.set("cpu", 500);
         let mut buffer = CapacityBuffer {
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_rounded_up_and_one_at_least_of_something() {
+    fn percentage_rounds_up_to_at_least_one() {
         assert_eq!((share(25, 10), share(25, 8), share(1, 1)), (3, 2, 1));
         assert_eq!((share(0, 10), share(25, 0), share(0, 0)), (0, 0, 0));
         assert_eq!((share(-5, 10), share(5, -10)), (0, 0));
     }
 
     #[test]
-    fn limits_of_what_the_pods_do_not_ask_for_bound_nothing() {
+    fn limits_on_unrequested_resources_are_ignored() {
         let mut buffer = CapacityBuffer {
             pod: Some(Box::default()),
             replicas: Some(4),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_its_pods_has_a_name_and_a_uid_of_its_own_and_says_whose_it_is() {
+    fn virtual_pods_have_unique_names_and_name_their_buffer() {
         let buffer = CapacityBuffer {
             key: PodKey::new("shop", "spare"),
             uid: "u".into(),

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_static_if_its_kubelet_owns_it() {
+    fn pod_owned_by_a_node_is_static() {
         for (api_version, kind, expected) in [
             ("v1", "Node", true),
             ("example.com/v1", "Node", false),

@@ -10,7 +10,7 @@ use model::{
 use super::overlays::{changes, conflicting_overlays, overlaid_types};
 use crate::test_world;
 
-/// Two NodePools with one type each, and overlays of `default`'s price and of what its type has.
+/// Two NodePools with one instance type each, and overlays of the price and capacity of `default`'s.
 fn world(overlays: &[(&str, i32, Option<&str>)]) -> Snapshot {
     let mut snapshot = test_world::snapshot();
     let gates = &mut snapshot.settings.feature_gates;
@@ -62,7 +62,7 @@ fn world(overlays: &[(&str, i32, Option<&str>)]) -> Snapshot {
 }
 
 #[test]
-fn only_pools_whose_types_change_are_named() {
+fn only_node_pools_with_changed_types_are_returned() {
     let of = |snapshot: &Snapshot| {
         let types = overlaid_types(snapshot);
         types.into_keys().map(|pool| pool.0).collect::<Vec<_>>()
@@ -75,7 +75,7 @@ fn only_pools_whose_types_change_are_named() {
 }
 
 #[test]
-fn what_an_overlay_changes_is_told_apart() {
+fn price_and_capacity_changes_are_distinguished() {
     let of = |overlays: &[(&str, i32, Option<&str>)]| {
         let snapshot = world(overlays);
         let overlaid = overlaid_types(&snapshot).remove(&"default".into());
@@ -92,7 +92,7 @@ fn what_an_overlay_changes_is_told_apart() {
 }
 
 #[test]
-fn overlays_of_one_weight_that_meet_are_in_conflict() {
+fn overlapping_overlays_of_equal_weight_conflict() {
     let of = |overlays: &[(&str, i32, Option<&str>)]| {
         let snapshot = world(overlays);
         let conflicting = conflicting_overlays(&snapshot);
@@ -108,7 +108,7 @@ fn overlays_of_one_weight_that_meet_are_in_conflict() {
 }
 
 #[test]
-fn an_overlay_that_excludes_a_pool_is_not_about_it() {
+fn overlay_does_not_apply_to_an_excluded_node_pool() {
     let mut snapshot = world(&[("cheap", 1, Some("0.00000005"))]);
     snapshot.node_overlays[0].requirements[0].operator = Operator::NotIn;
     let pools: Vec<String> = overlaid_types(&snapshot).into_keys().map(|p| p.0).collect();
@@ -116,7 +116,7 @@ fn an_overlay_that_excludes_a_pool_is_not_about_it() {
 }
 
 #[test]
-fn resource_that_the_nodeclass_refuses_is_given_to_no_type_of_its_nodepools() {
+fn resource_refused_by_the_node_class_is_not_added() {
     let mut snapshot = world(&[("gpu", 1, None)]);
     assert!(!overlaid_types(&snapshot).is_empty());
     snapshot.node_pools[0].refused_resources = ["gpu".to_owned()].into();

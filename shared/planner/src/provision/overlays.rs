@@ -343,19 +343,19 @@ mod tests {
     }
 
     #[test]
-    fn the_heaviest_overlay_sets_the_price_of_the_offerings_it_is_about() {
+    fn heaviest_overlay_sets_the_price_of_selected_offerings() {
         let overlays = [overlay("light", 1, "+50%"), overlay("heavy", 2, "-10%")];
         assert_eq!(prices(&overlays), [90, 300]);
     }
 
     #[test]
-    fn of_two_overlays_of_one_weight_the_second_applies_nowhere() {
+    fn second_overlay_of_equal_weight_is_not_applied() {
         let overlays = [overlay("a", 1, "+50%"), overlay("b", 1, "-10%")];
         assert_eq!(prices(&overlays), [90, 300]);
     }
 
     #[test]
-    fn adjustments_are_absolute_added_or_relative_and_never_below_nothing() {
+    fn price_adjustments_are_never_negative() {
         for (text, expected) in [
             ("+0.000000005", 105),
             ("-0.000000005", 95),

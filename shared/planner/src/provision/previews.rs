@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn overlay_that_names_a_type_alone_prices_what_has_no_price() {
+    fn overlay_that_selects_by_name_alone_prices_unpriced_types() {
         let priced = overlay("a", 1, "0.5", &["other.large", "p9.large"]);
         assert_eq!(
             launchable(std::slice::from_ref(&priced), true),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn heaviest_overlay_wins_and_of_equal_ones_the_last_name() {
+    fn heaviest_overlay_wins_then_the_last_name() {
         let of = |name, weight, price| overlay(name, weight, price, &["p9.large"]);
         let light = of("z", 10, "1.0");
         assert_eq!(
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn overlay_that_asks_for_more_or_only_adjusts_prices_nothing() {
+    fn overlay_with_other_requirements_or_an_adjustment_prices_nothing() {
         let plain = overlay("a", 1, "0.5", &["p9.large"]);
         let mut zonal = plain.clone();
         let mut zone = zonal.requirements[0].clone();

@@ -1,4 +1,4 @@
-//! What pods that wait come to, from end to end.
+//! Provisioning of pending pods, end to end.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -63,7 +63,7 @@ fn kind(name: &str, cpu: i64, price: i64) -> InstanceType {
     }
 }
 
-/// A pod that waits for so much cpu.
+/// A pending pod with this cpu request.
 fn waiting(name: &str, cpu: i64) -> Pod {
     let mut pod = Pod {
         key: PodKey::new("default", name),
@@ -74,7 +74,7 @@ fn waiting(name: &str, cpu: i64) -> Pod {
     pod
 }
 
-/// NodePools `default`, of two types and two teams, and `other`, which is as good and comes second.
+/// NodePools `default`, with two instance types and two teams, and `other`, an equal one of lower weight.
 fn world(pods: Vec<Pod>) -> Snapshot {
     let mut snapshot = test_world::snapshot();
     snapshot.settings.well_known_labels = vec![FAMILY.to_owned()];
@@ -97,7 +97,7 @@ fn launches(plan: &Plan) -> Vec<(&Launch, &str)> {
 }
 
 #[test]
-fn a_node_is_labelled_with_what_is_left_of_custom_labels() {
+fn node_gets_the_remaining_custom_labels() {
     let mut pod = waiting("web", 100);
     pod.node_selector = BTreeMap::from([
         ("team".to_owned(), "b".to_owned()),
@@ -117,7 +117,7 @@ fn a_node_is_labelled_with_what_is_left_of_custom_labels() {
 }
 
 #[test]
-fn a_type_that_would_just_do_is_missing_for_another_reason_than_its_size() {
+fn sufficient_type_is_missing_for_availability_not_size() {
     let because = |cpu, available| {
         let mut snapshot = world(vec![waiting("web", cpu)]);
         for types in snapshot.instance_types.values_mut() {
@@ -139,7 +139,7 @@ fn a_type_that_would_just_do_is_missing_for_another_reason_than_its_size() {
 }
 
 #[test]
-fn pods_that_find_no_place_are_told_of_the_nodepools_that_are_held_back() {
+fn unplaced_pods_name_paused_and_capped_node_pools() {
     let told = |change: fn(&mut Snapshot)| -> Vec<(Option<String>, bool)> {
         let mut snapshot = world(vec![waiting("huge", 9_000)]);
         change(&mut snapshot);
@@ -175,7 +175,7 @@ fn pods_that_find_no_place_are_told_of_the_nodepools_that_are_held_back() {
     assert_eq!(capped, [(Some("other".to_owned()), true)]);
 }
 
-/// Room for one pod is kept by buffer `spare`.
+/// Adds CapacityBuffer `spare` of one pod.
 fn with_buffer(mut snapshot: Snapshot, cpu: i64) -> Snapshot {
     snapshot.capacity_buffers = vec![CapacityBuffer {
         key: PodKey::new("default", "spare"),
@@ -190,7 +190,7 @@ fn with_buffer(mut snapshot: Snapshot, cpu: i64) -> Snapshot {
 }
 
 #[test]
-fn a_buffer_has_room_once_nodes_that_exist_could_take_its_pods() {
+fn buffer_has_room_once_existing_nodes_fit_its_pods() {
     let rooms = |snapshot: &Snapshot| provision(snapshot, Share::WHOLE).buffers;
     let key = PodKey::new("default", "spare");
     let mut snapshot = with_buffer(world(Vec::new()), 1_000);
@@ -205,7 +205,7 @@ fn a_buffer_has_room_once_nodes_that_exist_could_take_its_pods() {
 }
 
 #[test]
-fn pods_of_buffers_are_neither_postponed_nor_refused_but_their_buffer_is_not_judged() {
+fn virtual_pods_are_never_reported() {
     let snapshot = with_buffer(world(vec![waiting("web", 1_000)]), 1_000);
     let share = Share {
         pods: 0,
@@ -224,7 +224,7 @@ fn pods_of_buffers_are_neither_postponed_nor_refused_but_their_buffer_is_not_jud
 }
 
 #[test]
-fn pods_are_told_whether_a_cap_is_what_keeps_all_nodepools_closed() {
+fn unplaced_pods_name_the_cap_on_all_node_pools() {
     let is_limited = |change: fn(&mut Snapshot)| {
         let mut snapshot = world(vec![waiting("web", 100)]);
         change(&mut snapshot);

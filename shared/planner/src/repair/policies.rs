@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn xid_counts_where_its_whole_number_is_listed() {
+    fn xid_matches_whole_numbers_only() {
         let listed = Reasons::Xid(&["46", "140"]);
         for reason in ["NvidiaXID46Error", "GPU-XID140-fault", "XID9XID46"] {
             assert!(listed.include(reason), "{reason}");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn one_policy_is_the_fallback_and_every_other_condition_has_a_policy_for_any_reason() {
+    fn exactly_one_policy_is_the_fallback() {
         let fallbacks = POLICIES
             .iter()
             .filter(|policy| policy.reasons == Reasons::Others);

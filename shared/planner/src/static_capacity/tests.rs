@@ -12,7 +12,7 @@ use model::{
 use super::*;
 use crate::test_world::{self, claim, now};
 
-/// NodePool `default` is to have so many nodes, and has these.
+/// NodePool `default` with this many replicas and these NodeClaims.
 fn world(replicas: i64, claims: Vec<NodeClaim>) -> Snapshot {
     let mut snapshot = test_world::snapshot();
     let gates = &mut snapshot.settings.feature_gates;
@@ -40,7 +40,7 @@ fn deleted(snapshot: &Snapshot) -> Vec<String> {
     targets.map(|target| target.name.to_string()).collect()
 }
 
-/// A launch for this NodePool, by the ledger.
+/// Adds a launch for this NodePool to the ledger.
 fn on_its_way(snapshot: &mut Snapshot, name: &str, pool: &str, state: IntentState) {
     let decision = static_capacity(&world(1, Vec::new()));
     let mut launch = decision.plan.actions[0].action.launch().unwrap().clone();
@@ -67,7 +67,7 @@ fn under_command(snapshot: &mut Snapshot, claim: &str, state: CommandState) {
 }
 
 #[test]
-fn a_pool_gets_the_nodes_that_it_lacks() {
+fn missing_nodes_are_launched() {
     type Change = (&'static str, fn(&mut Snapshot), usize);
     let changes: [Change; 10] = [
         ("nothing", |_| {}, 1),
@@ -125,7 +125,7 @@ fn a_pool_gets_the_nodes_that_it_lacks() {
 }
 
 #[test]
-fn a_pool_that_may_not_grow_is_looked_at_again() {
+fn node_pool_that_cannot_grow_is_checked_again() {
     let soon = Some(now() + RECHECK_AFTER);
     type Change = (fn(&mut Snapshot), usize, Option<Timestamp>);
     let in_an_hour = Some(now() + SignedDuration::from_hours(1));
@@ -141,7 +141,7 @@ fn a_pool_that_may_not_grow_is_looked_at_again() {
     assert_eq!(limited(5, |_| {}), (3, None));
     assert_eq!(limited(4, |_| {}), (2, soon));
     assert_eq!(limited(1, |_| {}), (0, soon));
-    // What goes takes room until it is gone, and what comes does, too.
+    // Leaving nodes and launches in flight count for the limit.
     let going: fn(&mut Snapshot) = |w| w.node_claims[0].deleted_at = Some(now());
     assert_eq!(limited(4, going), (2, soon));
     let coming: fn(&mut Snapshot) = |w| on_its_way(w, "c", "default", IntentState::Intended);
@@ -177,7 +177,7 @@ fn a_pool_that_may_not_grow_is_looked_at_again() {
 }
 
 #[test]
-fn only_static_pools_that_stay_are_looked_at() {
+fn only_static_node_pools_are_considered() {
     type Change = fn(&mut Snapshot);
     let changes: [Change; 4] = [
         |w| w.settings.feature_gates.clear(),
@@ -193,14 +193,14 @@ fn only_static_pools_that_stay_are_looked_at() {
     let mut complete = world(2, two());
     complete.node_pools[0].not_ready = Some("no subnets".into());
     assert_eq!(static_capacity(&complete), Decision::default());
-    // One that is not ready can become smaller all the same.
+    // A NodePool that is not ready is scaled down all the same.
     let mut smaller = world(1, two());
     smaller.node_pools[0].not_ready = Some("no subnets".into());
     assert_eq!(deleted(&smaller).len(), 1);
 }
 
 #[test]
-fn who_disturbs_least_goes_first() {
+fn least_disruptive_node_is_removed_first() {
     let names = ["busy", "busier", "empty", "daemons", "unborn", "held"];
     let mut claims: Vec<NodeClaim> = names.map(|name| claim(name, &["Initialized"])).into();
     claims[4].status.provider_id.clear();
@@ -227,7 +227,7 @@ fn who_disturbs_least_goes_first() {
     snapshot.pods.extend(pods.into_iter().chain([held, daemon]));
     for (at, order) in [
         ["unborn", "daemons", "empty", "busy", "busier", "held"],
-        // The less of its life a node has before it, the less it is worth.
+        // A node with less remaining lifetime is removed first.
         ["unborn", "daemons", "empty", "busier", "busy", "held"],
     ]
     .into_iter()
@@ -247,7 +247,7 @@ fn who_disturbs_least_goes_first() {
 }
 
 #[test]
-fn a_life_is_measured_in_thousandths() {
+fn remaining_lifetime_is_in_thousandths() {
     let left = |expire_after: Option<&str>, hours: i64| {
         let mut claim = claim("a", &[]);
         claim.spec.expire_after = expire_after.map(Into::into);
@@ -263,7 +263,7 @@ fn a_life_is_measured_in_thousandths() {
 }
 
 #[test]
-fn a_launch_costs_the_least_that_its_template_could() {
+fn launch_has_the_lowest_price_of_its_template() {
     let mut snapshot = world(1, Vec::new());
     let price = |snapshot: &Snapshot| {
         let decision = static_capacity(snapshot);
@@ -302,9 +302,9 @@ fn a_launch_costs_the_least_that_its_template_could() {
     assert_eq!(price(&snapshot), Some(NanosPerHour(100_000_000)));
 }
 
-/// A NodeClaim would be given up at once, and another one made, in every second.
+/// Otherwise a NodeClaim would be created and given up every second.
 #[test]
-fn pool_without_capacity_waits_for_it() {
+fn node_pool_without_offerings_waits() {
     let mut snapshot = world(1, Vec::new());
     let capacity = |available| {
         vec![InstanceType {

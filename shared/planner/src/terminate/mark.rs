@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_goes_is_tainted_and_left_out_by_load_balancers() {
+    fn leaving_node_is_tainted_and_excluded_from_load_balancers() {
         let mine = taint("mine", TaintEffect::NoSchedule);
         let update = mark(&node(std::slice::from_ref(&mine))).unwrap();
         assert_eq!(of(&update), ("n", "uid-n", "1"));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_is_not_written_again() {
+    fn existing_marks_are_not_rewritten() {
         let tainted = node(&[disrupted()]);
         let update = mark(&tainted).unwrap();
         assert_eq!((update.set_labels.len(), update.taints), (1, None));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn another_effect_of_the_taint_is_replaced() {
+    fn taint_with_another_effect_is_replaced() {
         let other = taint(&disrupted().key, TaintEffect::PreferNoSchedule);
         let mine = taint("mine", disrupted().effect);
         let update = mark(&node(&[other, mine.clone()])).unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_cordoned_once() {
+    fn node_is_cordoned_once() {
         let mut node = node(&[]);
         let update = cordon(&node).unwrap();
         assert_eq!((of(&update), update.cordon), (("n", "uid-n", "1"), true));

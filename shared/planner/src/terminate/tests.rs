@@ -21,7 +21,7 @@ mod unmanaged;
 
 const ALL: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED];
 
-/// A NodeClaim and its Node, both being deleted, the drain begun a minute ago.
+/// A NodeClaim and its Node, both being deleted, with the drain begun a minute ago.
 fn draining() -> (NodeClaim, Node) {
     let mut claim = test_world::claim("default-a", ALL);
     claim.deleted_at = Some(test_world::now());
@@ -102,7 +102,7 @@ fn removes_claim_finalizer(decision: &Decision) -> bool {
 }
 
 #[test]
-fn deleting_a_nodeclaim_deletes_its_node_first() {
+fn deleting_a_node_claim_deletes_its_node_first() {
     let mut claim = test_world::claim("default-a", ALL);
     claim.deleted_at = Some(test_world::now());
     let node = test_world::node("n-1", &claim);
@@ -113,9 +113,9 @@ fn deleting_a_nodeclaim_deletes_its_node_first() {
     );
 }
 
-/// The deletion forestalled what the NodeClaim was to say, not what its node was opened to.
+/// The NodeClaim was deleted before it became Registered, after its Node lost the unregistered taint.
 #[test]
-fn a_node_that_is_open_is_drained_although_its_nodeclaim_never_registered() {
+fn untainted_node_is_drained_without_registration() {
     let (mut claim, mut node) = draining();
     let conditions = &mut claim.status.conditions;
     conditions.retain(|one| ![REGISTERED, INITIALIZED].contains(&one.kind.as_str()));
@@ -141,7 +141,7 @@ fn a_node_that_is_open_is_drained_although_its_nodeclaim_never_registered() {
 }
 
 #[test]
-fn deleting_a_node_deletes_its_nodeclaim() {
+fn deleting_a_node_deletes_its_node_claim() {
     let claim = test_world::claim("default-a", ALL);
     let mut node = test_world::node("n-1", &claim);
     node.deleted_at = Some(test_world::now());
@@ -156,7 +156,7 @@ fn deleting_a_node_deletes_its_nodeclaim() {
 }
 
 #[test]
-fn a_node_is_tainted_before_anything_is_evicted() {
+fn node_is_tainted_before_evictions() {
     let decision = terminate(
         &world(draining(), vec![pod("web")]),
         &InstanceStatuses::default(),
@@ -177,7 +177,7 @@ fn a_node_is_tainted_before_anything_is_evicted() {
 }
 
 #[test]
-fn pods_go_in_tiers() {
+fn pods_are_evicted_in_tiers() {
     let mut critical = pod("dns");
     critical.critical = true;
     let mut pods = vec![critical, daemon("agent"), pod("web")];
@@ -192,7 +192,7 @@ fn pods_go_in_tiers() {
 }
 
 #[test]
-fn do_not_disrupt_holds_up_the_drain_until_the_deadline() {
+fn do_not_disrupt_delays_the_drain_until_the_deadline() {
     let mut held = pod("job");
     held.annotations
         .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
@@ -225,7 +225,7 @@ fn do_not_disrupt_holds_up_the_drain_until_the_deadline() {
 }
 
 #[test]
-fn a_drained_node_is_trusted_only_after_five_seconds() {
+fn drain_completes_after_five_seconds_without_pods() {
     let (mut claim, node) = draining();
     claim
         .status
@@ -281,7 +281,7 @@ fn finalizers_stay_until_the_instance_is_gone() {
 }
 
 #[test]
-fn a_dead_instance_is_not_drained() {
+fn node_of_a_terminated_instance_is_not_drained() {
     let (claim, mut node) = draining();
     node.ready = Ready {
         status: ConditionStatus::Unknown,
@@ -296,7 +296,7 @@ fn a_dead_instance_is_not_drained() {
 }
 
 #[test]
-fn a_nodeclaim_without_an_instance_just_goes() {
+fn node_claim_without_an_instance_is_released() {
     let mut claim = test_world::claim("default-a", &[]);
     claim.status.provider_id.clear();
     claim.deleted_at = Some(test_world::now());
@@ -308,7 +308,7 @@ fn a_nodeclaim_without_an_instance_just_goes() {
     )));
 }
 
-/// An instance that AWS takes back in `left` seconds, known for `known` seconds.
+/// Adds an interruption in `left` seconds, known for `known` seconds.
 fn noticed(snapshot: &mut Snapshot, left: i64, known: i64) {
     let now = test_world::now();
     snapshot.now = now;
@@ -326,7 +326,7 @@ fn noticed(snapshot: &mut Snapshot, left: i64, known: i64) {
     }];
 }
 
-/// The pods that are asked to go and those that are made to, with the grace each is given where it is not its own.
+/// Evicted pods and pods deleted by force, with the grace period if it is not the pod's own.
 fn asked_and_forced(decision: &Decision) -> Vec<(String, &'static str, Option<i64>)> {
     let mut all = Vec::new();
     for planned in &decision.plan.actions {
@@ -360,7 +360,7 @@ fn with_grace(mut pod: Pod, seconds: i64) -> Pod {
 }
 
 #[test]
-fn while_there_is_time_an_announced_end_is_as_respectful_as_any_other() {
+fn announced_end_respects_budgets_while_time_remains() {
     let mut critical = pod("dns");
     critical.critical = true;
     let mut snapshot = world(draining(), vec![critical, pod("web"), held(pod("job"))]);
@@ -370,9 +370,9 @@ fn while_there_is_time_an_announced_end_is_as_respectful_as_any_other() {
 }
 
 #[test]
-fn the_time_left_forces_what_nobody_may_disturb_with_its_whole_grace_period() {
+fn protected_pods_are_deleted_with_their_full_grace_period() {
     let mut snapshot = world(draining(), vec![held(pod("job"))]);
-    // 30 s of grace, and 5 s for the kubelet's last words.
+    // 30 s of grace, and 5 s of margin for the kubelet.
     noticed(&mut snapshot, 36, 80);
     assert_eq!(
         asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
@@ -386,7 +386,7 @@ fn the_time_left_forces_what_nobody_may_disturb_with_its_whole_grace_period() {
 }
 
 #[test]
-fn later_tiers_do_not_wait_for_earlier_ones_until_it_is_too_late_for_themselves() {
+fn later_tiers_start_early_if_time_is_short() {
     let mut critical = pod("dns");
     critical.critical = true;
     let mut snapshot = world(draining(), vec![critical, with_grace(held(pod("job")), 5)]);
@@ -403,7 +403,7 @@ fn later_tiers_do_not_wait_for_earlier_ones_until_it_is_too_late_for_themselves(
 }
 
 #[test]
-fn a_grace_period_is_cut_only_to_what_is_left_and_that_is_said() {
+fn grace_period_is_cut_to_the_remaining_time() {
     let mut snapshot = world(draining(), vec![with_grace(pod("slow"), 600)]);
     noticed(&mut snapshot, 119, 1);
     let asked = terminate(&snapshot, &InstanceStatuses::default());
@@ -421,7 +421,7 @@ fn a_grace_period_is_cut_only_to_what_is_left_and_that_is_said() {
         because[0].ends_with("114 s are left of the 600 s that the pod asks for"),
         "{because:?}"
     );
-    // Its budget has been asked for ten seconds, and refused.
+    // Evictions were refused by its budget for ten seconds.
     noticed(&mut snapshot, 110, 10);
     assert_eq!(
         asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
@@ -430,7 +430,7 @@ fn a_grace_period_is_cut_only_to_what_is_left_and_that_is_said() {
 }
 
 #[test]
-fn the_earlier_deadline_counts_and_one_that_has_long_passed_does_not() {
+fn earlier_deadline_applies_and_an_overdue_one_is_ignored() {
     let (mut claim, node) = draining();
     claim.spec.termination_grace_period = Some("10m".to_owned());
     let mut snapshot = world((claim, node), vec![held(pod("job"))]);
@@ -439,7 +439,7 @@ fn the_earlier_deadline_counts_and_one_that_has_long_passed_does_not() {
         asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
         [("job".into(), "forced", Some(15))]
     );
-    // The instance is still there: EC2 did not take it.
+    // The instance still runs: EC2 did not interrupt it.
     noticed(&mut snapshot, -121, 241);
     assert_eq!(
         asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),

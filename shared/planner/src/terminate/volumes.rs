@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_of_pods_that_stay_are_not_waited_for() {
+    fn volumes_of_staying_pods_are_not_waited_for() {
         let claimed = || PodVolume::Claim {
             claim: "data".into(),
         };
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_given_up_after_the_deadline() {
+    fn volumes_are_not_waited_for_after_the_deadline() {
         let claimed = || PodVolume::Claim {
             claim: "data".into(),
         };
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_names_the_first_that_are_waited_for() {
+    fn event_names_the_first_volume_attachments() {
         let node = test_world::node("n", &test_world::claim("a", &[]));
         let many = (0..NAMED_MAX + 2).map(|at| format!("v{at}"));
         let note = Volumes::Awaited(many.collect()).note(&node).unwrap();

@@ -40,7 +40,7 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).unwrap()
 }
 
-/// The node after an update, as the API server would have it.
+/// Applies an update to a node as the API server would.
 fn updated(node: &Node, update: NodeUpdate) -> Node {
     let mut node = node.clone();
     node.labels.extend(update.set_labels);
@@ -54,7 +54,7 @@ fn updated(node: &Node, update: NodeUpdate) -> Node {
     node
 }
 
-/// Marked for a reboot, and not yet rebooted.
+/// A node marked for a reboot that has not rebooted yet.
 fn rebooting(settings: &UnmanagedNodeSettings) -> Node {
     let node = node();
     let update = settings.mark(&node, &[announced("scheduled_change", true)], now());
@@ -77,7 +77,7 @@ fn back(snapshot_of: &[Node]) -> Vec<NodeUpdate> {
 }
 
 #[test]
-fn a_taint_names_the_event_and_is_set_once_whatever_the_event() {
+fn taint_names_the_event_and_is_set_once() {
     let (settings, node) = (with_taints(), node());
     let spot = announced("spot_interrupted", false);
     let update = settings.mark(&node, &[spot, spot], now()).unwrap();
@@ -97,7 +97,7 @@ fn a_taint_names_the_event_and_is_set_once_whatever_the_event() {
 }
 
 #[test]
-fn a_taint_of_the_same_key_and_another_effect_is_another_taint() {
+fn taint_of_another_effect_is_distinct() {
     let (settings, mut node) = (with_taints(), node());
     let key = "aws-node-termination-handler/spot-itn".to_owned();
     let there = [
@@ -117,7 +117,7 @@ fn a_taint_of_the_same_key_and_another_effect_is_another_taint() {
 }
 
 #[test]
-fn an_id_becomes_the_value_of_a_label() {
+fn event_id_is_converted_to_a_label_value() {
     for (id, value) in [
         ("", ""),
         ("a b/c:d", "abcd"),
@@ -129,7 +129,7 @@ fn an_id_becomes_the_value_of_a_label() {
 }
 
 #[test]
-fn what_is_cordoned_for_a_reboot_is_marked_to_be_of_use_again() {
+fn node_cordoned_for_a_reboot_is_marked_for_uncordon() {
     let node = rebooting(&UnmanagedNodeSettings::default());
     assert!(node.unschedulable);
     let label = |key: &str| node.labels.get(key).map(String::as_str);
@@ -140,7 +140,7 @@ fn what_is_cordoned_for_a_reboot_is_marked_to_be_of_use_again() {
 }
 
 #[test]
-fn what_does_not_reboot_or_was_cordoned_by_somebody_else_stays_cordoned() {
+fn other_cordoned_nodes_stay_cordoned() {
     let settings = UnmanagedNodeSettings::default();
     let retired = settings.mark(&node(), &[announced("scheduled_change", false)], now());
     let mut cordoned = node();
@@ -156,7 +156,7 @@ fn what_does_not_reboot_or_was_cordoned_by_somebody_else_stays_cordoned() {
 }
 
 #[test]
-fn after_the_reboot_a_node_is_as_it_was() {
+fn node_is_restored_after_its_reboot() {
     let mut marked = rebooting(&with_taints());
     marked.taints.push(Taint {
         key: nth::OUT_OF_SERVICE.into(),
@@ -178,7 +178,7 @@ fn after_the_reboot_a_node_is_as_it_was() {
 }
 
 #[test]
-fn a_node_that_is_not_ready_or_leaves_for_another_reason_waits() {
+fn unready_or_leaving_node_is_not_uncordoned() {
     let mut down = rebooting(&UnmanagedNodeSettings::default());
     down.boot_id = "second".into();
     down.ready.status = ConditionStatus::Unknown;
@@ -206,7 +206,7 @@ fn a_node_that_is_not_ready_or_leaves_for_another_reason_waits() {
 }
 
 #[test]
-fn a_label_of_somebody_else_is_left_alone() {
+fn label_set_by_others_is_kept() {
     let mut marked = rebooting(&UnmanagedNodeSettings::default());
     marked.name = NodeName::from("other");
     marked.boot_id = "second".into();

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_ends_no_dearer_and_moves_hardly_more() {
+    fn plan_is_admitted_only_if_no_more_expensive_with_hardly_more_evictions() {
         let bound = Bound::of_steps(course(100, 36));
         assert!(bound.admits(course(97, 38)), "an eighteenth more");
         assert!(!bound.admits(course(90, 39)));
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn instead_of_what_is_begun_nothing_moves_more() {
+    fn alternative_to_the_active_plan_may_not_evict_more() {
         let bound = Bound::of_what_is_begun(course(100, 36));
         assert!(bound.admits(course(97, 36)));
         assert!(!bound.admits(course(90, 37)));
     }
 
     #[test]
-    fn what_is_begun_gives_way_to_plain_steps_that_are_better_than_it_and_than_any_new_plan() {
+    fn active_plan_yields_to_single_moves_better_than_it_and_any_new_plan() {
         let begun = course(100, 36);
         let bound = Bound::of_what_is_begun(begun);
         assert!(bound.prefers(begun, course(100, 36)), "no better");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_approach_the_least_that_does_not_move_too_many() {
+    fn eviction_price_converges_to_the_lowest_with_few_enough_evictions() {
         // Geometric means of 2 and 60, then of 2 and the result, and so on.
         let mut prices = Prices::default();
         let millions = |price: NanosPerHour| price.0 / 1_000_000;

@@ -7,7 +7,7 @@ use model::{
 use super::*;
 use crate::test_world;
 
-/// A launch for pod `web` with everything that a node takes on.
+/// Launch for pod `web` with every field that a node copies.
 fn launch() -> Launch {
     let mut launch = test_world::intent("new").launch;
     launch.labels = [("team".to_owned(), "a".to_owned())].into();
@@ -30,7 +30,7 @@ fn launch() -> Launch {
     launch
 }
 
-/// One type, on offer by zone and capacity type.
+/// One instance type, offered by zone and capacity type.
 fn snapshot() -> Snapshot {
     let mut snapshot = test_world::snapshot();
     let offering = |capacity_type, price| model::Offering {
@@ -65,7 +65,7 @@ fn snapshot() -> Snapshot {
 }
 
 #[test]
-fn what_is_launched_joins_as_a_node_that_is_ready_and_may_be_consolidated() {
+fn launch_becomes_a_ready_and_consolidatable_node() {
     let (mut snapshot, launch) = (snapshot(), launch());
     assert_eq!(join(&mut snapshot, &launch), "new".into());
     let now = snapshot.now;

@@ -1,4 +1,4 @@
-//! A plan for all nodes together that is begun: it is gone on with, waits, and gives way to what leads further.
+//! Active plans for the whole cluster: continuation, waiting for budgets, and yielding to better trajectories.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use super::{
     *,
 };
 
-/// The nodes of each step that is kept.
+/// Nodes of each remaining step.
 fn kept(cursor: Option<&Cursor>) -> Vec<Vec<String>> {
     let Some(Cursor::Plan(plan)) = cursor else {
         return Vec::new();
@@ -27,7 +27,7 @@ fn kept(cursor: Option<&Cursor>) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn what_is_kept_of_a_plan_is_what_has_not_been_done() {
+fn cursor_keeps_the_remaining_steps_of_a_plan() {
     let mut steps = 0;
     for seed in 0..12 {
         let result = disrupt(&wasteful(seed).0);
@@ -44,7 +44,7 @@ fn what_is_kept_of_a_plan_is_what_has_not_been_done() {
 }
 
 #[test]
-fn a_plan_that_was_begun_is_gone_on_with() {
+fn active_plan_is_continued() {
     let mut went_on = 0;
     for (world, command) in
         (2..10).flat_map(|seed| end(&wasteful(seed), Lookahead::ToConvergence, false).1)
@@ -66,7 +66,7 @@ fn a_plan_that_was_begun_is_gone_on_with() {
 }
 
 #[test]
-fn a_plan_for_nodes_that_are_gone_is_no_plan() {
+fn plan_for_deleted_nodes_is_ignored() {
     for seed in 0..12 {
         let world = wasteful(seed);
         let commands = world.commands();
@@ -79,7 +79,7 @@ fn a_plan_for_nodes_that_are_gone_is_no_plan() {
     }
 }
 
-/// A plan is begun that gives one pod a smaller node, and then, which saves less, moves the other one to a node that stays.
+/// An active plan that gives one pod a smaller node, and then, with less savings, moves the other one to a node that stays.
 fn half_done(used: i64) -> World {
     let world = World::new()
         .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
@@ -101,7 +101,7 @@ fn half_done(used: i64) -> World {
 }
 
 #[test]
-fn of_a_plan_that_is_begun_one_step_is_done_after_the_other() {
+fn steps_of_an_active_plan_are_carried_out_in_sequence() {
     for lookahead in [Lookahead::ActivePlan, Lookahead::ToConvergence] {
         let World(mut snapshot) = half_done(7_000);
         let mut done = Vec::new();
@@ -134,7 +134,7 @@ fn of_a_plan_that_is_begun_one_step_is_done_after_the_other() {
 }
 
 #[test]
-fn a_plan_that_is_begun_gives_way_to_a_step_that_leads_further() {
+fn active_plan_yields_to_a_single_move_with_a_better_trajectory() {
     let commands = half_done(5_000).commands();
     let [(_, nodes, replacements)] = &commands[..] else {
         panic!("{commands:?}")
@@ -143,7 +143,7 @@ fn a_plan_that_is_begun_gives_way_to_a_step_that_leads_further() {
 }
 
 #[test]
-fn a_plan_that_is_begun_is_kept_while_budgets_allow_none_of_it() {
+fn active_plan_is_kept_while_budgets_block_it() {
     let world = half_done(7_000).with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
     });
@@ -152,9 +152,9 @@ fn a_plan_that_is_begun_is_kept_while_budgets_allow_none_of_it() {
     assert_eq!(kept(result.cursor.as_ref()), [["one"], ["other"]]);
 }
 
-/// They will when it is judged again, fifteen seconds later.
+/// Budgets allow the plan at its validation, fifteen seconds later.
 #[test]
-fn nothing_of_a_plan_is_done_before_budgets_allow_it() {
+fn plan_starts_only_when_budgets_allow_it() {
     let nodes = |seconds| {
         let world = half_done(7_000).with(|snapshot| {
             snapshot.now += SignedDuration::from_secs(seconds);
@@ -171,7 +171,7 @@ fn nothing_of_a_plan_is_done_before_budgets_allow_it() {
 }
 
 #[test]
-fn while_budgets_allow_none_of_a_plan_something_else_is_done() {
+fn other_moves_proceed_while_budgets_block_the_plan() {
     let world = half_done(7_000)
         .pool("open")
         .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")])
@@ -188,7 +188,7 @@ fn while_budgets_allow_none_of_a_plan_something_else_is_done() {
     assert_eq!(kept(result.cursor.as_ref()), [["one"], ["other"]]);
 }
 
-/// A plan of two steps is begun: either pod finds room where it is to go, not both.
+/// An active plan of two steps, of which either is possible, but not both.
 fn at_odds() -> World {
     let world = World::new()
         .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
@@ -207,7 +207,7 @@ fn at_odds() -> World {
 }
 
 #[test]
-fn steps_that_count_on_the_same_room_are_not_taken_together() {
+fn steps_that_need_the_same_free_capacity_are_not_merged() {
     let commands = at_odds().commands();
     let [(_, nodes, replacements)] = &commands[..] else {
         panic!("{commands:?}")
@@ -216,7 +216,7 @@ fn steps_that_count_on_the_same_room_are_not_taken_together() {
 }
 
 #[test]
-fn a_course_has_no_step_that_is_refused_on_the_way() {
+fn trajectory_contains_no_step_that_is_rejected_on_the_way() {
     let World(snapshot) = at_odds();
     let look = |snapshot: &Snapshot| {
         let options = SearchOptions {
@@ -237,7 +237,7 @@ fn a_course_has_no_step_that_is_refused_on_the_way() {
 }
 
 #[test]
-fn a_course_goes_on_with_what_is_left_of_a_plan_and_looks_at_all_nodes_otherwise() {
+fn trajectory_continues_a_plan_or_evaluates_all_nodes() {
     let World(snapshot) = World::new().node("empty", "small", &[]);
     let commands = disrupt(&snapshot).commands;
     let plan = half_done(7_000).0.cursor;

@@ -1,4 +1,4 @@
-//! Mistakes in what users write: each has a stated outcome, and nothing is disrupted from doubt.
+//! Invalid user input: each mistake has a stated outcome, and none causes a disruption.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn scheduled(schedule: Option<&str>, duration: Option<&str>) -> Budget {
     }
 }
 
-/// An empty node in a NodePool with this budget besides a generous one: what goes, and what is said of the NodePool.
+/// Removed nodes and messages about the NodePool, for an empty node under this budget besides a generous one.
 fn under(budget_of: Budget) -> (Vec<String>, Vec<String>) {
     let world = World::new().node("n", "small", &[]).with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![budget("9"), budget_of];
@@ -29,7 +29,7 @@ fn says(budget: Budget, problem: &str) {
 }
 
 #[test]
-fn a_schedule_that_is_no_cron_schedule() {
+fn schedule_that_is_not_cron_blocks_disruption() {
     says(
         scheduled(Some("whenever"), Some("1h")),
         "schedule is \"whenever\": expected five cron fields such as \"0 9 * * 1-5\", or @daily and the like",
@@ -37,7 +37,7 @@ fn a_schedule_that_is_no_cron_schedule() {
 }
 
 #[test]
-fn a_duration_that_is_none() {
+fn invalid_duration_blocks_disruption() {
     says(
         scheduled(Some("@daily"), Some("a while")),
         "duration is \"a while\": expected hours and minutes such as \"1h30m\"",
@@ -45,7 +45,7 @@ fn a_duration_that_is_none() {
 }
 
 #[test]
-fn a_schedule_without_a_duration_and_a_duration_without_a_schedule() {
+fn schedule_and_duration_require_each_other() {
     says(
         scheduled(Some("@daily"), None),
         "a schedule needs a duration",
@@ -54,7 +54,7 @@ fn a_schedule_without_a_duration_and_a_duration_without_a_schedule() {
 }
 
 #[test]
-fn more_than_a_hundred_percent_and_what_is_no_number() {
+fn percentage_above_a_hundred_and_non_number_block_disruption() {
     for nodes in ["101%", "-1", "some"] {
         says(
             budget(nodes),
@@ -64,7 +64,7 @@ fn more_than_a_hundred_percent_and_what_is_no_number() {
 }
 
 #[test]
-fn a_reason_that_is_not_known() {
+fn unknown_reason_blocks_disruption() {
     let bored = Budget {
         reasons: vec!["Bored".to_owned()],
         ..budget("5")
@@ -76,7 +76,7 @@ fn a_reason_that_is_not_known() {
 }
 
 #[test]
-fn of_budgets_that_contradict_each_other_the_strictest_holds() {
+fn strictest_of_contradicting_budgets_applies() {
     let (goes, told) = under(budget("0"));
     assert!(goes.is_empty());
     assert_eq!(
@@ -86,14 +86,14 @@ fn of_budgets_that_contradict_each_other_the_strictest_holds() {
 }
 
 #[test]
-fn a_node_pool_without_nodes_says_nothing() {
+fn node_pool_without_nodes_gets_no_event() {
     let world = World::new();
     let result = disrupt(&world.0);
     assert!(result.commands.is_empty() && result.exhausted.is_empty() && result.blocked.is_empty());
 }
 
 #[test]
-fn a_node_without_a_price_is_never_replaced() {
+fn node_without_a_price_is_never_replaced() {
     let world = |zone: &str| {
         World::new().node("n", "large", &[1_500]).with(|snapshot| {
             for labels in [
@@ -113,7 +113,7 @@ fn a_node_without_a_price_is_never_replaced() {
 }
 
 #[test]
-fn a_node_whose_type_is_not_sold_any_more_is_not_consolidated() {
+fn node_of_a_discontinued_instance_type_is_not_consolidated() {
     let world = World::new().node("n", "ancient", &[1_500]);
     assert!(world.removes().is_empty());
     assert_eq!(

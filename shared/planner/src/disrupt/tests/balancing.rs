@@ -1,8 +1,8 @@
-//! Policy Balanced: what is saved of a NodePool's cost is weighed against what is disturbed of it.
+//! Policy Balanced: savings as a share of a NodePool's cost against disruption as a share of its disruption cost.
 
 use super::*;
 
-/// A large node with so many small pods, which a small one could run, beside another large one that is full and that nobody may disturb.
+/// A large node with this many small pods, which a small one could run, beside another large one that is full and protected.
 fn world(pods: usize) -> World {
     World::new()
         .node("n", "large", &vec![200; pods])
@@ -16,14 +16,14 @@ fn world(pods: usize) -> World {
 }
 
 #[test]
-fn three_eighths_of_the_cost_are_worth_three_quarters_of_the_disruption() {
+fn saving_three_eighths_of_the_cost_allows_three_quarters_of_the_disruption() {
     // Each node counts as one eviction besides its pods: six of eight, then seven of nine.
     assert_eq!(world(5).removes(), ["n"]);
     assert!(world(6).removes().is_empty());
 }
 
 #[test]
-fn daemons_of_a_node_that_stays_are_no_disruption() {
+fn daemon_set_pods_of_other_nodes_have_no_disruption_cost() {
     let beside_a_daemon = |pods| {
         world(pods).with(|snapshot| {
             let kept = snapshot.pods.iter_mut().find(|pod| pod.key.name == "m-0");
@@ -41,7 +41,7 @@ fn daemons_of_a_node_that_stays_are_no_disruption() {
 }
 
 #[test]
-fn a_node_that_does_not_say_where_it_is_costs_nothing() {
+fn node_without_zone_label_has_no_price() {
     for label in [ZONE, CAPACITY_TYPE] {
         let without = world(6).with(|snapshot| {
             snapshot.node_claims[1].labels.remove(label);
@@ -51,7 +51,7 @@ fn a_node_that_does_not_say_where_it_is_costs_nothing() {
 }
 
 #[test]
-fn a_node_that_could_never_save_enough_is_not_looked_at() {
+fn node_that_cannot_save_enough_is_not_simulated() {
     let told = |policy, capacity_type| {
         let world = World::new()
             .node_of("n", "small", capacity_type, &[100; 12])
@@ -77,7 +77,7 @@ fn a_node_that_could_never_save_enough_is_not_looked_at() {
 }
 
 #[test]
-fn where_nothing_can_be_saved_nothing_is_disturbed() {
+fn move_without_savings_is_rejected() {
     let world = |mills| {
         World::new()
             .with(|snapshot| {
@@ -98,7 +98,7 @@ fn where_nothing_can_be_saved_nothing_is_disturbed() {
 }
 
 #[test]
-fn moves_are_scored_whether_they_are_approved_or_not() {
+fn approved_and_rejected_moves_are_scored() {
     let judged = |pods| disrupt(&world(pods).0).judged;
     let of_default = |approved, score| BalancedVerdict {
         node_pool: "default".into(),

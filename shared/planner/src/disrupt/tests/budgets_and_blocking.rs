@@ -1,9 +1,9 @@
-//! Who may be disrupted at all.
+//! Budgets, and reasons that block disruption.
 
 use super::*;
 
 #[test]
-fn nodes_that_are_not_ready_or_on_their_way_out_use_up_the_budget() {
+fn unready_and_leaving_nodes_count_against_the_budget() {
     let nodes = |change: fn(&mut Snapshot)| {
         World::new()
             .node("a", "small", &[])
@@ -22,7 +22,7 @@ fn nodes_that_are_not_ready_or_on_their_way_out_use_up_the_budget() {
 }
 
 #[test]
-fn each_reason_to_leave_a_node_alone_is_told() {
+fn every_blocking_reason_is_reported() {
     type Block = fn(&mut Snapshot);
     let protections: [(Block, &str); 10] = [
         (
@@ -42,7 +42,7 @@ fn each_reason_to_leave_a_node_alone_is_told() {
             },
             "Node is nominated for a pending pod",
         ),
-        // As before it had a Node.
+        // Nominated before the Node existed.
         (
             |world| {
                 let until = world.now + SignedDuration::from_secs(1);
@@ -96,7 +96,7 @@ fn each_reason_to_leave_a_node_alone_is_told() {
 }
 
 #[test]
-fn an_annotation_of_a_pod_holds_for_its_time_and_what_is_no_time_not_at_all() {
+fn do_not_disrupt_duration_expires_and_an_invalid_one_is_ignored() {
     let annotated = |text: &str, started_minutes_ago: Option<i64>| {
         let world = World::new().node("n", "large", &[100]).with(|snapshot| {
             let now = snapshot.now;
@@ -114,7 +114,7 @@ fn an_annotation_of_a_pod_holds_for_its_time_and_what_is_no_time_not_at_all() {
 }
 
 #[test]
-fn several_budgets_on_one_pod_block_whatever_they_allow() {
+fn several_pdbs_on_one_pod_always_block() {
     let allowing = || PodDisruptionBudget {
         disruptions_allowed: 5,
         ..guard("n-0")
@@ -133,7 +133,7 @@ fn several_budgets_on_one_pod_block_whatever_they_allow() {
 }
 
 #[test]
-fn a_budget_that_lets_unhealthy_pods_go_blocks_only_healthy_ones() {
+fn pdb_with_always_allow_blocks_only_healthy_pods() {
     let world = |ready: bool| {
         World::new()
             .node("n", "large", &[100])
@@ -151,7 +151,7 @@ fn a_budget_that_lets_unhealthy_pods_go_blocks_only_healthy_ones() {
 }
 
 #[test]
-fn command_names_five_hundred_nodes_at_most() {
+fn command_has_at_most_five_hundred_nodes() {
     let empty = (0..510).fold(World::new(), |world, number| {
         world.node(&format!("n{number:03}"), "small", &[])
     });
@@ -164,7 +164,7 @@ fn command_names_five_hundred_nodes_at_most() {
 }
 
 #[test]
-fn the_nomination_of_a_node_ends_when_its_time_has_come() {
+fn nomination_of_a_node_expires() {
     let world = World::new().node("n", "large", &[100]).with(|snapshot| {
         let now = snapshot.now;
         snapshot.nominated.insert("n".into(), now);
@@ -173,7 +173,7 @@ fn the_nomination_of_a_node_ends_when_its_time_has_come() {
 }
 
 #[test]
-fn node_that_only_time_holds_back_is_looked_at_when_that_time_ends() {
+fn check_is_due_when_a_temporary_block_ends() {
     let due = |change: fn(&mut Snapshot, Timestamp)| {
         let world = World::new().node("n", "large", &[100]);
         let ends = world.0.now + SignedDuration::from_secs(7);
@@ -208,7 +208,7 @@ fn node_that_only_time_holds_back_is_looked_at_when_that_time_ends() {
 }
 
 #[test]
-fn what_budgets_leave_is_told_of_each_pool_and_reason() {
+fn remaining_budget_is_reported_by_node_pool_and_reason() {
     let world = World::new()
         .node("a", "small", &[])
         .node("b", "small", &[])
@@ -237,7 +237,7 @@ fn what_budgets_leave_is_told_of_each_pool_and_reason() {
 }
 
 #[test]
-fn nodes_that_may_be_disrupted_are_counted_by_reason_whatever_budgets_allow() {
+fn eligible_nodes_are_counted_by_reason_independent_of_budgets() {
     let world = World::new()
         .node("empty", "small", &[])
         .node("idle", "small", &[100])
@@ -262,7 +262,7 @@ fn nodes_that_may_be_disrupted_are_counted_by_reason_whatever_budgets_allow() {
 }
 
 #[test]
-fn nodes_that_leave_are_eligible_no_more() {
+fn leaving_nodes_are_not_eligible() {
     let empty = ["a", "b", "c"].into_iter();
     let world = empty.fold(World::new(), |world, name| world.node(name, "small", &[]));
     assert_eq!(eligible_nodes(&world.0)[1], (Reason::Empty, 3));
@@ -276,7 +276,7 @@ fn nodes_that_leave_are_eligible_no_more() {
 }
 
 #[test]
-fn what_no_budget_allows_is_not_even_looked_at() {
+fn node_without_budget_is_not_simulated() {
     let world = World::new()
         .node("n", "small", &[1_900])
         .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")]);
@@ -284,7 +284,7 @@ fn what_no_budget_allows_is_not_even_looked_at() {
 }
 
 #[test]
-fn nodes_that_are_spared_stay_whatever_is_to_be_saved() {
+fn excluded_nodes_are_never_disrupted() {
     let world = World::new().node("n", "small", &[]);
     let within = |excluded: &[&str]| {
         let excluded = excluded.iter().map(|name| (*name).into()).collect();

@@ -1,4 +1,4 @@
-//! Pods with claims move only where the devices are that they claim (docs/spec/lifecycle.md#simulation).
+//! Pods with device claims move only to nodes with matching devices (docs/spec/lifecycle.md#simulation).
 
 use model::devices::{
     AllocatedDevice, Allocation, Device, DeviceAlternative, DeviceClass, DeviceRequest, PodClaim,
@@ -18,7 +18,7 @@ fn device(pool: &str, at: usize) -> Device {
     }
 }
 
-/// Has drivers publish so many GPUs on a node, and gives every pod there one of them.
+/// Publishes this many GPUs on a node and allocates one to each pod there.
 fn with_gpus(world: World, node: &str, gpus: usize) -> World {
     world.with(|snapshot| {
         snapshot.settings.device_claims = true;
@@ -76,7 +76,7 @@ fn with_gpus(world: World, node: &str, gpus: usize) -> World {
     })
 }
 
-/// Two nodes of which each has room for the other's pod, with so many GPUs.
+/// Two nodes with this many GPUs, each with room for the other's pod.
 fn two(gpus: [usize; 2]) -> World {
     let world = World::new()
         .node("a", "medium", &[500])
@@ -85,14 +85,14 @@ fn two(gpus: [usize; 2]) -> World {
 }
 
 #[test]
-fn pod_moves_to_a_node_with_a_device_to_spare() {
+fn pod_moves_to_a_node_with_a_free_device() {
     assert_eq!(two([1, 2]).removes(), ["a"]);
     assert_eq!(two([2, 1]).removes(), ["b"]);
     assert_eq!(two([1, 1]).removes(), [""; 0]);
 }
 
 #[test]
-fn cheaper_node_must_have_the_devices_of_the_one_that_goes() {
+fn cheaper_replacement_must_have_the_claimed_devices() {
     let with_devices = |small: usize| {
         let world = with_gpus(World::new().node("n", "large", &[500]), "n", 1);
         world.with(|snapshot| {
@@ -106,7 +106,7 @@ fn cheaper_node_must_have_the_devices_of_the_one_that_goes() {
 }
 
 #[test]
-fn pod_whose_claims_do_not_count_stays() {
+fn pod_with_ignored_device_claims_is_not_moved() {
     let world = two([1, 2]).with(|snapshot| snapshot.settings.device_claims = false);
     assert_eq!(world.removes(), [""; 0]);
 }

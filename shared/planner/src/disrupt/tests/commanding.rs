@@ -1,11 +1,11 @@
-//! What a command says of what it does, and what it comes to.
+//! Contents of commands and their plans.
 
 use model::plan::Expected;
 
 use super::*;
 
 #[test]
-fn a_plan_launches_before_it_deletes_and_says_where_pods_go() {
+fn plan_launches_before_it_deletes_and_nominates_nodes() {
     let moved = World::new()
         .node("a", "small", &[500])
         .node("b", "small", &[1_400]);
@@ -21,7 +21,7 @@ fn a_plan_launches_before_it_deletes_and_says_where_pods_go() {
 }
 
 #[test]
-fn a_command_saves_what_its_nodes_cost_less_what_comes_instead() {
+fn savings_are_the_price_of_nodes_minus_that_of_replacements() {
     let command = disrupt(&World::new().node("n", "large", &[1_500]).0)
         .commands
         .remove(0);
@@ -32,9 +32,9 @@ fn a_command_saves_what_its_nodes_cost_less_what_comes_instead() {
     );
 }
 
-/// Spot is what the node is to become, and none is to be had of the type that is cheapest on demand.
+/// Replacement by spot, with no spot offering of the type that is cheapest on demand.
 #[test]
-fn a_type_that_cannot_be_bought_any_more_has_no_price() {
+fn unavailable_instance_type_has_no_price() {
     let world = World::new().node("n", "medium", &[100]).with(|snapshot| {
         let both = one_of(CAPACITY_TYPE, &["spot", "on-demand"]);
         snapshot.node_pools[0].template.requirements = vec![both];
@@ -56,7 +56,7 @@ fn a_type_that_cannot_be_bought_any_more_has_no_price() {
 }
 
 #[test]
-fn a_node_of_a_type_that_is_no_longer_offered_is_of_unknown_price() {
+fn node_of_a_discontinued_instance_type_has_an_unknown_price() {
     let world = World::new().node("n", "large", &[]).with(|snapshot| {
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
         Arc::make_mut(types).retain(|one| one.name.as_str() != "large");

@@ -1,4 +1,4 @@
-//! Nodes whose pods fit elsewhere, or on one cheaper node.
+//! Consolidation of single and of several nodes.
 
 use model::{
     pod::PodVolume,
@@ -27,7 +27,7 @@ fn allow_spot(snapshot: &mut Snapshot) {
 }
 
 #[test]
-fn a_node_whose_pods_fit_elsewhere_goes() {
+fn node_whose_pods_fit_elsewhere_is_removed() {
     let world = World::new()
         .node("a", "small", &[500])
         .node("b", "small", &[1_400]);
@@ -35,7 +35,7 @@ fn a_node_whose_pods_fit_elsewhere_goes() {
 }
 
 #[test]
-fn a_node_is_replaced_only_by_what_is_cheaper_at_its_worst() {
+fn replacement_must_be_cheaper_at_its_highest_price() {
     let oversized = World::new().node("n", "large", &[3_000]);
     assert_eq!(
         oversized.commands(),
@@ -63,7 +63,7 @@ fn a_node_is_replaced_only_by_what_is_cheaper_at_its_worst() {
 }
 
 #[test]
-fn an_on_demand_node_may_go_for_spot_and_then_for_spot_only() {
+fn replacement_of_an_on_demand_node_by_spot_is_pinned_to_spot() {
     let world = World::new().node("n", "medium", &[3_000]).with(allow_spot);
     assert_eq!(world.commands(), [underutilized(&["n"], &[&["medium"]])]);
     let commands = disrupt(&world.0).commands;
@@ -73,7 +73,7 @@ fn an_on_demand_node_may_go_for_spot_and_then_for_spot_only() {
 }
 
 #[test]
-fn a_spot_node_goes_for_spot_only_behind_its_gate_and_with_fifteen_cheaper_types() {
+fn spot_to_spot_needs_its_gate_and_fifteen_cheaper_types() {
     let spot = |gate: bool, cheaper: i64| {
         World::new()
             .node_of("n", "large", "spot", &[100])
@@ -94,11 +94,11 @@ fn a_spot_node_goes_for_spot_only_behind_its_gate_and_with_fifteen_cheaper_types
 }
 
 #[test]
-fn several_nodes_merge_into_one_cheaper_one() {
+fn several_nodes_are_replaced_by_one_cheaper_node() {
     let world = World::new()
         .node("a", "medium", &[1_900])
         .node("b", "medium", &[1_900]);
-    // Not into another of their own type: then removing the other one is enough.
+    // Not merged into their own instance type: removing one of them is enough.
     assert_eq!(world.commands(), [underutilized(&["a"], &[])]);
     let world = World::new()
         .node("a", "large", &[1_500, 500])
@@ -119,7 +119,7 @@ fn one_node_is_never_replaced_by_two() {
 }
 
 #[test]
-fn pods_are_not_moved_to_nodes_that_are_settling_unless_they_wait_anyway() {
+fn only_pending_pods_are_placed_on_nodes_that_are_cooling_down() {
     let world = |seconds: i64| {
         World::new()
             .node("a", "small", &[500])
@@ -138,7 +138,7 @@ fn pods_are_not_moved_to_nodes_that_are_settling_unless_they_wait_anyway() {
 }
 
 #[test]
-fn a_node_is_settling_from_its_initialization_on_where_no_pod_has_come_or_gone() {
+fn node_without_pod_events_cools_down_from_its_initialization() {
     let removes = |seconds: i64| {
         World::new()
             .node("a", "small", &[500])
@@ -154,7 +154,7 @@ fn a_node_is_settling_from_its_initialization_on_where_no_pod_has_come_or_gone()
 }
 
 #[test]
-fn pods_are_moved_to_static_nodes_however_lately_these_were_disturbed() {
+fn static_nodes_never_cool_down() {
     let world = |replicas: Option<i64>| {
         World::new()
             .pool("other")
@@ -177,7 +177,7 @@ fn pods_are_moved_to_static_nodes_however_lately_these_were_disturbed() {
 }
 
 #[test]
-fn a_pod_that_has_no_place_even_without_a_disruption_holds_up_nothing() {
+fn pending_pod_without_a_place_blocks_no_disruption() {
     let world = World::new()
         .node("a", "small", &[500])
         .node("b", "small", &[1_400])
@@ -190,7 +190,7 @@ fn a_pod_that_has_no_place_even_without_a_disruption_holds_up_nothing() {
 }
 
 #[test]
-fn so_many_pods_without_a_place_are_named_and_the_others_counted() {
+fn message_names_some_unplaced_pods_and_counts_the_rest() {
     let told = |pods: usize| {
         let world = World::new().node("n", "large", &vec![100; pods]);
         let world = world.with(|snapshot| {
@@ -206,7 +206,7 @@ fn so_many_pods_without_a_place_are_named_and_the_others_counted() {
 }
 
 #[test]
-fn nothing_moves_to_a_node_that_is_not_initialized() {
+fn pods_are_not_moved_to_uninitialized_nodes() {
     let world = World::new()
         .node("a", "small", &[500])
         .node("new", "small", &[])
@@ -217,7 +217,7 @@ fn nothing_moves_to_a_node_that_is_not_initialized() {
 }
 
 #[test]
-fn upstream_counts_on_nodes_that_are_not_ready_and_we_do_not() {
+fn only_optimize_upstream_places_pods_on_unready_nodes() {
     let world = |optimize: Optimize| {
         World::new()
             .node("a", "small", &[500])
@@ -234,7 +234,7 @@ fn upstream_counts_on_nodes_that_are_not_ready_and_we_do_not() {
 }
 
 #[test]
-fn a_type_that_is_gone_can_be_neither_priced_nor_replaced() {
+fn discontinued_instance_type_is_neither_priced_nor_replaced() {
     let world = World::new().node("n", "huge", &[100]);
     assert!(world.commands().is_empty());
     assert_eq!(
@@ -244,7 +244,7 @@ fn a_type_that_is_gone_can_be_neither_priced_nor_replaced() {
 }
 
 #[test]
-fn policies_decide_which_nodes_go() {
+fn consolidation_policy_decides_which_nodes_are_removed() {
     let with = |policy: ConsolidationPolicy, pods: &[i64]| {
         World::new()
             .node("n", "medium", pods)
@@ -258,7 +258,7 @@ fn policies_decide_which_nodes_go() {
         ["n"]
     );
     assert!(with(ConsolidationPolicy::WhenEmpty, many).is_empty());
-    // A sixth of the cost is not worth three quarters of the disruption, nor is it worth a half.
+    // A sixth of the cost is not worth three quarters of the disruption, nor a half.
     assert!(with(ConsolidationPolicy::Balanced, many).is_empty());
     assert!(with(ConsolidationPolicy::Balanced, few).is_empty());
     let alone = World::new().node("n", "medium", few);
@@ -269,7 +269,7 @@ fn policies_decide_which_nodes_go() {
 }
 
 #[test]
-fn fewer_types_than_min_values_asks_for_are_no_replacement() {
+fn replacement_must_satisfy_min_values() {
     let world = |least: u32| {
         World::new()
             .node("n", "large", &[100])
@@ -285,7 +285,7 @@ fn fewer_types_than_min_values_asks_for_are_no_replacement() {
 }
 
 #[test]
-fn nodes_that_attach_no_more_volumes_take_no_others_pods() {
+fn nodes_at_their_attach_limit_take_no_pods_with_volumes() {
     let with_volumes = |optimize, change: fn(&mut Snapshot)| {
         let world = World::new()
             .node("a", "small", &[100])

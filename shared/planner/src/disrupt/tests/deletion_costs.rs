@@ -1,4 +1,4 @@
-//! Pods that ReplicaSets should lose first, so that nodes become empty by themselves (docs/spec/v1.15.md#pod-deletion-cost).
+//! Pod deletion costs (docs/spec/v1.15.md#pod-deletion-cost).
 
 use api::names::annotation::{DELETION_COST_WRITTEN, POD_DELETION_COST};
 use model::taint::Taint;
@@ -10,7 +10,7 @@ fn switch(snapshot: &mut Snapshot, on: bool) {
     gates.insert(POD_DELETION_COST_GATE.to_owned(), on);
 }
 
-/// The world with pods of ReplicaSets alone, and the gate on.
+/// The world with the gate on and all pods owned by ReplicaSets.
 fn managed(world: World) -> World {
     world.with(|snapshot| {
         switch(snapshot, true);
@@ -38,7 +38,7 @@ fn says(pod: &mut Pod, cost: &str, written: Option<&str>) {
     }
 }
 
-/// Pods and what is to be written to them, by name.
+/// Names of pods with the value to write.
 fn writes(world: &World) -> Vec<(String, Option<i32>)> {
     let (nodes, _) = deletion_costs(&world.0);
     let pods = nodes.into_iter().flat_map(|node| node.pods);
@@ -59,7 +59,7 @@ fn three() -> World {
 }
 
 #[test]
-fn pods_of_the_node_that_saves_most_for_what_its_pods_cost_go_first() {
+fn pods_of_the_node_with_most_savings_per_cost_are_deleted_first() {
     let expected = [
         ("large-0".to_owned(), Some(-3)),
         ("medium-0".to_owned(), Some(-2)),
@@ -70,7 +70,7 @@ fn pods_of_the_node_that_saves_most_for_what_its_pods_cost_go_first() {
 }
 
 #[test]
-fn nodes_that_drifted_are_emptied_before_others() {
+fn drifted_nodes_rank_before_others() {
     let world = three().with(|snapshot| drift(snapshot, "small-claim", 1));
     let costs = writes(&world);
     assert_eq!(costs[3], ("small-0".to_owned(), Some(-3)));
@@ -78,7 +78,7 @@ fn nodes_that_drifted_are_emptied_before_others() {
 }
 
 #[test]
-fn pods_of_a_node_that_leaves_anyway_go_first_of_all() {
+fn pods_of_leaving_nodes_are_deleted_first() {
     let world = three().with(|snapshot| {
         let now = snapshot.now;
         snapshot.node_claims[0].deleted_at = Some(now);
@@ -142,7 +142,7 @@ fn nodes_that_cannot_become_empty_have_no_rank() {
 }
 
 #[test]
-fn no_more_nodes_are_ranked_than_budgets_let_go() {
+fn ranked_nodes_are_bounded_by_budgets() {
     let world = three().with(|w| w.node_pools[0].disruption.budgets = vec![budget("1")]);
     assert_eq!(writes(&world), [("large-0".to_owned(), Some(-1))]);
     let drifted = three().with(|w| {
@@ -162,7 +162,7 @@ fn no_more_nodes_are_ranked_than_budgets_let_go() {
 }
 
 #[test]
-fn what_an_owner_wrote_stays_and_what_is_right_is_not_written_again() {
+fn owners_value_is_kept_and_unchanged_costs_are_not_rewritten() {
     let world = three().with(|w| {
         says(&mut w.pods[0], "-7", None);
         says(&mut w.pods[3], "-1", Some("-1"));
@@ -178,14 +178,14 @@ fn what_an_owner_wrote_stays_and_what_is_right_is_not_written_again() {
 }
 
 #[test]
-fn a_rank_that_hardly_changed_is_left_as_it_is_written() {
+fn slightly_changed_rank_is_not_rewritten() {
     let many = || {
         let nodes = (0..20).fold(World::new(), |world, at| {
             world.node(&format!("n{at:02}"), "small", &[100])
         });
         managed(nodes)
     };
-    // Its rank is -20 now.
+    // The current rank is -20.
     let near = many().with(|w| says(&mut w.pods[0], "-18", Some("-18")));
     assert!(writes(&near).iter().all(|(pod, _)| pod != "n00-0"));
     let far = many().with(|w| says(&mut w.pods[0], "-17", Some("-17")));
@@ -193,7 +193,7 @@ fn a_rank_that_hardly_changed_is_left_as_it_is_written() {
 }
 
 #[test]
-fn what_was_written_is_removed_where_the_gate_is_off_or_the_node_has_no_rank() {
+fn annotation_is_removed_without_the_gate_or_a_rank() {
     let off = three().with(|w| {
         switch(w, false);
         says(&mut w.pods[0], "-3", Some("-3"));
@@ -208,7 +208,7 @@ fn what_was_written_is_removed_where_the_gate_is_off_or_the_node_has_no_rank() {
 }
 
 #[test]
-fn one_pass_changes_pods_of_fifty_nodes_at_most() {
+fn one_turn_updates_pods_of_at_most_fifty_nodes() {
     let many = (0..60).fold(World::new(), |world, at| {
         world.node(&format!("n{at:02}"), "small", &[100])
     });

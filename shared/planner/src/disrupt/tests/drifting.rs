@@ -1,9 +1,9 @@
-//! Nodes that are not what they should be.
+//! Drift of nodes of dynamic and static NodePools.
 
 use super::*;
 
 #[test]
-fn a_drifted_node_is_replaced_whatever_that_costs() {
+fn drifted_node_is_replaced_at_any_price() {
     let world = World::new().node("n", "small", &[1_000]).with(|snapshot| {
         drift(snapshot, "n-claim", 1);
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
@@ -18,7 +18,7 @@ fn a_drifted_node_is_replaced_whatever_that_costs() {
 }
 
 #[test]
-fn the_node_that_drifted_first_goes_unless_another_is_without_pods_or_it_cannot() {
+fn oldest_drift_is_replaced_first_after_nodes_without_pods() {
     let world = World::new()
         .node("late", "small", &[2_000])
         .node("early", "small", &[2_000])
@@ -49,7 +49,7 @@ fn the_node_that_drifted_first_goes_unless_another_is_without_pods_or_it_cannot(
 }
 
 #[test]
-fn a_grace_period_lets_drift_go_past_what_pods_forbid() {
+fn termination_grace_period_overrides_blocking_pods_for_drift() {
     let world = |grace: Option<&str>| {
         World::new()
             .node("n", "small", &[1_000])
@@ -64,7 +64,7 @@ fn a_grace_period_lets_drift_go_past_what_pods_forbid() {
             .commands()
     };
     assert!(world(None).is_empty());
-    // A pod that may never be evicted gets no place before it is gone.
+    // A pod that can never be evicted gets no place before it is gone.
     assert_eq!(
         world(Some("1h")),
         [(Reason::Drifted, vec!["n".into()], vec![])]
@@ -72,7 +72,7 @@ fn a_grace_period_lets_drift_go_past_what_pods_forbid() {
 }
 
 #[test]
-fn a_drifted_node_may_be_replaced_by_several() {
+fn drifted_node_may_be_replaced_by_several() {
     let world = World::new()
         .node("n", "large", &[1_500, 1_500])
         .with(|snapshot| {
@@ -84,7 +84,7 @@ fn a_drifted_node_may_be_replaced_by_several() {
 }
 
 #[test]
-fn static_nodes_are_replaced_one_by_one_within_budgets_and_limits() {
+fn drifted_static_nodes_are_replaced_within_budgets_and_limits() {
     let world = |change: fn(&mut Snapshot)| {
         World::new()
             .node("a", "small", &[1_000])
@@ -111,7 +111,7 @@ fn static_nodes_are_replaced_one_by_one_within_budgets_and_limits() {
 }
 
 #[test]
-fn replacement_of_a_static_node_costs_what_its_template_does() {
+fn replacement_of_a_static_node_has_the_price_of_its_template() {
     let command = |change: fn(&mut Snapshot)| {
         let world = World::new().node("n", "medium", &[]).with(|snapshot| {
             snapshot.node_pools[0].replicas = Some(1);
@@ -142,7 +142,7 @@ fn replacement_of_a_static_node_costs_what_its_template_does() {
 }
 
 #[test]
-fn a_drifted_node_stays_while_a_budget_closes_and_that_is_told() {
+fn drifted_node_without_budget_is_kept_and_reported() {
     let world = World::new().node("n", "small", &[1_000]).with(|snapshot| {
         drift(snapshot, "n-claim", 1);
         snapshot.node_pools[0].disruption.budgets = vec![Budget {
@@ -158,7 +158,7 @@ fn a_drifted_node_stays_while_a_budget_closes_and_that_is_told() {
 }
 
 #[test]
-fn static_nodes_on_their_way_out_take_room_until_they_are_gone() {
+fn leaving_static_nodes_count_for_the_limit_until_gone() {
     let world = |nodes: i64| {
         World::new()
             .node("a", "small", &[1_000])
@@ -176,7 +176,7 @@ fn static_nodes_on_their_way_out_take_room_until_they_are_gone() {
 }
 
 #[test]
-fn pods_of_a_drifted_node_go_to_nodes_that_consolidation_leaves_alone_for_now() {
+fn drift_moves_pods_to_nodes_that_are_cooling_down() {
     let world = World::new()
         .node("n", "small", &[1_000])
         .node("busy", "large", &[1_000])

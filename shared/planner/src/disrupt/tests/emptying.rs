@@ -1,4 +1,4 @@
-//! Nodes on which nothing runs that has to move.
+//! Emptiness: nodes without pods that have to move.
 
 use super::*;
 
@@ -18,14 +18,14 @@ fn on_a_node(change: impl FnOnce(&mut Pod)) -> World {
 }
 
 #[test]
-fn all_empty_nodes_go_in_one_command_without_replacement() {
+fn all_empty_nodes_are_removed_in_one_command() {
     let world = World::new().node("a", "small", &[]).node("b", "large", &[]);
     let expected = (Reason::Empty, vec!["b".into(), "a".into()], vec![]);
     assert_eq!(world.commands(), [expected]);
 }
 
 #[test]
-fn under_a_budget_the_dearest_go_first() {
+fn most_expensive_empty_nodes_are_removed_first_under_a_budget() {
     let world = World::new()
         .node("a", "small", &[])
         .node("b", "large", &[])
@@ -35,7 +35,7 @@ fn under_a_budget_the_dearest_go_first() {
 }
 
 #[test]
-fn daemons_static_and_finished_pods_keep_no_node_and_others_do() {
+fn daemon_set_static_and_terminal_pods_do_not_keep_a_node() {
     let mut evidence = on_a_node(|_| {});
     assert!(evidence.removes().is_empty());
     evidence.0.pods[0].owner = owned_by("DaemonSet", "apps/v1");
@@ -48,7 +48,7 @@ fn daemons_static_and_finished_pods_keep_no_node_and_others_do() {
 }
 
 #[test]
-fn a_pod_that_costs_nothing_to_evict_keeps_no_node() {
+fn pod_without_eviction_cost_does_not_keep_a_node() {
     let cost = |text: &str| {
         on_a_node(|pod| {
             let key = api::names::annotation::POD_DELETION_COST.to_owned();
@@ -60,7 +60,7 @@ fn a_pod_that_costs_nothing_to_evict_keeps_no_node() {
 }
 
 #[test]
-fn what_is_static_never_consolidated_or_not_consolidatable_stays() {
+fn static_never_and_not_consolidatable_nodes_are_kept() {
     type Keep = fn(&mut Snapshot);
     let keeps: [Keep; 3] = [
         |world| world.node_pools[0].replicas = Some(1),
@@ -79,7 +79,7 @@ fn what_is_static_never_consolidated_or_not_consolidatable_stays() {
 }
 
 #[test]
-fn a_budget_that_closes_while_a_command_waits_holds_it_back() {
+fn budget_that_closes_before_validation_blocks_the_command() {
     let closing = |nodes: &str| Budget {
         schedule: Some("0 0 * * *".into()),
         duration: Some("1h".into()),
@@ -102,7 +102,7 @@ fn a_budget_that_closes_while_a_command_waits_holds_it_back() {
 }
 
 #[test]
-fn an_empty_node_that_pods_of_a_leaving_node_are_to_go_to_stays() {
+fn empty_node_expected_by_pods_of_a_leaving_node_is_kept() {
     let mut world = World::new()
         .node("leaving", "small", &[1_500])
         .node("new", "small", &[])

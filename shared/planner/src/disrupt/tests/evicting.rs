@@ -1,4 +1,4 @@
-//! Evictions are capped by the hour, in the cluster and in a NodePool.
+//! Caps on evictions per hour, of the cluster and of a NodePool.
 
 use model::{
     caps::Caps,
@@ -7,7 +7,7 @@ use model::{
 
 use super::*;
 
-/// Two nodes that drifted, of two pods and of one.
+/// Two drifted nodes, with two pods and with one.
 fn drifted() -> World {
     World::new()
         .node("a", "large", &[100, 100])
@@ -16,7 +16,7 @@ fn drifted() -> World {
         .with(|snapshot| drift(snapshot, "b-claim", 10))
 }
 
-/// A command that was chosen so many minutes ago and evicts so many pods.
+/// Adds a command that was committed this many minutes ago and evicts this many pods.
 fn chosen(state: CommandState, minutes_ago: i64, pods: u32) -> impl FnOnce(&mut Snapshot) {
     move |snapshot| {
         snapshot.commands.push(ledger::Command {
@@ -44,7 +44,7 @@ fn capped(most: u32) -> impl FnOnce(&mut Snapshot) {
 }
 
 #[test]
-fn a_node_goes_only_if_all_of_its_pods_may_still_be_evicted_in_the_hour() {
+fn node_is_removed_only_if_the_eviction_cap_covers_all_its_pods() {
     let removes = |world: World| world.removes();
     assert_eq!(removes(drifted()), ["a"], "the one that drifted first");
     assert_eq!(removes(drifted().with(capped(2))), ["a"]);
@@ -58,7 +58,7 @@ fn a_node_goes_only_if_all_of_its_pods_may_still_be_evicted_in_the_hour() {
 }
 
 #[test]
-fn a_node_pool_may_have_a_cap_of_its_own() {
+fn node_pool_may_have_its_own_eviction_cap() {
     let world = drifted().with(|snapshot| {
         let annotations = &mut snapshot.node_pools[0].annotations;
         annotations.insert(Caps::EVICTIONS_ANNOTATION.to_owned(), "1".to_owned());
@@ -67,7 +67,7 @@ fn a_node_pool_may_have_a_cap_of_its_own() {
 }
 
 #[test]
-fn a_command_says_how_many_pods_it_evicts() {
+fn command_records_its_evictions() {
     let command = disrupt(&drifted().0).commands.remove(0);
     assert_eq!(command.evicts, [("default".into(), 2)].into());
     let empty = disrupt(&World::new().node("n", "small", &[]).0);
@@ -75,7 +75,7 @@ fn a_command_says_how_many_pods_it_evicts() {
 }
 
 #[test]
-fn nodes_that_go_together_evict_no_more_than_is_left_together() {
+fn merged_nodes_stay_within_the_eviction_cap_together() {
     let three = || {
         World::new()
             .node("a", "small", &[100])
@@ -90,7 +90,7 @@ fn nodes_that_go_together_evict_no_more_than_is_left_together() {
 }
 
 #[test]
-fn a_proposal_that_evicts_more_than_is_left_now_is_a_matter_of_budgets() {
+fn proposal_beyond_the_eviction_cap_is_rejected_as_budget() {
     let world = World::new().node("n", "large", &[1_500]);
     let proposal = validating::proposal(&world);
     let rejection = validate(&world.with(capped(0)).0, &proposal).unwrap_err();
@@ -98,7 +98,7 @@ fn a_proposal_that_evicts_more_than_is_left_now_is_a_matter_of_budgets() {
 }
 
 #[test]
-fn what_just_fits_under_a_cap_does_not_wait() {
+fn evictions_that_reach_the_cap_exactly_are_allowed() {
     let told = |world: World| disrupt(&world.0).exhausted.len();
     assert_eq!(told(drifted().with(capped(2))), 0);
     assert_eq!(told(drifted().with(capped(1))), 1);
@@ -107,7 +107,7 @@ fn what_just_fits_under_a_cap_does_not_wait() {
 }
 
 #[test]
-fn what_waits_is_told_with_the_cap_what_was_decided_and_when_to_look_again() {
+fn message_names_the_cap_its_use_and_the_next_check() {
     let world = drifted()
         .with(capped(2))
         .with(chosen(CommandState::Done, 20, 2));

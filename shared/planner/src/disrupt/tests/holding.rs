@@ -1,8 +1,8 @@
-//! What changes in the seconds that a command waits until it binds.
+//! Changes between the decision on a command and its validation.
 
 use super::*;
 
-/// The last node is to go, and its pod may be moved in ten seconds, or in a hundred.
+/// Marks the last node as leaving. Its pod may be moved after ten seconds, or after a hundred.
 fn last_leaves(snapshot: &mut Snapshot, moves: bool) {
     snapshot.node_claims.last_mut().unwrap().deleted_at = Some(snapshot.now);
     let pod = snapshot.pods.last_mut().unwrap();
@@ -13,8 +13,8 @@ fn last_leaves(snapshot: &mut Snapshot, moves: bool) {
 }
 
 #[test]
-fn what_takes_a_room_while_a_command_waits_holds_it_back() {
-    // What leaves takes what is left.
+fn capacity_taken_before_validation_blocks_the_command() {
+    // Pods of the leaving node take the remaining capacity.
     let world = |moves: bool| {
         World::new()
             .node("a", "small", &[500])
@@ -28,7 +28,7 @@ fn what_takes_a_room_while_a_command_waits_holds_it_back() {
 }
 
 #[test]
-fn so_does_what_needs_a_larger_replacement_than_was_planned() {
+fn need_for_a_larger_replacement_blocks_the_command() {
     let world = |moves: bool| {
         World::new()
             .node("n", "large", &[1_500])
@@ -41,7 +41,7 @@ fn so_does_what_needs_a_larger_replacement_than_was_planned() {
 }
 
 #[test]
-fn a_budget_that_closes_while_a_command_waits_holds_back_what_consolidates() {
+fn budget_that_closes_before_validation_blocks_consolidation() {
     let at = |now: &str| {
         let now = now.parse().unwrap();
         World::new()

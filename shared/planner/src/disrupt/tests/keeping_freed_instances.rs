@@ -1,4 +1,4 @@
-//! The instance that a node leaves to its reservation which went before its replacement is for the pods that ran there.
+//! Reserved instances freed by nodes that were terminated first are kept for the pods of those nodes.
 
 use model::ledger::{Choice, CommandState, FreedInstance, Method};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::provision;
 
-/// A pod of this owner that the scheduler found no node for.
+/// An unschedulable pod of this owner.
 fn waiting(owner: &str, name: &str, cpu: i64) -> Pod {
     let mut pod = Pod {
         node_name: None,
@@ -26,8 +26,8 @@ fn waiting(owner: &str, name: &str, cpu: i64) -> Pod {
     pod
 }
 
-/// A pod of `batch` that would be placed first waits, and these of `web`, for whose node `n` the instance is kept. The node went
-/// so many minutes ago.
+/// A pending pod of `batch` that would be placed first, and these of `web`, for which the instance of node `n` is kept. The
+/// node was terminated this many minutes ago.
 fn left(minutes_ago: i64, web: Vec<Pod>) -> World {
     reserved().with(|snapshot| {
         let choice = Choice {
@@ -62,7 +62,7 @@ fn left(minutes_ago: i64, web: Vec<Pod>) -> World {
     })
 }
 
-/// Makes so many instances of the reservation free.
+/// Makes this many instances of the reservation available.
 fn free(snapshot: &mut Snapshot, capacity: u32) {
     let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
     let offering = Arc::make_mut(types)[0].offerings.last_mut().unwrap();
@@ -72,7 +72,7 @@ fn free(snapshot: &mut Snapshot, capacity: u32) {
     reservation.is_full = capacity == 0;
 }
 
-/// Pods by name, of each node that is launched.
+/// Names of the pods on each launched node.
 fn launched(world: &World) -> Vec<Vec<String>> {
     let plan = provision::provision(&world.0, Share::WHOLE);
     let launches = plan.actions.iter().filter_map(|planned| {
@@ -88,7 +88,7 @@ fn web(cpu: i64) -> Vec<Pod> {
 }
 
 #[test]
-fn pods_that_ran_on_the_node_come_before_others() {
+fn pods_of_the_terminated_node_are_planned_first() {
     let world = left(5, web(1_000));
     assert_eq!(launched(&world), [["web-1"]]);
     let plan = provision::provision(&world.0, Share::WHOLE);
@@ -97,7 +97,7 @@ fn pods_that_ran_on_the_node_come_before_others() {
 }
 
 #[test]
-fn others_do_not_get_the_instance_while_its_node_goes() {
+fn instance_is_kept_while_its_node_is_terminating() {
     let world = left(5, Vec::new()).with(|snapshot| {
         let mut claim = test_world::claim("n-claim", SETTLED);
         claim.deleted_at = Some(snapshot.now);
@@ -107,14 +107,14 @@ fn others_do_not_get_the_instance_while_its_node_goes() {
 }
 
 #[test]
-fn others_do_not_get_the_instance_before_the_scheduler_has_looked_at_the_pods() {
+fn instance_is_kept_for_pods_the_scheduler_has_not_tried() {
     let mut web = web(1_000);
     web[0].unschedulable = false;
     assert!(launched(&left(5, web)).is_empty());
 }
 
 #[test]
-fn other_instances_of_the_reservation_are_for_everybody() {
+fn other_instances_of_the_reservation_are_available_to_all_pods() {
     let mut web = web(1_000);
     web[0].unschedulable = false;
     let world = left(5, web).with(|snapshot| free(snapshot, 2));
@@ -122,7 +122,7 @@ fn other_instances_of_the_reservation_are_for_everybody() {
 }
 
 #[test]
-fn instance_that_no_pod_waits_for_is_for_everybody() {
+fn instance_without_waiting_pods_is_available_to_all_pods() {
     assert_eq!(launched(&left(5, Vec::new())), [["batch-1"]]);
     let too_large = web(1_800);
     assert_eq!(launched(&left(59, too_large.clone())), [["web-1"]]);
@@ -151,7 +151,7 @@ fn replacements_of_other_nodes_do_not_get_the_instance() {
     assert_eq!(drifted(false).removes(), ["m"]);
 }
 
-/// Another drifted node of the reservation, which is full, while pods of the first one wait.
+/// Another drifted node of the full reservation, while pods of the first one are pending.
 fn another(budget_nodes: &str) -> World {
     let mut web = web(1_000);
     web[0].unschedulable = false;
@@ -173,7 +173,7 @@ fn another(budget_nodes: &str) -> World {
 }
 
 #[test]
-fn node_that_went_first_uses_up_the_budget_until_its_pods_have_a_place() {
+fn node_terminated_first_counts_against_the_budget_until_its_pods_are_placed() {
     assert!(another("1").removes().is_empty());
     assert_eq!(another("2").removes(), ["m"]);
     let placed = another("1").with(|snapshot| {
@@ -186,7 +186,7 @@ fn node_that_went_first_uses_up_the_budget_until_its_pods_have_a_place() {
 }
 
 #[test]
-fn node_whose_instance_is_being_terminated_uses_up_the_budget() {
+fn node_with_terminating_instance_counts_against_the_budget() {
     let world = |terminates: bool| {
         another("1").with(|snapshot| {
             snapshot.pods.retain(|pod| pod.key.name != "web-1");
@@ -211,7 +211,7 @@ fn node_whose_instance_is_being_terminated_uses_up_the_budget() {
 }
 
 #[test]
-fn command_says_for_which_pods_the_instance_is_freed() {
+fn command_records_the_owners_of_pods_of_the_freed_instance() {
     let world = reserved().with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
         snapshot.pods[0].owner = waiting("web", "x", 0).owner.clone();

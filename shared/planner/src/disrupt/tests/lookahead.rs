@@ -1,4 +1,4 @@
-//! What a longer view is for: a cheaper end, with hardly more evictions, than one step after the other leads to.
+//! Lookahead ends cheaper than single moves, with hardly more evictions.
 
 use super::{
     super::{context::Lookahead, trajectory::Trajectory},
@@ -41,7 +41,7 @@ pub(super) fn wasteful(seed: u64) -> World {
     world
 }
 
-/// Where looks of this sight lead, and what each saw and decided.
+/// Final trajectory of evaluations with this lookahead, and each command with the world that it was decided on.
 pub(super) fn end(
     world: &World,
     lookahead: Lookahead,
@@ -70,7 +70,7 @@ pub(super) fn end(
 }
 
 #[test]
-fn the_end_is_never_dearer_and_as_a_rule_cheaper_than_step_by_step() {
+fn lookahead_never_ends_more_expensive_and_usually_ends_cheaper() {
     for at_any_price in [false, true] {
         let (mut by_steps, mut lookahead, mut replacements_max) = (0, 0, 0);
         for seed in 0..12 {
@@ -93,7 +93,7 @@ fn the_end_is_never_dearer_and_as_a_rule_cheaper_than_step_by_step() {
 }
 
 #[test]
-fn where_steps_lead_is_followed_however_small_the_share_of_a_look_is() {
+fn trajectory_is_followed_regardless_of_the_share() {
     let share = Share {
         simulated: 1,
         ..Share::WHOLE
@@ -107,7 +107,7 @@ fn where_steps_lead_is_followed_however_small_the_share_of_a_look_is() {
 }
 
 #[test]
-fn budgets_bound_what_goes_together() {
+fn budgets_bound_nodes_of_one_command() {
     for seed in 0..12 {
         let world = wasteful(seed).with(|snapshot| {
             snapshot.node_pools[0].disruption.budgets = vec![budget("3")];
@@ -118,7 +118,7 @@ fn budgets_bound_what_goes_together() {
 }
 
 #[test]
-fn what_replaces_them_is_cheaper_together_whatever_is_launched() {
+fn replacements_are_cheaper_together_at_any_launch_price() {
     for seed in 0..12 {
         let world = wasteful(seed);
         let price = |name: &str| {
@@ -140,7 +140,7 @@ fn what_replaces_them_is_cheaper_together_whatever_is_launched() {
 }
 
 #[test]
-fn a_joint_move_is_judged_again_as_it_was_found() {
+fn joint_move_is_validated_with_its_recorded_assignment() {
     let mut seen = (0..12).flat_map(|seed| end(&wasteful(seed), Lookahead::ToConvergence, false).1);
     let joint = seen.find(|(_, command)| command.replacements.len() > 1);
     let (world, command) = joint.expect("some world is worth a joint move");

@@ -1,4 +1,4 @@
-//! What users are told of each node, also of those that stay.
+//! Reports on nodes that may be disrupted and on those that are kept.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn told(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn what_may_go_is_told_with_what_comes_instead_and_what_that_saves() {
+fn report_of_a_removable_node_has_its_alternative_and_savings() {
     let world = World::new()
         .node("a", "large", &[1_500])
         .node("b", "small", &[])
@@ -38,7 +38,7 @@ fn what_may_go_is_told_with_what_comes_instead_and_what_that_saves() {
 }
 
 #[test]
-fn what_stays_is_told_with_what_keeps_it_and_the_best_alternative() {
+fn report_of_a_kept_node_has_the_reason_and_best_alternative() {
     let world = World::new()
         .node("exact", "small", &[1_900])
         .node("guarded", "medium", &[3_900])
@@ -59,7 +59,7 @@ fn what_stays_is_told_with_what_keeps_it_and_the_best_alternative() {
 }
 
 #[test]
-fn what_only_a_budget_keeps_is_told_with_what_it_would_save() {
+fn report_of_a_node_kept_by_budget_has_the_possible_savings() {
     let world = World::new()
         .node("a", "large", &[1_500])
         .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")]);
@@ -72,7 +72,7 @@ fn what_only_a_budget_keeps_is_told_with_what_it_would_save() {
 }
 
 #[test]
-fn each_node_is_told_with_its_price_also_where_it_stays() {
+fn every_report_has_the_price_of_the_node() {
     let world = World::new()
         .node("a", "small", &[1_900])
         .node("b", "large", &[7_900])
@@ -89,7 +89,7 @@ fn each_node_is_told_with_its_price_also_where_it_stays() {
 }
 
 #[test]
-fn what_must_not_be_disturbed_now_goes_for_drift_alone() {
+fn node_with_blocking_pods_is_reported_as_removable_only_for_drift() {
     let kept = |drifts: bool| {
         let world = World::new().node("n", "small", &[1_900]).with(|snapshot| {
             snapshot.node_claims[0].spec.termination_grace_period = Some("1h".to_owned());

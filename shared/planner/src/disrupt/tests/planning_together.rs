@@ -1,4 +1,4 @@
-//! What a plan for all nodes together is made of: what is asked of the search, what a step is, and in which order steps are taken.
+//! Plans for all nodes: search input, steps, and the order of steps.
 
 use model::ledger::{Place, Together, Wanted};
 
@@ -13,7 +13,7 @@ use super::{
     *,
 };
 
-/// Shows what may go of a world.
+/// Calls `shown` with the context and candidates of a world.
 fn of<T>(
     world: &World,
     shown: impl for<'a> FnOnce(&DisruptionContext<'a>, &[&Candidate<'a>], &Totals) -> T,
@@ -25,7 +25,7 @@ fn of<T>(
     })
 }
 
-/// Nodes that go together, wherever there is room for their pods.
+/// Nodes to remove together, without an assignment of their pods.
 fn together(nodes: &[&str]) -> Together {
     let claims = nodes.iter().map(|node| format!("{node}-claim"));
     Together {
@@ -34,7 +34,7 @@ fn together(nodes: &[&str]) -> Together {
     }
 }
 
-/// The same, where so many pods of each are wanted on a new node of their own.
+/// Nodes to remove together, with this many pods of each assigned to a new node.
 fn for_new_ones(nodes: &[(&str, usize)]) -> Together {
     let wanted = nodes.iter().map(|(node, count)| {
         let uids = (0..*count).map(|number| format!("uid-{node}-{number}"));
@@ -50,14 +50,14 @@ fn for_new_ones(nodes: &[(&str, usize)]) -> Together {
     }
 }
 
-/// The nodes that go with a step.
+/// Nodes that a step removes.
 fn nodes<'m>(step: &'m Move<'_>) -> Vec<&'m str> {
     let nodes = step.candidates.iter().map(|one| one.node.name.0.as_str());
     nodes.collect()
 }
 
 #[test]
-fn each_node_that_may_go_is_asked_about_with_its_pods_and_its_node_pools_budget() {
+fn search_input_has_pods_and_budget_of_each_candidate() {
     let mut world = World::new()
         .node("one", "small", &[100, 100])
         .node("other", "medium", &[100])
@@ -103,9 +103,9 @@ fn each_node_that_may_go_is_asked_about_with_its_pods_and_its_node_pools_budget(
     });
 }
 
-/// Of ten hours four are its own, and for six more it would cost nothing to let it stay.
+/// The node lives for four of ten hours. For six more it would cost nothing to keep it.
 #[test]
-fn what_a_node_disturbs_is_spread_over_the_horizon_with_the_time_that_it_is_not_there_for() {
+fn disturbance_is_spread_over_the_horizon_beyond_expiration() {
     let world = World::new()
         .node("one", "large", &[100, 100, 100, 100])
         .with(|snapshot| {
@@ -134,9 +134,9 @@ fn what_a_node_disturbs_is_spread_over_the_horizon_with_the_time_that_it_is_not_
     assert_eq!(disturbance(&upstream), (price, 0));
 }
 
-/// Six of eight evictions are its own, so it has to save three eighths of what all cost: half of six eighths.
+/// The node has six of eight evictions, so it must save half of six eighths of the total cost.
 #[test]
-fn a_node_of_the_policy_balanced_has_to_save_by_its_part_of_what_is_disturbed() {
+fn policy_balanced_sets_least_savings_by_share_of_disruption() {
     let world = World::new()
         .node("one", "large", &[200; 5])
         .node("other", "large", &[900])
@@ -170,9 +170,9 @@ fn a_node_of_the_policy_balanced_has_to_save_by_its_part_of_what_is_disturbed() 
     });
 }
 
-/// What spot nodes may go for is asked of the gate that Karpenter has for that.
+/// Karpenter's gate decides whether spot replaces spot.
 #[test]
-fn a_spot_node_is_planned_to_go_for_spot_nodes_where_that_is_allowed() {
+fn plan_replaces_spot_by_spot_only_with_its_gate() {
     let planned = |gate: bool| {
         let world = World::new()
             .node_of("one", "large", "spot", &[900, 900])
@@ -182,7 +182,7 @@ fn a_spot_node_is_planned_to_go_for_spot_nodes_where_that_is_allowed() {
                     vec![one_of(CAPACITY_TYPE, &["spot"])];
                 let gates = &mut snapshot.settings.feature_gates;
                 gates.insert("SpotToSpotConsolidation".to_owned(), gate);
-                // Neither has room for what is on the other.
+                // Neither node has room for the pods of the other.
                 for node in &mut snapshot.nodes {
                     node.allocatable = Resources::from([("cpu", 2_000), ("pods", 29)]);
                 }
@@ -203,7 +203,7 @@ fn a_spot_node_is_planned_to_go_for_spot_nodes_where_that_is_allowed() {
 }
 
 #[test]
-fn a_step_of_a_plan_says_where_each_pod_is_wanted() {
+fn step_of_a_plan_records_the_assignment_of_each_pod() {
     let world = World::new()
         .node("one", "large", &[900, 900])
         .node("other", "large", &[900])
@@ -237,9 +237,9 @@ fn a_step_of_a_plan_says_where_each_pod_is_wanted() {
     });
 }
 
-/// What is kept of a plan, where a step says of so many pods where they are wanted.
+/// Number of remaining steps, for a step that assigns this many pods.
 #[test]
-fn a_step_says_of_no_more_than_two_thousand_pods_where_they_are_wanted() {
+fn step_assigns_at_most_two_thousand_pods() {
     let world = World::new().node("one", "large", &[900]);
     let kept = |count| {
         let plan = [for_new_ones(&[("one", count)])];
@@ -251,7 +251,7 @@ fn a_step_says_of_no_more_than_two_thousand_pods_where_they_are_wanted() {
 }
 
 #[test]
-fn what_is_left_of_a_plan_says_of_no_more_than_two_thousand_pods_where_they_are_wanted() {
+fn remaining_plan_assigns_at_most_two_thousand_pods() {
     let world = World::new()
         .node("one", "large", &[900])
         .node("other", "large", &[900])
@@ -272,7 +272,7 @@ fn what_is_left_of_a_plan_says_of_no_more_than_two_thousand_pods_where_they_are_
 }
 
 #[test]
-fn what_is_done_is_left_out_of_what_is_left() {
+fn finished_steps_are_not_in_the_remaining_plan() {
     let world = World::new()
         .node("one", "large", &[900])
         .node("other", "large", &[900]);
@@ -285,7 +285,7 @@ fn what_is_done_is_left_out_of_what_is_left() {
 }
 
 #[test]
-fn several_steps_are_one_and_one_is_what_it_is() {
+fn several_steps_merge_and_a_single_one_does_not() {
     let world = World::new()
         .node("one", "small", &[900])
         .node("other", "small", &[900])
@@ -303,9 +303,9 @@ fn several_steps_are_one_and_one_is_what_it_is() {
     });
 }
 
-/// Then it is better that one of them stays.
+/// Keeping one of the nodes is better.
 #[test]
-fn several_nodes_do_not_go_for_one_of_their_own_type() {
+fn several_nodes_are_not_merged_into_their_own_instance_type() {
     let steps = |millicores: [i64; 2]| {
         let [one, other] = millicores;
         let world = World::new()
@@ -323,9 +323,9 @@ fn several_nodes_do_not_go_for_one_of_their_own_type() {
     assert_eq!(steps([1_900, 1_900]), 0, "for a medium one");
 }
 
-/// `few` saves a little for one eviction, `many` more for four, and `team` most, for two new nodes.
+/// `few` saves a little for one eviction, `many` more for four, and `team` most, with two new nodes.
 #[test]
-fn steps_that_bring_few_nodes_come_first_then_those_that_save_most_for_each_eviction() {
+fn steps_are_ordered_by_replacements_then_savings_per_eviction() {
     let world = World::new()
         .node("few", "medium", &[900])
         .node("many", "large", &[900, 900, 900, 900])
@@ -336,7 +336,7 @@ fn steps_that_bring_few_nodes_come_first_then_those_that_save_most_for_each_evic
             Arc::make_mut(types).push(kind("odd", 8, 450));
             let others = one_of(INSTANCE_TYPE, &["small", "medium", "odd"]);
             snapshot.node_pools[0].template.requirements.push(others);
-            // Nothing else has room.
+            // No other node has room.
             for node in &mut snapshot.nodes {
                 let used = snapshot.pods.iter().filter(|pod| {
                     pod.node_name
@@ -362,7 +362,7 @@ fn steps_that_bring_few_nodes_come_first_then_those_that_save_most_for_each_evic
             each.collect::<Vec<_>>(),
             [(2, 2, 600), (1, 4, 200), (1, 1, 100)]
         );
-        // Whatever EC2 launches of what may replace them is cheaper than both.
+        // Any instance type of the replacement that EC2 may launch is cheaper than both nodes.
         let dearest = steps[0].replacements.iter().map(|node| {
             let prices = node.choices.iter().map(|choice| choice.price.0);
             prices.max().unwrap()

@@ -1,4 +1,4 @@
-//! Preferences of pods, and NodePools between which nothing but prices decides.
+//! Preferences of pods, and NodePools that differ only in price.
 
 use model::{
     pod::{NodeSelectorTerm, PodAffinityTerm, TopologySpread, WhenUnsatisfiable},
@@ -8,7 +8,7 @@ use model::{
 use super::*;
 
 #[test]
-fn a_consolidation_pays_for_the_preferences_that_pods_lose() {
+fn lost_preferences_reduce_savings() {
     let world = |worth| {
         World::new()
             .node("liked", "small", &[500])
@@ -34,8 +34,8 @@ fn a_consolidation_pays_for_the_preferences_that_pods_lose() {
     assert!(world(200_000_000).removes().is_empty());
 }
 
-/// A pod on node `liked` in zone a, to which only node `other` in zone b is left, and a full node in zone a that has to stay. No
-/// node can be bought.
+/// A pod on node `liked` in zone a, which can move only to node `other` in zone b, and a full node in zone a. No node can be
+/// launched.
 fn between_zones(worth: i64, change: fn(&mut Snapshot)) -> Vec<String> {
     let world = World::new()
         .node("liked", "small", &[500])
@@ -110,7 +110,7 @@ fn label(snapshot: &mut Snapshot, node: usize, key: &str, value: &str) {
 }
 
 #[test]
-fn a_consolidation_pays_for_every_kind_of_preference_that_pods_lose() {
+fn every_kind_of_lost_preference_reduces_savings() {
     type Case = (&'static str, fn(&mut Snapshot));
     let cases: [Case; 5] = [
         ("a spread over zones", |snapshot| {
@@ -151,9 +151,9 @@ fn a_consolidation_pays_for_every_kind_of_preference_that_pods_lose() {
     }
 }
 
-/// The pods that go together prefer a label, which they have, and hosts of their own, which they have neither today nor then.
+/// Pods that move together prefer a label, which their node has, and separate hosts, which they have neither before nor after.
 #[test]
-fn a_preference_that_is_not_met_today_does_not_make_another_one_worthless() {
+fn unmet_preference_does_not_devalue_another() {
     let change = |snapshot: &mut Snapshot| {
         label(snapshot, 0, "disk", "fast");
         let mut second = snapshot.pods[0].clone();
@@ -173,7 +173,7 @@ fn a_preference_that_is_not_met_today_does_not_make_another_one_worthless() {
 }
 
 #[test]
-fn a_preference_that_was_not_met_before_either_costs_nothing() {
+fn preference_unmet_before_costs_nothing() {
     let change = |snapshot: &mut Snapshot| {
         snapshot.pods[0].node_affinity.preferred = vec![(100, wanted("disk", "fast"))];
     };
@@ -181,7 +181,7 @@ fn a_preference_that_was_not_met_before_either_costs_nothing() {
 }
 
 #[test]
-fn a_node_goes_for_a_cheaper_one_of_a_nodepool_of_equal_weight() {
+fn replacement_may_be_of_another_node_pool_of_equal_weight() {
     let world = |optimize, weight| {
         World::new().node("n", "medium", &[3_000]).with(|snapshot| {
             snapshot.settings.optimize = optimize;
@@ -201,7 +201,7 @@ fn a_node_goes_for_a_cheaper_one_of_a_nodepool_of_equal_weight() {
             .collect::<Vec<_>>()
     };
     assert_eq!(replacements(world(Optimize::Cost, 0)), [["bargain"]]);
-    // The names decide, or the weights.
+    // Names decide, or weights.
     assert!(replacements(world(Optimize::Upstream, 0)).is_empty());
     assert!(replacements(world(Optimize::Cost, -1)).is_empty());
 }

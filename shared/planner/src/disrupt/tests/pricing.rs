@@ -1,11 +1,11 @@
-//! A move must pay for what it disturbs.
+//! Prices of moves against their savings.
 
 use super::*;
 
 const HORIZON: &str = "whittle.sh/consolidation-horizon";
 const EVICTION: &str = "whittle.sh/eviction-price";
 
-/// A large node of four small pods, which a small node could run for $0.3/h less.
+/// A large node with four small pods, which a small node could run for $0.3/h less.
 fn world(annotations: &[(&str, &str)]) -> World {
     World::new()
         .node("n", "large", &[200, 200, 200, 200])
@@ -19,7 +19,7 @@ fn world(annotations: &[(&str, &str)]) -> World {
 }
 
 #[test]
-fn a_node_stays_where_its_evictions_cost_more_than_is_saved_in_time() {
+fn node_is_kept_if_evictions_cost_more_than_savings_within_the_horizon() {
     assert_eq!(world(&[]).removes(), ["n"]);
     let dear = world(&[(EVICTION, "10")]);
     assert!(dear.removes().is_empty());
@@ -36,7 +36,7 @@ fn a_node_stays_where_its_evictions_cost_more_than_is_saved_in_time() {
 }
 
 #[test]
-fn nothing_is_priced_where_upstream_decides_or_a_caller_wants_none() {
+fn moves_are_free_with_optimize_upstream_or_at_any_price() {
     let dear = world(&[(EVICTION, "10")]);
     assert_eq!(disrupt_at_any_price(&dear.0).commands.len(), 1);
     let upstream = dear.with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
@@ -44,7 +44,7 @@ fn nothing_is_priced_where_upstream_decides_or_a_caller_wants_none() {
 }
 
 #[test]
-fn a_saving_counts_until_the_node_expires() {
+fn savings_count_until_the_node_expires() {
     let world = world(&[(EVICTION, "0.1")]).with(|snapshot| {
         snapshot.node_claims[0].spec.expire_after = Some("30m".to_owned());
     });
@@ -52,7 +52,7 @@ fn a_saving_counts_until_the_node_expires() {
 }
 
 #[test]
-fn an_annotation_that_cannot_be_read_is_told_and_leaves_the_default() {
+fn invalid_annotation_is_reported_and_the_default_applies() {
     for (key, value, expected) in [
         (HORIZON, "a while", "a duration such as \"24h\""),
         (HORIZON, "-1h", "a duration such as \"24h\""),
@@ -69,7 +69,7 @@ fn an_annotation_that_cannot_be_read_is_told_and_leaves_the_default() {
 }
 
 #[test]
-fn what_a_window_holds_back_is_looked_at_again_when_it_closes() {
+fn check_is_due_when_a_budget_window_closes() {
     let world = world(&[]).with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![Budget {
             schedule: Some("@daily".to_owned()),
@@ -85,14 +85,14 @@ fn what_a_window_holds_back_is_looked_at_again_when_it_closes() {
     );
 }
 
-/// What is said of the move, with evictions at $10, after a change.
+/// Message about the move after a change, with evictions at $10.
 fn said(change: impl FnOnce(&mut Snapshot)) -> String {
     let world = world(&[(EVICTION, "10")]).with(|snapshot| {
         let two_hours_ago = snapshot.now - SignedDuration::from_hours(2);
         let own = &mut snapshot.node_claims[0];
         own.created_at = Some(two_hours_ago);
         own.status.conditions[0].last_transition = two_hours_ago;
-        // Initialized a minute after it was launched.
+        // Initialized a minute after its launch.
         own.status.conditions[2].last_transition = two_hours_ago + SignedDuration::from_mins(1);
         change(snapshot);
     });
@@ -106,10 +106,10 @@ fn costs(price: &str, saved: &str) -> String {
 }
 
 #[test]
-fn a_move_costs_its_evictions_its_images_and_the_time_that_both_nodes_run() {
+fn move_costs_evictions_image_pulls_and_overlapping_run_time() {
     // Four evictions, a quarter of that for images, and a minute of the new node; $0.3 an hour are saved for a day.
     assert_eq!(said(|_| {}), costs("50.0017", "7.2000"));
-    // The pods of a young node count twice.
+    // Pods of a young node count twice.
     let aged = |hours: i64| {
         said(|snapshot| {
             snapshot.node_claims[0].created_at =
@@ -118,7 +118,7 @@ fn a_move_costs_its_evictions_its_images_and_the_time_that_both_nodes_run() {
     };
     assert_eq!(aged(0), costs("90.0017", "7.2000"));
     assert_eq!(aged(1), costs("50.0017", "7.2000"));
-    // The old node runs until the slowest of its pods is gone, but not longer than a quarter of an hour.
+    // The old node runs until the last of its pods has terminated, but at most a quarter of an hour.
     let grace =
         |seconds: i64| said(|snapshot| snapshot.pods[1].termination_grace_seconds = Some(seconds));
     assert_eq!(grace(360), costs("50.0417", "7.2000"));
@@ -126,7 +126,7 @@ fn a_move_costs_its_evictions_its_images_and_the_time_that_both_nodes_run() {
 }
 
 #[test]
-fn a_new_node_starts_as_others_of_its_pool_did() {
+fn start_time_is_the_median_of_the_node_pool() {
     let started_in = |minutes: &[i64]| {
         said(|snapshot| {
             for (at, minutes) in minutes.iter().enumerate() {
@@ -148,7 +148,7 @@ fn a_new_node_starts_as_others_of_its_pool_did() {
 }
 
 #[test]
-fn what_ec2_may_take_back_costs_evictions_to_come() {
+fn expected_spot_interruptions_are_priced() {
     let spot = |snapshot: &mut Snapshot| {
         let pool = &mut snapshot.node_pools[0];
         pool.template.requirements = vec![one_of(CAPACITY_TYPE, &["spot"])];
@@ -183,7 +183,7 @@ fn what_ec2_may_take_back_costs_evictions_to_come() {
 }
 
 #[test]
-fn several_nodes_merge_only_if_that_pays() {
+fn several_nodes_are_merged_only_if_that_pays() {
     let world = |price: &str| {
         World::new()
             .node("a", "large", &[1_000; 3])
@@ -201,7 +201,7 @@ fn several_nodes_merge_only_if_that_pays() {
 }
 
 #[test]
-fn what_costs_nothing_is_cheaper_than_anything() {
+fn free_instance_type_is_cheaper_than_any_other() {
     let world = World::new().node("n", "large", &[1_500]).with(|snapshot| {
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
         Arc::make_mut(types)[0].offerings[0].price = NanosPerHour(0);
@@ -213,7 +213,7 @@ fn what_costs_nothing_is_cheaper_than_anything() {
 const NODE_PRICE: &str = "whittle.sh/node-price";
 
 #[test]
-fn node_costs_what_is_paid_per_node_besides_its_instance() {
+fn node_price_includes_the_surcharge() {
     let price = |annotations: &[(&str, &str)]| node_reports(&world(annotations).0)[0].price.0;
     assert_eq!(price(&[(NODE_PRICE, "0.5")]), price(&[]) + 500_000_000);
     let upstream = world(&[(NODE_PRICE, "0.5")])
@@ -223,7 +223,7 @@ fn node_costs_what_is_paid_per_node_besides_its_instance() {
 
 /// A medium node costs as much as two small ones.
 #[test]
-fn nodes_merge_into_one_of_the_same_price_where_each_costs_something_besides() {
+fn surcharge_makes_merging_nodes_of_equal_price_pay() {
     let removed = |price: &str| {
         World::new()
             .node("a", "small", &[1_500])

@@ -1,4 +1,4 @@
-//! Nodes that stay unhealthy.
+//! Repair of unhealthy nodes.
 
 use model::{
     ledger::{Command, CommandState},
@@ -12,7 +12,7 @@ mod limits;
 mod rebooting;
 mod refusals;
 
-/// Small nodes with a pod each, which repair may replace.
+/// Small nodes with a pod each, with repair enabled.
 fn world(nodes: usize) -> World {
     let mut world = World::new();
     for at in 0..nodes {
@@ -28,7 +28,7 @@ fn world(nodes: usize) -> World {
     })
 }
 
-/// Makes the node at this place not ready for so many minutes.
+/// Makes the node at this index not ready for this many minutes.
 fn lost(snapshot: &mut Snapshot, at: usize, minutes: i64) {
     let now = snapshot.now;
     snapshot.nodes[at].ready = Ready {
@@ -52,7 +52,7 @@ fn small(node: &str) -> (Reason, Vec<String>, Vec<Vec<String>>) {
 }
 
 #[test]
-fn unhealthy_node_is_replaced_first_when_its_condition_is_not_tolerated_any_more() {
+fn unhealthy_node_is_replaced_after_its_toleration() {
     assert!(sick(1, 29).commands().is_empty());
     let sick = sick(1, 31);
     assert_eq!(sick.commands(), [small("n0")]);
@@ -66,7 +66,7 @@ fn unhealthy_node_is_replaced_first_when_its_condition_is_not_tolerated_any_more
 }
 
 #[test]
-fn without_the_gate_or_with_legacy_repair_nothing_is_repaired_by_choice() {
+fn voluntary_repair_needs_the_gate_and_no_legacy_repair() {
     let off = |snapshot: &mut Snapshot| snapshot.settings.feature_gates.clear();
     let legacy = |snapshot: &mut Snapshot| snapshot.settings.legacy_node_repair = true;
     assert!(sick(1, 31).with(off).commands().is_empty());
@@ -74,7 +74,7 @@ fn without_the_gate_or_with_legacy_repair_nothing_is_repaired_by_choice() {
 }
 
 #[test]
-fn look_is_due_when_the_next_condition_will_not_be_tolerated_any_more() {
+fn check_is_due_at_the_end_of_the_next_toleration() {
     let world = sick(1, 29).with(|snapshot| {
         let since = snapshot.now - SignedDuration::from_mins(4);
         snapshot.nodes[0].conditions.push(NodeCondition {
@@ -94,7 +94,7 @@ fn look_is_due_when_the_next_condition_will_not_be_tolerated_any_more() {
 }
 
 #[test]
-fn node_without_pods_or_whose_pods_fit_elsewhere_is_deleted_without_replacement() {
+fn unhealthy_node_is_deleted_without_replacement_if_its_pods_fit_elsewhere() {
     let empty = sick(1, 31).with(|snapshot| snapshot.pods.clear());
     assert_eq!(
         empty.commands(),
@@ -108,7 +108,7 @@ fn node_without_pods_or_whose_pods_fit_elsewhere_is_deleted_without_replacement(
 }
 
 #[test]
-fn all_pods_get_a_place_also_those_that_would_not_let_the_node_go() {
+fn blocking_pods_are_placed_as_well() {
     let world = sick(1, 31).with(|snapshot| {
         snapshot.disruption_budgets = vec![PodDisruptionBudget {
             max_unavailable: Some("0".into()),
@@ -124,7 +124,7 @@ fn all_pods_get_a_place_also_those_that_would_not_let_the_node_go() {
 }
 
 #[test]
-fn replacement_may_be_dearer() {
+fn replacement_of_an_unhealthy_node_may_be_more_expensive() {
     let world = sick(1, 31).with(|snapshot| {
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
         Arc::make_mut(types).retain(|kind| kind.name == "large");
@@ -133,7 +133,7 @@ fn replacement_may_be_dearer() {
 }
 
 #[test]
-fn repair_comes_before_emptiness_and_one_node_at_a_time() {
+fn repair_precedes_emptiness_and_takes_one_node_at_a_time() {
     let world = world(10).node("idle", "small", &[]).with(|snapshot| {
         snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(0);
         lost(snapshot, 3, 31);
@@ -147,9 +147,10 @@ fn repair_comes_before_emptiness_and_one_node_at_a_time() {
     );
 }
 
-/// A look ends with the repair; the next one, which sees that under way, goes on to the empty node (docs/spec/v1.15.md#repair-order).
+/// An evaluation ends with a repair. The next one, with that repair under way, handles the empty node
+/// (docs/spec/v1.15.md#repair-order).
 #[test]
-fn emptiness_follows_in_the_look_after_a_repair() {
+fn emptiness_follows_in_the_next_evaluation() {
     let sick_and_idle = || {
         world(10).node("idle", "small", &[]).with(|snapshot| {
             snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(0);
@@ -181,7 +182,7 @@ fn emptiness_follows_in_the_look_after_a_repair() {
 }
 
 #[test]
-fn of_equally_urgent_nodes_the_one_that_disturbs_least_goes_first() {
+fn equally_urgent_nodes_are_repaired_by_least_disruption() {
     let world = world(10).with(|snapshot| {
         lost(snapshot, 3, 31);
         lost(snapshot, 5, 31);
@@ -191,7 +192,7 @@ fn of_equally_urgent_nodes_the_one_that_disturbs_least_goes_first() {
 }
 
 #[test]
-fn node_that_was_never_initialized_is_repaired() {
+fn uninitialized_node_is_repaired() {
     let world = sick(1, 31).with(|snapshot| {
         snapshot.nodes[0].labels.remove("karpenter.sh/initialized");
         snapshot.node_claims[0]
@@ -203,7 +204,7 @@ fn node_that_was_never_initialized_is_repaired() {
 }
 
 #[test]
-fn static_node_gets_its_replacement_of_the_template() {
+fn static_node_is_replaced_from_the_template() {
     let world = |limit: i64, replicas| {
         sick(2, 31).with(|snapshot| {
             snapshot.node_pools[0].replicas = Some(replicas);
@@ -219,7 +220,7 @@ fn static_node_gets_its_replacement_of_the_template() {
             .blocked()
             .contains(&("n0".into(), blocked.into()))
     );
-    // Nodes that are too many go first.
+    // Scaling down comes first.
     assert!(world(3, 1).commands().is_empty());
     assert!(
         !world(3, 1)
@@ -229,12 +230,12 @@ fn static_node_gets_its_replacement_of_the_template() {
     );
 }
 
-/// A repair of the first node that was taken back so many seconds ago.
+/// Adds a repair of the first node that was rolled back this many seconds ago.
 fn taken_back(snapshot: &mut Snapshot, seconds: i64) {
     repaired(snapshot, CommandState::RolledBack, seconds);
 }
 
-/// A repair of the first node that was committed so many seconds ago.
+/// Adds a repair of the first node that was committed this many seconds ago.
 fn repaired(snapshot: &mut Snapshot, state: CommandState, seconds: i64) {
     let command = disrupt(&snapshot.clone()).commands.remove(0);
     snapshot.commands.push(Command {
@@ -258,7 +259,7 @@ fn repaired(snapshot: &mut Snapshot, state: CommandState, seconds: i64) {
     });
 }
 
-/// A node that a repair deletes, with a pod that may not be disrupted until the drain's bound, and the empty node that was made for
+/// A node that a repair deletes, with a pod that is protected until the drain's bound, and the empty node that was launched for
 /// that pod.
 fn draining(optimize: Optimize) -> World {
     let mut world = sick(1, 31).with(|snapshot| {
@@ -275,7 +276,7 @@ fn draining(optimize: Optimize) -> World {
 }
 
 #[test]
-fn node_made_for_a_pod_that_leaves_at_the_bound_of_a_repair_is_not_empty() {
+fn node_for_pods_of_a_repaired_node_is_not_empty() {
     assert!(draining(Optimize::Cost).removes().is_empty());
     assert_eq!(draining(Optimize::Upstream).removes(), ["new"]);
     let of_no_repair = draining(Optimize::Cost).with(|snapshot| snapshot.commands.clear());
@@ -283,7 +284,7 @@ fn node_made_for_a_pod_that_leaves_at_the_bound_of_a_repair_is_not_empty() {
 }
 
 #[test]
-fn pod_that_leaves_at_the_bound_of_a_repair_counts_as_coming() {
+fn pods_of_a_repaired_node_are_placed_in_advance() {
     let launches = |optimize| {
         let world = draining(optimize).with(|snapshot| {
             let mut other = pod("other", 1_500, "");
@@ -301,7 +302,7 @@ fn pod_that_leaves_at_the_bound_of_a_repair_counts_as_coming() {
 }
 
 #[test]
-fn repair_that_was_taken_back_is_tried_again_after_longer_and_longer_waits() {
+fn rolled_back_repair_is_retried_with_back_off() {
     let world = |ago: &[i64]| {
         let mut world = sick(1, 60);
         let untried = world.0.clone();
@@ -333,7 +334,7 @@ fn repair_that_was_taken_back_is_tried_again_after_longer_and_longer_waits() {
 }
 
 #[test]
-fn node_report_says_how_an_unhealthy_node_is_repaired_or_what_keeps_it() {
+fn node_report_explains_the_repair_of_an_unhealthy_node() {
     let report = |world: &World| {
         let all = node_reports(&world.0).into_iter();
         let mut of_first = all.filter(|one| one.node == "n0");

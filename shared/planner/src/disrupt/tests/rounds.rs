@@ -1,4 +1,4 @@
-//! Looks that do only so much, one after the other: together they come to what one look comes to that does everything.
+//! Evaluations with a small share: a round of several finds the same as one evaluation without a limit.
 
 use model::ledger::Cursor;
 
@@ -17,7 +17,7 @@ impl World {
         })
     }
 
-    /// Nodes of a NodePool that cannot go, each worth less than the one before.
+    /// Adds nodes of a NodePool that cannot be removed, in descending rank.
     fn stuck(mut self, pool: &str, count: usize) -> Self {
         for at in 0..count {
             self = self.stuck_node(pool, &format!("{pool}-{at:02}"), at + 1);
@@ -25,7 +25,7 @@ impl World {
         self
     }
 
-    /// A node with pods that could run nowhere else.
+    /// Adds a node with pods that fit nowhere else.
     fn stuck_node(self, pool: &str, name: &str, pods: usize) -> Self {
         let before = self.0.pods.len();
         let world = self.node(name, "large", &vec![100; pods]);
@@ -53,7 +53,7 @@ impl World {
         })
     }
 
-    /// One look within such a share, from where the last one left off.
+    /// Evaluates once within this share, from the cursor of the previous evaluation.
     fn look(&mut self, simulated: usize) -> DisruptionResult {
         let share = Share {
             simulated,
@@ -64,7 +64,7 @@ impl World {
         result
     }
 
-    /// Looks until one finds something or the round is over.
+    /// Evaluates until one finds a command or the round ends.
     fn round(&mut self, simulated: usize) -> Vec<DisruptionResult> {
         let mut looks = Vec::new();
         for _ in 0..100 {
@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-/// The nodes that a look told something of.
+/// Nodes that an evaluation reports on.
 fn told(result: &DisruptionResult) -> Vec<String> {
     let both = result.blocked.iter().chain(&result.unconsolidatable);
     both.map(|one| one.node.clone()).collect()
@@ -96,7 +96,7 @@ fn found(looks: &[DisruptionResult]) -> Vec<Vec<String>> {
     commands.map(|command| command.nodes.clone()).collect()
 }
 
-/// Three NodePools, one of them large, with nodes that cannot go.
+/// Three NodePools, one of them large, with nodes that cannot be removed.
 fn crowd() -> World {
     World::new()
         .pool("few")
@@ -106,14 +106,14 @@ fn crowd() -> World {
         .stuck("many", 9)
 }
 
-/// The same with one in a small NodePool that can, and comes last there.
+/// [`crowd`] with a removable node in a small NodePool, the last in its order.
 fn crowd_with_spare() -> World {
     let world = crowd().node("spare", "small", &[10; 29]);
     world.belongs("spare", "few")
 }
 
 #[test]
-fn node_pools_take_turns_however_large_one_of_them_is() {
+fn node_pools_are_considered_round_robin() {
     let looks = crowd().round(1);
     let order: Vec<String> = looks.iter().flat_map(told).collect();
     let firsts = ["default-00", "few-00", "many-00"];
@@ -126,7 +126,7 @@ fn node_pools_take_turns_however_large_one_of_them_is() {
 }
 
 #[test]
-fn looks_that_go_on_consider_together_what_one_whole_look_does_and_find_the_same() {
+fn continued_evaluations_find_the_same_as_a_whole_one() {
     for can_go in [false, true] {
         let world = || match can_go {
             true => crowd_with_spare(),
@@ -148,7 +148,7 @@ fn looks_that_go_on_consider_together_what_one_whole_look_does_and_find_the_same
 }
 
 #[test]
-fn drift_is_through_before_anything_is_consolidated() {
+fn drift_finishes_before_consolidation() {
     let world = || {
         let mut world = crowd_with_spare();
         for at in 0..9 {
@@ -170,7 +170,7 @@ fn drift_is_through_before_anything_is_consolidated() {
 }
 
 #[test]
-fn drift_goes_on_after_the_node_that_it_found() {
+fn drift_continues_after_the_node_found() {
     let mut world = crowd_with_spare()
         .with(|snapshot| drift(snapshot, "many-00-claim", 2))
         .with(|snapshot| drift(snapshot, "spare-claim", 1));
@@ -184,12 +184,12 @@ fn drift_goes_on_after_the_node_that_it_found() {
 }
 
 #[test]
-fn a_round_goes_on_after_a_command_and_one_look_for_all_begins_anew() {
+fn long_round_continues_after_a_command_and_a_short_one_restarts() {
     let mut world = crowd_with_spare();
     let looks = world.round(1);
     assert_eq!(found(&looks), [["spare"]]);
     let before = told_by_all(&looks).len();
-    // The command is under way: its node is spoken for.
+    // The command is open and targets its node.
     let command = ledger::Command {
         delete: looks.last().unwrap().commands[0].delete.clone(),
         ..ledger::Command::default()
@@ -204,7 +204,7 @@ fn a_round_goes_on_after_a_command_and_one_look_for_all_begins_anew() {
 }
 
 #[test]
-fn what_is_found_before_the_search_goes_on_leaves_it_where_it_is() {
+fn command_found_before_the_search_keeps_the_cursor() {
     let mut world = crowd();
     world.look(1);
     let before = world.0.cursor.clone();
@@ -216,7 +216,7 @@ fn what_is_found_before_the_search_goes_on_leaves_it_where_it_is() {
 }
 
 #[test]
-fn nodes_that_come_and_go_between_looks_let_no_other_wait() {
+fn nodes_added_and_removed_between_evaluations_starve_no_other() {
     let mut world = crowd();
     let nodes = world.0.nodes.iter();
     let before: BTreeSet<String> = nodes.map(|node| node.name.to_string()).collect();
@@ -224,7 +224,7 @@ fn nodes_that_come_and_go_between_looks_let_no_other_wait() {
     for at in 0..before.len() {
         let result = world.look(1);
         let [last] = told(&result).try_into().unwrap();
-        // It leaves, and one comes that is worth as much as the best.
+        // The node is deleted, and one of the highest rank is added.
         let snapshot = &mut world.0;
         snapshot.nodes.retain(|node| node.name.0 != last);
         let claim = format!("{last}-claim");
@@ -239,7 +239,7 @@ fn nodes_that_come_and_go_between_looks_let_no_other_wait() {
 }
 
 #[test]
-fn nodes_that_are_found_together_leave_the_search_where_it_is() {
+fn multi_node_command_keeps_the_cursor() {
     for optimize in [Optimize::Upstream, Optimize::Cost] {
         let mut world = crowd().with(|snapshot| {
             snapshot.settings.optimize = optimize;
@@ -258,9 +258,9 @@ fn nodes_that_are_found_together_leave_the_search_where_it_is() {
     }
 }
 
-/// The two nodes could go for a wide one now, and for none when that is judged again: by then nodes may go to the third one.
+/// Both nodes could be replaced by a wide one now, and by none at validation, when the third node has cooled down.
 #[test]
-fn what_is_judged_again_is_part_of_a_looks_share() {
+fn validation_counts_for_the_share() {
     let left = |simulated| {
         let mut world = World::new()
             .with(|snapshot| {
@@ -283,6 +283,6 @@ fn what_is_judged_again_is_part_of_a_looks_share() {
         assert!(result.commands.is_empty(), "{:?}", result.commands);
         result.left
     };
-    // Two pods and three machines, twice, and then one pod and three machines.
+    // Two pods and three nodes, twice, and then one pod and three nodes.
     assert_eq!([14, 15].map(left), [1, 0]);
 }

@@ -1,4 +1,4 @@
-//! Pods whose spread must be met are moved by what Kubernetes' scheduler counts: domains of nodes that exist.
+//! Pods with required topology spread are moved by the domains that Kubernetes' scheduler counts: those of existing nodes.
 
 use model::pod::{TopologySpread, WhenUnsatisfiable};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Every pod is of one kind, and spread by this key.
+/// Gives every pod the same labels and a spread by this key.
 fn spread_by(key: &'static str) -> impl FnOnce(&mut Snapshot) {
     move |snapshot| {
         snapshot.settings.optimize = Optimize::Cost;
@@ -30,7 +30,7 @@ fn spread_by(key: &'static str) -> impl FnOnce(&mut Snapshot) {
     }
 }
 
-/// Types are on offer in zones a, b and c; the node of this number is in zone b.
+/// Offers instance types in zones a, b and c. The node with this number is in zone b.
 fn in_three_zones(of_b: usize) -> impl FnOnce(&mut Snapshot) {
     move |snapshot| {
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
@@ -57,7 +57,7 @@ fn in_three_zones(of_b: usize) -> impl FnOnce(&mut Snapshot) {
 }
 
 #[test]
-fn zones_without_a_node_keep_no_pod_where_it_is() {
+fn zones_without_nodes_do_not_block_moves() {
     let world = || {
         World::new()
             .node("first", "small", &[500])
@@ -72,7 +72,7 @@ fn zones_without_a_node_keep_no_pod_where_it_is() {
 }
 
 #[test]
-fn pods_that_are_spread_over_hosts_share_as_many_as_are_left() {
+fn spread_pods_share_the_remaining_hosts() {
     let world = || {
         World::new()
             .node("a", "small", &[500])
@@ -86,7 +86,7 @@ fn pods_that_are_spread_over_hosts_share_as_many_as_are_left() {
 }
 
 #[test]
-fn a_drifted_node_is_replaced_in_its_zone_though_others_are_empty() {
+fn drifted_node_is_replaced_in_its_zone_for_topology_spread() {
     let world = World::new()
         .node("first", "small", &[500])
         .node("other", "small", &[1_900])

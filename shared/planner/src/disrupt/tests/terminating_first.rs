@@ -1,4 +1,4 @@
-//! Nodes that cannot be replaced first, because their reservation or their static NodePool is full.
+//! Nodes whose reservation or static NodePool is full, so that no replacement can be launched first.
 
 use model::{
     catalog::Reservation,
@@ -16,7 +16,7 @@ pub(super) fn on(snapshot: &mut Snapshot, gate: &str) {
     gates.insert(gate.to_owned(), true);
 }
 
-/// A small node that runs in a full reservation of small ones, and has drifted. Its NodePool launches into reservations only.
+/// A drifted small node in a full reservation of small ones. Its NodePool launches into reservations only.
 pub(super) fn reserved() -> World {
     World::new()
         .node_of("n", "small", "reserved", &[1_000])
@@ -61,7 +61,7 @@ fn going_first(world: &World) -> Vec<(Reason, Vec<String>)> {
 }
 
 #[test]
-fn node_in_a_full_reservation_goes_first_where_its_gate_is_on() {
+fn node_in_a_full_reservation_is_terminated_first_with_the_gate() {
     let world = reserved();
     assert!(world.removes().is_empty());
     assert!(
@@ -89,7 +89,7 @@ fn node_in_a_full_reservation_goes_first_where_its_gate_is_on() {
 }
 
 #[test]
-fn reservation_that_cannot_be_had_for_other_reasons_is_not_counted_on() {
+fn otherwise_unavailable_reservation_is_not_credited() {
     let world = reserved().with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
@@ -100,7 +100,7 @@ fn reservation_that_cannot_be_had_for_other_reasons_is_not_counted_on() {
 }
 
 #[test]
-fn replacement_comes_first_where_that_is_possible() {
+fn replacement_is_launched_first_if_possible() {
     let world = reserved().with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
         snapshot.node_pools[0].template.requirements =
@@ -114,7 +114,7 @@ fn replacement_comes_first_where_that_is_possible() {
 }
 
 #[test]
-fn node_outside_reservations_never_goes_first() {
+fn node_without_reservation_is_never_terminated_first() {
     let world = reserved().with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
         for labels in [
@@ -133,7 +133,7 @@ fn node_outside_reservations_never_goes_first() {
 }
 
 #[test]
-fn unhealthy_node_in_a_full_reservation_goes_first_with_its_drain_bounded() {
+fn unhealthy_node_in_a_full_reservation_is_terminated_first() {
     let world = reserved().with(|snapshot| {
         on(snapshot, "NodeRepair");
         on(snapshot, "TerminateFirstRepair");
@@ -156,7 +156,7 @@ fn unhealthy_node_in_a_full_reservation_goes_first_with_its_drain_bounded() {
     assert_eq!(repair.drain_bound, Some(SignedDuration::ZERO));
 }
 
-/// Two drifted nodes of a static NodePool that may have two.
+/// Two drifted nodes of a static NodePool with a limit of two.
 fn at_limit() -> World {
     World::new()
         .node("a", "small", &[1_000])
@@ -177,7 +177,7 @@ fn told_of_a(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn static_nodes_at_the_limit_go_first_within_budgets_where_the_gate_is_on() {
+fn static_nodes_at_the_limit_are_terminated_first_within_budgets() {
     assert!(at_limit().removes().is_empty());
     assert_eq!(told_of_a(&at_limit()), [AT_LIMIT]);
     let gated = || at_limit().with(|snapshot| on(snapshot, "TerminateFirstDrift"));
@@ -196,7 +196,7 @@ fn static_nodes_at_the_limit_go_first_within_budgets_where_the_gate_is_on() {
     assert_eq!(roomy.commands()[0].2.len(), 1);
 }
 
-/// Two drifted nodes of a static NodePool that is to have three and may have three; one may be missing.
+/// Two drifted nodes of a static NodePool with three replicas and a limit of three. A budget allows one missing node.
 fn lacking(change: fn(&mut Snapshot)) -> World {
     at_limit().with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
@@ -207,7 +207,7 @@ fn lacking(change: fn(&mut Snapshot)) -> World {
     })
 }
 
-/// A third NodeClaim, whose node has not joined.
+/// Adds a third NodeClaim, whose node has not joined.
 fn coming(snapshot: &mut Snapshot) {
     let mut claim = test_world::claim("c", &["Launched"]);
     claim.labels.clone_from(&snapshot.node_claims[0].labels);
@@ -215,7 +215,7 @@ fn coming(snapshot: &mut Snapshot) {
 }
 
 #[test]
-fn nodes_that_a_static_pool_lacks_use_up_what_may_go_first() {
+fn missing_static_nodes_count_against_terminating_first() {
     let lacks = "NodePool default lacks as many nodes as its budgets allow to be disrupted";
     let of_coming = lacking(coming);
     assert!(of_coming.removes().is_empty());
@@ -251,7 +251,7 @@ fn replicas_beyond_the_limit_are_not_missing() {
 }
 
 #[test]
-fn a_replacement_comes_first_whatever_a_static_pool_lacks() {
+fn missing_static_nodes_do_not_delay_regular_replacement() {
     let world = lacking(|snapshot| {
         coming(snapshot);
         snapshot.node_pools[0].limits = Resources::from([("nodes", 4)]);
@@ -261,7 +261,7 @@ fn a_replacement_comes_first_whatever_a_static_pool_lacks() {
 }
 
 #[test]
-fn repair_of_a_static_node_waits_for_nodes_that_went_first() {
+fn repair_of_a_static_node_waits_for_nodes_terminated_first() {
     let sick = |in_service: bool| {
         World::new()
             .node("a", "small", &[])
@@ -292,7 +292,7 @@ fn repair_of_a_static_node_waits_for_nodes_that_went_first() {
 }
 
 #[test]
-fn launches_under_way_take_room_below_the_limit_until_they_come_to_nothing() {
+fn launches_in_flight_count_for_the_limit_until_they_fail() {
     let coming = |state: fn() -> IntentState| {
         at_limit().with(|snapshot| {
             snapshot.node_pools[0].replicas = Some(3);
@@ -310,7 +310,7 @@ fn launches_under_way_take_room_below_the_limit_until_they_come_to_nothing() {
 }
 
 #[test]
-fn static_nodes_that_could_not_be_filled_again_stay() {
+fn static_nodes_without_launchable_capacity_are_kept() {
     let gated = |change: fn(&mut Snapshot)| {
         let world = at_limit().with(|snapshot| on(snapshot, "TerminateFirstDrift"));
         world.with(change)

@@ -1,4 +1,4 @@
-//! Two days of a deployment that is scaled up and down every hour beside one that never changes.
+//! Two days of a Deployment that is scaled up and down every hour, beside one that never changes.
 
 use model::{
     PodKey,
@@ -14,12 +14,12 @@ const STEPS_PER_HOUR: usize = 12;
 const HOURS: usize = 48;
 const BURST: usize = 7;
 
-/// A cluster in which everything that is decided happens at once.
+/// A cluster in which every decision takes effect at once.
 struct Days {
     snapshot: Snapshot,
     /// Evictions by pod.
     evictions: BTreeMap<PodKey, usize>,
-    /// Nodes that replaced some of their own type.
+    /// Nodes that replaced a node of their own instance type.
     replaced_by_own_kind: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl Days {
         days
     }
 
-    /// Up in even hours, down in odd ones.
+    /// Scales up in even hours and down in odd ones.
     fn scale(&mut self, hour: usize) {
         let pods = &mut self.snapshot.pods;
         pods.retain(|pod| !pod.key.name.starts_with("burst"));
@@ -98,7 +98,7 @@ impl Days {
         self.snapshot.node_claims.retain(|claim| !deleted(claim));
     }
 
-    /// A node of the cheapest type that the launch allows, with its pods.
+    /// Adds a node of the cheapest instance type of the launch, with its pods.
     fn join(&mut self, launch: &Launch) {
         let name = launch.name.to_string();
         let world = World(std::mem::replace(
@@ -138,7 +138,7 @@ impl Days {
 }
 
 #[test]
-fn what_scales_every_hour_replaces_no_node_by_its_own_kind_and_moves_a_pod_once_at_most() {
+fn hourly_scaling_replaces_no_node_by_its_own_type_and_moves_pods_at_most_once() {
     let days = Days::result(disrupt);
     assert!(
         days.replaced_by_own_kind.is_empty(),

@@ -1,10 +1,10 @@
-//! Proposals, judged again after fifteen seconds (docs/spec/lifecycle.md#validation).
+//! Validation of proposals after fifteen seconds (docs/spec/lifecycle.md#validation).
 
 use model::ledger::{self, Choice, CommandState};
 
 use super::*;
 
-/// What the first command of a world comes to as a proposal.
+/// First command of a world as a proposal.
 pub(super) fn proposal(world: &World) -> ledger::Command {
     let command = disrupt(&world.0).commands.remove(0);
     let types = command.replacements.iter();
@@ -32,7 +32,7 @@ pub(super) fn proposal(world: &World) -> ledger::Command {
     }
 }
 
-/// What is left of a world's first command after a change.
+/// Validates the first command of a world after a change.
 fn after(
     world: World,
     change: impl FnOnce(&mut Snapshot),
@@ -50,12 +50,12 @@ fn oversized() -> World {
 }
 
 #[test]
-fn what_has_not_changed_holds() {
+fn unchanged_proposal_is_valid() {
     assert_eq!(after(oversized(), |_| {}), Ok((vec!["n".into()], 1)));
 }
 
 #[test]
-fn a_node_that_is_no_candidate_any_more_is_churn() {
+fn node_that_is_no_longer_a_candidate_is_rejected_as_churn() {
     let result = after(oversized(), |snapshot| {
         let claim = &mut snapshot.node_claims[0];
         claim
@@ -71,7 +71,7 @@ fn a_node_that_is_no_candidate_any_more_is_churn() {
 }
 
 #[test]
-fn a_budget_that_shrank_is_budget() {
+fn reduced_budget_is_rejected_as_budget() {
     let result = after(oversized(), |snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
     });
@@ -79,7 +79,7 @@ fn a_budget_that_shrank_is_budget() {
 }
 
 #[test]
-fn pods_that_need_more_than_what_was_planned_are_scheduling() {
+fn larger_replacement_is_rejected_as_scheduling() {
     let result = after(oversized(), |snapshot| {
         snapshot.pods.push(pod("more", 3_000, "n"));
     });
@@ -87,7 +87,7 @@ fn pods_that_need_more_than_what_was_planned_are_scheduling() {
 }
 
 #[test]
-fn a_replacement_that_is_not_needed_any_more_is_scheduling() {
+fn unneeded_replacement_is_rejected_as_scheduling() {
     let proposal = proposal(&oversized());
     let world = oversized().node("room", "medium", &[100]);
     let rejected = validate(&world.0, &proposal).map(|_| ()).unwrap_err();
@@ -95,7 +95,7 @@ fn a_replacement_that_is_not_needed_any_more_is_scheduling() {
 }
 
 #[test]
-fn of_empty_nodes_what_is_left_within_budgets_goes_the_dearest_first() {
+fn empty_nodes_within_budgets_remain_valid_by_price() {
     let empty = || {
         World::new()
             .node("a", "small", &[])
@@ -118,7 +118,7 @@ fn of_empty_nodes_what_is_left_within_budgets_goes_the_dearest_first() {
 }
 
 #[test]
-fn an_empty_node_that_pods_of_a_leaving_node_are_to_go_to_by_now_is_left_out() {
+fn empty_node_expected_by_other_pods_is_dropped() {
     let world = World::new()
         .node("leaving", "small", &[1_500])
         .node("new", "small", &[])
@@ -131,7 +131,7 @@ fn an_empty_node_that_pods_of_a_leaving_node_are_to_go_to_by_now_is_left_out() {
 }
 
 #[test]
-fn an_empty_node_that_may_not_be_consolidated_any_more_is_churn() {
+fn empty_node_no_longer_consolidatable_is_rejected_as_churn() {
     let result = after(World::new().node("n", "small", &[]), |snapshot| {
         snapshot.node_claims[0].status.conditions.pop();
     });
@@ -139,7 +139,7 @@ fn an_empty_node_that_may_not_be_consolidated_any_more_is_churn() {
 }
 
 #[test]
-fn a_replacement_that_is_needed_only_now_is_scheduling() {
+fn new_replacement_is_rejected_as_scheduling() {
     let world = || {
         World::new()
             .node("n", "large", &[1_500])
@@ -158,7 +158,7 @@ fn a_replacement_that_is_needed_only_now_is_scheduling() {
 }
 
 #[test]
-fn another_number_of_replacements_is_scheduling() {
+fn different_number_of_replacements_is_rejected_as_scheduling() {
     let world = oversized();
     let mut proposal = proposal(&world);
     let choice = proposal.choice.as_mut().unwrap();
@@ -168,9 +168,9 @@ fn another_number_of_replacements_is_scheduling() {
     assert!(rejected.message.contains("another number"), "{rejected:?}");
 }
 
-/// Then removing all but one of them is the better move.
+/// Removing all but one of the nodes is the better move.
 #[test]
-fn several_nodes_are_not_replaced_by_one_of_their_own_type() {
+fn several_nodes_are_not_replaced_by_their_own_instance_type() {
     let world = World::new()
         .node("a", "medium", &[1_900])
         .node("b", "medium", &[1_900]);

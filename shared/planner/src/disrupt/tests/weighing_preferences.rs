@@ -1,4 +1,4 @@
-//! Preferences that consolidation gives up because they cost more than they are worth.
+//! Preferences that consolidation relaxes because they cost more than their worth.
 
 use model::pod::{NodeSelectorTerm, PodAffinityTerm};
 
@@ -36,7 +36,7 @@ fn move_to_zone(snapshot: &mut Snapshot, node: usize, zone: &str) {
     }
 }
 
-/// The nodes that go, with the types of each replacement.
+/// Removed nodes, with the instance types of each replacement.
 fn moves(world: &World) -> Vec<(Vec<String>, Vec<Vec<String>>)> {
     let commands = world.commands().into_iter();
     commands
@@ -49,7 +49,7 @@ fn gone(replacements: &[&str]) -> Vec<(Vec<String>, Vec<Vec<String>>)> {
     vec![(vec!["n".to_owned()], replacements.collect())]
 }
 
-/// A pod on a medium node in its zone of choice, where a small one would do, and a node in another zone that has room for it.
+/// A pod on a medium node in its preferred zone, where a small one would do, and a node in another zone with room for it.
 fn between_zones(worth: i64) -> World {
     World::new()
         .node("n", "medium", &[500])
@@ -68,19 +68,19 @@ fn between_zones(worth: i64) -> World {
 }
 
 #[test]
-fn a_preference_is_given_up_where_a_replacement_costs_more_than_it_is_worth() {
+fn preference_is_relaxed_if_a_replacement_costs_more_than_its_worth() {
     assert_eq!(moves(&between_zones(90_000_000)), gone(&[]));
     assert_eq!(moves(&between_zones(110_000_000)), gone(&["small"]));
 }
 
 #[test]
-fn upstream_holds_a_preference_at_any_price() {
+fn with_optimize_upstream_preferences_are_kept_at_any_price() {
     let world = between_zones(0).with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
     assert_eq!(moves(&world), gone(&["small"]));
 }
 
 #[test]
-fn a_preference_that_is_broken_today_does_not_hold_a_node() {
+fn preference_already_violated_does_not_block_consolidation() {
     let world = World::new()
         .node("n", "small", &[100, 100, 100])
         .node("other", "small", &[1_400])
@@ -96,8 +96,8 @@ fn a_preference_that_is_broken_today_does_not_hold_a_node() {
     assert_eq!(moves(&world), gone(&[]));
 }
 
-/// A pod that prefers to be in the zone of the cache and not on a node with the noisy pod, and a node where it would have one of
-/// these, and another that has room.
+/// A pod that prefers the zone of the cache and nodes without the noisy pod, a node that satisfies one of these, and another
+/// one with room.
 fn near_the_noisy_pod(worth: i64) -> World {
     World::new()
         .node("n", "medium", &[500])
@@ -119,7 +119,7 @@ fn near_the_noisy_pod(worth: i64) -> World {
 
 /// A replacement costs $0.1/h.
 #[test]
-fn of_two_preferences_the_one_alone_is_given_up_that_is_too_dear() {
+fn only_the_preference_that_costs_too_much_is_relaxed() {
     assert_eq!(moves(&near_the_noisy_pod(80_000_000)), gone(&[]));
     assert_eq!(moves(&near_the_noisy_pod(110_000_000)), gone(&["small"]));
 }

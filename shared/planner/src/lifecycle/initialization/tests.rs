@@ -11,7 +11,7 @@ fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
     }
 }
 
-/// What a Node with this taint waits for, where the NodeClaim has a startup taint.
+/// Reason for which a Node with this taint is not initialized; the NodeClaim has a startup taint.
 fn waits_for(of_node: Taint) -> Option<String> {
     let mut claim = test_world::claim("a", &[]);
     claim.spec.startup_taints = vec![taint("cilium", "", TaintEffect::NoSchedule)];
@@ -23,7 +23,7 @@ fn waits_for(of_node: Taint) -> Option<String> {
 }
 
 #[test]
-fn a_node_waits_for_taints_that_are_to_go() {
+fn node_waits_for_startup_and_ephemeral_taints() {
     use TaintEffect::{NoExecute, NoSchedule};
     let started = |taint: &str| Some(format!("StartupTaint \"{taint}\" still exists"));
     let passing = |taint: &str| Some(format!("KnownEphemeralTaint \"{taint}\" still exists"));
@@ -64,7 +64,7 @@ fn a_node_waits_for_taints_that_are_to_go() {
 }
 
 #[test]
-fn a_node_waits_for_what_was_requested_of_it() {
+fn node_waits_for_requested_resources() {
     let mut claim = test_world::claim("a", &[]);
     claim.spec.requests = Resources::from([("cpu", 1), ("gpu", 1), ("memory", 0)]);
     let mut node = test_world::node("n", &claim);
@@ -78,7 +78,7 @@ fn a_node_waits_for_what_was_requested_of_it() {
 }
 
 #[test]
-fn the_label_is_put_on_the_node_once() {
+fn initialized_label_is_written_once() {
     let mut node = test_world::node("n", &test_world::claim("a", &[]));
     let update = label(&node).unwrap();
     assert_eq!((update.name.as_str(), update.uid.as_str()), ("n", "uid-n"));
@@ -86,7 +86,7 @@ fn the_label_is_put_on_the_node_once() {
     assert_eq!(label(&node), None);
 }
 
-/// Message of a Node whose NodeClaim has devices of two drivers, where these pools are published.
+/// Message about a Node whose NodeClaim has devices of two drivers, with these pools published.
 fn waits_for_drivers(counts: bool, published: &[(&str, &str, i64)]) -> Option<String> {
     let mut claim = test_world::claim("a", &[LAUNCHED]);
     claim.annotations.insert(

@@ -13,7 +13,7 @@ fn unregistered() -> Taint {
     taint(taint::UNREGISTERED, TaintEffect::NoExecute)
 }
 
-/// A NodeClaim and its Node, as the kubelet made it.
+/// A NodeClaim and its Node as the kubelet created it.
 fn joining(taints: &[Taint]) -> (NodeClaim, Node) {
     let mut claim = test_world::claim("a", &[]);
     claim.annotations = BTreeMap::from([("note".to_owned(), "mine".to_owned())]);
@@ -24,7 +24,7 @@ fn joining(taints: &[Taint]) -> (NodeClaim, Node) {
 }
 
 #[test]
-fn a_node_that_joins_becomes_its_node_claims() {
+fn joining_node_is_linked_to_its_node_claim() {
     let (claim, node) = joining(&[unregistered()]);
     let update = sync(&claim, &node).unwrap();
     let of = (
@@ -41,7 +41,7 @@ fn a_node_that_joins_becomes_its_node_claims() {
 }
 
 #[test]
-fn a_node_claims_taints_are_merged_by_key_and_effect() {
+fn taints_are_merged_by_key_and_effect() {
     use TaintEffect::{NoExecute, NoSchedule};
     let (mut claim, node) = joining(&[unregistered(), taint("a", NoSchedule)]);
     claim.spec.taints = vec![taint("a", NoSchedule), taint("a", NoExecute)];
@@ -59,7 +59,7 @@ fn a_node_claims_taints_are_merged_by_key_and_effect() {
 }
 
 #[test]
-fn a_node_lacks_the_taint_until_it_has_registered_only_where_its_kubelet_did_not_set_it() {
+fn missing_unregistered_taint_is_detected_before_registration() {
     let (_, tainted) = joining(&[unregistered()]);
     assert!(!lacks_taint(&tainted));
     let (_, mut open) = joining(&[taint(taint::UNREGISTERED, TaintEffect::NoSchedule)]);
@@ -70,7 +70,7 @@ fn a_node_lacks_the_taint_until_it_has_registered_only_where_its_kubelet_did_not
 }
 
 #[test]
-fn a_node_that_has_registered_gets_the_label_that_it_lacks_and_nothing_else() {
+fn registered_node_gets_only_its_missing_label() {
     let (claim, mut node) = joining(&[]);
     node.labels
         .insert(label::REGISTERED.to_owned(), "true".to_owned());

@@ -7,7 +7,7 @@ fn minutes_ago(minutes: i64) -> Option<Timestamp> {
     Some(now() - SignedDuration::from_mins(minutes))
 }
 
-/// So many nodes, the first of which are not ready for an hour, and the verdict on the first.
+/// Verdict on the first of these nodes. The first `unhealthy` ones are not ready for an hour.
 fn verdict(nodes: usize, unhealthy: usize, change: impl Fn(&mut Snapshot)) -> String {
     let mut snapshot = test_world::snapshot();
     let gates = &mut snapshot.settings.feature_gates;
@@ -39,7 +39,7 @@ fn verdict(nodes: usize, unhealthy: usize, change: impl Fn(&mut Snapshot)) -> St
 }
 
 #[test]
-fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
+fn node_is_due_after_its_toleration() {
     assert_eq!(verdict(1, 1, |_| {}), "due for Ready");
     assert_eq!(verdict(1, 0, |_| {}), "well");
     assert_eq!(verdict(1, 1, |w| w.settings.feature_gates.clear()), "well");
@@ -62,7 +62,7 @@ fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
         verdict(1, 1, |w| w.nodes[0].ready.since = minutes_ago(10)),
         "in 20 minutes"
     );
-    // The first of its troubles counts.
+    // The earliest condition counts.
     let accelerator = |w: &mut Snapshot| {
         w.nodes[0].ready.since = minutes_ago(10);
         w.nodes[0].conditions = vec![NodeCondition {
@@ -96,7 +96,7 @@ fn a_node_is_due_once_it_was_unhealthy_for_as_long_as_is_tolerated() {
 }
 
 #[test]
-fn errors_that_a_reboot_mends_wait_for_the_policy_of_any_reason_where_reboots_are_on() {
+fn errors_repaired_by_reboot_fall_back_to_the_general_policy() {
     let failing = |minutes: i64, reboots: bool| {
         verdict(1, 0, |w| {
             let gates = &mut w.settings.feature_gates;
@@ -116,15 +116,15 @@ fn errors_that_a_reboot_mends_wait_for_the_policy_of_any_reason_where_reboots_ar
 }
 
 #[test]
-fn more_than_a_fifth_of_a_pools_nodes_are_not_repaired() {
+fn forced_repair_stops_if_a_fifth_of_the_nodes_is_unhealthy() {
     assert_eq!(verdict(5, 1, |_| {}), "due for Ready");
     assert_eq!(verdict(6, 2, |_| {}), "due for Ready");
     let blocked = "more than 20% nodes are unhealthy in the nodepool, again in 5 minutes";
     assert_eq!(verdict(5, 2, |_| {}), blocked);
-    // Those that are tolerated yet count, too.
+    // Nodes whose condition is still tolerated count, too.
     let tolerated = |w: &mut Snapshot| w.nodes[1].ready.since = minutes_ago(1);
     assert_eq!(verdict(5, 2, tolerated), blocked);
-    // Another NodePool's do not.
+    // Nodes of another NodePool do not count.
     let elsewhere = |w: &mut Snapshot| {
         w.nodes[1]
             .labels
@@ -141,7 +141,7 @@ fn more_than_a_fifth_of_a_pools_nodes_are_not_repaired() {
 }
 
 #[test]
-fn force_is_allowed_from_now_on_unless_it_is_already() {
+fn forced_deletion_is_allowed_from_now_on() {
     let hastened = |written: Option<&str>| {
         let mut claim = claim("a", &[]);
         let of = written.map(|at| (TERMINATION_TIMESTAMP.to_owned(), at.to_owned()));

@@ -1,11 +1,11 @@
-//! What ends a NodeClaim, and what is said of it.
+//! Reasons that end a NodeClaim, and their events.
 
 use api::names::annotation::TERMINATION_TIMESTAMP;
 use model::ledger::{IntentState, Pause, PauseLevel, PauseScope};
 
 use super::*;
 
-/// The reasons for which NodeClaims are deleted now.
+/// Reasons of the NodeClaims that are deleted.
 fn deleted(decision: &Decision) -> Vec<&str> {
     let actions = decision.plan.actions.iter();
     let deletions = actions.filter(|planned| matches!(planned.action, Action::DeleteNodeClaim(_)));
@@ -13,7 +13,7 @@ fn deleted(decision: &Decision) -> Vec<&str> {
 }
 
 #[test]
-fn a_nodeclaim_goes_when_it_has_reached_its_age() {
+fn expired_node_claim_is_deleted() {
     let mut claim = test_world::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
     claim.spec.expire_after = Some("1h".to_owned());
     let mut snapshot = world(claim, vec![]);
@@ -29,7 +29,7 @@ fn a_nodeclaim_goes_when_it_has_reached_its_age() {
     );
 }
 
-/// A NodeClaim without an instance, and what the ledger says of its launch.
+/// A NodeClaim without an instance, with an intent in this state.
 fn launching(state: IntentState) -> Snapshot {
     let mut claim = test_world::claim("a", &[]);
     claim.status.provider_id.clear();
@@ -41,7 +41,7 @@ fn launching(state: IntentState) -> Snapshot {
 }
 
 #[test]
-fn a_nodeclaim_whose_launch_came_to_nothing_goes_and_it_is_said_why() {
+fn node_claim_of_a_failed_launch_is_deleted_with_the_reason() {
     let why = "no capacity".to_owned();
     let failed = IntentState::Failed { why: why.clone() };
     for state in [failed, IntentState::Void { why }] {
@@ -56,7 +56,7 @@ fn a_nodeclaim_whose_launch_came_to_nothing_goes_and_it_is_said_why() {
 }
 
 #[test]
-fn a_launch_that_began_after_its_nodeclaim_was_made_has_its_full_time() {
+fn late_launch_has_its_full_timeout() {
     let mut snapshot = launching(IntentState::Intended);
     let begun = snapshot.now + SignedDuration::from_mins(4);
     snapshot.intents[0].committed_at = begun;
@@ -67,7 +67,7 @@ fn a_launch_that_began_after_its_nodeclaim_was_made_has_its_full_time() {
 }
 
 #[test]
-fn the_time_to_launch_counts_from_the_end_of_a_pause() {
+fn launch_timeout_starts_at_the_end_of_a_pause() {
     let mut snapshot = launching(IntentState::Intended);
     let begun = snapshot.now;
     let until = begun + SignedDuration::from_hours(1);
@@ -100,7 +100,7 @@ fn the_time_to_launch_counts_from_the_end_of_a_pause() {
 }
 
 #[test]
-fn a_node_that_falls_ill_while_it_is_drained_is_drained_by_force() {
+fn node_that_becomes_unhealthy_during_its_drain_is_drained_by_force() {
     let ill = |since: i64| {
         let mut claim = test_world::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
         claim.deleted_at = Some(test_world::now());

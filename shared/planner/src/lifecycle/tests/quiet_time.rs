@@ -1,4 +1,4 @@
-//! How long a node must have been left alone before it may be consolidated.
+//! The condition Consolidatable and pod events.
 
 use api::conditions::types::CONSOLIDATABLE;
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ fn quiet_for(seconds: i64) -> (Snapshot, Timestamp) {
 }
 
 #[test]
-fn a_node_becomes_consolidatable_after_its_quiet_time() {
+fn node_becomes_consolidatable_after_consolidate_after() {
     let (early, initialized) = quiet_for(59);
     let decision = lifecycle(&early);
     assert_eq!(
@@ -32,7 +32,7 @@ fn a_node_becomes_consolidatable_after_its_quiet_time() {
 }
 
 #[test]
-fn without_a_quiet_time_a_node_is_consolidatable_as_soon_as_it_is_initialized() {
+fn node_without_consolidate_after_is_consolidatable_once_initialized() {
     let (mut snapshot, _) = quiet_for(0);
     snapshot.node_pools = vec![test_world::pool("default", 0)];
     let decision = lifecycle(&snapshot);
@@ -41,7 +41,7 @@ fn without_a_quiet_time_a_node_is_consolidatable_as_soon_as_it_is_initialized() 
 }
 
 #[test]
-fn pods_that_come_or_go_restart_the_quiet_time_however_they_did() {
+fn arriving_and_leaving_pods_restart_consolidate_after() {
     let (mut snapshot, _) = quiet_for(3_600);
     let first = lifecycle(&snapshot);
     let written = claim_update(&first);
@@ -64,9 +64,9 @@ fn pods_that_come_or_go_restart_the_quiet_time_however_they_did() {
     );
 }
 
-/// Daemons, and what has ended or is about to, tell nothing of how much a node is needed.
+/// DaemonSet pods and terminal or deleted ones say nothing about the use of a node.
 #[test]
-fn only_pods_that_count_restart_the_quiet_time() {
+fn daemon_set_and_terminal_pods_do_not_restart_consolidate_after() {
     let (mut snapshot, _) = quiet_for(3_600);
     snapshot.pods = vec![test_world::pod("web", "n-1")];
     let first = lifecycle(&snapshot);

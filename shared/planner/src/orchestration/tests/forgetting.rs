@@ -1,4 +1,4 @@
-//! Which commands nobody asks about any more.
+//! Commands that may be deleted from the ledger.
 
 use jiff::SignedDuration;
 use model::{
@@ -9,7 +9,7 @@ use model::{
 use super::judging::world;
 use crate::orchestration::spent;
 
-/// A command that is done, whose NodeClaim is gone, an hour later.
+/// A finished command without NodeClaims, an hour later.
 fn over() -> Snapshot {
     let mut snapshot = world(Method::SingleNode);
     let command = snapshot.commands.first_mut().unwrap();
@@ -25,7 +25,7 @@ fn count(snapshot: &Snapshot) -> usize {
 }
 
 #[test]
-fn a_command_is_forgotten_when_it_is_over_and_no_cap_counts_it() {
+fn finished_command_is_forgotten_when_no_cap_counts_it() {
     let mut snapshot = over();
     assert_eq!(count(&snapshot), 1);
     for (state, forgotten) in [
@@ -43,9 +43,9 @@ fn a_command_is_forgotten_when_it_is_over_and_no_cap_counts_it() {
     assert_eq!(count(&sooner), 0, "its evictions count");
 }
 
-/// A pause holds the drains that commands began, however long they take.
+/// A pause suspends the drains of a command, however long they take.
 #[test]
-fn a_command_is_known_as_long_as_a_node_claim_of_it_is() {
+fn command_is_kept_while_one_of_its_node_claims_exists() {
     let mut snapshot = over();
     let claims = world(Method::SingleNode).node_claims;
     snapshot.node_claims.extend(claims.into_iter().take(1));

@@ -1,4 +1,4 @@
-//! What is seen of a command, from a snapshot.
+//! Observations about commands, from snapshots.
 
 use api::{conditions::types::INITIALIZED, names::annotation::DO_NOT_DISRUPT};
 use jiff::SignedDuration;
@@ -15,7 +15,7 @@ use crate::{
     test_world,
 };
 
-/// A cluster of two nodes, `a` and `b`, and a command about `a` whose replacement is NodeClaim `new`.
+/// A cluster of nodes `a` and `b`, and a command that replaces `a` by NodeClaim `new`.
 pub(super) fn world(method: Method) -> Snapshot {
     let mut snapshot = test_world::snapshot();
     for name in ["a", "b"] {
@@ -81,7 +81,7 @@ pub(super) fn words(actions: &[Planned]) -> Vec<String> {
     actions.collect()
 }
 
-/// Does what a step says about marks, as the API server would.
+/// Applies updates of marks as the API server would.
 pub(super) fn apply_marks(snapshot: &mut Snapshot) {
     let actions: Vec<Planned> = {
         let all = advance(snapshot);
@@ -110,7 +110,7 @@ pub(super) fn apply_marks(snapshot: &mut Snapshot) {
 }
 
 #[test]
-fn nodes_are_marked_first_and_deleted_when_their_replacements_are_initialized() {
+fn nodes_are_marked_first_and_deleted_after_replacements_are_initialized() {
     let mut snapshot = world(Method::SingleNode);
     let (state, actions, _) = step(&snapshot);
     assert_eq!(state, CommandState::Replacing);
@@ -137,7 +137,7 @@ fn nodes_are_marked_first_and_deleted_when_their_replacements_are_initialized() 
 }
 
 #[test]
-fn what_was_ordered_is_looked_at_again() {
+fn check_is_due_after_every_action() {
     let mut snapshot = world(Method::SingleNode);
     let due = |snapshot: &Snapshot| advance(snapshot)[0].1.due;
     assert_eq!(due(&snapshot), Some(snapshot.now), "marks, at once");
@@ -147,7 +147,7 @@ fn what_was_ordered_is_looked_at_again() {
 }
 
 #[test]
-fn a_command_has_a_problem_only_if_it_is_given_up_and_then_one() {
+fn only_a_rolled_back_command_has_a_problem() {
     let mut snapshot = world(Method::SingleNode);
     assert_eq!(step(&snapshot).2, Vec::<String>::new(), "it begins");
     apply_marks(&mut snapshot);
@@ -162,7 +162,7 @@ fn a_command_has_a_problem_only_if_it_is_given_up_and_then_one() {
 }
 
 #[test]
-fn of_several_replacements_all_must_be_initialized_and_the_loss_of_one_rolls_back() {
+fn all_replacements_must_be_initialized_and_losing_one_rolls_back() {
     let mut snapshot = world(Method::MultiNode);
     apply_marks(&mut snapshot);
     let second = test_world::claim("new-2", &[]);
@@ -175,7 +175,7 @@ fn of_several_replacements_all_must_be_initialized_and_the_loss_of_one_rolls_bac
 }
 
 #[test]
-fn a_replacement_that_was_not_launched_or_is_being_deleted_rolls_back() {
+fn missing_or_deleted_replacement_rolls_back() {
     let mut snapshot = world(Method::Drift);
     apply_marks(&mut snapshot);
     let new = snapshot.node_claims.pop().unwrap();
@@ -205,7 +205,7 @@ fn a_replacement_that_was_not_launched_or_is_being_deleted_rolls_back() {
 }
 
 #[test]
-fn a_replacement_that_vanishes_after_it_was_in_service_holds_up_nothing() {
+fn replacement_lost_after_initialization_does_not_delay() {
     let mut snapshot = world(Method::MultiNode);
     apply_marks(&mut snapshot);
     snapshot.commands[0].replacements.push("new-2".into());
@@ -228,7 +228,7 @@ fn a_replacement_that_vanishes_after_it_was_in_service_holds_up_nothing() {
 }
 
 #[test]
-fn waiting_ends_after_ten_minutes_and_later_for_many_nodes() {
+fn replacements_time_out_after_ten_minutes_and_later_for_many_nodes() {
     let mut snapshot = world(Method::SingleNode);
     apply_marks(&mut snapshot);
     snapshot.node_claims[2].status.conditions.clear();
@@ -251,7 +251,7 @@ fn waiting_ends_after_ten_minutes_and_later_for_many_nodes() {
 }
 
 #[test]
-fn a_pod_that_became_do_not_disrupt_keeps_its_node_unless_that_goes_in_the_end() {
+fn new_do_not_disrupt_keeps_the_node_except_for_eventual_disruption() {
     let mut snapshot = world(Method::Drift);
     apply_marks(&mut snapshot);
     snapshot.pods.push(test_world::pod("guarded", "a"));
@@ -273,7 +273,7 @@ fn a_pod_that_became_do_not_disrupt_keeps_its_node_unless_that_goes_in_the_end()
 }
 
 #[test]
-fn what_was_recorded_for_its_age_alone_waits_while_everything_is_paused() {
+fn recorded_expiration_waits_during_a_pause() {
     let mut snapshot = world(Method::Drift);
     let command = &mut snapshot.commands[0];
     (command.choice, command.state) = (None, CommandState::Deleting);
@@ -300,7 +300,7 @@ fn what_was_recorded_for_its_age_alone_waits_while_everything_is_paused() {
 }
 
 #[test]
-fn of_empty_nodes_those_that_were_taken_stay_and_the_others_go() {
+fn empty_nodes_that_got_pods_are_kept_and_others_deleted() {
     let mut snapshot = world(Method::Emptiness);
     snapshot.commands[0].replacements.clear();
     let second = target(&snapshot.node_claims[1]);
@@ -323,7 +323,7 @@ fn of_empty_nodes_those_that_were_taken_stay_and_the_others_go() {
 }
 
 #[test]
-fn marks_that_no_command_stands_for_are_taken_away() {
+fn marks_without_a_command_are_removed() {
     let mut snapshot = world(Method::SingleNode);
     apply_marks(&mut snapshot);
     assert_eq!(forgotten_marks(&snapshot), []);
@@ -336,9 +336,9 @@ fn marks_that_no_command_stands_for_are_taken_away() {
     assert_eq!(forgotten_marks(&snapshot), [], "what goes stays marked");
 }
 
-/// The deletion was refused or its turn died; its launch came to an instance meanwhile.
+/// The deletion was refused or its turn failed, and the launch succeeded meanwhile.
 #[test]
-fn time_out_of_a_node_claim_whose_turn_has_come_since_is_dropped() {
+fn timeout_of_a_node_claim_that_has_joined_is_dropped() {
     let of = |reason: &str, conditions: &[&str]| {
         let mut snapshot = test_world::snapshot();
         let claim = test_world::claim("late", conditions);

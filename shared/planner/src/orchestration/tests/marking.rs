@@ -1,4 +1,4 @@
-//! The marks of nodes that are to go, and whose they are.
+//! Disruption taint and condition of nodes.
 
 use api::conditions::types::DISRUPTION_REASON;
 use model::{
@@ -19,7 +19,7 @@ fn taint(key: &str, effect: TaintEffect) -> Taint {
 }
 
 #[test]
-fn a_mark_is_put_beside_the_taints_of_others() {
+fn taints_of_others_are_kept() {
     let mut snapshot = world(Method::SingleNode);
     let disrupted = "karpenter.sh/disrupted";
     snapshot.nodes[0].taints = vec![
@@ -40,9 +40,9 @@ fn a_mark_is_put_beside_the_taints_of_others() {
     assert_eq!(words(&forgotten_marks(&snapshot))[0], "node a [\"gpu\"]");
 }
 
-/// Both keep something away: the taint new pods, the condition other commands.
+/// The taint keeps new pods away, and the condition other commands.
 #[test]
-fn nothing_is_deleted_before_both_marks_are_seen() {
+fn deletion_requires_taint_and_condition() {
     let mut marked = world(Method::SingleNode);
     apply_marks(&mut marked);
     assert_eq!(step(&marked).0, CommandState::Deleting);
@@ -60,7 +60,7 @@ fn nothing_is_deleted_before_both_marks_are_seen() {
 }
 
 #[test]
-fn a_reason_that_is_there_is_not_replaced_by_another() {
+fn existing_disruption_reason_is_kept() {
     let mut snapshot = world(Method::SingleNode);
     apply_marks(&mut snapshot);
     snapshot.nodes[0].taints.clear();
@@ -76,7 +76,7 @@ fn forgotten() -> Snapshot {
 }
 
 #[test]
-fn the_marks_of_an_interrupted_node_stay_while_its_notice_is_open() {
+fn marks_of_an_interrupted_node_stay_while_its_notice_is_open() {
     let mut snapshot = forgotten();
     let notice = |instance: &str, done| Notice {
         instance: instance.into(),
@@ -105,7 +105,7 @@ fn the_marks_of_an_interrupted_node_stay_while_its_notice_is_open() {
 }
 
 #[test]
-fn the_marks_of_a_node_that_is_being_deleted_are_its_drains() {
+fn marks_of_a_node_being_deleted_are_kept() {
     let mut snapshot = forgotten();
     assert_eq!(forgotten_marks(&snapshot).len(), 2);
     snapshot.nodes[0].deleted_at = Some(snapshot.now);

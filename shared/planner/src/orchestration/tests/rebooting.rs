@@ -12,7 +12,7 @@ use model::{
 use super::judging::world;
 use crate::{orchestration::advance, test_world::now};
 
-/// A node that a command is to reboot for an error of its GPU, with ten minutes for its pods.
+/// A node that a command reboots for a GPU error, with ten minutes for its drain.
 fn rebooting() -> Snapshot {
     let mut snapshot = world(Method::Repair);
     let gates = &mut snapshot.settings.feature_gates;
@@ -37,7 +37,7 @@ fn rebooting() -> Snapshot {
     snapshot
 }
 
-/// The state that comes next, what is written on the NodeClaim, and what stood against it.
+/// Next state, update of the NodeClaim, and problems.
 fn next(snapshot: &Snapshot) -> (CommandState, Option<NodeClaimUpdate>, Vec<String>) {
     let all = advance(snapshot);
     let (_, one) = all.first().unwrap();
@@ -51,7 +51,7 @@ fn next(snapshot: &Snapshot) -> (CommandState, Option<NodeClaimUpdate>, Vec<Stri
 }
 
 #[test]
-fn reboot_is_asked_for_on_the_nodeclaim_with_what_it_is_for_and_its_bound() {
+fn reboot_is_requested_on_the_node_claim_with_cause_and_bound() {
     let (state, update, _) = next(&rebooting());
     assert_eq!(state, CommandState::Replacing);
     let update = update.unwrap();
@@ -71,7 +71,7 @@ fn reboot_is_asked_for_on_the_nodeclaim_with_what_it_is_for_and_its_bound() {
 }
 
 #[test]
-fn grace_period_of_the_nodeclaim_shortens_the_bound_and_without_either_there_is_none() {
+fn grace_period_shortens_the_bound_of_a_reboot() {
     let bound = |own: Option<&str>, of_repair: bool| {
         let mut snapshot = rebooting();
         snapshot.node_claims[0].spec.termination_grace_period = own.map(str::to_owned);
@@ -89,7 +89,7 @@ fn grace_period_of_the_nodeclaim_shortens_the_bound_and_without_either_there_is_
 }
 
 #[test]
-fn command_is_done_once_the_reboot_was_asked_for_or_its_nodeclaim_goes() {
+fn command_is_done_after_the_request_or_deletion_of_its_node_claim() {
     let mut asked = rebooting();
     let (_, update, _) = next(&asked);
     let conditions = update.unwrap().conditions;
@@ -101,7 +101,7 @@ fn command_is_done_once_the_reboot_was_asked_for_or_its_nodeclaim_goes() {
 }
 
 #[test]
-fn node_that_recovers_or_whose_nodeclaim_may_not_be_changed_is_not_rebooted() {
+fn recovered_node_is_not_rebooted() {
     let mut well = rebooting();
     well.nodes[0].conditions.clear();
     let recovered = vec!["node a has recovered".to_owned()];

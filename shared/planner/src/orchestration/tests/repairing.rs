@@ -1,4 +1,4 @@
-//! Repairs under way.
+//! Repair commands.
 
 use api::names::annotation::DO_NOT_DISRUPT;
 use jiff::SignedDuration;
@@ -11,7 +11,7 @@ use model::{
 use super::judging::{apply_marks, step, world};
 use crate::test_world::now;
 
-/// A repair of a node that is not ready for an hour, and whose replacement is in service.
+/// A repair of a node that is not ready for an hour, with an initialized replacement.
 fn repairing() -> Snapshot {
     let mut snapshot = world(Method::Repair);
     snapshot.commands[0].reason = "Unhealthy".to_owned();
@@ -26,7 +26,7 @@ fn repairing() -> Snapshot {
 }
 
 #[test]
-fn unhealthy_node_goes_whatever_forbids_to_disrupt_it() {
+fn unhealthy_node_is_deleted_despite_do_not_disrupt() {
     let mut snapshot = repairing();
     let annotations = &mut snapshot.nodes[0].annotations;
     annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
@@ -36,7 +36,7 @@ fn unhealthy_node_goes_whatever_forbids_to_disrupt_it() {
 }
 
 #[test]
-fn node_that_recovers_or_is_not_to_be_repaired_any_more_stays() {
+fn recovered_or_refusing_node_is_kept() {
     type Change = fn(&mut Snapshot);
     let changes: [(Change, &str); 2] = [
         (

@@ -51,7 +51,8 @@ fn node_of(name: &str, pool: &str, kind: &str, zone: &str) -> NodeClaim {
     claim
 }
 
-/// NodePools `default` and `other`: a small node of the one in zone a, for 100, a large one of the other in zone b, for 210.
+/// NodePools `default` and `other`: a small node of the former in zone a, for 100, and a large one of the latter in zone b, for
+/// 210.
 fn world() -> Snapshot {
     let mut snapshot = test_world::snapshot();
     for pool in ["default", "other"] {
@@ -120,7 +121,7 @@ fn notice(instance: &str, course: Course) -> Notice {
 }
 
 #[test]
-fn what_stays_and_what_comes_is_spent_once_each() {
+fn staying_nodes_and_launches_in_flight_count_once() {
     type Change = (&'static str, fn(&mut Snapshot), i64, u32);
     let changes: [Change; 9] = [
         ("both nodes", |_| {}, 310, 2),
@@ -191,7 +192,7 @@ fn what_stays_and_what_comes_is_spent_once_each() {
 }
 
 #[test]
-fn each_node_pool_has_a_price_of_its_own() {
+fn spending_is_counted_per_node_pool() {
     let by_pool = pool_spending(&world());
     let prices = by_pool
         .iter()
@@ -203,7 +204,7 @@ fn each_node_pool_has_a_price_of_its_own() {
 }
 
 #[test]
-fn a_cap_below_what_there_is_is_told() {
+fn exceeded_cap_is_reported() {
     let report = |change: fn(&mut Snapshot)| {
         let mut snapshot = world();
         change(&mut snapshot);
@@ -247,7 +248,7 @@ fn a_cap_below_what_there_is_is_told() {
 }
 
 #[test]
-fn pools_in_which_nothing_more_may_come_are_closed() {
+fn node_pools_over_limit_are_not_ready() {
     let capped = |change: fn(&mut Snapshot)| {
         let mut snapshot = world();
         change(&mut snapshot);
@@ -270,7 +271,7 @@ fn pools_in_which_nothing_more_may_come_are_closed() {
     assert_eq!(capped(|_| {}), none());
     assert_eq!(capped(|w| w.caps.nodes = Some(3)), none());
     assert_eq!(capped(|w| w.caps.nodes = Some(2)), both());
-    // The cheapest that is to be had costs 100.
+    // The cheapest available offering costs 100.
     assert_eq!(capped(|w| w.caps.price = Some(NanosPerHour(410))), none());
     assert_eq!(capped(|w| w.caps.price = Some(NanosPerHour(409))), both());
     let sold_out = |w: &mut Snapshot| {
@@ -282,7 +283,7 @@ fn pools_in_which_nothing_more_may_come_are_closed() {
     };
     let (over_limit, _) = capped(sold_out);
     assert_eq!(over_limit, ["other"]);
-    // One that is not ready anyway keeps its reason.
+    // A NodePool that is not ready keeps its reason.
     let (over_limit, report) = capped(|w| {
         w.caps.nodes = Some(2);
         w.node_pools[0].not_ready = Some("no subnets".into());
@@ -291,7 +292,7 @@ fn pools_in_which_nothing_more_may_come_are_closed() {
 }
 
 #[test]
-fn caps_hold_however_many_there_are() {
+fn every_cap_applies() {
     let mut snapshot = world();
     for pool in &mut snapshot.node_pools {
         let most = (Caps::ANNOTATION.to_owned(), "10".to_owned());
@@ -305,7 +306,7 @@ fn caps_hold_however_many_there_are() {
 }
 
 #[test]
-fn launches_that_would_pass_a_cap_are_held_back_one_by_one() {
+fn launches_over_a_cap_are_held_back_one_by_one() {
     let mut snapshot = world();
     snapshot.caps.price = Some(NanosPerHour(400));
     let launches = [("one", 50), ("two", 60), ("three", 40)];

@@ -27,7 +27,7 @@ fn by_zone() -> TopologySpread {
     }
 }
 
-/// A pod of this owner, and what its controller is.
+/// A pod with an owner of this kind, and a workload of that name.
 fn world(kind: &str) -> (Snapshot, Pod) {
     let mut snapshot = test_world::snapshot();
     snapshot.settings.default_topology_spread = vec![by_zone()];
@@ -63,7 +63,7 @@ fn world(kind: &str) -> (Snapshot, Pod) {
     (snapshot, pod)
 }
 
-/// What pods are counted, as `key=value` of labels, then keys of expressions.
+/// Selector of the pod's workload: labels as `key=value`, then keys of expressions.
 fn selected(snapshot: &Snapshot, pod: &Pod) -> Option<Vec<String>> {
     let pod = with_default(pod, snapshot);
     let selector = pod.topology_spread.first()?.selector.clone()?;
@@ -76,7 +76,7 @@ fn selected(snapshot: &Snapshot, pod: &Pod) -> Option<Vec<String>> {
 }
 
 #[test]
-fn a_pod_without_constraints_is_spread_from_those_of_its_controller() {
+fn pod_without_constraints_is_spread_among_pods_of_its_controller() {
     for kind in ["ReplicaSet", "StatefulSet"] {
         let (snapshot, pod) = world(kind);
         let of = selected(&snapshot, &pod).unwrap();
@@ -89,7 +89,7 @@ fn a_pod_without_constraints_is_spread_from_those_of_its_controller() {
 }
 
 #[test]
-fn services_of_its_namespace_that_select_it_count_too() {
+fn selectors_of_services_in_its_namespace_are_combined() {
     let (mut snapshot, pod) = world("Job");
     let service = |namespace: &str, selector: &[(&str, &str)]| Service {
         key: PodKey::new(namespace, "web"),
@@ -108,7 +108,7 @@ fn services_of_its_namespace_that_select_it_count_too() {
 }
 
 #[test]
-fn another_controller_is_not_its_own() {
+fn selector_of_another_controller_is_ignored() {
     type Change = fn(&mut Workload);
     let others: [Change; 3] = [
         |workload| workload.kind = "StatefulSet".to_owned(),
@@ -123,7 +123,7 @@ fn another_controller_is_not_its_own() {
 }
 
 #[test]
-fn a_pod_with_constraints_keeps_them_and_without_defaults_there_are_none() {
+fn pod_with_constraints_keeps_them() {
     let (mut snapshot, mut pod) = world("ReplicaSet");
     let constrained = with_default(&pod, &snapshot).into_owned();
     let spread = &constrained.topology_spread[0];

@@ -41,7 +41,7 @@ fn asking(name: &str, terms: &[&[&str]]) -> Pod {
     pod
 }
 
-/// What is said about the zone of a node with these pods, on which `left` is left.
+/// Text about the zone of a node with these pods, of which `left` remains.
 fn told(own: &[NodeSelectorRequirement], pods: &[&Pod], left: &[&str]) -> Option<String> {
     told_with(true, own, pods, left)
 }
@@ -82,7 +82,7 @@ fn storage() -> Storage {
 }
 
 #[test]
-fn whoever_narrowed_it_last_is_named() {
+fn last_narrowing_constraint_is_named() {
     let (first, second) = (asking("first", &[&["a", "b"]]), asking("second", &[&["b"]]));
     let idle = pod("idle");
     let pods = [&idle, &first, &second, &first];
@@ -94,7 +94,7 @@ fn whoever_narrowed_it_last_is_named() {
 }
 
 #[test]
-fn the_nodepool_comes_first() {
+fn node_pool_is_named_before_pods() {
     let own = [zones(Operator::In, &["b"])];
     let asks_for_the_same = asking("web", &[&["b"]]);
     let narrowed = told(&own, &[&asks_for_the_same], &["b"]);
@@ -108,7 +108,7 @@ fn the_nodepool_comes_first() {
 }
 
 #[test]
-fn of_alternatives_and_preferences_the_one_that_is_met_counts() {
+fn met_alternative_or_preference_is_named() {
     let mut picky = asking("picky", &[&["x"], &["a", "b"]]);
     let prefers = |zone| (1, term(zones(Operator::In, &[zone])));
     picky.node_affinity.preferred = vec![prefers("x"), prefers("b")];
@@ -117,7 +117,7 @@ fn of_alternatives_and_preferences_the_one_that_is_met_counts() {
 }
 
 #[test]
-fn volumes_come_before_topology_and_others_last() {
+fn volumes_are_named_before_topology_and_other_pods_last() {
     let mut stateful = pod("db");
     stateful.volumes = vec![PodVolume::Claim {
         claim: "data".to_owned(),
@@ -127,7 +127,7 @@ fn volumes_come_before_topology_and_others_last() {
         narrowed.as_deref(),
         Some("In [b] for the volumes of default/db")
     );
-    // Not where its volume is: somebody else must have decided.
+    // The volume is elsewhere, so another constraint must have decided.
     let narrowed = told(&[], &[&stateful], &["a"]);
     assert_eq!(
         narrowed.as_deref(),
@@ -136,7 +136,7 @@ fn volumes_come_before_topology_and_others_last() {
 }
 
 #[test]
-fn what_topology_must_heed_is_told_before_what_it_may_and_that_only_where_it_counts() {
+fn required_topology_is_named_before_preferred() {
     let spread = |when_unsatisfiable| TopologySpread {
         topology_key: ZONE.to_owned(),
         max_skew: 1,
@@ -179,7 +179,7 @@ fn what_topology_must_heed_is_told_before_what_it_may_and_that_only_where_it_cou
 }
 
 #[test]
-fn a_label_admits_what_it_was_narrowed_to() {
+fn narrowed_label_admits_its_values() {
     let storage = Storage::default();
     let labels = Labels {
         own: &Requirements::from_selector(&[zones(Operator::In, &["a", "b"])]),
@@ -192,7 +192,7 @@ fn a_label_admits_what_it_was_narrowed_to() {
     assert!(narrowing.allows("a") && !narrowing.allows("c"));
 }
 
-/// Offerings by zone: price, and whether they are available.
+/// Offerings by zone, with price and availability.
 fn kind(offerings: &[(&str, i64, bool)]) -> InstanceType {
     let offerings = offerings.iter().map(|(zone, price, available)| Offering {
         unpriced: false,
@@ -218,7 +218,7 @@ fn kind(offerings: &[(&str, i64, bool)]) -> InstanceType {
 }
 
 #[test]
-fn only_what_would_have_been_taken_first_was_passed_over() {
+fn only_preferred_unavailable_offerings_are_passed_over() {
     let kind = kind(&[
         ("dearer", 11, false),
         ("as cheap and before", 10, false),

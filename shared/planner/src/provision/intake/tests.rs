@@ -1,7 +1,7 @@
 use super::*;
 use crate::test_world;
 
-/// What is said about a requirement, without the label that it is about.
+/// Error about a requirement, without its label.
 fn said(key: &str, operator: Operator, values: &[&str]) -> Option<String> {
     let snapshot = test_world::snapshot();
     let said = Rules::new(&snapshot).invalid(&NodeSelectorRequirement {
@@ -16,7 +16,7 @@ fn said(key: &str, operator: Operator, values: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn a_requirement_has_as_many_values_as_its_operator_needs() {
+fn number_of_values_must_fit_the_operator() {
     use Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
     let no_number = |said: &str| Some(format!("operator {said}"));
     for (operator, values, expected) in [
@@ -45,7 +45,7 @@ fn a_requirement_has_as_many_values_as_its_operator_needs() {
 }
 
 #[test]
-fn of_capacity_types_one_at_least_must_be_known() {
+fn one_capacity_type_must_be_known() {
     for (values, expected) in [
         (&["spot", "fast"][..], None),
         (
@@ -59,7 +59,7 @@ fn of_capacity_types_one_at_least_must_be_known() {
     }
 }
 
-/// What is said of a pod that uses claim `data`.
+/// Error about a pod that uses claim `data`.
 fn of_volume(change: fn(&mut VolumeClaim, &mut Volume, &mut StorageClass)) -> Option<String> {
     let mut claim = VolumeClaim {
         namespace: "default".to_owned(),
@@ -90,7 +90,7 @@ fn of_volume(change: fn(&mut VolumeClaim, &mut Volume, &mut StorageClass)) -> Op
 }
 
 #[test]
-fn a_volume_must_be_there_or_wait_for_the_pod() {
+fn volume_must_be_bound_or_wait_for_first_consumer() {
     assert_eq!(of_volume(|_, _, _| {}), None);
     assert_eq!(of_volume(|c, _, _| c.volume = Some("pv".into())), None);
     type Change = fn(&mut VolumeClaim, &mut Volume, &mut StorageClass);
@@ -138,7 +138,7 @@ fn a_volume_must_be_there_or_wait_for_the_pod() {
 }
 
 #[test]
-fn a_label_key_is_a_name_with_a_domain_before_it_or_none() {
+fn label_key_is_a_name_with_an_optional_domain() {
     let long = |length: usize| "a".repeat(length);
     let domain = |length: usize| {
         format!(
@@ -178,7 +178,7 @@ fn a_label_key_is_a_name_with_a_domain_before_it_or_none() {
 }
 
 #[test]
-fn a_label_value_may_be_empty_and_is_a_name_otherwise() {
+fn label_value_is_empty_or_a_name() {
     for (value, is_good) in [
         ("", true),
         ("a.b", true),

@@ -10,7 +10,7 @@ fn requirement(key: &str, operator: Operator, values: &[&str]) -> NodeSelectorRe
     }
 }
 
-/// The labels of a node made of a template with these requirements alone, besides those that all have.
+/// Labels of a node from a template with these requirements, besides those of every node.
 fn labelled(requirements: Vec<NodeSelectorRequirement>) -> Vec<(String, String)> {
     let snapshot = test_world::snapshot();
     let mut pool = test_world::pool("default", 0);
@@ -22,7 +22,7 @@ fn labelled(requirements: Vec<NodeSelectorRequirement>) -> Vec<(String, String)>
 }
 
 #[test]
-fn a_node_has_a_value_of_each_label_that_its_template_requires() {
+fn node_has_a_value_for_each_required_label() {
     let all = [
         (requirement("team", Operator::In, &["b", "a"]), Some("a")),
         (requirement("rank", Operator::Gt, &["3"]), Some("4")),
@@ -42,14 +42,14 @@ fn a_node_has_a_value_of_each_label_that_its_template_requires() {
 }
 
 #[test]
-fn labels_that_others_set_are_left_to_them() {
+fn well_known_labels_are_not_set() {
     let spot = requirement(labels::CAPACITY_TYPE, Operator::In, &["spot"]);
     let host = requirement(HOSTNAME, Operator::In, &["n"]);
     assert_eq!(labelled(vec![spot, host]), []);
 }
 
 #[test]
-fn a_key_that_the_nodepool_does_not_declare_has_no_value_unless_one_is_asked_for() {
+fn undeclared_key_has_a_value_only_if_requested() {
     let mut pool = test_world::pool("default", 0);
     pool.template.requirements = vec![requirement("rank", Operator::Exists, &[])];
     let value =
@@ -58,9 +58,9 @@ fn a_key_that_the_nodepool_does_not_declare_has_no_value_unless_one_is_asked_for
     assert_eq!(value(Operator::NotIn, &["a"]), None);
 }
 
-/// A NodeClaim's name becomes a label's value: 63 characters.
+/// The name of a NodeClaim becomes a label value of at most 63 characters.
 #[test]
-fn names_of_nodes_begin_with_as_much_of_their_node_pools_as_labels_have_room_for() {
+fn names_start_with_the_node_pools_name_within_label_length() {
     let snapshot = test_world::snapshot();
     let mut names = Names::new(&snapshot);
     let mut name = |pool: &str| names.next(&test_world::pool(pool, 0)).0;

@@ -23,7 +23,7 @@ fn asks(operator: Operator, zones: &[&str]) -> NodeSelectorTerm {
     }
 }
 
-/// A type that is offered in two zones.
+/// An instance type offered in two zones.
 fn kind() -> InstanceType {
     let offering = |zone: &str| Offering {
         capacity_type: CapacityType::OnDemand,
@@ -89,7 +89,7 @@ fn with_volume(pod: &mut Pod) {
 }
 
 #[test]
-fn pod_has_the_zone_that_all_it_asks_for_leaves() {
+fn effective_zone_satisfies_all_constraints() {
     let only = |zone: &str| EffectiveZone::Only(zone.to_owned());
     assert_eq!(zone(|_| {}), EffectiveZone::Flexible);
     let selects = |pod: &mut Pod| {
@@ -121,7 +121,7 @@ fn pod_has_the_zone_that_all_it_asks_for_leaves() {
 }
 
 #[test]
-fn either_term_of_an_affinity_may_hold() {
+fn either_affinity_term_may_hold() {
     let terms = |zones: [&'static str; 2]| {
         move |pod: &mut Pod| {
             pod.node_affinity.required = zones.map(|zone| asks(Operator::In, &[zone])).to_vec();
@@ -135,7 +135,7 @@ fn either_term_of_an_affinity_may_hold() {
 }
 
 #[test]
-fn pod_that_cannot_be_planned_for_is_ignored() {
+fn pod_with_impossible_requirements_is_ignored() {
     let none = pending(|pod| {
         pod.volumes = vec![PodVolume::Claim {
             claim: "missing".to_owned(),

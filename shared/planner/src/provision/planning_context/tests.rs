@@ -23,7 +23,7 @@ fn term(key: &str) -> NodeSelectorTerm {
     }
 }
 
-/// A pod of DaemonSet `agent`, so many minutes old, which admission gave that much cpu and a requirement of its own.
+/// A pod of DaemonSet `agent` of this age in minutes, which admission gave this much cpu and its own node affinity.
 fn daemon(name: &str, minutes: i64, cpu: i64) -> Pod {
     let mut pod = test_world::pod(name, "n-1");
     pod.created_at = Some(test_world::now() - SignedDuration::from_mins(minutes));
@@ -38,7 +38,7 @@ fn daemon(name: &str, minutes: i64, cpu: i64) -> Pod {
     pod
 }
 
-/// What one pod of the DaemonSet is thought to ask for, and the keys that it requires of nodes.
+/// Assumed cpu request of the DaemonSet, and the keys that it requires of nodes.
 fn thought(pods: &[Pod], required: &[&str]) -> (i64, Vec<String>) {
     let mut template = test_world::pod("template", "");
     template.requests = Resources::from([("cpu", 100)]);
@@ -56,7 +56,7 @@ fn thought(pods: &[Pod], required: &[&str]) -> (i64, Vec<String>) {
 }
 
 #[test]
-fn a_daemon_asks_for_what_the_newest_of_its_pods_does() {
+fn daemon_set_requests_are_those_of_its_newest_pod() {
     assert_eq!(thought(&[], &[]).0, 100);
     let (old, new) = (daemon("b", 60, 200), daemon("a", 5, 300));
     assert_eq!(thought(&[old.clone(), new.clone()], &[]).0, 300);
@@ -64,14 +64,14 @@ fn a_daemon_asks_for_what_the_newest_of_its_pods_does() {
 }
 
 #[test]
-fn a_daemon_runs_where_its_template_says_not_where_one_of_its_pods_is_pinned_to() {
+fn daemon_set_affinity_is_that_of_its_template() {
     let pods = [daemon("a", 5, 300)];
     assert_eq!(thought(&pods, &["gpu"]), (300, vec!["gpu".to_owned()]));
     let unsaid = thought(&pods, &[]);
     assert_eq!(unsaid, (300, vec!["pinned".to_owned()]), "by admission");
 }
 
-/// A node with these pods, of a NodePool that may have two nodes and one that may have any number.
+/// A node with these pods, of a NodePool limited to two nodes, beside one without a limit.
 fn world(pods: Vec<Pod>) -> Snapshot {
     let mut snapshot = test_world::snapshot();
     for name in ["default", "other"] {
@@ -97,7 +97,7 @@ fn world(pods: Vec<Pod>) -> Snapshot {
 }
 
 #[test]
-fn limits_leave_each_pool_what_its_nodes_do_not_use() {
+fn remaining_limits_exclude_usage() {
     let snapshot = world(Vec::new());
     let (inventory, planning) = (Inventory::new(&snapshot), PlanningContext::new(&snapshot));
     let nodes = |gone: &[usize]| -> BTreeMap<&str, i64> {
@@ -112,7 +112,7 @@ fn limits_leave_each_pool_what_its_nodes_do_not_use() {
 }
 
 #[test]
-fn a_node_is_asked_about_with_the_pods_that_hold_its_ports_and_volumes() {
+fn existing_node_lists_pods_with_ports_or_volumes() {
     let [idle, mut port, mut volume] =
         ["idle", "port", "volume"].map(|n| test_world::pod(n, "n-1"));
     port.host_ports = vec![HostPort {

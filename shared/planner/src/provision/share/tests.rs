@@ -11,7 +11,7 @@ use crate::{
     test_world::{now, snapshot},
 };
 
-/// A pod of a kind, created so many minutes ago.
+/// A pod of a class by cpu, created this many minutes ago.
 fn pod(name: &str, cpu: i64, minutes: i64) -> Pod {
     let mut pod = Pod {
         key: PodKey::new("default", name),
@@ -28,7 +28,7 @@ fn many(name: &str, count: usize, cpu: i64, minutes: i64) -> Vec<Pod> {
         .collect()
 }
 
-/// The names of those that a turn takes.
+/// Names of the pods that a turn plans for.
 fn taken(all: &[Pod], max: usize, turn: i64) -> BTreeSet<String> {
     let share = Share {
         pods: max,
@@ -45,14 +45,14 @@ fn named(names: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_turn_takes_all_that_it_can_see_to() {
+fn turn_takes_all_pods_within_its_share() {
     let all = many("web", 5, 100, 1);
     assert_eq!(taken(&all, 5, 0).len(), 5);
     assert_eq!(taken(&all, 4, 0).len(), 4);
 }
 
 #[test]
-fn the_pod_of_a_small_kind_is_taken_however_many_older_ones_wait() {
+fn small_class_is_not_starved_by_older_pods() {
     let mut all = many("gpu", 15_000, 8_000, 60);
     all.push(pod("web", 100, 0));
     let taken = taken(&all, 100, 0);
@@ -61,20 +61,20 @@ fn the_pod_of_a_small_kind_is_taken_however_many_older_ones_wait() {
 }
 
 #[test]
-fn of_one_kind_those_are_taken_that_have_waited_longest() {
+fn oldest_pods_of_a_class_come_first() {
     let all = [pod("b", 100, 1), pod("a", 100, 3), pod("c", 100, 2)];
     assert_eq!(taken(&all, 2, 0), named(&["a", "c"]));
 }
 
 #[test]
-fn what_is_left_of_the_places_goes_to_the_kinds_that_have_waited_longest() {
+fn remaining_places_go_to_the_oldest_classes() {
     let mut all = many("young", 3, 100, 1);
     all.extend(many("old", 3, 200, 9));
     assert_eq!(taken(&all, 3, 0), named(&["old-0", "old-1", "young-0"]));
 }
 
 #[test]
-fn with_more_kinds_than_places_the_oldest_are_taken_and_nobody_is_passed_over_for_good() {
+fn no_class_is_passed_over_forever() {
     let all: Vec<Pod> = (0..40)
         .map(|n| pod(&format!("job-{n:02}"), n + 1, 100 - n))
         .collect();
@@ -89,13 +89,13 @@ fn with_more_kinds_than_places_the_oldest_are_taken_and_nobody_is_passed_over_fo
 }
 
 #[test]
-fn a_lot_is_the_digest_of_pod_and_time_stirred_as_splitmix64_does() {
+fn shuffle_key_is_splitmix64_of_pod_and_time() {
     let shuffle_key = super::shuffle_key(&PodKey::new("default", "web-1"), now());
     assert_eq!(shuffle_key, 0xb96d_2c93_1c0a_ebb0);
 }
 
 #[test]
-fn a_node_has_waited_for_as_long_as_the_oldest_of_its_pods() {
+fn node_is_as_old_as_its_oldest_pod() {
     let all = [
         pod("large-and-young", 3, 5),
         pod("small-and-old", 1, 60),

@@ -7,7 +7,7 @@ fn minutes(count: i64) -> SignedDuration {
     SignedDuration::from_mins(count)
 }
 
-/// A node of yesterday whose condition has stood for so many minutes.
+/// A node created yesterday whose condition has lasted for this many minutes.
 fn sick(condition: &str, status: ConditionStatus, reason: &str, ago: i64) -> Node {
     let mut node = node("n", &claim("a", &[]));
     node.created_at = Some(now() - SignedDuration::from_hours(24));
@@ -42,7 +42,7 @@ fn due(node: &Node) -> Option<DueRepair<'_>> {
 }
 
 #[test]
-fn condition_is_tolerated_for_as_long_as_its_policy_says() {
+fn condition_is_tolerated_as_its_policy_says() {
     let lost = |ago| sick("Ready", ConditionStatus::False, "", ago);
     let node = lost(29);
     let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
@@ -59,7 +59,7 @@ fn condition_is_tolerated_for_as_long_as_its_policy_says() {
 }
 
 #[test]
-fn toleration_does_not_begin_before_the_node_was_created() {
+fn toleration_starts_at_creation_of_the_node_at_the_earliest() {
     let mut node = sick("Ready", ConditionStatus::False, "", 120);
     node.created_at = Some(now() - minutes(5));
     let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
@@ -71,7 +71,7 @@ fn toleration_does_not_begin_before_the_node_was_created() {
 }
 
 #[test]
-fn known_errors_of_accelerators_are_tolerated_for_less_time() {
+fn known_accelerator_errors_have_shorter_tolerations() {
     for (reason, at_11, at_31) in [
         ("NvidiaXID46Error", true, true),
         ("GPU-XID140-fault", true, true),
@@ -102,7 +102,7 @@ const fn policy(condition: &'static str, reasons: Reasons, priority: u8) -> Poli
 }
 
 #[test]
-fn the_shortest_bound_and_the_highest_priority_of_all_that_is_due_count() {
+fn shortest_bound_and_highest_priority_of_due_policies_apply() {
     let policies = [
         policy("Ready", Reasons::Others, 0),
         Policy {
@@ -121,12 +121,12 @@ fn the_shortest_bound_and_the_highest_priority_of_all_that_is_due_count() {
         .unwrap();
     assert_eq!(due.drain_bound, Some(minutes(2)));
     assert_eq!((due.condition, due.reason), ("KernelReady", "Oops"));
-    // 50 minutes for storage, and 10 with one priority below for the kernel.
+    // 50 minutes for storage, and 10 plus one priority level for the kernel.
     assert_eq!(due.urgency, minutes(50));
 }
 
 #[test]
-fn a_priority_is_worth_half_an_hour_of_age() {
+fn priority_level_equals_half_an_hour() {
     let policies = [
         policy("Ready", Reasons::Others, 0),
         policy("KernelReady", Reasons::Any, 50),
@@ -145,7 +145,7 @@ fn a_priority_is_worth_half_an_hour_of_age() {
 }
 
 #[test]
-fn reason_that_no_policy_is_about_is_judged_by_the_fallback() {
+fn unlisted_reason_uses_the_fallback_policy() {
     let policies = [
         Policy {
             toleration: minutes(20),
@@ -165,7 +165,7 @@ fn reason_that_no_policy_is_about_is_judged_by_the_fallback() {
     assert_eq!(due("Unheard", 21), Some(Some(minutes(3))));
 }
 
-/// A node whose NodeClaim may be rebooted.
+/// History of a node that may be rebooted.
 fn may_reboot() -> Reboots {
     Reboots {
         may_reboot: true,
@@ -174,7 +174,7 @@ fn may_reboot() -> Reboots {
 }
 
 #[test]
-fn errors_that_a_reboot_mends_ask_for_one_until_others_ask_for_more() {
+fn errors_repaired_by_reboot_reboot_unless_another_needs_replacement() {
     let action = |reason: &str, ago, reboots: &Reboots| {
         let node = gpu(reason, ago);
         let due = Evaluation::of(POLICIES, &node, reboots, now()).due;
@@ -194,7 +194,7 @@ fn errors_that_a_reboot_mends_ask_for_one_until_others_ask_for_more() {
 }
 
 #[test]
-fn repair_that_replaces_the_node_names_what_it_is_replaced_for() {
+fn replacement_names_the_condition_that_requires_it() {
     let mut node = gpu("NvidiaXID46Error", 60);
     add(
         &mut node,
@@ -219,7 +219,7 @@ fn repair_that_replaces_the_node_names_what_it_is_replaced_for() {
 }
 
 #[test]
-fn conditions_are_tolerated_anew_after_a_reboot() {
+fn tolerations_restart_after_a_reboot() {
     let reboots = Reboots {
         last_ended: Some(now() - minutes(9)),
         ..may_reboot()

@@ -1,4 +1,4 @@
-//! Reboots in place, moment by moment.
+//! Reboots in place, step by step.
 
 use api::conditions::types::{LAUNCHED, REGISTERED};
 use model::{
@@ -13,7 +13,7 @@ fn secs(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
-/// A node with these pods whose reboot was requested so many seconds ago, with this bound.
+/// A node with these pods whose reboot was requested this many seconds ago, with this bound.
 fn requested(bound: Option<&str>, ago: i64, pods: Vec<Pod>) -> Snapshot {
     let mut claim = test_world::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
     set(&mut claim, REBOOTING, REBOOT_REQUESTED, ago);
@@ -49,7 +49,7 @@ fn annotate(claim: &mut NodeClaim, key: &str, value: &str) {
     claim.annotations.insert(key.to_owned(), value.to_owned());
 }
 
-/// Such a node, for whose reboot EC2 was asked so many seconds ago.
+/// A node whose reboot EC2 accepted this many seconds ago.
 fn issued(ago: i64) -> Snapshot {
     let mut snapshot = requested(Some("10m0s"), ago + 30, Vec::new());
     let claim = &mut snapshot.node_claims[0];
@@ -100,7 +100,7 @@ fn protected(name: &str) -> Pod {
 const NOTES_BOOT: &str = "update nodeclaim/a (annotation karpenter.sh/reboot-pre-boot-id=first)";
 
 #[test]
-fn node_is_closed_and_its_pods_are_asked_to_leave() {
+fn node_is_tainted_and_its_pods_are_evicted() {
     let mut snapshot = requested(Some("10m0s"), 1, vec![test_world::pod("web", "n")]);
     snapshot.nodes[0].taints.clear();
     assert_eq!(
@@ -115,7 +115,7 @@ fn node_is_closed_and_its_pods_are_asked_to_leave() {
 }
 
 #[test]
-fn pod_that_may_not_be_disrupted_rides_along_once_the_bound_is_over() {
+fn protected_pod_is_rebooted_with_the_node_after_the_bound() {
     let held = |ago| requested(Some("10m0s"), ago, vec![protected("held")]);
     let waits = "FailedDraining: Failed to drain node, 1 pod is waiting to be evicted";
     assert_eq!(words(&held(599)), [waits]);
@@ -128,13 +128,13 @@ fn pod_that_may_not_be_disrupted_rides_along_once_the_bound_is_over() {
 }
 
 #[test]
-fn bound_of_zero_reboots_at_once_with_all_pods() {
+fn bound_of_zero_reboots_at_once() {
     let snapshot = requested(Some("0s"), 0, vec![test_world::pod("web", "n")]);
     assert_eq!(words(&snapshot), [NOTES_BOOT]);
 }
 
 #[test]
-fn empty_node_is_trusted_to_be_empty_after_five_seconds() {
+fn empty_node_is_rebooted_after_five_seconds() {
     let empty = |ago| requested(Some("10m0s"), ago, Vec::new());
     assert_eq!(words(&empty(4)), Vec::<String>::new());
     assert_eq!(due_in(&empty(4)), Some(1));
@@ -142,7 +142,7 @@ fn empty_node_is_trusted_to_be_empty_after_five_seconds() {
 }
 
 #[test]
-fn bound_that_cannot_be_read_ends_the_reboot_and_nothing_else() {
+fn invalid_bound_ends_only_the_reboot() {
     for bound in ["abc", "-5m"] {
         let words = words(&requested(Some(bound), 1, Vec::new()));
         let [untainted, failed, told] = &words[..] else {
@@ -159,7 +159,7 @@ fn bound_that_cannot_be_read_ends_the_reboot_and_nothing_else() {
 }
 
 #[test]
-fn ec2_is_asked_once_the_boot_before_is_on_record_and_not_twice_within_a_minute() {
+fn ec2_is_called_after_the_boot_id_is_recorded_and_once_a_minute() {
     let asked = |last: Option<i64>, first: Option<i64>| {
         let mut snapshot = requested(Some("0s"), 1, Vec::new());
         let claim = &mut snapshot.node_claims[0];
@@ -199,7 +199,7 @@ fn ec2_is_asked_once_the_boot_before_is_on_record_and_not_twice_within_a_minute(
 }
 
 #[test]
-fn reboot_that_has_happened_is_not_asked_for_again() {
+fn finished_reboot_is_not_repeated() {
     let mut snapshot = requested(Some("0s"), 1, Vec::new());
     annotate(
         &mut snapshot.node_claims[0],
@@ -215,7 +215,7 @@ fn reboot_that_has_happened_is_not_asked_for_again() {
 }
 
 #[test]
-fn node_under_another_boot_opens_and_is_awaited_until_it_is_ready() {
+fn rebooted_node_loses_its_taint_and_is_awaited_until_ready() {
     let snapshot = back(issued(60), ConditionStatus::False);
     assert_eq!(
         words(&snapshot),
@@ -229,7 +229,7 @@ fn node_under_another_boot_opens_and_is_awaited_until_it_is_ready() {
 }
 
 #[test]
-fn node_that_is_back_and_ready_ends_the_reboot_and_is_initialized_anew() {
+fn ready_node_ends_the_reboot_and_is_initialized_again() {
     let mut snapshot = back(issued(60), ConditionStatus::True);
     set(
         &mut snapshot.node_claims[0],
@@ -257,7 +257,7 @@ fn node_that_is_back_and_ready_ends_the_reboot_and_is_initialized_anew() {
 }
 
 #[test]
-fn node_that_does_not_come_back_is_deleted_with_the_time_its_pods_had() {
+fn node_that_does_not_rejoin_is_deleted() {
     assert_eq!(due_in(&issued(1_199)), Some(1));
     let mut snapshot = issued(1_200);
     let cause = "the node did not come back within 20 minutes";
@@ -284,7 +284,7 @@ fn node_that_does_not_come_back_is_deleted_with_the_time_its_pods_had() {
 }
 
 #[test]
-fn node_that_ec2_does_not_reboot_is_left_to_repair_where_there_is_one() {
+fn refused_reboot_is_left_to_repair_if_enabled() {
     let mut snapshot = requested(Some("10m0s"), 10, Vec::new());
     let refused = |snapshot: &Snapshot| {
         let refused = reboot_refused(snapshot, &snapshot.node_claims[0], "denied");
@@ -300,7 +300,7 @@ fn node_that_ec2_does_not_reboot_is_left_to_repair_where_there_is_one() {
 }
 
 #[test]
-fn reboot_that_was_chosen_waits_while_all_is_paused() {
+fn voluntary_reboot_waits_during_a_pause() {
     let paused = |chosen: bool| {
         let mut snapshot = requested(Some("10m0s"), 1, vec![test_world::pod("web", "n")]);
         if chosen {

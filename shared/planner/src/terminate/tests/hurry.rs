@@ -1,4 +1,4 @@
-//! The edges of what time is left.
+//! Boundary cases of the remaining time.
 
 use super::*;
 
@@ -7,9 +7,9 @@ fn decide(snapshot: &Snapshot) -> Vec<(String, &'static str, Option<i64>)> {
 }
 
 #[test]
-fn a_pod_that_needs_just_the_time_left_has_its_own_grace_period() {
+fn pod_that_needs_exactly_the_remaining_time_keeps_its_grace_period() {
     let mut snapshot = world(draining(), vec![with_grace(pod("web"), 30)]);
-    // 5 s are for the kubelet's last words.
+    // 5 s are the margin for the kubelet.
     noticed(&mut snapshot, 35, 1);
     assert_eq!(decide(&snapshot), [("web".into(), "asked", None)]);
     noticed(&mut snapshot, 34, 2);
@@ -17,7 +17,7 @@ fn a_pod_that_needs_just_the_time_left_has_its_own_grace_period() {
 }
 
 #[test]
-fn an_announcement_counts_for_its_instance_while_it_is_open_and_not_long_past() {
+fn open_notice_sets_a_deadline_unless_overdue() {
     let mut snapshot = world(draining(), vec![held(pod("job"))]);
     noticed(&mut snapshot, 20, 100);
     let forced = [("job".into(), "forced", Some(15))];
@@ -34,7 +34,7 @@ fn an_announcement_counts_for_its_instance_while_it_is_open_and_not_long_past() 
 }
 
 #[test]
-fn what_is_due_now_is_not_waited_for() {
+fn due_evictions_are_not_delayed() {
     let mut critical = pod("dns");
     critical.critical = true;
     let mut snapshot = world(draining(), vec![critical, with_grace(held(pod("job")), 5)]);
@@ -45,7 +45,7 @@ fn what_is_due_now_is_not_waited_for() {
 }
 
 #[test]
-fn a_node_is_trusted_as_soon_as_it_has_been_empty_for_five_seconds() {
+fn drain_completes_exactly_after_five_seconds() {
     for (millis, is_trusted) in [(4_999, false), (5_000, true)] {
         let (mut claim, node) = draining();
         let draining = claim.status.conditions.last_mut().unwrap();
@@ -59,7 +59,7 @@ fn a_node_is_trusted_as_soon_as_it_has_been_empty_for_five_seconds() {
 }
 
 #[test]
-fn a_pod_on_its_way_out_is_hurried_only_if_it_would_outlive_the_deadline() {
+fn terminating_pod_is_shortened_only_beyond_the_deadline() {
     for (seconds, expected) in [
         (60, vec![]),
         (61, vec![("web".to_owned(), "forced", Some(60))]),

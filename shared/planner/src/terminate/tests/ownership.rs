@@ -1,4 +1,4 @@
-//! Which instance a NodeClaim may end, and what it waits for before it goes.
+//! Which instance a NodeClaim may terminate, and what it waits for before its release.
 
 use model::Uid;
 
@@ -18,7 +18,7 @@ fn only(claims: Vec<NodeClaim>) -> Snapshot {
 }
 
 #[test]
-fn an_instance_that_is_anothers_is_not_ended_for_a_nodeclaim() {
+fn instance_of_another_owner_is_not_terminated() {
     let snapshot = only(vec![leaving("a")]);
     assert!(terminates(&terminate(
         &snapshot,
@@ -36,7 +36,7 @@ fn an_instance_that_is_anothers_is_not_ended_for_a_nodeclaim() {
 }
 
 #[test]
-fn of_two_nodeclaims_with_one_instance_only_the_older_one_ends_it() {
+fn only_the_older_of_two_node_claims_terminates_their_instance() {
     let of_pair = |leaves: &str| {
         let mut older = test_world::claim("b", ALL);
         let mut younger = test_world::claim("a", ALL);
@@ -59,7 +59,7 @@ fn of_two_nodeclaims_with_one_instance_only_the_older_one_ends_it() {
 }
 
 #[test]
-fn a_nodeclaim_stays_while_a_launch_for_it_is_under_way() {
+fn node_claim_is_kept_while_its_launch_is_in_flight() {
     let mut claim = leaving("a");
     claim.status.provider_id.clear();
     let mut snapshot = only(vec![claim]);
@@ -71,7 +71,7 @@ fn a_nodeclaim_stays_while_a_launch_for_it_is_under_way() {
 }
 
 #[test]
-fn what_only_others_hold_is_left_to_them() {
+fn objects_held_by_other_finalizers_are_ignored() {
     let (mut claim, mut node) = draining();
     for finalizers in [&mut claim.finalizers, &mut node.finalizers] {
         *finalizers = vec!["example.com/backup".to_owned()];
@@ -93,7 +93,7 @@ fn what_only_others_hold_is_left_to_them() {
 }
 
 #[test]
-fn it_is_said_what_an_object_had_to_wait_for() {
+fn reason_names_what_an_object_waited_for() {
     let because = |decision: &Decision| -> Vec<String> {
         let actions = decision.plan.actions.iter();
         let because = actions.map(|planned| planned.because.clone());
@@ -115,7 +115,7 @@ fn it_is_said_what_an_object_had_to_wait_for() {
 }
 
 #[test]
-fn a_node_whose_instance_is_gone_is_drained_on_record_unless_it_was_not_looked_at() {
+fn node_of_a_terminated_instance_is_marked_drained() {
     let gone = gone("aws:///us-east-1a/i-default-a");
     for (ready, because, on_record) in [
         (
@@ -143,7 +143,7 @@ fn a_node_whose_instance_is_gone_is_drained_on_record_unless_it_was_not_looked_a
 }
 
 #[test]
-fn a_termination_grace_period_becomes_a_deadline_on_the_nodeclaim_once() {
+fn termination_timestamp_is_written_once() {
     const TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
     let written = |claim: &NodeClaim| {
         let decision = terminate(&only(vec![claim.clone()]), &InstanceStatuses::default());
@@ -168,7 +168,7 @@ fn a_termination_grace_period_becomes_a_deadline_on_the_nodeclaim_once() {
 }
 
 #[test]
-fn instance_that_ec2_refused_a_short_while_ago_is_asked_for_when_its_time_has_come() {
+fn refused_termination_is_retried_later() {
     let mut claim = test_world::claim("a", &[]);
     claim.deleted_at = Some(test_world::now());
     let again = test_world::now() + SignedDuration::from_mins(7);
@@ -182,7 +182,7 @@ fn instance_that_ec2_refused_a_short_while_ago_is_asked_for_when_its_time_has_co
 }
 
 #[test]
-fn instance_that_is_shutting_down_is_waited_for_and_not_asked_for_again() {
+fn shutting_down_instance_is_not_terminated_again() {
     let mut claim = test_world::claim("a", &[]);
     claim.deleted_at = Some(test_world::now());
     let ending = InstanceStatuses {

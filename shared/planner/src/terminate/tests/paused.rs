@@ -1,4 +1,4 @@
-//! Which drains a pause of everything stops.
+//! Drains that a pause of everything suspends.
 
 use api::conditions::types::DISRUPTION_REASON;
 use model::ledger::{Choice, Command, CommandState, Method, Pause, PauseLevel, PauseScope};
@@ -6,7 +6,7 @@ use model::ledger::{Choice, Command, CommandState, Method, Pause, PauseLevel, Pa
 use super::*;
 use crate::lifecycle::target;
 
-/// A node that is being drained while everything is paused.
+/// A node that is drained while everything is paused.
 fn paused() -> Snapshot {
     let mut snapshot = world(draining(), vec![pod("web")]);
     let now = snapshot.now;
@@ -40,7 +40,7 @@ fn chosen(snapshot: &mut Snapshot) {
     }];
 }
 
-/// A deletion that nobody chose, but that the ledger knows.
+/// Records the deletion as an involuntary command.
 fn recorded(snapshot: &mut Snapshot) {
     chosen(snapshot);
     snapshot.commands[0].choice = None;
@@ -53,7 +53,7 @@ fn marked(snapshot: &mut Snapshot) {
     conditions.push(mark);
 }
 
-/// It expired in the moment of its deletion.
+/// Makes the NodeClaim expire at the time of its deletion.
 fn expired(snapshot: &mut Snapshot) {
     let claim = &mut snapshot.node_claims[0];
     claim.spec.expire_after = Some("1h".to_owned());
@@ -79,7 +79,7 @@ fn is_held(changes: &[Change]) -> bool {
 }
 
 #[test]
-fn a_drain_that_was_chosen_waits_until_the_pause_ends() {
+fn voluntary_drain_waits_until_the_pause_ends() {
     assert!(is_held(&[chosen, marked]));
     assert!(!is_held(&[chosen, marked, |w| w.pauses.clear()]));
     assert!(!is_held(&[chosen]), "it was let go");
@@ -88,14 +88,14 @@ fn a_drain_that_was_chosen_waits_until_the_pause_ends() {
 }
 
 #[test]
-fn so_does_one_of_a_node_that_had_expired_when_it_was_deleted() {
+fn drain_of_an_expired_node_waits_until_the_pause_ends() {
     assert!(is_held(&[recorded, expired]));
     assert!(!is_held(&[recorded]));
     assert!(!is_held(&[expired]));
 }
 
 #[test]
-fn the_drain_of_an_interrupted_or_dead_node_goes_on() {
+fn drain_of_an_interrupted_or_dead_node_continues() {
     let interrupted: Change = |snapshot| noticed(snapshot, 100, 20);
     assert!(!is_held(&[chosen, marked, interrupted]));
     assert!(is_held(&[chosen, marked, interrupted, |snapshot| {

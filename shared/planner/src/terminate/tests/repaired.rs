@@ -1,4 +1,4 @@
-//! Time that the pods of a node that is repaired have.
+//! Drain bounds of repairs.
 
 use api::names::annotation::TERMINATION_TIMESTAMP;
 use model::ledger::{Choice, Command, CommandState, Method, Repair};
@@ -6,7 +6,7 @@ use model::ledger::{Choice, Command, CommandState, Method, Repair};
 use super::*;
 use crate::lifecycle::target;
 
-/// A node whose NodeClaim a repair deleted, with this many minutes for its pods.
+/// A node whose NodeClaim a repair deleted, with this bound in minutes.
 fn repaired(bound: Option<i64>) -> Snapshot {
     let mut snapshot = world(draining(), vec![pod("web")]);
     snapshot.commands = vec![Command {
@@ -32,7 +32,7 @@ fn repaired(bound: Option<i64>) -> Snapshot {
     snapshot
 }
 
-/// The deadline that is written, in minutes from the deletion of the NodeClaim.
+/// Written termination timestamp, in minutes from the deletion of the NodeClaim.
 fn stamped(snapshot: &Snapshot) -> Option<i64> {
     let decision = terminate(snapshot, &InstanceStatuses::default());
     let written = decision.plan.actions.iter().find_map(|planned| {
@@ -57,7 +57,7 @@ fn annotated(minutes: i64) -> Snapshot {
 }
 
 #[test]
-fn bound_of_the_repair_counts_from_the_deletion_unless_the_grace_period_is_shorter() {
+fn repair_bound_starts_at_the_deletion() {
     assert_eq!(stamped(&repaired(Some(10))), Some(10));
     assert_eq!(stamped(&repaired(Some(0))), Some(0));
     assert_eq!(stamped(&repaired(None)), None);
@@ -72,14 +72,14 @@ fn bound_of_the_repair_counts_from_the_deletion_unless_the_grace_period_is_short
 }
 
 #[test]
-fn deadline_that_is_written_is_only_ever_brought_forward() {
+fn termination_timestamp_is_only_moved_forward() {
     assert_eq!(stamped(&annotated(4)), None);
     assert_eq!(stamped(&annotated(10)), None);
     assert_eq!(stamped(&annotated(60)), Some(10));
 }
 
 #[test]
-fn repair_that_was_taken_back_or_is_of_another_node_bounds_nothing() {
+fn rolled_back_or_unrelated_repair_sets_no_bound() {
     let mut back = repaired(Some(10));
     back.commands[0].state = CommandState::RolledBack;
     assert_eq!(stamped(&back), None);
@@ -89,7 +89,7 @@ fn repair_that_was_taken_back_or_is_of_another_node_bounds_nothing() {
 }
 
 #[test]
-fn pods_of_a_repair_without_time_are_removed_by_force_before_anything_is_written() {
+fn repair_bound_of_zero_deletes_pods_at_once() {
     let snapshot = repaired(Some(0));
     let decision = terminate(&snapshot, &InstanceStatuses::default());
     let forced = decision.plan.actions.iter();

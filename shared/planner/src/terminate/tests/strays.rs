@@ -1,8 +1,8 @@
-//! Nodes that no NodeClaim names.
+//! Nodes without a NodeClaim.
 
 use super::*;
 
-/// A Node that is being deleted, whose instance may be gone.
+/// Decision about a Node that is being deleted, whose instance may be terminated.
 fn decide(ready: ConditionStatus, is_gone: bool, pods: Vec<Pod>) -> Decision {
     let (claim, mut node) = draining();
     node.ready.status = ready;
@@ -21,7 +21,7 @@ static EXISTING: InstanceStatuses = InstanceStatuses {
 };
 
 #[test]
-fn a_node_that_no_nodeclaim_names_is_drained_and_let_go_while_its_instance_is_left_alone() {
+fn node_without_a_node_claim_is_drained_and_its_instance_kept() {
     let occupied = decide(ConditionStatus::True, false, vec![pod("web")]);
     assert_eq!(evicted(&occupied), ["web"]);
     assert!(!removes_node_finalizer(&occupied), "{occupied:?}");
@@ -35,7 +35,7 @@ fn a_node_that_no_nodeclaim_names_is_drained_and_let_go_while_its_instance_is_le
 }
 
 #[test]
-fn it_is_let_go_undrained_only_if_its_kubelet_is_silent_and_its_instance_gone() {
+fn unready_node_of_a_terminated_instance_is_released_undrained() {
     use ConditionStatus::{True, Unknown};
     for (ready, is_gone, undrained) in [
         (Unknown, true, true),

@@ -1,4 +1,4 @@
-//! Nodes that no NodePool made, and that are looked after all the same.
+//! Nodes without a NodePool whose owners opted in.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use model::taint::{Taint, TaintEffect};
 use super::*;
 use crate::{CompletedNotices, terminate_unmanaged, unmanaged::UnmanagedNodeSettings};
 
-/// A cordoned node whose end is announced for in ten minutes.
+/// A cordoned node whose instance is announced to end in ten minutes.
 fn leaving(pods: Vec<Pod>) -> Snapshot {
     let (claim, mut node) = draining();
     node.unschedulable = true;
@@ -30,7 +30,7 @@ fn out_of_service() -> Taint {
 }
 
 #[test]
-fn a_drained_node_is_put_out_of_service_where_that_is_wanted_and_then_nothing_is_left_to_do() {
+fn drained_node_gets_the_out_of_service_taint_if_set() {
     let wanted = UnmanagedNodeSettings {
         out_of_service_taint: true,
         ..UnmanagedNodeSettings::default()
@@ -69,7 +69,7 @@ fn a_drained_node_is_put_out_of_service_where_that_is_wanted_and_then_nothing_is
 }
 
 #[test]
-fn a_cluster_may_cut_the_grace_of_pods_and_that_is_said() {
+fn settings_may_shorten_the_grace_period_of_pods() {
     let capped = UnmanagedNodeSettings {
         pod_grace_seconds: Some(30),
         ..UnmanagedNodeSettings::default()
@@ -93,7 +93,7 @@ fn a_cluster_may_cut_the_grace_of_pods_and_that_is_said() {
 }
 
 #[test]
-fn instance_whose_node_is_not_listed_is_not_taken_for_drained() {
+fn instance_without_a_listed_node_is_not_drained() {
     let mut snapshot = leaving(Vec::new());
     snapshot.nodes.clear();
     let (decision, completed) = terminate_unmanaged(&snapshot, &UnmanagedNodeSettings::default());

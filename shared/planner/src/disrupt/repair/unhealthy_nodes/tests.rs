@@ -1,10 +1,10 @@
-//! Bounds of drains that no policy of the table leaves out, so that no cluster shows them missing.
+//! Unbounded drains. Every policy in the table has a bound, so no cluster-level test covers them.
 
 use super::*;
 use crate::test_world;
 
 #[test]
-fn node_whose_pods_block_a_drain_without_bound_is_not_repaired() {
+fn node_with_blocking_pods_and_unbounded_drain_is_not_repaired() {
     let told = "repair requires a termination grace period to bypass blocking pods";
     let message = |bound: Option<i64>, period: Option<&str>, blocks: bool| {
         let mut claim = test_world::claim("n", &[]);

@@ -15,7 +15,7 @@ fn ours(snapshot: &mut Snapshot) {
     snapshot.settings.optimize = Optimize::Cost;
 }
 
-/// Nodes with this AMI that the NodePool launches, the first of which is lost.
+/// Nodes with this AMI, which the NodePool launches. The first of them is not ready.
 fn booted(image: &str) -> World {
     sick(6, 31).with(|snapshot| {
         for claim in &mut snapshot.node_claims {
@@ -33,7 +33,7 @@ fn launches(snapshot: &mut Snapshot, image: &str) {
     }];
 }
 
-/// Other clusters have nodes that share this and are not ready.
+/// Adds reports of these clusters that nodes with this property are not ready.
 fn told(snapshot: &mut Snapshot, clusters: &[&str], shared: &Shared) {
     snapshot.evidence = clusters
         .iter()
@@ -56,7 +56,7 @@ fn image(id: &str) -> Shared {
 const CLUSTERS: [&str; 3] = ["a", "b", "c"];
 
 #[test]
-fn repair_waits_while_three_clusters_have_the_failure_on_the_ami_that_would_be_launched_again() {
+fn repair_waits_while_three_clusters_fail_on_the_ami_to_launch() {
     let world = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-1")));
     let result = disrupt(&world.0);
     assert!(result.commands.is_empty());
@@ -80,7 +80,7 @@ fn repair_waits_while_three_clusters_have_the_failure_on_the_ami_that_would_be_l
 }
 
 #[test]
-fn repair_goes_on_where_two_clusters_fail_alike_or_another_ami_would_be_launched() {
+fn repair_continues_with_two_failing_clusters_or_another_ami() {
     let evidence = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-1")));
     assert!(evidence.removes().is_empty());
     let two = |snapshot: &mut Snapshot| told(snapshot, &["a", "b"], &image("ami-1"));
@@ -100,7 +100,7 @@ fn repair_goes_on_where_two_clusters_fail_alike_or_another_ami_would_be_launched
 }
 
 #[test]
-fn another_failure_of_the_same_ami_is_repaired() {
+fn another_failure_of_the_ami_is_repaired() {
     let world = booted("ami-1").with(|snapshot| {
         told(snapshot, &CLUSTERS, &image("ami-1"));
         snapshot.nodes[0].ready.status = ConditionStatus::Unknown;
@@ -109,7 +109,7 @@ fn another_failure_of_the_same_ami_is_repaired() {
 }
 
 #[test]
-fn cluster_counts_itself_where_more_than_a_fifth_of_its_own_nodes_fail_alike() {
+fn cluster_counts_itself_if_a_fifth_of_its_nodes_fail_alike() {
     let of_own = |nodes: usize| {
         booted("ami-1").with(move |snapshot| {
             snapshot.nodes.truncate(nodes);
@@ -122,7 +122,7 @@ fn cluster_counts_itself_where_more_than_a_fifth_of_its_own_nodes_fail_alike() {
 }
 
 #[test]
-fn repair_waits_in_a_zone_and_for_a_type_that_fail_in_three_clusters() {
+fn repair_waits_for_a_zone_or_type_failing_in_three_clusters() {
     for shared in [
         Shared::Zone("a".to_owned()),
         Shared::InstanceType("small".to_owned()),
@@ -133,7 +133,7 @@ fn repair_waits_in_a_zone_and_for_a_type_that_fail_in_three_clusters() {
 }
 
 #[test]
-fn drift_to_an_ami_that_fails_in_three_clusters_waits() {
+fn drift_to_an_ami_failing_in_three_clusters_waits() {
     let world = world(2).with(|snapshot| {
         for claim in ["n0-claim", "n1-claim"] {
             drift(snapshot, claim, 1);
@@ -154,7 +154,7 @@ fn drift_to_an_ami_that_fails_in_three_clusters_waits() {
 }
 
 #[test]
-fn repair_waits_where_nodes_of_several_small_node_pools_fall_silent_together() {
+fn repair_waits_if_nodes_of_several_node_pools_stop_reporting() {
     let silent = |pools: usize, nodes: usize| {
         world(nodes).with(move |snapshot| {
             let first = snapshot.node_pools[0].clone();
@@ -189,7 +189,7 @@ fn repair_waits_where_nodes_of_several_small_node_pools_fall_silent_together() {
 }
 
 #[test]
-fn failures_are_told_after_a_minute_and_of_nodes_that_start_after_five() {
+fn failures_are_reported_after_a_minute_or_five_for_starting_nodes() {
     let told = |world: &World| {
         let failures = failures(&world.0).unwrap();
         (failures.shared.len(), failures.next)
@@ -209,7 +209,7 @@ fn failures_are_told_after_a_minute_and_of_nodes_that_start_after_five() {
 }
 
 #[test]
-fn failures_of_nodes_not_to_be_repaired_are_not_told() {
+fn failures_of_nodes_that_refuse_repair_are_not_reported() {
     let refused = sick(1, 5).with(|snapshot| {
         ours(snapshot);
         annotate(snapshot, "karpenter.sh/do-not-repair", "true");

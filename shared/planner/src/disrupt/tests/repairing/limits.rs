@@ -1,4 +1,4 @@
-//! Bounds of repair: the share of a NodePool's nodes that may be unhealthy, and its budgets.
+//! Limits of repair: the circuit breaker of a NodePool, and budgets.
 
 use super::*;
 use crate::decision::About;
@@ -11,7 +11,7 @@ fn lost_of(nodes: usize, lost_nodes: usize) -> World {
     })
 }
 
-/// Makes the node at this place one of another NodePool, which is like the first.
+/// Moves the node at this index to another NodePool, a copy of the first.
 fn move_to_other_pool(snapshot: &mut Snapshot, at: usize) {
     let mut other = snapshot.node_pools[0].clone();
     other.name = "other".into();
@@ -27,7 +27,7 @@ fn move_to_other_pool(snapshot: &mut Snapshot, at: usize) {
 }
 
 #[test]
-fn nothing_is_repaired_where_more_than_a_fifth_of_a_node_pools_nodes_are_unhealthy() {
+fn repair_stops_if_a_fifth_of_a_node_pool_is_unhealthy() {
     for (nodes, unhealthy, repaired) in [(1, 1, true), (5, 1, true), (5, 2, false), (6, 2, true)] {
         let world = lost_of(nodes, unhealthy);
         assert_eq!(
@@ -62,7 +62,7 @@ fn nothing_is_repaired_where_more_than_a_fifth_of_a_node_pools_nodes_are_unhealt
 }
 
 #[test]
-fn unhealthy_nodes_that_are_tolerated_yet_count_and_those_not_to_be_repaired_do_not() {
+fn tolerated_nodes_count_as_unhealthy_and_nodes_that_refuse_repair_do_not() {
     let tolerated = lost_of(5, 1).with(|snapshot| lost(snapshot, 1, 1));
     assert!(tolerated.removes().is_empty());
     let refused = lost_of(5, 2).with(|snapshot| {
@@ -72,13 +72,13 @@ fn unhealthy_nodes_that_are_tolerated_yet_count_and_those_not_to_be_repaired_do_
 }
 
 #[test]
-fn other_node_pools_go_on() {
+fn repair_continues_in_other_node_pools() {
     let world = lost_of(5, 3).with(|snapshot| move_to_other_pool(snapshot, 2));
     assert_eq!(world.removes(), ["n2"]);
 }
 
 #[test]
-fn one_node_is_repaired_per_look_whatever_its_node_pool() {
+fn one_node_is_repaired_per_evaluation() {
     let world = lost_of(2, 2).with(|snapshot| move_to_other_pool(snapshot, 1));
     assert_eq!(world.removes(), ["n0"], "the other waits");
     let next = world.with(|snapshot| {
@@ -98,7 +98,7 @@ fn with_budget(world: World, nodes: &str, reasons: &[&str]) -> World {
 }
 
 #[test]
-fn nodes_on_their_way_out_use_up_the_budget_and_nodes_that_are_not_ready_do_not() {
+fn leaving_nodes_count_against_the_repair_budget_and_unready_ones_do_not() {
     let ill = with_budget(lost_of(10, 2), "1", &[]);
     assert_eq!(ill.removes().len(), 1);
     let leaving = ill.with(|snapshot| {
@@ -110,7 +110,7 @@ fn nodes_on_their_way_out_use_up_the_budget_and_nodes_that_are_not_ready_do_not(
 }
 
 #[test]
-fn budget_of_no_nodes_stops_repair_unless_it_names_other_reasons() {
+fn budget_of_zero_stops_repair_unless_it_names_other_reasons() {
     let exhausted = |world: &World| {
         let told = disrupt(&world.0).exhausted.into_iter();
         told.map(|(_, told)| told).collect::<Vec<_>>()
@@ -130,7 +130,7 @@ fn budget_of_no_nodes_stops_repair_unless_it_names_other_reasons() {
 }
 
 #[test]
-fn node_that_was_never_initialized_needs_no_budget_and_waits_for_a_pause() {
+fn uninitialized_node_needs_no_budget_but_waits_for_a_pause() {
     let world = with_budget(lost_of(2, 1), "0", &[]).with(|snapshot| {
         snapshot.nodes[0].labels.remove("karpenter.sh/initialized");
         let conditions = &mut snapshot.node_claims[0].status.conditions;
@@ -151,7 +151,7 @@ fn node_that_was_never_initialized_needs_no_budget_and_waits_for_a_pause() {
 }
 
 #[test]
-fn repair_waits_for_no_cap_on_evictions_or_terminations() {
+fn repair_ignores_caps_on_evictions_and_terminations() {
     let world = lost_of(1, 1).with(|snapshot| {
         snapshot.caps.evictions = Some(0);
         snapshot.caps.terminations = Some(0);

@@ -1,11 +1,11 @@
-//! Nodes that are rebooted in place instead of being replaced.
+//! Repair by rebooting nodes in place.
 
 use api::names::annotation::REBOOTS;
 use model::node_claim::Condition;
 
 use super::*;
 
-/// The first of some nodes shows an error of its GPU for so many minutes, and reboots are on.
+/// Nodes with reboots enabled. The first one has shown a GPU error for this many minutes.
 fn failing(nodes: usize, xid: u32, minutes: i64) -> World {
     world(nodes).with(|snapshot| {
         let gates = &mut snapshot.settings.feature_gates;
@@ -19,7 +19,7 @@ fn failing(nodes: usize, xid: u32, minutes: i64) -> World {
     })
 }
 
-/// The NodeClaims whose nodes are to reboot, and those that are to go.
+/// NodeClaims to reboot, and NodeClaims to delete.
 fn taken(world: &World) -> (Vec<String>, Vec<String>) {
     let names = |targets: Vec<&model::plan::Target>| {
         let names = targets.into_iter().map(|target| target.name.to_string());
@@ -66,7 +66,7 @@ fn over(reason: &str, minutes_ago: i64) -> impl Fn(&mut Snapshot) {
 }
 
 #[test]
-fn error_that_a_reboot_mends_reboots_the_node_and_replaces_nothing() {
+fn error_repaired_by_reboot_reboots_the_node_in_place() {
     let sick = failing(1, 46, 11);
     assert!(reboots(&sick));
     let command = disrupt(&sick.0).commands.remove(0);
@@ -89,7 +89,7 @@ fn error_that_a_reboot_mends_reboots_the_node_and_replaces_nothing() {
 }
 
 #[test]
-fn third_reboot_within_a_day_is_a_replacement() {
+fn third_reboot_within_a_day_becomes_a_replacement() {
     assert!(reboots(&failing(1, 46, 11).with(rebooted_before(&[5]))));
     assert!(!reboots(
         &failing(1, 46, 11).with(rebooted_before(&[23, 5]))
@@ -98,7 +98,7 @@ fn third_reboot_within_a_day_is_a_replacement() {
 }
 
 #[test]
-fn after_a_reboot_that_failed_the_node_is_replaced() {
+fn node_is_replaced_after_a_failed_reboot() {
     let (_, deleted) = taken(&failing(1, 46, 11).with(over("RebootFailed", 5)));
     assert_eq!(deleted.len(), 1);
     assert!(reboots(
@@ -107,13 +107,13 @@ fn after_a_reboot_that_failed_the_node_is_replaced() {
 }
 
 #[test]
-fn condition_that_outlives_a_reboot_is_tolerated_anew() {
+fn toleration_starts_again_after_a_reboot() {
     let after = |minutes| failing(1, 46, 60).with(over("RebootSucceeded", minutes));
     assert_eq!(taken(&after(9)), (Vec::new(), Vec::new()));
     assert!(reboots(&after(11)));
 }
 
-/// The reboot of the first node was asked for and has not been issued.
+/// Marks the reboot of the first node as requested and not issued.
 fn rebooting(snapshot: &mut Snapshot) {
     over("RebootRequested", 1)(snapshot);
     let conditions = &mut snapshot.node_claims[0].status.conditions;
@@ -125,7 +125,7 @@ fn allowed(nodes: &'static str) -> impl Fn(&mut Snapshot) {
 }
 
 #[test]
-fn node_that_reboots_is_not_repaired_again_and_uses_up_the_budget_of_repair() {
+fn rebooting_node_is_not_repaired_and_counts_against_the_budget() {
     assert_eq!(
         taken(&failing(1, 46, 11).with(rebooting)),
         (Vec::new(), Vec::new())
@@ -138,7 +138,7 @@ fn node_that_reboots_is_not_repaired_again_and_uses_up_the_budget_of_repair() {
     assert_eq!((of("1"), of("2")), (0, 1));
 }
 
-/// Makes the node at this place worth disrupting.
+/// Makes the node at this index a candidate for a method.
 type Disrupt = fn(&mut Snapshot, usize);
 
 const DISRUPTIONS: [(Reason, Disrupt); 3] = [
@@ -172,7 +172,7 @@ fn reasons(world: &World) -> Vec<Reason> {
 }
 
 #[test]
-fn node_that_reboots_is_no_candidate_for_any_reason() {
+fn rebooting_node_is_not_a_candidate() {
     for (reason, disrupt) in DISRUPTIONS {
         let one = || large(1).with(|snapshot| disrupt(snapshot, 0));
         assert_eq!(reasons(&one()), [reason]);
@@ -184,7 +184,7 @@ fn node_that_reboots_is_no_candidate_for_any_reason() {
 }
 
 #[test]
-fn node_that_reboots_uses_up_the_budget_for_every_reason() {
+fn rebooting_node_counts_against_every_budget() {
     for (reason, disrupt) in DISRUPTIONS {
         let two = || {
             let world = large(2).with(rebooting);

@@ -1,17 +1,17 @@
-//! Nodes that are not repaired, and nodes that are although they may not be disrupted.
+//! Annotations and pods that block repair, and those that do not.
 
 use super::*;
 
 const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 
 #[test]
-fn do_not_disrupt_does_not_keep_a_node_from_being_repaired() {
+fn do_not_disrupt_does_not_block_repair() {
     let world = sick(1, 31).with(|snapshot| annotate(snapshot, DO_NOT_DISRUPT, "true"));
     assert_eq!(world.removes(), ["n0"]);
 }
 
 #[test]
-fn do_not_repair_on_node_or_node_claim_keeps_the_node_and_is_reported_once_it_would_be_repaired() {
+fn do_not_repair_blocks_repair_and_is_reported_once_due() {
     let told = "repair is blocked through the \"karpenter.sh/do-not-repair\" annotation";
     let on_node = |minutes| sick(1, minutes).with(|it| annotate(it, DO_NOT_REPAIR, "true"));
     assert!(on_node(31).removes().is_empty());
@@ -33,7 +33,7 @@ fn do_not_repair_on_node_or_node_claim_keeps_the_node_and_is_reported_once_it_wo
 }
 
 #[test]
-fn do_not_repair_does_not_keep_a_node_from_drift() {
+fn do_not_repair_does_not_block_drift() {
     let world = world(1).with(|snapshot| {
         annotate(snapshot, DO_NOT_REPAIR, "true");
         drift(snapshot, "n0-claim", 1);
@@ -58,7 +58,7 @@ fn node_without_node_pool_is_not_repaired() {
 }
 
 #[test]
-fn pods_without_a_place_keep_the_node() {
+fn unplaced_pods_block_repair() {
     let world = sick(1, 31).with(|snapshot| {
         snapshot.pods[0]
             .node_selector
@@ -74,7 +74,7 @@ fn pods_without_a_place_keep_the_node() {
 }
 
 #[test]
-fn pods_that_would_wait_for_a_node_that_is_not_initialized_keep_the_node() {
+fn pods_placed_on_an_uninitialized_node_block_repair() {
     let world = sick(1, 31).node("young", "large", &[]).with(|snapshot| {
         snapshot.nodes[1].labels.remove("karpenter.sh/initialized");
         let conditions = &mut snapshot.node_claims[1].status.conditions;
@@ -88,7 +88,7 @@ fn pods_that_would_wait_for_a_node_that_is_not_initialized_keep_the_node() {
 }
 
 #[test]
-fn nominated_or_commanded_nodes_wait() {
+fn nominated_and_commanded_nodes_are_not_repaired() {
     let nominated = sick(1, 31).with(|snapshot| {
         let until = snapshot.now + SignedDuration::from_secs(20);
         snapshot.nominated.insert("n0".into(), until);
