@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use model::{InstanceId, Snapshot, node::Node, node_claim::NodeClaim};
 
-use crate::managed::is_ours;
+use crate::managed::is_managed;
 
 /// Objects by their provider id; objects without one are left out (docs/spec/lifecycle.md#object-matching).
 pub(crate) struct ByInstance<'a, T>(BTreeMap<&'a str, Vec<&'a T>>);
@@ -20,7 +20,10 @@ impl<'a> ByInstance<'a, Node> {
 
 impl<'a> ByInstance<'a, NodeClaim> {
     pub(crate) fn of_claims(snapshot: &'a Snapshot) -> Self {
-        let ours = snapshot.node_claims.iter().filter(|claim| is_ours(claim));
+        let ours = snapshot
+            .node_claims
+            .iter()
+            .filter(|claim| is_managed(claim));
         Self::new(ours.map(|claim| (claim.status.provider_id.as_str(), claim)))
     }
 }

@@ -102,7 +102,7 @@ pub const VALIDATED_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// Evaluates the methods in their order and returns the commands of the first one that has any.
 pub fn disrupt(snapshot: &Snapshot) -> DisruptionResult {
-    first(snapshot, SearchOptions::new(snapshot))
+    evaluate(snapshot, SearchOptions::new(snapshot))
 }
 
 /// [`disrupt`] within a turn's share of simulations, without the NodeClaims in `excluded`.
@@ -111,7 +111,7 @@ pub fn disrupt_within(
     share: Share,
     excluded: &BTreeSet<NodeClaimName>,
 ) -> DisruptionResult {
-    first(
+    evaluate(
         snapshot,
         SearchOptions {
             excluded,
@@ -123,7 +123,7 @@ pub fn disrupt_within(
 
 /// [`disrupt`] with free moves: every move that saves anything pays.
 pub fn disrupt_at_any_price(snapshot: &Snapshot) -> DisruptionResult {
-    first(
+    evaluate(
         snapshot,
         SearchOptions {
             at_any_price: true,
@@ -132,13 +132,13 @@ pub fn disrupt_at_any_price(snapshot: &Snapshot) -> DisruptionResult {
     )
 }
 
-fn first(snapshot: &Snapshot, options: SearchOptions<'_>) -> DisruptionResult {
-    first_on(&PlanningContext::new(snapshot), None, snapshot, options)
+fn evaluate(snapshot: &Snapshot, options: SearchOptions<'_>) -> DisruptionResult {
+    evaluate_with(&PlanningContext::new(snapshot), None, snapshot, options)
 }
 
-/// [`first`] with a prepared planning context, and with indexes that an earlier evaluation computed for the same NodePools and
+/// [`evaluate`] with a prepared planning context, and with indexes that an earlier evaluation computed for the same NodePools and
 /// DaemonSets.
-fn first_on<'a>(
+fn evaluate_with<'a>(
     planning: &'a PlanningContext<'a>,
     known: Option<&Rc<Groundwork<'a>>>,
     snapshot: &'a Snapshot,
@@ -161,7 +161,7 @@ fn first_on<'a>(
         )
     };
     let [now, later] = reschedulable.each_ref().map(context);
-    Methods::new(&now, &later).first()
+    Methods::new(&now, &later).evaluate()
 }
 
 /// Number of nodes that each NodePool's budgets allow now, per reason (docs/spec/lifecycle.md#budgets).

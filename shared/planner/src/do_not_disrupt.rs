@@ -161,8 +161,8 @@ mod tests {
         let elapsed = (false, "DoNotDisruptGracePeriodElapsed");
         assert_eq!(reasons("5m", "ours"), [elapsed]);
         for nonsense in ["false", "0s", "-5m", "soon"] {
-            let told = reasons(nonsense, "ours");
-            assert_eq!(told, [(true, "InvalidDoNotDisruptAnnotation")]);
+            let reported = reasons(nonsense, "ours");
+            assert_eq!(reported, [(true, "InvalidDoNotDisruptAnnotation")]);
         }
         assert_eq!(reasons("false", "theirs"), []);
         let finished = |pod: &mut Pod| pod.phase = PodPhase::Succeeded;

@@ -22,14 +22,14 @@ const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 /// A kept instance.
 #[derive(Clone, Copy)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct KeptInstance<'a> {
     pub(crate) instance: &'a FreedInstance,
     /// Whether its node has left or is terminating.
     is_left: bool,
     is_static: bool,
 }
 
-impl Kept<'_> {
+impl KeptInstance<'_> {
     /// Whether the instance is kept for the pod.
     pub(crate) fn is_for(&self, pod: &Pod) -> bool {
         let owner = pod.owner.as_ref();
@@ -38,7 +38,7 @@ impl Kept<'_> {
 }
 
 /// Instances that are kept now.
-pub(crate) fn kept(snapshot: &Snapshot) -> Vec<Kept<'_>> {
+pub(crate) fn kept(snapshot: &Snapshot) -> Vec<KeptInstance<'_>> {
     let commands = snapshot.commands.iter();
     let kept = commands.filter_map(|command| of_command(snapshot, command));
     kept.collect()
@@ -51,7 +51,7 @@ pub fn await_freed_instance(snapshot: &Snapshot, pods: &BTreeSet<PodKey>) -> boo
     waiting.any(|pod| pods.contains(&pod.key) && kept.iter().any(|kept| kept.is_for(pod)))
 }
 
-fn of_command<'a>(snapshot: &'a Snapshot, command: &'a Command) -> Option<Kept<'a>> {
+fn of_command<'a>(snapshot: &'a Snapshot, command: &'a Command) -> Option<KeptInstance<'a>> {
     let instance = command.choice.as_ref()?.freed.as_ref()?;
     match command.state {
         CommandState::Proposed | CommandState::RolledBack => return None,
@@ -67,7 +67,7 @@ fn of_command<'a>(snapshot: &'a Snapshot, command: &'a Command) -> Option<Kept<'
     }
     let mut claims = snapshot.node_claims.iter();
     let claim = claims.find(|claim| command.delete.iter().any(|target| target.uid == claim.uid));
-    let kept = Kept {
+    let kept = KeptInstance {
         instance,
         is_left: claim.is_none_or(|claim| claim.is_true(INSTANCE_TERMINATING)),
         is_static: pool.replicas.is_some(),

@@ -77,10 +77,10 @@ impl<'a> Inventory<'a> {
         for node in &snapshot.nodes {
             let claim = claims.remove(node.provider_id.as_str());
             let managed = node.labels.contains_key(NODE_POOL);
-            let unborn = claim.is_some()
+            let not_joined = claim.is_some()
                 && !is_true(&node.labels, INITIALIZED)
                 && !node.labels.contains_key(INSTANCE_TYPE);
-            if unborn {
+            if not_joined {
                 state_nodes.extend(claim.map(|claim| StateNode::of(None, Some(claim), &pods)));
             } else if claim.is_some() || !node.provider_id.is_empty() || !managed {
                 state_nodes.push(StateNode::of(Some(node), claim, &pods));
@@ -96,7 +96,7 @@ impl<'a> Inventory<'a> {
             .collect();
         let awaited = snapshot.intents.iter().filter(|i| i.is_in_flight());
         let awaited = awaited.filter(|intent| !known.contains(intent.name()));
-        state_nodes.extend(awaited.map(|intent| StateNode::awaited(intent, snapshot)));
+        state_nodes.extend(awaited.map(|intent| StateNode::in_flight(intent, snapshot)));
         let noticed = noticed(snapshot);
         let late = timed_out(snapshot);
         let rebooted = to_reboot(snapshot);
@@ -206,7 +206,7 @@ impl<'a> StateNode<'a> {
 
     /// Launch in flight without an instance in the API, with the resources of its cheapest option. Deleting its NodeClaim ends
     /// it.
-    fn awaited(intent: &'a Intent, snapshot: &'a Snapshot) -> Self {
+    fn in_flight(intent: &'a Intent, snapshot: &'a Snapshot) -> Self {
         let launch = &intent.launch;
         let mut claims = snapshot.node_claims.iter();
         let own = claims.find(|claim| claim.name == launch.name);

@@ -38,8 +38,8 @@ use crate::{
         registration::Registration,
         repair::ForcedRepair,
     },
-    machine::{Ending, Joined, Seen, State, Step, next},
-    managed::is_ours,
+    machine::{Ending, Joined, Observations, State, Step, next},
+    managed::is_managed,
     pods_of_nodes::PodsOfNodes,
 };
 
@@ -53,7 +53,7 @@ pub fn lifecycle(snapshot: &Snapshot) -> Decision {
 /// Steps are derived from the objects alone, not from earlier writes: a Node that lost its `registered` label to a conflict is
 /// registered again.
 pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
-    let view = View {
+    let view = LifecyclePass {
         snapshot,
         timeouts,
         nodes: ByInstance::of_nodes(snapshot),
@@ -66,17 +66,21 @@ pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
         published: Published::of(snapshot),
     };
     let mut decision = Decision::default();
-    for claim in snapshot.node_claims.iter().filter(|claim| is_ours(claim)) {
+    for claim in snapshot
+        .node_claims
+        .iter()
+        .filter(|claim| is_managed(claim))
+    {
         if claim.deleted_at.is_none() {
             view.step(claim, &mut decision);
         } else {
-            view.hasten(claim, &mut decision);
+            view.force_drain(claim, &mut decision);
         }
     }
     decision
 }
 
-struct View<'a> {
+struct LifecyclePass<'a> {
     snapshot: &'a Snapshot,
     timeouts: Timeouts,
     nodes: ByInstance<'a, Node>,
@@ -98,7 +102,7 @@ struct ObservedClaim<'a> {
     waiting: Option<Waiting>,
 }
 
-impl<'a> View<'a> {
+impl<'a> LifecyclePass<'a> {
     fn step(&self, claim: &'a NodeClaim, decision: &mut Decision) {
         let registration = registration::judge(self.nodes_of(claim));
         let waiting = registration
@@ -119,15 +123,15 @@ impl<'a> View<'a> {
             waiting,
         };
         let ending = self.ending(&observed, decision);
-        let (_, steps) = next(State::of(claim), Seen::Alive { ending, node });
+        let (_, steps) = next(State::of(claim), Observations::Alive { ending, node });
         if let [Step::Delete(ending)] = steps[..] {
-            self.end(ending, claim, decision);
+            self.delete(ending, claim, decision);
             return;
         }
         for step in steps {
-            take(step, &observed, decision);
+            take_node_step(step, &observed, decision);
         }
-        self.mark(&observed, decision);
+        self.write_conditions(&observed, decision);
     }
 
     /// Returns the first reason that ends the NodeClaim now, and schedules checks for later ones.
@@ -188,7 +192,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn end(&self, ending: Ending, claim: &NodeClaim, decision: &mut Decision) {
+    fn delete(&self, ending: Ending, claim: &NodeClaim, decision: &mut Decision) {
         let (reason, because) = ending.because();
         let because = match (ending, self.failed.get(&claim.name)) {
             (Ending::LaunchFailed, Some(why)) => {
@@ -200,20 +204,20 @@ impl<'a> View<'a> {
         decision.act(Action::DeleteNodeClaim(target(claim)), because.clone());
         if ending == Ending::Unhealthy {
             // A NodeClaim that is not being deleted has no deadline, so that none outlives a repair that is given up.
-            self.allow_force(claim, because, decision);
+            self.allow_forced_deletion(claim, because, decision);
         }
     }
 
     /// Allows the deletion of everything on the node by force from now on. The update has no condition on the resource version,
     /// because the deletion changes it.
-    fn allow_force(&self, claim: &NodeClaim, because: String, decision: &mut Decision) {
-        if let Some(update) = repair::hasten(claim, self.snapshot.now) {
+    fn allow_forced_deletion(&self, claim: &NodeClaim, because: String, decision: &mut Decision) {
+        if let Some(update) = repair::allow_forced_deletion(claim, self.snapshot.now) {
             decision.act(Action::UpdateNodeClaim(update), because);
         }
     }
 
     /// Writes the conditions of the NodeClaim.
-    fn mark(&self, observed: &ObservedClaim<'a>, decision: &mut Decision) {
+    fn write_conditions(&self, observed: &ObservedClaim<'a>, decision: &mut Decision) {
         let ObservedClaim {
             claim,
             registration,
@@ -312,20 +316,20 @@ impl<'a> View<'a> {
     }
 
     /// Drains a node by force if it becomes unhealthy while it is drained (docs/spec/lifecycle.md#repair-while-draining).
-    fn hasten(&self, claim: &'a NodeClaim, decision: &mut Decision) {
+    fn force_drain(&self, claim: &'a NodeClaim, decision: &mut Decision) {
         let now = self.snapshot.now;
         let [node] = self.nodes_of(claim) else {
             return;
         };
         if let repair::Verdict::Due(_) = self.forced_repair.judge(claim, node, now) {
             let because = format!("node {} is unhealthy", node.name);
-            self.allow_force(claim, because, decision);
+            self.allow_forced_deletion(claim, because, decision);
         }
     }
 }
 
 /// Performs a step on the Node.
-fn take(step: Step, observed: &ObservedClaim<'_>, decision: &mut Decision) {
+fn take_node_step(step: Step, observed: &ObservedClaim<'_>, decision: &mut Decision) {
     let Some(node) = observed.registration.node() else {
         return;
     };

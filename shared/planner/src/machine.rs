@@ -38,14 +38,17 @@ pub(crate) enum State {
 
 /// Observations about a NodeClaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum Observations {
     Alive {
         /// First reason that ends the NodeClaim, if any.
         ending: Option<Ending>,
         node: Joined,
     },
     /// The NodeClaim or its Node is being deleted.
-    Leaving { node: Held, instance: Instance },
+    Leaving {
+        node: LeavingNode,
+        instance: Instance,
+    },
 }
 
 /// Reason for the deletion of a NodeClaim. All of these are involuntary: budgets do not delay them.
@@ -69,7 +72,7 @@ pub(crate) enum Joined {
 
 /// Node of a NodeClaim that is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum LeavingNode {
     /// No Node to wait for.
     Nothing,
     /// The Node is not being deleted.
@@ -228,16 +231,16 @@ pub(crate) fn arrived(reason: &str, claim: &NodeClaim) -> Option<String> {
 }
 
 /// Returns the next state of a NodeClaim and the steps to take.
-pub(crate) fn next(state: State, seen: Seen) -> (State, Vec<Step>) {
-    match seen {
+pub(crate) fn next(state: State, observations: Observations) -> (State, Vec<Step>) {
+    match observations {
         // A deletion cannot be undone.
         _ if state == State::Gone => (state, Vec::new()),
-        Seen::Alive {
+        Observations::Alive {
             ending: Some(ending),
             ..
         } if ending.concerns(state) => (State::Draining, vec![Step::Delete(ending)]),
-        Seen::Alive { node, .. } => live(state, node),
-        Seen::Leaving { node, instance } => {
+        Observations::Alive { node, .. } => live(state, node),
+        Observations::Leaving { node, instance } => {
             let (after, mut steps) = leave(node, instance);
             if !state.is_leaving() {
                 // Irreversible steps wait until the deletion is recorded, which may be refused.
@@ -264,35 +267,35 @@ fn live(state: State, node: Joined) -> (State, Vec<Step>) {
     }
 }
 
-fn leave(node: Held, instance: Instance) -> (State, Vec<Step>) {
+fn leave(node: LeavingNode, instance: Instance) -> (State, Vec<Step>) {
     use State::{Detaching, Draining, Gone, Terminating};
     match (node, instance) {
-        (Held::Nothing, Instance::Never | Instance::Gone) => (Gone, vec![Step::Release]),
-        (Held::Nothing, Instance::Underway) => (Draining, vec![Step::AwaitLaunch]),
-        (Held::Nothing, Instance::Alive) => (Terminating, vec![Step::EndInstance]),
-        (Held::Kept, _) => (Draining, vec![Step::DeleteNodes]),
+        (LeavingNode::Nothing, Instance::Never | Instance::Gone) => (Gone, vec![Step::Release]),
+        (LeavingNode::Nothing, Instance::Underway) => (Draining, vec![Step::AwaitLaunch]),
+        (LeavingNode::Nothing, Instance::Alive) => (Terminating, vec![Step::EndInstance]),
+        (LeavingNode::Kept, _) => (Draining, vec![Step::DeleteNodes]),
         // Nothing runs on a terminated instance, whatever the API still lists.
-        (Held::Leaving { ready: false, .. }, Instance::Gone) => {
+        (LeavingNode::Leaving { ready: false, .. }, Instance::Gone) => {
             (Terminating, vec![Step::ReleaseNode])
         }
         (
-            Held::Leaving {
+            LeavingNode::Leaving {
                 pods: Pods::Waiting | Pods::Settling,
                 ..
             },
             _,
         ) => (Draining, vec![Step::Mark, Step::Drain]),
         (
-            Held::Leaving {
+            LeavingNode::Leaving {
                 volumes: Detachment::Awaited,
                 ..
             },
             _,
         ) => (Detaching, vec![Step::Mark, Step::AwaitVolumes]),
-        (Held::Leaving { .. }, Instance::Alive) => {
+        (LeavingNode::Leaving { .. }, Instance::Alive) => {
             (Terminating, vec![Step::Mark, Step::EndInstance])
         }
-        (Held::Leaving { .. }, Instance::Never | Instance::Underway | Instance::Gone) => {
+        (LeavingNode::Leaving { .. }, Instance::Never | Instance::Underway | Instance::Gone) => {
             (Terminating, vec![Step::Mark, Step::ReleaseNode])
         }
     }

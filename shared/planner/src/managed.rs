@@ -5,15 +5,15 @@ use model::{
 
 /// Whether the NodeClaim uses an EC2NodeClass. Others belong to EKS Auto Mode, which shares the CRDs
 /// (docs/design.md#managed-objects).
-pub(crate) fn is_ours(claim: &NodeClaim) -> bool {
-    is_ours_class(&claim.spec.node_class)
+pub(crate) fn is_managed(claim: &NodeClaim) -> bool {
+    is_managed_class(&claim.spec.node_class)
 }
 
-pub(crate) fn is_ours_pool(pool: &NodePool) -> bool {
-    is_ours_class(&pool.template.node_class)
+pub(crate) fn is_managed_pool(pool: &NodePool) -> bool {
+    is_managed_class(&pool.template.node_class)
 }
 
-fn is_ours_class(class: &NodeClassRef) -> bool {
+fn is_managed_class(class: &NodeClassRef) -> bool {
     class.group == "karpenter.k8s.aws" && class.kind == "EC2NodeClass"
 }
 
@@ -31,7 +31,7 @@ mod tests {
             let mut pool = NodePool::default();
             pool.template.node_class.group = group.to_owned();
             pool.template.node_class.kind = kind.to_owned();
-            assert_eq!(is_ours_pool(&pool), ours, "{group} {kind}");
+            assert_eq!(is_managed_pool(&pool), ours, "{group} {kind}");
         }
     }
 }

@@ -8,7 +8,7 @@ use model::{
     resources::MEMORY,
 };
 
-use crate::managed::is_ours;
+use crate::managed::is_managed;
 
 /// Smallest memory per instance type and image that registered nodes show, if it is new or less than known.
 ///
@@ -21,7 +21,7 @@ pub fn measurements(snapshot: &Snapshot, known: &Experience) -> Vec<MeasuredMemo
         .map(|node| (node.provider_id.as_str(), node))
         .collect();
     let mut least: BTreeMap<(&str, &str), i64> = BTreeMap::new();
-    let registered = |claim: &&NodeClaim| is_ours(claim) && claim.is_true(REGISTERED);
+    let registered = |claim: &&NodeClaim| is_managed(claim) && claim.is_true(REGISTERED);
     for claim in snapshot.node_claims.iter().filter(registered) {
         if let Some(node) = nodes.get(claim.status.provider_id.as_str())
             && let Some((instance_type, bytes)) = measurement(claim, node)

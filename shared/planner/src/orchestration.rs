@@ -20,7 +20,7 @@ pub use self::{
 
 /// Observations about a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct Observations {
     nodes: Nodes,
     /// Whether all of its nodes have the disruption taint and condition.
     marked: bool,
@@ -68,9 +68,9 @@ enum Step {
 }
 
 /// Returns the next state of a command and the steps to take.
-fn next(state: CommandState, seen: Seen) -> (CommandState, Vec<Step>) {
+fn next(state: CommandState, observations: Observations) -> (CommandState, Vec<Step>) {
     use CommandState::{Deleting, Done, Newer, Proposed, Replacing, RolledBack};
-    match (state, seen.nodes, seen.replacements) {
+    match (state, observations.nodes, observations.replacements) {
         // A proposal is validated by planning it again.
         (Proposed | Done | RolledBack, ..) => (state, Vec::new()),
         // A newer version of Whittle knows this state and continues the command.
@@ -79,13 +79,14 @@ fn next(state: CommandState, seen: Seen) -> (CommandState, Vec<Step>) {
         (Replacing, Nodes::Kept, _) => (RolledBack, vec![Step::Unmark]),
         (Replacing, _, Replacements::Lost) => (RolledBack, vec![Step::Unmark]),
         (Replacing, _, replacements)
-            if seen.overdue && !(seen.marked && replacements == Replacements::Ready) =>
+            if observations.overdue
+                && !(observations.marked && replacements == Replacements::Ready) =>
         {
             (RolledBack, vec![Step::Unmark])
         }
         // Pods on the nodes are judged once more after the taint keeps new ones away.
-        (Replacing, _, Replacements::Ready) if !seen.marked => {
-            (Replacing, remembering(seen, vec![Step::Mark]))
+        (Replacing, _, Replacements::Ready) if !observations.marked => {
+            (Replacing, remembering(observations, vec![Step::Mark]))
         }
         (Replacing, Nodes::Free, Replacements::Ready) => (Deleting, vec![Step::Delete]),
         (Replacing, Nodes::Divided, Replacements::Ready) => {
@@ -93,7 +94,7 @@ fn next(state: CommandState, seen: Seen) -> (CommandState, Vec<Step>) {
         }
         (Replacing, _, Replacements::Coming) => {
             let steps = vec![Step::Mark, Step::AwaitReplacements];
-            (Replacing, remembering(seen, steps))
+            (Replacing, remembering(observations, steps))
         }
         // A command that deletes nodes never rolls back, even if replacements fail.
         (Deleting, Nodes::Free, _) => (Deleting, vec![Step::Delete]),
@@ -103,8 +104,8 @@ fn next(state: CommandState, seen: Seen) -> (CommandState, Vec<Step>) {
 }
 
 /// Records new replacements before waiting: one that is initialized now may fail before the nodes are deleted.
-fn remembering(seen: Seen, mut steps: Vec<Step>) -> Vec<Step> {
-    if seen.news {
+fn remembering(observations: Observations, mut steps: Vec<Step>) -> Vec<Step> {
+    if observations.news {
         steps.insert(0, Step::Remember);
     }
     steps

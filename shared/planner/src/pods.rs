@@ -41,10 +41,10 @@ pub(crate) fn is_drainable(pod: &Pod, now: Timestamp) -> bool {
 pub(crate) fn tolerates_disruption(pod: &Pod) -> bool {
     pod.tolerations
         .iter()
-        .any(|toleration| toleration.tolerates(&disrupted()))
+        .any(|toleration| toleration.tolerates(&disrupted_taint()))
 }
 
-pub(crate) fn disrupted() -> Taint {
+pub(crate) fn disrupted_taint() -> Taint {
     Taint {
         key: api::names::taint::DISRUPTED.to_owned(),
         value: String::new(),

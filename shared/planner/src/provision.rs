@@ -5,8 +5,8 @@ pub(crate) mod buffers;
 pub(crate) mod caps;
 pub(crate) mod default_spread;
 pub(crate) mod drivers;
+mod freed_instances;
 pub(crate) mod intake;
-mod kept;
 pub(crate) mod launch;
 pub(crate) mod movable;
 mod named_node;
@@ -94,12 +94,12 @@ pub fn provision_with(
     share: Share,
     solve: impl FnMut(&Input<'_>) -> Answer,
 ) -> Plan {
-    let mut plan = uncapped(&caps::without_pools_over_limit(snapshot), share, solve);
-    caps::hold(snapshot, &mut plan);
+    let mut plan = provision_uncapped(&caps::without_pools_over_limit(snapshot), share, solve);
+    caps::hold_back(snapshot, &mut plan);
     plan
 }
 
-fn uncapped(
+fn provision_uncapped(
     snapshot: &Snapshot,
     share: Share,
     mut solve: impl FnMut(&Input<'_>) -> Answer,
@@ -133,7 +133,7 @@ fn uncapped(
         pods: pods.iter().map(Cow::as_ref).collect(),
         share,
     };
-    let of_freed = kept::of_freed_instance(&search, &planning, &plan, &mut solve);
+    let of_freed = freed_instances::of_freed_instance(&search, &planning, &plan, &mut solve);
     of_freed.unwrap_or_else(|| {
         let found = search.find(&planning, plan, None, &mut solve);
         found.plan(&search)
@@ -217,7 +217,7 @@ impl Solution<'_> {
         plan.buffers = buffers::rooms(&input, &answer, &left_out);
         plan.barren = barren(&input, &answer);
         let (snapshot, inventory) = (search.snapshot, search.inventory);
-        report(
+        fill_plan(
             &mut plan,
             snapshot,
             inventory,
@@ -281,7 +281,7 @@ fn no_pool(snapshot: &Snapshot) -> String {
     }
 }
 
-fn report(
+fn fill_plan(
     plan: &mut Plan,
     snapshot: &Snapshot,
     inventory: &Inventory<'_>,

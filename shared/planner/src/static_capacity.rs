@@ -47,22 +47,26 @@ pub fn static_capacity(snapshot: &Snapshot) -> Decision {
             decision.recheck_at(until);
             continue;
         }
-        let fleet = Fleet::of(snapshot, pool, &leaving);
-        let active = fleet.active.len() + fleet.coming;
+        let nodes_of_pool = PoolNodes::of(snapshot, pool, &leaving);
+        let active = nodes_of_pool.active.len() + nodes_of_pool.coming;
         if active < replicas && pool.not_ready.is_some() {
-            decision.recheck_at(soon(snapshot));
+            decision.recheck_at(recheck_time(snapshot));
         } else if active < replicas {
-            fleet.grow(snapshot, replicas - active, &mut names, &mut decision);
-        } else if fleet.active.len() > replicas {
-            fleet.shrink(snapshot, fleet.active.len() - replicas, &mut decision);
+            nodes_of_pool.grow(snapshot, replicas - active, &mut names, &mut decision);
+        } else if nodes_of_pool.active.len() > replicas {
+            nodes_of_pool.shrink(
+                snapshot,
+                nodes_of_pool.active.len() - replicas,
+                &mut decision,
+            );
         }
     }
-    caps::hold(snapshot, &mut decision.plan);
+    caps::hold_back(snapshot, &mut decision.plan);
     decision
 }
 
 /// NodeClaims of a NodePool.
-struct Fleet<'a> {
+struct PoolNodes<'a> {
     pool: &'a NodePool,
     /// NodeClaims that stay.
     active: Vec<&'a NodeClaim>,
@@ -72,7 +76,7 @@ struct Fleet<'a> {
     going: usize,
 }
 
-impl<'a> Fleet<'a> {
+impl<'a> PoolNodes<'a> {
     fn of(snapshot: &'a Snapshot, pool: &'a NodePool, leaving: &BTreeSet<&NodeClaimName>) -> Self {
         let own: Vec<&NodeClaim> = snapshot
             .node_claims
@@ -106,7 +110,7 @@ impl<'a> Fleet<'a> {
             usize::try_from(limit).unwrap_or(0).saturating_sub(taken)
         });
         if room < wanted {
-            decision.recheck_at(soon(snapshot));
+            decision.recheck_at(recheck_time(snapshot));
         }
         if wanted.min(room) == 0 {
             return;
@@ -118,7 +122,7 @@ impl<'a> Fleet<'a> {
         let types = types.map_or(&[][..], |types| types);
         // Without an offering the launch would fail, and would be retried at once.
         if !types.is_empty() && price::of_template(pool, types, snapshot).is_none() {
-            decision.recheck_at(soon(snapshot));
+            decision.recheck_at(recheck_time(snapshot));
             return;
         }
         for _ in 0..wanted.min(room) {
@@ -137,7 +141,7 @@ impl<'a> Fleet<'a> {
             .iter()
             .map(|claim| {
                 let node = nodes.only(&claim.status.provider_id);
-                (worth(claim, node, &pods, snapshot), *claim)
+                (scale_down_rank(claim, node, &pods, snapshot), *claim)
             })
             .collect();
         order.sort_by(|(a, x), (b, y)| (a, &x.name).cmp(&(b, &y.name)));
@@ -166,7 +170,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-fn soon(snapshot: &Snapshot) -> Timestamp {
+fn recheck_time(snapshot: &Snapshot) -> Timestamp {
     let now = snapshot.now;
     now.saturating_add(RECHECK_AFTER).unwrap_or(now)
 }
@@ -202,7 +206,7 @@ fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
 }
 
 /// Rank for scaling down, lowest first: without an instance, then empty, then by disruption cost.
-fn worth(
+fn scale_down_rank(
     claim: &NodeClaim,
     node: Option<&Node>,
     pods: &PodsOfNodes<'_>,
@@ -222,11 +226,11 @@ fn worth(
         .iter()
         .map(|pod| i128::from(of_pod(pod, &snapshot.settings)))
         .sum();
-    (2, held, cost * remaining(claim, snapshot.now))
+    (2, held, cost * remaining_lifetime(claim, snapshot.now))
 }
 
 /// Remaining share of a NodeClaim's lifetime, in thousandths.
-fn remaining(claim: &NodeClaim, now: Timestamp) -> i128 {
+fn remaining_lifetime(claim: &NodeClaim, now: Timestamp) -> i128 {
     const WHOLE: i128 = 1_000;
     let expire_after = claim.spec.expire_after.as_deref();
     let life = expire_after

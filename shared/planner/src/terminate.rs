@@ -5,8 +5,8 @@
 
 mod deadline;
 mod drain;
-mod held;
 mod mark;
+mod pausable;
 mod reboot;
 mod unmanaged;
 mod volumes;
@@ -37,8 +37,8 @@ use crate::{
     claim_conditions::{changed, is_needed},
     decision::{About, Decision, Note},
     lifecycle::target,
-    machine::{Detachment, Held, Instance, Pods, Seen, State, Step, next},
-    managed::is_ours,
+    machine::{Detachment, Instance, LeavingNode, Observations, Pods, State, Step, next},
+    managed::is_managed,
     pods_of_nodes::PodsOfNodes,
     terminate::{deadline::Deadline, drain::Drain},
 };
@@ -67,23 +67,21 @@ const RECHECK_AFTER_MAX: SignedDuration = SignedDuration::from_secs(60);
 const BACKOFF_DIVISOR: i32 = 20;
 
 pub fn terminate(snapshot: &Snapshot, statuses: &InstanceStatuses) -> Decision {
-    let view = View {
+    let terminator = Terminator {
         snapshot,
         statuses,
         claims: ByInstance::of_claims(snapshot),
         nodes: ByInstance::of_nodes(snapshot),
         pods: PodsOfNodes::new(snapshot),
         launching: launching(snapshot),
-        held: held::Held::new(snapshot),
+        pausable: pausable::PausableDrains::new(snapshot),
     };
     let mut decision = Decision::default();
-    for claim in snapshot
-        .node_claims
-        .iter()
-        .filter(|claim| is_ours(claim) && claim.deleted_at.is_some() && is_held(&claim.finalizers))
-    {
-        if !view.is_paused(claim, &mut decision) {
-            view.end_claim(claim, &mut decision);
+    for claim in snapshot.node_claims.iter().filter(|claim| {
+        is_managed(claim) && claim.deleted_at.is_some() && is_held(&claim.finalizers)
+    }) {
+        if !terminator.is_paused(claim, &mut decision) {
+            terminator.advance_claim(claim, &mut decision);
         }
     }
     for node in snapshot.nodes.iter().filter(|node| {
@@ -91,23 +89,23 @@ pub fn terminate(snapshot: &Snapshot, statuses: &InstanceStatuses) -> Decision {
             && node.labels.contains_key(label::EC2_NODE_CLASS)
             && is_held(&node.finalizers)
     }) {
-        match view.claims.only(&node.provider_id) {
-            Some(claim) if view.is_paused(claim, &mut decision) => {}
-            Some(claim) => view.end_node(node, claim, &mut decision),
-            None => view.end_stray(node, &mut decision),
+        match terminator.claims.only(&node.provider_id) {
+            Some(claim) if terminator.is_paused(claim, &mut decision) => {}
+            Some(claim) => terminator.advance_node(node, claim, &mut decision),
+            None => terminator.advance_stray_node(node, &mut decision),
         }
     }
     decision
 }
 
-struct View<'a> {
+struct Terminator<'a> {
     snapshot: &'a Snapshot,
     statuses: &'a InstanceStatuses,
     claims: ByInstance<'a, NodeClaim>,
     nodes: ByInstance<'a, Node>,
     pods: PodsOfNodes<'a>,
     launching: BTreeSet<&'a NodeClaimName>,
-    held: held::Held<'a>,
+    pausable: pausable::PausableDrains<'a>,
 }
 
 /// Event about a NodeClaim that is kept because its instance carries another cluster's name.
@@ -123,11 +121,11 @@ fn misnamed_note(claim: &NodeClaim, instance: &InstanceId, name: &str) -> Note {
     }
 }
 
-impl<'a> View<'a> {
+impl<'a> Terminator<'a> {
     /// Whether a pause holds the drain; schedules a check for its end.
     fn is_paused(&self, claim: &NodeClaim, decision: &mut Decision) -> bool {
         let node = self.nodes.only(&claim.status.provider_id);
-        let paused = self.held.by(claim, node);
+        let paused = self.pausable.pause_of(claim, node);
         if let Some(until) = paused.as_ref().and_then(|paused| paused.until()) {
             decision.recheck_at(until);
         }
@@ -136,8 +134,8 @@ impl<'a> View<'a> {
 
     /// Advances a NodeClaim, which is released after its Nodes and its instance are gone
     /// (docs/spec/lifecycle.md#node-claim-finalization).
-    fn end_claim(&self, claim: &NodeClaim, decision: &mut Decision) {
-        if let Some((update, note)) = deadline::stamp(claim, self.snapshot) {
+    fn advance_claim(&self, claim: &NodeClaim, decision: &mut Decision) {
+        if let Some((update, note)) = deadline::timestamp_update(claim, self.snapshot) {
             decision.act(
                 Action::UpdateNodeClaim(update),
                 format!("NodeClaim {} may be drained only so long", claim.name),
@@ -159,15 +157,15 @@ impl<'a> View<'a> {
             false => Vec::new(),
         };
         let node = if own.is_empty() {
-            Held::Nothing
+            LeavingNode::Nothing
         } else if own.iter().any(|node| node.deleted_at.is_none()) {
-            Held::Kept
+            LeavingNode::Kept
         } else {
             // The Nodes hold the NodeClaim, and advance by themselves.
             return;
         };
         let instance = self.instance(claim);
-        let (_, steps) = next(State::of(claim), Seen::Leaving { node, instance });
+        let (_, steps) = next(State::of(claim), Observations::Leaving { node, instance });
         for step in steps {
             match step {
                 Step::DeleteNodes => {
@@ -183,12 +181,12 @@ impl<'a> View<'a> {
                     }
                 }
                 Step::AwaitLaunch => decision.recheck_at(self.after(RECHECK_AFTER)),
-                Step::EndInstance => self.end_instance(claim, |_| {}, decision),
+                Step::EndInstance => self.terminate_instance(claim, |_| {}, decision),
                 Step::Release if instance == Instance::Gone => {
-                    finish_claim(claim, "its instance is gone", decision);
+                    release_claim(claim, "its instance is gone", decision);
                 }
-                Step::Release => finish_claim(claim, "nothing was launched for it", decision),
-                // Steps of a leaving Node are taken in `end_node`; the others apply to NodeClaims that stay.
+                Step::Release => release_claim(claim, "nothing was launched for it", decision),
+                // Steps of a leaving Node are taken in `advance_node`; the others apply to NodeClaims that stay.
                 Step::Protect
                 | Step::Register
                 | Step::Initialize
@@ -204,18 +202,18 @@ impl<'a> View<'a> {
 
     /// Advances a Node, which is released after its pods, its volumes and its instance are gone
     /// (docs/spec/lifecycle.md#node-finalization).
-    fn end_node(&self, node: &Node, claim: &NodeClaim, decision: &mut Decision) {
+    fn advance_node(&self, node: &Node, claim: &NodeClaim, decision: &mut Decision) {
         let deadline = Deadline::of(claim, self.snapshot);
         let drain = Drain::of(self.snapshot, self.pods.of(node), deadline.as_ref(), None);
         let deadline = deadline.map(|deadline| deadline.at);
         let volumes = volumes::judge(self.snapshot, node, self.pods.of(node), deadline);
         let instance = self.instance(claim);
-        let seen = Seen::Leaving {
-            node: Held::Leaving {
+        let observations = Observations::Leaving {
+            node: LeavingNode::Leaving {
                 ready: node.ready.status == ConditionStatus::True,
-                pods: if drain.waits() {
+                pods: if drain.has_pods() {
                     Pods::Waiting
-                } else if drain.settles(self.snapshot, claim) {
+                } else if drain.is_recently_empty(self.snapshot, claim) {
                     Pods::Settling
                 } else {
                     Pods::Left
@@ -228,7 +226,7 @@ impl<'a> View<'a> {
             },
             instance,
         };
-        let (after, steps) = next(State::of(claim), seen);
+        let (after, steps) = next(State::of(claim), observations);
         let drained = |conditions: &mut ConditionSet<'_>| {
             conditions.set_true(types::DRAINED);
             volumes.write(conditions);
@@ -241,14 +239,14 @@ impl<'a> View<'a> {
                     format!("node {} is being deleted", node.name),
                 ),
                 Step::Mark => {
-                    mark::act(node, decision);
+                    mark::plan_mark(node, decision);
                     decision
                         .notes
-                        .extend(deadline.map(|at| deadline::expiring(node, at)));
+                        .extend(deadline.map(|at| deadline::expiring_note(node, at)));
                 }
                 Step::Drain => {
-                    drain.act(node, decision);
-                    self.write(claim, decision, drain::write);
+                    drain.plan_actions(node, decision);
+                    self.write_conditions(claim, decision, drain::write);
                     decision.recheck_at(self.recheck_with_backoff(node));
                     if let Some(next) = drain.next() {
                         decision.recheck_at(next);
@@ -256,15 +254,15 @@ impl<'a> View<'a> {
                 }
                 Step::AwaitVolumes => {
                     decision.notes.extend(volumes.note(node));
-                    self.write(claim, decision, drained);
+                    self.write_conditions(claim, decision, drained);
                     decision.recheck_at(self.recheck_with_backoff(node));
                 }
-                Step::EndInstance => self.end_instance(claim, drained, decision),
+                Step::EndInstance => self.terminate_instance(claim, drained, decision),
                 Step::ReleaseNode if emptied => {
-                    self.write(claim, decision, drained);
-                    finish_node(node, "it is drained and its instance is gone", decision);
+                    self.write_conditions(claim, decision, drained);
+                    release_node(node, "it is drained and its instance is gone", decision);
                 }
-                Step::ReleaseNode => finish_node(node, "its instance is gone", decision),
+                Step::ReleaseNode => release_node(node, "its instance is gone", decision),
                 Step::Protect
                 | Step::Register
                 | Step::Initialize
@@ -278,23 +276,23 @@ impl<'a> View<'a> {
 
     /// Drains and releases a Node that no NodeClaim or several NodeClaims match. Its instance is not terminated, because its
     /// owner is unknown.
-    fn end_stray(&self, node: &Node, decision: &mut Decision) {
+    fn advance_stray_node(&self, node: &Node, decision: &mut Decision) {
         let silent = node.ready.status != ConditionStatus::True;
         if silent && self.statuses.instances.contains(&node.provider_id) {
-            finish_node(node, "its instance is gone", decision);
+            release_node(node, "its instance is gone", decision);
             return;
         }
-        mark::act(node, decision);
+        mark::plan_mark(node, decision);
         let drain = Drain::of(self.snapshot, self.pods.of(node), None, None);
-        drain.act(node, decision);
+        drain.plan_actions(node, decision);
         let volumes = volumes::judge(self.snapshot, node, self.pods.of(node), None);
-        if drain.waits() {
+        if drain.has_pods() {
             decision.recheck_at(self.recheck_with_backoff(node));
         } else if volumes.are_awaited() {
             decision.notes.extend(volumes.note(node));
             decision.recheck_at(self.recheck_with_backoff(node));
         } else {
-            finish_node(node, "it is drained and no NodeClaim names it", decision);
+            release_node(node, "it is drained and no NodeClaim names it", decision);
         }
     }
 
@@ -323,7 +321,7 @@ impl<'a> View<'a> {
 
     /// Terminates the instance, again on each check until EC2 shows it shutting down: TerminateInstances is idempotent. Refused
     /// calls are retried less often.
-    fn end_instance(
+    fn terminate_instance(
         &self,
         claim: &NodeClaim,
         also: impl FnOnce(&mut ConditionSet<'_>),
@@ -354,14 +352,14 @@ impl<'a> View<'a> {
                 ),
             );
         }
-        self.write(claim, decision, |conditions| {
+        self.write_conditions(claim, decision, |conditions| {
             also(conditions);
             conditions.set_true(types::INSTANCE_TERMINATING);
         });
         decision.recheck_at(rests_until.unwrap_or_else(|| self.after(RECHECK_AFTER)));
     }
 
-    fn write(
+    fn write_conditions(
         &self,
         claim: &NodeClaim,
         decision: &mut Decision,
@@ -402,7 +400,7 @@ fn launching(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     under_way.map(|intent| intent.name()).collect()
 }
 
-fn finish_claim(claim: &NodeClaim, why: &str, decision: &mut Decision) {
+fn release_claim(claim: &NodeClaim, why: &str, decision: &mut Decision) {
     let update = NodeClaimUpdate {
         name: claim.name.clone(),
         uid: claim.uid.clone(),
@@ -415,7 +413,7 @@ fn finish_claim(claim: &NodeClaim, why: &str, decision: &mut Decision) {
     );
 }
 
-fn finish_node(node: &Node, why: &str, decision: &mut Decision) {
+fn release_node(node: &Node, why: &str, decision: &mut Decision) {
     let update = NodeUpdate {
         remove_finalizers: vec![finalizer::TERMINATION.to_owned()],
         ..update_of(node)

@@ -12,7 +12,7 @@ use model::{
 };
 
 use super::{candidates::Candidate, consolidation::Move, context::DisruptionContext, cost, price};
-use crate::{inventory::is_daemon, managed::is_ours};
+use crate::{inventory::is_daemon, managed::is_managed};
 
 /// Weight of a share of the savings against an equal share of the disruption.
 const DISRUPTION_PER_SAVINGS: i128 = 2;
@@ -87,7 +87,7 @@ impl Totals {
     }
 
     /// Returns the verdict on a move for each NodePool with policy Balanced that loses nodes.
-    pub(super) fn judged<'c, 'a: 'c>(
+    pub(super) fn verdicts<'c, 'a: 'c>(
         &self,
         candidates: impl IntoIterator<Item = &'c Candidate<'a>>,
         savings: NanosPerHour,
@@ -132,7 +132,7 @@ impl Totals {
     }
 
     /// Reduces the totals by what a planned move saves.
-    pub(super) fn note(&mut self, step: &Move<'_>) {
+    pub(super) fn apply_move(&mut self, step: &Move<'_>) {
         let [before, after] = [step.before(), step.after()].map(|price| i128::from(price.0));
         for candidate in &step.candidates {
             if let Some(total) = self.0.get_mut(&candidate.pool.name) {
@@ -197,16 +197,18 @@ fn prices<'s>(
     context: &'s DisruptionContext<'_>,
 ) -> impl Iterator<Item = (NodePoolName, NanosPerHour)> + 's {
     let claims = context.snapshot.node_claims.iter();
-    claims.filter(|claim| is_ours(claim)).filter_map(|claim| {
-        let name = claim.node_pool()?;
-        let instance_type = claim.labels.get(INSTANCE_TYPE)?;
-        let types = context.planning.types.get(&name)?;
-        let instance_type = types.iter().find(|known| known.name == *instance_type)?;
-        let price = price::of_node(
-            instance_type,
-            &claim.labels,
-            context.snapshot.surcharge_of(Some(&name)),
-        );
-        Some((name, price))
-    })
+    claims
+        .filter(|claim| is_managed(claim))
+        .filter_map(|claim| {
+            let name = claim.node_pool()?;
+            let instance_type = claim.labels.get(INSTANCE_TYPE)?;
+            let types = context.planning.types.get(&name)?;
+            let instance_type = types.iter().find(|known| known.name == *instance_type)?;
+            let price = price::of_node(
+                instance_type,
+                &claim.labels,
+                context.snapshot.surcharge_of(Some(&name)),
+            );
+            Some((name, price))
+        })
 }

@@ -123,7 +123,7 @@ impl Budgets {
         self.exhausted.get(&pool.name)?.until
     }
 
-    pub(super) fn left(&self, pool: &NodePoolName) -> usize {
+    pub(super) fn remaining(&self, pool: &NodePoolName) -> usize {
         self.left.get(pool).copied().unwrap_or(0)
     }
 
@@ -134,7 +134,7 @@ impl Budgets {
             let exhausted = self.exhausted.get(&candidate.pool.name);
             return exhausted.is_none_or(|exhausted| exhausted.paused.is_none());
         }
-        self.left(&candidate.pool.name) > 0 && self.evictions.allows(&[candidate])
+        self.remaining(&candidate.pool.name) > 0 && self.evictions.allows(&[candidate])
     }
 
     /// Whether one more node may be terminated ahead of its replacement.
@@ -371,16 +371,16 @@ mod tests {
 
     #[test]
     fn message_names_only_the_invalid_part_of_a_budget() {
-        let told = |budget: Budget| {
+        let reported = |budget: Budget| {
             let mut pool = NodePool::default();
             pool.disruption.budgets = vec![budget];
             invalid_budget(&pool)
         };
-        assert_eq!(told(budget("9", &["Empty"])), None);
-        assert_eq!(told(scheduled("5", "@daily", "1h")), None);
-        let duration = told(scheduled("5", "@daily", "a while")).unwrap();
+        assert_eq!(reported(budget("9", &["Empty"])), None);
+        assert_eq!(reported(scheduled("5", "@daily", "1h")), None);
+        let duration = reported(scheduled("5", "@daily", "a while")).unwrap();
         assert!(duration.contains("duration is \"a while\""), "{duration}");
-        let schedule = told(scheduled("5", "never", "1h")).unwrap();
+        let schedule = reported(scheduled("5", "never", "1h")).unwrap();
         assert!(schedule.contains("schedule is \"never\""), "{schedule}");
     }
 

@@ -18,7 +18,7 @@ use super::{context::DisruptionContext, cost, price};
 use crate::{
     do_not_disrupt::{must_not_be_disrupted, protected_until},
     inventory::StateNode,
-    managed::{is_ours, is_ours_pool},
+    managed::{is_managed, is_managed_pool},
     pods::is_reschedulable,
 };
 
@@ -130,7 +130,7 @@ fn judge<'a>(
     class: Class,
 ) -> Verdict<'a> {
     let blocked = |text: &str| Verdict::blocked(text.to_owned(), None);
-    let Some(claim) = state_node.claim.filter(|claim| is_ours(claim)) else {
+    let Some(claim) = state_node.claim.filter(|claim| is_managed(claim)) else {
         return Verdict::NotOurs;
     };
     if context.is_commanded(claim) || context.options.excluded.contains(&claim.name) {
@@ -196,7 +196,7 @@ pub(super) fn pool_of<'a>(
 ) -> Option<(&'a NodePool, &'a [InstanceType])> {
     let name = name.into();
     let types = context.planning.types.get(&name)?;
-    let pool = context.pool(&name).filter(|pool| is_ours_pool(pool))?;
+    let pool = context.pool(&name).filter(|pool| is_managed_pool(pool))?;
     (!types.is_empty()).then_some((pool, types.as_slice()))
 }
 
@@ -242,7 +242,7 @@ fn blocking_pods<'a>(
         let text = format!("Pod has \"{DO_NOT_DISRUPT}\" annotation (Pod={})", pod.key);
         return Some(Verdict::blocked(text, protected_until(pod, context.now)));
     }
-    let refusing = |pod: &&'a Pod| context.guards.refusing(pod);
+    let refusing = |pod: &&'a Pod| context.pdb_limits.blocking_budgets(pod);
     if let Some(budgets) = state_node.pods.iter().find_map(refusing) {
         let names: Vec<String> = budgets
             .iter()

@@ -93,33 +93,35 @@ pub(super) fn may_consolidate(candidate: &Candidate<'_>) -> Result<bool, String>
 }
 
 /// Price, disruption cost and name of a node: its rank among candidates.
-pub(super) type Place<'n> = (NanosPerHour, i64, &'n NodeName);
+pub(super) type CandidateRank<'n> = (NanosPerHour, i64, &'n NodeName);
 
-pub(super) fn place<'n>(candidate: &'n Candidate<'_>) -> Place<'n> {
+pub(super) fn candidate_rank<'n>(candidate: &'n Candidate<'_>) -> CandidateRank<'n> {
     (candidate.price, candidate.cost, &candidate.node.name)
 }
 
 /// Sorts by savings per disruption cost, highest first, then by name.
-pub(super) fn sort_by_worth(candidates: &mut [&Candidate<'_>]) {
-    candidates.sort_by(|a, b| by_worth(place(a), place(b)));
+pub(super) fn sort_by_savings(candidates: &mut [&Candidate<'_>]) {
+    candidates.sort_by(|a, b| compare_savings(candidate_rank(a), candidate_rank(b)));
 }
 
-pub(super) fn by_worth(a: Place<'_>, b: Place<'_>) -> Ordering {
-    let worth = |first: Place<'_>, other: Place<'_>| i128::from(first.0.0) * i128::from(other.1);
+pub(super) fn compare_savings(a: CandidateRank<'_>, b: CandidateRank<'_>) -> Ordering {
+    let worth = |first: CandidateRank<'_>, other: CandidateRank<'_>| {
+        i128::from(first.0.0) * i128::from(other.1)
+    };
     worth(b, a).cmp(&worth(a, b)).then_with(|| a.2.cmp(b.2))
 }
 
 /// Simulates removing these nodes; an error says why they are kept.
-pub(super) fn consider<'a>(
+pub(super) fn evaluate_removal<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
 ) -> Result<Move<'a>, String> {
     let simulation = context.simulate(candidates, DestinationPolicy::Consolidation);
-    judged(context, candidates, simulation, 1)
+    judge_simulation(context, candidates, simulation, 1)
 }
 
-/// [`consider`] with a finished simulation and an upper bound on replacements.
-pub(super) fn judged<'a>(
+/// [`evaluate_removal`] with a finished simulation and an upper bound on replacements.
+pub(super) fn judge_simulation<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     mut simulation: Simulation<'a>,
@@ -133,9 +135,10 @@ pub(super) fn judged<'a>(
         let count = nodes.len();
         return Err(format!("Can't remove without creating {count} candidates"));
     }
-    let allowed = allowances(candidates, &nodes);
+    let allowed = price_limits(candidates, &nodes);
     let replacements = nodes.into_iter().zip(allowed);
-    let replacements = replacements.map(|(node, than)| narrowed(context, candidates, node, than));
+    let replacements =
+        replacements.map(|(node, than)| with_cheaper_types(context, candidates, node, than));
     Ok(Move {
         candidates: candidates.iter().copied().cloned().collect(),
         replacements: replacements.collect::<Result<_, _>>()?,
@@ -145,7 +148,7 @@ pub(super) fn judged<'a>(
 
 /// Upper bound on the price of each replacement: the candidates' price, split in proportion to the replacements' lowest prices,
 /// so that every launch saves something.
-fn allowances(candidates: &[&Candidate<'_>], nodes: &[NewNode]) -> Vec<NanosPerHour> {
+fn price_limits(candidates: &[&Candidate<'_>], nodes: &[NewNode]) -> Vec<NanosPerHour> {
     let before: i64 = candidates.iter().map(|candidate| candidate.price.0).sum();
     let least =
         |node: &NewNode| i128::from(node.choices.first().map_or(0, |choice| choice.price.0));
@@ -158,7 +161,7 @@ fn allowances(candidates: &[&Candidate<'_>], nodes: &[NewNode]) -> Vec<NanosPerH
 }
 
 /// Returns the replacement with only the instance types below the price `than`.
-fn narrowed(
+fn with_cheaper_types(
     context: &DisruptionContext<'_>,
     candidates: &[&Candidate<'_>],
     mut node: NewNode,
@@ -295,10 +298,10 @@ mod tests {
         // Savings per disruption: 3, 4 and 4.
         let places = [(300, 100), (40, 10), (8, 2)];
         let places = places.into_iter().zip(&names);
-        let mut places: Vec<Place<'_>> = places
+        let mut places: Vec<CandidateRank<'_>> = places
             .map(|((price, cost), name)| (NanosPerHour(price), cost, name))
             .collect();
-        places.sort_by(|a, b| by_worth(*a, *b));
+        places.sort_by(|a, b| compare_savings(*a, *b));
         let order: Vec<&str> = places.iter().map(|place| place.2.as_str()).collect();
         assert_eq!(order, ["b", "c", "a"]);
     }

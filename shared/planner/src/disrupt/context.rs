@@ -20,8 +20,8 @@ use scheduling::{Effort, Groundwork, Standing, Volumes};
 
 use super::{move_costs::MoveCosts, reschedulable::ReschedulablePods};
 use crate::{
-    guards::Guards,
     inventory::{Inventory, StateNode},
+    pdb_limits::PdbLimits,
     provision::planning_context::{PlanningContext, SolveRequest},
 };
 
@@ -72,7 +72,7 @@ pub(super) struct DisruptionContext<'a> {
     pub(super) now: Timestamp,
     pub(super) inventory: &'a Inventory<'a>,
     pub(super) planning: &'a PlanningContext<'a>,
-    pub(super) guards: Guards<'a>,
+    pub(super) pdb_limits: PdbLimits<'a>,
     pub(super) volumes: Volumes<'a>,
     /// Indexes computed earlier for the same NodePools and DaemonSets.
     known: Option<Rc<Groundwork<'a>>>,
@@ -113,7 +113,7 @@ impl<'a> DisruptionContext<'a> {
             now,
             inventory,
             planning,
-            guards: Guards::new(&snapshot.disruption_budgets, snapshot.settings.optimize),
+            pdb_limits: PdbLimits::new(&snapshot.disruption_budgets, snapshot.settings.optimize),
             volumes: Volumes::new(&snapshot.storage),
             known,
             standing: OnceCell::new(),

@@ -68,7 +68,7 @@ pub(super) fn of_context(
         };
         let changes = |wanted| {
             let pods = state_node.pods.iter();
-            let pods: Vec<_> = pods.filter_map(|pod| change(pod, wanted)).collect();
+            let pods: Vec<_> = pods.filter_map(|pod| cost_update(pod, wanted)).collect();
             let node = node.name.clone();
             let node_pool = state_node.labels.get(NODE_POOL).map(String::as_str);
             (!pods.is_empty()).then_some(NodeDeletionCosts {
@@ -78,9 +78,9 @@ pub(super) fn of_context(
             })
         };
         match places.get(&node.name).copied() {
-            _ if is_on && leaves(state_node) => leaving.extend(changes(Some(LEAVES))),
+            _ if is_on && is_leaving(state_node) => leaving.extend(changes(Some(LEAVES))),
             Some(rank) => {
-                let cost = about(state_node, cost_of_rank(rank, count), count);
+                let cost = close_written_cost(state_node, cost_of_rank(rank, count), count);
                 if let Some(of_rank) = staying.get_mut(rank) {
                     of_rank.extend(changes(Some(cost)));
                 }
@@ -99,8 +99,12 @@ fn ranked<'a>(context: &DisruptionContext<'a>) -> Vec<&'a NodeName> {
     let candidates = Candidates::new(context, Class::Graceful);
     let can_empty = |candidate: &&Candidate<'a>| {
         candidate.instance_type.is_some()
-            && !leaves(candidate.state_node)
-            && candidate.state_node.pods.iter().all(|pod| may_go(pod))
+            && !is_leaving(candidate.state_node)
+            && candidate
+                .state_node
+                .pods
+                .iter()
+                .all(|pod| may_be_deleted(pod))
     };
     let mut all: Vec<&Candidate<'a>> = candidates.all.iter().filter(can_empty).collect();
     all.sort_by(|a, b| by_saving(a, b));
@@ -133,14 +137,14 @@ fn by_saving(a: &Candidate<'_>, b: &Candidate<'_>) -> std::cmp::Ordering {
 
 /// Whether deleting the pod removes or moves it: its owner recreates it elsewhere, or it is gone. Pods in `kube-system` always
 /// count.
-fn may_go(pod: &Pod) -> bool {
+fn may_be_deleted(pod: &Pod) -> bool {
     let owner = pod.owner.as_ref();
     pod.key.namespace == "kube-system"
         || owner
             .is_some_and(|owner| matches!(owner.kind.as_str(), "ReplicaSet" | "Job" | "DaemonSet"))
 }
 
-fn leaves(state_node: &StateNode<'_>) -> bool {
+fn is_leaving(state_node: &StateNode<'_>) -> bool {
     let is_disrupted = |taint: &Taint| {
         taint.key == api::names::taint::DISRUPTED && taint.effect == TaintEffect::NoSchedule
     };
@@ -155,8 +159,8 @@ fn cost_of_rank(rank: usize, count: usize) -> i32 {
 }
 
 /// Returns the cost that is written on the node already, if it is close enough to its rank, else `cost`.
-fn about(state_node: &StateNode<'_>, cost: i32, count: usize) -> i32 {
-    let written = state_node.pods.iter().find_map(|pod| written(pod));
+fn close_written_cost(state_node: &StateNode<'_>, cost: i32, count: usize) -> i32 {
+    let written = state_node.pods.iter().find_map(|pod| written_cost(pod));
     let is_about = |written: &i32| {
         let apart = u64::from(written.abs_diff(cost)) * u64::from(TOLERATED_PART);
         *written < 0 && u64::try_from(count).is_ok_and(|count| apart <= count)
@@ -165,16 +169,16 @@ fn about(state_node: &StateNode<'_>, cost: i32, count: usize) -> i32 {
 }
 
 /// Cost that Whittle last wrote to the pod, if it is unchanged.
-fn written(pod: &Pod) -> Option<i32> {
+fn written_cost(pod: &Pod) -> Option<i32> {
     let cost = pod.annotations.get(POD_DELETION_COST)?;
     let own = pod.annotations.get(DELETION_COST_WRITTEN)?;
     if cost == own { own.parse().ok() } else { None }
 }
 
 /// Returns the update of the pod's annotation. A value set by the owner is kept, and only ReplicaSets read the annotation.
-fn change(pod: &Pod, cost: Option<i32>) -> Option<DeletionCost> {
+fn cost_update(pod: &Pod, cost: Option<i32>) -> Option<DeletionCost> {
     let is_of_replica_set = |owner: &Owner| owner.kind == "ReplicaSet";
-    let written = written(pod);
+    let written = written_cost(pod);
     let is_the_owners = written.is_none() && pod.annotations.contains_key(POD_DELETION_COST);
     (pod.owner.as_ref().is_some_and(is_of_replica_set) && !is_the_owners && written != cost).then(
         || DeletionCost {

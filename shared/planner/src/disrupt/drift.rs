@@ -23,11 +23,11 @@ use super::{
 };
 use crate::{pods::is_reschedulable, static_capacity::launches_to_come};
 
-pub(super) fn is_about(candidate: &Candidate<'_>) -> bool {
+pub(super) fn applies_to(candidate: &Candidate<'_>) -> bool {
     candidate.pool.replicas.is_none() && candidate.claim.is_true(DRIFTED)
 }
 
-pub(super) fn is_about_static(candidate: &Candidate<'_>) -> bool {
+pub(super) fn applies_to_static(candidate: &Candidate<'_>) -> bool {
     candidate.pool.replicas.is_some() && candidate.claim.is_true(DRIFTED)
 }
 
@@ -42,10 +42,10 @@ pub(super) fn choose<'a>(
     let budgets = methods.budgets(context, Reason::Drifted);
     let places = candidates
         .iter()
-        .map(|candidate| (place(candidate), *candidate));
+        .map(|candidate| (drift_rank(candidate), *candidate));
     let mut order: Vec<(Drifted, &Candidate<'a>)> = match &context.snapshot.cursor {
         // The cursor is past drift in this round.
-        Some(Cursor::Single(_)) => return Searched::through(),
+        Some(Cursor::Single(_)) => return Searched::all_considered(),
         Some(Cursor::Drift(last)) => places.filter(|(place, _)| place > last).collect(),
         Some(Cursor::Plan(_)) | None => places.collect(),
     };
@@ -53,8 +53,8 @@ pub(super) fn choose<'a>(
     let mut last = None;
     for (at, (place, candidate)) in order.iter().enumerate() {
         // Every evaluation considers at least one candidate, so that each round ends.
-        if let Some(last) = last.take().filter(|_| methods.share_is_done()) {
-            return Searched::cut(Cursor::Drift(last), order.len() - at);
+        if let Some(last) = last.take().filter(|_| methods.share_is_used_up()) {
+            return Searched::share_used_up(Cursor::Drift(last), order.len() - at);
         }
         last = Some(place.clone());
         if !budgets.allows(candidate) {
@@ -63,7 +63,7 @@ pub(super) fn choose<'a>(
         match decide(context, candidate, &budgets) {
             Ok(found) => {
                 let cursor = Cursor::Drift(place.clone());
-                return Searched::ended(context, Some(found), cursor);
+                return Searched::ended_at(context, Some(found), cursor);
             }
             Err(message) => blocked.push(Blocked {
                 node: candidate.node.name.to_string(),
@@ -71,7 +71,7 @@ pub(super) fn choose<'a>(
             }),
         }
     }
-    Searched::through()
+    Searched::all_considered()
 }
 
 /// Returns the command that replaces a node of a dynamic NodePool, or why there is none.
@@ -101,7 +101,7 @@ pub(super) fn decide<'a>(
     }
 }
 
-fn place(candidate: &Candidate<'_>) -> Drifted {
+fn drift_rank(candidate: &Candidate<'_>) -> Drifted {
     let mut pods = candidate.state_node.pods.iter();
     let since = candidate.claim.condition(DRIFTED);
     Drifted {

@@ -6,12 +6,12 @@ use api::conditions::types::CONSOLIDATABLE;
 use model::{node_pool::ConsolidateAfter, snapshot::Optimize};
 
 use super::{
-    budgets::Budgets, candidates::Candidate, consolidation::sort_by_worth,
+    budgets::Budgets, candidates::Candidate, consolidation::sort_by_savings,
     context::DisruptionContext, cost, simulate::DestinationPolicy,
 };
 
 /// Whether the node is a candidate for emptiness; an error is the message of its event.
-pub(super) fn is_about(candidate: &Candidate<'_>) -> Result<bool, String> {
+pub(super) fn applies_to(candidate: &Candidate<'_>) -> Result<bool, String> {
     let pool = candidate.pool;
     if pool.replicas.is_some() {
         return Ok(false);
@@ -27,7 +27,7 @@ pub(super) fn is_about(candidate: &Candidate<'_>) -> Result<bool, String> {
 
 /// State nodes that pending pods would be placed on. Karpenter does not simulate here, and keeps such nodes by nominating them
 /// repeatedly. Whittle keeps a node for as long as pods wait to move to it, which budgets may delay by hours.
-pub(super) fn expecting(context: &DisruptionContext<'_>) -> BTreeSet<usize> {
+pub(super) fn nodes_expected_by_pods(context: &DisruptionContext<'_>) -> BTreeSet<usize> {
     let as_upstream = context.snapshot.settings.optimize == Optimize::Upstream;
     if as_upstream || context.reschedulable.waiting() == 0 {
         return BTreeSet::new();
@@ -47,7 +47,7 @@ pub(super) fn choose<'a>(
     budgets: &mut Budgets,
 ) -> Vec<Candidate<'a>> {
     let mut order = candidates.to_vec();
-    sort_by_worth(&mut order);
+    sort_by_savings(&mut order);
     let allowed = order
         .into_iter()
         .filter(|candidate| budgets.take(candidate));

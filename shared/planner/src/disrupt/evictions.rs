@@ -82,7 +82,7 @@ impl Allowance {
         let pods = of_node(candidate);
         let pool = &candidate.pool.name;
         // A node without evictions passes an exhausted cap on evictions.
-        if self.of(pool).any(|left| left.rest() < pods) || self.is_exhausted() {
+        if self.of(pool).any(|left| left.remaining() < pods) || self.is_exhausted() {
             return false;
         }
         for left in self.nodes.iter_mut() {
@@ -96,7 +96,7 @@ impl Allowance {
 
     /// Whether the cap on terminations is used up.
     fn is_exhausted(&self) -> bool {
-        self.nodes.is_some_and(|left| left.rest() == 0)
+        self.nodes.is_some_and(|left| left.remaining() == 0)
     }
 
     /// Returns why the node must wait, and the earliest time at which that may change.
@@ -117,7 +117,7 @@ impl Allowance {
         let pool = self.pools.get(name);
         let pool = pool.map(|left| (format!("NodePool {name}"), *left));
         let mut capped = pool.into_iter().chain(cluster);
-        let (whose, left) = capped.find(|(_, left)| left.rest() < pods)?;
+        let (whose, left) = capped.find(|(_, left)| left.remaining() < pods)?;
         let HourlyCap { most, used, opens } = left;
         let capped = format!("Evictions in {whose} are capped at {most} an hour");
         if pods > most {
@@ -132,7 +132,7 @@ impl Allowance {
         let message = format!(
             "{capped}, and {used} {} decided within the last one: what takes more than {} waits{until}",
             of_number(&used, "was", "were"),
-            left.rest()
+            left.remaining()
         );
         Some((message, opens))
     }
@@ -145,7 +145,7 @@ impl HourlyCap {
         self.opens = self.opens.into_iter().chain([until]).min();
     }
 
-    fn rest(&self) -> u32 {
+    fn remaining(&self) -> u32 {
         self.most.saturating_sub(self.used)
     }
 }

@@ -40,18 +40,18 @@ pub(super) struct Selection {
 type Planned = (Trajectory, Selection);
 
 /// Returns the command to start now; `next` is the best single move.
-pub(super) fn find<'a>(
+pub(super) fn select<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
     next: Option<(Move<'a>, Method)>,
 ) -> Selection {
     let context = methods.now;
-    let plain = next.map(|(step, method)| methods.command(step, method));
-    let begun = begun(context);
-    if candidates.len() > CANDIDATES_MAX || plain.is_none() && begun.is_empty() {
+    let single_move = next.map(|(step, method)| methods.command(step, method));
+    let active = active_plan(context);
+    if candidates.len() > CANDIDATES_MAX || single_move.is_none() && active.is_empty() {
         return Selection {
-            command: plain,
+            command: single_move,
             plan: None,
         };
     }
@@ -63,7 +63,7 @@ pub(super) fn find<'a>(
     let groundwork = context.standing().groundwork();
     let evaluate = |snapshot: &Snapshot| -> DisruptionResult {
         let planning = context.planning.of_another(snapshot);
-        super::first_on(&planning, Some(groundwork), snapshot, options)
+        super::evaluate_with(&planning, Some(groundwork), snapshot, options)
     };
     let end = |found: &Selection| {
         let (command, plan) = (found.command.as_ref(), found.plan.clone());
@@ -71,24 +71,24 @@ pub(super) fn find<'a>(
     };
     let budgets = methods.budgets(context, Reason::Underutilized);
     let planned = |steps: Vec<Move<'a>>| -> Option<Planned> {
-        let found = next_of(methods, steps, totals, &budgets)?;
+        let found = next_step(methods, steps, totals, &budgets)?;
         Some((end(&found), found))
     };
-    let plainly = Selection {
-        command: plain.clone(),
+    let single_moves = Selection {
+        command: single_move.clone(),
         plan: None,
     };
-    let known = end(&plainly);
-    let kept = planned(rearranging::kept(context, candidates, begun));
+    let known = end(&single_moves);
+    let kept = planned(rearranging::remaining_steps(context, candidates, active));
     let bound = match &kept {
-        Some((trajectory, _)) => Bound::of_what_is_begun(*trajectory),
-        None => Bound::of_steps(known),
+        Some((trajectory, _)) => Bound::of_active_plan(*trajectory),
+        None => Bound::of_single_moves(known),
     };
     // No plan is searched for unless a single move saves something.
-    let plans = plain.as_ref().map(|_| {
+    let plans = single_move.as_ref().map(|_| {
         // The least savings that policy Balanced requires shrink as the cluster becomes cheaper.
         let by_then = totals.scaled(known.cost, simulate_apply::cost(context.snapshot).0);
-        search(context, candidates, &by_then, &budgets, &bound, planned)
+        search_plans(context, candidates, &by_then, &budgets, &bound, planned)
     });
     let plans = plans.into_iter().flatten();
     let plans = plans.filter(|(trajectory, _)| bound.admits(*trajectory));
@@ -97,26 +97,26 @@ pub(super) fn find<'a>(
         .or(kept);
     match best.filter(|(trajectory, _)| bound.prefers(*trajectory, known)) {
         Some((_, found)) => Selection {
-            command: found.command.or(plain),
+            command: found.command.or(single_move),
             ..found
         },
-        None => plainly,
+        None => single_moves,
     }
 }
 
 /// Returns the next possible step of the plan in the cursor.
-pub(super) fn go_on<'a>(
+pub(super) fn continue_plan<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
 ) -> Selection {
-    let kept = rearranging::kept(methods.now, candidates, begun(methods.now));
+    let kept = rearranging::remaining_steps(methods.now, candidates, active_plan(methods.now));
     let budgets = methods.budgets(methods.now, Reason::Underutilized);
-    next_of(methods, kept, totals, &budgets).unwrap_or_default()
+    next_step(methods, kept, totals, &budgets).unwrap_or_default()
 }
 
 /// Remaining steps of the plan in the cursor.
-fn begun<'s>(context: &DisruptionContext<'s>) -> &'s [Together] {
+fn active_plan<'s>(context: &DisruptionContext<'s>) -> &'s [Together] {
     match &context.snapshot.cursor {
         Some(Cursor::Plan(plan)) => plan,
         Some(_) | None => &[],
@@ -124,18 +124,18 @@ fn begun<'s>(context: &DisruptionContext<'s>) -> &'s [Together] {
 }
 
 /// Returns the first step to carry out and the remaining ones. A plan that budgets block entirely is kept for later.
-fn next_of<'a>(
+fn next_step<'a>(
     methods: &Methods<'_, 'a>,
     steps: Vec<Move<'a>>,
     totals: &Totals,
     budgets: &Budgets,
 ) -> Option<Selection> {
-    let steps = rearranging::in_order(steps, totals);
+    let steps = rearranging::ordered(steps, totals);
     if steps.is_empty() {
         return None;
     }
-    let step = first(methods, &steps, totals, budgets);
-    let left = rearranging::left(&steps, step.as_ref());
+    let step = first_step(methods, &steps, totals, budgets);
+    let left = rearranging::steps_after(&steps, step.as_ref());
     Some(Selection {
         command: step.map(|step| {
             let method = method(&step);
@@ -146,7 +146,7 @@ fn next_of<'a>(
 }
 
 /// Searches plans for several prices per eviction.
-fn search<'a>(
+fn search_plans<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     totals: &Totals,
@@ -173,7 +173,7 @@ fn method(step: &Move<'_>) -> Method {
 }
 
 /// Returns the first step to carry out: all steps without replacements merged into one, or else the first possible step.
-fn first<'a>(
+fn first_step<'a>(
     methods: &Methods<'_, 'a>,
     steps: &[Move<'a>],
     totals: &Totals,
@@ -192,7 +192,7 @@ fn first<'a>(
         }
     }
     // Each of the merged steps may have counted on the same free capacity.
-    let together = rearranging::together(methods.now, &free);
+    let together = rearranging::merged(methods.now, &free);
     let together = together.filter(|step| step.replacements.is_empty());
     let possible = |step: &&Move<'a>| {
         let mut budgets = budgets.clone();

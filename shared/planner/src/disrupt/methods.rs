@@ -39,9 +39,9 @@ impl<'s, 'a> Methods<'s, 'a> {
         }
     }
 
-    pub(super) fn first(&self) -> DisruptionResult {
+    pub(super) fn evaluate(&self) -> DisruptionResult {
         let mut result = DisruptionResult {
-            blocked: self.graceful().blocked.clone(),
+            blocked: self.graceful_candidates().blocked.clone(),
             // A command found before the search continues leaves the cursor unchanged.
             cursor: self.now.snapshot.cursor.clone(),
             ..DisruptionResult::default()
@@ -64,20 +64,20 @@ impl<'s, 'a> Methods<'s, 'a> {
         let (exhausted, opens) = self.exhausted();
         result.exhausted.extend(exhausted);
         let due = result.due.into_iter().chain(opens);
-        result.due = due.chain(self.graceful().unblocked_at).min();
+        result.due = due.chain(self.graceful_candidates().unblocked_at).min();
         result.misread = move_costs::misread(self.now.snapshot);
-        for told in [&mut result.blocked, &mut result.unconsolidatable] {
-            told.sort();
-            told.dedup();
+        for message in [&mut result.blocked, &mut result.unconsolidatable] {
+            message.sort();
+            message.dedup();
         }
         result
     }
 
     /// Returns the NodePools whose budgets block candidates of a method, and the earliest end of such a block.
     fn exhausted(&self) -> (BTreeSet<(NodePoolName, String)>, Option<Timestamp>) {
-        let is_about = |candidate: &Candidate<'a>, reason| match reason {
-            Reason::Empty => emptiness::is_about(candidate) == Ok(true),
-            Reason::Drifted => drift::is_about(candidate) || drift::is_about_static(candidate),
+        let applies_to = |candidate: &Candidate<'a>, reason| match reason {
+            Reason::Empty => emptiness::applies_to(candidate) == Ok(true),
+            Reason::Drifted => drift::applies_to(candidate) || drift::applies_to_static(candidate),
             Reason::Underutilized => may_consolidate(candidate) == Ok(true),
             // Repair has its own candidates.
             Reason::Unhealthy => false,
@@ -85,20 +85,20 @@ impl<'s, 'a> Methods<'s, 'a> {
         let (mut exhausted, mut opens) = (BTreeSet::new(), None);
         for reason in [Reason::Empty, Reason::Drifted, Reason::Underutilized] {
             let budgets = self.budgets(self.now, reason);
-            for candidate in self.graceful().all.iter() {
-                if let Some(told) = budgets
+            for candidate in self.graceful_candidates().all.iter() {
+                if let Some(message) = budgets
                     .exhausted_message(candidate.pool)
-                    .filter(|_| is_about(candidate, reason))
+                    .filter(|_| applies_to(candidate, reason))
                 {
-                    exhausted.insert((candidate.pool.name.clone(), told));
+                    exhausted.insert((candidate.pool.name.clone(), message));
                     opens = opens
                         .into_iter()
                         .chain(budgets.reopens_at(candidate.pool))
                         .min();
                 }
                 let waits = budgets.evictions.wait_message(candidate);
-                if let Some((told, when)) = waits.filter(|_| is_about(candidate, reason)) {
-                    exhausted.insert((candidate.pool.name.clone(), told));
+                if let Some((message, when)) = waits.filter(|_| applies_to(candidate, reason)) {
+                    exhausted.insert((candidate.pool.name.clone(), message));
                     opens = opens.into_iter().chain(when).min();
                 }
             }
@@ -109,9 +109,9 @@ impl<'s, 'a> Methods<'s, 'a> {
     /// Number of candidates for each reason.
     pub(super) fn eligible(&self) -> [(Reason, usize); 4] {
         let eventual = Candidates::new(self.now, Class::Eventual);
-        let count = |candidates: &Candidates<'a>, is_about: fn(&Candidate<'a>) -> bool| {
+        let count = |candidates: &Candidates<'a>, applies_to: fn(&Candidate<'a>) -> bool| {
             let all = candidates.all.iter();
-            all.filter(|candidate| is_about(candidate)).count()
+            all.filter(|candidate| applies_to(candidate)).count()
         };
         [
             (
@@ -120,19 +120,19 @@ impl<'s, 'a> Methods<'s, 'a> {
             ),
             (
                 Reason::Empty,
-                count(self.graceful(), |candidate| {
-                    emptiness::is_about(candidate) == Ok(true)
+                count(self.graceful_candidates(), |candidate| {
+                    emptiness::applies_to(candidate) == Ok(true)
                 }),
             ),
             (
                 Reason::Drifted,
                 count(&eventual, |candidate| {
-                    drift::is_about(candidate) || drift::is_about_static(candidate)
+                    drift::applies_to(candidate) || drift::applies_to_static(candidate)
                 }),
             ),
             (
                 Reason::Underutilized,
-                count(self.graceful(), |candidate| {
+                count(self.graceful_candidates(), |candidate| {
                     may_consolidate(candidate) == Ok(true)
                 }),
             ),
@@ -140,20 +140,20 @@ impl<'s, 'a> Methods<'s, 'a> {
     }
 
     pub(super) fn emptiness(&self) -> Vec<Command> {
-        let empty = self.graceful().all.iter();
+        let empty = self.graceful_candidates().all.iter();
         let mut empty: Vec<&Candidate<'a>> = empty
-            .filter(|candidate| emptiness::is_about(candidate) == Ok(true))
+            .filter(|candidate| emptiness::applies_to(candidate) == Ok(true))
             .collect();
         if !empty.is_empty() {
-            let expecting = emptiness::expecting(self.now);
-            empty.retain(|candidate| !expecting.contains(&candidate.at));
+            let expected = emptiness::nodes_expected_by_pods(self.now);
+            empty.retain(|candidate| !expected.contains(&candidate.at));
         }
         let chosen = emptiness::choose(&empty, &mut self.budgets(self.now, Reason::Empty));
         if chosen.is_empty() {
             return Vec::new();
         }
         let budgets = self.budgets(self.later, Reason::Empty);
-        let still = validation::still_empty(self.graceful_later(), &chosen, budgets);
+        let still = validation::still_empty(self.graceful_candidates_later(), &chosen, budgets);
         if still.is_empty() {
             return Vec::new();
         }
@@ -164,7 +164,7 @@ impl<'s, 'a> Methods<'s, 'a> {
     fn drifted<'c>(
         &self,
         candidates: &'c Candidates<'a>,
-        is_about: fn(&Candidate<'a>) -> bool,
+        applies_to: fn(&Candidate<'a>) -> bool,
         result: &mut DisruptionResult,
     ) -> Vec<&'c Candidate<'a>> {
         let evidence = FailureEvidence::of(self.now.snapshot);
@@ -172,7 +172,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         for candidate in candidates
             .all
             .iter()
-            .filter(|candidate| is_about(candidate))
+            .filter(|candidate| applies_to(candidate))
         {
             match evidence.drift(candidate.node, candidate.pool) {
                 None => drifted.push(candidate),
@@ -190,14 +190,14 @@ impl<'s, 'a> Methods<'s, 'a> {
     }
 
     fn static_drift(&self, candidates: &Candidates<'a>, result: &mut DisruptionResult) {
-        let drifted = self.drifted(candidates, drift::is_about_static, result);
+        let drifted = self.drifted(candidates, drift::applies_to_static, result);
         let budgets = self.budgets(self.now, Reason::Drifted);
         let commands = drift::choose_static(self.now, &drifted, &budgets, &mut result.blocked);
         result.commands.extend(commands);
     }
 
     fn drift(&self, candidates: &Candidates<'a>, result: &mut DisruptionResult) {
-        let drifted = self.drifted(candidates, drift::is_about, result);
+        let drifted = self.drifted(candidates, drift::applies_to, result);
         let searched = drift::choose(self, &drifted, &mut result.blocked);
         result.commands.extend(searched.found);
         if !result.commands.is_empty() || searched.left > 0 {
@@ -206,7 +206,7 @@ impl<'s, 'a> Methods<'s, 'a> {
     }
 
     fn consolidation(&self, result: &mut DisruptionResult) {
-        let Some((candidates, totals)) = self.consolidated(result) else {
+        let Some((candidates, totals)) = self.search_consolidation(result) else {
             return;
         };
         for command in &result.commands {
@@ -217,17 +217,17 @@ impl<'s, 'a> Methods<'s, 'a> {
             let own = candidates.iter().filter(is_target).copied();
             result
                 .judged
-                .extend(totals.judged(own, command.savings, true));
+                .extend(totals.verdicts(own, command.savings, true));
         }
     }
 
     /// Searches for a consolidation. Returns the candidates, and the totals that policy Balanced judged them by.
-    fn consolidated<'c>(
+    fn search_consolidation<'c>(
         &'c self,
         result: &mut DisruptionResult,
     ) -> Option<(Vec<&'c Candidate<'a>>, Totals)> {
         let mut candidates: Vec<&Candidate<'a>> = Vec::new();
-        for candidate in self.graceful().all.iter() {
+        for candidate in self.graceful_candidates().all.iter() {
             match may_consolidate(candidate) {
                 Ok(true) => candidates.push(candidate),
                 Ok(false) => {}
@@ -241,14 +241,14 @@ impl<'s, 'a> Methods<'s, 'a> {
             result.cursor = None;
             return None;
         }
-        let totals = Totals::new(self.now, &self.graceful().all);
-        let begun = match self.now.options.lookahead {
-            Lookahead::ActivePlan => lookahead::go_on(self, &candidates, &totals),
+        let totals = Totals::new(self.now, &self.graceful_candidates().all);
+        let continued = match self.now.options.lookahead {
+            Lookahead::ActivePlan => lookahead::continue_plan(self, &candidates, &totals),
             Lookahead::NextStep | Lookahead::ToConvergence => lookahead::Selection::default(),
         };
-        if let Some(command) = begun.command {
+        if let Some(command) = continued.command {
             result.commands.push(command);
-            result.cursor = begun.plan;
+            result.cursor = continued.plan;
             return Some((candidates, totals));
         }
         let mut found = self.multi(&candidates, &totals);
@@ -262,10 +262,10 @@ impl<'s, 'a> Methods<'s, 'a> {
             Lookahead::NextStep | Lookahead::ActivePlan => {
                 let command = found.map(|(step, method)| self.command(step, method));
                 result.commands.extend(command);
-                result.cursor = begun.plan.or(result.cursor.take());
+                result.cursor = continued.plan.or(result.cursor.take());
             }
             Lookahead::ToConvergence => {
-                let planned = lookahead::find(self, &candidates, &totals, found);
+                let planned = lookahead::select(self, &candidates, &totals, found);
                 result.commands.extend(planned.command);
                 // While a search is unfinished the cursor holds its position, not a plan.
                 if result.left == 0 && planned.plan.is_some() {
@@ -283,14 +283,14 @@ impl<'s, 'a> Methods<'s, 'a> {
     }
 
     /// Whether this evaluation has used up its share of simulations.
-    pub(super) fn share_is_done(&self) -> bool {
+    pub(super) fn share_is_used_up(&self) -> bool {
         let simulated = self.now.simulated.get() + self.later.simulated.get();
         simulated >= self.now.options.simulated
     }
 
     pub(super) fn validated(&self, step: Move<'a>, method: Method) -> Option<(Move<'a>, Method)> {
         let budgets = self.budgets(self.later, Reason::Underutilized);
-        validation::holds(self.later, self.graceful_later(), &step, budgets)
+        validation::holds(self.later, self.graceful_candidates_later(), &step, budgets)
             .then_some((step, method))
     }
 
@@ -299,21 +299,21 @@ impl<'s, 'a> Methods<'s, 'a> {
         let Some(choice) = &proposal.choice else {
             return Err(Rejection::churn("it names no method".to_owned()));
         };
-        let candidates = self.graceful();
+        let candidates = self.graceful_candidates();
         match choice.method {
             Method::Emptiness => {
                 let budgets = self.budgets(self.now, Reason::Empty);
-                let still = validation::empty_again(
+                let still = validation::still_empty_proposal(
                     candidates,
                     &proposal.delete,
-                    &emptiness::expecting(self.now),
+                    &emptiness::nodes_expected_by_pods(self.now),
                     budgets,
                 )?;
                 Ok(command::of_empty(&still))
             }
             Method::MultiNode | Method::SingleNode => {
                 let budgets = self.budgets(self.now, Reason::Underutilized);
-                let step = validation::again(self.now, candidates, proposal, choice, budgets)?;
+                let step = validation::replan(self.now, candidates, proposal, choice, budgets)?;
                 Ok(self.command(step, choice.method))
             }
             // Commands of these methods start without a proposal.
@@ -335,12 +335,12 @@ impl<'s, 'a> Methods<'s, 'a> {
         )
     }
 
-    fn graceful(&self) -> &Candidates<'a> {
+    fn graceful_candidates(&self) -> &Candidates<'a> {
         self.graceful
             .get_or_init(|| Candidates::new(self.now, Class::Graceful))
     }
 
-    pub(super) fn graceful_later(&self) -> &Candidates<'a> {
+    pub(super) fn graceful_candidates_later(&self) -> &Candidates<'a> {
         self.graceful_later
             .get_or_init(|| Candidates::new(self.later, Class::Graceful))
     }

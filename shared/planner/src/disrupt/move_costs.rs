@@ -34,8 +34,8 @@ const IMAGE_PULL_PERCENT: i128 = 25;
 /// Spot interruptions per 100,000 node hours: five percent of nodes per month.
 const INTERRUPTIONS_PER_100K_HOURS: i128 = 7;
 /// Start time of a node where none was observed, and the upper bound on observed ones.
-const BOOT: SignedDuration = SignedDuration::from_mins(1);
-const BOOT_MAX: SignedDuration = SignedDuration::from_mins(15);
+const START_TIME_DEFAULT: SignedDuration = SignedDuration::from_mins(1);
+const START_TIME_MAX: SignedDuration = SignedDuration::from_mins(15);
 /// Upper bound on the drain time of a node. Few pods use a longer grace period.
 const DRAIN_MAX: SignedDuration = SignedDuration::from_mins(15);
 
@@ -52,7 +52,7 @@ pub(super) struct CostParameters {
 pub(super) struct MoveCosts {
     /// Parameters by NodePool; `None` if moves are free.
     parameters: Option<BTreeMap<NodePoolName, CostParameters>>,
-    boots: BTreeMap<NodePoolName, SignedDuration>,
+    start_times: BTreeMap<NodePoolName, SignedDuration>,
     /// Worth per hour of one preference of weight 100 of one pod.
     preference: NanosPerHour,
     /// Instance type and zone of spot instances that EC2 has announced to interrupt.
@@ -84,7 +84,7 @@ impl MoveCosts {
         let parameters = parameters.map(|pool| (pool.name.clone(), CostParameters::of(pool).0));
         Self {
             parameters: Some(parameters.collect()),
-            boots: boots(&snapshot.node_claims),
+            start_times: start_times(&snapshot.node_claims),
             preference: snapshot.settings.preference_worth,
             at_risk: at_risk(snapshot),
         }
@@ -139,9 +139,9 @@ impl MoveCosts {
         let parameters = all.get(&candidate.pool.name).copied().unwrap_or_default();
         let price = price_of_leaving(context, candidate, parameters);
         // Savings end when the node would expire anyway.
-        let life = life(context, candidate)
+        let life = remaining_life(context, candidate)
             .map_or(parameters.horizon, |life| life.min(parameters.horizon));
-        let idle = over(candidate.price, parameters.horizon.saturating_sub(life));
+        let idle = price_for(candidate.price, parameters.horizon.saturating_sub(life));
         let seconds = i128::from(parameters.horizon.as_secs().max(1));
         dollars((price + idle) * 3_600 / seconds)
     }
@@ -152,9 +152,9 @@ impl MoveCosts {
         let (mut longest, mut dearest) = (SignedDuration::ZERO, 0);
         for candidate in &step.candidates {
             let parameters = all.get(&candidate.pool.name).copied().unwrap_or_default();
-            let life = life(context, candidate)
+            let life = remaining_life(context, candidate)
                 .map_or(parameters.horizon, |life| life.min(parameters.horizon));
-            break_even.saved += over(candidate.price, life);
+            break_even.saved += price_for(candidate.price, life);
             break_even.price += price_of_leaving(context, candidate, parameters);
             longest = longest.max(life);
             dearest = dearest.max(parameters.eviction);
@@ -162,13 +162,13 @@ impl MoveCosts {
         for node in &step.replacements {
             let choice = node.choices.first();
             let price = choice.map_or(NanosPerHour(0), |choice| choice.price);
-            break_even.saved -= over(price, longest);
+            break_even.saved -= price_for(price, longest);
             let pool = context.planning.offering().nth(node.pool);
-            let boot = pool.and_then(|(pool, _)| self.boots.get(&pool.name));
-            break_even.price += over(price, boot.copied().unwrap_or(BOOT));
+            let start_time = pool.and_then(|(pool, _)| self.start_times.get(&pool.name));
+            break_even.price += price_for(price, start_time.copied().unwrap_or(START_TIME_DEFAULT));
             break_even.price += self.price_of_arriving(context, node, i128::from(dearest), longest);
         }
-        break_even.saved -= over(step.simulation.preferences_lost, longest);
+        break_even.saved -= price_for(step.simulation.preferences_lost, longest);
         Some(break_even)
     }
 
@@ -219,7 +219,7 @@ fn price_of_leaving(
     let grace = candidate.state_node.pods.iter();
     let grace = grace.filter_map(|pod| pod.termination_grace_seconds).max();
     let drain = SignedDuration::from_secs(grace.unwrap_or(0)).min(DRAIN_MAX);
-    price + over(candidate.price, drain)
+    price + price_for(candidate.price, drain)
 }
 
 /// Annotations that do not parse, by NodePool.
@@ -283,18 +283,21 @@ fn dollars(nanos: i128) -> NanosPerHour {
 }
 
 /// Price of a node for a duration.
-fn over(price: NanosPerHour, time: SignedDuration) -> i128 {
+fn price_for(price: NanosPerHour, time: SignedDuration) -> i128 {
     i128::from(price.0) * i128::from(time.as_secs().max(0)) / 3_600
 }
 
 /// Time until the node expires.
-fn life(context: &DisruptionContext<'_>, candidate: &Candidate<'_>) -> Option<SignedDuration> {
+fn remaining_life(
+    context: &DisruptionContext<'_>,
+    candidate: &Candidate<'_>,
+) -> Option<SignedDuration> {
     let end = expiration::at(candidate.claim)?;
     Some(end.duration_since(context.now).max(SignedDuration::ZERO))
 }
 
 /// Median time from launch to initialization, by NodePool.
-fn boots(claims: &[NodeClaim]) -> BTreeMap<NodePoolName, SignedDuration> {
+fn start_times(claims: &[NodeClaim]) -> BTreeMap<NodePoolName, SignedDuration> {
     let mut seen: BTreeMap<NodePoolName, Vec<SignedDuration>> = BTreeMap::new();
     for claim in claims {
         let since = |condition_type| {
@@ -307,7 +310,7 @@ fn boots(claims: &[NodeClaim]) -> BTreeMap<NodePoolName, SignedDuration> {
             (claim.node_pool(), since(LAUNCHED), since(INITIALIZED))
         {
             let took = to.duration_since(from);
-            let took = took.clamp(SignedDuration::ZERO, BOOT_MAX);
+            let took = took.clamp(SignedDuration::ZERO, START_TIME_MAX);
             seen.entry(pool).or_default().push(took);
         }
     }

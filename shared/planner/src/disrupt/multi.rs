@@ -8,7 +8,7 @@ use super::{
     balanced::Totals,
     budgets::Budgets,
     candidates::Candidate,
-    consolidation::{Move, consider, sort_by_worth},
+    consolidation::{Move, evaluate_removal, sort_by_savings},
     context::DisruptionContext,
     price, types,
 };
@@ -24,7 +24,7 @@ pub(super) fn search<'a>(
     totals: &Totals,
 ) -> Option<Move<'a>> {
     let mut order = candidates.to_vec();
-    sort_by_worth(&mut order);
+    sort_by_savings(&mut order);
     order.retain(|candidate| budgets.take(candidate));
     search_in(context, &order, totals)
 }
@@ -55,7 +55,7 @@ fn evaluate<'a>(
     candidates: &[&Candidate<'a>],
     totals: &Totals,
 ) -> Option<Move<'a>> {
-    let mut step = consider(context, candidates).ok()?;
+    let mut step = evaluate_removal(context, candidates).ok()?;
     leave_out_own_types(context, &mut step)?;
     let pays = || context.move_costs.pays(context, &step).is_ok();
     (totals.approve(&step) && pays()).then_some(step)

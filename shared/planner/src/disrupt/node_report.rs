@@ -12,7 +12,7 @@ use super::{
     Reason,
     budgets::Budgets,
     candidates::{Candidate, Candidates, Class, instance_type_of, name_of},
-    consolidation::{judged, may_consolidate},
+    consolidation::{judge_simulation, may_consolidate},
     context::DisruptionContext,
     cost, drift, price,
     repair::{self, UnhealthyNodes},
@@ -59,7 +59,7 @@ pub(super) fn of_all(context: &DisruptionContext<'_>) -> Vec<NodeReport> {
     let of_candidates = eventual.all.iter().map(|candidate| {
         let name = candidate.node.name.as_str();
         let mut blocked = graceful.blocked.iter();
-        let mut report = of_one(context, candidate, &budgets);
+        let mut report = report_on(context, candidate, &budgets);
         // Drift disrupts nodes with blocking pods, too.
         if report.reason != Some(Reason::Drifted)
             && let Some(blocked) = blocked.find(|blocked| blocked.node == name)
@@ -67,13 +67,13 @@ pub(super) fn of_all(context: &DisruptionContext<'_>) -> Vec<NodeReport> {
             report.kept = Some(blocked.message.clone());
         }
         if report.reason == Some(Reason::Drifted)
-            && let Some(told) = evidence.drift(candidate.node, candidate.pool)
+            && let Some(message) = evidence.drift(candidate.node, candidate.pool)
         {
-            report.kept = Some(told);
+            report.kept = Some(message);
         }
         report.kept = report.kept.take().or_else(|| {
             let reason = report.reason?;
-            kept_by(budgets.for_reason(reason), candidate)
+            block_by_budget(budgets.for_reason(reason), candidate)
         });
         report
     });
@@ -129,7 +129,7 @@ fn of_repair(
             alternative: alternative.filter(|_| candidate.pool.replicas.is_none()),
             kept: repair::held_back(&breaker, evidence, unhealthy)
                 .or(kept)
-                .or_else(|| kept_by(budgets, candidate)),
+                .or_else(|| block_by_budget(budgets, candidate)),
         }
     });
     blocked.chain(due).collect()
@@ -178,7 +178,7 @@ impl AllBudgets {
     }
 }
 
-fn kept_by(budgets: &Budgets, candidate: &Candidate<'_>) -> Option<String> {
+fn block_by_budget(budgets: &Budgets, candidate: &Candidate<'_>) -> Option<String> {
     if !candidate.state_node.initialized && budgets.allows(candidate) {
         return None;
     }
@@ -186,9 +186,9 @@ fn kept_by(budgets: &Budgets, candidate: &Candidate<'_>) -> Option<String> {
     let waits = budgets
         .evictions
         .wait_message(candidate)
-        .map(|(told, _)| told);
+        .map(|(message, _)| message);
     waits.or_else(|| {
-        (budgets.left(&pool.name) == 0).then(|| {
+        (budgets.remaining(&pool.name) == 0).then(|| {
             budgets.exhausted_message(pool).unwrap_or_else(|| {
                 let name = &pool.name;
                 format!("As many nodes of NodePool {name} are on their way as its budgets allow")
@@ -197,7 +197,7 @@ fn kept_by(budgets: &Budgets, candidate: &Candidate<'_>) -> Option<String> {
     })
 }
 
-fn of_one<'a>(
+fn report_on<'a>(
     context: &DisruptionContext<'a>,
     candidate: &Candidate<'a>,
     budgets: &AllBudgets,
@@ -214,9 +214,9 @@ fn of_one<'a>(
     if is_dynamic && is_consolidatable && cost::is_empty(candidate.cost) {
         report.reason = Some(Reason::Empty);
         report.alternative = Some(alternative(context, candidate, &[]));
-    } else if drift::is_about_static(candidate) {
+    } else if drift::applies_to_static(candidate) {
         report.reason = Some(Reason::Drifted);
-    } else if drift::is_about(candidate) {
+    } else if drift::applies_to(candidate) {
         let simulation = context.simulate(&[candidate], DestinationPolicy::Drift);
         report.reason = Some(Reason::Drifted);
         report.kept = simulation.obstacle();
@@ -233,7 +233,7 @@ fn of_one<'a>(
 }
 
 /// Whether pods were bound to the node or left it within `consolidateAfter`.
-fn changed_lately(context: &DisruptionContext<'_>, candidate: &Candidate<'_>) -> bool {
+fn had_recent_pod_event(context: &DisruptionContext<'_>, candidate: &Candidate<'_>) -> bool {
     let ConsolidateAfter::Seconds(wait) = candidate.pool.disruption.consolidate_after else {
         return false;
     };
@@ -251,7 +251,7 @@ fn consolidation<'a>(
         Ok(false) => {
             let why = match candidate.pool.replicas {
                 Some(_) => "NodePool is static, and the node has not drifted",
-                None if changed_lately(context, candidate) => {
+                None if had_recent_pod_event(context, candidate) => {
                     "Node is not Consolidatable: its pods changed within consolidateAfter"
                 }
                 None => {
@@ -266,7 +266,7 @@ fn consolidation<'a>(
             if simulation.obstacle().is_none() {
                 report.alternative = Some(alternative(context, candidate, &simulation.new_nodes));
             }
-            match judged(context, &[candidate], simulation, 1) {
+            match judge_simulation(context, &[candidate], simulation, 1) {
                 Err(why) => report.kept = Some(why),
                 Ok(step) => {
                     report.kept = context.move_costs.pays(context, &step).err();

@@ -12,7 +12,7 @@ use super::{
     balanced::Totals,
     budgets::Budgets,
     candidates::Candidate,
-    consolidation::{Move, judged},
+    consolidation::{Move, judge_simulation},
     context::DisruptionContext,
     multi::leave_out_own_types,
     simulate::DestinationPolicy,
@@ -38,9 +38,9 @@ pub(super) fn plan<'a>(
     per_eviction: NanosPerHour,
     mut shown: impl FnMut(Vec<Move<'a>>) -> Option<NanosPerHour>,
 ) {
-    let pools = pools(candidates);
+    let pools = node_pools_of(candidates);
     let leavers = leavers(context, candidates, totals, &pools);
-    let together = pools.iter().map(|pool| budgets.left(pool));
+    let together = pools.iter().map(|pool| budgets.remaining(pool));
     let gates = &context.snapshot.settings.feature_gates;
     let asked = Rearranging {
         leavers: &leavers,
@@ -52,13 +52,13 @@ pub(super) fn plan<'a>(
     context.standing().rearrange(&asked, per_eviction, |teams| {
         let steps = teams
             .iter()
-            .filter_map(|team| step(context, candidates, team));
+            .filter_map(|team| simulate_group(context, candidates, team));
         shown(steps.collect())
     });
 }
 
 /// NodePools of these candidates, sorted.
-pub(super) fn pools<'a>(candidates: &[&Candidate<'a>]) -> Vec<&'a NodePoolName> {
+pub(super) fn node_pools_of<'a>(candidates: &[&Candidate<'a>]) -> Vec<&'a NodePoolName> {
     let pools = candidates.iter().map(|candidate| &candidate.pool.name);
     let mut pools: Vec<_> = pools.collect();
     pools.sort_unstable();
@@ -101,14 +101,14 @@ fn attempts(leavers: usize) -> usize {
 }
 
 /// Simulates the removal of a replacement group; `None` if it is impossible or does not pay.
-fn step<'a>(
+fn simulate_group<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     team: &Team,
 ) -> Option<Move<'a>> {
     let leaving = team.leavers.iter();
     let leaving = leaving.filter_map(|at| candidates.get(*at).copied());
-    considered(
+    evaluate_step(
         context,
         &leaving.collect::<Vec<_>>(),
         context.wanted(&team.wanted),
@@ -116,7 +116,7 @@ fn step<'a>(
 }
 
 /// Simulates the remaining steps of a plan, without those that are no longer possible.
-pub(super) fn kept<'a>(
+pub(super) fn remaining_steps<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
     plan: &[Together],
@@ -127,13 +127,13 @@ pub(super) fn kept<'a>(
             candidates.find(|candidate| candidate.claim.name == *name)
         });
         let leaving: Option<Vec<&Candidate<'a>>> = leaving.collect();
-        considered(context, &leaving?, together.wanted.clone())
+        evaluate_step(context, &leaving?, together.wanted.clone())
     });
     steps.collect()
 }
 
 /// Returns the remaining steps of a plan after `done`.
-pub(super) fn left(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together> {
+pub(super) fn steps_after(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together> {
     let goes = |candidate: &Candidate<'_>| {
         let mut going = done.into_iter().flat_map(|done| &done.candidates);
         going.any(|going| going.at == candidate.at)
@@ -143,7 +143,7 @@ pub(super) fn left(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together>
         .filter(|step| !step.candidates.iter().any(goes));
     let mut pods = 0;
     let left = left.take_while(|step| {
-        pods += count(&step.simulation.wanted);
+        pods += assigned_pods(&step.simulation.wanted);
         pods <= WANTED_MAX
     });
     let left = left.map(|step| Together {
@@ -158,26 +158,23 @@ pub(super) fn left(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together>
 }
 
 /// Merges several steps into one.
-pub(super) fn together<'a>(
-    context: &DisruptionContext<'a>,
-    steps: &[&Move<'a>],
-) -> Option<Move<'a>> {
+pub(super) fn merged<'a>(context: &DisruptionContext<'a>, steps: &[&Move<'a>]) -> Option<Move<'a>> {
     let leaving = steps.iter().flat_map(|step| &step.candidates);
     let wanted = steps.iter().flat_map(|step| &step.simulation.wanted);
     let (leaving, wanted): (Vec<_>, Vec<_>) = (leaving.collect(), wanted.cloned().collect());
-    (leaving.len() > 1).then(|| considered(context, &leaving, wanted))?
+    (leaving.len() > 1).then(|| evaluate_step(context, &leaving, wanted))?
 }
 
-fn considered<'a>(
+fn evaluate_step<'a>(
     context: &DisruptionContext<'a>,
     leaving: &[&Candidate<'a>],
     wanted: Vec<Wanted>,
 ) -> Option<Move<'a>> {
-    if count(&wanted) > WANTED_MAX {
+    if assigned_pods(&wanted) > WANTED_MAX {
         return None;
     }
     let simulation = context.simulate_towards(leaving, DestinationPolicy::Consolidation, wanted);
-    let mut step = judged(context, leaving, simulation, REPLACEMENTS_MAX).ok()?;
+    let mut step = judge_simulation(context, leaving, simulation, REPLACEMENTS_MAX).ok()?;
     if leaving.len() > 1 {
         leave_out_own_types(context, &mut step)?;
     }
@@ -188,13 +185,13 @@ fn considered<'a>(
         .then_some(step)
 }
 
-fn count(wanted: &[Wanted]) -> usize {
+fn assigned_pods(wanted: &[Wanted]) -> usize {
     wanted.iter().map(|wanted| wanted.pods.len()).sum()
 }
 
 /// Orders the steps: those with few replacements first, then by savings per eviction. A step that policy Balanced rejects waits
 /// until the rest has become cheaper, and is dropped if that never happens.
-pub(super) fn in_order<'a>(mut steps: Vec<Move<'a>>, totals: &Totals) -> Vec<Move<'a>> {
+pub(super) fn ordered<'a>(mut steps: Vec<Move<'a>>, totals: &Totals) -> Vec<Move<'a>> {
     steps.sort_by_cached_key(|step| {
         let saved = step.after().0.saturating_sub(step.before().0);
         let evicted = i64::try_from(step.evicted()).unwrap_or(i64::MAX);
@@ -204,7 +201,7 @@ pub(super) fn in_order<'a>(mut steps: Vec<Move<'a>>, totals: &Totals) -> Vec<Mov
     let mut order = Vec::new();
     while let Some(at) = steps.iter().position(|step| totals.approve(step)) {
         let step = steps.remove(at);
-        totals.note(&step);
+        totals.apply_move(&step);
         order.push(step);
     }
     order

@@ -39,8 +39,10 @@ pub(super) fn choose(methods: &Methods<'_, '_>, result: &mut DisruptionResult) -
     let mut found = None;
     for unhealthy in &unhealthy_nodes.due {
         let candidate = &unhealthy.candidate;
-        if let Some(told) = budgets.exhausted_message(candidate.pool) {
-            result.exhausted.insert((candidate.pool.name.clone(), told));
+        if let Some(message) = budgets.exhausted_message(candidate.pool) {
+            result
+                .exhausted
+                .insert((candidate.pool.name.clone(), message));
             let opens = budgets.reopens_at(candidate.pool);
             result.due = result.due.into_iter().chain(opens).min();
         }
@@ -48,9 +50,11 @@ pub(super) fn choose(methods: &Methods<'_, '_>, result: &mut DisruptionResult) -
             result
                 .notes
                 .extend(blocked_notes(candidate, &too_many(candidate)));
-        } else if let Some(told) = unhealthy.held_back(&evidence) {
-            result.notes.extend(blocked_notes(candidate, &told));
-            result.exhausted.insert((candidate.pool.name.clone(), told));
+        } else if let Some(message) = unhealthy.held_back(&evidence) {
+            result.notes.extend(blocked_notes(candidate, &message));
+            result
+                .exhausted
+                .insert((candidate.pool.name.clone(), message));
         } else if found.is_none() && budgets.allows(candidate) {
             match decide(context, unhealthy, &budgets) {
                 Ok(command) => found = command,

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use model::{Snapshot, pod::Pod};
 
 use crate::{
-    guards::Guards,
     inventory::Inventory,
+    pdb_limits::PdbLimits,
     pods::is_reschedulable,
     provision::{buffers, default_spread::with_default, intake::intake, movable::is_movable},
     repair::{Evaluation, Mode, POLICIES, Reboots},
@@ -34,7 +34,7 @@ impl<'a> ReschedulablePods<'a> {
             .chain(buffers::pods(snapshot))
             .collect();
         let waiting = all.len();
-        let guards = Guards::new(&snapshot.disruption_budgets, snapshot.settings.optimize);
+        let pdb_limits = PdbLimits::new(&snapshot.disruption_budgets, snapshot.settings.optimize);
         let repairs = Mode::of(&snapshot.settings) == Mode::Voluntary;
         let mut of_state_nodes = BTreeMap::new();
         for (at, state_node) in inventory.state_nodes.iter().enumerate() {
@@ -55,7 +55,7 @@ impl<'a> ReschedulablePods<'a> {
             let own = state_node.pods.iter().copied();
             let own = own.filter(|pod| match is_repaired {
                 true => is_reschedulable(pod),
-                false => is_movable(pod, &guards, now),
+                false => is_movable(pod, &pdb_limits, now),
             });
             all.extend(own.map(|pod| with_default(pod, snapshot)));
             of_state_nodes.insert(at, first..all.len());

@@ -16,7 +16,7 @@ pub(super) struct Searched<T> {
 
 impl<T> Searched<T> {
     /// All candidates were considered.
-    pub(super) fn through() -> Self {
+    pub(super) fn all_considered() -> Self {
         Self {
             found: None,
             cursor: None,
@@ -25,7 +25,7 @@ impl<T> Searched<T> {
     }
 
     /// The share was used up before all candidates were considered.
-    pub(super) fn cut(cursor: Cursor, left: usize) -> Self {
+    pub(super) fn share_used_up(cursor: Cursor, left: usize) -> Self {
         Self {
             found: None,
             cursor: Some(cursor),
@@ -35,7 +35,11 @@ impl<T> Searched<T> {
 
     /// The search ended at a candidate, whether or not its command was valid. A round that fits one evaluation starts again, as
     /// in Karpenter, so that the best candidates come first. A longer one continues, so that later candidates are not starved.
-    pub(super) fn ended(context: &DisruptionContext<'_>, found: Option<T>, cursor: Cursor) -> Self {
+    pub(super) fn ended_at(
+        context: &DisruptionContext<'_>,
+        found: Option<T>,
+        cursor: Cursor,
+    ) -> Self {
         let began = context
             .snapshot
             .cursor

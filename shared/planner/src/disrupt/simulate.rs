@@ -107,19 +107,19 @@ impl<'a> DisruptionContext<'a> {
                 self.simulated
                     .set(self.simulated.get().saturating_add(size));
                 let lost = self.preferences_lost(answer, &asked, leaving);
-                let of_waiting = self.lost_by_waiting(answer);
+                let of_waiting = self.preferences_lost_by_pending(answer);
                 let is_of_use = policy == DestinationPolicy::Drift || answer.new_nodes.len() <= 1;
                 i128::from(lost.0) + of_waiting + if is_of_use { 0 } else { INADMISSIBLE }
             }),
             false => self.standing().without(&removal),
         };
         simulation.preferences_lost = self.preferences_lost(&answer, &asked, leaving);
-        self.read(answer, &mut simulation);
+        self.read_result(answer, &mut simulation);
         simulation
     }
 
     /// Worth of the preferences that pending pods lose; nodes for them are bought anyway.
-    fn lost_by_waiting(&self, answer: &Answer) -> i128 {
+    fn preferences_lost_by_pending(&self, answer: &Answer) -> i128 {
         let given_up = answer.given_up.iter();
         let of_waiting = given_up.filter(|given_up| given_up.pod < self.reschedulable.waiting());
         of_waiting
@@ -246,7 +246,7 @@ impl<'a> DisruptionContext<'a> {
         )
     }
 
-    fn read(&self, answer: Answer, simulation: &mut Simulation<'a>) {
+    fn read_result(&self, answer: Answer, simulation: &mut Simulation<'a>) {
         let mut left: Vec<(usize, String)> = Vec::new();
         for unplaced in answer.unplaced {
             let reasons = unplaced

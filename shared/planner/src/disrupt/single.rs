@@ -11,7 +11,7 @@ use super::{
     DisruptionResult, Method, Reason,
     balanced::Totals,
     candidates::{Blocked, Candidate},
-    consolidation::{self, Move, by_worth, place, sort_by_worth},
+    consolidation::{self, Move, candidate_rank, compare_savings, sort_by_savings},
     methods::Methods,
     round::Searched,
 };
@@ -25,28 +25,28 @@ pub(super) fn search<'a>(
 ) -> Searched<(Move<'a>, Method)> {
     let context = methods.now;
     let budgets = methods.budgets(context, Reason::Underutilized);
-    let told = &mut result.unconsolidatable;
-    let mut tell = |candidate: &Candidate<'a>, message| {
-        told.push(Blocked {
+    let unconsolidatable = &mut result.unconsolidatable;
+    let mut report = |candidate: &Candidate<'a>, message| {
+        unconsolidatable.push(Blocked {
             node: candidate.node.name.to_string(),
             message,
         });
     };
     let judged = &mut result.judged;
     let mut reject = |candidate: &Candidate<'a>, savings| {
-        judged.extend(totals.judged([candidate], savings, false));
+        judged.extend(totals.verdicts([candidate], savings, false));
     };
     let mut considered = match &context.snapshot.cursor {
         Some(Cursor::Single(considered)) => considered.clone(),
         Some(Cursor::Drift(_) | Cursor::Plan(_)) | None => BTreeMap::new(),
     };
-    let order = in_turns(candidates, &considered);
+    let order = round_robin(candidates, &considered);
     for (at, candidate) in order.iter().enumerate() {
         // Every evaluation considers at least one candidate, so that each round ends.
-        if at > 0 && methods.share_is_done() {
-            return Searched::cut(Cursor::Single(considered), order.len() - at);
+        if at > 0 && methods.share_is_used_up() {
+            return Searched::share_used_up(Cursor::Single(considered), order.len() - at);
         }
-        note(&mut considered, candidate);
+        mark_considered(&mut considered, candidate);
         if !budgets.allows(candidate) {
             continue;
         }
@@ -54,7 +54,7 @@ pub(super) fn search<'a>(
             reject(candidate, candidate.price);
             continue;
         }
-        match consolidation::consider(context, &[candidate]) {
+        match consolidation::evaluate_removal(context, &[candidate]) {
             Ok(step) if !totals.approve(&step) => {
                 let savings = step.before().0.saturating_sub(step.after().0);
                 reject(candidate, NanosPerHour(savings));
@@ -62,24 +62,24 @@ pub(super) fn search<'a>(
             Ok(step) => match context.move_costs.pays(context, &step) {
                 Ok(()) => {
                     let found = methods.validated(step, Method::SingleNode);
-                    return Searched::ended(context, found, Cursor::Single(considered));
+                    return Searched::ended_at(context, found, Cursor::Single(considered));
                 }
-                Err(message) => tell(candidate, message),
+                Err(message) => report(candidate, message),
             },
-            Err(message) => tell(candidate, message),
+            Err(message) => report(candidate, message),
         }
     }
-    Searched::through()
+    Searched::all_considered()
 }
 
 /// Orders the candidates that the round has not considered: by savings per disruption within a NodePool, round-robin across
 /// NodePools. The rotation continues from the previous evaluation, so that no NodePool gets two turns while another waits.
-fn in_turns<'c, 'a>(
+fn round_robin<'c, 'a>(
     candidates: &[&'c Candidate<'a>],
     considered: &BTreeMap<NodePoolName, Considered>,
 ) -> Vec<&'c Candidate<'a>> {
     let mut order = candidates.to_vec();
-    sort_by_worth(&mut order);
+    sort_by_savings(&mut order);
     let mut pools: Vec<(&NodePoolName, usize)> = Vec::new();
     let mut turns: Vec<((usize, usize), &Candidate<'_>)> = Vec::new();
     for candidate in order {
@@ -104,11 +104,11 @@ fn in_turns<'c, 'a>(
 
 fn is_after(candidate: &Candidate<'_>, rank: &Rank) -> bool {
     let other = (rank.price, rank.disruption, &rank.node);
-    by_worth(place(candidate), other) == Ordering::Greater
+    compare_savings(candidate_rank(candidate), other) == Ordering::Greater
 }
 
 /// Records the candidate as considered. Candidates of a NodePool come in order, so that the last one represents all.
-fn note(considered: &mut BTreeMap<NodePoolName, Considered>, candidate: &Candidate<'_>) {
+fn mark_considered(considered: &mut BTreeMap<NodePoolName, Considered>, candidate: &Candidate<'_>) {
     let before = considered.get(&candidate.pool.name);
     let latest = Considered {
         nodes: before.map_or(0, |before| before.nodes) + 1,

@@ -137,12 +137,14 @@ impl World {
 
     fn blocked(&self) -> Vec<(String, String)> {
         let blocked = disrupt(&self.0).blocked.into_iter();
-        blocked.map(|one| (one.node, one.message)).collect()
+        blocked
+            .map(|blocked| (blocked.node, blocked.message))
+            .collect()
     }
 
     fn unconsolidatable(&self) -> Vec<String> {
-        let told = disrupt(&self.0).unconsolidatable.into_iter();
-        told.map(|one| one.message).collect()
+        let reported = disrupt(&self.0).unconsolidatable.into_iter();
+        reported.map(|blocked| blocked.message).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use model::{
 use super::{
     budgets::Budgets,
     candidates::{Candidate, Candidates},
-    consolidation::{Move, judged, may_consolidate},
+    consolidation::{Move, judge_simulation, may_consolidate},
     context::DisruptionContext,
     emptiness, multi,
     simulate::DestinationPolicy,
@@ -43,7 +43,7 @@ impl Rejection {
 }
 
 /// Returns the proposed empty nodes that may still be removed, in the order of the proposal.
-pub(super) fn empty_again<'a>(
+pub(super) fn still_empty_proposal<'a>(
     candidates: &Candidates<'a>,
     proposed: &[Target],
     expecting: &BTreeSet<usize>,
@@ -51,7 +51,7 @@ pub(super) fn empty_again<'a>(
 ) -> Result<Vec<Candidate<'a>>, Rejection> {
     let still = proposed.iter().filter_map(|target| {
         let now = candidates.of(target)?;
-        let is_empty = emptiness::is_about(now) == Ok(true);
+        let is_empty = emptiness::applies_to(now) == Ok(true);
         (is_empty && !expecting.contains(&now.at)).then_some(now)
     });
     let mut still: Vec<Candidate<'a>> = still.cloned().collect();
@@ -69,7 +69,7 @@ pub(super) fn empty_again<'a>(
 
 /// Plans a proposed consolidation again: with all of its nodes, within budgets, and only if the proposed replacement is still
 /// among the possible ones. Instance types and pods are those of the new plan.
-pub(super) fn again<'a>(
+pub(super) fn replan<'a>(
     context: &DisruptionContext<'a>,
     candidates: &Candidates<'a>,
     proposal: &ledger::Command,
@@ -123,7 +123,7 @@ pub(super) fn again<'a>(
         }
     }
     let most = before.max(1);
-    let mut step = judged(context, &still, again, most).map_err(Rejection::scheduling)?;
+    let mut step = judge_simulation(context, &still, again, most).map_err(Rejection::scheduling)?;
     if choice.method == Method::MultiNode
         && multi::leave_out_own_types(context, &mut step).is_none()
     {
@@ -142,7 +142,7 @@ pub(super) fn still_empty<'a>(
 ) -> Vec<Candidate<'a>> {
     let still = chosen.iter().filter_map(|candidate| {
         let now = candidates.by_claim(candidate.claim)?;
-        (emptiness::is_about(now) == Ok(true)).then_some(now)
+        (emptiness::applies_to(now) == Ok(true)).then_some(now)
     });
     still
         .filter(|candidate| budgets.take(candidate))

@@ -122,7 +122,7 @@ pub(crate) fn is_over(reason: &str, node: &Node) -> bool {
 
 /// Update that allows the deletion of everything on the node by force from now on, unless it is allowed already. It has no
 /// condition on the resource version.
-pub(super) fn hasten(claim: &NodeClaim, now: Timestamp) -> Option<NodeClaimUpdate> {
+pub(super) fn allow_forced_deletion(claim: &NodeClaim, now: Timestamp) -> Option<NodeClaimUpdate> {
     let written = claim.annotations.get(TERMINATION_TIMESTAMP);
     let written = written.and_then(|text| text.parse::<Timestamp>().ok());
     if written.is_some_and(|at| at <= now) {

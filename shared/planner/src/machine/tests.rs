@@ -8,7 +8,9 @@ use api::conditions::types::{
     DRAINED, INITIALIZED, INSTANCE_TERMINATING, LAUNCHED, REGISTERED, VOLUMES_DETACHED,
 };
 
-use super::{Detachment, Ending, Held, Instance, Joined, Pods, Seen, State, Step, next};
+use super::{
+    Detachment, Ending, Instance, Joined, LeavingNode, Observations, Pods, State, Step, next,
+};
 use crate::test_world;
 
 const STATES: [State; 10] = [
@@ -44,17 +46,17 @@ const INSTANCES: [Instance; 4] = [
     Instance::Gone,
 ];
 
-fn alive() -> Vec<Seen> {
-    let of = |ending| JOINED.map(move |node| Seen::Alive { ending, node });
+fn alive() -> Vec<Observations> {
+    let of = |ending| JOINED.map(move |node| Observations::Alive { ending, node });
     ENDINGS.into_iter().flat_map(of).collect()
 }
 
-fn leaving() -> Vec<Seen> {
-    let mut nodes = vec![Held::Nothing, Held::Kept];
+fn leaving() -> Vec<Observations> {
+    let mut nodes = vec![LeavingNode::Nothing, LeavingNode::Kept];
     for ready in [false, true] {
         for pods in [Pods::Waiting, Pods::Settling, Pods::Left] {
             for volumes in [Detachment::Awaited, Detachment::Over] {
-                nodes.push(Held::Leaving {
+                nodes.push(LeavingNode::Leaving {
                     ready,
                     pods,
                     volumes,
@@ -62,22 +64,22 @@ fn leaving() -> Vec<Seen> {
             }
         }
     }
-    let of = |node| INSTANCES.map(move |instance| Seen::Leaving { node, instance });
+    let of = |node| INSTANCES.map(move |instance| Observations::Leaving { node, instance });
     nodes.into_iter().flat_map(of).collect()
 }
 
 /// Formats observations as columns of the table; `last` is the last column.
-fn words(seen: Seen, last: &str) -> String {
-    match seen {
-        Seen::Alive { ending, .. } => {
+fn words(observations: Observations, last: &str) -> String {
+    match observations {
+        Observations::Alive { ending, .. } => {
             let ending = ending.map_or("-".to_owned(), |ending| format!("{ending:?}"));
             format!("{ending:<20} {last:<10}")
         }
-        Seen::Leaving { node, .. } => {
+        Observations::Leaving { node, .. } => {
             let node = match node {
-                Held::Nothing => "no node".to_owned(),
-                Held::Kept => "kept".to_owned(),
-                Held::Leaving {
+                LeavingNode::Nothing => "no node".to_owned(),
+                LeavingNode::Kept => "kept".to_owned(),
+                LeavingNode::Leaving {
                     ready,
                     pods,
                     volumes,
@@ -91,27 +93,31 @@ fn words(seen: Seen, last: &str) -> String {
     }
 }
 
-fn last(seen: Seen) -> String {
-    match seen {
-        Seen::Alive { node, .. } => format!("{node:?}"),
-        Seen::Leaving { instance, .. } => format!("{instance:?}"),
+fn last(observations: Observations) -> String {
+    match observations {
+        Observations::Alive { node, .. } => format!("{node:?}"),
+        Observations::Leaving { instance, .. } => format!("{instance:?}"),
     }
 }
 
 /// Writes rows that differ in their last column, as one row if it makes no difference.
-fn rows(state: State, alike: &[Seen], table: &mut String) {
-    let outcome = |seen: &Seen| next(state, *seen);
+fn rows(state: State, alike: &[Observations], table: &mut String) {
+    let outcome = |observations: &Observations| next(state, *observations);
     let same = alike
         .windows(2)
         .all(|pair| outcome(&pair[0]) == outcome(&pair[1]));
-    for seen in alike.iter().take(if same { 1 } else { alike.len() }) {
-        let (after, steps) = outcome(seen);
+    for observations in alike.iter().take(if same { 1 } else { alike.len() }) {
+        let (after, steps) = outcome(observations);
         let steps: Vec<String> = steps.iter().map(|step| format!("{step:?}")).collect();
-        let last = if same { "any".to_owned() } else { last(*seen) };
+        let last = if same {
+            "any".to_owned()
+        } else {
+            last(*observations)
+        };
         let state = format!("{state:?}");
         let line = format!(
             "{state:<12} | {} | {:<12} | {}",
-            words(*seen, &last),
+            words(*observations, &last),
             format!("{after:?}"),
             steps.join(", ")
         );
@@ -140,16 +146,16 @@ fn the_whole_table() {
 
 #[test]
 fn leaving_node_claim_is_judged_by_observations_alone() {
-    for seen in leaving() {
-        let (after, steps) = next(State::Draining, seen);
+    for observations in leaving() {
+        let (after, steps) = next(State::Draining, observations);
         for state in [State::Detaching, State::Terminating] {
-            assert_eq!(next(state, seen), (after, steps.clone()));
+            assert_eq!(next(state, observations), (after, steps.clone()));
         }
         let mut followed = vec![Step::Follow];
         let lasting = |step: &Step| matches!(step, Step::EndInstance | Step::ReleaseNode);
         followed.extend(steps.into_iter().filter(|step| !lasting(step)));
         for state in STATES.into_iter().filter(|state| !state.is_leaving()) {
-            assert_eq!(next(state, seen), (after, followed.clone()));
+            assert_eq!(next(state, observations), (after, followed.clone()));
         }
     }
 }
@@ -157,11 +163,11 @@ fn leaving_node_claim_is_judged_by_observations_alone() {
 #[test]
 fn deletion_is_never_undone() {
     for state in STATES.into_iter().filter(|state| state.is_leaving()) {
-        for seen in alive() {
-            assert_eq!(next(state, seen), (state, Vec::new()));
+        for observations in alive() {
+            assert_eq!(next(state, observations), (state, Vec::new()));
         }
-        for seen in leaving() {
-            assert!(next(state, seen).0.is_leaving());
+        for observations in leaving() {
+            assert!(next(state, observations).0.is_leaving());
         }
     }
 }
@@ -169,25 +175,31 @@ fn deletion_is_never_undone() {
 /// An instance is terminated, and finalizers are removed, only if nothing is left on the node or the node no longer reports.
 #[test]
 fn instance_outlives_pods_and_finalizers_outlive_the_instance() {
-    for seen in leaving() {
-        let Seen::Leaving { node, instance } = seen else {
+    for observations in leaving() {
+        let Observations::Leaving { node, instance } = observations else {
             continue;
         };
-        let (_, steps) = next(State::Draining, seen);
+        let (_, steps) = next(State::Draining, observations);
         let emptied = matches!(
             node,
-            Held::Nothing
-                | Held::Leaving {
+            LeavingNode::Nothing
+                | LeavingNode::Leaving {
                     pods: Pods::Left,
                     volumes: Detachment::Over,
                     ..
                 }
         );
-        assert!(emptied || !steps.contains(&Step::EndInstance), "{seen:?}");
+        assert!(
+            emptied || !steps.contains(&Step::EndInstance),
+            "{observations:?}"
+        );
         let over = instance != Instance::Alive && instance != Instance::Underway;
         let released = steps.contains(&Step::Release);
-        assert!(over || !released, "{seen:?}");
-        assert!(node == Held::Nothing || !released, "{seen:?}");
+        assert!(over || !released, "{observations:?}");
+        assert!(
+            node == LeavingNode::Nothing || !released,
+            "{observations:?}"
+        );
     }
 }
 
@@ -242,7 +254,7 @@ fn state_follows_from_conditions() {
 
 #[test]
 fn gone_node_claim_has_no_steps() {
-    for seen in alive().into_iter().chain(leaving()) {
-        assert_eq!(next(State::Gone, seen), (State::Gone, Vec::new()));
+    for observations in alive().into_iter().chain(leaving()) {
+        assert_eq!(next(State::Gone, observations), (State::Gone, Vec::new()));
     }
 }

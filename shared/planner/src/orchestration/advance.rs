@@ -13,7 +13,7 @@ use model::{
     plan::Planned,
 };
 
-use super::{Nodes, Replacements, Seen, Step, marks, next, reboot};
+use super::{Nodes, Observations, Replacements, Step, marks, next, reboot};
 use crate::{
     by_instance::ByInstance,
     decision::Note,
@@ -57,12 +57,14 @@ pub fn advance(snapshot: &Snapshot) -> Vec<(&Command, Advance)> {
     if open.is_empty() {
         return Vec::new();
     }
-    let view = View {
+    let view = CommandView {
         snapshot,
         claims: snapshot.node_claims.iter().map(|c| (&c.name, c)).collect(),
         nodes: ByInstance::of_nodes(snapshot),
         pods: PodsOfNodes::new(snapshot),
-        patience: patience(open.iter().map(|command| command.delete.len()).sum()),
+        replacement_timeout: replacement_timeout(
+            open.iter().map(|command| command.delete.len()).sum(),
+        ),
     };
     let steps = open
         .into_iter()
@@ -70,13 +72,13 @@ pub fn advance(snapshot: &Snapshot) -> Vec<(&Command, Advance)> {
     steps.collect()
 }
 
-pub(super) struct View<'a> {
+pub(super) struct CommandView<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) claims: BTreeMap<&'a NodeClaimName, &'a NodeClaim>,
     pub(super) nodes: ByInstance<'a, Node>,
     pods: PodsOfNodes<'a>,
     /// Timeout of replacements.
-    patience: SignedDuration,
+    replacement_timeout: SignedDuration,
 }
 
 /// A node of a command that is not being deleted.
@@ -87,19 +89,21 @@ struct RemainingNode<'a> {
     kept: Option<String>,
 }
 
-impl<'a> View<'a> {
+impl<'a> CommandView<'a> {
     fn advance(&self, command: &'a Command) -> Advance {
         if let Some(target) = &command.reboot {
             return reboot::advance(self, command, target);
         }
         let now = self.snapshot.now;
-        let left = self.left(command);
+        let left = self.remaining_nodes(command);
         let (replacements, lost) = self.replacements(command);
         let fresh = self.in_service(command);
-        let until = command.committed_at.saturating_add(self.patience);
+        let until = command
+            .committed_at
+            .saturating_add(self.replacement_timeout);
         let until = until.unwrap_or(Timestamp::MAX);
-        let seen = Seen {
-            nodes: sum_up(&left, command.choice.as_ref()),
+        let observations = Observations {
+            nodes: summarize(&left, command.choice.as_ref()),
             marked: left
                 .iter()
                 .all(|node| marks::is_marked(node.claim, node.node)),
@@ -107,7 +111,7 @@ impl<'a> View<'a> {
             news: !fresh.is_empty(),
             overdue: until <= now,
         };
-        let (state, steps) = next(command.state, seen);
+        let (state, steps) = next(command.state, observations);
         let kept = left.iter().filter_map(|node| node.kept.clone());
         let mut advance = Advance {
             state,
@@ -135,7 +139,7 @@ impl<'a> View<'a> {
                     let awaited = awaited.filter(|claim| !claim.is_true(INITIALIZED));
                     advance
                         .notes
-                        .extend(awaited.flat_map(|claim| waits(claim, command)));
+                        .extend(awaited.flat_map(|claim| waiting_notes(claim, command)));
                     let soon = now.saturating_add(RECHECK_AFTER).unwrap_or(now);
                     advance.due = Some(until.min(soon));
                 }
@@ -146,7 +150,7 @@ impl<'a> View<'a> {
                             because: command.reason.clone(),
                         });
                         if command.choice.is_some() {
-                            advance.notes.extend(goes(node, command));
+                            advance.notes.extend(terminating_notes(node, command));
                         }
                     }
                     advance.recheck_at(now.saturating_add(AFTER_DELETING).unwrap_or(now));
@@ -163,16 +167,17 @@ impl<'a> View<'a> {
                 }
             }
         }
-        if seen.overdue && state == CommandState::RolledBack && advance.problems.is_empty() {
+        if observations.overdue && state == CommandState::RolledBack && advance.problems.is_empty()
+        {
             advance.problems.push(format!(
                 "its replacements were not ready within {} minutes",
-                self.patience.as_mins()
+                self.replacement_timeout.as_mins()
             ));
         }
         advance
     }
 
-    fn left(&self, command: &Command) -> Vec<RemainingNode<'a>> {
+    fn remaining_nodes(&self, command: &Command) -> Vec<RemainingNode<'a>> {
         let claims = command.delete.iter().filter_map(|target| {
             let claim = *self.claims.get(&target.name)?;
             (claim.uid == target.uid && claim.deleted_at.is_none()).then_some(claim)
@@ -182,7 +187,7 @@ impl<'a> View<'a> {
                 let node = self.nodes.only(&claim.status.provider_id);
                 let kept = match &command.choice {
                     Some(choice) => {
-                        let by_node = || self.keeper(choice.method, claim, node?);
+                        let by_node = || self.reason_to_keep(choice.method, claim, node?);
                         self.pause(command.state, claim).or_else(by_node)
                     }
                     // A pause cancels the deletion of an expired NodeClaim, which is recorded again after the pause.
@@ -226,11 +231,11 @@ impl<'a> View<'a> {
 
     /// Reason that arose after the decision and keeps the node (docs/design.md#stale-views). PodDisruptionBudgets only delay
     /// the eviction.
-    fn keeper(&self, method: Method, claim: &NodeClaim, node: &Node) -> Option<String> {
+    fn reason_to_keep(&self, method: Method, claim: &NodeClaim, node: &Node) -> Option<String> {
         let now = self.snapshot.now;
         let name = &node.name;
         if method == Method::Repair {
-            return self.keeper_of_repair(claim, node);
+            return self.reason_to_keep_under_repair(claim, node);
         }
         if node.annotations.get(DO_NOT_DISRUPT).map(String::as_str) == Some("true") {
             return Some(format!("node {name} has annotation {DO_NOT_DISRUPT} now"));
@@ -249,7 +254,11 @@ impl<'a> View<'a> {
     }
 
     /// Reason for which a node under repair is kept. Its pods do not keep it, because its drain is bounded.
-    pub(super) fn keeper_of_repair(&self, claim: &NodeClaim, node: &Node) -> Option<String> {
+    pub(super) fn reason_to_keep_under_repair(
+        &self,
+        claim: &NodeClaim,
+        node: &Node,
+    ) -> Option<String> {
         let name = &node.name;
         if is_refused(node, Some(claim)) {
             return Some(format!("node {name} has annotation {DO_NOT_REPAIR} now"));
@@ -300,7 +309,7 @@ impl<'a> View<'a> {
 }
 
 /// Summarizes the remaining nodes. Empty nodes are deleted one by one; all others only together.
-fn sum_up(left: &[RemainingNode<'_>], choice: Option<&Choice>) -> Nodes {
+fn summarize(left: &[RemainingNode<'_>], choice: Option<&Choice>) -> Nodes {
     let kept = left.iter().filter(|node| node.kept.is_some()).count();
     let together = choice.is_some_and(|choice| choice.method != Method::Emptiness);
     match (left.len(), kept) {
@@ -312,12 +321,12 @@ fn sum_up(left: &[RemainingNode<'_>], choice: Option<&Choice>) -> Nodes {
 }
 
 /// Timeout of replacements if open commands have this many nodes.
-fn patience(nodes: usize) -> SignedDuration {
+fn replacement_timeout(nodes: usize) -> SignedDuration {
     let nodes = i32::try_from(nodes).unwrap_or(i32::MAX);
     (PER_NODE.saturating_mul(nodes)).clamp(SHORTEST, LONGEST)
 }
 
-fn waits(claim: &NodeClaim, command: &Command) -> [Note; 2] {
+fn waiting_notes(claim: &NodeClaim, command: &Command) -> [Note; 2] {
     let reason = &command.reason;
     [
         Note::normal(
@@ -333,7 +342,7 @@ fn waits(claim: &NodeClaim, command: &Command) -> [Note; 2] {
     ]
 }
 
-fn goes(left: &RemainingNode<'_>, command: &Command) -> Vec<Note> {
+fn terminating_notes(left: &RemainingNode<'_>, command: &Command) -> Vec<Note> {
     let reason = &command.reason;
     let about = "DisruptionTerminating";
     let of_node = left

@@ -18,8 +18,8 @@ use model::{
 use crate::{
     by_instance::ByInstance,
     claim_conditions::{changed, is_needed},
-    managed::is_ours,
-    pods::disrupted,
+    managed::is_managed,
+    pods::disrupted_taint,
 };
 
 /// Updates that set the taint on the Node and the condition with the reason on the NodeClaim, as far as they are missing.
@@ -32,7 +32,7 @@ pub(super) fn mark(
     let mut actions = Vec::new();
     if let Some(node) = node.filter(|node| !is_tainted(node)) {
         let mut taints = without_taint(node);
-        taints.push(disrupted());
+        taints.push(disrupted_taint());
         actions.push(Planned {
             action: Action::UpdateNode(retainted(node, taints)),
             because: format!("node {} is to go: {reason}", node.name),
@@ -91,7 +91,7 @@ pub fn forgotten_marks(snapshot: &Snapshot) -> Vec<Planned> {
         .map(|target| &target.uid)
         .collect();
     let claims = snapshot.node_claims.iter().filter(|claim| {
-        is_ours(claim)
+        is_managed(claim)
             && claim.deleted_at.is_none()
             && !claim.is_true(REBOOTING)
             && !commanded.contains(&claim.uid)
@@ -114,13 +114,13 @@ pub(super) fn is_marked(claim: &NodeClaim, node: Option<&Node>) -> bool {
 }
 
 fn is_tainted(node: &Node) -> bool {
-    let wanted = disrupted();
+    let wanted = disrupted_taint();
     let mut taints = node.taints.iter();
     taints.any(|taint| taint.key == wanted.key && taint.effect == wanted.effect)
 }
 
 fn without_taint(node: &Node) -> Vec<model::taint::Taint> {
-    let wanted = disrupted();
+    let wanted = disrupted_taint();
     let others = node.taints.iter().filter(|taint| taint.key != wanted.key);
     others.cloned().collect()
 }

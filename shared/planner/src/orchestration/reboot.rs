@@ -17,10 +17,10 @@ use model::{
     plan::{NodeClaimUpdate, Planned, Target},
 };
 
-use super::advance::{Advance, SHORTEST, View};
+use super::advance::{Advance, CommandView, SHORTEST};
 use crate::{claim_conditions::changed, repair::with_another};
 
-pub(super) fn advance(view: &View<'_>, command: &Command, target: &Target) -> Advance {
+pub(super) fn advance(view: &CommandView<'_>, command: &Command, target: &Target) -> Advance {
     let mut advance = Advance {
         state: CommandState::Done,
         actions: Vec::new(),
@@ -37,7 +37,7 @@ pub(super) fn advance(view: &View<'_>, command: &Command, target: &Target) -> Ad
     let node = view.nodes.only(&claim.status.provider_id);
     let kept = view
         .pause(command.state, claim)
-        .or_else(|| view.keeper_of_repair(claim, node?));
+        .or_else(|| view.reason_to_keep_under_repair(claim, node?));
     if let Some(kept) = kept {
         advance.state = CommandState::RolledBack;
         advance.problems.push(kept);
@@ -68,7 +68,7 @@ fn is_asked(claim: &NodeClaim, command: &Command) -> bool {
     })
 }
 
-fn request(view: &View<'_>, command: &Command, claim: &NodeClaim) -> NodeClaimUpdate {
+fn request(view: &CommandView<'_>, command: &Command, claim: &NodeClaim) -> NodeClaimUpdate {
     let now = view.snapshot.now;
     let choice = command.choice.as_ref();
     let repair = choice.and_then(|choice| choice.repair.as_ref());

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 
-use super::{CommandState, Nodes, Replacements, Seen, Step, next};
+use super::{CommandState, Nodes, Observations, Replacements, Step, next};
 
 const STATES: [CommandState; 5] = [
     CommandState::Proposed,
@@ -30,14 +30,14 @@ const REPLACEMENTS: [Replacements; 3] = [
 const ALIKE: usize = 8;
 
 /// All observations, those that differ in the last three columns next to each other.
-fn all() -> Vec<Seen> {
+fn all() -> Vec<Observations> {
     let mut all = Vec::new();
     for nodes in NODES {
         for replacements in REPLACEMENTS {
             for marked in [true, false] {
                 for overdue in [false, true] {
                     for news in [false, true] {
-                        all.push(Seen {
+                        all.push(Observations {
                             nodes,
                             marked,
                             replacements,
@@ -62,22 +62,22 @@ fn the_whole_table() {
             let same = alike
                 .windows(2)
                 .all(|two| next(state, two[0]) == next(state, two[1]));
-            for seen in alike.iter().take(if same { 1 } else { ALIKE }) {
-                let (then, steps) = next(state, *seen);
+            for observations in alike.iter().take(if same { 1 } else { ALIKE }) {
+                let (then, steps) = next(state, *observations);
                 let steps: Vec<String> = steps.iter().map(|step| format!("{step:?}")).collect();
                 let word = |is_so: bool, yes, no| match (same, is_so) {
                     (true, _) => "any",
                     (false, true) => yes,
                     (false, false) => no,
                 };
-                let marks = word(seen.marked, "marked", "not");
-                let time = word(seen.overdue, "overdue", "early");
-                let news = word(seen.news, "some", "none");
+                let marks = word(observations.marked, "marked", "not");
+                let time = word(observations.overdue, "overdue", "early");
+                let news = word(observations.news, "some", "none");
                 let line = format!(
                     "{:<10} | {:<7} {:<12} {marks:<6} {time:<7} {news:<4} | {:<10} | {}",
                     format!("{state:?}"),
-                    format!("{:?}", seen.nodes),
-                    format!("{:?}", seen.replacements),
+                    format!("{:?}", observations.nodes),
+                    format!("{:?}", observations.replacements),
                     format!("{then:?}"),
                     steps.join(", ")
                 );
@@ -90,14 +90,14 @@ fn the_whole_table() {
 
 #[test]
 fn d1_deleting_command_is_never_rolled_back() {
-    for seen in all() {
-        let (then, _) = next(CommandState::Deleting, seen);
+    for observations in all() {
+        let (then, _) = next(CommandState::Deleting, observations);
         assert!(
             matches!(then, CommandState::Deleting | CommandState::Done),
-            "{seen:?}"
+            "{observations:?}"
         );
         for over in [CommandState::Done, CommandState::RolledBack] {
-            assert_eq!(next(over, seen), (over, Vec::new()));
+            assert_eq!(next(over, observations), (over, Vec::new()));
         }
     }
 }
@@ -105,23 +105,23 @@ fn d1_deleting_command_is_never_rolled_back() {
 /// A waiting command continues even if a replacement fails after its initialization.
 #[test]
 fn waiting_commands_record_initialized_replacements() {
-    for seen in all() {
-        let (then, steps) = next(CommandState::Replacing, seen);
+    for observations in all() {
+        let (then, steps) = next(CommandState::Replacing, observations);
         let waits = then == CommandState::Replacing;
         let remembers = steps.first() == Some(&Step::Remember);
-        assert_eq!(remembers, waits && seen.news, "{seen:?}");
+        assert_eq!(remembers, waits && observations.news, "{observations:?}");
     }
 }
 
 #[test]
 fn deletion_requires_ready_replacements_and_marks() {
-    for seen in all() {
-        let (_, steps) = next(CommandState::Replacing, seen);
-        let ready = seen.marked && seen.replacements == Replacements::Ready;
-        assert!(ready || !steps.contains(&Step::Delete), "{seen:?}");
+    for observations in all() {
+        let (_, steps) = next(CommandState::Replacing, observations);
+        let ready = observations.marked && observations.replacements == Replacements::Ready;
+        assert!(ready || !steps.contains(&Step::Delete), "{observations:?}");
         assert!(
-            seen.nodes != Nodes::Kept || !steps.contains(&Step::Delete),
-            "{seen:?}"
+            observations.nodes != Nodes::Kept || !steps.contains(&Step::Delete),
+            "{observations:?}"
         );
     }
 }

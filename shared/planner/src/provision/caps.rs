@@ -111,7 +111,7 @@ pub(super) fn capped(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
 }
 
 /// Removes launches that would exceed a cap from the plan, and records the reason on their pods.
-pub(crate) fn hold(snapshot: &Snapshot, plan: &mut Plan) {
+pub(crate) fn hold_back(snapshot: &Snapshot, plan: &mut Plan) {
     let Some(mut budget) = RemainingBudget::of(snapshot) else {
         return;
     };

@@ -83,10 +83,10 @@ impl<'q> Drivers<'q> {
                 capacity_type(node, chosen, offering, &labels, &last),
             ),
         ]);
-        let told = [INSTANCE_TYPE, ZONE, CAPACITY_TYPE, HOSTNAME];
+        let reported = [INSTANCE_TYPE, ZONE, CAPACITY_TYPE, HOSTNAME];
         let others = node.requirements.0.values().filter(|left| {
             let key = left.key.as_str();
-            !told.contains(&key)
+            !reported.contains(&key)
                 && key != input.options.reservation_id_label
                 && Some(key) != obstacles.key()
         });

@@ -23,8 +23,8 @@ use super::{
     named_node::NAME_FIELD,
 };
 use crate::{
-    guards::Guards,
     inventory::{Inventory, is_daemon, is_terminal},
+    pdb_limits::PdbLimits,
     pods::is_reschedulable,
 };
 
@@ -39,14 +39,14 @@ pub(crate) fn intake<'a>(
     inventory: &Inventory<'a>,
     now: Timestamp,
 ) -> Intake<'a> {
-    let guards = Guards::new(&snapshot.disruption_budgets, snapshot.settings.optimize);
-    let rules = Rules::new(snapshot);
+    let pdb_limits = PdbLimits::new(&snapshot.disruption_budgets, snapshot.settings.optimize);
+    let validation = PodValidation::new(snapshot);
     let mut intake = Intake {
         pods: Vec::new(),
         refused: Vec::new(),
     };
     for pod in snapshot.pods.iter().filter(|pod| is_provisionable(pod)) {
-        match rules.problem(pod) {
+        match validation.problem(pod) {
             None => intake.pods.push(pod),
             Some(text) => intake.refused.push(Unplaced {
                 pod: PodRef {
@@ -70,7 +70,7 @@ pub(crate) fn intake<'a>(
         intake.pods.extend(
             moving.filter(|pod| match state_node.terminating_unconditionally {
                 true => is_reschedulable(pod),
-                false => is_movable(pod, &guards, now),
+                false => is_movable(pod, &pdb_limits, now),
             }),
         );
     }
@@ -89,7 +89,7 @@ pub fn is_provisionable(pod: &Pod) -> bool {
         && !is_static(pod)
 }
 
-pub(super) struct Rules<'a> {
+pub(super) struct PodValidation<'a> {
     snapshot: &'a Snapshot,
     claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
     volumes: BTreeMap<&'a str, &'a Volume>,
@@ -97,7 +97,7 @@ pub(super) struct Rules<'a> {
     unreachable: Unreachable<'a>,
 }
 
-impl<'a> Rules<'a> {
+impl<'a> PodValidation<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let Storage {
             claims,

@@ -3,12 +3,14 @@
 use jiff::Timestamp;
 use model::pod::Pod;
 
-use crate::{do_not_disrupt::must_not_be_disrupted, guards::Guards, pods::is_reschedulable};
+use crate::{do_not_disrupt::must_not_be_disrupted, pdb_limits::PdbLimits, pods::is_reschedulable};
 
 /// Whether the pod needs another place if its node is deleted now (docs/spec/lifecycle.md#pod-predicates, currently
 /// reschedulable).
-pub(crate) fn is_movable<'a>(pod: &'a Pod, guards: &Guards<'a>, now: Timestamp) -> bool {
-    is_reschedulable(pod) && !must_not_be_disrupted(pod, now) && !guards.never_allow(pod)
+pub(crate) fn is_movable<'a>(pod: &'a Pod, pdb_limits: &PdbLimits<'a>, now: Timestamp) -> bool {
+    is_reschedulable(pod)
+        && !must_not_be_disrupted(pod, now)
+        && !pdb_limits.never_allows_eviction(pod)
 }
 
 pub(crate) fn is_static(pod: &Pod) -> bool {

@@ -11,7 +11,7 @@ use model::{
 };
 use scheduling::Volumes;
 
-use super::intake::{Rules, is_provisionable};
+use super::intake::{PodValidation, is_provisionable};
 
 /// Number of pending pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum EffectiveZone {
 
 /// Counts the pending pods of a snapshot.
 pub fn pending_pods(snapshot: &Snapshot) -> PendingPods {
-    let rules = Rules::new(snapshot);
+    let rules = PodValidation::new(snapshot);
     let zones = offered_zones(snapshot);
     let volumes = Volumes::new(&snapshot.storage);
     let mut pending = PendingPods::default();

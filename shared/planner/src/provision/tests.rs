@@ -92,7 +92,8 @@ fn world(pods: Vec<Pod>) -> Snapshot {
 
 fn launches(plan: &Plan) -> Vec<(&Launch, &str)> {
     let actions = plan.actions.iter();
-    let launches = actions.filter_map(|one| Some((one.action.launch()?, one.because.as_str())));
+    let launches =
+        actions.filter_map(|planned| Some((planned.action.launch()?, planned.because.as_str())));
     launches.collect()
 }
 
@@ -107,13 +108,16 @@ fn node_gets_the_remaining_custom_labels() {
     let plan = provision(&world(vec![pod]), Share::WHOLE);
     let labels = &launches(&plan)[0].0.labels;
     assert_eq!(labels.get("team").map(String::as_str), Some("b"));
-    let told: Vec<&str> = labels.keys().map(String::as_str).collect();
+    let reported: Vec<&str> = labels.keys().map(String::as_str).collect();
     let others = [
         FAMILY,
         "topology.kubernetes.io/zone",
         "kubernetes.io/hostname",
     ];
-    assert!(others.iter().all(|key| !told.contains(key)), "{told:?}");
+    assert!(
+        others.iter().all(|key| !reported.contains(key)),
+        "{reported:?}"
+    );
 }
 
 #[test]
@@ -140,23 +144,24 @@ fn sufficient_type_is_missing_for_availability_not_size() {
 
 #[test]
 fn unplaced_pods_name_paused_and_capped_node_pools() {
-    let told = |change: fn(&mut Snapshot)| -> Vec<(Option<String>, bool)> {
+    let reported = |change: fn(&mut Snapshot)| -> Vec<(Option<String>, bool)> {
         let mut snapshot = world(vec![waiting("huge", 9_000)]);
         change(&mut snapshot);
         let plan = provision(&snapshot, Share::WHOLE);
         let reasons = plan.unplaced[0].reasons.iter();
-        let of_other = reasons.filter(|one| one.text.contains("pause") || one.text.contains("cap"));
+        let of_other = reasons
+            .filter(|refusal| refusal.text.contains("pause") || refusal.text.contains("cap"));
         of_other
-            .map(|one| {
+            .map(|refusal| {
                 (
-                    one.node_pool.as_ref().map(|pool| pool.0.clone()),
-                    one.limited,
+                    refusal.node_pool.as_ref().map(|pool| pool.0.clone()),
+                    refusal.limited,
                 )
             })
             .collect()
     };
-    assert_eq!(told(|_| {}), []);
-    let paused = told(|snapshot| {
+    assert_eq!(reported(|_| {}), []);
+    let paused = reported(|snapshot| {
         let now = snapshot.now;
         snapshot.pauses = vec![Pause {
             scope: PauseScope::NodePool("other".into()),
@@ -168,7 +173,7 @@ fn unplaced_pods_name_paused_and_capped_node_pools() {
         }];
     });
     assert_eq!(paused, [(Some("other".to_owned()), false)]);
-    let capped = told(|snapshot| {
+    let capped = reported(|snapshot| {
         let annotations = &mut snapshot.node_pools[1].annotations;
         annotations.insert(Caps::ANNOTATION.to_owned(), "0".to_owned());
     });

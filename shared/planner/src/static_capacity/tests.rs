@@ -30,13 +30,15 @@ fn two() -> Vec<NodeClaim> {
 
 fn launches(decision: &Decision) -> usize {
     let actions = decision.plan.actions.iter();
-    actions.filter(|one| one.action.launch().is_some()).count()
+    actions
+        .filter(|planned| planned.action.launch().is_some())
+        .count()
 }
 
 fn deleted(snapshot: &Snapshot) -> Vec<String> {
     let decision = static_capacity(snapshot);
     let actions = decision.plan.actions.iter();
-    let targets = actions.filter_map(|one| one.action.deletion());
+    let targets = actions.filter_map(|planned| planned.action.deletion());
     targets.map(|target| target.name.to_string()).collect()
 }
 
@@ -58,7 +60,7 @@ fn on_its_way(snapshot: &mut Snapshot, name: &str, pool: &str, state: IntentStat
 
 fn under_command(snapshot: &mut Snapshot, claim: &str, state: CommandState) {
     let of = snapshot.node_claims.iter();
-    let mut of = of.filter(|one| one.name.as_str() == claim);
+    let mut of = of.filter(|claim_of_pool| claim_of_pool.name.as_str() == claim);
     snapshot.commands.push(Command {
         delete: vec![target(of.next().unwrap())],
         state,
@@ -252,7 +254,7 @@ fn remaining_lifetime_is_in_thousandths() {
         let mut claim = claim("a", &[]);
         claim.spec.expire_after = expire_after.map(Into::into);
         claim.created_at = Some(now() - SignedDuration::from_hours(hours));
-        remaining(&claim, now())
+        remaining_lifetime(&claim, now())
     };
     assert_eq!(left(Some("10h"), 0), 1_000);
     assert_eq!(left(Some("10h"), 4), 600);

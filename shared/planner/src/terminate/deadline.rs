@@ -31,7 +31,7 @@ const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 impl Deadline {
     /// Earlier of the NodeClaim's deadline and the announced one; `None` if there is neither.
     pub(super) fn of(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Self> {
-        let allowed = allowed(claim, snapshot).map(|at| Self {
+        let allowed = claim_deadline(claim, snapshot).map(|at| Self {
             at,
             announced: None,
         });
@@ -68,7 +68,7 @@ impl Deadline {
     }
 }
 
-fn allowed(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
+fn claim_deadline(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
     let written = claim.annotations.get(TERMINATION_TIMESTAMP);
     // An annotation that does not parse sets no deadline.
     let written = written.map(|text| text.parse::<Timestamp>().ok());
@@ -82,13 +82,16 @@ fn allowed(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Timestamp> {
 
 /// Update that writes the termination timestamp, if the NodeClaim or the repair of its node has a deadline. An existing
 /// timestamp is only moved forward, and the update requires the resource version that was read.
-pub(super) fn stamp(claim: &NodeClaim, snapshot: &Snapshot) -> Option<(NodeClaimUpdate, Note)> {
+pub(super) fn timestamp_update(
+    claim: &NodeClaim,
+    snapshot: &Snapshot,
+) -> Option<(NodeClaimUpdate, Note)> {
     if claim.annotations.contains_key(TERMINATION_TIMESTAMP)
         && bound_of_repair(claim, snapshot).is_none()
     {
         return None;
     }
-    let at = allowed(claim, snapshot)?;
+    let at = claim_deadline(claim, snapshot)?;
     let text = format!("{at:.0}");
     if claim.annotations.get(TERMINATION_TIMESTAMP) == Some(&text) {
         return None;
@@ -102,11 +105,11 @@ pub(super) fn stamp(claim: &NodeClaim, snapshot: &Snapshot) -> Option<(NodeClaim
     update
         .set_annotations
         .insert(TERMINATION_TIMESTAMP.to_owned(), text);
-    Some((update, expiring(claim, at)))
+    Some((update, expiring_note(claim, at)))
 }
 
 /// Event about the time at which remaining pods are deleted.
-pub(super) fn expiring<'a, T>(object: &'a T, at: Timestamp) -> Note
+pub(super) fn expiring_note<'a, T>(object: &'a T, at: Timestamp) -> Note
 where
     About: From<&'a T>,
 {

@@ -91,7 +91,7 @@ impl<'a> Drain<'a> {
         }
     }
 
-    pub(super) fn act(&self, node: &Node, decision: &mut Decision) {
+    pub(super) fn plan_actions(&self, node: &Node, decision: &mut Decision) {
         if self.waiting > 0 {
             decision.notes.push(Note::warning(
                 node,
@@ -143,12 +143,12 @@ impl<'a> Drain<'a> {
         self.next
     }
 
-    pub(super) fn waits(&self) -> bool {
+    pub(super) fn has_pods(&self) -> bool {
         self.waiting > 0
     }
 
     /// Whether the node has been empty for less than [`TAINT_PROPAGATION`].
-    pub(super) fn settles(&self, snapshot: &Snapshot, claim: &NodeClaim) -> bool {
+    pub(super) fn is_recently_empty(&self, snapshot: &Snapshot, claim: &NodeClaim) -> bool {
         let young = |since| snapshot.now.duration_since(since) < TAINT_PROPAGATION;
         !claim.is_true(DRAINED)
             && claim

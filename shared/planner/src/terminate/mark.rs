@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use api::names::label;
 use model::{Action, node::Node, plan::NodeUpdate};
 
-use crate::{decision::Decision, pods::disrupted};
+use crate::{decision::Decision, pods::disrupted_taint};
 
-pub(super) fn act(node: &Node, decision: &mut Decision) {
+pub(super) fn plan_mark(node: &Node, decision: &mut Decision) {
     if let Some(update) = mark(node) {
         decision.act(
             Action::UpdateNode(update),
@@ -29,7 +29,7 @@ pub fn cordon(node: &Node) -> Option<NodeUpdate> {
 
 /// Update that adds the disruption taint and the label that excludes the node from load balancers, as far as they are missing.
 pub fn mark(node: &Node) -> Option<NodeUpdate> {
-    let wanted = disrupted();
+    let wanted = disrupted_taint();
     let tainted = node
         .taints
         .iter()
@@ -99,28 +99,31 @@ mod tests {
         assert_eq!(of(&update), ("n", "uid-n", "1"));
         let label = label::EXCLUDE_FROM_LOAD_BALANCERS;
         assert_eq!(update.set_labels[label], "karpenter");
-        assert_eq!(update.taints, Some(vec![mine, disrupted()]));
+        assert_eq!(update.taints, Some(vec![mine, disrupted_taint()]));
     }
 
     #[test]
     fn existing_marks_are_not_rewritten() {
-        let tainted = node(&[disrupted()]);
+        let tainted = node(&[disrupted_taint()]);
         let update = mark(&tainted).unwrap();
         assert_eq!((update.set_labels.len(), update.taints), (1, None));
         let mut excluded = node(&[]);
         let label = label::EXCLUDE_FROM_LOAD_BALANCERS;
         excluded.labels.insert(label.to_owned(), "true".to_owned());
-        assert_eq!(mark(&excluded).unwrap().taints, Some(vec![disrupted()]));
-        excluded.taints = vec![disrupted()];
+        assert_eq!(
+            mark(&excluded).unwrap().taints,
+            Some(vec![disrupted_taint()])
+        );
+        excluded.taints = vec![disrupted_taint()];
         assert_eq!(mark(&excluded), None);
     }
 
     #[test]
     fn taint_with_another_effect_is_replaced() {
-        let other = taint(&disrupted().key, TaintEffect::PreferNoSchedule);
-        let mine = taint("mine", disrupted().effect);
+        let other = taint(&disrupted_taint().key, TaintEffect::PreferNoSchedule);
+        let mine = taint("mine", disrupted_taint().effect);
         let update = mark(&node(&[other, mine.clone()])).unwrap();
-        assert_eq!(update.taints, Some(vec![mine, disrupted()]));
+        assert_eq!(update.taints, Some(vec![mine, disrupted_taint()]));
     }
 
     #[test]

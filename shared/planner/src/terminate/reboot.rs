@@ -34,7 +34,7 @@ use crate::{
     claim_conditions::{changed, is_needed},
     decision::{Decision, Note},
     lifecycle::target,
-    managed::is_ours,
+    managed::is_managed,
     pods_of_nodes::PodsOfNodes,
     repair::Mode,
 };
@@ -85,7 +85,7 @@ pub fn reboot(snapshot: &Snapshot) -> Reboots {
     let mut concerned = snapshot
         .node_claims
         .iter()
-        .filter(|claim| is_ours(claim) && claim.deleted_at.is_none())
+        .filter(|claim| is_managed(claim) && claim.deleted_at.is_none())
         .filter(|claim| claim.condition(REBOOTING).is_some())
         .peekable();
     if concerned.peek().is_none() {
@@ -220,9 +220,9 @@ impl<'a> Episode<'a> {
             return None;
         }
         let drain = Drain::of(self.snapshot, pods.of(node), None, None);
-        drain.act(node, decision);
+        drain.plan_actions(node, decision);
         let settled = after(requested_at, TAINT_PROPAGATION);
-        match drain.waits() {
+        match drain.has_pods() {
             true => Some(until.min(after(now, RECHECK_AFTER))),
             false => (settled > now).then_some(settled),
         }

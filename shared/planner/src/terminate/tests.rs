@@ -118,7 +118,7 @@ fn deleting_a_node_claim_deletes_its_node_first() {
 fn untainted_node_is_drained_without_registration() {
     let (mut claim, mut node) = draining();
     let conditions = &mut claim.status.conditions;
-    conditions.retain(|one| ![REGISTERED, INITIALIZED].contains(&one.kind.as_str()));
+    conditions.retain(|condition| ![REGISTERED, INITIALIZED].contains(&condition.kind.as_str()));
     node.deleted_at = None;
     let closed = Node {
         taints: vec![model::taint::Taint {

@@ -118,8 +118,8 @@ impl<'a> Leaving<'a> {
         let at = deadline.map(|deadline| deadline.at);
         let volumes = volumes::judge(self.snapshot, node, &pods, at);
         let now = self.snapshot.now;
-        if drain.waits() || volumes.are_awaited() {
-            drain.act(node, decision);
+        if drain.has_pods() || volumes.are_awaited() {
+            drain.plan_actions(node, decision);
             decision.recheck_at(now.saturating_add(RECHECK_AFTER).unwrap_or(now));
             if let Some(next) = drain.next() {
                 decision.recheck_at(next);

@@ -20,7 +20,7 @@ pub(super) struct Bound {
 
 impl Bound {
     /// Bound by the trajectory of single moves.
-    pub(super) fn of_steps(trajectory: Trajectory) -> Self {
+    pub(super) fn of_single_moves(trajectory: Trajectory) -> Self {
         let moved_max = trajectory.moved + trajectory.moved / MORE_EVICTIONS;
         Self {
             trajectory,
@@ -29,7 +29,7 @@ impl Bound {
     }
 
     /// Bound by the plan in the cursor. It allows no extra evictions: otherwise each evaluation could add some.
-    pub(super) fn of_what_is_begun(trajectory: Trajectory) -> Self {
+    pub(super) fn of_active_plan(trajectory: Trajectory) -> Self {
         let moved_max = trajectory.moved;
         Self {
             trajectory,
@@ -49,8 +49,8 @@ impl Bound {
     }
 
     /// Whether the plan's trajectory is chosen over that of single moves.
-    pub(super) fn prefers(&self, planned: Trajectory, plain: Trajectory) -> bool {
-        !self.admits(plain) || value(planned) < value(plain)
+    pub(super) fn prefers(&self, planned: Trajectory, single_moves: Trajectory) -> bool {
+        !self.admits(single_moves) || value(planned) < value(single_moves)
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn plan_is_admitted_only_if_no_more_expensive_with_hardly_more_evictions() {
-        let bound = Bound::of_steps(course(100, 36));
+        let bound = Bound::of_single_moves(course(100, 36));
         assert!(bound.admits(course(97, 38)), "an eighteenth more");
         assert!(!bound.admits(course(90, 39)));
         assert!(!bound.admits(course(101, 30)), "dearer");
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn alternative_to_the_active_plan_may_not_evict_more() {
-        let bound = Bound::of_what_is_begun(course(100, 36));
+        let bound = Bound::of_active_plan(course(100, 36));
         assert!(bound.admits(course(97, 36)));
         assert!(!bound.admits(course(90, 37)));
     }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn active_plan_yields_to_single_moves_better_than_it_and_any_new_plan() {
         let begun = course(100, 36);
-        let bound = Bound::of_what_is_begun(begun);
+        let bound = Bound::of_active_plan(begun);
         assert!(bound.prefers(begun, course(100, 36)), "no better");
         assert!(bound.prefers(begun, course(90, 37)), "moves more");
         assert!(!bound.prefers(begun, course(97, 36)));

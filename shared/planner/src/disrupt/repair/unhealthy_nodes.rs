@@ -16,7 +16,7 @@ use crate::disrupt::{
 use crate::{
     do_not_disrupt::must_not_be_disrupted,
     inventory::StateNode,
-    managed::is_ours,
+    managed::is_managed,
     repair::{DueRepair, Evaluation, FailureEvidence, Mode, POLICIES, Reboots, is_refused},
 };
 
@@ -59,7 +59,7 @@ impl<'a> UnhealthyNodes<'a> {
             };
             let is_free =
                 !state_node.deleting && !state_node.rebooting && !context.is_commanded(claim);
-            if !is_ours(claim) || !is_free || context.options.excluded.contains(&claim.name) {
+            if !is_managed(claim) || !is_free || context.options.excluded.contains(&claim.name) {
                 continue;
             }
             match judge(context, at, (state_node, claim, node)) {
@@ -108,7 +108,7 @@ fn judge<'a>(
             "repair is blocked through the \"{DO_NOT_REPAIR}\" annotation"
         ));
     }
-    if let Some(message) = unbounded(due.drain_bound, claim, || {
+    if let Some(message) = unbounded_drain(due.drain_bound, claim, || {
         has_pod_blockers(context, state_node)
     }) {
         return blocked(message);
@@ -124,7 +124,7 @@ fn judge<'a>(
 
 /// Returns why a node with pods that block its drain is not repaired: neither the repair policy nor the NodeClaim bounds the
 /// drain.
-fn unbounded(
+fn unbounded_drain(
     drain_bound: Option<SignedDuration>,
     claim: &NodeClaim,
     has_pod_blockers: impl FnOnce() -> bool,
@@ -137,7 +137,8 @@ fn unbounded(
 
 fn has_pod_blockers<'a>(context: &DisruptionContext<'a>, state_node: &'a StateNode<'a>) -> bool {
     state_node.pods.iter().any(|pod| {
-        must_not_be_disrupted(pod, context.now) || context.guards.refusing(pod).is_some()
+        must_not_be_disrupted(pod, context.now)
+            || context.pdb_limits.blocking_budgets(pod).is_some()
     })
 }
 

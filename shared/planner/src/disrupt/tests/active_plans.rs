@@ -55,8 +55,8 @@ fn active_plan_is_continued() {
         }
         let mut nodes = command.nodes.clone();
         for together in begun {
-            if together.iter().all(|one| nodes.contains(one)) {
-                nodes.retain(|one| !together.contains(one));
+            if together.iter().all(|node| nodes.contains(node)) {
+                nodes.retain(|node| !together.contains(node));
             }
         }
         assert!(nodes.is_empty(), "{nodes:?} were not planned to go");
@@ -80,7 +80,7 @@ fn plan_for_deleted_nodes_is_ignored() {
 }
 
 /// An active plan that gives one pod a smaller node, and then, with less savings, moves the other one to a node that stays.
-fn half_done(used: i64) -> World {
+fn active_plan(used: i64) -> World {
     let world = World::new()
         .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
         .node("one", "large", &[800])
@@ -103,14 +103,14 @@ fn half_done(used: i64) -> World {
 #[test]
 fn steps_of_an_active_plan_are_carried_out_in_sequence() {
     for lookahead in [Lookahead::ActivePlan, Lookahead::ToConvergence] {
-        let World(mut snapshot) = half_done(7_000);
+        let World(mut snapshot) = active_plan(7_000);
         let mut done = Vec::new();
         while !kept(snapshot.cursor.as_ref()).is_empty() {
             let options = SearchOptions {
                 lookahead,
                 ..SearchOptions::new(&snapshot)
             };
-            let result = first(&snapshot, options);
+            let result = evaluate(&snapshot, options);
             let [command] = &result.commands[..] else {
                 panic!("{lookahead:?}, after {done:?}: {:?}", result.commands);
             };
@@ -135,7 +135,7 @@ fn steps_of_an_active_plan_are_carried_out_in_sequence() {
 
 #[test]
 fn active_plan_yields_to_a_single_move_with_a_better_trajectory() {
-    let commands = half_done(5_000).commands();
+    let commands = active_plan(5_000).commands();
     let [(_, nodes, replacements)] = &commands[..] else {
         panic!("{commands:?}")
     };
@@ -144,7 +144,7 @@ fn active_plan_yields_to_a_single_move_with_a_better_trajectory() {
 
 #[test]
 fn active_plan_is_kept_while_budgets_block_it() {
-    let world = half_done(7_000).with(|snapshot| {
+    let world = active_plan(7_000).with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
     });
     let result = disrupt(&world.0);
@@ -156,7 +156,7 @@ fn active_plan_is_kept_while_budgets_block_it() {
 #[test]
 fn plan_starts_only_when_budgets_allow_it() {
     let nodes = |seconds| {
-        let world = half_done(7_000).with(|snapshot| {
+        let world = active_plan(7_000).with(|snapshot| {
             snapshot.now += SignedDuration::from_secs(seconds);
             snapshot.node_pools[0].disruption.budgets = vec![Budget {
                 schedule: Some("0 0 * * *".to_owned()),
@@ -172,7 +172,7 @@ fn plan_starts_only_when_budgets_allow_it() {
 
 #[test]
 fn other_moves_proceed_while_budgets_block_the_plan() {
-    let world = half_done(7_000)
+    let world = active_plan(7_000)
         .pool("open")
         .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")])
         .node("spare", "large", &[800])
@@ -189,7 +189,7 @@ fn other_moves_proceed_while_budgets_block_the_plan() {
 }
 
 /// An active plan of two steps, of which either is possible, but not both.
-fn at_odds() -> World {
+fn conflicting_steps() -> World {
     let world = World::new()
         .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
         .node("one", "medium", &[800])
@@ -208,7 +208,7 @@ fn at_odds() -> World {
 
 #[test]
 fn steps_that_need_the_same_free_capacity_are_not_merged() {
-    let commands = at_odds().commands();
+    let commands = conflicting_steps().commands();
     let [(_, nodes, replacements)] = &commands[..] else {
         panic!("{commands:?}")
     };
@@ -217,15 +217,15 @@ fn steps_that_need_the_same_free_capacity_are_not_merged() {
 
 #[test]
 fn trajectory_contains_no_step_that_is_rejected_on_the_way() {
-    let World(snapshot) = at_odds();
-    let look = |snapshot: &Snapshot| {
+    let World(snapshot) = conflicting_steps();
+    let evaluate = |snapshot: &Snapshot| {
         let options = SearchOptions {
             lookahead: Lookahead::ActivePlan,
             ..SearchOptions::new(snapshot)
         };
-        first(snapshot, options)
+        evaluate(snapshot, options)
     };
-    let trajectory = trajectory::follow(&snapshot, None, snapshot.cursor.clone(), look);
+    let trajectory = trajectory::follow(&snapshot, None, snapshot.cursor.clone(), evaluate);
     // One pod moves to the full node. The other one gets a smaller node of its own.
     let price = |name: &str| {
         let mut types = snapshot.instance_types[&"default".into()].iter();
@@ -240,7 +240,7 @@ fn trajectory_contains_no_step_that_is_rejected_on_the_way() {
 fn trajectory_continues_a_plan_or_evaluates_all_nodes() {
     let World(snapshot) = World::new().node("empty", "small", &[]);
     let commands = disrupt(&snapshot).commands;
-    let plan = half_done(7_000).0.cursor;
+    let plan = active_plan(7_000).0.cursor;
     let search = Some(Cursor::Single(BTreeMap::new()));
     let (left, seen) = ([plan.clone(), search, None], RefCell::new(Vec::new()));
     trajectory::follow(&snapshot, None, None, |snapshot| {

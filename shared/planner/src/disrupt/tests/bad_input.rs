@@ -16,8 +16,8 @@ fn under(budget_of: Budget) -> (Vec<String>, Vec<String>) {
         snapshot.node_pools[0].disruption.budgets = vec![budget("9"), budget_of];
     });
     let result = disrupt(&world.0);
-    let told = result.exhausted.into_iter().map(|(_, message)| message);
-    (world.removes(), told.collect())
+    let reported = result.exhausted.into_iter().map(|(_, message)| message);
+    (world.removes(), reported.collect())
 }
 
 fn says(budget: Budget, problem: &str) {
@@ -77,10 +77,10 @@ fn unknown_reason_blocks_disruption() {
 
 #[test]
 fn strictest_of_contradicting_budgets_applies() {
-    let (goes, told) = under(budget("0"));
+    let (goes, reported) = under(budget("0"));
     assert!(goes.is_empty());
     assert_eq!(
-        told,
+        reported,
         ["No allowed disruptions for disruption reason Empty due to blocking budget"]
     );
 }

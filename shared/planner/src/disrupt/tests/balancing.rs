@@ -52,7 +52,7 @@ fn node_without_zone_label_has_no_price() {
 
 #[test]
 fn node_that_cannot_save_enough_is_not_simulated() {
-    let told = |policy, capacity_type| {
+    let reported = |policy, capacity_type| {
         let world = World::new()
             .node_of("n", "small", capacity_type, &[100; 12])
             .node("m", "large", &[8_000])
@@ -70,9 +70,12 @@ fn node_that_cannot_save_enough_is_not_simulated() {
     };
     let dear = ["Can't replace with a cheaper node"];
     let any = ConsolidationPolicy::WhenEmptyOrUnderutilized;
-    assert_eq!(told(any, "on-demand"), dear);
-    assert_eq!(told(ConsolidationPolicy::Balanced, "on-demand"), [""; 0]);
-    let unpriced = told(ConsolidationPolicy::Balanced, "reserved");
+    assert_eq!(reported(any, "on-demand"), dear);
+    assert_eq!(
+        reported(ConsolidationPolicy::Balanced, "on-demand"),
+        [""; 0]
+    );
+    let unpriced = reported(ConsolidationPolicy::Balanced, "reserved");
     assert_eq!(unpriced, dear, "of a NodePool that costs nothing");
 }
 

@@ -220,13 +220,13 @@ fn remaining_budget_is_reported_by_node_pool_and_reason() {
             snapshot.node_pools[0].disruption.budgets = vec![of_drift];
             snapshot.node_claims[1].deleted_at = Some(snapshot.now);
         });
-    let told = pool_budgets(&world.0).into_iter();
-    let told: Vec<(Reason, usize, usize)> = told
-        .map(|one| (one.reason, one.allowed, one.disrupting))
+    let reported = pool_budgets(&world.0).into_iter();
+    let reported: Vec<(Reason, usize, usize)> = reported
+        .map(|budget| (budget.reason, budget.allowed, budget.disrupting))
         .collect();
     let unlimited = usize::MAX;
     assert_eq!(
-        told,
+        reported,
         [
             (Reason::Unhealthy, unlimited, 1),
             (Reason::Empty, unlimited, 1),

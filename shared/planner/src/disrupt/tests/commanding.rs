@@ -16,7 +16,10 @@ fn plan_launches_before_it_deletes_and_nominates_nodes() {
     assert_eq!(nomination.node, Expected::Node("b".into()));
     let replaced = World::new().node("n", "large", &[1_500]);
     let plan = disrupt(&replaced.0).commands[0].plan();
-    let launches = plan.actions.iter().map(|one| one.action.launch().is_some());
+    let launches = plan
+        .actions
+        .iter()
+        .map(|planned| planned.action.launch().is_some());
     assert_eq!(launches.collect::<Vec<_>>(), [true, false]);
 }
 
@@ -59,7 +62,7 @@ fn unavailable_instance_type_has_no_price() {
 fn node_of_a_discontinued_instance_type_has_an_unknown_price() {
     let world = World::new().node("n", "large", &[]).with(|snapshot| {
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
-        Arc::make_mut(types).retain(|one| one.name.as_str() != "large");
+        Arc::make_mut(types).retain(|instance_type| instance_type.name.as_str() != "large");
     });
     let command = disrupt(&world.0).commands.remove(0);
     assert_eq!(command.because, "Empty: n of unknown price");

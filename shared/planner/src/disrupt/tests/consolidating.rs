@@ -68,7 +68,9 @@ fn replacement_of_an_on_demand_node_by_spot_is_pinned_to_spot() {
     assert_eq!(world.commands(), [underutilized(&["n"], &[&["medium"]])]);
     let commands = disrupt(&world.0).commands;
     let requirements = &commands[0].replacements[0].spec.requirements;
-    let capacity_type = requirements.iter().find(|one| one.key == CAPACITY_TYPE);
+    let capacity_type = requirements
+        .iter()
+        .find(|requirement| requirement.key == CAPACITY_TYPE);
     assert_eq!(capacity_type.unwrap().values, ["spot"]);
 }
 
@@ -191,7 +193,7 @@ fn pending_pod_without_a_place_blocks_no_disruption() {
 
 #[test]
 fn message_names_some_unplaced_pods_and_counts_the_rest() {
-    let told = |pods: usize| {
+    let reported = |pods: usize| {
         let world = World::new().node("n", "large", &vec![100; pods]);
         let world = world.with(|snapshot| {
             for pod in &mut snapshot.pods {
@@ -201,8 +203,8 @@ fn message_names_some_unplaced_pods_and_counts_the_rest() {
         });
         world.unconsolidatable().remove(0)
     };
-    assert!(told(7).ends_with(" and 2 more"), "{}", told(7));
-    assert!(!told(5).contains("more"), "{}", told(5));
+    assert!(reported(7).ends_with(" and 2 more"), "{}", reported(7));
+    assert!(!reported(5).contains("more"), "{}", reported(5));
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn pods_of_leaving_nodes_are_deleted_first() {
         three().with(|snapshot| {
             let disrupted = Taint {
                 key: key.to_owned(),
-                ..crate::pods::disrupted()
+                ..crate::pods::disrupted_taint()
             };
             snapshot.nodes[0].taints.push(disrupted);
         })

@@ -151,10 +151,10 @@ fn drifted_node_without_budget_is_kept_and_reported() {
         }];
     });
     assert!(world.removes().is_empty());
-    let told = disrupt(&world.0).exhausted.into_iter();
-    let told: Vec<String> = told.map(|(_, told)| told).collect();
+    let reported = disrupt(&world.0).exhausted.into_iter();
+    let reported: Vec<String> = reported.map(|(_, reported)| reported).collect();
     let expected = "No allowed disruptions for disruption reason Drifted due to blocking budget";
-    assert_eq!(told, [expected]);
+    assert_eq!(reported, [expected]);
 }
 
 #[test]

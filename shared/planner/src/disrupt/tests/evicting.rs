@@ -99,11 +99,11 @@ fn proposal_beyond_the_eviction_cap_is_rejected_as_budget() {
 
 #[test]
 fn evictions_that_reach_the_cap_exactly_are_allowed() {
-    let told = |world: World| disrupt(&world.0).exhausted.len();
-    assert_eq!(told(drifted().with(capped(2))), 0);
-    assert_eq!(told(drifted().with(capped(1))), 1);
+    let reported = |world: World| disrupt(&world.0).exhausted.len();
+    assert_eq!(reported(drifted().with(capped(2))), 0);
+    assert_eq!(reported(drifted().with(capped(1))), 1);
     let idle = World::new().node("n", "small", &[]).with(capped(0));
-    assert_eq!(told(idle), 0, "it evicts nobody");
+    assert_eq!(reported(idle), 0, "it evicts nobody");
 }
 
 #[test]
@@ -115,16 +115,18 @@ fn message_names_the_cap_its_use_and_the_next_check() {
     assert!(result.commands.is_empty());
     let opens = world.0.now + SignedDuration::from_mins(40);
     assert_eq!(result.due, Some(opens));
-    let told: Vec<String> = result.exhausted.into_iter().map(|(_, told)| told).collect();
+    let reported: Vec<String> = result
+        .exhausted
+        .into_iter()
+        .map(|(_, reported)| reported)
+        .collect();
     let expected = format!(
         "Evictions in the cluster are capped at 2 an hour, and 2 were decided within the last one: what takes more than 0 waits until {opens:.0}"
     );
-    assert_eq!(told, [expected]);
+    assert_eq!(reported, [expected]);
     let never = disrupt(&drifted().with(capped(1)).0).exhausted;
-    let mut never = never.into_iter().map(|(_, told)| told);
-    assert!(
-        never
-            .any(|told| told
-                .contains("node a has 2 pods to evict: it waits until the cap is raised"))
-    );
+    let mut never = never.into_iter().map(|(_, reported)| reported);
+    assert!(never.any(|reported| {
+        reported.contains("node a has 2 pods to evict: it waits until the cap is raised")
+    }));
 }

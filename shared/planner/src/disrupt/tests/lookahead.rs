@@ -55,7 +55,7 @@ pub(super) fn end(
             at_any_price,
             ..SearchOptions::new(&world.0)
         };
-        let result = first(&world.0, options);
+        let result = evaluate(&world.0, options);
         let Some(command) = result.commands.first() else {
             let cost = simulate_apply::cost(&world.0).0;
             return (Trajectory { cost, moved }, seen);
@@ -149,7 +149,9 @@ fn joint_move_is_validated_with_its_recorded_assignment() {
     assert_eq!(again.nodes, command.nodes);
     let types = |command: &Command| -> Vec<_> {
         let launches = command.replacements.iter();
-        launches.map(|one| one.instance_types.clone()).collect()
+        launches
+            .map(|launch| launch.instance_types.clone())
+            .collect()
     };
     assert_eq!(types(&again), types(&command));
     let mut fewer = proposal;

@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn told(world: &World) -> Vec<String> {
+fn summaries(world: &World) -> Vec<String> {
     let all = node_reports(&world.0).into_iter();
-    all.map(|one| {
-        let reason = one.reason.map_or("-", Reason::as_str);
-        let instead = one.alternative.map_or_else(String::new, |found| {
+    all.map(|report| {
+        let reason = report.reason.map_or("-", Reason::as_str);
+        let instead = report.alternative.map_or_else(String::new, |found| {
             let nodes: Vec<_> = found
                 .nodes
                 .iter()
@@ -14,8 +14,10 @@ fn told(world: &World) -> Vec<String> {
                 .collect();
             format!(" for [{}] saving {}", nodes.join(", "), found.saving)
         });
-        let kept = one.kept.map_or_else(String::new, |why| format!("; {why}"));
-        format!("{}: {reason}{instead}{kept}", one.node)
+        let kept = report
+            .kept
+            .map_or_else(String::new, |why| format!("; {why}"));
+        format!("{}: {reason}{instead}{kept}", report.node)
     })
     .collect()
 }
@@ -28,7 +30,7 @@ fn report_of_a_removable_node_has_its_alternative_and_savings() {
         .node("c", "small", &[1_900])
         .with(|snapshot| drift(snapshot, "c-claim", 5));
     assert_eq!(
-        told(&world),
+        summaries(&world),
         [
             "a: Underutilized for [] saving 0.4000",
             "b: Empty for [] saving 0.1000",
@@ -49,7 +51,7 @@ fn report_of_a_kept_node_has_the_reason_and_best_alternative() {
             snapshot.node_claims[2].status.conditions.pop();
         });
     assert_eq!(
-        told(&world),
+        summaries(&world),
         [
             "exact: - for [small] saving 0.0000; Can't replace with a cheaper node",
             "guarded: -; Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/guarded-0)",
@@ -64,7 +66,7 @@ fn report_of_a_node_kept_by_budget_has_the_possible_savings() {
         .node("a", "large", &[1_500])
         .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")]);
     assert_eq!(
-        told(&world),
+        summaries(&world),
         [
             "a: Underutilized for [small] saving 0.3000; No allowed disruptions for disruption reason Underutilized due to blocking budget"
         ]
@@ -83,7 +85,9 @@ fn every_report_has_the_price_of_the_node() {
                 node.annotations.extend([annotation]);
             }
         });
-    let prices = node_reports(&world.0).into_iter().map(|one| one.price.0);
+    let prices = node_reports(&world.0)
+        .into_iter()
+        .map(|report| report.price.0);
     let mills = prices.map(|price| price / 1_000_000);
     assert_eq!(mills.collect::<Vec<_>>(), [100, 400, 200]);
 }

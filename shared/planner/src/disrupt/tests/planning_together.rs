@@ -52,7 +52,10 @@ fn for_new_ones(nodes: &[(&str, usize)]) -> Together {
 
 /// Nodes that a step removes.
 fn nodes<'m>(step: &'m Move<'_>) -> Vec<&'m str> {
-    let nodes = step.candidates.iter().map(|one| one.node.name.0.as_str());
+    let nodes = step
+        .candidates
+        .iter()
+        .map(|candidate| candidate.node.name.0.as_str());
     nodes.collect()
 }
 
@@ -74,21 +77,27 @@ fn search_input_has_pods_and_budget_of_each_candidate() {
         labels.insert("karpenter.sh/nodepool".to_owned(), "another".to_owned());
     }
     of(&world, |context, candidates, totals| {
-        let pools = rearranging::pools(candidates);
+        let pools = rearranging::node_pools_of(candidates);
         let names = pools.iter().map(|pool| pool.0.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["another", "default"]);
         let leavers = rearranging::leavers(context, candidates, totals, &pools);
         let mut asked: Vec<_> = leavers
             .iter()
-            .map(|one| {
-                let at = context.destinations()[one.node];
-                let pods = one
+            .map(|leaver| {
+                let at = context.destinations()[leaver.node];
+                let pods = leaver
                     .pods
                     .iter()
                     .map(|pod| context.reschedulable.get(*pod).unwrap());
                 let pods: Vec<&str> = pods.map(|pod| pod.key.name.as_str()).collect();
                 let node = context.inventory.state_nodes[at].name;
-                (node, &one.instance_type[..], pods, one.is_spot, one.budget)
+                (
+                    node,
+                    &leaver.instance_type[..],
+                    pods,
+                    leaver.is_spot,
+                    leaver.budget,
+                )
             })
             .collect();
         asked.sort_unstable();
@@ -149,17 +158,18 @@ fn policy_balanced_sets_least_savings_by_share_of_disruption() {
             panic!("{} candidates", candidates.len());
         };
         let price = one.price.0;
-        let least = |totals: &Totals| [one, other].map(|one| totals.least_saving(one).0);
+        let least =
+            |totals: &Totals| [one, other].map(|candidate| totals.least_saving(candidate).0);
         assert_eq!(least(totals), [price * 2 * 3 / 8, price * 2 / 8]);
         assert_eq!(
             least(&totals.scaled(3, 4)),
             [price * 2 * 9 / 32, price * 2 * 3 / 32]
         );
-        let steps = rearranging::kept(context, candidates, &plan);
+        let steps = rearranging::remaining_steps(context, candidates, &plan);
         let saved = price - steps[0].after().0;
         assert!(0 < saved && saved < price);
         let mut then = totals.clone();
-        then.note(&steps[0]);
+        then.apply_move(&steps[0]);
         assert_eq!(least(&then)[0], (price * 2 - saved) * 3 / 8);
     });
     let plain = world.with(|snapshot| {
@@ -244,7 +254,7 @@ fn step_assigns_at_most_two_thousand_pods() {
     let kept = |count| {
         let plan = [for_new_ones(&[("one", count)])];
         of(&world, |context, candidates, _| {
-            rearranging::kept(context, candidates, &plan).len()
+            rearranging::remaining_steps(context, candidates, &plan).len()
         })
     };
     assert_eq!((kept(1), kept(2_000), kept(2_001)), (1, 1, 0));
@@ -261,9 +271,9 @@ fn remaining_plan_assigns_at_most_two_thousand_pods() {
         let plan = [("one", one), ("other", other), ("third", third)];
         let plan = plan.map(|step| for_new_ones(&[step]));
         of(&world, |context, candidates, _| {
-            let steps = rearranging::kept(context, candidates, &plan);
+            let steps = rearranging::remaining_steps(context, candidates, &plan);
             assert_eq!(steps.len(), 3);
-            rearranging::left(&steps, None).len()
+            rearranging::steps_after(&steps, None).len()
         })
     };
     assert_eq!(left([800, 800, 400]), 3);
@@ -278,9 +288,9 @@ fn finished_steps_are_not_in_the_remaining_plan() {
         .node("other", "large", &[900]);
     let plan = ["one", "other"].map(|node| for_new_ones(&[(node, 1)]));
     of(&world, |context, candidates, _| {
-        let steps = rearranging::kept(context, candidates, &plan);
-        assert_eq!(rearranging::left(&steps, None), plan);
-        assert_eq!(rearranging::left(&steps, steps.first()), plan[1..]);
+        let steps = rearranging::remaining_steps(context, candidates, &plan);
+        assert_eq!(rearranging::steps_after(&steps, None), plan);
+        assert_eq!(rearranging::steps_after(&steps, steps.first()), plan[1..]);
     });
 }
 
@@ -292,14 +302,14 @@ fn several_steps_merge_and_a_single_one_does_not() {
         .node("roomy", "large", &[900]);
     let plan = ["one", "other"].map(|node| together(&[node]));
     of(&world, |context, candidates, _| {
-        let steps = rearranging::kept(context, candidates, &plan);
+        let steps = rearranging::remaining_steps(context, candidates, &plan);
         let [one, other] = &steps[..] else {
             panic!("{} steps", steps.len());
         };
-        let both = rearranging::together(context, &[one, other]).unwrap();
+        let both = rearranging::merged(context, &[one, other]).unwrap();
         assert_eq!(nodes(&both), ["one", "other"]);
-        assert!(rearranging::together(context, &[one]).is_none());
-        assert!(rearranging::together(context, &[]).is_none());
+        assert!(rearranging::merged(context, &[one]).is_none());
+        assert!(rearranging::merged(context, &[]).is_none());
     });
 }
 
@@ -316,7 +326,7 @@ fn several_nodes_are_not_merged_into_their_own_instance_type() {
         let pods = of_other.wanted.into_iter().flat_map(|wanted| wanted.pods);
         plan.wanted[0].pods.extend(pods);
         of(&world, |context, candidates, _| {
-            rearranging::kept(context, candidates, &[plan]).len()
+            rearranging::remaining_steps(context, candidates, &[plan]).len()
         })
     };
     assert_eq!(steps([900, 900]), 1, "for a small one");
@@ -353,7 +363,7 @@ fn steps_are_ordered_by_replacements_then_savings_per_eviction() {
         for_new_ones(&[("few", 1)]),
     ];
     of(&world, |context, candidates, totals| {
-        let steps = rearranging::kept(context, candidates, &plan);
+        let steps = rearranging::remaining_steps(context, candidates, &plan);
         let each = steps.iter().map(|step| {
             let saved = step.before().0 - step.after().0;
             (step.replacements.len(), step.evicted(), saved / 1_000_000)
@@ -368,7 +378,7 @@ fn steps_are_ordered_by_replacements_then_savings_per_eviction() {
             prices.max().unwrap()
         });
         assert!(dearest.sum::<i64>() < steps[0].before().0);
-        let steps = rearranging::in_order(steps, totals);
+        let steps = rearranging::ordered(steps, totals);
         let order = steps.iter().map(|step| nodes(step)[0]);
         assert_eq!(order.collect::<Vec<_>>(), ["few", "many", "team"]);
     });

@@ -61,9 +61,9 @@ fn invalid_annotation_is_reported_and_the_default_applies() {
         (EVICTION, "1000", "dollars such as \"0.01\""),
     ] {
         let world = world(&[(key, value)]);
-        let told =
+        let reported =
             format!("Annotation {key} is \"{value}\": expected {expected}; the default is used");
-        assert_eq!(disrupt(&world.0).misread, [("default".into(), told)]);
+        assert_eq!(disrupt(&world.0).misread, [("default".into(), reported)]);
         assert_eq!(world.removes(), ["n"], "{key}={value}");
     }
 }

@@ -37,7 +37,7 @@ fn lost(snapshot: &mut Snapshot, at: usize, minutes: i64) {
     };
 }
 
-fn sick(nodes: usize, minutes: i64) -> World {
+fn unhealthy(nodes: usize, minutes: i64) -> World {
     world(nodes).with(|snapshot| lost(snapshot, 0, minutes))
 }
 
@@ -53,10 +53,10 @@ fn small(node: &str) -> (Reason, Vec<String>, Vec<Vec<String>>) {
 
 #[test]
 fn unhealthy_node_is_replaced_after_its_toleration() {
-    assert!(sick(1, 29).commands().is_empty());
-    let sick = sick(1, 31);
-    assert_eq!(sick.commands(), [small("n0")]);
-    let command = disrupt(&sick.0).commands.remove(0);
+    assert!(unhealthy(1, 29).commands().is_empty());
+    let unhealthy = unhealthy(1, 31);
+    assert_eq!(unhealthy.commands(), [small("n0")]);
+    let command = disrupt(&unhealthy.0).commands.remove(0);
     let repair = command.repair.unwrap();
     assert_eq!(repair.condition, "Ready");
     assert_eq!(repair.drain_bound, Some(SignedDuration::from_mins(10)));
@@ -69,13 +69,13 @@ fn unhealthy_node_is_replaced_after_its_toleration() {
 fn voluntary_repair_needs_the_gate_and_no_legacy_repair() {
     let off = |snapshot: &mut Snapshot| snapshot.settings.feature_gates.clear();
     let legacy = |snapshot: &mut Snapshot| snapshot.settings.legacy_node_repair = true;
-    assert!(sick(1, 31).with(off).commands().is_empty());
-    assert!(sick(1, 31).with(legacy).commands().is_empty());
+    assert!(unhealthy(1, 31).with(off).commands().is_empty());
+    assert!(unhealthy(1, 31).with(legacy).commands().is_empty());
 }
 
 #[test]
 fn check_is_due_at_the_end_of_the_next_toleration() {
-    let world = sick(1, 29).with(|snapshot| {
+    let world = unhealthy(1, 29).with(|snapshot| {
         let since = snapshot.now - SignedDuration::from_mins(4);
         snapshot.nodes[0].conditions.push(NodeCondition {
             kind: "AcceleratedHardwareReady".to_owned(),
@@ -95,12 +95,12 @@ fn check_is_due_at_the_end_of_the_next_toleration() {
 
 #[test]
 fn unhealthy_node_is_deleted_without_replacement_if_its_pods_fit_elsewhere() {
-    let empty = sick(1, 31).with(|snapshot| snapshot.pods.clear());
+    let empty = unhealthy(1, 31).with(|snapshot| snapshot.pods.clear());
     assert_eq!(
         empty.commands(),
         [(Reason::Unhealthy, vec!["n0".into()], vec![])]
     );
-    let roomy = sick(1, 31).node("n1", "large", &[]);
+    let roomy = unhealthy(1, 31).node("n1", "large", &[]);
     assert_eq!(
         roomy.commands(),
         [(Reason::Unhealthy, vec!["n0".into()], vec![])]
@@ -109,14 +109,14 @@ fn unhealthy_node_is_deleted_without_replacement_if_its_pods_fit_elsewhere() {
 
 #[test]
 fn blocking_pods_are_placed_as_well() {
-    let world = sick(1, 31).with(|snapshot| {
+    let world = unhealthy(1, 31).with(|snapshot| {
         snapshot.disruption_budgets = vec![PodDisruptionBudget {
             max_unavailable: Some("0".into()),
             ..guard("n0-0")
         }];
     });
     assert_eq!(world.commands(), [small("n0")]);
-    let protected = sick(1, 31).with(|snapshot| {
+    let protected = unhealthy(1, 31).with(|snapshot| {
         let annotations = &mut snapshot.pods[0].annotations;
         annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
     });
@@ -125,7 +125,7 @@ fn blocking_pods_are_placed_as_well() {
 
 #[test]
 fn replacement_of_an_unhealthy_node_may_be_more_expensive() {
-    let world = sick(1, 31).with(|snapshot| {
+    let world = unhealthy(1, 31).with(|snapshot| {
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
         Arc::make_mut(types).retain(|kind| kind.name == "large");
     });
@@ -193,12 +193,12 @@ fn equally_urgent_nodes_are_repaired_by_least_disruption() {
 
 #[test]
 fn uninitialized_node_is_repaired() {
-    let world = sick(1, 31).with(|snapshot| {
+    let world = unhealthy(1, 31).with(|snapshot| {
         snapshot.nodes[0].labels.remove("karpenter.sh/initialized");
         snapshot.node_claims[0]
             .status
             .conditions
-            .retain(|one| one.kind != INITIALIZED);
+            .retain(|condition| condition.kind != INITIALIZED);
     });
     assert_eq!(world.removes(), ["n0"]);
 }
@@ -206,7 +206,7 @@ fn uninitialized_node_is_repaired() {
 #[test]
 fn static_node_is_replaced_from_the_template() {
     let world = |limit: i64, replicas| {
-        sick(2, 31).with(|snapshot| {
+        unhealthy(2, 31).with(|snapshot| {
             snapshot.node_pools[0].replicas = Some(replicas);
             snapshot.node_pools[0].limits = Resources::from([("nodes", limit)]);
         })
@@ -226,7 +226,7 @@ fn static_node_is_replaced_from_the_template() {
         !world(3, 1)
             .blocked()
             .iter()
-            .any(|(_, told)| told == blocked)
+            .any(|(_, reported)| reported == blocked)
     );
 }
 
@@ -262,7 +262,7 @@ fn repaired(snapshot: &mut Snapshot, state: CommandState, seconds: i64) {
 /// A node that a repair deletes, with a pod that is protected until the drain's bound, and the empty node that was launched for
 /// that pod.
 fn draining(optimize: Optimize) -> World {
-    let mut world = sick(1, 31).with(|snapshot| {
+    let mut world = unhealthy(1, 31).with(|snapshot| {
         let annotations = &mut snapshot.pods[0].annotations;
         annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
         repaired(snapshot, CommandState::Done, 60);
@@ -295,7 +295,9 @@ fn pods_of_a_repaired_node_are_placed_in_advance() {
         });
         let plan = crate::provision::provision(&world.0, Share::WHOLE);
         let launches = plan.actions.iter();
-        launches.filter_map(|one| one.action.launch()).count()
+        launches
+            .filter_map(|planned| planned.action.launch())
+            .count()
     };
     assert_eq!(launches(Optimize::Cost), 1, "the new node is taken");
     assert_eq!(launches(Optimize::Upstream), 0);
@@ -304,7 +306,7 @@ fn pods_of_a_repaired_node_are_placed_in_advance() {
 #[test]
 fn rolled_back_repair_is_retried_with_back_off() {
     let world = |ago: &[i64]| {
-        let mut world = sick(1, 60);
+        let mut world = unhealthy(1, 60);
         let untried = world.0.clone();
         for seconds in ago {
             let mut one = untried.clone();
@@ -337,7 +339,7 @@ fn rolled_back_repair_is_retried_with_back_off() {
 fn node_report_explains_the_repair_of_an_unhealthy_node() {
     let report = |world: &World| {
         let all = node_reports(&world.0).into_iter();
-        let mut of_first = all.filter(|one| one.node == "n0");
+        let mut of_first = all.filter(|report| report.node == "n0");
         let report = of_first.next().unwrap();
         assert!(of_first.next().is_none(), "each node is reported on once");
         assert_eq!(report.reason, Some(Reason::Unhealthy));
@@ -346,14 +348,15 @@ fn node_report_explains_the_repair_of_an_unhealthy_node() {
             report.kept,
         )
     };
-    assert_eq!(report(&sick(1, 31)), (Some(1), None));
-    let refused = sick(1, 31).with(|it| annotate(it, "karpenter.sh/do-not-repair", "true"));
-    let told = "repair is blocked through the \"karpenter.sh/do-not-repair\" annotation";
-    assert_eq!(report(&refused), (None, Some(told.to_owned())));
-    let many = sick(5, 31).with(|snapshot| lost(snapshot, 1, 31));
-    let told = "more than 20% of nodes in nodepool \"default\" are unhealthy";
-    assert_eq!(report(&many).1.as_deref(), Some(told));
-    let closed = sick(1, 31).with(|it| it.node_pools[0].disruption.budgets = vec![budget("0")]);
-    let told = "No allowed disruptions for disruption reason Unhealthy due to blocking budget";
-    assert_eq!(report(&closed).1.as_deref(), Some(told));
+    assert_eq!(report(&unhealthy(1, 31)), (Some(1), None));
+    let refused = unhealthy(1, 31).with(|it| annotate(it, "karpenter.sh/do-not-repair", "true"));
+    let reported = "repair is blocked through the \"karpenter.sh/do-not-repair\" annotation";
+    assert_eq!(report(&refused), (None, Some(reported.to_owned())));
+    let many = unhealthy(5, 31).with(|snapshot| lost(snapshot, 1, 31));
+    let reported = "more than 20% of nodes in nodepool \"default\" are unhealthy";
+    assert_eq!(report(&many).1.as_deref(), Some(reported));
+    let closed =
+        unhealthy(1, 31).with(|it| it.node_pools[0].disruption.budgets = vec![budget("0")]);
+    let reported = "No allowed disruptions for disruption reason Unhealthy due to blocking budget";
+    assert_eq!(report(&closed).1.as_deref(), Some(reported));
 }

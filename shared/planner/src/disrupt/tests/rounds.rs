@@ -54,7 +54,7 @@ impl World {
     }
 
     /// Evaluates once within this share, from the cursor of the previous evaluation.
-    fn look(&mut self, simulated: usize) -> DisruptionResult {
+    fn evaluate(&mut self, simulated: usize) -> DisruptionResult {
         let share = Share {
             simulated,
             ..Share::WHOLE
@@ -66,13 +66,13 @@ impl World {
 
     /// Evaluates until one finds a command or the round ends.
     fn round(&mut self, simulated: usize) -> Vec<DisruptionResult> {
-        let mut looks = Vec::new();
+        let mut evaluations = Vec::new();
         for _ in 0..100 {
-            let result = self.look(simulated);
+            let result = self.evaluate(simulated);
             let ends = !result.commands.is_empty() || result.cursor.is_none();
-            looks.push(result);
+            evaluations.push(result);
             if ends {
-                return looks;
+                return evaluations;
             }
         }
         panic!("a hundred looks are not enough");
@@ -80,24 +80,24 @@ impl World {
 }
 
 /// Nodes that an evaluation reports on.
-fn told(result: &DisruptionResult) -> Vec<String> {
+fn reported_nodes(result: &DisruptionResult) -> Vec<String> {
     let both = result.blocked.iter().chain(&result.unconsolidatable);
-    both.map(|one| one.node.clone()).collect()
+    both.map(|report| report.node.clone()).collect()
 }
 
-fn told_by_all(looks: &[DisruptionResult]) -> Vec<String> {
-    let mut all: Vec<String> = looks.iter().flat_map(told).collect();
+fn told_by_all(evaluations: &[DisruptionResult]) -> Vec<String> {
+    let mut all: Vec<String> = evaluations.iter().flat_map(reported_nodes).collect();
     all.sort();
     all
 }
 
-fn found(looks: &[DisruptionResult]) -> Vec<Vec<String>> {
-    let commands = looks.iter().flat_map(|result| &result.commands);
+fn found(evaluations: &[DisruptionResult]) -> Vec<Vec<String>> {
+    let commands = evaluations.iter().flat_map(|result| &result.commands);
     commands.map(|command| command.nodes.clone()).collect()
 }
 
 /// Three NodePools, one of them large, with nodes that cannot be removed.
-fn crowd() -> World {
+fn large_and_small_pools() -> World {
     World::new()
         .pool("few")
         .pool("many")
@@ -106,22 +106,22 @@ fn crowd() -> World {
         .stuck("many", 9)
 }
 
-/// [`crowd`] with a removable node in a small NodePool, the last in its order.
-fn crowd_with_spare() -> World {
-    let world = crowd().node("spare", "small", &[10; 29]);
+/// [`large_and_small_pools`] with a removable node in a small NodePool, the last in its order.
+fn large_and_small_pools_with_removable_node() -> World {
+    let world = large_and_small_pools().node("spare", "small", &[10; 29]);
     world.belongs("spare", "few")
 }
 
 #[test]
 fn node_pools_are_considered_round_robin() {
-    let looks = crowd().round(1);
-    let order: Vec<String> = looks.iter().flat_map(told).collect();
+    let evaluations = large_and_small_pools().round(1);
+    let order: Vec<String> = evaluations.iter().flat_map(reported_nodes).collect();
     let firsts = ["default-00", "few-00", "many-00"];
     let seconds = ["default-01", "few-01", "many-01"];
     assert_eq!(order[..6], [firsts, seconds].concat());
     assert_eq!(order[6..8], ["default-02", "many-02"]);
     assert_eq!(order.len(), 14, "{order:?}");
-    let left: Vec<usize> = looks.iter().map(|result| result.left).collect();
+    let left: Vec<usize> = evaluations.iter().map(|result| result.left).collect();
     assert_eq!(left, (0..14).rev().collect::<Vec<usize>>());
 }
 
@@ -129,17 +129,21 @@ fn node_pools_are_considered_round_robin() {
 fn continued_evaluations_find_the_same_as_a_whole_one() {
     for can_go in [false, true] {
         let world = || match can_go {
-            true => crowd_with_spare(),
-            false => crowd(),
+            true => large_and_small_pools_with_removable_node(),
+            false => large_and_small_pools(),
         };
-        let whole = [world().look(usize::MAX)];
+        let whole = [world().evaluate(usize::MAX)];
         assert_eq!(found(&whole).len(), usize::from(can_go), "{whole:?}");
         let mut counts = Vec::new();
         for simulated in [1, 40, 100, 150, 400, 100_000] {
-            let looks = world().round(simulated);
-            assert_eq!(told_by_all(&looks), told_by_all(&whole), "{simulated}");
-            assert_eq!(found(&looks), found(&whole), "{simulated}");
-            counts.push(looks.len());
+            let evaluations = world().round(simulated);
+            assert_eq!(
+                told_by_all(&evaluations),
+                told_by_all(&whole),
+                "{simulated}"
+            );
+            assert_eq!(found(&evaluations), found(&whole), "{simulated}");
+            counts.push(evaluations.len());
         }
         assert!(counts.is_sorted_by(|a, b| a >= b), "{counts:?}");
         assert_eq!(counts.last(), Some(&1));
@@ -150,33 +154,37 @@ fn continued_evaluations_find_the_same_as_a_whole_one() {
 #[test]
 fn drift_finishes_before_consolidation() {
     let world = || {
-        let mut world = crowd_with_spare();
+        let mut world = large_and_small_pools_with_removable_node();
         for at in 0..9 {
             world = world.with(|snapshot| drift(snapshot, &format!("many-0{at}-claim"), 9 - at));
         }
         world
     };
-    let whole = [world().look(usize::MAX)];
+    let whole = [world().evaluate(usize::MAX)];
     for simulated in [1, 40, 100] {
         let mut world = world();
-        let looks = world.round(simulated);
-        assert_eq!(told_by_all(&looks), told_by_all(&whole), "{simulated}");
-        assert_eq!(found(&looks), found(&whole), "{simulated}");
-        assert!(looks.len() > 2);
-        assert!(looks[0].unconsolidatable.is_empty() && looks[0].left > 0);
-        assert!(simulated > 1 || looks[0].left == 8, "one of nine");
-        assert!(matches!(looks[0].cursor, Some(Cursor::Drift(_))));
+        let evaluations = world.round(simulated);
+        assert_eq!(
+            told_by_all(&evaluations),
+            told_by_all(&whole),
+            "{simulated}"
+        );
+        assert_eq!(found(&evaluations), found(&whole), "{simulated}");
+        assert!(evaluations.len() > 2);
+        assert!(evaluations[0].unconsolidatable.is_empty() && evaluations[0].left > 0);
+        assert!(simulated > 1 || evaluations[0].left == 8, "one of nine");
+        assert!(matches!(evaluations[0].cursor, Some(Cursor::Drift(_))));
     }
 }
 
 #[test]
 fn drift_continues_after_the_node_found() {
-    let mut world = crowd_with_spare()
+    let mut world = large_and_small_pools_with_removable_node()
         .with(|snapshot| drift(snapshot, "many-00-claim", 2))
         .with(|snapshot| drift(snapshot, "spare-claim", 1));
-    let looks = world.round(1);
-    let [first, last] = &looks[..] else {
-        panic!("{looks:?}")
+    let evaluations = world.round(1);
+    let [first, last] = &evaluations[..] else {
+        panic!("{evaluations:?}")
     };
     assert_eq!(last.commands[0].reason, Reason::Drifted);
     assert!(matches!(last.cursor, Some(Cursor::Drift(_))));
@@ -185,45 +193,45 @@ fn drift_continues_after_the_node_found() {
 
 #[test]
 fn long_round_continues_after_a_command_and_a_short_one_restarts() {
-    let mut world = crowd_with_spare();
-    let looks = world.round(1);
-    assert_eq!(found(&looks), [["spare"]]);
-    let before = told_by_all(&looks).len();
+    let mut world = large_and_small_pools_with_removable_node();
+    let evaluations = world.round(1);
+    assert_eq!(found(&evaluations), [["spare"]]);
+    let before = told_by_all(&evaluations).len();
     // The command is open and targets its node.
     let command = ledger::Command {
-        delete: looks.last().unwrap().commands[0].delete.clone(),
+        delete: evaluations.last().unwrap().commands[0].delete.clone(),
         ..ledger::Command::default()
     };
     world.0.commands.push(command);
     let rest = world.round(1);
     assert_eq!(before + told_by_all(&rest).len(), 14);
     assert_eq!(world.0.cursor, None);
-    let mut whole = crowd_with_spare();
-    whole.look(usize::MAX);
+    let mut whole = large_and_small_pools_with_removable_node();
+    whole.evaluate(usize::MAX);
     assert_eq!(whole.0.cursor, None);
 }
 
 #[test]
 fn command_found_before_the_search_keeps_the_cursor() {
-    let mut world = crowd();
-    world.look(1);
+    let mut world = large_and_small_pools();
+    world.evaluate(1);
     let before = world.0.cursor.clone();
     assert!(before.is_some());
     let mut world = world.node("empty", "small", &[]);
-    let result = world.look(1);
+    let result = world.evaluate(1);
     assert_eq!(result.commands[0].reason, Reason::Empty);
     assert_eq!(result.cursor, before);
 }
 
 #[test]
 fn nodes_added_and_removed_between_evaluations_starve_no_other() {
-    let mut world = crowd();
+    let mut world = large_and_small_pools();
     let nodes = world.0.nodes.iter();
     let before: BTreeSet<String> = nodes.map(|node| node.name.to_string()).collect();
     let mut considered = Vec::new();
     for at in 0..before.len() {
-        let result = world.look(1);
-        let [last] = told(&result).try_into().unwrap();
+        let result = world.evaluate(1);
+        let [last] = reported_nodes(&result).try_into().unwrap();
         // The node is deleted, and one of the highest rank is added.
         let snapshot = &mut world.0;
         snapshot.nodes.retain(|node| node.name.0 != last);
@@ -241,18 +249,18 @@ fn nodes_added_and_removed_between_evaluations_starve_no_other() {
 #[test]
 fn multi_node_command_keeps_the_cursor() {
     for optimize in [Optimize::Upstream, Optimize::Cost] {
-        let mut world = crowd().with(|snapshot| {
+        let mut world = large_and_small_pools().with(|snapshot| {
             snapshot.settings.optimize = optimize;
             let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
             Arc::make_mut(types).push(kind("dear", 2, 7_000));
         });
-        world.look(1);
+        world.evaluate(1);
         let before = world.0.cursor.clone();
         assert!(before.is_some());
         let mut world = world
             .node("one", "dear", &[100])
             .node("other", "dear", &[100]);
-        let result = world.look(1);
+        let result = world.evaluate(1);
         assert_eq!(found(&[result]), [["one", "other"]], "{optimize:?}");
         assert_eq!(world.0.cursor, before, "{optimize:?}");
     }
@@ -277,9 +285,9 @@ fn validation_counts_for_the_share() {
                 claim
                     .status
                     .conditions
-                    .retain(|one| one.kind != CONSOLIDATABLE);
+                    .retain(|condition| condition.kind != CONSOLIDATABLE);
             });
-        let result = world.look(simulated);
+        let result = world.evaluate(simulated);
         assert!(result.commands.is_empty(), "{:?}", result.commands);
         result.left
     };

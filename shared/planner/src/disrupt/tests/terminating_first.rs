@@ -68,7 +68,7 @@ fn node_in_a_full_reservation_is_terminated_first_with_the_gate() {
         world
             .blocked()
             .iter()
-            .any(|(_, told)| told.starts_with("Not all pods would schedule"))
+            .any(|(_, reported)| reported.starts_with("Not all pods would schedule"))
     );
     let on_drift = reserved().with(|snapshot| on(snapshot, "TerminateFirstDrift"));
     assert_eq!(
@@ -126,8 +126,8 @@ fn node_without_reservation_is_never_terminated_first() {
     });
     assert!(world.removes().is_empty());
     let blocked = world.blocked();
-    let unplaced = |(node, told): &(String, String)| {
-        node == "n" && told.starts_with("Not all pods would schedule")
+    let unplaced = |(node, reported): &(String, String)| {
+        node == "n" && reported.starts_with("Not all pods would schedule")
     };
     assert!(blocked.iter().any(unplaced), "{blocked:?}");
 }
@@ -140,7 +140,7 @@ fn unhealthy_node_in_a_full_reservation_is_terminated_first() {
         snapshot.node_claims[0]
             .status
             .conditions
-            .retain(|one| one.kind != DRIFTED);
+            .retain(|condition| condition.kind != DRIFTED);
         let since = snapshot.now - SignedDuration::from_mins(31);
         snapshot.nodes[0].created_at = Some(since);
         snapshot.nodes[0].ready = Ready {
@@ -262,7 +262,7 @@ fn missing_static_nodes_do_not_delay_regular_replacement() {
 
 #[test]
 fn repair_of_a_static_node_waits_for_nodes_terminated_first() {
-    let sick = |in_service: bool| {
+    let unhealthy = |in_service: bool| {
         World::new()
             .node("a", "small", &[])
             .node("b", "small", &[])
@@ -285,10 +285,10 @@ fn repair_of_a_static_node_waits_for_nodes_terminated_first() {
             })
     };
     assert_eq!(
-        going_first(&sick(true)),
+        going_first(&unhealthy(true)),
         [(Reason::Unhealthy, vec!["a".to_owned()])]
     );
-    assert!(sick(false).removes().is_empty());
+    assert!(unhealthy(false).removes().is_empty());
 }
 
 #[test]

@@ -94,7 +94,8 @@ impl Days {
         }
         let gone = |name: &str| command.nodes.iter().any(|node| node == name);
         self.snapshot.nodes.retain(|node| !gone(node.name.as_str()));
-        let deleted = |claim: &NodeClaim| command.delete.iter().any(|one| one.uid == claim.uid);
+        let deleted =
+            |claim: &NodeClaim| command.delete.iter().any(|target| target.uid == claim.uid);
         self.snapshot.node_claims.retain(|claim| !deleted(claim));
     }
 

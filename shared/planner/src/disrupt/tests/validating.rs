@@ -8,7 +8,7 @@ use super::*;
 pub(super) fn proposal(world: &World) -> ledger::Command {
     let command = disrupt(&world.0).commands.remove(0);
     let types = command.replacements.iter();
-    let mut types = types.map(|one| one.instance_types.clone());
+    let mut types = types.map(|launch| launch.instance_types.clone());
     ledger::Command {
         reboot: None,
         id: "p".to_owned(),
@@ -61,7 +61,7 @@ fn node_that_is_no_longer_a_candidate_is_rejected_as_churn() {
         claim
             .status
             .conditions
-            .retain(|one| one.kind != CONSOLIDATABLE);
+            .retain(|condition| condition.kind != CONSOLIDATABLE);
     });
     assert_eq!(result, Err("churn"));
     let result = after(oversized(), |snapshot| {

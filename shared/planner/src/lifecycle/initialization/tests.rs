@@ -140,7 +140,7 @@ fn node_waits_until_every_driver_has_published_its_devices() {
 
 #[test]
 fn driver_that_never_publishes_is_reported_after_five_minutes() {
-    let told = |minutes: i64| {
+    let reported = |minutes: i64| {
         let mut claim = test_world::claim("a", &[LAUNCHED]);
         let launched = &mut claim.status.conditions[0].last_transition;
         *launched = test_world::now() - SignedDuration::from_mins(minutes);
@@ -153,5 +153,5 @@ fn driver_that_never_publishes_is_reported_after_five_minutes() {
         assert_eq!(decision.due, Some(test_world::now() + RECHECK_AFTER));
         decision.notes.len()
     };
-    assert_eq!([4, 5].map(told), [0, 1]);
+    assert_eq!([4, 5].map(reported), [0, 1]);
 }

@@ -146,7 +146,7 @@ fn forced_deletion_is_allowed_from_now_on() {
         let mut claim = claim("a", &[]);
         let of = written.map(|at| (TERMINATION_TIMESTAMP.to_owned(), at.to_owned()));
         claim.annotations.extend(of);
-        let update = hasten(&claim, now())?;
+        let update = allow_forced_deletion(&claim, now())?;
         assert_eq!(update.resource_version, "", "its deletion changes it");
         update.set_annotations.get(TERMINATION_TIMESTAMP).cloned()
     };

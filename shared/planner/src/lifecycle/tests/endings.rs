@@ -84,12 +84,12 @@ fn launch_timeout_starts_at_the_end_of_a_pause() {
         let decision = lifecycle(&snapshot);
         assert_eq!(deleted(&decision), Vec::<&str>::new(), "at {now}");
         let launched = condition(claim_update(&decision), LAUNCHED).clone();
-        let told = match now == until {
+        let reported = match now == until {
             false => (ConditionStatus::False, "Paused", begun),
             true => (ConditionStatus::Unknown, "AwaitingReconciliation", until),
         };
         let said = (launched.status, &*launched.reason, launched.last_transition);
-        assert_eq!(said, told);
+        assert_eq!(said, reported);
         snapshot.node_claims[0].status.conditions = vec![launched];
     }
     snapshot.now = until + SignedDuration::from_mins(5);

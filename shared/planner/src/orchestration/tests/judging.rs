@@ -64,7 +64,10 @@ pub(super) fn words(actions: &[Planned]) -> Vec<String> {
             format!("node {} {taints:?}", update.name)
         }
         Action::UpdateNodeClaim(update) => {
-            let set = update.conditions.iter().map(|one| one.reason.as_str());
+            let set = update
+                .conditions
+                .iter()
+                .map(|condition| condition.reason.as_str());
             let set: Vec<&str> = set.filter(|reason| *reason == "Underutilized").collect();
             format!(
                 "claim {} {set:?} {:?}",

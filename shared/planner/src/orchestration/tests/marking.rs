@@ -53,7 +53,7 @@ fn deletion_requires_taint_and_condition() {
     assert_eq!(actions, ["node a [\"karpenter.sh/disrupted\"]"]);
     let mut unsaid = marked;
     let conditions = &mut unsaid.node_claims[0].status.conditions;
-    conditions.retain(|one| one.kind != DISRUPTION_REASON);
+    conditions.retain(|condition| condition.kind != DISRUPTION_REASON);
     let (state, actions, _) = step(&unsaid);
     assert_eq!(state, CommandState::Replacing);
     assert_eq!(actions, ["claim a-claim [\"Underutilized\"] []"]);

@@ -59,14 +59,14 @@ fn reboot_is_requested_on_the_node_claim_with_cause_and_bound() {
     assert_eq!(update.set_annotations[REBOOTS], format!("{:.0}", now()));
     let condition = |kind: &str| {
         let mut conditions = update.conditions.iter();
-        conditions.find(|one| one.kind == kind).unwrap()
+        conditions.find(|condition| condition.kind == kind).unwrap()
     };
     assert_eq!(condition("DisruptionReason").reason, "Unhealthy");
     let asked = condition("Rebooting");
-    let told = "rebooting for AcceleratedHardwareReady/XID46";
+    let reported = "rebooting for AcceleratedHardwareReady/XID46";
     assert_eq!(
         (asked.reason.as_str(), asked.message.as_str()),
-        ("RebootRequested", told)
+        ("RebootRequested", reported)
     );
 }
 
@@ -108,6 +108,6 @@ fn recovered_node_is_not_rebooted() {
     assert_eq!(next(&well), (CommandState::RolledBack, None, recovered));
     let mut frozen = rebooting();
     frozen.now = now() + SignedDuration::from_mins(10);
-    let told = vec!["its NodeClaim was not to be changed within 10 minutes".to_owned()];
-    assert_eq!(next(&frozen), (CommandState::RolledBack, None, told));
+    let reported = vec!["its NodeClaim was not to be changed within 10 minutes".to_owned()];
+    assert_eq!(next(&frozen), (CommandState::RolledBack, None, reported));
 }

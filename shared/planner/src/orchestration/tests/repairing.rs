@@ -51,13 +51,13 @@ fn recovered_or_refusing_node_is_kept() {
             "node a has annotation karpenter.sh/do-not-repair now",
         ),
     ];
-    for (change, told) in changes {
+    for (change, reported) in changes {
         let mut snapshot = repairing();
         change(&mut snapshot);
         let (state, _, problems) = step(&snapshot);
         assert_eq!(
             (state, &*problems),
-            (CommandState::RolledBack, &[told.to_owned()][..])
+            (CommandState::RolledBack, &[reported.to_owned()][..])
         );
     }
 }

@@ -209,9 +209,9 @@ fn exceeded_cap_is_reported() {
         let mut snapshot = world();
         change(&mut snapshot);
         let exceeded = exceeded(&snapshot);
-        let report = exceeded.into_iter().map(|one| {
-            let (what, _) = one.message.split_once(':').unwrap();
-            (one.node_pool.map(|pool| pool.0), what.to_owned())
+        let report = exceeded.into_iter().map(|exceeded| {
+            let (what, _) = exceeded.message.split_once(':').unwrap();
+            (exceeded.node_pool.map(|pool| pool.0), what.to_owned())
         });
         report.collect::<Vec<_>>()
     };
@@ -277,8 +277,8 @@ fn node_pools_over_limit_are_not_ready() {
     let sold_out = |w: &mut Snapshot| {
         w.caps.price = Some(NanosPerHour(410));
         let types = w.instance_types.get_mut(&"other".into()).unwrap();
-        for one in Arc::make_mut(types) {
-            one.offerings[0].available = false;
+        for instance_type in Arc::make_mut(types) {
+            instance_type.offerings[0].available = false;
         }
     };
     let (over_limit, _) = capped(sold_out);
@@ -323,11 +323,17 @@ fn launches_over_a_cap_are_held_back_one_by_one() {
         nominations: nominations.into(),
         ..Plan::default()
     };
-    hold(&snapshot, &mut plan);
-    let left = plan.actions.iter().filter_map(|one| one.action.launch());
+    hold_back(&snapshot, &mut plan);
+    let left = plan
+        .actions
+        .iter()
+        .filter_map(|planned| planned.action.launch());
     let left: Vec<&str> = left.map(|launch| launch.name.as_str()).collect();
     assert_eq!(left, ["one", "three"]);
-    let expected = plan.nominations.iter().map(|one| one.node.clone());
+    let expected = plan
+        .nominations
+        .iter()
+        .map(|nomination| nomination.node.clone());
     let expected: Vec<Expected> = expected.collect();
     assert_eq!(
         expected,

@@ -70,8 +70,12 @@ fn selected(snapshot: &Snapshot, pod: &Pod) -> Option<Vec<String>> {
     let labels = selector.match_labels.iter();
     let labels = labels.map(|(key, value)| format!("{key}={value}"));
     let expressions = selector.match_expressions.iter();
-    let expressions =
-        expressions.map(|one| format!("{} {:?} {:?}", one.key, one.operator, one.values));
+    let expressions = expressions.map(|expression| {
+        format!(
+            "{} {:?} {:?}",
+            expression.key, expression.operator, expression.values
+        )
+    });
     Some(labels.chain(expressions).collect())
 }
 

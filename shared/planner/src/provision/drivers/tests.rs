@@ -42,11 +42,11 @@ fn asking(name: &str, terms: &[&[&str]]) -> Pod {
 }
 
 /// Text about the zone of a node with these pods, of which `left` remains.
-fn told(own: &[NodeSelectorRequirement], pods: &[&Pod], left: &[&str]) -> Option<String> {
-    told_with(true, own, pods, left)
+fn narrowing_text(own: &[NodeSelectorRequirement], pods: &[&Pod], left: &[&str]) -> Option<String> {
+    narrowing_text_with(true, own, pods, left)
 }
 
-fn told_with(
+fn narrowing_text_with(
     with_preferences: bool,
     own: &[NodeSelectorRequirement],
     pods: &[&Pod],
@@ -86,7 +86,7 @@ fn last_narrowing_constraint_is_named() {
     let (first, second) = (asking("first", &[&["a", "b"]]), asking("second", &[&["b"]]));
     let idle = pod("idle");
     let pods = [&idle, &first, &second, &first];
-    let narrowed = told(&[], &pods, &["b"]);
+    let narrowed = narrowing_text(&[], &pods, &["b"]);
     assert_eq!(
         narrowed.as_deref(),
         Some("In [b] asked for by default/second")
@@ -97,9 +97,9 @@ fn last_narrowing_constraint_is_named() {
 fn node_pool_is_named_before_pods() {
     let own = [zones(Operator::In, &["b"])];
     let asks_for_the_same = asking("web", &[&["b"]]);
-    let narrowed = told(&own, &[&asks_for_the_same], &["b"]);
+    let narrowed = narrowing_text(&own, &[&asks_for_the_same], &["b"]);
     assert_eq!(narrowed.as_deref(), Some("In [b] of the NodePool"));
-    let narrowed = told(
+    let narrowed = narrowing_text(
         &[zones(Operator::NotIn, &["c"])],
         &[&asks_for_the_same],
         &["b"],
@@ -112,8 +112,11 @@ fn met_alternative_or_preference_is_named() {
     let mut picky = asking("picky", &[&["x"], &["a", "b"]]);
     let prefers = |zone| (1, term(zones(Operator::In, &[zone])));
     picky.node_affinity.preferred = vec![prefers("x"), prefers("b")];
-    let told = told(&[], &[&picky], &["b"]);
-    assert_eq!(told.as_deref(), Some("In [b] preferred by default/picky"));
+    let reported = narrowing_text(&[], &[&picky], &["b"]);
+    assert_eq!(
+        reported.as_deref(),
+        Some("In [b] preferred by default/picky")
+    );
 }
 
 #[test]
@@ -122,13 +125,13 @@ fn volumes_are_named_before_topology_and_other_pods_last() {
     stateful.volumes = vec![PodVolume::Claim {
         claim: "data".to_owned(),
     }];
-    let narrowed = told(&[], &[&stateful], &["b"]);
+    let narrowed = narrowing_text(&[], &[&stateful], &["b"]);
     assert_eq!(
         narrowed.as_deref(),
         Some("In [b] for the volumes of default/db")
     );
     // The volume is elsewhere, so another constraint must have decided.
-    let narrowed = told(&[], &[&stateful], &["a"]);
+    let narrowed = narrowing_text(&[], &[&stateful], &["a"]);
     assert_eq!(
         narrowed.as_deref(),
         Some("In [a] for pods that others keep away from")
@@ -171,10 +174,10 @@ fn required_topology_is_named_before_preferred() {
         (&[&preferred], format!("{affinity}/preferred"), false),
         (&[&lenient, &required], format!("{affinity}/required"), true),
     ] {
-        let told = |with| told_with(with, &[], pods, &["b"]).unwrap();
-        assert_eq!(told(true), format!("In [b] {with}"));
+        let reported = |with| narrowing_text_with(with, &[], pods, &["b"]).unwrap();
+        assert_eq!(reported(true), format!("In [b] {with}"));
         let without = if is_strict { with } else { others.clone() };
-        assert_eq!(told(false), format!("In [b] {without}"));
+        assert_eq!(reported(false), format!("In [b] {without}"));
     }
 }
 

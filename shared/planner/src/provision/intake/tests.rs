@@ -4,7 +4,7 @@ use crate::test_world;
 /// Error about a requirement, without its label.
 fn said(key: &str, operator: Operator, values: &[&str]) -> Option<String> {
     let snapshot = test_world::snapshot();
-    let said = Rules::new(&snapshot).invalid(&NodeSelectorRequirement {
+    let said = PodValidation::new(&snapshot).invalid(&NodeSelectorRequirement {
         key: key.to_owned(),
         operator,
         values: values.iter().map(|value| (*value).to_owned()).collect(),
@@ -86,7 +86,7 @@ fn of_volume(change: fn(&mut VolumeClaim, &mut Volume, &mut StorageClass)) -> Op
     pod.volumes = vec![PodVolume::Claim {
         claim: "data".to_owned(),
     }];
-    Rules::new(&snapshot).problem(&pod)
+    PodValidation::new(&snapshot).problem(&pod)
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn minutes(count: i64) -> SignedDuration {
 }
 
 /// A node created yesterday whose condition has lasted for this many minutes.
-fn sick(condition: &str, status: ConditionStatus, reason: &str, ago: i64) -> Node {
+fn unhealthy(condition: &str, status: ConditionStatus, reason: &str, ago: i64) -> Node {
     let mut node = node("n", &claim("a", &[]));
     node.created_at = Some(now() - SignedDuration::from_hours(24));
     add(&mut node, condition, status, reason, ago);
@@ -29,7 +29,7 @@ fn add(node: &mut Node, condition: &str, status: ConditionStatus, reason: &str, 
 }
 
 fn gpu(reason: &str, ago: i64) -> Node {
-    sick(
+    unhealthy(
         "AcceleratedHardwareReady",
         ConditionStatus::False,
         reason,
@@ -43,7 +43,7 @@ fn due(node: &Node) -> Option<DueRepair<'_>> {
 
 #[test]
 fn condition_is_tolerated_as_its_policy_says() {
-    let lost = |ago| sick("Ready", ConditionStatus::False, "", ago);
+    let lost = |ago| unhealthy("Ready", ConditionStatus::False, "", ago);
     let node = lost(29);
     let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
     assert!(evaluation.is_unhealthy && evaluation.due.is_none());
@@ -51,16 +51,16 @@ fn condition_is_tolerated_as_its_policy_says() {
     let node = lost(31);
     assert_eq!(due(&node).unwrap().since, now() - minutes(1));
     assert_eq!(due(&node).unwrap().drain_bound, Some(minutes(10)));
-    let silent = sick("Ready", ConditionStatus::Unknown, "", 31);
+    let silent = unhealthy("Ready", ConditionStatus::Unknown, "", 31);
     assert_eq!(due(&silent).unwrap().drain_bound, Some(minutes(0)));
-    let node = sick("StorageReady", ConditionStatus::Unknown, "", 90);
+    let node = unhealthy("StorageReady", ConditionStatus::Unknown, "", 90);
     let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
     assert!(!evaluation.is_unhealthy, "no policy is about this status");
 }
 
 #[test]
 fn toleration_starts_at_creation_of_the_node_at_the_earliest() {
-    let mut node = sick("Ready", ConditionStatus::False, "", 120);
+    let mut node = unhealthy("Ready", ConditionStatus::False, "", 120);
     node.created_at = Some(now() - minutes(5));
     let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
     assert_eq!(evaluation.due, None);
@@ -114,7 +114,7 @@ fn shortest_bound_and_highest_priority_of_due_policies_apply() {
             ..policy("StorageReady", Reasons::Any, 0)
         },
     ];
-    let mut node = sick("StorageReady", ConditionStatus::False, "Full", 60);
+    let mut node = unhealthy("StorageReady", ConditionStatus::False, "Full", 60);
     add(&mut node, "KernelReady", ConditionStatus::False, "Oops", 20);
     let due = Evaluation::of(&policies, &node, &Reboots::default(), now())
         .due
@@ -133,7 +133,7 @@ fn priority_level_equals_half_an_hour() {
         policy("StorageReady", Reasons::Any, 100),
     ];
     let urgency = |condition, ago| {
-        let node = sick(condition, ConditionStatus::False, "", ago);
+        let node = unhealthy(condition, ConditionStatus::False, "", ago);
         Evaluation::of(&policies, &node, &Reboots::default(), now())
             .due
             .unwrap()
@@ -203,7 +203,8 @@ fn replacement_names_the_condition_that_requires_it() {
         "Full",
         31,
     );
-    node.conditions.retain(|one| one.kind != "KernelReady");
+    node.conditions
+        .retain(|condition| condition.kind != "KernelReady");
     let policies = [
         policy("Ready", Reasons::Others, 0),
         Policy {

@@ -145,16 +145,16 @@ fn empty_node_is_rebooted_after_five_seconds() {
 fn invalid_bound_ends_only_the_reboot() {
     for bound in ["abc", "-5m"] {
         let words = words(&requested(Some(bound), 1, Vec::new()));
-        let [untainted, failed, told] = &words[..] else {
+        let [untainted, failed, reported] = &words[..] else {
             panic!("{words:?}")
         };
         assert_eq!(untainted, "update node/n (no taints)");
         assert_eq!(failed, "update nodeclaim/a (Ready=True, Rebooting=False)");
         assert!(
-            told.starts_with("RebootFailed: annotation karpenter.sh/reboot-term"),
-            "{told}"
+            reported.starts_with("RebootFailed: annotation karpenter.sh/reboot-term"),
+            "{reported}"
         );
-        assert!(told.contains(&format!("is \"{bound}\"")), "{told}");
+        assert!(reported.contains(&format!("is \"{bound}\"")), "{reported}");
     }
 }
 
@@ -193,9 +193,9 @@ fn ec2_is_called_after_the_boot_id_is_recorded_and_once_a_minute() {
     let waiting = asked(Some(59), Some(200));
     assert_eq!((words(&waiting), due_in(&waiting)), (Vec::new(), Some(1)));
     assert_eq!(words(&asked(Some(60), Some(200))), ["call for i-a"]);
-    let told = words(&asked(Some(60), Some(300)));
+    let reported = words(&asked(Some(60), Some(300)));
     let last = "RebootFailed: EC2 took no request to reboot the instance within 5 minutes";
-    assert_eq!(told.last().unwrap(), last);
+    assert_eq!(reported.last().unwrap(), last);
 }
 
 #[test]
@@ -264,9 +264,9 @@ fn node_that_does_not_rejoin_is_deleted() {
     let failed = format!(
         "update nodeclaim/a (annotation whittle.sh/reboot-failed={cause}, Ready=Unknown, Rebooting=False)"
     );
-    let told = format!("RebootFailed: {cause}");
+    let reported = format!("RebootFailed: {cause}");
     let untainted = "update node/n (no taints)".to_owned();
-    assert_eq!(words(&snapshot), [untainted, failed, told]);
+    assert_eq!(words(&snapshot), [untainted, failed, reported]);
     let claim = &mut snapshot.node_claims[0];
     annotate(claim, annotation::REBOOT_FAILED, cause);
     for condition in &mut claim.status.conditions {

@@ -136,7 +136,7 @@ fn node_of_a_terminated_instance_is_marked_drained() {
         assert_eq!(actions.last().unwrap().because, because);
         let drained = actions.iter().any(|planned| {
             matches!(&planned.action, Action::UpdateNodeClaim(update)
-                if update.conditions.iter().any(|one| one.kind == DRAINED && one.status == ConditionStatus::True))
+                if update.conditions.iter().any(|condition| condition.kind == DRAINED && condition.status == ConditionStatus::True))
         });
         assert_eq!(drained, on_record, "{decision:?}");
     }
@@ -147,7 +147,7 @@ fn termination_timestamp_is_written_once() {
     const TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
     let written = |claim: &NodeClaim| {
         let decision = terminate(&only(vec![claim.clone()]), &InstanceStatuses::default());
-        let told = decision.notes.len();
+        let reported = decision.notes.len();
         let mut updates = decision.plan.actions.into_iter().filter_map(|planned| {
             let Action::UpdateNodeClaim(update) = planned.action else {
                 return None;
@@ -155,7 +155,7 @@ fn termination_timestamp_is_written_once() {
             let at = update.set_annotations.get(TIMESTAMP)?.clone();
             Some((update.name, update.uid, at))
         });
-        (updates.next(), told)
+        (updates.next(), reported)
     };
     let mut claim = leaving("a");
     assert_eq!(written(&claim), (None, 0));

@@ -93,6 +93,6 @@ fn repair_bound_of_zero_deletes_pods_at_once() {
     let snapshot = repaired(Some(0));
     let decision = terminate(&snapshot, &InstanceStatuses::default());
     let forced = decision.plan.actions.iter();
-    let mut forced = forced.filter(|one| matches!(&one.action, Action::DeletePod { .. }));
+    let mut forced = forced.filter(|planned| matches!(&planned.action, Action::DeletePod { .. }));
     assert!(forced.next().is_some(), "{:?}", decision.plan.actions);
 }

@@ -17,7 +17,7 @@ fn ours(snapshot: &mut Snapshot) {
 
 /// Nodes with this AMI, which the NodePool launches. The first of them is not ready.
 fn booted(image: &str) -> World {
-    sick(6, 31).with(|snapshot| {
+    unhealthy(6, 31).with(|snapshot| {
         for claim in &mut snapshot.node_claims {
             claim.status.image_id = image.to_owned();
         }
@@ -34,7 +34,7 @@ fn launches(snapshot: &mut Snapshot, image: &str) {
 }
 
 /// Adds reports of these clusters that nodes with this property are not ready.
-fn told(snapshot: &mut Snapshot, clusters: &[&str], shared: &Shared) {
+fn report_failures(snapshot: &mut Snapshot, clusters: &[&str], shared: &Shared) {
     snapshot.evidence = clusters
         .iter()
         .map(|cluster| Evidence {
@@ -57,17 +57,18 @@ const CLUSTERS: [&str; 3] = ["a", "b", "c"];
 
 #[test]
 fn repair_waits_while_three_clusters_fail_on_the_ami_to_launch() {
-    let world = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-1")));
+    let world =
+        booted("ami-1").with(|snapshot| report_failures(snapshot, &CLUSTERS, &image("ami-1")));
     let result = disrupt(&world.0);
     assert!(result.commands.is_empty());
     let message = "repair is held back: many nodes with AMI ami-1 have Ready=False in clusters a, b, c, and new nodes could have it, too";
-    let told: Vec<_> = result
+    let reported: Vec<_> = result
         .notes
         .iter()
         .map(|note| note.message.as_str())
         .collect();
     assert_eq!(
-        told, [message; 3],
+        reported, [message; 3],
         "of the node, its NodeClaim and its NodePool"
     );
     assert!(
@@ -81,19 +82,20 @@ fn repair_waits_while_three_clusters_fail_on_the_ami_to_launch() {
 
 #[test]
 fn repair_continues_with_two_failing_clusters_or_another_ami() {
-    let evidence = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-1")));
+    let evidence =
+        booted("ami-1").with(|snapshot| report_failures(snapshot, &CLUSTERS, &image("ami-1")));
     assert!(evidence.removes().is_empty());
-    let two = |snapshot: &mut Snapshot| told(snapshot, &["a", "b"], &image("ami-1"));
+    let two = |snapshot: &mut Snapshot| report_failures(snapshot, &["a", "b"], &image("ami-1"));
     assert_eq!(booted("ami-1").with(two).removes(), ["n0"]);
-    let other = |snapshot: &mut Snapshot| told(snapshot, &CLUSTERS, &image("ami-2"));
+    let other = |snapshot: &mut Snapshot| report_failures(snapshot, &CLUSTERS, &image("ami-2"));
     assert_eq!(booted("ami-1").with(other).removes(), ["n0"]);
     let mended = |snapshot: &mut Snapshot| {
-        told(snapshot, &CLUSTERS, &image("ami-1"));
+        report_failures(snapshot, &CLUSTERS, &image("ami-1"));
         launches(snapshot, "ami-2");
     };
     assert_eq!(booted("ami-1").with(mended).removes(), ["n0"]);
     let upstream = |snapshot: &mut Snapshot| {
-        told(snapshot, &CLUSTERS, &image("ami-1"));
+        report_failures(snapshot, &CLUSTERS, &image("ami-1"));
         snapshot.settings.optimize = Optimize::Upstream;
     };
     assert_eq!(booted("ami-1").with(upstream).removes(), ["n0"]);
@@ -102,7 +104,7 @@ fn repair_continues_with_two_failing_clusters_or_another_ami() {
 #[test]
 fn another_failure_of_the_ami_is_repaired() {
     let world = booted("ami-1").with(|snapshot| {
-        told(snapshot, &CLUSTERS, &image("ami-1"));
+        report_failures(snapshot, &CLUSTERS, &image("ami-1"));
         snapshot.nodes[0].ready.status = ConditionStatus::Unknown;
     });
     assert_eq!(world.removes(), ["n0"]);
@@ -114,7 +116,7 @@ fn cluster_counts_itself_if_a_fifth_of_its_nodes_fail_alike() {
         booted("ami-1").with(move |snapshot| {
             snapshot.nodes.truncate(nodes);
             snapshot.node_claims.truncate(nodes);
-            told(snapshot, &["a", "b"], &image("ami-1"));
+            report_failures(snapshot, &["a", "b"], &image("ami-1"));
         })
     };
     assert_eq!(of_own(5).removes(), ["n0"], "a fifth");
@@ -127,7 +129,7 @@ fn repair_waits_for_a_zone_or_type_failing_in_three_clusters() {
         Shared::Zone("a".to_owned()),
         Shared::InstanceType("small".to_owned()),
     ] {
-        let world = booted("ami-1").with(|snapshot| told(snapshot, &CLUSTERS, &shared));
+        let world = booted("ami-1").with(|snapshot| report_failures(snapshot, &CLUSTERS, &shared));
         assert!(world.removes().is_empty(), "{shared}");
     }
 }
@@ -142,7 +144,7 @@ fn drift_to_an_ami_failing_in_three_clusters_waits() {
         ours(snapshot);
     });
     assert!(!world.removes().is_empty());
-    let evidence = world.with(|snapshot| told(snapshot, &CLUSTERS, &image("ami-2")));
+    let evidence = world.with(|snapshot| report_failures(snapshot, &CLUSTERS, &image("ami-2")));
     let result = disrupt(&evidence.0);
     assert!(result.commands.is_empty());
     let message =
@@ -190,31 +192,31 @@ fn repair_waits_if_nodes_of_several_node_pools_stop_reporting() {
 
 #[test]
 fn failures_are_reported_after_a_minute_or_five_for_starting_nodes() {
-    let told = |world: &World| {
+    let reported = |world: &World| {
         let failures = failures(&world.0).unwrap();
         (failures.shared.len(), failures.next)
     };
-    let of = |minutes: i64| sick(1, minutes).with(ours);
+    let of = |minutes: i64| unhealthy(1, minutes).with(ours);
     let later = |minutes: i64| Some(of(0).0.now + SignedDuration::from_mins(minutes));
-    assert_eq!(told(&of(0)), (0, later(1)));
-    assert_eq!(told(&of(1)), (2, None), "of its type and in its zone");
+    assert_eq!(reported(&of(0)), (0, later(1)));
+    assert_eq!(reported(&of(1)), (2, None), "of its type and in its zone");
     let starts = |minutes: i64| {
         of(minutes).with(|snapshot| {
             let labels = &mut snapshot.nodes[0].labels;
             labels.remove("karpenter.sh/initialized");
         })
     };
-    assert_eq!(told(&starts(4)), (0, later(1)));
-    assert_eq!(told(&starts(5)), (2, None));
+    assert_eq!(reported(&starts(4)), (0, later(1)));
+    assert_eq!(reported(&starts(5)), (2, None));
 }
 
 #[test]
 fn failures_of_nodes_that_refuse_repair_are_not_reported() {
-    let refused = sick(1, 5).with(|snapshot| {
+    let refused = unhealthy(1, 5).with(|snapshot| {
         ours(snapshot);
         annotate(snapshot, "karpenter.sh/do-not-repair", "true");
     });
     assert_eq!(failures(&refused.0), Some(Failures::default()));
-    let off = sick(1, 5).with(|snapshot| snapshot.settings.feature_gates.clear());
+    let off = unhealthy(1, 5).with(|snapshot| snapshot.settings.feature_gates.clear());
     assert_eq!(failures(&off.0), None);
 }

@@ -45,12 +45,12 @@ fn repair_stops_if_a_fifth_of_a_node_pool_is_unhealthy() {
     });
     assert_eq!(first_is_gone.removes(), ["n1"]);
     let notes = disrupt(&lost_of(5, 2).0).notes;
-    let told = "more than 20% of nodes in nodepool \"default\" are unhealthy";
+    let reported = "more than 20% of nodes in nodepool \"default\" are unhealthy";
     let of_first = &notes[..3];
     assert!(
         of_first
             .iter()
-            .all(|note| note.reason == "NodeRepairBlocked" && note.message == told)
+            .all(|note| note.reason == "NodeRepairBlocked" && note.message == reported)
     );
     let abouts = of_first.iter().map(|note| &note.about);
     let [node, claim, pool] = abouts.collect::<Vec<_>>()[..] else {
@@ -112,14 +112,14 @@ fn leaving_nodes_count_against_the_repair_budget_and_unready_ones_do_not() {
 #[test]
 fn budget_of_zero_stops_repair_unless_it_names_other_reasons() {
     let exhausted = |world: &World| {
-        let told = disrupt(&world.0).exhausted.into_iter();
-        told.map(|(_, told)| told).collect::<Vec<_>>()
+        let reported = disrupt(&world.0).exhausted.into_iter();
+        reported.map(|(_, reported)| reported).collect::<Vec<_>>()
     };
-    let told = "No allowed disruptions for disruption reason Unhealthy due to blocking budget";
+    let reported = "No allowed disruptions for disruption reason Unhealthy due to blocking budget";
     for reasons in [&[][..], &["Unhealthy"]] {
         let closed = with_budget(lost_of(3, 1), "0", reasons);
         assert!(closed.removes().is_empty());
-        assert_eq!(exhausted(&closed), [told]);
+        assert_eq!(exhausted(&closed), [reported]);
     }
     let of_drift = with_budget(lost_of(3, 1), "0", &["Drifted"]);
     assert_eq!(of_drift.removes(), ["n0"]);
@@ -134,7 +134,7 @@ fn uninitialized_node_needs_no_budget_but_waits_for_a_pause() {
     let world = with_budget(lost_of(2, 1), "0", &[]).with(|snapshot| {
         snapshot.nodes[0].labels.remove("karpenter.sh/initialized");
         let conditions = &mut snapshot.node_claims[0].status.conditions;
-        conditions.retain(|one| one.kind != INITIALIZED);
+        conditions.retain(|condition| condition.kind != INITIALIZED);
     });
     assert_eq!(world.removes(), ["n0"]);
     let paused = world.with(|snapshot| {

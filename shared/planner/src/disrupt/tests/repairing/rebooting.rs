@@ -26,8 +26,10 @@ fn taken(world: &World) -> (Vec<String>, Vec<String>) {
         names.collect()
     };
     let commands = disrupt(&world.0).commands;
-    let reboots = commands.iter().filter_map(|one| one.reboot.as_ref());
-    let deletions = commands.iter().flat_map(|one| &one.delete);
+    let reboots = commands
+        .iter()
+        .filter_map(|command| command.reboot.as_ref());
+    let deletions = commands.iter().flat_map(|command| &command.delete);
     (names(reboots.collect()), names(deletions.collect()))
 }
 
@@ -67,9 +69,9 @@ fn over(reason: &str, minutes_ago: i64) -> impl Fn(&mut Snapshot) {
 
 #[test]
 fn error_repaired_by_reboot_reboots_the_node_in_place() {
-    let sick = failing(1, 46, 11);
-    assert!(reboots(&sick));
-    let command = disrupt(&sick.0).commands.remove(0);
+    let unhealthy = failing(1, 46, 11);
+    assert!(reboots(&unhealthy));
+    let command = disrupt(&unhealthy.0).commands.remove(0);
     assert!(command.replacements.is_empty() && command.evicts.is_empty());
     assert_eq!(command.savings, model::NanosPerHour(0));
     assert!(
@@ -178,8 +180,8 @@ fn rebooting_node_is_not_a_candidate() {
         assert_eq!(reasons(&one()), [reason]);
         let reboots = one().with(rebooting);
         assert_eq!(reasons(&reboots), [], "{reason:?}");
-        let told = ("n0".to_owned(), "Node is rebooting".to_owned());
-        assert!(reboots.blocked().contains(&told), "{reason:?}");
+        let reported = ("n0".to_owned(), "Node is rebooting".to_owned());
+        assert!(reboots.blocked().contains(&reported), "{reason:?}");
     }
 }
 

@@ -6,29 +6,33 @@ const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 
 #[test]
 fn do_not_disrupt_does_not_block_repair() {
-    let world = sick(1, 31).with(|snapshot| annotate(snapshot, DO_NOT_DISRUPT, "true"));
+    let world = unhealthy(1, 31).with(|snapshot| annotate(snapshot, DO_NOT_DISRUPT, "true"));
     assert_eq!(world.removes(), ["n0"]);
 }
 
 #[test]
 fn do_not_repair_blocks_repair_and_is_reported_once_due() {
-    let told = "repair is blocked through the \"karpenter.sh/do-not-repair\" annotation";
-    let on_node = |minutes| sick(1, minutes).with(|it| annotate(it, DO_NOT_REPAIR, "true"));
+    let reported = "repair is blocked through the \"karpenter.sh/do-not-repair\" annotation";
+    let on_node = |minutes| unhealthy(1, minutes).with(|it| annotate(it, DO_NOT_REPAIR, "true"));
     assert!(on_node(31).removes().is_empty());
-    assert!(on_node(31).blocked().contains(&("n0".into(), told.into())));
+    assert!(
+        on_node(31)
+            .blocked()
+            .contains(&("n0".into(), reported.into()))
+    );
     assert!(
         !on_node(29)
             .blocked()
             .iter()
-            .any(|(_, message)| message == told)
+            .any(|(_, message)| message == reported)
     );
-    let on_claim = sick(1, 31).with(|snapshot| {
+    let on_claim = unhealthy(1, 31).with(|snapshot| {
         let annotations = &mut snapshot.node_claims[0].annotations;
         annotations.insert(DO_NOT_REPAIR.to_owned(), "true".to_owned());
     });
     assert!(on_claim.removes().is_empty());
-    assert!(on_claim.blocked().contains(&("n0".into(), told.into())));
-    let other_value = sick(1, 31).with(|snapshot| annotate(snapshot, DO_NOT_REPAIR, "yes"));
+    assert!(on_claim.blocked().contains(&("n0".into(), reported.into())));
+    let other_value = unhealthy(1, 31).with(|snapshot| annotate(snapshot, DO_NOT_REPAIR, "yes"));
     assert_eq!(other_value.removes(), ["n0"]);
 }
 
@@ -43,53 +47,60 @@ fn do_not_repair_does_not_block_drift() {
 
 #[test]
 fn node_without_node_pool_is_not_repaired() {
-    let of_none = sick(1, 31).with(|snapshot| {
+    let of_none = unhealthy(1, 31).with(|snapshot| {
         snapshot.nodes[0].labels.remove("karpenter.sh/nodepool");
         snapshot.node_claims[0]
             .labels
             .remove("karpenter.sh/nodepool");
     });
-    let told = "repair requires a NodePool to construct and budget a safe replacement";
+    let reported = "repair requires a NodePool to construct and budget a safe replacement";
     assert!(of_none.removes().is_empty());
-    assert!(of_none.blocked().contains(&("n0".into(), told.into())));
-    let of_unknown = sick(1, 31).with(|snapshot| snapshot.node_pools.clear());
-    let told = "NodePool not found (NodePool=default)";
-    assert!(of_unknown.blocked().contains(&("n0".into(), told.into())));
+    assert!(of_none.blocked().contains(&("n0".into(), reported.into())));
+    let of_unknown = unhealthy(1, 31).with(|snapshot| snapshot.node_pools.clear());
+    let reported = "NodePool not found (NodePool=default)";
+    assert!(
+        of_unknown
+            .blocked()
+            .contains(&("n0".into(), reported.into()))
+    );
 }
 
 #[test]
 fn unplaced_pods_block_repair() {
-    let world = sick(1, 31).with(|snapshot| {
+    let world = unhealthy(1, 31).with(|snapshot| {
         snapshot.pods[0]
             .node_selector
             .insert(ZONE.into(), "nowhere".into());
     });
     assert!(world.removes().is_empty());
     let blocked = world.blocked();
-    let (_, told) = blocked.iter().find(|(node, _)| node == "n0").unwrap();
+    let (_, reported) = blocked.iter().find(|(node, _)| node == "n0").unwrap();
     assert!(
-        told.starts_with("Not all pods would schedule, default/n0-0"),
-        "{told}"
+        reported.starts_with("Not all pods would schedule, default/n0-0"),
+        "{reported}"
     );
 }
 
 #[test]
 fn pods_placed_on_an_uninitialized_node_block_repair() {
-    let world = sick(1, 31).node("young", "large", &[]).with(|snapshot| {
-        snapshot.nodes[1].labels.remove("karpenter.sh/initialized");
-        let conditions = &mut snapshot.node_claims[1].status.conditions;
-        conditions.retain(|one| one.kind != INITIALIZED);
-    });
+    let world = unhealthy(1, 31)
+        .node("young", "large", &[])
+        .with(|snapshot| {
+            snapshot.nodes[1].labels.remove("karpenter.sh/initialized");
+            let conditions = &mut snapshot.node_claims[1].status.conditions;
+            conditions.retain(|condition| condition.kind != INITIALIZED);
+        });
     assert!(world.removes().is_empty());
-    let told = world.blocked();
-    let waits =
-        |(node, told): &(String, String)| node == "n0" && told.contains("which is not initialized");
-    assert!(told.iter().any(waits), "{told:?}");
+    let reported = world.blocked();
+    let waits = |(node, reported): &(String, String)| {
+        node == "n0" && reported.contains("which is not initialized")
+    };
+    assert!(reported.iter().any(waits), "{reported:?}");
 }
 
 #[test]
 fn nominated_and_commanded_nodes_are_not_repaired() {
-    let nominated = sick(1, 31).with(|snapshot| {
+    let nominated = unhealthy(1, 31).with(|snapshot| {
         let until = snapshot.now + SignedDuration::from_secs(20);
         snapshot.nominated.insert("n0".into(), until);
     });
@@ -98,7 +109,7 @@ fn nominated_and_commanded_nodes_are_not_repaired() {
         disrupt(&nominated.0).due,
         Some(nominated.0.now + SignedDuration::from_secs(20))
     );
-    let commanded = sick(1, 31).with(|snapshot| {
+    let commanded = unhealthy(1, 31).with(|snapshot| {
         taken_back(snapshot, 0);
         snapshot.commands[0].state = CommandState::Replacing;
     });

@@ -32,7 +32,7 @@ pub(super) fn of_freed_instance(
             found.postpone_unplaced();
             let plan = found.plan(search);
             let mut within = plan.clone();
-            caps::hold(search.snapshot, &mut within);
+            caps::hold_back(search.snapshot, &mut within);
             // A launch that a cap holds back does not delay other pods.
             if within.actions.len() == plan.actions.len() {
                 return Some(plan);

@@ -12,13 +12,13 @@ use crate::lifecycle::expiration;
 
 /// Voluntary drains, which a pause of everything suspends. Drains of interrupted and dead nodes and those ordered by users
 /// continue (docs/design.md#never-delayed).
-pub(super) struct Held<'a> {
+pub(super) struct PausableDrains<'a> {
     snapshot: &'a Snapshot,
     chosen: BTreeSet<&'a Uid>,
     expired: BTreeSet<&'a Uid>,
 }
 
-impl<'a> Held<'a> {
+impl<'a> PausableDrains<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let deleted = |command: &&Command| {
             matches!(command.state, CommandState::Deleting | CommandState::Done)
@@ -38,7 +38,7 @@ impl<'a> Held<'a> {
     }
 
     /// Pause that suspends the drain of this NodeClaim's node.
-    pub(super) fn by(&self, claim: &NodeClaim, node: Option<&Node>) -> Option<Paused<'a>> {
+    pub(super) fn pause_of(&self, claim: &NodeClaim, node: Option<&Node>) -> Option<Paused<'a>> {
         let now = self.snapshot.now;
         let pool = claim.node_pool();
         let paused = self.snapshot.paused(pool.as_ref(), PauseLevel::All, now)?;

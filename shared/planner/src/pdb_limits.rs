@@ -13,7 +13,7 @@ use crate::{inventory::is_terminal, pods::tolerates_disruption, provision::movab
 type Budgets<'a> = Rc<[&'a PodDisruptionBudget]>;
 
 /// PodDisruptionBudgets of a cluster. Results are cached per namespace and labels.
-pub(crate) struct Guards<'a> {
+pub(crate) struct PdbLimits<'a> {
     by_namespace: BTreeMap<&'a str, Vec<&'a PodDisruptionBudget>>,
     optimize: Optimize,
     known: RefCell<Known<'a>>,
@@ -25,7 +25,7 @@ struct Known<'a> {
     found: Vec<Budgets<'a>>,
 }
 
-impl<'a> Guards<'a> {
+impl<'a> PdbLimits<'a> {
     pub(crate) fn new(budgets: &'a [PodDisruptionBudget], optimize: Optimize) -> Self {
         let mut by_namespace: BTreeMap<&str, Vec<&PodDisruptionBudget>> = BTreeMap::new();
         for budget in budgets {
@@ -40,7 +40,7 @@ impl<'a> Guards<'a> {
     }
 
     /// Budgets that prevent the eviction of the pod now; `None` if it may be evicted, or would not be evicted anyway.
-    pub(crate) fn refusing(&self, pod: &'a Pod) -> Option<Budgets<'a>> {
+    pub(crate) fn blocking_budgets(&self, pod: &'a Pod) -> Option<Budgets<'a>> {
         let about = self.about(pod);
         let refuses = match &*about {
             [] => false,
@@ -52,7 +52,7 @@ impl<'a> Guards<'a> {
     }
 
     /// Whether the pod can never be evicted.
-    pub(crate) fn never_allow(&self, pod: &'a Pod) -> bool {
+    pub(crate) fn never_allows_eviction(&self, pod: &'a Pod) -> bool {
         let about = self.about(pod);
         let never = match &*about {
             [] => false,
@@ -122,8 +122,11 @@ mod tests {
         let mut pod = test_world::pod("p", "n");
         change(&mut pod);
         let budgets = [about];
-        let guards = Guards::new(&budgets, Optimize::Cost);
-        (guards.refusing(&pod).is_some(), guards.never_allow(&pod))
+        let pdb_limits = PdbLimits::new(&budgets, Optimize::Cost);
+        (
+            pdb_limits.blocking_budgets(&pod).is_some(),
+            pdb_limits.never_allows_eviction(&pod),
+        )
     }
 
     #[test]
