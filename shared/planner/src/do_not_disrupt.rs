@@ -64,12 +64,12 @@ fn note(pod: &Pod, now: Timestamp) -> Option<Note> {
         Protection::Until(until) => Some(Note::normal(
             pod,
             "DoNotDisruptUntil",
-            format!("Pod is not disrupted by choice until {until:.0}"),
+            format!("Pod is protected from voluntary disruption until {until:.0}"),
         )),
         Protection::Over(time) => Some(Note::normal(
             pod,
             "DoNotDisruptGracePeriodElapsed",
-            format!("Pod has run for the {time:#} in which it was not to be disrupted"),
+            format!("The pod's protection of {time:#} from voluntary disruption has ended"),
         )),
         Protection::Invalid => Some(Note::warning(
             pod,

@@ -186,7 +186,7 @@ impl Ending {
     /// Karpenter's metric reason, and a text for people.
     pub(crate) fn because(self) -> (&'static str, &'static str) {
         match self {
-            Self::LaunchFailed => ("insufficient_capacity", "its launch came to nothing"),
+            Self::LaunchFailed => ("insufficient_capacity", "its launch failed"),
             Self::LaunchTimeout => ("launch_timeout", "its instance was not launched in time"),
             Self::RegistrationTimeout => (
                 "registration_timeout",

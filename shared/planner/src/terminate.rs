@@ -115,7 +115,7 @@ fn misnamed_note(claim: &NodeClaim, instance: &InstanceId, name: &str) -> Note {
         warning: true,
         reason: "InstanceOfAnotherCluster",
         message: format!(
-            "Instance {instance} {name}, so it cannot be ended under this cluster's name, and the NodeClaim waits: change the \
+            "Instance {instance} {name}, so it cannot be terminated under this cluster's name, and the NodeClaim is kept: change the \
              instance's tag {EKS_CLUSTER} to the name of this cluster, or register the cluster under its former name again"
         ),
     }

@@ -297,7 +297,7 @@ impl<'s, 'a> Methods<'s, 'a> {
     /// Plans the valid part of a proposal again.
     pub(super) fn validate(&self, proposal: &ledger::Command) -> Result<Command, Rejection> {
         let Some(choice) = &proposal.choice else {
-            return Err(Rejection::churn("it names no method".to_owned()));
+            return Err(Rejection::churn("the proposal names no method".to_owned()));
         };
         let candidates = self.graceful_candidates();
         match choice.method {

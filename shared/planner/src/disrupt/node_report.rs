@@ -116,7 +116,7 @@ fn of_repair(
                 .collect(),
             saving: command.savings,
         });
-        let is_surplus = || "its static NodePool has more nodes than it wants".to_owned();
+        let is_surplus = || "its static NodePool has more nodes than replicas".to_owned();
         let kept = match &decided {
             Ok(Some(_)) => None,
             Ok(None) => Some(is_surplus()),
@@ -191,7 +191,7 @@ fn block_by_budget(budgets: &Budgets, candidate: &Candidate<'_>) -> Option<Strin
         (budgets.remaining(&pool.name) == 0).then(|| {
             budgets.exhausted_message(pool).unwrap_or_else(|| {
                 let name = &pool.name;
-                format!("As many nodes of NodePool {name} are on their way as its budgets allow")
+                format!("The budgets of NodePool {name} allow no further disruption now")
             })
         })
     })

@@ -91,7 +91,7 @@ pub(super) fn of_static(
     if !budgets.allows_terminate_first(candidate) {
         let name = &pool.name;
         return Err(format!(
-            "NodePool {name} lacks as many nodes as its budgets allow to be disrupted"
+            "NodePool {name} is missing as many nodes as its budgets allow to be disrupted"
         ));
     }
     if pool.not_ready.is_some() || pool.deleted_at.is_some() {

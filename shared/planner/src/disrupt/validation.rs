@@ -56,12 +56,12 @@ pub(super) fn still_empty_proposal<'a>(
     });
     let mut still: Vec<Candidate<'a>> = still.cloned().collect();
     if still.is_empty() {
-        let message = "none of the nodes is empty and may go any more";
+        let message = "none of the nodes is still an empty candidate";
         return Err(Rejection::churn(message.to_owned()));
     }
     still.retain(|candidate| budgets.take(candidate));
     if still.is_empty() {
-        let message = "the budgets of the NodePool allow none of it any more";
+        let message = "the NodePool's budgets no longer allow any of it";
         return Err(Rejection::budget(message.to_owned()));
     }
     Ok(still)
@@ -83,14 +83,15 @@ pub(super) fn replan<'a>(
             Some((_, Err(why))) => return Err(Rejection::churn(why)),
             Some((_, Ok(false))) | None => {
                 let name = &target.name;
-                let message = format!("NodeClaim {name} may not be consolidated any more");
+                let message =
+                    format!("NodeClaim {name} is no longer a candidate for consolidation");
                 return Err(Rejection::churn(message));
             }
         }
     }
     if let Some(candidate) = still.iter().find(|candidate| !budgets.take(candidate)) {
         let pool = &candidate.pool.name;
-        let message = format!("the budgets of NodePool {pool} do not allow it any more");
+        let message = format!("the budgets of NodePool {pool} no longer allow it");
         return Err(Rejection::budget(message));
     }
     let wanted = choice.wanted.clone();
@@ -104,10 +105,10 @@ pub(super) fn replan<'a>(
     let planned: Vec<_> = planned.chain(&choice.others).collect();
     let (now, before) = (again.new_nodes.len(), planned.len());
     match (before, now) {
-        (1.., 0) => return unlike("it needs no replacement any more"),
-        (0, 1) => return unlike("it needs a replacement now"),
+        (1.., 0) => return unlike("the replacement is no longer needed"),
+        (0, 1) => return unlike("a replacement is needed now"),
         (1.., 1..) if before != now => {
-            return unlike("it needs another number of replacements now");
+            return unlike("a different number of replacements is needed now");
         }
         _ => {}
     }
@@ -119,7 +120,7 @@ pub(super) fn replan<'a>(
             .collect();
         let mut planned = planned.iter();
         if !planned.all(|instance_type| offered.contains(instance_type.as_str())) {
-            return unlike("what runs there needs another replacement now");
+            return unlike("its pods need a different replacement now");
         }
     }
     let most = before.max(1);
@@ -127,7 +128,7 @@ pub(super) fn replan<'a>(
     if choice.method == Method::MultiNode
         && multi::leave_out_own_types(context, &mut step).is_none()
     {
-        return unlike("nothing cheaper would replace them any more");
+        return unlike("no cheaper replacement is available any more");
     }
     let worth = &context.move_costs;
     worth.pays(context, &step).map_err(Rejection::scheduling)?;

@@ -132,7 +132,7 @@ pub(super) fn recheck_at(
         .map(|condition| condition.last_transition);
     if launched.is_some_and(|launched| now.duration_since(launched) >= PATIENCE) {
         let message = format!(
-            "{}: pods that claim its devices wait for that",
+            "{}: pods with claims for its devices are waiting",
             waiting.message
         );
         decision

@@ -47,7 +47,7 @@ pub(super) fn advance(view: &CommandView<'_>, command: &Command, target: &Target
     if until.is_ok_and(|until| until <= view.snapshot.now) {
         advance.state = CommandState::RolledBack;
         let minutes = SHORTEST.as_mins();
-        let problem = format!("its NodeClaim was not to be changed within {minutes} minutes");
+        let problem = format!("its NodeClaim could not be updated within {minutes} minutes");
         advance.problems.push(problem);
         return advance;
     }

@@ -148,7 +148,7 @@ impl<'a> PodValidation<'a> {
         {
             let key = &field.key;
             return Some(format!(
-                "required node affinity goes by field {key}, which is not supported"
+                "required node affinity selects by field {key}, which is not supported"
             ));
         }
         let required = terms

@@ -113,12 +113,12 @@ impl<'a> Drain<'a> {
             let because = match left {
                 None => format!("node {} is being drained", node.name),
                 Some(most) if self.most == Some(*most) => format!(
-                    "node {} is being drained: its cluster gives pods {most} s at most, and this one asks for {} s",
+                    "node {} is being drained: the grace period is limited to {most} s, and the pod's own is {} s",
                     node.name,
                     grace(pod)
                 ),
                 Some(left) => format!(
-                    "node {} goes at {at:.0}: {left} s are left of the {} s that the pod asks for",
+                    "node {} ends at {at:.0}: {left} s remain of the pod's grace period of {} s",
                     node.name,
                     grace(pod)
                 ),

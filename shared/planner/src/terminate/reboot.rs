@@ -232,7 +232,7 @@ impl<'a> Episode<'a> {
         let now = self.snapshot.now;
         let first = self.instant(annotation::REBOOT_FIRST_CALL);
         if first.is_some_and(|first| after(first, CALLED_WITHIN) <= now) {
-            let cause = "EC2 took no request to reboot the instance within 5 minutes";
+            let cause = "EC2 accepted no request to reboot the instance within 5 minutes";
             return self.fail(Failure::Refused, cause, &mut reboots.decision);
         }
         let last = self.instant(annotation::REBOOT_LAST_CALL);
@@ -241,7 +241,7 @@ impl<'a> Episode<'a> {
             return reboots.decision.recheck_at(again);
         }
         let Some(instance) = instance_of(&self.claim.status.provider_id) else {
-            let cause = "the NodeClaim names no instance";
+            let cause = "the NodeClaim has no provider id of an instance";
             return self.fail(Failure::Refused, cause, &mut reboots.decision);
         };
         let text = format!("{now:.0}");

@@ -418,7 +418,7 @@ fn grace_period_is_cut_to_the_remaining_time() {
         .map(|planned| planned.because.as_str())
         .collect();
     assert!(
-        because[0].ends_with("114 s are left of the 600 s that the pod asks for"),
+        because[0].ends_with("114 s remain of the pod's grace period of 600 s"),
         "{because:?}"
     );
     // Evictions were refused by its budget for ten seconds.

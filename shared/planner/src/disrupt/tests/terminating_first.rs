@@ -216,7 +216,7 @@ fn coming(snapshot: &mut Snapshot) {
 
 #[test]
 fn missing_static_nodes_count_against_terminating_first() {
-    let lacks = "NodePool default lacks as many nodes as its budgets allow to be disrupted";
+    let lacks = "NodePool default is missing as many nodes as its budgets allow to be disrupted";
     let of_coming = lacking(coming);
     assert!(of_coming.removes().is_empty());
     assert_eq!(told_of_a(&of_coming), [lacks]);

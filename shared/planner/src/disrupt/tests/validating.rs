@@ -183,6 +183,6 @@ fn several_nodes_are_not_replaced_by_their_own_instance_type() {
     let rejected = validate(&world.0, &proposal).unwrap_err();
     assert_eq!(
         rejected.message,
-        "nothing cheaper would replace them any more"
+        "no cheaper replacement is available any more"
     );
 }

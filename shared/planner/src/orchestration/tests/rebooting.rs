@@ -108,6 +108,6 @@ fn recovered_node_is_not_rebooted() {
     assert_eq!(next(&well), (CommandState::RolledBack, None, recovered));
     let mut frozen = rebooting();
     frozen.now = now() + SignedDuration::from_mins(10);
-    let reported = vec!["its NodeClaim was not to be changed within 10 minutes".to_owned()];
+    let reported = vec!["its NodeClaim could not be updated within 10 minutes".to_owned()];
     assert_eq!(next(&frozen), (CommandState::RolledBack, None, reported));
 }

@@ -194,7 +194,7 @@ fn ec2_is_called_after_the_boot_id_is_recorded_and_once_a_minute() {
     assert_eq!((words(&waiting), due_in(&waiting)), (Vec::new(), Some(1)));
     assert_eq!(words(&asked(Some(60), Some(200))), ["call for i-a"]);
     let reported = words(&asked(Some(60), Some(300)));
-    let last = "RebootFailed: EC2 took no request to reboot the instance within 5 minutes";
+    let last = "RebootFailed: EC2 accepted no request to reboot the instance within 5 minutes";
     assert_eq!(reported.last().unwrap(), last);
 }
 

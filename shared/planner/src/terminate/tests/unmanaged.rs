@@ -87,7 +87,7 @@ fn settings_may_shorten_the_grace_period_of_pods() {
     );
     let because = &decision.plan.actions[2].because;
     assert!(
-        because.ends_with("its cluster gives pods 30 s at most, and this one asks for 31 s"),
+        because.ends_with("the grace period is limited to 30 s, and the pod's own is 31 s"),
         "{because}"
     );
 }
