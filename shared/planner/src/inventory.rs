@@ -81,13 +81,13 @@ impl<'a> Inventory<'a> {
                 && !is_true(&node.labels, INITIALIZED)
                 && !node.labels.contains_key(INSTANCE_TYPE);
             if not_joined {
-                state_nodes.extend(claim.map(|claim| StateNode::of(None, Some(claim), &pods)));
+                state_nodes.extend(claim.map(|claim| StateNode::new(None, Some(claim), &pods)));
             } else if claim.is_some() || !node.provider_id.is_empty() || !managed {
-                state_nodes.push(StateNode::of(Some(node), claim, &pods));
+                state_nodes.push(StateNode::new(Some(node), claim, &pods));
             }
         }
         let rest = claims.into_values();
-        state_nodes.extend(rest.map(|claim| StateNode::of(None, Some(claim), &pods)));
+        state_nodes.extend(rest.map(|claim| StateNode::new(None, Some(claim), &pods)));
         let known: BTreeSet<&NodeClaimName> = snapshot
             .node_claims
             .iter()
@@ -164,7 +164,7 @@ impl<'a> Inventory<'a> {
 }
 
 impl<'a> StateNode<'a> {
-    fn of(node: Option<&'a Node>, claim: Option<&'a NodeClaim>, pods: &BoundPods<'a>) -> Self {
+    fn new(node: Option<&'a Node>, claim: Option<&'a NodeClaim>, pods: &BoundPods<'a>) -> Self {
         let has = |label| node.is_some_and(|node| claim.is_none() || is_true(&node.labels, label));
         let (registered, initialized) = (has(REGISTERED), has(INITIALIZED));
         let deleting = match (claim, node) {

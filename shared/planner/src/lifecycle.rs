@@ -59,11 +59,11 @@ pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
         nodes: ByInstance::of_nodes(snapshot),
         pods: PodsOfNodes::new(snapshot),
         claims: ByInstance::of_claims(snapshot),
-        forced_repair: ForcedRepair::of(snapshot),
+        forced_repair: ForcedRepair::new(snapshot),
         failed: failed_launches(snapshot),
         begun: launches_under_way(snapshot),
         expirations: expiration::Allowance::new(snapshot),
-        published: Published::of(snapshot),
+        published: Published::from_snapshot(snapshot),
     };
     let mut decision = Decision::default();
     for claim in snapshot
@@ -123,7 +123,10 @@ impl<'a> LifecyclePass<'a> {
             waiting,
         };
         let ending = self.ending(&observed, decision);
-        let (_, steps) = next(State::of(claim), Observations::Alive { ending, node });
+        let (_, steps) = next(
+            State::from_claim(claim),
+            Observations::Alive { ending, node },
+        );
         if let [Step::Delete(ending)] = steps[..] {
             self.delete(ending, claim, decision);
             return;
@@ -165,11 +168,13 @@ impl<'a> LifecyclePass<'a> {
             .snapshot
             .paused(pool.as_ref(), PauseLevel::Voluntary, now)
         {
-            Some(paused) => _ = is_due(expiration::at(claim).max(paused.until())),
-            None if is_due(expiration::at(claim)) => match self.expirations.hold(claim, decision) {
-                None => return Some(Ending::Expired),
-                Some(until) => decision.recheck_at(until),
-            },
+            Some(paused) => _ = is_due(expiration::expires_at(claim).max(paused.until())),
+            None if is_due(expiration::expires_at(claim)) => {
+                match self.expirations.hold(claim, decision) {
+                    None => return Some(Ending::Expired),
+                    Some(until) => decision.recheck_at(until),
+                }
+            }
             None => {}
         }
         let node = observed.registration.node()?;

@@ -142,7 +142,7 @@ pub(crate) enum Step {
 }
 
 impl State {
-    pub(crate) fn of(claim: &NodeClaim) -> Self {
+    pub(crate) fn from_claim(claim: &NodeClaim) -> Self {
         let held = claim
             .finalizers
             .iter()
@@ -223,7 +223,7 @@ pub(crate) fn is_time_out(reason: &str) -> bool {
 pub(crate) fn arrived(reason: &str, claim: &NodeClaim) -> Option<String> {
     let came = |ending: Ending, what: &str| {
         let (name, _) = ending.because();
-        let has_come = reason.starts_with(name) && !ending.concerns(State::of(claim));
+        let has_come = reason.starts_with(name) && !ending.concerns(State::from_claim(claim));
         has_come.then(|| format!("NodeClaim {} has {what} since", claim.name))
     };
     came(Ending::LaunchTimeout, "been launched")

@@ -240,7 +240,7 @@ fn postpone(
     input.pods.retain(|pod| {
         let stays = taken.next() == Some(&true);
         if !stays && buffers::is_virtual(pod) {
-            left_out.extend(buffers::of(pod));
+            left_out.extend(buffers::buffer_of(pod));
         } else if !stays {
             plan.postponed.push(reference(pod));
         }

@@ -34,7 +34,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
         match (
             settings.feature_gates.get("NodeRepair"),
             settings.legacy_node_repair,

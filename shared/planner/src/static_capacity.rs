@@ -47,7 +47,7 @@ pub fn static_capacity(snapshot: &Snapshot) -> Decision {
             decision.recheck_at(until);
             continue;
         }
-        let nodes_of_pool = PoolNodes::of(snapshot, pool, &leaving);
+        let nodes_of_pool = PoolNodes::new(snapshot, pool, &leaving);
         let active = nodes_of_pool.active.len() + nodes_of_pool.coming;
         if active < replicas && pool.not_ready.is_some() {
             decision.recheck_at(recheck_time(snapshot));
@@ -77,7 +77,7 @@ struct PoolNodes<'a> {
 }
 
 impl<'a> PoolNodes<'a> {
-    fn of(snapshot: &'a Snapshot, pool: &'a NodePool, leaving: &BTreeSet<&NodeClaimName>) -> Self {
+    fn new(snapshot: &'a Snapshot, pool: &'a NodePool, leaving: &BTreeSet<&NodeClaimName>) -> Self {
         let own: Vec<&NodeClaim> = snapshot
             .node_claims
             .iter()

@@ -165,7 +165,10 @@ impl<'a> Terminator<'a> {
             return;
         };
         let instance = self.instance(claim);
-        let (_, steps) = next(State::of(claim), Observations::Leaving { node, instance });
+        let (_, steps) = next(
+            State::from_claim(claim),
+            Observations::Leaving { node, instance },
+        );
         for step in steps {
             match step {
                 Step::DeleteNodes => {
@@ -203,8 +206,8 @@ impl<'a> Terminator<'a> {
     /// Advances a Node, which is released after its pods, its volumes and its instance are gone
     /// (docs/spec/lifecycle.md#node-finalization).
     fn advance_node(&self, node: &Node, claim: &NodeClaim, decision: &mut Decision) {
-        let deadline = Deadline::of(claim, self.snapshot);
-        let drain = Drain::of(self.snapshot, self.pods.of(node), deadline.as_ref(), None);
+        let deadline = Deadline::for_claim(claim, self.snapshot);
+        let drain = Drain::new(self.snapshot, self.pods.of(node), deadline.as_ref(), None);
         let deadline = deadline.map(|deadline| deadline.at);
         let volumes = volumes::judge(self.snapshot, node, self.pods.of(node), deadline);
         let instance = self.instance(claim);
@@ -226,7 +229,7 @@ impl<'a> Terminator<'a> {
             },
             instance,
         };
-        let (after, steps) = next(State::of(claim), observations);
+        let (after, steps) = next(State::from_claim(claim), observations);
         let drained = |conditions: &mut ConditionSet<'_>| {
             conditions.set_true(types::DRAINED);
             volumes.write(conditions);
@@ -283,7 +286,7 @@ impl<'a> Terminator<'a> {
             return;
         }
         mark::plan_mark(node, decision);
-        let drain = Drain::of(self.snapshot, self.pods.of(node), None, None);
+        let drain = Drain::new(self.snapshot, self.pods.of(node), None, None);
         drain.plan_actions(node, decision);
         let volumes = volumes::judge(self.snapshot, node, self.pods.of(node), None);
         if drain.has_pods() {

@@ -87,7 +87,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    pub(super) fn of(&self, target: &Target) -> Option<&Candidate<'a>> {
+    pub(super) fn by_target(&self, target: &Target) -> Option<&Candidate<'a>> {
         let mut all = self.all.iter();
         all.find(|candidate| {
             candidate.claim.name == target.name && candidate.claim.uid == target.uid

@@ -60,7 +60,7 @@ impl Allowance {
         let commands = snapshot.commands.iter();
         for (evicts, until) in commands.filter_map(|command| command.counted_evictions(now)) {
             for (pool, pods) in evicts {
-                for left in allowance.of(pool) {
+                for left in allowance.caps_of(pool) {
                     left.take(*pods, until);
                 }
             }
@@ -68,7 +68,7 @@ impl Allowance {
         allowance
     }
 
-    fn of(&mut self, pool: &NodePoolName) -> impl Iterator<Item = &mut HourlyCap> {
+    fn caps_of(&mut self, pool: &NodePoolName) -> impl Iterator<Item = &mut HourlyCap> {
         self.cluster.iter_mut().chain(self.pools.get_mut(pool))
     }
 
@@ -82,13 +82,13 @@ impl Allowance {
         let pods = of_node(candidate);
         let pool = &candidate.pool.name;
         // A node without evictions passes an exhausted cap on evictions.
-        if self.of(pool).any(|left| left.remaining() < pods) || self.is_exhausted() {
+        if self.caps_of(pool).any(|left| left.remaining() < pods) || self.is_exhausted() {
             return false;
         }
         for left in self.nodes.iter_mut() {
             left.used = left.used.saturating_add(1);
         }
-        for left in self.of(pool) {
+        for left in self.caps_of(pool) {
             left.used = left.used.saturating_add(pods);
         }
         true

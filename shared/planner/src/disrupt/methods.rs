@@ -116,7 +116,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         [
             (
                 Reason::Unhealthy,
-                repair::UnhealthyNodes::of(self.now).due.len(),
+                repair::UnhealthyNodes::new(self.now).due.len(),
             ),
             (
                 Reason::Empty,
@@ -167,7 +167,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         applies_to: fn(&Candidate<'a>) -> bool,
         result: &mut DisruptionResult,
     ) -> Vec<&'c Candidate<'a>> {
-        let evidence = FailureEvidence::of(self.now.snapshot);
+        let evidence = FailureEvidence::new(self.now.snapshot);
         let mut drifted = Vec::new();
         for candidate in candidates
             .all

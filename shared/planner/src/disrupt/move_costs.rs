@@ -81,7 +81,8 @@ impl MoveCosts {
             return Self::default();
         }
         let parameters = snapshot.node_pools.iter();
-        let parameters = parameters.map(|pool| (pool.name.clone(), CostParameters::of(pool).0));
+        let parameters =
+            parameters.map(|pool| (pool.name.clone(), CostParameters::from_annotations(pool).0));
         Self {
             parameters: Some(parameters.collect()),
             start_times: start_times(&snapshot.node_claims),
@@ -226,7 +227,7 @@ fn price_of_leaving(
 pub(super) fn misread(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
     let pools = snapshot.node_pools.iter();
     let messages = pools.flat_map(|pool| {
-        let problems = CostParameters::of(pool).1.into_iter();
+        let problems = CostParameters::from_annotations(pool).1.into_iter();
         problems.map(|problem| (pool.name.clone(), problem))
     });
     messages.collect()
@@ -243,7 +244,7 @@ impl Default for CostParameters {
 
 impl CostParameters {
     /// Reads the NodePool's annotations. Those that do not parse leave the default and are returned as messages.
-    pub(super) fn of(pool: &NodePool) -> (Self, Vec<String>) {
+    pub(super) fn from_annotations(pool: &NodePool) -> (Self, Vec<String>) {
         let (mut parameters, mut problems) = (Self::default(), Vec::new());
         let mut read = |key: &str, expected: &str, take: &mut dyn FnMut(&str) -> Option<()>| {
             if let Some(text) = pool.annotations.get(key)
@@ -292,7 +293,7 @@ fn remaining_life(
     context: &DisruptionContext<'_>,
     candidate: &Candidate<'_>,
 ) -> Option<SignedDuration> {
-    let end = expiration::at(candidate.claim)?;
+    let end = expiration::expires_at(candidate.claim)?;
     Some(end.duration_since(context.now).max(SignedDuration::ZERO))
 }
 

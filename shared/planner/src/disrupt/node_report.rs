@@ -54,8 +54,8 @@ pub(super) fn of_all(context: &DisruptionContext<'_>) -> Vec<NodeReport> {
         alternative: None,
         kept: Some(blocked.message.clone()),
     });
-    let evidence = FailureEvidence::of(context.snapshot);
-    let budgets = AllBudgets::of(context);
+    let evidence = FailureEvidence::new(context.snapshot);
+    let budgets = AllBudgets::new(context);
     let of_candidates = eventual.all.iter().map(|candidate| {
         let name = candidate.node.name.as_str();
         let mut blocked = graceful.blocked.iter();
@@ -91,8 +91,8 @@ fn of_repair(
     evidence: &FailureEvidence<'_>,
     budgets: &Budgets,
 ) -> Vec<NodeReport> {
-    let breaker = Breaker::of(context.snapshot);
-    let unhealthy_nodes = UnhealthyNodes::of(context);
+    let breaker = Breaker::new(context.snapshot);
+    let unhealthy_nodes = UnhealthyNodes::new(context);
     let reason = Some(Reason::Unhealthy);
     let blocked = unhealthy_nodes
         .blocked
@@ -158,7 +158,7 @@ struct AllBudgets {
 }
 
 impl AllBudgets {
-    fn of(context: &DisruptionContext<'_>) -> Self {
+    fn new(context: &DisruptionContext<'_>) -> Self {
         let of = |reason| Budgets::new(context.snapshot, context.inventory, reason, context.now);
         Self {
             unhealthy: of(Reason::Unhealthy),

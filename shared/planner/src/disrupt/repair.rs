@@ -27,14 +27,14 @@ const REASON_AND_METHOD: (Reason, Method) = (Reason::Unhealthy, Method::Repair);
 /// due.
 pub(super) fn choose(methods: &Methods<'_, '_>, result: &mut DisruptionResult) -> Option<Command> {
     let context = methods.now;
-    let unhealthy_nodes = UnhealthyNodes::of(context);
+    let unhealthy_nodes = UnhealthyNodes::new(context);
     result.blocked.extend(unhealthy_nodes.blocked);
     result.due = unhealthy_nodes.next;
     if unhealthy_nodes.due.is_empty() {
         return None;
     }
-    let breaker = Breaker::of(context.snapshot);
-    let evidence = FailureEvidence::of(context.snapshot);
+    let breaker = Breaker::new(context.snapshot);
+    let evidence = FailureEvidence::new(context.snapshot);
     let budgets = methods.budgets(context, Reason::Unhealthy);
     let mut found = None;
     for unhealthy in &unhealthy_nodes.due {

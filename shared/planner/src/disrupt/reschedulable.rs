@@ -35,7 +35,7 @@ impl<'a> ReschedulablePods<'a> {
             .collect();
         let waiting = all.len();
         let pdb_limits = PdbLimits::new(&snapshot.disruption_budgets, snapshot.settings.optimize);
-        let repairs = Mode::of(&snapshot.settings) == Mode::Voluntary;
+        let repairs = Mode::from_settings(&snapshot.settings) == Mode::Voluntary;
         let mut of_state_nodes = BTreeMap::new();
         for (at, state_node) in inventory.state_nodes.iter().enumerate() {
             if state_node.claim.is_none() || state_node.deleting {
@@ -48,8 +48,8 @@ impl<'a> ReschedulablePods<'a> {
                     .node
                     .zip(state_node.claim)
                     .is_some_and(|(node, claim)| {
-                        let reboots = Reboots::of(claim, &snapshot.settings, now);
-                        let evaluation = Evaluation::of(POLICIES, node, &reboots, now);
+                        let reboots = Reboots::new(claim, &snapshot.settings, now);
+                        let evaluation = Evaluation::new(POLICIES, node, &reboots, now);
                         evaluation.due.is_some()
                     });
             let own = state_node.pods.iter().copied();

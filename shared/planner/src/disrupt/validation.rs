@@ -50,7 +50,7 @@ pub(super) fn still_empty_proposal<'a>(
     mut budgets: Budgets,
 ) -> Result<Vec<Candidate<'a>>, Rejection> {
     let still = proposed.iter().filter_map(|target| {
-        let now = candidates.of(target)?;
+        let now = candidates.by_target(target)?;
         let is_empty = emptiness::applies_to(now) == Ok(true);
         (is_empty && !expecting.contains(&now.at)).then_some(now)
     });
@@ -78,7 +78,10 @@ pub(super) fn replan<'a>(
 ) -> Result<Move<'a>, Rejection> {
     let mut still: Vec<&Candidate<'a>> = Vec::new();
     for target in &proposal.delete {
-        match candidates.of(target).map(|now| (now, may_consolidate(now))) {
+        match candidates
+            .by_target(target)
+            .map(|now| (now, may_consolidate(now)))
+        {
             Some((now, Ok(true))) => still.push(now),
             Some((_, Err(why))) => return Err(Rejection::churn(why)),
             Some((_, Ok(false))) | None => {

@@ -11,7 +11,7 @@ use crate::{
 
 /// Time at which the NodeClaim expires, from its own spec: changes of the NodePool affect new NodeClaims only. `Never` does not
 /// parse.
-pub(crate) fn at(claim: &NodeClaim) -> Option<Timestamp> {
+pub(crate) fn expires_at(claim: &NodeClaim) -> Option<Timestamp> {
     let age = parse_go_duration(claim.spec.expire_after.as_deref()?)?;
     claim.created_at?.checked_add(age).ok()
 }

@@ -95,7 +95,7 @@ pub(super) struct Published<'a>(BTreeMap<&'a NodeName, BTreeSet<&'a str>>);
 
 impl<'a> Published<'a> {
     /// Returns `None` if device claims are ignored.
-    pub(super) fn of(snapshot: &'a Snapshot) -> Option<Self> {
+    pub(super) fn from_snapshot(snapshot: &'a Snapshot) -> Option<Self> {
         if !snapshot.settings.device_claims {
             return None;
         }

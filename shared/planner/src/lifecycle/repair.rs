@@ -43,10 +43,10 @@ pub(super) enum Verdict<'n> {
 }
 
 impl<'a> ForcedRepair<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let gates = &snapshot.settings.feature_gates;
         let spares_reboots = gates.get("RebootForRepair") == Some(&true);
-        if Mode::of(&snapshot.settings) != Mode::Legacy {
+        if Mode::from_settings(&snapshot.settings) != Mode::Legacy {
             return Self {
                 counts: None,
                 spares_reboots,

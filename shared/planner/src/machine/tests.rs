@@ -216,7 +216,7 @@ fn state_follows_from_conditions() {
             claim.finalizers.clear();
         }
         claim.deleted_at = goes.then(test_world::now);
-        State::of(&claim)
+        State::from_claim(&claim)
     };
     let (launched, registered) = ((LAUNCHED, True), (REGISTERED, True));
     assert_eq!(state(&[], false, false), State::Unprotected);

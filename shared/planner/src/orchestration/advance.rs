@@ -207,7 +207,7 @@ impl<'a> CommandView<'a> {
     /// Whether only its age ends the NodeClaim: the instance has no notice and the kubelet reports.
     fn is_only_old(&self, claim: &NodeClaim, node: Option<&Node>) -> bool {
         let now = self.snapshot.now;
-        let is_old = expiration::at(claim).is_some_and(|due| due <= now);
+        let is_old = expiration::expires_at(claim).is_some_and(|due| due <= now);
         let lives = node.is_some_and(|node| node.ready.status == ConditionStatus::True);
         is_old && lives && !marks::is_noticed(self.snapshot, claim)
     }
@@ -263,8 +263,8 @@ impl<'a> CommandView<'a> {
         if is_refused(node, Some(claim)) {
             return Some(format!("node {name} has annotation {DO_NOT_REPAIR} now"));
         }
-        let reboots = Reboots::of(claim, &self.snapshot.settings, self.snapshot.now);
-        let evaluation = Evaluation::of(POLICIES, node, &reboots, self.snapshot.now);
+        let reboots = Reboots::new(claim, &self.snapshot.settings, self.snapshot.now);
+        let evaluation = Evaluation::new(POLICIES, node, &reboots, self.snapshot.now);
         let has_recovered = evaluation.due.is_none();
         has_recovered.then(|| format!("node {name} has recovered"))
     }

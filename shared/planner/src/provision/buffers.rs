@@ -33,7 +33,7 @@ pub(super) fn is_virtual(pod: &Pod) -> bool {
 }
 
 /// CapacityBuffer that a virtual pod belongs to.
-pub(super) fn of(pod: &Pod) -> Option<PodKey> {
+pub(super) fn buffer_of(pod: &Pod) -> Option<PodKey> {
     let namespace = pod.annotations.get(CAPACITY_BUFFER_NAMESPACE)?;
     let name = pod.annotations.get(CAPACITY_BUFFER_NAME)?;
     Some(PodKey::new(namespace.clone(), name.clone()))
@@ -45,15 +45,15 @@ pub(super) fn rooms(
     answer: &Answer,
     left_out: &BTreeSet<PodKey>,
 ) -> BTreeMap<PodKey, Room> {
-    let of = |at: &usize| input.pods.get(*at).copied().and_then(of);
+    let buffer_at = |at: &usize| input.pods.get(*at).copied().and_then(buffer_of);
     let there = answer.existing.iter().flat_map(|(_, pods)| pods);
     let new = answer.new_nodes.iter().flat_map(|node| &node.pods);
     let nowhere = answer.unplaced.iter().map(|left| &left.pod);
     let mut rooms: BTreeMap<PodKey, Room> = there
-        .filter_map(of)
+        .filter_map(buffer_at)
         .map(|buffer| (buffer, Room::There))
         .collect();
-    let lacking = new.chain(nowhere).filter_map(of);
+    let lacking = new.chain(nowhere).filter_map(buffer_at);
     rooms.extend(lacking.map(|buffer| (buffer, Room::Lacking)));
     rooms.retain(|buffer, _| !left_out.contains(buffer));
     rooms
@@ -185,7 +185,7 @@ mod tests {
             ]
         );
         assert!(pods.iter().all(is_virtual));
-        assert_eq!(of(&pods[0]), Some(buffer.key));
-        assert_eq!(of(&Pod::default()), None);
+        assert_eq!(buffer_of(&pods[0]), Some(buffer.key));
+        assert_eq!(buffer_of(&Pod::default()), None);
     }
 }

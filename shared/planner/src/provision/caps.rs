@@ -33,7 +33,7 @@ pub struct Exceeded {
 
 /// Returns the caps that current spending exceeds.
 pub fn exceeded(snapshot: &Snapshot) -> Vec<Exceeded> {
-    let Some(budget) = RemainingBudget::of(snapshot) else {
+    let Some(budget) = RemainingBudget::from_snapshot(snapshot) else {
         return Vec::new();
     };
     let report = |node_pool: Option<&NodePoolName>, whose: &str, what: &str, remedy: &str| {
@@ -78,7 +78,7 @@ pub fn pool_spending(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Spending> {
 
 /// Returns the snapshot with NodePools marked not ready that have no room left under a cap, so that other NodePools are tried.
 pub(crate) fn without_pools_over_limit(snapshot: &Snapshot) -> Cow<'_, Snapshot> {
-    let Some(budget) = RemainingBudget::of(snapshot) else {
+    let Some(budget) = RemainingBudget::from_snapshot(snapshot) else {
         return Cow::Borrowed(snapshot);
     };
     let over_limit: Vec<(usize, String)> = snapshot
@@ -102,7 +102,7 @@ pub(crate) fn without_pools_over_limit(snapshot: &Snapshot) -> Cow<'_, Snapshot>
 
 /// NodePools that have no room left under their cap or the cluster's, with the message about it.
 pub(super) fn capped(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
-    let Some(budget) = RemainingBudget::of(snapshot) else {
+    let Some(budget) = RemainingBudget::from_snapshot(snapshot) else {
         return Vec::new();
     };
     let pools = snapshot.node_pools.iter();
@@ -112,7 +112,7 @@ pub(super) fn capped(snapshot: &Snapshot) -> Vec<(NodePoolName, String)> {
 
 /// Removes launches that would exceed a cap from the plan, and records the reason on their pods.
 pub(crate) fn hold_back(snapshot: &Snapshot, plan: &mut Plan) {
-    let Some(mut budget) = RemainingBudget::of(snapshot) else {
+    let Some(mut budget) = RemainingBudget::from_snapshot(snapshot) else {
         return;
     };
     let mut held = Vec::new();
@@ -142,7 +142,7 @@ pub(crate) fn hold_back(snapshot: &Snapshot, plan: &mut Plan) {
 
 impl<'a> RemainingBudget<'a> {
     /// Returns `None` if nothing is capped.
-    fn of(snapshot: &'a Snapshot) -> Option<Self> {
+    fn from_snapshot(snapshot: &'a Snapshot) -> Option<Self> {
         let pools = snapshot.node_pools.iter().map(Caps::of_pool);
         let mut caps = pools.chain([snapshot.caps, snapshot.account.caps]);
         caps.any(|caps| !caps.is_unlimited())

@@ -47,7 +47,7 @@ impl<'q> Drivers<'q> {
 
     /// Returns one text each for instance type, zone and capacity type, and one for each other label that pods narrowed.
     /// `options` marks the NodePool's instance types that are among the node's choices.
-    pub(super) fn of(&mut self, node: &NewNode, options: &[bool]) -> Vec<String> {
+    pub(super) fn explain(&mut self, node: &NewNode, options: &[bool]) -> Vec<String> {
         let input = self.input;
         let Some((pool, chosen, offering)) = bought(node, input) else {
             return Vec::new();

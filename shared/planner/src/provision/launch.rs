@@ -71,7 +71,7 @@ impl<'a> PoolLaunches<'a> {
             .collect();
         let cheapest = cheapest(node, self.mould);
         let options = options(node, self.mould);
-        let drivers = drivers.of(node, &options);
+        let drivers = drivers.explain(node, &options);
         let because = because(&pods, &cheapest, node.choices.len(), &drivers);
         let choices = node.choices.iter();
         let launch = Launch {

@@ -22,12 +22,12 @@ pub(crate) struct Count {
 
 impl Breaker {
     /// Counts all nodes with a NodePool label, initialized or not. Nodes that refuse repair do not count as unhealthy.
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+    pub(crate) fn new(snapshot: &Snapshot) -> Self {
         let claims = ByInstance::of_claims(snapshot);
         let mut counts: BTreeMap<NodePoolName, Count> = BTreeMap::new();
         for node in &snapshot.nodes {
             if let Some(pool) = node.labels.get(NODE_POOL) {
-                let evaluation = Evaluation::of(POLICIES, node, &Reboots::default(), snapshot.now);
+                let evaluation = Evaluation::new(POLICIES, node, &Reboots::default(), snapshot.now);
                 let refused = || is_refused(node, claims.only(&node.provider_id));
                 let count = counts.entry(pool.as_str().into()).or_default();
                 count.add(evaluation.is_unhealthy && !refused());

@@ -63,7 +63,7 @@ struct Applied<'n, 'p> {
 }
 
 impl<'n> Evaluation<'n> {
-    pub(crate) fn of(
+    pub(crate) fn new(
         policies: &[Policy],
         node: &'n Node,
         reboots: &Reboots,

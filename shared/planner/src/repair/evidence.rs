@@ -43,11 +43,11 @@ pub struct Failures {
 
 /// Failures that the cluster reports to others; `None` if its nodes are not repaired, or repaired by force as in Karpenter.
 pub fn failures(snapshot: &Snapshot) -> Option<Failures> {
-    is_on(&snapshot.settings).then(|| Tally::of(snapshot).failures())
+    is_on(&snapshot.settings).then(|| Tally::new(snapshot).failures())
 }
 
 fn is_on(settings: &Settings) -> bool {
-    Mode::of(settings) == Mode::Voluntary && settings.optimize == Optimize::Cost
+    Mode::from_settings(settings) == Mode::Voluntary && settings.optimize == Optimize::Cost
 }
 
 /// Failures that hold back repair.
@@ -58,7 +58,7 @@ pub(crate) struct FailureEvidence<'s> {
 }
 
 impl<'s> FailureEvidence<'s> {
-    pub(crate) fn of(snapshot: &'s Snapshot) -> Self {
+    pub(crate) fn new(snapshot: &'s Snapshot) -> Self {
         let mut held = Self {
             clusters: BTreeMap::new(),
             everywhere: BTreeMap::new(),
@@ -66,7 +66,7 @@ impl<'s> FailureEvidence<'s> {
         if !is_on(&snapshot.settings) {
             return held;
         }
-        let tally = Tally::of(snapshot);
+        let tally = Tally::new(snapshot);
         let own = (&snapshot.cluster, tally.failures().shared);
         let others = snapshot.evidence.iter();
         let others = others.map(|other| (&other.cluster, other.failures.clone()));
@@ -143,7 +143,7 @@ struct Tally<'s> {
 }
 
 impl<'s> Tally<'s> {
-    fn of(snapshot: &'s Snapshot) -> Self {
+    fn new(snapshot: &'s Snapshot) -> Self {
         let claims = ByInstance::of_claims(snapshot);
         let mut tally = Self::default();
         for node in &snapshot.nodes {

@@ -28,7 +28,7 @@ const COUNTED_FOR: SignedDuration = SignedDuration::from_hours(24);
 const REBOOTS_MAX: usize = 2;
 
 impl Reboots {
-    pub(crate) fn of(claim: &NodeClaim, settings: &Settings, now: Timestamp) -> Self {
+    pub(crate) fn new(claim: &NodeClaim, settings: &Settings, now: Timestamp) -> Self {
         let is_on = settings.feature_gates.get("RebootForRepair") == Some(&true);
         let last = claim.condition(REBOOTING);
         let last = last.filter(|last| last.status == ConditionStatus::False);

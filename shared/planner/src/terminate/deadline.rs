@@ -30,7 +30,7 @@ const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 
 impl Deadline {
     /// Earlier of the NodeClaim's deadline and the announced one; `None` if there is neither.
-    pub(super) fn of(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Self> {
+    pub(super) fn for_claim(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Self> {
         let allowed = claim_deadline(claim, snapshot).map(|at| Self {
             at,
             announced: None,

@@ -37,7 +37,7 @@ pub(super) struct Drain<'a> {
 
 impl<'a> Drain<'a> {
     /// `most` caps the grace period of pods, in seconds.
-    pub(super) fn of(
+    pub(super) fn new(
         snapshot: &Snapshot,
         pods: &[&'a Pod],
         deadline: Option<&Deadline>,
@@ -50,7 +50,7 @@ impl<'a> Drain<'a> {
             .filter(|pod| is_awaited(pod, now))
             .collect();
         let grace = |pod: &Pod| most.map_or(grace(pod), |most| grace(pod).min(most));
-        let plan = |pod: &Pod| deadline.map(|deadline| LatestStart::of(pod, grace(pod), deadline));
+        let plan = |pod: &Pod| deadline.map(|deadline| LatestStart::new(pod, grace(pod), deadline));
         let is_past = |pod: &&&Pod| match (&pod.deletion, plan(pod)) {
             (Some(deletion), Some(_)) => deadline.is_some_and(|deadline| deletion.at > deadline.at),
             (None, Some(start)) => now >= start.forced,
@@ -179,7 +179,7 @@ struct LatestStart {
 
 impl LatestStart {
     /// `grace` is the grace period of the pod, in seconds.
-    fn of(pod: &Pod, grace: i64, deadline: &Deadline) -> Self {
+    fn new(pod: &Pod, grace: i64, deadline: &Deadline) -> Self {
         let never = Self {
             respectful: Timestamp::MAX,
             forced: Timestamp::MAX,

@@ -82,7 +82,7 @@ mod tests {
     }
 
     /// Name, uid and resource version in an update.
-    fn of(update: &NodeUpdate) -> (&str, &str, &str) {
+    fn identity(update: &NodeUpdate) -> (&str, &str, &str) {
         let NodeUpdate {
             name,
             uid,
@@ -96,7 +96,7 @@ mod tests {
     fn leaving_node_is_tainted_and_excluded_from_load_balancers() {
         let mine = taint("mine", TaintEffect::NoSchedule);
         let update = mark(&node(std::slice::from_ref(&mine))).unwrap();
-        assert_eq!(of(&update), ("n", "uid-n", "1"));
+        assert_eq!(identity(&update), ("n", "uid-n", "1"));
         let label = label::EXCLUDE_FROM_LOAD_BALANCERS;
         assert_eq!(update.set_labels[label], "karpenter");
         assert_eq!(update.taints, Some(vec![mine, disrupted_taint()]));
@@ -130,7 +130,10 @@ mod tests {
     fn node_is_cordoned_once() {
         let mut node = node(&[]);
         let update = cordon(&node).unwrap();
-        assert_eq!((of(&update), update.cordon), (("n", "uid-n", "1"), true));
+        assert_eq!(
+            (identity(&update), update.cordon),
+            (("n", "uid-n", "1"), true)
+        );
         node.unschedulable = true;
         assert_eq!(cordon(&node), None);
     }

@@ -43,7 +43,7 @@ impl<'a> PausableDrains<'a> {
         let pool = claim.node_pool();
         let paused = self.snapshot.paused(pool.as_ref(), PauseLevel::All, now)?;
         let chosen = self.chosen.contains(&claim.uid) && claim.is_true(DISRUPTION_REASON);
-        let aged = || expiration::at(claim).zip(claim.deleted_at);
+        let aged = || expiration::expires_at(claim).zip(claim.deleted_at);
         let expired =
             self.expired.contains(&claim.uid) && aged().is_some_and(|(due, at)| due <= at);
         let lives = node.is_some_and(|node| node.ready.status == ConditionStatus::True);

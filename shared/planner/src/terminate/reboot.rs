@@ -219,7 +219,7 @@ impl<'a> Episode<'a> {
         if until <= now {
             return None;
         }
-        let drain = Drain::of(self.snapshot, pods.of(node), None, None);
+        let drain = Drain::new(self.snapshot, pods.of(node), None, None);
         drain.plan_actions(node, decision);
         let settled = after(requested_at, TAINT_PROPAGATION);
         match drain.has_pods() {
@@ -319,7 +319,7 @@ impl<'a> Episode<'a> {
     /// Ends a failed reboot. If node repair is on, it replaces a node that still runs; a request that does not parse has no
     /// consequences.
     fn fail(&self, failure: Failure, cause: &str, decision: &mut Decision) {
-        let is_repaired = Mode::of(&self.snapshot.settings) == Mode::Voluntary;
+        let is_repaired = Mode::from_settings(&self.snapshot.settings) == Mode::Voluntary;
         let goes = match failure {
             Failure::Invalid => false,
             Failure::Refused => !is_repaired,

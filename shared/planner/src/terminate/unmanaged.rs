@@ -114,7 +114,7 @@ impl<'a> Leaving<'a> {
         let pods: Vec<&Pod> = pods.iter().copied().filter(|pod| !is_daemon(pod)).collect();
         let deadline = Deadline::announced(self.instance, Some(self.snapshot.now), self.snapshot);
         let grace = self.settings.pod_grace_seconds;
-        let drain = Drain::of(self.snapshot, &pods, deadline.as_ref(), grace);
+        let drain = Drain::new(self.snapshot, &pods, deadline.as_ref(), grace);
         let at = deadline.map(|deadline| deadline.at);
         let volumes = volumes::judge(self.snapshot, node, &pods, at);
         let now = self.snapshot.now;

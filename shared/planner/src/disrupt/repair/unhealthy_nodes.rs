@@ -48,9 +48,9 @@ enum Verdict<'a> {
 }
 
 impl<'a> UnhealthyNodes<'a> {
-    pub(in crate::disrupt) fn of(context: &DisruptionContext<'a>) -> Self {
+    pub(in crate::disrupt) fn new(context: &DisruptionContext<'a>) -> Self {
         let mut unhealthy_nodes = Self::default();
-        if Mode::of(&context.snapshot.settings) != Mode::Voluntary {
+        if Mode::from_settings(&context.snapshot.settings) != Mode::Voluntary {
             return unhealthy_nodes;
         }
         for (at, state_node) in context.inventory.state_nodes.iter().enumerate() {
@@ -88,8 +88,8 @@ fn judge<'a>(
     at: usize,
     (state_node, claim, node): (&'a StateNode<'a>, &'a NodeClaim, &'a Node),
 ) -> Verdict<'a> {
-    let reboots = Reboots::of(claim, &context.snapshot.settings, context.now);
-    let evaluation = Evaluation::of(POLICIES, node, &reboots, context.now);
+    let reboots = Reboots::new(claim, &context.snapshot.settings, context.now);
+    let evaluation = Evaluation::new(POLICIES, node, &reboots, context.now);
     let Some(due) = evaluation.due else {
         return Verdict::NotNow(evaluation.next);
     };

@@ -107,7 +107,7 @@ fn waits_for_drivers(counts: bool, published: &[(&str, &str, i64)]) -> Option<St
             devices: Vec::new(),
         });
     snapshot.devices.slices = slices.collect();
-    let published = Published::of(&snapshot);
+    let published = Published::from_snapshot(&snapshot);
     let waiting = judge(&claim, &node, published.as_ref()).err()?;
     assert_eq!(waiting.reason, NOT_PUBLISHED);
     Some(waiting.message)

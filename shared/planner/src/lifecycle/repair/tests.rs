@@ -26,7 +26,7 @@ fn verdict(nodes: usize, unhealthy: usize, change: impl Fn(&mut Snapshot)) -> St
         snapshot.node_claims.push(claim);
     }
     change(&mut snapshot);
-    let forced_repair = ForcedRepair::of(&snapshot);
+    let forced_repair = ForcedRepair::new(&snapshot);
     match forced_repair.judge(&snapshot.node_claims[0], &snapshot.nodes[0], now()) {
         Verdict::Well => "well".to_owned(),
         Verdict::At(at) => format!("in {} minutes", at.duration_since(now()).as_mins()),

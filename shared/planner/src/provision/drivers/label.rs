@@ -46,13 +46,13 @@ impl<'n> Labels<'n> {
             source: Source::NodePool,
         });
         for pod in &self.pods {
-            if is(left, known.as_ref()) {
+            if is_narrowed_to(left, known.as_ref()) {
                 return known;
             }
             self.asked(pod, left, &mut known);
         }
         for pod in self.pods.iter().filter(|pod| !pod.volumes.is_empty()) {
-            if is(left, known.as_ref()) {
+            if is_narrowed_to(left, known.as_ref()) {
                 return known;
             }
             // A pod with unresolved volumes was not placed.
@@ -63,7 +63,7 @@ impl<'n> Labels<'n> {
             }
         }
         // Topology narrows a label to a single value.
-        if left.complement || is(left, known.as_ref()) {
+        if left.complement || is_narrowed_to(left, known.as_ref()) {
             return known;
         }
         let source = match self.topology(&left.key) {
@@ -185,7 +185,7 @@ fn about(term: &NodeSelectorTerm, key: &str) -> Option<Requirement> {
         .reduce(|a, b| a.intersection(&b))
 }
 
-fn is(left: &Requirement, known: Option<&Narrowing<'_>>) -> bool {
+fn is_narrowed_to(left: &Requirement, known: Option<&Narrowing<'_>>) -> bool {
     known.is_some_and(|Narrowing { known, .. }| {
         (known.complement, known.gte, known.lte, &known.values)
             == (left.complement, left.gte, left.lte, &left.values)

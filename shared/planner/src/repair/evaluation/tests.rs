@@ -38,14 +38,14 @@ fn gpu(reason: &str, ago: i64) -> Node {
 }
 
 fn due(node: &Node) -> Option<DueRepair<'_>> {
-    Evaluation::of(POLICIES, node, &Reboots::default(), now()).due
+    Evaluation::new(POLICIES, node, &Reboots::default(), now()).due
 }
 
 #[test]
 fn condition_is_tolerated_as_its_policy_says() {
     let lost = |ago| unhealthy("Ready", ConditionStatus::False, "", ago);
     let node = lost(29);
-    let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
+    let evaluation = Evaluation::new(POLICIES, &node, &Reboots::default(), now());
     assert!(evaluation.is_unhealthy && evaluation.due.is_none());
     assert_eq!(evaluation.next, Some(now() + minutes(1)));
     let node = lost(31);
@@ -54,7 +54,7 @@ fn condition_is_tolerated_as_its_policy_says() {
     let silent = unhealthy("Ready", ConditionStatus::Unknown, "", 31);
     assert_eq!(due(&silent).unwrap().drain_bound, Some(minutes(0)));
     let node = unhealthy("StorageReady", ConditionStatus::Unknown, "", 90);
-    let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
+    let evaluation = Evaluation::new(POLICIES, &node, &Reboots::default(), now());
     assert!(!evaluation.is_unhealthy, "no policy is about this status");
 }
 
@@ -62,11 +62,11 @@ fn condition_is_tolerated_as_its_policy_says() {
 fn toleration_starts_at_creation_of_the_node_at_the_earliest() {
     let mut node = unhealthy("Ready", ConditionStatus::False, "", 120);
     node.created_at = Some(now() - minutes(5));
-    let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
+    let evaluation = Evaluation::new(POLICIES, &node, &Reboots::default(), now());
     assert_eq!(evaluation.due, None);
     assert_eq!(evaluation.next, Some(now() + minutes(25)));
     node.ready.since = None;
-    let evaluation = Evaluation::of(POLICIES, &node, &Reboots::default(), now());
+    let evaluation = Evaluation::new(POLICIES, &node, &Reboots::default(), now());
     assert_eq!(evaluation.next, Some(now() + minutes(25)));
 }
 
@@ -116,7 +116,7 @@ fn shortest_bound_and_highest_priority_of_due_policies_apply() {
     ];
     let mut node = unhealthy("StorageReady", ConditionStatus::False, "Full", 60);
     add(&mut node, "KernelReady", ConditionStatus::False, "Oops", 20);
-    let due = Evaluation::of(&policies, &node, &Reboots::default(), now())
+    let due = Evaluation::new(&policies, &node, &Reboots::default(), now())
         .due
         .unwrap();
     assert_eq!(due.drain_bound, Some(minutes(2)));
@@ -134,7 +134,7 @@ fn priority_level_equals_half_an_hour() {
     ];
     let urgency = |condition, ago| {
         let node = unhealthy(condition, ConditionStatus::False, "", ago);
-        Evaluation::of(&policies, &node, &Reboots::default(), now())
+        Evaluation::new(&policies, &node, &Reboots::default(), now())
             .due
             .unwrap()
             .urgency
@@ -156,7 +156,7 @@ fn unlisted_reason_uses_the_fallback_policy() {
     ];
     let due = |reason, ago| {
         let node = gpu(reason, ago);
-        Evaluation::of(&policies, &node, &Reboots::default(), now())
+        Evaluation::new(&policies, &node, &Reboots::default(), now())
             .due
             .map(|due| due.drain_bound)
     };
@@ -177,7 +177,7 @@ fn may_reboot() -> Reboots {
 fn errors_repaired_by_reboot_reboot_unless_another_needs_replacement() {
     let action = |reason: &str, ago, reboots: &Reboots| {
         let node = gpu(reason, ago);
-        let due = Evaluation::of(POLICIES, &node, reboots, now()).due;
+        let due = Evaluation::new(POLICIES, &node, reboots, now()).due;
         due.map(|due| due.action)
     };
     use RepairAction::{Reboot, Replace};
@@ -213,7 +213,7 @@ fn replacement_names_the_condition_that_requires_it() {
         },
         policy("StorageReady", Reasons::Any, 0),
     ];
-    let due = Evaluation::of(&policies, &node, &may_reboot(), now()).due;
+    let due = Evaluation::new(&policies, &node, &may_reboot(), now()).due;
     let due = due.unwrap();
     let selected = (due.action, due.condition);
     assert_eq!(selected, (RepairAction::Replace, "StorageReady"));
@@ -226,7 +226,7 @@ fn tolerations_restart_after_a_reboot() {
         ..may_reboot()
     };
     let node = gpu("NvidiaXID46Error", 60);
-    let evaluation = Evaluation::of(POLICIES, &node, &reboots, now());
+    let evaluation = Evaluation::new(POLICIES, &node, &reboots, now());
     assert!(evaluation.is_unhealthy && evaluation.due.is_none());
     assert_eq!(evaluation.next, Some(now() + minutes(1)));
 }
