@@ -69,12 +69,12 @@ mod tests {
     use api::conditions::types::{INITIALIZED, LAUNCHED, REGISTERED};
 
     use super::*;
-    use crate::test_world;
+    use crate::fixtures;
 
     #[test]
     fn missing_condition_is_unknown_since_creation_of_the_nodeclaim() {
-        let claim = test_world::claim("a", &[]);
-        let later = test_world::now() + jiff::SignedDuration::from_hours(1);
+        let claim = fixtures::claim("a", &[]);
+        let later = fixtures::now() + jiff::SignedDuration::from_hours(1);
         let update = changed(&claim, later, |_| {});
         let launched = update
             .conditions
@@ -82,13 +82,13 @@ mod tests {
             .find(|condition| condition.kind == LAUNCHED);
         let launched = launched.unwrap();
         assert_eq!(launched.status, model::node::ConditionStatus::Unknown);
-        assert_eq!(launched.last_transition, test_world::now());
+        assert_eq!(launched.last_transition, fixtures::now());
     }
 
     #[test]
     fn update_contains_only_changed_conditions_and_the_resource_version_read() {
-        let claim = test_world::claim("a", &[LAUNCHED, REGISTERED]);
-        let update = changed(&claim, test_world::now(), |conditions| {
+        let claim = fixtures::claim("a", &[LAUNCHED, REGISTERED]);
+        let update = changed(&claim, fixtures::now(), |conditions| {
             conditions.set_true(LAUNCHED);
             conditions.set_true(INITIALIZED);
         });

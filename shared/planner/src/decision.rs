@@ -29,6 +29,7 @@ pub struct Note {
     pub message: String,
 }
 
+/// Object of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
     Node(NodeName, Uid),
@@ -106,7 +107,7 @@ impl Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_world::{claim, now};
+    use crate::fixtures::{claim, now};
 
     #[test]
     fn merged_decision_has_all_actions_and_the_earlier_check() {

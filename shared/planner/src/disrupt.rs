@@ -200,11 +200,14 @@ pub fn validate(snapshot: &Snapshot, proposal: &ledger::Command) -> Result<Comma
     })
 }
 
-fn at_present<T>(snapshot: &Snapshot, look: impl FnOnce(DisruptionContext<'_>) -> T) -> T {
+fn at_present<T>(
+    snapshot: &Snapshot,
+    evaluate_context: impl FnOnce(DisruptionContext<'_>) -> T,
+) -> T {
     let inventory = Inventory::new(snapshot);
     let planning = PlanningContext::new(snapshot);
     let reschedulable = ReschedulablePods::new(snapshot, &inventory, snapshot.now);
-    look(DisruptionContext::new(
+    evaluate_context(DisruptionContext::new(
         snapshot,
         &inventory,
         &planning,

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::{
         About,
-        test_world::{now, snapshot},
+        fixtures::{now, snapshot},
     };
 
     fn reasons(annotation: &str, on: &str) -> Vec<(bool, &'static str)> {

@@ -9,6 +9,8 @@ mod decision;
 mod digest;
 mod disrupt;
 mod do_not_disrupt;
+#[cfg(test)]
+mod fixtures;
 mod freed;
 mod inventory;
 mod lifecycle;
@@ -27,8 +29,6 @@ mod replaced;
 mod share;
 mod static_capacity;
 mod terminate;
-#[cfg(test)]
-mod test_world;
 mod unmanaged;
 
 pub use decision::{About, Decision, Note};

@@ -80,6 +80,7 @@ pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
     decision
 }
 
+/// Data shared by the steps of all NodeClaims.
 struct LifecyclePass<'a> {
     snapshot: &'a Snapshot,
     timeouts: Timeouts,

@@ -61,6 +61,7 @@ pub(crate) enum Ending {
     Unhealthy,
 }
 
+/// Nodes that match the NodeClaim's instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joined {
     Nobody,
@@ -86,6 +87,7 @@ pub(crate) enum LeavingNode {
     },
 }
 
+/// Pods left on a Node that is being drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pods {
     Waiting,
@@ -94,6 +96,7 @@ pub(crate) enum Pods {
     Left,
 }
 
+/// Volumes of a Node that is being drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detachment {
     Awaited,
@@ -101,6 +104,7 @@ pub(crate) enum Detachment {
     Over,
 }
 
+/// Instance of a NodeClaim that is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instance {
     /// Nothing was launched.

@@ -70,7 +70,7 @@ mod tests {
     use model::Resources;
 
     use super::*;
-    use crate::test_world;
+    use crate::fixtures;
 
     const MIB: i64 = 1 << 20;
 
@@ -81,19 +81,19 @@ mod tests {
         conditions: &[&str],
         mib: i64,
     ) -> (NodeClaim, Node) {
-        let mut claim = test_world::claim(name, conditions);
+        let mut claim = fixtures::claim(name, conditions);
         claim.labels.extend([
             (label::INSTANCE_TYPE.to_owned(), "m5.large".to_owned()),
             (label::INSTANCE_MEMORY.to_owned(), "8192".to_owned()),
         ]);
         claim.status.image_id = image.to_owned();
-        let mut node = test_world::node(name, &claim);
+        let mut node = fixtures::node(name, &claim);
         node.capacity = Resources::from([("memory", mib * MIB)]);
         (claim, node)
     }
 
     fn learned(nodes: Vec<(NodeClaim, Node)>, known: &Experience) -> Vec<String> {
-        let mut snapshot = test_world::snapshot();
+        let mut snapshot = fixtures::snapshot();
         (snapshot.node_claims, snapshot.nodes) = nodes.into_iter().unzip();
         let learned = measurements(&snapshot, known).into_iter();
         learned
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn known_memory_is_not_measured_again() {
         let known = |mib: i64| Experience {
-            memory: MeasuredMemory::after(None, "m5.large", "ami-1", mib * MIB, test_world::now())
+            memory: MeasuredMemory::after(None, "m5.large", "ami-1", mib * MIB, fixtures::now())
                 .into_iter()
                 .collect(),
             ..Experience::default()

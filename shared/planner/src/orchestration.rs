@@ -44,6 +44,7 @@ enum Nodes {
     Kept,
 }
 
+/// Progress of a command's replacements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replacements {
     /// All are initialized, or none is needed.

@@ -19,6 +19,7 @@ pub(crate) struct PdbLimits<'a> {
     known: RefCell<Known<'a>>,
 }
 
+/// Budgets that select a pod, by namespace and labels.
 #[derive(Default)]
 struct Known<'a> {
     at: Memo<(&'a str, StoredAt), usize>,
@@ -106,7 +107,7 @@ mod tests {
     use model::{PodKey, pod::Deletion, pod::PodPhase, selector::LabelSelector};
 
     use super::*;
-    use crate::test_world;
+    use crate::fixtures;
 
     /// Whether a budget that selects all pods and allows no disruptions refuses the eviction now, and forever.
     fn refuses(budget: fn(&mut PodDisruptionBudget), change: fn(&mut Pod)) -> (bool, bool) {
@@ -119,7 +120,7 @@ mod tests {
             ..PodDisruptionBudget::default()
         };
         budget(&mut about);
-        let mut pod = test_world::pod("p", "n");
+        let mut pod = fixtures::pod("p", "n");
         change(&mut pod);
         let budgets = [about];
         let pdb_limits = PdbLimits::new(&budgets, Optimize::Cost);
@@ -186,7 +187,7 @@ mod tests {
             |pod| pod.phase = PodPhase::Succeeded,
             |pod| {
                 pod.deletion = Some(Deletion {
-                    at: test_world::now(),
+                    at: fixtures::now(),
                     grace_seconds: 30,
                 })
             },

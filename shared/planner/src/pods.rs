@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Time after its deletion deadline from which a stuck pod no longer delays a drain.
-const STUCK: SignedDuration = SignedDuration::from_mins(1);
+const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// Whether the pod needs another place if its node is removed.
 pub fn is_reschedulable(pod: &Pod) -> bool {
@@ -34,7 +34,7 @@ pub(crate) fn is_drainable(pod: &Pod, now: Timestamp) -> bool {
     let stuck = pod
         .deletion
         .as_ref()
-        .is_some_and(|deletion| now.duration_since(deletion.at) > STUCK);
+        .is_some_and(|deletion| now.duration_since(deletion.at) > STUCK_AFTER);
     !stuck && !is_static(pod) && !tolerates_disruption(pod)
 }
 
@@ -57,7 +57,7 @@ mod tests {
     use model::pod::Deletion;
 
     use super::*;
-    use crate::test_world::{now, pod};
+    use crate::fixtures::{now, pod};
 
     #[test]
     fn stuck_pod_delays_its_node_for_a_minute() {

@@ -11,9 +11,10 @@ pub struct RegistrationHealth {
     outcomes: VecDeque<bool>,
 }
 
-const REMEMBERED: usize = 4;
+/// Number of outcomes kept, as in Karpenter.
+const OUTCOMES_MAX: usize = 4;
 /// Number of failures among the stored outcomes that makes a NodePool unhealthy.
-const TOO_MANY: usize = 2;
+const UNHEALTHY_FAILURES: usize = 2;
 
 impl RegistrationHealth {
     /// Parses a NodePool's annotation. Outcomes of an earlier NodePool of the same name are ignored.
@@ -27,7 +28,7 @@ impl RegistrationHealth {
             _ => None,
         });
         Self {
-            outcomes: outcomes.take(REMEMBERED).collect(),
+            outcomes: outcomes.take(OUTCOMES_MAX).collect(),
         }
     }
 
@@ -43,7 +44,7 @@ impl RegistrationHealth {
         if self.outcomes.is_empty() {
             self.outcomes = match condition {
                 ConditionStatus::True => VecDeque::from([true]),
-                ConditionStatus::False => VecDeque::from([false; TOO_MANY]),
+                ConditionStatus::False => VecDeque::from([false; UNHEALTHY_FAILURES]),
                 ConditionStatus::Unknown => VecDeque::new(),
             };
         }
@@ -52,7 +53,7 @@ impl RegistrationHealth {
 
     pub fn add(&mut self, joined: bool) {
         self.outcomes.push_back(joined);
-        while self.outcomes.len() > REMEMBERED {
+        while self.outcomes.len() > OUTCOMES_MAX {
             self.outcomes.pop_front();
         }
     }
@@ -62,7 +63,7 @@ impl RegistrationHealth {
         let failures = self.outcomes.iter().filter(|joined| !**joined).count();
         if self.outcomes.is_empty() {
             ConditionStatus::Unknown
-        } else if failures >= TOO_MANY {
+        } else if failures >= UNHEALTHY_FAILURES {
             ConditionStatus::False
         } else {
             ConditionStatus::True

@@ -93,14 +93,14 @@ mod tests {
     use model::ledger::Notice;
 
     use super::*;
-    use crate::test_world;
+    use crate::fixtures;
 
     /// NodeClaims that may be drained, of two without pods, one of which has the notice.
     fn may_go(change: fn(&mut Notice)) -> Vec<String> {
-        let mut snapshot = test_world::snapshot();
+        let mut snapshot = fixtures::snapshot();
         for name in ["a", "b"] {
-            let claim = test_world::claim(name, &[]);
-            snapshot.nodes.push(test_world::node(name, &claim));
+            let claim = fixtures::claim(name, &[]);
+            snapshot.nodes.push(fixtures::node(name, &claim));
             snapshot.node_claims.push(claim);
         }
         let mut notice = Notice {

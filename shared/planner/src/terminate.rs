@@ -98,6 +98,7 @@ pub fn terminate(snapshot: &Snapshot, statuses: &InstanceStatuses) -> Decision {
     decision
 }
 
+/// Data shared by the steps of all objects that are being deleted.
 struct Terminator<'a> {
     snapshot: &'a Snapshot,
     statuses: &'a InstanceStatuses,

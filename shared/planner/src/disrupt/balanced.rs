@@ -51,7 +51,7 @@ impl Totals {
             *of_candidates
                 .entry(candidate.pool.name.clone())
                 .or_default() += i128::from(candidate.price.0);
-            costs.insert(candidate.at, candidate.cost);
+            costs.insert(candidate.index, candidate.cost);
         }
         if totals.is_empty() {
             return Self(totals);

@@ -37,6 +37,7 @@ pub struct PoolBudget {
     pub disrupting: usize,
 }
 
+/// Why a NodePool's budgets allow no disruption, and until when.
 #[derive(Clone)]
 struct ExhaustedBudgets {
     until: Option<Timestamp>,
@@ -44,6 +45,7 @@ struct ExhaustedBudgets {
     paused: Option<String>,
 }
 
+/// Number of nodes, and of those that are being disrupted.
 #[derive(Clone, Copy, Default)]
 struct Count {
     total: usize,

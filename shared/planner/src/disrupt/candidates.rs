@@ -26,7 +26,7 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct Candidate<'a> {
     /// Index in the inventory.
-    pub(super) at: usize,
+    pub(super) index: usize,
     pub(super) state_node: &'a StateNode<'a>,
     pub(super) claim: &'a NodeClaim,
     pub(super) node: &'a Node,
@@ -54,6 +54,7 @@ pub(super) enum Class {
     Eventual,
 }
 
+/// Candidates of a class, and the blocked nodes.
 #[derive(Clone, Default)]
 pub(super) struct Candidates<'a> {
     pub(super) all: Rc<Vec<Candidate<'a>>>,
@@ -68,7 +69,7 @@ impl<'a> Candidates<'a> {
         let mut blocked = Vec::new();
         let mut unblocked_at = None;
         for (at, state_node) in context.inventory.state_nodes.iter().enumerate() {
-            match judge(context, at, state_node, class) {
+            match judge_state_node(context, at, state_node, class) {
                 Verdict::Candidate(candidate) => all.push(candidate),
                 Verdict::Blocked { message, until } => {
                     unblocked_at = unblocked_at.into_iter().chain(until).min();
@@ -106,6 +107,7 @@ pub(super) fn name_of(state_node: &StateNode<'_>) -> String {
     node.unwrap_or(state_node.name).to_owned()
 }
 
+/// Whether a node is a candidate.
 enum Verdict<'a> {
     Candidate(Candidate<'a>),
     Blocked {
@@ -123,7 +125,7 @@ impl Verdict<'_> {
     }
 }
 
-fn judge<'a>(
+fn judge_state_node<'a>(
     context: &DisruptionContext<'a>,
     at: usize,
     state_node: &'a StateNode<'a>,
@@ -203,13 +205,13 @@ pub(super) fn pool_of<'a>(
 impl<'a> Candidate<'a> {
     pub(super) fn new(
         context: &DisruptionContext<'a>,
-        at: usize,
+        index: usize,
         (state_node, claim, node): (&'a StateNode<'a>, &'a NodeClaim, &'a Node),
         (pool, types): (&'a NodePool, &'a [InstanceType]),
     ) -> Self {
         let instance_type = instance_type_of(state_node, types);
         Self {
-            at,
+            index,
             state_node,
             claim,
             node,

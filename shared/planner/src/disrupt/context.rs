@@ -66,6 +66,7 @@ impl SearchOptions<'_> {
     }
 }
 
+/// A cluster at a point in time, with everything that disruption methods derive from it.
 pub(super) struct DisruptionContext<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// Evaluation time. Later than the snapshot's in the context that validates commands.

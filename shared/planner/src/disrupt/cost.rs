@@ -13,6 +13,7 @@ use crate::pods::is_reschedulable;
 pub(super) const EVICTION: i64 = 1 << 27;
 /// Cost per point of pod priority.
 const PER_PRIORITY: i64 = 1 << 2;
+/// Largest cost of a pod, positive or negative, in evictions.
 const EVICTIONS_MAX: i64 = 10;
 
 /// Disruption cost of a node: one eviction for the node, plus its pods. Greater than [`EVICTION`] unless the pods cost nothing.
@@ -64,10 +65,10 @@ mod tests {
     use model::pod::PodShape;
 
     use super::*;
-    use crate::test_world;
+    use crate::fixtures;
 
     fn settings() -> Settings {
-        test_world::snapshot().settings
+        fixtures::snapshot().settings
     }
 
     fn pod(deletion_cost: &str, priority: i32) -> Pod {

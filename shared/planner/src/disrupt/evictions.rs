@@ -20,6 +20,7 @@ pub(super) struct Allowance {
     nodes: Option<HourlyCap>,
 }
 
+/// A cap per hour, and how much of it is used.
 #[derive(Clone, Copy, Debug)]
 struct HourlyCap {
     most: u32,

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::repair::FailureEvidence;
 
+/// The disruption methods of one evaluation.
 pub(super) struct Methods<'s, 'a> {
     pub(super) now: &'s DisruptionContext<'a>,
     /// Context at the time at which commands are validated.
@@ -146,7 +147,7 @@ impl<'s, 'a> Methods<'s, 'a> {
             .collect();
         if !empty.is_empty() {
             let expected = emptiness::nodes_expected_by_pods(self.now);
-            empty.retain(|candidate| !expected.contains(&candidate.at));
+            empty.retain(|candidate| !expected.contains(&candidate.index));
         }
         let chosen = emptiness::choose(&empty, &mut self.budgets(self.now, Reason::Empty));
         if chosen.is_empty() {

@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn settings(well_known: &[&str]) -> Settings {
-        let mut settings = crate::test_world::snapshot().settings;
+        let mut settings = crate::fixtures::snapshot().settings;
         settings.well_known_labels = well_known.iter().map(|key| (*key).to_owned()).collect();
         settings
     }

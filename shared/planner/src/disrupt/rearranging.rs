@@ -75,11 +75,11 @@ pub(super) fn leavers(
 ) -> Vec<Leaver> {
     let places = context.destinations();
     let leavers = candidates.iter().map(|candidate| {
-        let place = places.iter().position(|at| *at == candidate.at);
+        let place = places.iter().position(|at| *at == candidate.index);
         let capacity_type = candidate.state_node.labels.get(CAPACITY_TYPE);
         Leaver {
             node: place.unwrap_or(usize::MAX),
-            pods: context.reschedulable.of_state_node(candidate.at).collect(),
+            pods: context.reschedulable.of_state_node(candidate.index).collect(),
             price: candidate.price,
             instance_type: candidate
                 .instance_type
@@ -136,7 +136,7 @@ pub(super) fn remaining_steps<'a>(
 pub(super) fn steps_after(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together> {
     let goes = |candidate: &Candidate<'_>| {
         let mut going = done.into_iter().flat_map(|done| &done.candidates);
-        going.any(|going| going.at == candidate.at)
+        going.any(|going| going.index == candidate.index)
     };
     let left = steps
         .iter()

@@ -13,6 +13,7 @@ use crate::{
     repair::{Evaluation, Mode, POLICIES, Reboots},
 };
 
+/// Pods that need a place, by index.
 pub(super) struct ReschedulablePods<'a> {
     /// Time at which the pods would move.
     pub(super) now: Timestamp,

@@ -95,6 +95,7 @@ impl Schedule {
     }
 }
 
+/// One field of a schedule, as a bit set of its values.
 struct Field {
     set: u64,
     /// Starts with `*` or `?` and has no step.

@@ -65,7 +65,7 @@ impl<'a> DisruptionContext<'a> {
         let mut asked: Vec<usize> = (0..reschedulable.waiting()).collect();
         let own = leaving
             .iter()
-            .flat_map(|candidate| reschedulable.of_state_node(candidate.at));
+            .flat_map(|candidate| reschedulable.of_state_node(candidate.index));
         asked.extend(own);
         let size = asked.len() + self.inventory.state_nodes.len();
         self.simulated
@@ -83,7 +83,7 @@ impl<'a> DisruptionContext<'a> {
         let mut simulation = Simulation {
             pods,
             moved,
-            gone: leaving.iter().map(|candidate| candidate.at).collect(),
+            gone: leaving.iter().map(|candidate| candidate.index).collect(),
             wanted,
             new_nodes: Vec::new(),
             existing: Vec::new(),
@@ -144,10 +144,10 @@ impl<'a> DisruptionContext<'a> {
             let mut nodes = leaving.iter();
             let own = nodes.find(|candidate| {
                 self.reschedulable
-                    .of_state_node(candidate.at)
+                    .of_state_node(candidate.index)
                     .any(|own| own == *pod)
             })?;
-            let today = self.unmet_today(*pod, own.at)?;
+            let today = self.unmet_today(*pod, own.index)?;
             let lost = GivenUp {
                 weight: after.weight.saturating_sub(today),
                 share: share(own, self.reschedulable.get(*pod)?),

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::pods::is_reschedulable;
 
+/// Message about a static node that is kept because its NodePool is at its limit.
 pub(super) const AT_LIMIT: &str =
     "static NodePool is at its node limit and cannot stage a replacement";
 

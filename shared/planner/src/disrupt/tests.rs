@@ -19,7 +19,7 @@ use model::{
 };
 
 use super::*;
-use crate::test_world;
+use crate::fixtures;
 
 mod active_plans;
 mod bad_input;
@@ -52,15 +52,15 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
-struct World(Snapshot);
+struct TestCluster(Snapshot);
 
-impl World {
+impl TestCluster {
     /// NodePool `default`, which launches on demand, consolidates at once and may lose all nodes.
     fn new() -> Self {
-        let mut snapshot = test_world::snapshot();
+        let mut snapshot = fixtures::snapshot();
         snapshot.settings.optimize = Optimize::Upstream;
-        let mut pool = test_world::pool("default", 0);
-        pool.template.node_class = test_world::claim("x", &[]).spec.node_class;
+        let mut pool = fixtures::pool("default", 0);
+        pool.template.node_class = fixtures::claim("x", &[]).spec.node_class;
         pool.template.requirements = vec![one_of(CAPACITY_TYPE, &["on-demand"])];
         snapshot.node_pools = vec![pool];
         let types = [("small", 2, 100), ("medium", 4, 200), ("large", 8, 400)];
@@ -80,7 +80,7 @@ impl World {
 
     fn node_of(mut self, name: &str, kind: &str, capacity_type: &str, pods: &[i64]) -> Self {
         let snapshot = &mut self.0;
-        let mut claim = test_world::claim(&format!("{name}-claim"), SETTLED);
+        let mut claim = fixtures::claim(&format!("{name}-claim"), SETTLED);
         let labels = [
             (INSTANCE_TYPE, kind),
             (CAPACITY_TYPE, capacity_type),
@@ -90,7 +90,7 @@ impl World {
         for (key, value) in labels {
             claim.labels.insert(key.to_owned(), value.to_owned());
         }
-        let mut node = test_world::node(name, &claim);
+        let mut node = fixtures::node(name, &claim);
         node.labels.extend(claim.labels.clone());
         node.labels
             .insert("kubernetes.io/hostname".to_owned(), name.to_owned());

@@ -7,8 +7,10 @@ use super::{Command, DisruptionResult, simulate_apply};
 
 /// Most steps of a trajectory. Longer ones are compared by what they have reached.
 const STEPS_MAX: usize = 100;
-const PER_STEP: SignedDuration = SignedDuration::from_mins(5);
+/// Simulated time between two steps.
+const STEP_DURATION: SignedDuration = SignedDuration::from_mins(5);
 
+/// End state of a sequence of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trajectory {
     /// Price of all nodes at the end, per hour.
@@ -21,7 +23,7 @@ pub(super) fn follow(
     snapshot: &Snapshot,
     command: Option<&Command>,
     plan: Option<Cursor>,
-    look: impl Fn(&Snapshot) -> DisruptionResult,
+    evaluate: impl Fn(&Snapshot) -> DisruptionResult,
 ) -> Trajectory {
     let mut snapshot = snapshot.clone();
     let mut moved = command.map_or(0, |command| {
@@ -29,8 +31,8 @@ pub(super) fn follow(
     });
     snapshot.cursor = plan;
     for _ in 1..STEPS_MAX {
-        snapshot.now += PER_STEP;
-        let result = look(&snapshot);
+        snapshot.now += STEP_DURATION;
+        let result = evaluate(&snapshot);
         if result.commands.is_empty() {
             break;
         }

@@ -52,7 +52,7 @@ pub(super) fn still_empty_proposal<'a>(
     let still = proposed.iter().filter_map(|target| {
         let now = candidates.by_target(target)?;
         let is_empty = emptiness::applies_to(now) == Ok(true);
-        (is_empty && !expecting.contains(&now.at)).then_some(now)
+        (is_empty && !expecting.contains(&now.index)).then_some(now)
     });
     let mut still: Vec<Candidate<'a>> = still.cloned().collect();
     if still.is_empty() {

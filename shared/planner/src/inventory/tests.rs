@@ -10,16 +10,16 @@ use model::{
 
 use super::*;
 use crate::{
+    fixtures::{self, claim, now},
     lifecycle::target,
-    test_world::{self, claim, now},
 };
 
 /// An initialized node of NodePool `default`, and its NodeClaim.
 fn world() -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     let mut claim = claim("a", &["Initialized"]);
     claim.status.capacity = Resources::from([("cpu", 2_000), ("gpu", 1)]);
-    let mut node = test_world::node("n-a", &claim);
+    let mut node = fixtures::node("n-a", &claim);
     node.labels
         .insert(INITIALIZED.to_owned(), "true".to_owned());
     node.capacity = Resources::from([("cpu", 1_900), ("gpu", 0)]);
@@ -121,7 +121,7 @@ fn node_pool_usage_counts_nodes_that_stay() {
 
 #[test]
 fn launch_in_flight_counts_as_its_largest_instance_type() {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     let sizes = [("small", 2_000), ("large", 8_000), ("unnamed", 64_000)];
     let types = sizes.map(|(name, cpu)| InstanceType {
         name: name.to_owned(),
@@ -134,7 +134,7 @@ fn launch_in_flight_counts_as_its_largest_instance_type() {
     });
     let types = Arc::new(types.to_vec());
     snapshot.instance_types.insert("default".into(), types);
-    let mut intent = test_world::intent("begun");
+    let mut intent = fixtures::intent("begun");
     intent.launch.instance_types = vec!["small".into(), "large".into()];
     intent.launch.cheapest.capacity = Resources::from([("cpu", 2_000)]);
     let labels = &mut intent.launch.labels;
@@ -224,7 +224,7 @@ fn node_claim_past_its_registration_timeout_takes_no_pods() {
         // As in Karpenter.
         (false, None, 16, false),
     ] {
-        let mut snapshot = test_world::snapshot();
+        let mut snapshot = fixtures::snapshot();
         let conditions: &[&str] = match registered {
             true => &["Launched", "Registered"],
             false => &["Launched"],
@@ -247,8 +247,8 @@ fn launch_past_the_registration_timeout_takes_no_pods() {
         // As in Karpenter.
         (None, 16, false),
     ] {
-        let mut snapshot = test_world::snapshot();
-        let intent = test_world::intent("a");
+        let mut snapshot = fixtures::snapshot();
+        let intent = fixtures::intent("a");
         snapshot.now = intent.committed_at + minutes(age);
         snapshot.intents.push(intent);
         snapshot.settings.registration_timeout = timeout.map(minutes);
@@ -307,7 +307,7 @@ fn only_daemon_sets_of_apps_v1_own_daemon_pods() {
         ("DaemonSet", "example.com/v1", false),
         ("ReplicaSet", "apps/v1", false),
     ] {
-        let mut pod = test_world::pod("p", "n-a");
+        let mut pod = fixtures::pod("p", "n-a");
         pod.owner = Some(model::pod::Owner {
             api_version: api_version.into(),
             kind: kind.into(),

@@ -49,14 +49,14 @@ mod tests {
     use model::Resources;
 
     use super::*;
-    use crate::test_world;
+    use crate::fixtures;
 
     /// Judges a node with `found` percent of its instance type's memory.
     fn amiss(found: i64, change: fn(&mut NodeClaim, &mut Node)) -> Vec<String> {
-        let mut claim = test_world::claim("a", &[INITIALIZED]);
+        let mut claim = fixtures::claim("a", &[INITIALIZED]);
         claim.spec.requests = Resources::from([("memory", 10), ("cpu", 0), ("gpu", 1)]);
         claim.status.capacity = Resources::from([("memory", 100), ("cpu", 1_000)]);
-        let mut node = test_world::node("n", &claim);
+        let mut node = fixtures::node("n", &claim);
         node.capacity = Resources::from([("memory", found), ("gpu", 1)]);
         change(&mut claim, &mut node);
         judge(&claim, &node)
@@ -79,7 +79,7 @@ mod tests {
             [""; 0]
         );
         assert_eq!(
-            amiss(1, |_, node| node.deleted_at = Some(test_world::now())),
+            amiss(1, |_, node| node.deleted_at = Some(fixtures::now())),
             [""; 0]
         );
     }

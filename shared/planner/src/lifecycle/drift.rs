@@ -19,6 +19,7 @@ use model::{
 /// Age up to which a NodeClaim's instance type is known to be in the catalog, because it was planned with it.
 const SETTLED_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
+/// Value of the condition Drifted.
 pub(super) enum Drifted {
     /// Not every reason could be judged, and none of the others applies: the condition stays as it is.
     AsIs,

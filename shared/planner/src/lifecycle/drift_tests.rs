@@ -10,13 +10,13 @@ use model::{
     selector::{NodeSelectorRequirement, Operator},
 };
 
-use crate::{lifecycle, test_world};
+use crate::{fixtures, lifecycle};
 
 const HASH: &str = "karpenter.sh/nodepool-hash";
 const VERSION: &str = "karpenter.sh/nodepool-hash-version";
 
 fn claim(conditions: &[&str]) -> NodeClaim {
-    let mut claim = test_world::claim("default-a", conditions);
+    let mut claim = fixtures::claim("default-a", conditions);
     for (key, value) in [
         ("node.kubernetes.io/instance-type", "m5.large"),
         ("topology.kubernetes.io/zone", "us-east-1a"),
@@ -29,8 +29,8 @@ fn claim(conditions: &[&str]) -> NodeClaim {
 
 /// The NodeClaim in a NodePool `default` that offers its instance type, without drift from the provider.
 fn world(claim: NodeClaim) -> Snapshot {
-    let mut snapshot = test_world::snapshot();
-    snapshot.node_pools = vec![test_world::pool("default", 60)];
+    let mut snapshot = fixtures::snapshot();
+    snapshot.node_pools = vec![fixtures::pool("default", 60)];
     let offering = Offering {
         unpriced: false,
         capacity_type: CapacityType::Spot,

@@ -26,22 +26,22 @@ pub(super) struct Allowance {
 }
 
 /// Least number of NodeClaims that may expire within an hour, for small clusters.
-const LEAST: usize = 10;
+const EXPIRATIONS_MIN: usize = 10;
 /// Percentage of a cluster's NodeClaims that may expire within an hour. It lets an `expireAfter` of four hours be kept.
-const PERCENT: usize = 25;
+const EXPIRATIONS_PERCENT: usize = 25;
 /// Most NodeClaims per turn that get an event. All of them wait for the same reason.
-const NAMED: usize = 5;
+const EVENTS_MAX: usize = 5;
 /// Reason of these events.
 const HELD: &str = "ExpirationHeld";
 
 impl Allowance {
     pub(super) fn new(snapshot: &Snapshot) -> Self {
         let now = snapshot.now;
-        let share = snapshot.node_claims.len() * PERCENT / 100;
+        let share = snapshot.node_claims.len() * EXPIRATIONS_PERCENT / 100;
         let set = snapshot.caps.terminations.map(whole);
         let opens = now.saturating_add(Command::EVICTIONS_FOR).unwrap_or(now);
         let mut allowance = Self {
-            most: set.unwrap_or(share.max(LEAST)),
+            most: set.unwrap_or(share.max(EXPIRATIONS_MIN)),
             made: 0,
             opens,
         };
@@ -64,7 +64,7 @@ impl Allowance {
             return None;
         }
         let held = decision.notes.iter().filter(|note| note.reason == HELD);
-        if held.count() < NAMED {
+        if held.count() < EVENTS_MAX {
             let most = self.most;
             decision.notes.push(Note::warning(
                 claim,
@@ -96,19 +96,19 @@ mod tests {
     use model::{ledger::CommandState, plan::Target};
 
     use super::*;
-    use crate::{lifecycle, test_world};
+    use crate::{fixtures, lifecycle};
 
     /// Snapshot of `count` NodeClaims that expired a day ago.
     fn old(count: usize) -> Snapshot {
-        let mut snapshot = test_world::snapshot();
+        let mut snapshot = fixtures::snapshot();
         for at in 0..count {
             let name = format!("c-{at:03}");
-            let mut claim = test_world::claim(&name, &[LAUNCHED, REGISTERED, INITIALIZED]);
+            let mut claim = fixtures::claim(&name, &[LAUNCHED, REGISTERED, INITIALIZED]);
             claim.spec.expire_after = Some("1h".to_owned());
             claim.created_at = Some(snapshot.now - SignedDuration::from_hours(25));
             snapshot
                 .nodes
-                .push(test_world::node(&format!("n-{at}"), &claim));
+                .push(fixtures::node(&format!("n-{at}"), &claim));
             snapshot.node_claims.push(claim);
         }
         snapshot
@@ -159,7 +159,7 @@ mod tests {
             Some(snapshot.now + SignedDuration::from_mins(1))
         );
         let held = decision.notes.iter().filter(|note| note.reason == HELD);
-        assert_eq!(held.count(), NAMED);
+        assert_eq!(held.count(), EVENTS_MAX);
     }
 
     #[test]

@@ -84,11 +84,12 @@ pub(super) fn judge(
     }
 }
 
+/// Reason of a Node whose drivers have not published its devices.
 const NOT_PUBLISHED: &str = "DRADriverPoolsNotPublished";
 /// Interval between checks for published devices. No event reports them to the lifecycle function.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(30);
 /// Time after the launch from which a NodeClaim that waits for a driver gets events.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+const REPORTED_AFTER: SignedDuration = SignedDuration::from_mins(5);
 
 /// Drivers that have published devices, by node.
 pub(super) struct Published<'a>(BTreeMap<&'a NodeName, BTreeSet<&'a str>>);
@@ -130,7 +131,7 @@ pub(super) fn recheck_at(
     let launched = claim
         .condition(LAUNCHED)
         .map(|condition| condition.last_transition);
-    if launched.is_some_and(|launched| now.duration_since(launched) >= PATIENCE) {
+    if launched.is_some_and(|launched| now.duration_since(launched) >= REPORTED_AFTER) {
         let message = format!(
             "{}: pods with claims for its devices are waiting",
             waiting.message

@@ -11,6 +11,7 @@ use model::{
     node_pool::{ConsolidateAfter, NodePool},
 };
 
+/// Value of the condition Consolidatable.
 pub(super) enum Consolidatable {
     /// The NodePool is gone or static: the condition stays as it is.
     AsIs,

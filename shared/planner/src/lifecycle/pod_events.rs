@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::inventory::{is_daemon, is_terminal};
 
 /// Time within which changes count as one event, to save writes. Well below the shortest useful `consolidateAfter`.
-const TOLERANCE: SignedDuration = SignedDuration::from_secs(10);
+const MERGED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// Update to write: the digest, and the time if it is an event.
 pub(super) struct PodChange {
@@ -19,6 +19,7 @@ pub(super) struct PodChange {
     pub(super) event: Option<Timestamp>,
 }
 
+/// Whether the pods of a node have changed.
 pub(super) enum Judged {
     Unchanged,
     Changed(PodChange),
@@ -38,7 +39,7 @@ pub(super) fn judge(pods: &[&Pod], claim: &NodeClaim, now: Timestamp) -> Judged 
     if *before == digest {
         return Judged::Unchanged;
     }
-    let settled = claim.status.last_pod_event.map(|at| at + TOLERANCE);
+    let settled = claim.status.last_pod_event.map(|at| at + MERGED_WITHIN);
     match settled.filter(|settled| now < *settled) {
         Some(settled) => Judged::Later(settled),
         None => Judged::Changed(PodChange {

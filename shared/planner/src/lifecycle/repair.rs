@@ -16,6 +16,7 @@ use crate::{
     repair::{Count, Mode, POLICIES, RepairAction, conditions},
 };
 
+/// Interval between checks while too many nodes are unhealthy.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_mins(5);
 
 /// Counts of nodes and unhealthy nodes, by NodePool and in total.
@@ -26,12 +27,14 @@ pub(super) struct ForcedRepair<'a> {
     spares_reboots: bool,
 }
 
+/// Node counts by NodePool and in total.
 #[derive(Default)]
 struct Counts<'a> {
     pools: BTreeMap<&'a str, Count>,
     all: Count,
 }
 
+/// Whether a node is due for forced repair.
 pub(super) enum Verdict<'n> {
     Well,
     /// Tolerated until this time.

@@ -8,7 +8,7 @@ use model::{
     taint::{Taint, TaintEffect},
 };
 
-use crate::{Decision, lifecycle, test_world};
+use crate::{Decision, fixtures, lifecycle};
 
 mod endings;
 mod quiet_time;
@@ -57,7 +57,7 @@ fn condition<'a>(update: &'a NodeClaimUpdate, kind: &str) -> &'a Condition {
 }
 
 fn world(claim: NodeClaim, nodes: Vec<Node>) -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     snapshot.node_claims = vec![claim];
     snapshot.nodes = nodes;
     snapshot
@@ -65,9 +65,9 @@ fn world(claim: NodeClaim, nodes: Vec<Node>) -> Snapshot {
 
 #[test]
 fn joining_node_is_registered_and_loses_only_the_unregistered_taint() {
-    let mut claim = test_world::claim("default-a", &[LAUNCHED]);
+    let mut claim = fixtures::claim("default-a", &[LAUNCHED]);
     claim.spec.startup_taints = vec![taint("cilium", TaintEffect::NoSchedule)];
-    let mut node = test_world::node("n-1", &claim);
+    let mut node = fixtures::node("n-1", &claim);
     node.labels.clear();
     node.taints = vec![
         taint("karpenter.sh/unregistered", TaintEffect::NoExecute),
@@ -92,9 +92,9 @@ fn joining_node_is_registered_and_loses_only_the_unregistered_taint() {
 
 #[test]
 fn startup_taints_are_not_added_again_after_registration() {
-    let mut claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED]);
+    let mut claim = fixtures::claim("default-a", &[LAUNCHED, REGISTERED]);
     claim.spec.startup_taints = vec![taint("cilium", TaintEffect::NoSchedule)];
-    let node = test_world::node("n-1", &claim);
+    let node = fixtures::node("n-1", &claim);
     let decision = lifecycle(&world(claim, vec![node]));
     assert!(
         node_updates(&decision)
@@ -106,8 +106,8 @@ fn startup_taints_are_not_added_again_after_registration() {
 
 #[test]
 fn registration_lost_to_a_conflict_is_repeated() {
-    let claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED]);
-    let mut node = test_world::node("n-1", &claim);
+    let claim = fixtures::claim("default-a", &[LAUNCHED, REGISTERED]);
+    let mut node = fixtures::node("n-1", &claim);
     node.labels.remove("karpenter.sh/registered");
     let decision = lifecycle(&world(claim, vec![node]));
     assert_eq!(
@@ -118,11 +118,8 @@ fn registration_lost_to_a_conflict_is_repeated() {
 
 #[test]
 fn two_nodes_with_one_provider_id_are_rejected() {
-    let claim = test_world::claim("default-a", &[LAUNCHED]);
-    let nodes = vec![
-        test_world::node("n-1", &claim),
-        test_world::node("n-2", &claim),
-    ];
+    let claim = fixtures::claim("default-a", &[LAUNCHED]);
+    let nodes = vec![fixtures::node("n-1", &claim), fixtures::node("n-2", &claim)];
     let decision = lifecycle(&world(claim, nodes));
     let registered = condition(claim_update(&decision), REGISTERED);
     assert_eq!(
@@ -151,8 +148,8 @@ fn initialization_condition_names_the_missing_requirement() {
         }),
     ];
     for (reason, break_it) in cases {
-        let mut claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED]);
-        let mut node = test_world::node("n-1", &claim);
+        let mut claim = fixtures::claim("default-a", &[LAUNCHED, REGISTERED]);
+        let mut node = fixtures::node("n-1", &claim);
         break_it(&mut claim, &mut node);
         let decision = lifecycle(&world(claim, vec![node]));
         assert_eq!(
@@ -164,8 +161,8 @@ fn initialization_condition_names_the_missing_requirement() {
 
 #[test]
 fn healthy_registered_node_is_initialized_and_labelled() {
-    let claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED]);
-    let node = test_world::node("n-1", &claim);
+    let claim = fixtures::claim("default-a", &[LAUNCHED, REGISTERED]);
+    let node = fixtures::node("n-1", &claim);
     let decision = lifecycle(&world(claim, vec![node]));
     assert_eq!(
         condition(claim_update(&decision), INITIALIZED).status,
@@ -184,8 +181,8 @@ fn healthy_registered_node_is_initialized_and_labelled() {
 /// A node that joined within its timeout is registered even if no turn ran until later.
 #[test]
 fn joined_node_is_registered_after_its_timeout() {
-    let claim = test_world::claim("default-a", &[LAUNCHED]);
-    let node = test_world::node("n-1", &claim);
+    let claim = fixtures::claim("default-a", &[LAUNCHED]);
+    let node = fixtures::node("n-1", &claim);
     let mut snapshot = world(claim, vec![node]);
     snapshot.now += SignedDuration::from_mins(16);
     let decision = lifecycle(&snapshot);
@@ -203,7 +200,7 @@ fn launch_and_registration_time_out() {
         (&[LAUNCHED][..], 15, "registration_timeout"),
     ];
     for (conditions, minutes, reason) in cases {
-        let claim = test_world::claim("default-a", conditions);
+        let claim = fixtures::claim("default-a", conditions);
         let mut snapshot = world(claim, vec![]);
         let begun = snapshot.now;
         snapshot.now = begun + SignedDuration::from_mins(minutes) - SignedDuration::from_secs(1);
@@ -232,7 +229,7 @@ fn launch_and_registration_time_out() {
 #[test]
 fn node_claim_without_the_node_class_label_gets_it() {
     const CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
-    let mut claim = test_world::claim("default-a", &[LAUNCHED]);
+    let mut claim = fixtures::claim("default-a", &[LAUNCHED]);
     claim.spec.node_class.name = "default".into();
     let given = |claim: &NodeClaim| {
         let decision = lifecycle(&world(claim.clone(), vec![]));
@@ -245,7 +242,7 @@ fn node_claim_without_the_node_class_label_gets_it() {
 
 #[test]
 fn node_claims_of_other_providers_are_ignored() {
-    let mut claim = test_world::claim("auto-a", &[LAUNCHED]);
+    let mut claim = fixtures::claim("auto-a", &[LAUNCHED]);
     claim.spec.node_class.kind = "NodeClass".to_owned();
     claim.spec.node_class.group = "eks.amazonaws.com".to_owned();
     assert_eq!(lifecycle(&world(claim, vec![])), Decision::default());

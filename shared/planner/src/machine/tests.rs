@@ -11,7 +11,7 @@ use api::conditions::types::{
 use super::{
     Detachment, Ending, Instance, Joined, LeavingNode, Observations, Pods, State, Step, next,
 };
-use crate::test_world;
+use crate::fixtures;
 
 const STATES: [State; 10] = [
     State::Unprotected,
@@ -208,14 +208,14 @@ fn state_follows_from_conditions() {
     use model::node::ConditionStatus::{False, True};
     let state = |conditions: &[(&str, model::node::ConditionStatus)], held: bool, goes: bool| {
         let kinds: Vec<&str> = conditions.iter().map(|(kind, _)| *kind).collect();
-        let mut claim = test_world::claim("a", &kinds);
+        let mut claim = fixtures::claim("a", &kinds);
         for (condition, (_, status)) in claim.status.conditions.iter_mut().zip(conditions) {
             condition.status = *status;
         }
         if !held {
             claim.finalizers.clear();
         }
-        claim.deleted_at = goes.then(test_world::now);
+        claim.deleted_at = goes.then(fixtures::now);
         State::from_claim(&claim)
     };
     let (launched, registered) = ((LAUNCHED, True), (REGISTERED, True));

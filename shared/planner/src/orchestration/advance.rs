@@ -43,9 +43,11 @@ const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(30);
 /// Time after which a deletion that may have met a conflict is retried.
 const AFTER_DELETING: SignedDuration = SignedDuration::from_secs(5);
 /// Time that each node of open commands adds to their timeout (docs/spec/lifecycle.md#command-progress).
-const PER_NODE: SignedDuration = SignedDuration::from_millis(80);
-pub(super) const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
-const LONGEST: SignedDuration = SignedDuration::from_hours(1);
+const TIMEOUT_PER_NODE: SignedDuration = SignedDuration::from_millis(80);
+/// Least timeout of replacements.
+pub(super) const TIMEOUT_MIN: SignedDuration = SignedDuration::from_mins(10);
+/// Largest timeout of replacements.
+const TIMEOUT_MAX: SignedDuration = SignedDuration::from_hours(1);
 
 /// Returns the next step of every open command, in the order of the snapshot.
 pub fn advance(snapshot: &Snapshot) -> Vec<(&Command, Advance)> {
@@ -72,6 +74,7 @@ pub fn advance(snapshot: &Snapshot) -> Vec<(&Command, Advance)> {
     steps.collect()
 }
 
+/// Data shared by the steps of all commands.
 pub(super) struct CommandView<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) claims: BTreeMap<&'a NodeClaimName, &'a NodeClaim>,
@@ -323,7 +326,7 @@ fn summarize(left: &[RemainingNode<'_>], choice: Option<&Choice>) -> Nodes {
 /// Timeout of replacements if open commands have this many nodes.
 fn replacement_timeout(nodes: usize) -> SignedDuration {
     let nodes = i32::try_from(nodes).unwrap_or(i32::MAX);
-    (PER_NODE.saturating_mul(nodes)).clamp(SHORTEST, LONGEST)
+    (TIMEOUT_PER_NODE.saturating_mul(nodes)).clamp(TIMEOUT_MIN, TIMEOUT_MAX)
 }
 
 fn waiting_notes(claim: &NodeClaim, command: &Command) -> [Note; 2] {

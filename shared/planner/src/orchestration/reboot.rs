@@ -17,7 +17,7 @@ use model::{
     plan::{NodeClaimUpdate, Planned, Target},
 };
 
-use super::advance::{Advance, CommandView, SHORTEST};
+use super::advance::{Advance, CommandView, TIMEOUT_MIN};
 use crate::{claim_conditions::changed, repair::with_another};
 
 pub(super) fn advance(view: &CommandView<'_>, command: &Command, target: &Target) -> Advance {
@@ -43,10 +43,10 @@ pub(super) fn advance(view: &CommandView<'_>, command: &Command, target: &Target
         advance.problems.push(kept);
         return advance;
     }
-    let until = command.committed_at.saturating_add(SHORTEST);
+    let until = command.committed_at.saturating_add(TIMEOUT_MIN);
     if until.is_ok_and(|until| until <= view.snapshot.now) {
         advance.state = CommandState::RolledBack;
-        let minutes = SHORTEST.as_mins();
+        let minutes = TIMEOUT_MIN.as_mins();
         let problem = format!("its NodeClaim could not be updated within {minutes} minutes");
         advance.problems.push(problem);
         return advance;

@@ -89,6 +89,7 @@ pub fn is_provisionable(pod: &Pod) -> bool {
         && !is_static(pod)
 }
 
+/// Checks whether pods can be planned for.
 pub(super) struct PodValidation<'a> {
     snapshot: &'a Snapshot,
     claims: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,

@@ -256,14 +256,14 @@ fn some_value(requirement: &Requirement, pool: &NodePool) -> Option<String> {
         .iter()
         .any(|entry| entry.key == requirement.key);
     let first = requirement.gte.unwrap_or(0).max(0);
-    let candidates = (first..=first.saturating_add(PROBES)).map(|n| n.to_string());
+    let candidates = (first..=first.saturating_add(PROBES_MAX)).map(|n| n.to_string());
     declared
         .then_some(candidates)?
         .find(|value| requirement.has(value))
 }
 
 /// Most numbers tried. No real requirement excludes more in a row.
-const PROBES: i64 = 1_000;
+const PROBES_MAX: i64 = 1_000;
 
 fn cheapest(node: &NewNode, mould: &Pool<'_>) -> ExpectedOffering {
     let choice = node.choices.first();

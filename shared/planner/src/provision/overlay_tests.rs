@@ -8,15 +8,15 @@ use model::{
 };
 
 use super::overlays::{changes, conflicting_overlays, overlaid_types};
-use crate::test_world;
+use crate::fixtures;
 
 /// Two NodePools with one instance type each, and overlays of the price and capacity of `default`'s.
 fn world(overlays: &[(&str, i32, Option<&str>)]) -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     let gates = &mut snapshot.settings.feature_gates;
     gates.insert("NodeOverlay".to_owned(), true);
     for pool in ["default", "other"] {
-        snapshot.node_pools.push(test_world::pool(pool, 0));
+        snapshot.node_pools.push(fixtures::pool(pool, 0));
         let kind = InstanceType {
             ebs_attach_limit: None,
             devices: Vec::new(),

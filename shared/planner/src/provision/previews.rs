@@ -74,7 +74,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::test_world;
+    use crate::fixtures;
 
     /// Instance type without an on-demand price and with a known spot price.
     fn preview() -> InstanceType {
@@ -121,7 +121,7 @@ mod tests {
 
     /// Prices of available offerings, in billionths of a dollar per hour.
     fn launchable(overlays: &[NodeOverlay], gate: bool) -> Vec<i64> {
-        let mut settings = test_world::snapshot().settings;
+        let mut settings = fixtures::snapshot().settings;
         settings
             .feature_gates
             .insert("NodeOverlay".to_owned(), gate);

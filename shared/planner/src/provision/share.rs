@@ -59,6 +59,7 @@ pub(super) fn pods_of_launches(
     kept
 }
 
+/// A pod in the order of a turn's share.
 struct WaitingPod<'a> {
     class: PodClass<'a>,
     /// Existing pods come before virtual ones of CapacityBuffers.

@@ -15,7 +15,7 @@ use model::{
 };
 
 use super::*;
-use crate::test_world;
+use crate::fixtures;
 
 const FAMILY: &str = "karpenter.k8s.aws/instance-family";
 
@@ -76,10 +76,10 @@ fn waiting(name: &str, cpu: i64) -> Pod {
 
 /// NodePools `default`, with two instance types and two teams, and `other`, an equal one of lower weight.
 fn world(pods: Vec<Pod>) -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     snapshot.settings.well_known_labels = vec![FAMILY.to_owned()];
     for (name, weight) in [("default", 2), ("other", 1)] {
-        let mut pool = test_world::pool(name, 0);
+        let mut pool = fixtures::pool(name, 0);
         pool.weight = weight;
         pool.template.requirements = vec![one_of("team", &["a", "b"])];
         snapshot.node_pools.push(pool);
@@ -200,8 +200,8 @@ fn buffer_has_room_once_existing_nodes_fit_its_pods() {
     let key = PodKey::new("default", "spare");
     let mut snapshot = with_buffer(world(Vec::new()), 1_000);
     assert_eq!(rooms(&snapshot), [(key.clone(), Room::Lacking)].into());
-    let claim = test_world::claim("a", &[]);
-    let mut node = test_world::node("n-1", &claim);
+    let claim = fixtures::claim("a", &[]);
+    let mut node = fixtures::node("n-1", &claim);
     let initialized = "karpenter.sh/initialized".to_owned();
     node.labels.insert(initialized, "true".to_owned());
     snapshot.nodes = vec![node];

@@ -22,9 +22,9 @@ use super::{BLOCKED_ABOVE_PERCENT, DueRepair, Mode, POLICIES, conditions, is_ref
 use crate::by_instance::ByInstance;
 
 /// Time that a condition must have lasted before it is reported to other clusters. Short, because drift continues meanwhile.
-const TOLD_AFTER: SignedDuration = SignedDuration::from_mins(1);
+const REPORTED_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// Time for nodes that are not initialized, which are not ready while they start.
-const TOLD_AFTER_START: SignedDuration = SignedDuration::from_mins(5);
+const REPORTED_AFTER_START: SignedDuration = SignedDuration::from_mins(5);
 /// Least number of clusters with the same failure that counts as evidence.
 const CLUSTERS_MIN: usize = 3;
 /// Least number of nodes of one cluster that counts as evidence.
@@ -133,6 +133,7 @@ struct Count {
     failing: BTreeMap<String, usize>,
 }
 
+/// Counts of failures in a cluster.
 #[derive(Default)]
 struct Tally<'s> {
     all: Count,
@@ -153,8 +154,8 @@ impl<'s> Tally<'s> {
             let claim = claims.only(&node.provider_id);
             let mut failing = BTreeSet::new();
             let told_after = match node.labels.contains_key(label::INITIALIZED) {
-                true => TOLD_AFTER,
-                false => TOLD_AFTER_START,
+                true => REPORTED_AFTER,
+                false => REPORTED_AFTER_START,
             };
             for (name, status, _, since) in conditions(node) {
                 let is_covered = POLICIES.iter().any(|policy| policy.covers(name, status));

@@ -36,6 +36,7 @@ pub(super) enum Reasons {
     Xid(&'static [&'static str]),
 }
 
+/// Policies of the EKS node monitoring agent's conditions and of the kubelet's `Ready`.
 pub(crate) const POLICIES: &[Policy] = &[
     ready(
         ConditionStatus::False,

@@ -10,14 +10,14 @@ use model::{
 };
 
 use super::*;
-use crate::test_world::{self, claim, now};
+use crate::fixtures::{self, claim, now};
 
 /// NodePool `default` with this many replicas and these NodeClaims.
 fn world(replicas: i64, claims: Vec<NodeClaim>) -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     let gates = &mut snapshot.settings.feature_gates;
     gates.insert("StaticCapacity".to_owned(), true);
-    let mut pool = test_world::pool("default", 0);
+    let mut pool = fixtures::pool("default", 0);
     pool.replicas = Some(replicas);
     snapshot.node_pools = vec![pool];
     snapshot.node_claims = claims;
@@ -209,12 +209,12 @@ fn least_disruptive_node_is_removed_first() {
     let mut snapshot = world(6, claims);
     for at in [0, 1, 2, 3, 5] {
         let claim = &snapshot.node_claims[at];
-        let node = test_world::node(&format!("n-{}", claim.name), claim);
+        let node = fixtures::node(&format!("n-{}", claim.name), claim);
         snapshot.nodes.push(node);
     }
-    let mut held = test_world::pod("held", "n-held");
+    let mut held = fixtures::pod("held", "n-held");
     held.annotations = [("karpenter.sh/do-not-disrupt".to_owned(), "true".to_owned())].into();
-    let mut daemon = test_world::pod("daemon", "n-daemons");
+    let mut daemon = fixtures::pod("daemon", "n-daemons");
     daemon.owner = Some(model::pod::Owner {
         api_version: "apps/v1".into(),
         kind: "DaemonSet".into(),
@@ -222,9 +222,9 @@ fn least_disruptive_node_is_removed_first() {
         uid: "daemon".into(),
     });
     let pods: [Pod; 3] = [
-        test_world::pod("one", "n-busy"),
-        test_world::pod("two", "n-busier"),
-        test_world::pod("three", "n-busier"),
+        fixtures::pod("one", "n-busy"),
+        fixtures::pod("two", "n-busier"),
+        fixtures::pod("three", "n-busier"),
     ];
     snapshot.pods.extend(pods.into_iter().chain([held, daemon]));
     for (at, order) in [

@@ -26,7 +26,7 @@ pub(super) struct Deadline {
 /// Margin before the announced end, in which the kubelet still reports terminated pods. EC2 is punctual.
 const KUBELET_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 /// Time after an announced end at which the notice is ignored, because the instance evidently continues.
-const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
+const OVERDUE_AFTER: SignedDuration = SignedDuration::from_mins(2);
 
 impl Deadline {
     /// Earlier of the NodeClaim's deadline and the announced one; `None` if there is neither.
@@ -58,7 +58,7 @@ impl Deadline {
         let own = notices.filter(|notice| !notice.done && notice.instance == *instance);
         let deadlines = own.filter_map(|notice| {
             let deadline = notice.deadline?;
-            let overdue = snapshot.now.duration_since(deadline) > OVERDUE;
+            let overdue = snapshot.now.duration_since(deadline) > OVERDUE_AFTER;
             (!overdue).then_some(Self {
                 at: deadline.checked_sub(KUBELET_MARGIN).ok()?,
                 announced: Some(notice.at.or(since)?),

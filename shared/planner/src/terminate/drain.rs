@@ -23,6 +23,7 @@ const RESPECTFUL_PERIOD: SignedDuration = SignedDuration::from_secs(10);
 /// Kubernetes' default termination grace period.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
+/// Evictions and deletions that the drain of a node needs now.
 pub(super) struct Drain<'a> {
     now: Timestamp,
     deadline: Option<Timestamp>,

@@ -65,10 +65,10 @@ mod tests {
     use model::taint::{Taint, TaintEffect};
 
     use super::*;
-    use crate::test_world;
+    use crate::fixtures;
 
     fn node(taints: &[Taint]) -> Node {
-        let mut node = test_world::node("n", &test_world::claim("a", &[]));
+        let mut node = fixtures::node("n", &fixtures::claim("a", &[]));
         node.taints = taints.to_vec();
         node
     }

@@ -10,7 +10,7 @@ use model::{
     volume::Attachment,
 };
 
-use crate::{Decision, InstanceStatuses, terminate, test_world};
+use crate::{Decision, InstanceStatuses, fixtures, terminate};
 
 mod hurry;
 mod ownership;
@@ -23,23 +23,23 @@ const ALL: &[&str] = &[LAUNCHED, REGISTERED, INITIALIZED];
 
 /// A NodeClaim and its Node, both being deleted, with the drain begun a minute ago.
 fn draining() -> (NodeClaim, Node) {
-    let mut claim = test_world::claim("default-a", ALL);
-    claim.deleted_at = Some(test_world::now());
+    let mut claim = fixtures::claim("default-a", ALL);
+    claim.deleted_at = Some(fixtures::now());
     claim.status.conditions.push(Condition {
         kind: DRAINED.to_owned(),
         status: ConditionStatus::Unknown,
         reason: "Draining".to_owned(),
         message: String::new(),
-        last_transition: test_world::now() - SignedDuration::from_mins(1),
+        last_transition: fixtures::now() - SignedDuration::from_mins(1),
         observed_generation: Some(1),
     });
-    let mut node = test_world::node("n-1", &claim);
-    node.deleted_at = Some(test_world::now());
+    let mut node = fixtures::node("n-1", &claim);
+    node.deleted_at = Some(fixtures::now());
     (claim, node)
 }
 
 fn world((claim, node): (NodeClaim, Node), pods: Vec<Pod>) -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     snapshot.node_claims = vec![claim];
     snapshot.nodes = vec![node];
     snapshot.pods = pods;
@@ -103,9 +103,9 @@ fn removes_claim_finalizer(decision: &Decision) -> bool {
 
 #[test]
 fn deleting_a_node_claim_deletes_its_node_first() {
-    let mut claim = test_world::claim("default-a", ALL);
-    claim.deleted_at = Some(test_world::now());
-    let node = test_world::node("n-1", &claim);
+    let mut claim = fixtures::claim("default-a", ALL);
+    claim.deleted_at = Some(fixtures::now());
+    let node = fixtures::node("n-1", &claim);
     let decision = terminate(&world((claim, node), vec![]), &InstanceStatuses::default());
     assert!(
         matches!(&decision.plan.actions[..], [only] if matches!(&only.action, Action::UpdateNode(update) if update.delete)),
@@ -142,9 +142,9 @@ fn untainted_node_is_drained_without_registration() {
 
 #[test]
 fn deleting_a_node_deletes_its_node_claim() {
-    let claim = test_world::claim("default-a", ALL);
-    let mut node = test_world::node("n-1", &claim);
-    node.deleted_at = Some(test_world::now());
+    let claim = fixtures::claim("default-a", ALL);
+    let mut node = fixtures::node("n-1", &claim);
+    node.deleted_at = Some(fixtures::now());
     let decision = terminate(&world((claim, node), vec![]), &InstanceStatuses::default());
     assert!(
         decision
@@ -172,7 +172,7 @@ fn node_is_tainted_before_evictions() {
     assert!(!terminates(&decision));
     assert_eq!(
         decision.due,
-        Some(test_world::now() + SignedDuration::from_secs(5))
+        Some(fixtures::now() + SignedDuration::from_secs(5))
     );
 }
 
@@ -275,7 +275,7 @@ fn finalizers_stay_until_the_instance_is_gone() {
     );
 
     let (claim, _) = draining();
-    let mut without_node = test_world::snapshot();
+    let mut without_node = fixtures::snapshot();
     without_node.node_claims = vec![claim];
     assert!(removes_claim_finalizer(&terminate(&without_node, &gone)));
 }
@@ -297,10 +297,10 @@ fn node_of_a_terminated_instance_is_not_drained() {
 
 #[test]
 fn node_claim_without_an_instance_is_released() {
-    let mut claim = test_world::claim("default-a", &[]);
+    let mut claim = fixtures::claim("default-a", &[]);
     claim.status.provider_id.clear();
-    claim.deleted_at = Some(test_world::now());
-    let mut snapshot = test_world::snapshot();
+    claim.deleted_at = Some(fixtures::now());
+    let mut snapshot = fixtures::snapshot();
     snapshot.node_claims = vec![claim];
     assert!(removes_claim_finalizer(&terminate(
         &snapshot,
@@ -310,7 +310,7 @@ fn node_claim_without_an_instance_is_released() {
 
 /// Adds an interruption in `left` seconds, known for `known` seconds.
 fn noticed(snapshot: &mut Snapshot, left: i64, known: i64) {
-    let now = test_world::now();
+    let now = fixtures::now();
     snapshot.now = now;
     snapshot.notices = vec![model::ledger::Notice {
         instance: "i-default-a".into(),
@@ -393,7 +393,7 @@ fn later_tiers_start_early_if_time_is_short() {
     noticed(&mut snapshot, 46, 70);
     let early = terminate(&snapshot, &InstanceStatuses::default());
     assert_eq!(asked_and_forced(&early), []);
-    let dns = test_world::now() + SignedDuration::from_secs(46 - 5 - 30 - 10);
+    let dns = fixtures::now() + SignedDuration::from_secs(46 - 5 - 30 - 10);
     assert_eq!(early.due, Some(dns), "the timer is set for it");
     noticed(&mut snapshot, 45, 71);
     assert_eq!(

@@ -78,6 +78,7 @@ pub fn terminate_unmanaged(
 /// Interval between checks. The shortest lifecycle hook expires after 30 s and must be extended in time.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
+/// An unmanaged node with open notices.
 struct Leaving<'a> {
     snapshot: &'a Snapshot,
     settings: &'a UnmanagedNodeSettings,

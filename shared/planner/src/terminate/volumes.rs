@@ -15,6 +15,7 @@ use crate::{decision::Note, pods::is_drainable};
 /// Most VolumeAttachments that an event names.
 const NAMED_MAX: usize = 5;
 
+/// Whether a drain waits for volumes.
 pub(super) enum Volumes {
     Detached,
     Awaited(Vec<String>),
@@ -131,12 +132,12 @@ mod tests {
     };
 
     use super::*;
-    use crate::test_world::{self, now};
+    use crate::fixtures::{self, now};
 
     /// Judges a node with two volumes, the second of which belongs to a pod that stays.
     fn awaited(volume: PodVolume, claim: &str, deadline: Option<i64>) -> Volumes {
-        let mut snapshot = test_world::snapshot();
-        let node = test_world::node("n", &test_world::claim("a", &[]));
+        let mut snapshot = fixtures::snapshot();
+        let node = fixtures::node("n", &fixtures::claim("a", &[]));
         for name in ["one", "two"] {
             snapshot.storage.attachments.push(Attachment {
                 name: format!("attached-{name}"),
@@ -151,7 +152,7 @@ mod tests {
             volume: Some("pv-two".into()),
             ..VolumeClaim::default()
         }];
-        let mut staying = test_world::pod("staying", "n");
+        let mut staying = fixtures::pod("staying", "n");
         staying.volumes = vec![volume];
         staying.owner = Some(Owner {
             api_version: "v1".into(),
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn event_names_the_first_volume_attachments() {
-        let node = test_world::node("n", &test_world::claim("a", &[]));
+        let node = fixtures::node("n", &fixtures::claim("a", &[]));
         let many = (0..NAMED_MAX + 2).map(|at| format!("v{at}"));
         let note = Volumes::Awaited(many.collect()).note(&node).unwrap();
         assert!(note.message.ends_with(" and 2 more)"), "{}", note.message);

@@ -1,6 +1,6 @@
 use model::{NodeName, node::Ready};
 
-use crate::test_world;
+use crate::fixtures;
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn rebooting(settings: &UnmanagedNodeSettings) -> Node {
 fn back(snapshot_of: &[Node]) -> Vec<NodeUpdate> {
     let snapshot = Snapshot {
         nodes: snapshot_of.to_vec(),
-        ..test_world::snapshot()
+        ..fixtures::snapshot()
     };
     let actions = rebooted(&snapshot).plan.actions.into_iter();
     let update = |planned: model::plan::Planned| {
@@ -200,7 +200,7 @@ fn unready_or_leaving_node_is_not_uncordoned() {
     let snapshot = Snapshot {
         nodes: vec![leaving],
         notices: vec![notice],
-        ..test_world::snapshot()
+        ..fixtures::snapshot()
     };
     assert_eq!(rebooted(&snapshot), Decision::default());
 }

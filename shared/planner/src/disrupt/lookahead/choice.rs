@@ -10,7 +10,8 @@ const EVICTION: i64 = 10_000_000;
 const MORE_EVICTIONS: usize = 18;
 /// Range of the eviction price that plans are searched with, in nano-dollars per hour.
 const PER_EVICTION: [i64; 2] = [2_000_000, 60_000_000];
-const PLANS: usize = 6;
+/// Most plans searched per evaluation.
+const PLANS_MAX: usize = 6;
 
 /// Bound that a new plan must keep.
 pub(super) struct Bound {
@@ -75,7 +76,7 @@ impl Default for Prices {
         Self {
             least,
             most,
-            left: PLANS,
+            left: PLANS_MAX,
         }
     }
 }

@@ -40,6 +40,7 @@ pub(in crate::disrupt) struct UnhealthyNode<'a> {
 const BACK_OFF: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST_BACK_OFF: SignedDuration = SignedDuration::from_mins(10);
 
+/// Whether a node is due for repair.
 enum Verdict<'a> {
     Due(Box<UnhealthyNode<'a>>),
     Blocked(String),

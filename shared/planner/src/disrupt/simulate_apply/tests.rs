@@ -5,11 +5,11 @@ use model::{
 };
 
 use super::*;
-use crate::test_world;
+use crate::fixtures;
 
 /// Launch for pod `web` with every field that a node copies.
 fn launch() -> Launch {
-    let mut launch = test_world::intent("new").launch;
+    let mut launch = fixtures::intent("new").launch;
     launch.labels = [("team".to_owned(), "a".to_owned())].into();
     launch
         .labels
@@ -32,7 +32,7 @@ fn launch() -> Launch {
 
 /// One instance type, offered by zone and capacity type.
 fn snapshot() -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     let offering = |capacity_type, price| model::Offering {
         unpriced: false,
         capacity_type,

@@ -46,10 +46,10 @@ fn cursor_keeps_the_remaining_steps_of_a_plan() {
 #[test]
 fn active_plan_is_continued() {
     let mut went_on = 0;
-    for (world, command) in
+    for (cluster, command) in
         (2..10).flat_map(|seed| end(&wasteful(seed), Lookahead::ToConvergence, false).1)
     {
-        let begun = kept(world.0.cursor.as_ref());
+        let begun = kept(cluster.0.cursor.as_ref());
         if begun.is_empty() {
             continue;
         }
@@ -68,20 +68,20 @@ fn active_plan_is_continued() {
 #[test]
 fn plan_for_deleted_nodes_is_ignored() {
     for seed in 0..12 {
-        let world = wasteful(seed);
-        let commands = world.commands();
+        let cluster = wasteful(seed);
+        let commands = cluster.commands();
         let stale = Together {
             nodes: vec!["gone-claim".into()],
             wanted: Vec::new(),
         };
-        let world = world.with(|snapshot| snapshot.cursor = Some(Cursor::Plan(vec![stale])));
-        assert_eq!(world.commands(), commands, "seed {seed}");
+        let cluster = cluster.with(|snapshot| snapshot.cursor = Some(Cursor::Plan(vec![stale])));
+        assert_eq!(cluster.commands(), commands, "seed {seed}");
     }
 }
 
 /// An active plan that gives one pod a smaller node, and then, with less savings, moves the other one to a node that stays.
-fn active_plan(used: i64) -> World {
-    let world = World::new()
+fn active_plan(used: i64) -> TestCluster {
+    let cluster = TestCluster::new()
         .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
         .node("one", "large", &[800])
         .node("other", "medium", &[800])
@@ -94,16 +94,16 @@ fn active_plan(used: i64) -> World {
         nodes: vec![format!("{node}-claim").as_str().into()],
         wanted: vec![Wanted {
             place,
-            pods: vec![uid_of(&world, node)],
+            pods: vec![uid_of(&cluster, node)],
         }],
     });
-    world.with(|snapshot| snapshot.cursor = Some(Cursor::Plan(plan.to_vec())))
+    cluster.with(|snapshot| snapshot.cursor = Some(Cursor::Plan(plan.to_vec())))
 }
 
 #[test]
 fn steps_of_an_active_plan_are_carried_out_in_sequence() {
     for lookahead in [Lookahead::ActivePlan, Lookahead::ToConvergence] {
-        let World(mut snapshot) = active_plan(7_000);
+        let TestCluster(mut snapshot) = active_plan(7_000);
         let mut done = Vec::new();
         while !kept(snapshot.cursor.as_ref()).is_empty() {
             let options = SearchOptions {
@@ -144,10 +144,10 @@ fn active_plan_yields_to_a_single_move_with_a_better_trajectory() {
 
 #[test]
 fn active_plan_is_kept_while_budgets_block_it() {
-    let world = active_plan(7_000).with(|snapshot| {
+    let cluster = active_plan(7_000).with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
     });
-    let result = disrupt(&world.0);
+    let result = disrupt(&cluster.0);
     assert!(result.commands.is_empty(), "{:?}", result.commands);
     assert_eq!(kept(result.cursor.as_ref()), [["one"], ["other"]]);
 }
@@ -156,7 +156,7 @@ fn active_plan_is_kept_while_budgets_block_it() {
 #[test]
 fn plan_starts_only_when_budgets_allow_it() {
     let nodes = |seconds| {
-        let world = active_plan(7_000).with(|snapshot| {
+        let cluster = active_plan(7_000).with(|snapshot| {
             snapshot.now += SignedDuration::from_secs(seconds);
             snapshot.node_pools[0].disruption.budgets = vec![Budget {
                 schedule: Some("0 0 * * *".to_owned()),
@@ -164,7 +164,7 @@ fn plan_starts_only_when_budgets_allow_it() {
                 ..budget("0")
             }];
         });
-        world.removes()
+        cluster.removes()
     };
     assert!(nodes(50).is_empty());
     assert_eq!(nodes(60), ["one"]);
@@ -172,7 +172,7 @@ fn plan_starts_only_when_budgets_allow_it() {
 
 #[test]
 fn other_moves_proceed_while_budgets_block_the_plan() {
-    let world = active_plan(7_000)
+    let cluster = active_plan(7_000)
         .pool("open")
         .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")])
         .node("spare", "large", &[800])
@@ -182,15 +182,15 @@ fn other_moves_proceed_while_budgets_block_the_plan() {
             let own = snapshot.pods.last_mut().unwrap();
             own.node_selector.extend([pool]);
         });
-    let result = disrupt(&world.0);
+    let result = disrupt(&cluster.0);
     let nodes = result.commands.iter().map(|command| &command.nodes);
     assert_eq!(nodes.collect::<Vec<_>>(), [&["spare"]]);
     assert_eq!(kept(result.cursor.as_ref()), [["one"], ["other"]]);
 }
 
 /// An active plan of two steps, of which either is possible, but not both.
-fn conflicting_steps() -> World {
-    let world = World::new()
+fn conflicting_steps() -> TestCluster {
+    let cluster = TestCluster::new()
         .with(|snapshot| snapshot.settings.optimize = Optimize::Cost)
         .node("one", "medium", &[800])
         .node("other", "medium", &[800])
@@ -199,11 +199,11 @@ fn conflicting_steps() -> World {
         nodes: vec![format!("{node}-claim").as_str().into()],
         wanted: vec![Wanted {
             place: Place::Node("full".to_owned()),
-            pods: vec![uid_of(&world, node)],
+            pods: vec![uid_of(&cluster, node)],
         }],
     });
     let begun = Cursor::Plan(to_the_full_one.to_vec());
-    world.with(|snapshot| snapshot.cursor = Some(begun))
+    cluster.with(|snapshot| snapshot.cursor = Some(begun))
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn steps_that_need_the_same_free_capacity_are_not_merged() {
 
 #[test]
 fn trajectory_contains_no_step_that_is_rejected_on_the_way() {
-    let World(snapshot) = conflicting_steps();
+    let TestCluster(snapshot) = conflicting_steps();
     let evaluate = |snapshot: &Snapshot| {
         let options = SearchOptions {
             lookahead: Lookahead::ActivePlan,
@@ -238,7 +238,7 @@ fn trajectory_contains_no_step_that_is_rejected_on_the_way() {
 
 #[test]
 fn trajectory_continues_a_plan_or_evaluates_all_nodes() {
-    let World(snapshot) = World::new().node("empty", "small", &[]);
+    let TestCluster(snapshot) = TestCluster::new().node("empty", "small", &[]);
     let commands = disrupt(&snapshot).commands;
     let plan = active_plan(7_000).0.cursor;
     let search = Some(Cursor::Single(BTreeMap::new()));
@@ -256,8 +256,8 @@ fn trajectory_continues_a_plan_or_evaluates_all_nodes() {
     assert_eq!(seen.into_inner(), [None, plan, None]);
 }
 
-fn uid_of(world: &World, node: &str) -> Uid {
-    let mut pods = world.0.pods.iter();
+fn uid_of(cluster: &TestCluster, node: &str) -> Uid {
+    let mut pods = cluster.0.pods.iter();
     let on = pods.find(|pod| pod.node_name.as_ref().is_some_and(|name| name.0 == node));
     on.unwrap().uid.clone()
 }

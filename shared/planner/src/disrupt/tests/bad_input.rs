@@ -12,12 +12,12 @@ fn scheduled(schedule: Option<&str>, duration: Option<&str>) -> Budget {
 
 /// Removed nodes and messages about the NodePool, for an empty node under this budget besides a generous one.
 fn under(budget_of: Budget) -> (Vec<String>, Vec<String>) {
-    let world = World::new().node("n", "small", &[]).with(|snapshot| {
+    let cluster = TestCluster::new().node("n", "small", &[]).with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![budget("9"), budget_of];
     });
-    let result = disrupt(&world.0);
+    let result = disrupt(&cluster.0);
     let reported = result.exhausted.into_iter().map(|(_, message)| message);
-    (world.removes(), reported.collect())
+    (cluster.removes(), reported.collect())
 }
 
 fn says(budget: Budget, problem: &str) {
@@ -87,37 +87,39 @@ fn strictest_of_contradicting_budgets_applies() {
 
 #[test]
 fn node_pool_without_nodes_gets_no_event() {
-    let world = World::new();
-    let result = disrupt(&world.0);
+    let cluster = TestCluster::new();
+    let result = disrupt(&cluster.0);
     assert!(result.commands.is_empty() && result.exhausted.is_empty() && result.blocked.is_empty());
 }
 
 #[test]
 fn node_without_a_price_is_never_replaced() {
-    let world = |zone: &str| {
-        World::new().node("n", "large", &[1_500]).with(|snapshot| {
-            for labels in [
-                &mut snapshot.nodes[0].labels,
-                &mut snapshot.node_claims[0].labels,
-            ] {
-                labels.insert(ZONE.to_owned(), zone.to_owned());
-            }
-        })
+    let cluster = |zone: &str| {
+        TestCluster::new()
+            .node("n", "large", &[1_500])
+            .with(|snapshot| {
+                for labels in [
+                    &mut snapshot.nodes[0].labels,
+                    &mut snapshot.node_claims[0].labels,
+                ] {
+                    labels.insert(ZONE.to_owned(), zone.to_owned());
+                }
+            })
     };
-    assert_eq!(world("a").removes(), ["n"]);
-    assert!(world("elsewhere").removes().is_empty());
+    assert_eq!(cluster("a").removes(), ["n"]);
+    assert!(cluster("elsewhere").removes().is_empty());
     assert_eq!(
-        world("elsewhere").unconsolidatable(),
+        cluster("elsewhere").unconsolidatable(),
         ["Can't replace with a cheaper node"]
     );
 }
 
 #[test]
 fn node_of_a_discontinued_instance_type_is_not_consolidated() {
-    let world = World::new().node("n", "ancient", &[1_500]);
-    assert!(world.removes().is_empty());
+    let cluster = TestCluster::new().node("n", "ancient", &[1_500]);
+    assert!(cluster.removes().is_empty());
     assert_eq!(
-        world.unconsolidatable(),
+        cluster.unconsolidatable(),
         ["Instance Type \"ancient\" not found"]
     );
 }

@@ -3,8 +3,8 @@
 use super::*;
 
 /// A large node with this many small pods, which a small one could run, beside another large one that is full and protected.
-fn world(pods: usize) -> World {
-    World::new()
+fn cluster(pods: usize) -> TestCluster {
+    TestCluster::new()
         .node("n", "large", &vec![200; pods])
         .node("m", "large", &[8_000])
         .with(|snapshot| {
@@ -18,14 +18,14 @@ fn world(pods: usize) -> World {
 #[test]
 fn saving_three_eighths_of_the_cost_allows_three_quarters_of_the_disruption() {
     // Each node counts as one eviction besides its pods: six of eight, then seven of nine.
-    assert_eq!(world(5).removes(), ["n"]);
-    assert!(world(6).removes().is_empty());
+    assert_eq!(cluster(5).removes(), ["n"]);
+    assert!(cluster(6).removes().is_empty());
 }
 
 #[test]
 fn daemon_set_pods_of_other_nodes_have_no_disruption_cost() {
     let beside_a_daemon = |pods| {
-        world(pods).with(|snapshot| {
+        cluster(pods).with(|snapshot| {
             let kept = snapshot.pods.iter_mut().find(|pod| pod.key.name == "m-0");
             kept.unwrap().owner = Some(Owner {
                 api_version: "apps/v1".into(),
@@ -43,7 +43,7 @@ fn daemon_set_pods_of_other_nodes_have_no_disruption_cost() {
 #[test]
 fn node_without_zone_label_has_no_price() {
     for label in [ZONE, CAPACITY_TYPE] {
-        let without = world(6).with(|snapshot| {
+        let without = cluster(6).with(|snapshot| {
             snapshot.node_claims[1].labels.remove(label);
         });
         assert_eq!(without.removes(), ["n"], "{label}");
@@ -53,7 +53,7 @@ fn node_without_zone_label_has_no_price() {
 #[test]
 fn node_that_cannot_save_enough_is_not_simulated() {
     let reported = |policy, capacity_type| {
-        let world = World::new()
+        let cluster = TestCluster::new()
             .node_of("n", "small", capacity_type, &[100; 12])
             .node("m", "large", &[8_000])
             .with(|snapshot| {
@@ -66,7 +66,7 @@ fn node_that_cannot_save_enough_is_not_simulated() {
                     snapshot.nodes.pop();
                 }
             });
-        world.unconsolidatable()
+        cluster.unconsolidatable()
     };
     let dear = ["Can't replace with a cheaper node"];
     let any = ConsolidationPolicy::WhenEmptyOrUnderutilized;
@@ -81,8 +81,8 @@ fn node_that_cannot_save_enough_is_not_simulated() {
 
 #[test]
 fn move_without_savings_is_rejected() {
-    let world = |mills| {
-        World::new()
+    let cluster = |mills| {
+        TestCluster::new()
             .with(|snapshot| {
                 let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
                 Arc::make_mut(types).push(kind("gift", 2, mills));
@@ -96,13 +96,13 @@ fn move_without_savings_is_rejected() {
                 kept.annotations.extend([annotation]);
             })
     };
-    assert_eq!(world(400).removes(), ["n"]);
-    assert!(world(0).removes().is_empty());
+    assert_eq!(cluster(400).removes(), ["n"]);
+    assert!(cluster(0).removes().is_empty());
 }
 
 #[test]
 fn approved_and_rejected_moves_are_scored() {
-    let judged = |pods| disrupt(&world(pods).0).judged;
+    let judged = |pods| disrupt(&cluster(pods).0).judged;
     let of_default = |approved, score| BalancedVerdict {
         node_pool: "default".into(),
         approved,
@@ -111,7 +111,7 @@ fn approved_and_rejected_moves_are_scored() {
     // Three eighths of the cost for three quarters of the disruption, then for seven ninths.
     assert_eq!(judged(5), [of_default(true, 500)]);
     assert_eq!(judged(6), [of_default(false, 482)]);
-    let with_another_policy = world(6).with(|snapshot| {
+    let with_another_policy = cluster(6).with(|snapshot| {
         let any = ConsolidationPolicy::WhenEmptyOrUnderutilized;
         snapshot.node_pools[0].disruption.policy = any;
     });

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn unready_and_leaving_nodes_count_against_the_budget() {
     let nodes = |change: fn(&mut Snapshot)| {
-        World::new()
+        TestCluster::new()
             .node("a", "small", &[])
             .node("b", "small", &[])
             .node("c", "small", &[2_000])
@@ -15,10 +15,10 @@ fn unready_and_leaving_nodes_count_against_the_budget() {
     };
     assert_eq!(nodes(|_| {}), ["a"]);
     assert!(
-        nodes(|world| world.nodes[2].ready.status = model::node::ConditionStatus::Unknown)
+        nodes(|cluster| cluster.nodes[2].ready.status = model::node::ConditionStatus::Unknown)
             .is_empty()
     );
-    assert!(nodes(|world| world.node_claims[2].deleted_at = Some(world.now)).is_empty());
+    assert!(nodes(|cluster| cluster.node_claims[2].deleted_at = Some(cluster.now)).is_empty());
 }
 
 #[test]
@@ -26,71 +26,71 @@ fn every_blocking_reason_is_reported() {
     type Block = fn(&mut Snapshot);
     let protections: [(Block, &str); 10] = [
         (
-            |world| {
-                world.nodes[0].labels.remove("karpenter.sh/initialized");
+            |cluster| {
+                cluster.nodes[0].labels.remove("karpenter.sh/initialized");
             },
             "Node isn't initialized",
         ),
         (
-            |world| world.node_claims[0].deleted_at = Some(world.now),
+            |cluster| cluster.node_claims[0].deleted_at = Some(cluster.now),
             "Node is deleting or marked for deletion",
         ),
         (
-            |world| {
-                let until = world.now + SignedDuration::from_secs(1);
-                world.nominated.insert("n".into(), until);
+            |cluster| {
+                let until = cluster.now + SignedDuration::from_secs(1);
+                cluster.nominated.insert("n".into(), until);
             },
             "Node is nominated for a pending pod",
         ),
         // Nominated before the Node existed.
         (
-            |world| {
-                let until = world.now + SignedDuration::from_secs(1);
-                let claim = world.node_claims[0].name.clone();
-                world.nominated_claims.insert(claim, until);
+            |cluster| {
+                let until = cluster.now + SignedDuration::from_secs(1);
+                let claim = cluster.node_claims[0].name.clone();
+                cluster.nominated_claims.insert(claim, until);
             },
             "Node is nominated for a pending pod",
         ),
         (
-            |world| {
-                world.nodes[0]
+            |cluster| {
+                cluster.nodes[0]
                     .annotations
                     .insert(DO_NOT_DISRUPT.into(), "true".into());
             },
             "Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation",
         ),
         (
-            |world| world.instance_types.clear(),
+            |cluster| cluster.instance_types.clear(),
             "NodePool not found (NodePool=default)",
         ),
         (
-            |world| world.nodes.clear(),
+            |cluster| cluster.nodes.clear(),
             "Nodeclaim does not have an associated node",
         ),
         (
-            |world| {
-                world.pods[0]
+            |cluster| {
+                cluster.pods[0]
                     .annotations
                     .insert(DO_NOT_DISRUPT.into(), "true".into());
             },
             "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/n-0)",
         ),
         (
-            |world| world.disruption_budgets = vec![guard("n-0")],
+            |cluster| cluster.disruption_budgets = vec![guard("n-0")],
             "Pdb prevents pod evictions (PodDisruptionBudget=[default/guard])",
         ),
         (
-            |world| {
+            |cluster| {
                 let claim = "data".into();
-                world.pods[0].volumes = vec![model::pod::PodVolume::Claim { claim }];
+                cluster.pods[0].volumes = vec![model::pod::PodVolume::Claim { claim }];
             },
             "Pod uses a volume that cannot be found (Pod=default/n-0, Volume=data)",
         ),
     ];
     for (block, message) in protections {
-        let world = World::new().node("n", "large", &[100]).with(block);
-        assert!(world.removes().is_empty(), "{message}");
-        let blocked: Vec<String> = world.blocked().into_iter().map(|(_, why)| why).collect();
+        let cluster = TestCluster::new().node("n", "large", &[100]).with(block);
+        assert!(cluster.removes().is_empty(), "{message}");
+        let blocked: Vec<String> = cluster.blocked().into_iter().map(|(_, why)| why).collect();
         assert_eq!(blocked, [message]);
     }
 }
@@ -98,13 +98,16 @@ fn every_blocking_reason_is_reported() {
 #[test]
 fn do_not_disrupt_duration_expires_and_an_invalid_one_is_ignored() {
     let annotated = |text: &str, started_minutes_ago: Option<i64>| {
-        let world = World::new().node("n", "large", &[100]).with(|snapshot| {
-            let now = snapshot.now;
-            let pod = &mut snapshot.pods[0];
-            pod.annotations.insert(DO_NOT_DISRUPT.into(), text.into());
-            pod.started_at = started_minutes_ago.map(|ago| now - SignedDuration::from_mins(ago));
-        });
-        !world.blocked().is_empty()
+        let cluster = TestCluster::new()
+            .node("n", "large", &[100])
+            .with(|snapshot| {
+                let now = snapshot.now;
+                let pod = &mut snapshot.pods[0];
+                pod.annotations.insert(DO_NOT_DISRUPT.into(), text.into());
+                pod.started_at =
+                    started_minutes_ago.map(|ago| now - SignedDuration::from_mins(ago));
+            });
+        !cluster.blocked().is_empty()
     };
     assert!(annotated("10m", Some(9)) && annotated("10m", None));
     assert!(!annotated("10m", Some(10)));
@@ -119,23 +122,26 @@ fn several_pdbs_on_one_pod_always_block() {
         disruptions_allowed: 5,
         ..guard("n-0")
     };
-    let world = |budgets: Vec<PodDisruptionBudget>| {
-        World::new()
+    let cluster = |budgets: Vec<PodDisruptionBudget>| {
+        TestCluster::new()
             .node("n", "large", &[100])
             .with(|snapshot| snapshot.disruption_budgets = budgets)
             .blocked()
             .len()
     };
     assert_eq!(
-        (world(vec![allowing()]), world(vec![allowing(), allowing()])),
+        (
+            cluster(vec![allowing()]),
+            cluster(vec![allowing(), allowing()])
+        ),
         (0, 1)
     );
 }
 
 #[test]
 fn pdb_with_always_allow_blocks_only_healthy_pods() {
-    let world = |ready: bool| {
-        World::new()
+    let cluster = |ready: bool| {
+        TestCluster::new()
             .node("n", "large", &[100])
             .with(|snapshot| {
                 snapshot.pods[0].ready = ready;
@@ -147,13 +153,13 @@ fn pdb_with_always_allow_blocks_only_healthy_pods() {
             .blocked()
             .len()
     };
-    assert_eq!((world(true), world(false)), (1, 0));
+    assert_eq!((cluster(true), cluster(false)), (1, 0));
 }
 
 #[test]
 fn command_has_at_most_five_hundred_nodes() {
-    let empty = (0..510).fold(World::new(), |world, number| {
-        world.node(&format!("n{number:03}"), "small", &[])
+    let empty = (0..510).fold(TestCluster::new(), |cluster, number| {
+        cluster.node(&format!("n{number:03}"), "small", &[])
     });
     let empty = empty.with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![budget("100%")];
@@ -165,43 +171,45 @@ fn command_has_at_most_five_hundred_nodes() {
 
 #[test]
 fn nomination_of_a_node_expires() {
-    let world = World::new().node("n", "large", &[100]).with(|snapshot| {
-        let now = snapshot.now;
-        snapshot.nominated.insert("n".into(), now);
-    });
-    assert_eq!(world.removes(), ["n"]);
+    let cluster = TestCluster::new()
+        .node("n", "large", &[100])
+        .with(|snapshot| {
+            let now = snapshot.now;
+            snapshot.nominated.insert("n".into(), now);
+        });
+    assert_eq!(cluster.removes(), ["n"]);
 }
 
 #[test]
 fn check_is_due_when_a_temporary_block_ends() {
     let due = |change: fn(&mut Snapshot, Timestamp)| {
-        let world = World::new().node("n", "large", &[100]);
-        let ends = world.0.now + SignedDuration::from_secs(7);
-        let world = world.with(|snapshot| change(snapshot, ends));
-        let result = disrupt(&world.0);
+        let cluster = TestCluster::new().node("n", "large", &[100]);
+        let ends = cluster.0.now + SignedDuration::from_secs(7);
+        let cluster = cluster.with(|snapshot| change(snapshot, ends));
+        let result = disrupt(&cluster.0);
         assert!(result.commands.is_empty(), "{:?}", result.commands);
         result
             .due
-            .map(|due| due.duration_since(world.0.now).as_secs())
+            .map(|due| due.duration_since(cluster.0.now).as_secs())
     };
-    let nominated = due(|world, ends| {
-        world.nominated.insert("n".into(), ends);
+    let nominated = due(|cluster, ends| {
+        cluster.nominated.insert("n".into(), ends);
     });
     assert_eq!(nominated, Some(7));
-    let nominated_before_it_had_a_node = due(|world, ends| {
-        let claim = world.node_claims[0].name.clone();
-        world.nominated_claims.insert(claim, ends);
+    let nominated_before_it_had_a_node = due(|cluster, ends| {
+        let claim = cluster.node_claims[0].name.clone();
+        cluster.nominated_claims.insert(claim, ends);
     });
     assert_eq!(nominated_before_it_had_a_node, Some(7));
-    let with_a_protected_pod = due(|world, ends| {
-        let pod = &mut world.pods[0];
+    let with_a_protected_pod = due(|cluster, ends| {
+        let pod = &mut cluster.pods[0];
         pod.started_at = Some(ends - SignedDuration::from_mins(90));
         pod.annotations
             .insert(DO_NOT_DISRUPT.into(), "1h30m".into());
     });
     assert_eq!(with_a_protected_pod, Some(7));
-    let with_a_pod_protected_for_ever = due(|world, _| {
-        let pod = &mut world.pods[0];
+    let with_a_pod_protected_for_ever = due(|cluster, _| {
+        let pod = &mut cluster.pods[0];
         pod.annotations.insert(DO_NOT_DISRUPT.into(), "true".into());
     });
     assert_eq!(with_a_pod_protected_for_ever, None);
@@ -209,7 +217,7 @@ fn check_is_due_when_a_temporary_block_ends() {
 
 #[test]
 fn remaining_budget_is_reported_by_node_pool_and_reason() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("a", "small", &[])
         .node("b", "small", &[])
         .with(|snapshot| {
@@ -220,7 +228,7 @@ fn remaining_budget_is_reported_by_node_pool_and_reason() {
             snapshot.node_pools[0].disruption.budgets = vec![of_drift];
             snapshot.node_claims[1].deleted_at = Some(snapshot.now);
         });
-    let reported = pool_budgets(&world.0).into_iter();
+    let reported = pool_budgets(&cluster.0).into_iter();
     let reported: Vec<(Reason, usize, usize)> = reported
         .map(|budget| (budget.reason, budget.allowed, budget.disrupting))
         .collect();
@@ -238,20 +246,20 @@ fn remaining_budget_is_reported_by_node_pool_and_reason() {
 
 #[test]
 fn eligible_nodes_are_counted_by_reason_independent_of_budgets() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("empty", "small", &[])
         .node("idle", "small", &[100])
         .node("drifted", "small", &[100])
         .node("kept", "small", &[100])
         .with(|snapshot| {
             snapshot.node_pools[0].disruption.budgets = vec![budget("0")];
-            let drifted = test_world::claim("x", &[DRIFTED]).status.conditions;
+            let drifted = fixtures::claim("x", &[DRIFTED]).status.conditions;
             snapshot.node_claims[2].status.conditions.extend(drifted);
             let kept = &mut snapshot.nodes[3].annotations;
             kept.insert(DO_NOT_DISRUPT.into(), "true".into());
         });
     assert_eq!(
-        eligible_nodes(&world.0),
+        eligible_nodes(&cluster.0),
         [
             (Reason::Unhealthy, 0),
             (Reason::Empty, 1),
@@ -264,9 +272,11 @@ fn eligible_nodes_are_counted_by_reason_independent_of_budgets() {
 #[test]
 fn leaving_nodes_are_not_eligible() {
     let empty = ["a", "b", "c"].into_iter();
-    let world = empty.fold(World::new(), |world, name| world.node(name, "small", &[]));
-    assert_eq!(eligible_nodes(&world.0)[1], (Reason::Empty, 3));
-    let leaving = world.with(|snapshot| {
+    let cluster = empty.fold(TestCluster::new(), |cluster, name| {
+        cluster.node(name, "small", &[])
+    });
+    assert_eq!(eligible_nodes(&cluster.0)[1], (Reason::Empty, 3));
+    let leaving = cluster.with(|snapshot| {
         let now = snapshot.now;
         for claim in &mut snapshot.node_claims {
             claim.deleted_at = Some(now);
@@ -277,18 +287,18 @@ fn leaving_nodes_are_not_eligible() {
 
 #[test]
 fn node_without_budget_is_not_simulated() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("n", "small", &[1_900])
         .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")]);
-    assert_eq!(world.unconsolidatable(), [""; 0]);
+    assert_eq!(cluster.unconsolidatable(), [""; 0]);
 }
 
 #[test]
 fn excluded_nodes_are_never_disrupted() {
-    let world = World::new().node("n", "small", &[]);
+    let cluster = TestCluster::new().node("n", "small", &[]);
     let within = |excluded: &[&str]| {
         let excluded = excluded.iter().map(|name| (*name).into()).collect();
-        disrupt_within(&world.0, Share::WHOLE, &excluded)
+        disrupt_within(&cluster.0, Share::WHOLE, &excluded)
             .commands
             .len()
     };

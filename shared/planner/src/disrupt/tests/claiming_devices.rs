@@ -19,8 +19,8 @@ fn device(pool: &str, at: usize) -> Device {
 }
 
 /// Publishes this many GPUs on a node and allocates one to each pod there.
-fn with_gpus(world: World, node: &str, gpus: usize) -> World {
-    world.with(|snapshot| {
+fn with_gpus(cluster: TestCluster, node: &str, gpus: usize) -> TestCluster {
+    cluster.with(|snapshot| {
         snapshot.settings.device_claims = true;
         snapshot.devices.classes = vec![DeviceClass {
             name: "gpu".to_owned(),
@@ -77,11 +77,11 @@ fn with_gpus(world: World, node: &str, gpus: usize) -> World {
 }
 
 /// Two nodes with this many GPUs, each with room for the other's pod.
-fn two(gpus: [usize; 2]) -> World {
-    let world = World::new()
+fn two(gpus: [usize; 2]) -> TestCluster {
+    let cluster = TestCluster::new()
         .node("a", "medium", &[500])
         .node("b", "medium", &[600]);
-    with_gpus(with_gpus(world, "a", gpus[0]), "b", gpus[1])
+    with_gpus(with_gpus(cluster, "a", gpus[0]), "b", gpus[1])
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn pod_moves_to_a_node_with_a_free_device() {
 #[test]
 fn cheaper_replacement_must_have_the_claimed_devices() {
     let with_devices = |small: usize| {
-        let world = with_gpus(World::new().node("n", "large", &[500]), "n", 1);
-        world.with(|snapshot| {
+        let cluster = with_gpus(TestCluster::new().node("n", "large", &[500]), "n", 1);
+        cluster.with(|snapshot| {
             let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
             Arc::make_mut(types)[0].devices = (0..small).map(|at| device("", at)).collect();
         })
@@ -107,6 +107,6 @@ fn cheaper_replacement_must_have_the_claimed_devices() {
 
 #[test]
 fn pod_with_ignored_device_claims_is_not_moved() {
-    let world = two([1, 2]).with(|snapshot| snapshot.settings.device_claims = false);
-    assert_eq!(world.removes(), [""; 0]);
+    let cluster = two([1, 2]).with(|snapshot| snapshot.settings.device_claims = false);
+    assert_eq!(cluster.removes(), [""; 0]);
 }

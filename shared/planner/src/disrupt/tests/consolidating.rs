@@ -28,45 +28,49 @@ fn allow_spot(snapshot: &mut Snapshot) {
 
 #[test]
 fn node_whose_pods_fit_elsewhere_is_removed() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("a", "small", &[500])
         .node("b", "small", &[1_400]);
-    assert_eq!(world.commands(), [underutilized(&["a"], &[])]);
+    assert_eq!(cluster.commands(), [underutilized(&["a"], &[])]);
 }
 
 #[test]
 fn replacement_must_be_cheaper_at_its_highest_price() {
-    let oversized = World::new().node("n", "large", &[3_000]);
+    let oversized = TestCluster::new().node("n", "large", &[3_000]);
     assert_eq!(
         oversized.commands(),
         [underutilized(&["n"], &[&["medium"]])]
     );
-    let fitting = World::new().node("n", "medium", &[3_000]);
+    let fitting = TestCluster::new().node("n", "medium", &[3_000]);
     assert!(fitting.commands().is_empty());
     assert_eq!(
         fitting.unconsolidatable(),
         ["Can't replace with a cheaper node"]
     );
-    let dear_in_one_zone = World::new().node("n", "large", &[3_000]).with(|snapshot| {
-        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
-        let medium = &mut Arc::make_mut(types)[1];
-        medium
-            .requirements
-            .add(Requirement::new(ZONE, Operator::Exists, []));
-        let mut dear = medium.offerings[0].clone();
-        (dear.zone, dear.price) = ("b".to_owned(), NanosPerHour(400_000_000));
-        medium.offerings.push(dear);
-        let zone = Requirement::new(ZONE, Operator::In, ["a".to_owned(), "b".to_owned()]);
-        medium.requirements.0.insert(ZONE.to_owned(), zone);
-    });
+    let dear_in_one_zone = TestCluster::new()
+        .node("n", "large", &[3_000])
+        .with(|snapshot| {
+            let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+            let medium = &mut Arc::make_mut(types)[1];
+            medium
+                .requirements
+                .add(Requirement::new(ZONE, Operator::Exists, []));
+            let mut dear = medium.offerings[0].clone();
+            (dear.zone, dear.price) = ("b".to_owned(), NanosPerHour(400_000_000));
+            medium.offerings.push(dear);
+            let zone = Requirement::new(ZONE, Operator::In, ["a".to_owned(), "b".to_owned()]);
+            medium.requirements.0.insert(ZONE.to_owned(), zone);
+        });
     assert!(dear_in_one_zone.commands().is_empty());
 }
 
 #[test]
 fn replacement_of_an_on_demand_node_by_spot_is_pinned_to_spot() {
-    let world = World::new().node("n", "medium", &[3_000]).with(allow_spot);
-    assert_eq!(world.commands(), [underutilized(&["n"], &[&["medium"]])]);
-    let commands = disrupt(&world.0).commands;
+    let cluster = TestCluster::new()
+        .node("n", "medium", &[3_000])
+        .with(allow_spot);
+    assert_eq!(cluster.commands(), [underutilized(&["n"], &[&["medium"]])]);
+    let commands = disrupt(&cluster.0).commands;
     let requirements = &commands[0].replacements[0].spec.requirements;
     let capacity_type = requirements
         .iter()
@@ -77,7 +81,7 @@ fn replacement_of_an_on_demand_node_by_spot_is_pinned_to_spot() {
 #[test]
 fn spot_to_spot_needs_its_gate_and_fifteen_cheaper_types() {
     let spot = |gate: bool, cheaper: i64| {
-        World::new()
+        TestCluster::new()
             .node_of("n", "large", "spot", &[100])
             .with(allow_spot)
             .with(|snapshot| {
@@ -97,33 +101,33 @@ fn spot_to_spot_needs_its_gate_and_fifteen_cheaper_types() {
 
 #[test]
 fn several_nodes_are_replaced_by_one_cheaper_node() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("a", "medium", &[1_900])
         .node("b", "medium", &[1_900]);
     // Not merged into their own instance type: removing one of them is enough.
-    assert_eq!(world.commands(), [underutilized(&["a"], &[])]);
-    let world = World::new()
+    assert_eq!(cluster.commands(), [underutilized(&["a"], &[])]);
+    let cluster = TestCluster::new()
         .node("a", "large", &[1_500, 500])
         .node("b", "large", &[1_500, 500, 4_000])
         .node("c", "small", &[2_000]);
-    assert_eq!(world.removes(), ["a"]);
+    assert_eq!(cluster.removes(), ["a"]);
 }
 
 #[test]
 fn one_node_is_never_replaced_by_two() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("n", "large", &[1_900, 1_900, 1_900])
         .with(|snapshot| {
             let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
             Arc::make_mut(types).retain(|kind| kind.name != "medium");
         });
-    assert!(world.commands().is_empty());
+    assert!(cluster.commands().is_empty());
 }
 
 #[test]
 fn only_pending_pods_are_placed_on_nodes_that_are_cooling_down() {
-    let world = |seconds: i64| {
-        World::new()
+    let cluster = |seconds: i64| {
+        TestCluster::new()
             .node("a", "small", &[500])
             .node("b", "small", &[1_400])
             .with(|snapshot| {
@@ -135,14 +139,14 @@ fn only_pending_pods_are_placed_on_nodes_that_are_cooling_down() {
             })
             .removes()
     };
-    assert!(world(59).is_empty());
-    assert_eq!(world(60), ["a"]);
+    assert!(cluster(59).is_empty());
+    assert_eq!(cluster(60), ["a"]);
 }
 
 #[test]
 fn node_without_pod_events_cools_down_from_its_initialization() {
     let removes = |seconds: i64| {
-        World::new()
+        TestCluster::new()
             .node("a", "small", &[500])
             .node("b", "small", &[1_400])
             .with(|snapshot| {
@@ -157,8 +161,8 @@ fn node_without_pod_events_cools_down_from_its_initialization() {
 
 #[test]
 fn static_nodes_never_cool_down() {
-    let world = |replicas: Option<i64>| {
-        World::new()
+    let cluster = |replicas: Option<i64>| {
+        TestCluster::new()
             .pool("other")
             .node("a", "small", &[500])
             .node("b", "small", &[1_400])
@@ -174,13 +178,13 @@ fn static_nodes_never_cool_down() {
             })
             .removes()
     };
-    assert_eq!(world(Some(1)), ["a"]);
-    assert_eq!(world(None), ["b"], "its own pods may go");
+    assert_eq!(cluster(Some(1)), ["a"]);
+    assert_eq!(cluster(None), ["b"], "its own pods may go");
 }
 
 #[test]
 fn pending_pod_without_a_place_blocks_no_disruption() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("a", "small", &[500])
         .node("b", "small", &[1_400])
         .with(|snapshot| {
@@ -188,20 +192,20 @@ fn pending_pod_without_a_place_blocks_no_disruption() {
             (waiting.node_name, waiting.unschedulable) = (None, true);
             snapshot.pods.push(waiting);
         });
-    assert_eq!(world.removes(), ["a"]);
+    assert_eq!(cluster.removes(), ["a"]);
 }
 
 #[test]
 fn message_names_some_unplaced_pods_and_counts_the_rest() {
     let reported = |pods: usize| {
-        let world = World::new().node("n", "large", &vec![100; pods]);
-        let world = world.with(|snapshot| {
+        let cluster = TestCluster::new().node("n", "large", &vec![100; pods]);
+        let cluster = cluster.with(|snapshot| {
             for pod in &mut snapshot.pods {
                 let nowhere = (ZONE.to_owned(), "nowhere".to_owned());
                 pod.node_selector.extend([nowhere]);
             }
         });
-        world.unconsolidatable().remove(0)
+        cluster.unconsolidatable().remove(0)
     };
     assert!(reported(7).ends_with(" and 2 more"), "{}", reported(7));
     assert!(!reported(5).contains("more"), "{}", reported(5));
@@ -209,19 +213,19 @@ fn message_names_some_unplaced_pods_and_counts_the_rest() {
 
 #[test]
 fn pods_are_not_moved_to_uninitialized_nodes() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("a", "small", &[500])
         .node("new", "small", &[])
         .with(|snapshot| {
             snapshot.nodes[1].labels.remove("karpenter.sh/initialized");
         });
-    assert!(world.removes().is_empty());
+    assert!(cluster.removes().is_empty());
 }
 
 #[test]
 fn only_optimize_upstream_places_pods_on_unready_nodes() {
-    let world = |optimize: Optimize| {
-        World::new()
+    let cluster = |optimize: Optimize| {
+        TestCluster::new()
             .node("a", "small", &[500])
             .node("ill", "small", &[])
             .with(|snapshot| {
@@ -231,16 +235,16 @@ fn only_optimize_upstream_places_pods_on_unready_nodes() {
             })
             .removes()
     };
-    assert_eq!(world(Optimize::Upstream), ["a"]);
-    assert!(world(Optimize::Cost).is_empty());
+    assert_eq!(cluster(Optimize::Upstream), ["a"]);
+    assert!(cluster(Optimize::Cost).is_empty());
 }
 
 #[test]
 fn discontinued_instance_type_is_neither_priced_nor_replaced() {
-    let world = World::new().node("n", "huge", &[100]);
-    assert!(world.commands().is_empty());
+    let cluster = TestCluster::new().node("n", "huge", &[100]);
+    assert!(cluster.commands().is_empty());
     assert_eq!(
-        world.unconsolidatable(),
+        cluster.unconsolidatable(),
         ["Instance Type \"huge\" not found"]
     );
 }
@@ -248,7 +252,7 @@ fn discontinued_instance_type_is_neither_priced_nor_replaced() {
 #[test]
 fn consolidation_policy_decides_which_nodes_are_removed() {
     let with = |policy: ConsolidationPolicy, pods: &[i64]| {
-        World::new()
+        TestCluster::new()
             .node("n", "medium", pods)
             .node("full", "large", &[8_000])
             .with(|snapshot| snapshot.node_pools[0].disruption.policy = policy)
@@ -263,7 +267,7 @@ fn consolidation_policy_decides_which_nodes_are_removed() {
     // A sixth of the cost is not worth three quarters of the disruption, nor a half.
     assert!(with(ConsolidationPolicy::Balanced, many).is_empty());
     assert!(with(ConsolidationPolicy::Balanced, few).is_empty());
-    let alone = World::new().node("n", "medium", few);
+    let alone = TestCluster::new().node("n", "medium", few);
     let alone = alone.with(|snapshot| {
         snapshot.node_pools[0].disruption.policy = ConsolidationPolicy::Balanced;
     });
@@ -272,8 +276,8 @@ fn consolidation_policy_decides_which_nodes_are_removed() {
 
 #[test]
 fn replacement_must_satisfy_min_values() {
-    let world = |least: u32| {
-        World::new()
+    let cluster = |least: u32| {
+        TestCluster::new()
             .node("n", "large", &[100])
             .with(|snapshot| {
                 let mut types = one_of(INSTANCE_TYPE, &["small", "medium", "large"]);
@@ -283,16 +287,16 @@ fn replacement_must_satisfy_min_values() {
             .commands()
             .len()
     };
-    assert_eq!((world(2), world(3)), (1, 0));
+    assert_eq!((cluster(2), cluster(3)), (1, 0));
 }
 
 #[test]
 fn nodes_at_their_attach_limit_take_no_pods_with_volumes() {
     let with_volumes = |optimize, change: fn(&mut Snapshot)| {
-        let world = World::new()
+        let cluster = TestCluster::new()
             .node("a", "small", &[100])
             .node("b", "small", &[100]);
-        let world = world.with(|snapshot| {
+        let cluster = cluster.with(|snapshot| {
             snapshot.settings.optimize = optimize;
             snapshot.storage.classes.push(StorageClass {
                 name: "gp3".to_owned(),
@@ -312,7 +316,7 @@ fn nodes_at_their_attach_limit_take_no_pods_with_volumes() {
                 pod.shape = shape.into();
             }
         });
-        world.with(change).removes().len()
+        cluster.with(change).removes().len()
     };
     let said_by_nodes = |snapshot: &mut Snapshot| {
         for name in ["a", "b"] {

@@ -11,8 +11,8 @@ fn switch(snapshot: &mut Snapshot, on: bool) {
 }
 
 /// The world with the gate on and all pods owned by ReplicaSets.
-fn managed(world: World) -> World {
-    world.with(|snapshot| {
+fn managed(cluster: TestCluster) -> TestCluster {
+    cluster.with(|snapshot| {
         switch(snapshot, true);
         snapshot
             .pods
@@ -39,8 +39,8 @@ fn says(pod: &mut Pod, cost: &str, written: Option<&str>) {
 }
 
 /// Names of pods with the value to write.
-fn writes(world: &World) -> Vec<(String, Option<i32>)> {
-    let (nodes, _) = deletion_costs(&world.0);
+fn writes(cluster: &TestCluster) -> Vec<(String, Option<i32>)> {
+    let (nodes, _) = deletion_costs(&cluster.0);
     let pods = nodes.into_iter().flat_map(|node| node.pods);
     let mut pods: Vec<_> = pods
         .map(|pod| (pod.pod.name.to_string(), pod.cost))
@@ -49,9 +49,9 @@ fn writes(world: &World) -> Vec<(String, Option<i32>)> {
     pods
 }
 
-fn three() -> World {
+fn three() -> TestCluster {
     managed(
-        World::new()
+        TestCluster::new()
             .node("large", "large", &[100])
             .node("medium", "medium", &[100, 100])
             .node("small", "small", &[100]),
@@ -71,19 +71,19 @@ fn pods_of_the_node_with_most_savings_per_cost_are_deleted_first() {
 
 #[test]
 fn drifted_nodes_rank_before_others() {
-    let world = three().with(|snapshot| drift(snapshot, "small-claim", 1));
-    let costs = writes(&world);
+    let cluster = three().with(|snapshot| drift(snapshot, "small-claim", 1));
+    let costs = writes(&cluster);
     assert_eq!(costs[3], ("small-0".to_owned(), Some(-3)));
     assert_eq!(costs[0], ("large-0".to_owned(), Some(-2)));
 }
 
 #[test]
 fn pods_of_leaving_nodes_are_deleted_first() {
-    let world = three().with(|snapshot| {
+    let cluster = three().with(|snapshot| {
         let now = snapshot.now;
         snapshot.node_claims[0].deleted_at = Some(now);
     });
-    let costs = writes(&world);
+    let costs = writes(&cluster);
     assert_eq!(costs[0], ("large-0".to_owned(), Some(i32::MIN)));
     assert_eq!(costs[1], ("medium-0".to_owned(), Some(-2)));
     let tainted = |key: &str| {
@@ -143,8 +143,8 @@ fn nodes_that_cannot_become_empty_have_no_rank() {
 
 #[test]
 fn ranked_nodes_are_bounded_by_budgets() {
-    let world = three().with(|w| w.node_pools[0].disruption.budgets = vec![budget("1")]);
-    assert_eq!(writes(&world), [("large-0".to_owned(), Some(-1))]);
+    let cluster = three().with(|w| w.node_pools[0].disruption.budgets = vec![budget("1")]);
+    assert_eq!(writes(&cluster), [("large-0".to_owned(), Some(-1))]);
     let drifted = three().with(|w| {
         let named = Budget {
             reasons: vec!["Drifted".to_owned()],
@@ -163,11 +163,11 @@ fn ranked_nodes_are_bounded_by_budgets() {
 
 #[test]
 fn owners_value_is_kept_and_unchanged_costs_are_not_rewritten() {
-    let world = three().with(|w| {
+    let cluster = three().with(|w| {
         says(&mut w.pods[0], "-7", None);
         says(&mut w.pods[3], "-1", Some("-1"));
     });
-    let names: Vec<_> = writes(&world).into_iter().map(|(pod, _)| pod).collect();
+    let names: Vec<_> = writes(&cluster).into_iter().map(|(pod, _)| pod).collect();
     assert_eq!(names, ["medium-0", "medium-1"]);
     let changed_by_its_owner = three().with(|w| says(&mut w.pods[0], "100", Some("-3")));
     assert!(
@@ -180,8 +180,8 @@ fn owners_value_is_kept_and_unchanged_costs_are_not_rewritten() {
 #[test]
 fn slightly_changed_rank_is_not_rewritten() {
     let many = || {
-        let nodes = (0..20).fold(World::new(), |world, at| {
-            world.node(&format!("n{at:02}"), "small", &[100])
+        let nodes = (0..20).fold(TestCluster::new(), |cluster, at| {
+            cluster.node(&format!("n{at:02}"), "small", &[100])
         });
         managed(nodes)
     };
@@ -209,8 +209,8 @@ fn annotation_is_removed_without_the_gate_or_a_rank() {
 
 #[test]
 fn one_turn_updates_pods_of_at_most_fifty_nodes() {
-    let many = (0..60).fold(World::new(), |world, at| {
-        world.node(&format!("n{at:02}"), "small", &[100])
+    let many = (0..60).fold(TestCluster::new(), |cluster, at| {
+        cluster.node(&format!("n{at:02}"), "small", &[100])
     });
     let many = managed(many);
     let (nodes, left) = deletion_costs(&many.0);

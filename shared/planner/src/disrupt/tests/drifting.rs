@@ -4,22 +4,24 @@ use super::*;
 
 #[test]
 fn drifted_node_is_replaced_at_any_price() {
-    let world = World::new().node("n", "small", &[1_000]).with(|snapshot| {
-        drift(snapshot, "n-claim", 1);
-        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
-        Arc::make_mut(types).retain(|kind| kind.name == "large");
-    });
+    let cluster = TestCluster::new()
+        .node("n", "small", &[1_000])
+        .with(|snapshot| {
+            drift(snapshot, "n-claim", 1);
+            let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+            Arc::make_mut(types).retain(|kind| kind.name == "large");
+        });
     let expected = (
         Reason::Drifted,
         vec!["n".into()],
         vec![vec!["large".into()]],
     );
-    assert_eq!(world.commands(), [expected]);
+    assert_eq!(cluster.commands(), [expected]);
 }
 
 #[test]
 fn oldest_drift_is_replaced_first_after_nodes_without_pods() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("late", "small", &[2_000])
         .node("early", "small", &[2_000])
         .with(|snapshot| {
@@ -27,11 +29,12 @@ fn oldest_drift_is_replaced_first_after_nodes_without_pods() {
             drift(snapshot, "late-claim", 1);
             drift(snapshot, "early-claim", 2);
         });
-    assert_eq!(world.removes(), ["early"]);
-    let mut stuck = World::new()
-        .node("late", "small", &[2_000])
-        .node("early", "small", &[2_000]);
-    stuck.0 = world.0.clone();
+    assert_eq!(cluster.removes(), ["early"]);
+    let mut stuck =
+        TestCluster::new()
+            .node("late", "small", &[2_000])
+            .node("early", "small", &[2_000]);
+    stuck.0 = cluster.0.clone();
     stuck.0.pods[1]
         .node_selector
         .insert(ZONE.into(), "nowhere".into());
@@ -43,15 +46,15 @@ fn oldest_drift_is_replaced_first_after_nodes_without_pods() {
             .starts_with("Not all pods would schedule, default/early-0 => "),
         "{blocked:?}"
     );
-    let mut idle = world;
+    let mut idle = cluster;
     idle.0.pods.remove(0);
     assert_eq!(idle.removes(), ["late"]);
 }
 
 #[test]
 fn termination_grace_period_overrides_blocking_pods_for_drift() {
-    let world = |grace: Option<&str>| {
-        World::new()
+    let cluster = |grace: Option<&str>| {
+        TestCluster::new()
             .node("n", "small", &[1_000])
             .with(|snapshot| {
                 drift(snapshot, "n-claim", 1);
@@ -63,30 +66,30 @@ fn termination_grace_period_overrides_blocking_pods_for_drift() {
             })
             .commands()
     };
-    assert!(world(None).is_empty());
+    assert!(cluster(None).is_empty());
     // A pod that can never be evicted gets no place before it is gone.
     assert_eq!(
-        world(Some("1h")),
+        cluster(Some("1h")),
         [(Reason::Drifted, vec!["n".into()], vec![])]
     );
 }
 
 #[test]
 fn drifted_node_may_be_replaced_by_several() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("n", "large", &[1_500, 1_500])
         .with(|snapshot| {
             drift(snapshot, "n-claim", 1);
             let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
             Arc::make_mut(types).retain(|kind| kind.name == "small");
         });
-    assert_eq!(world.commands()[0].2.len(), 2);
+    assert_eq!(cluster.commands()[0].2.len(), 2);
 }
 
 #[test]
 fn drifted_static_nodes_are_replaced_within_budgets_and_limits() {
-    let world = |change: fn(&mut Snapshot)| {
-        World::new()
+    let cluster = |change: fn(&mut Snapshot)| {
+        TestCluster::new()
             .node("a", "small", &[1_000])
             .node("b", "small", &[])
             .with(|snapshot| {
@@ -98,26 +101,28 @@ fn drifted_static_nodes_are_replaced_within_budgets_and_limits() {
             .commands()
     };
     let one = |node: &str| (Reason::Drifted, vec![node.to_owned()], vec![vec![]]);
-    assert_eq!(world(|_| {}), [one("a"), one("b")]);
+    assert_eq!(cluster(|_| {}), [one("a"), one("b")]);
     assert_eq!(
-        world(|snapshot| snapshot.node_pools[0].limits = Resources::from([("nodes", 3)])),
+        cluster(|snapshot| snapshot.node_pools[0].limits = Resources::from([("nodes", 3)])),
         [one("a")]
     );
     assert_eq!(
-        world(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("1")]),
+        cluster(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("1")]),
         [one("a")]
     );
-    assert!(world(|snapshot| snapshot.node_pools[0].replicas = Some(1)).is_empty());
+    assert!(cluster(|snapshot| snapshot.node_pools[0].replicas = Some(1)).is_empty());
 }
 
 #[test]
 fn replacement_of_a_static_node_has_the_price_of_its_template() {
     let command = |change: fn(&mut Snapshot)| {
-        let world = World::new().node("n", "medium", &[]).with(|snapshot| {
-            snapshot.node_pools[0].replicas = Some(1);
-            drift(snapshot, "n-claim", 1);
-        });
-        disrupt(&world.with(change).0).commands.remove(0)
+        let cluster = TestCluster::new()
+            .node("n", "medium", &[])
+            .with(|snapshot| {
+                snapshot.node_pools[0].replicas = Some(1);
+                drift(snapshot, "n-claim", 1);
+            });
+        disrupt(&cluster.with(change).0).commands.remove(0)
     };
     let smaller = command(|_| {});
     assert_eq!(
@@ -143,15 +148,17 @@ fn replacement_of_a_static_node_has_the_price_of_its_template() {
 
 #[test]
 fn drifted_node_without_budget_is_kept_and_reported() {
-    let world = World::new().node("n", "small", &[1_000]).with(|snapshot| {
-        drift(snapshot, "n-claim", 1);
-        snapshot.node_pools[0].disruption.budgets = vec![Budget {
-            reasons: vec!["Drifted".to_owned()],
-            ..budget("0")
-        }];
-    });
-    assert!(world.removes().is_empty());
-    let reported = disrupt(&world.0).exhausted.into_iter();
+    let cluster = TestCluster::new()
+        .node("n", "small", &[1_000])
+        .with(|snapshot| {
+            drift(snapshot, "n-claim", 1);
+            snapshot.node_pools[0].disruption.budgets = vec![Budget {
+                reasons: vec!["Drifted".to_owned()],
+                ..budget("0")
+            }];
+        });
+    assert!(cluster.removes().is_empty());
+    let reported = disrupt(&cluster.0).exhausted.into_iter();
     let reported: Vec<String> = reported.map(|(_, reported)| reported).collect();
     let expected = "No allowed disruptions for disruption reason Drifted due to blocking budget";
     assert_eq!(reported, [expected]);
@@ -159,8 +166,8 @@ fn drifted_node_without_budget_is_kept_and_reported() {
 
 #[test]
 fn leaving_static_nodes_count_for_the_limit_until_gone() {
-    let world = |nodes: i64| {
-        World::new()
+    let cluster = |nodes: i64| {
+        TestCluster::new()
             .node("a", "small", &[1_000])
             .node("gone", "small", &[])
             .with(|snapshot| {
@@ -171,13 +178,13 @@ fn leaving_static_nodes_count_for_the_limit_until_gone() {
             })
             .removes()
     };
-    assert_eq!(world(3), ["a"]);
-    assert!(world(2).is_empty());
+    assert_eq!(cluster(3), ["a"]);
+    assert!(cluster(2).is_empty());
 }
 
 #[test]
 fn drift_moves_pods_to_nodes_that_are_cooling_down() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("n", "small", &[1_000])
         .node("busy", "large", &[1_000])
         .with(|snapshot| {
@@ -186,7 +193,7 @@ fn drift_moves_pods_to_nodes_that_are_cooling_down() {
             drift(snapshot, "n-claim", 1);
         });
     assert_eq!(
-        world.commands(),
+        cluster.commands(),
         [(Reason::Drifted, vec!["n".to_owned()], vec![])]
     );
 }

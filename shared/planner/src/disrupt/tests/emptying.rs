@@ -11,27 +11,29 @@ fn owned_by(kind: &str, api_version: &str) -> Option<Owner> {
     })
 }
 
-fn on_a_node(change: impl FnOnce(&mut Pod)) -> World {
-    World::new()
+fn on_a_node(change: impl FnOnce(&mut Pod)) -> TestCluster {
+    TestCluster::new()
         .node("n", "small", &[2_000])
         .with(|snapshot| change(&mut snapshot.pods[0]))
 }
 
 #[test]
 fn all_empty_nodes_are_removed_in_one_command() {
-    let world = World::new().node("a", "small", &[]).node("b", "large", &[]);
+    let cluster = TestCluster::new()
+        .node("a", "small", &[])
+        .node("b", "large", &[]);
     let expected = (Reason::Empty, vec!["b".into(), "a".into()], vec![]);
-    assert_eq!(world.commands(), [expected]);
+    assert_eq!(cluster.commands(), [expected]);
 }
 
 #[test]
 fn most_expensive_empty_nodes_are_removed_first_under_a_budget() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("a", "small", &[])
         .node("b", "large", &[])
         .node_of("c", "large", "spot", &[])
         .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("2")]);
-    assert_eq!(world.removes(), ["b", "c"]);
+    assert_eq!(cluster.removes(), ["b", "c"]);
 }
 
 #[test]
@@ -63,18 +65,18 @@ fn pod_without_eviction_cost_does_not_keep_a_node() {
 fn static_never_and_not_consolidatable_nodes_are_kept() {
     type Keep = fn(&mut Snapshot);
     let keeps: [Keep; 3] = [
-        |world| world.node_pools[0].replicas = Some(1),
-        |world| world.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Never,
-        |world| {
-            world.node_claims[0]
+        |cluster| cluster.node_pools[0].replicas = Some(1),
+        |cluster| cluster.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Never,
+        |cluster| {
+            cluster.node_claims[0]
                 .status
                 .conditions
                 .retain(|condition| condition.kind != CONSOLIDATABLE)
         },
     ];
     for keep in keeps {
-        let world = World::new().node("n", "small", &[]).with(keep);
-        assert!(world.removes().is_empty());
+        let cluster = TestCluster::new().node("n", "small", &[]).with(keep);
+        assert!(cluster.removes().is_empty());
     }
 }
 
@@ -87,7 +89,7 @@ fn budget_that_closes_before_validation_blocks_the_command() {
     };
     let at = |now: &str, nodes: &str| {
         let now = now.parse().unwrap();
-        World::new()
+        TestCluster::new()
             .node("a", "small", &[])
             .node("b", "large", &[])
             .with(|snapshot| {
@@ -103,13 +105,17 @@ fn budget_that_closes_before_validation_blocks_the_command() {
 
 #[test]
 fn empty_node_expected_by_pods_of_a_leaving_node_is_kept() {
-    let mut world = World::new()
+    let mut cluster = TestCluster::new()
         .node("leaving", "small", &[1_500])
         .node("new", "small", &[])
         .node("spare", "small", &[]);
-    assert_eq!(world.removes(), ["new", "spare"]);
-    world.0.node_claims[0].deleted_at = Some(world.0.now);
-    assert_eq!(world.removes().len(), 2, "upstream looks at no waiting pod");
-    world.0.settings.optimize = Optimize::Cost;
-    assert_eq!(world.removes().len(), 1, "one is needed, one is not");
+    assert_eq!(cluster.removes(), ["new", "spare"]);
+    cluster.0.node_claims[0].deleted_at = Some(cluster.0.now);
+    assert_eq!(
+        cluster.removes().len(),
+        2,
+        "upstream looks at no waiting pod"
+    );
+    cluster.0.settings.optimize = Optimize::Cost;
+    assert_eq!(cluster.removes().len(), 1, "one is needed, one is not");
 }

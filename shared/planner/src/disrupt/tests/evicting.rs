@@ -8,8 +8,8 @@ use model::{
 use super::*;
 
 /// Two drifted nodes, with two pods and with one.
-fn drifted() -> World {
-    World::new()
+fn drifted() -> TestCluster {
+    TestCluster::new()
         .node("a", "large", &[100, 100])
         .node("b", "large", &[100])
         .with(|snapshot| drift(snapshot, "a-claim", 20))
@@ -45,7 +45,7 @@ fn capped(most: u32) -> impl FnOnce(&mut Snapshot) {
 
 #[test]
 fn node_is_removed_only_if_the_eviction_cap_covers_all_its_pods() {
-    let removes = |world: World| world.removes();
+    let removes = |cluster: TestCluster| cluster.removes();
     assert_eq!(removes(drifted()), ["a"], "the one that drifted first");
     assert_eq!(removes(drifted().with(capped(2))), ["a"]);
     assert_eq!(removes(drifted().with(capped(1))), ["b"]);
@@ -59,25 +59,25 @@ fn node_is_removed_only_if_the_eviction_cap_covers_all_its_pods() {
 
 #[test]
 fn node_pool_may_have_its_own_eviction_cap() {
-    let world = drifted().with(|snapshot| {
+    let cluster = drifted().with(|snapshot| {
         let annotations = &mut snapshot.node_pools[0].annotations;
         annotations.insert(Caps::EVICTIONS_ANNOTATION.to_owned(), "1".to_owned());
     });
-    assert_eq!(world.removes(), ["b"]);
+    assert_eq!(cluster.removes(), ["b"]);
 }
 
 #[test]
 fn command_records_its_evictions() {
     let command = disrupt(&drifted().0).commands.remove(0);
     assert_eq!(command.evicts, [("default".into(), 2)].into());
-    let empty = disrupt(&World::new().node("n", "small", &[]).0);
+    let empty = disrupt(&TestCluster::new().node("n", "small", &[]).0);
     assert_eq!(empty.commands[0].evicts, BTreeMap::new());
 }
 
 #[test]
 fn merged_nodes_stay_within_the_eviction_cap_together() {
     let three = || {
-        World::new()
+        TestCluster::new()
             .node("a", "small", &[100])
             .node("b", "small", &[100])
             .node("c", "small", &[100])
@@ -85,35 +85,35 @@ fn merged_nodes_stay_within_the_eviction_cap_together() {
     assert!(three().removes().len() > 1);
     assert_eq!(three().with(capped(1)).removes().len(), 1);
     assert_eq!(three().with(capped(0)).removes(), Vec::<String>::new());
-    let empty = World::new().node("n", "small", &[]).with(capped(0));
+    let empty = TestCluster::new().node("n", "small", &[]).with(capped(0));
     assert_eq!(empty.removes(), ["n"], "it evicts nobody");
 }
 
 #[test]
 fn proposal_beyond_the_eviction_cap_is_rejected_as_budget() {
-    let world = World::new().node("n", "large", &[1_500]);
-    let proposal = validating::proposal(&world);
-    let rejection = validate(&world.with(capped(0)).0, &proposal).unwrap_err();
+    let cluster = TestCluster::new().node("n", "large", &[1_500]);
+    let proposal = validating::proposal(&cluster);
+    let rejection = validate(&cluster.with(capped(0)).0, &proposal).unwrap_err();
     assert_eq!(rejection.class, "budget");
 }
 
 #[test]
 fn evictions_that_reach_the_cap_exactly_are_allowed() {
-    let reported = |world: World| disrupt(&world.0).exhausted.len();
+    let reported = |cluster: TestCluster| disrupt(&cluster.0).exhausted.len();
     assert_eq!(reported(drifted().with(capped(2))), 0);
     assert_eq!(reported(drifted().with(capped(1))), 1);
-    let idle = World::new().node("n", "small", &[]).with(capped(0));
+    let idle = TestCluster::new().node("n", "small", &[]).with(capped(0));
     assert_eq!(reported(idle), 0, "it evicts nobody");
 }
 
 #[test]
 fn message_names_the_cap_its_use_and_the_next_check() {
-    let world = drifted()
+    let cluster = drifted()
         .with(capped(2))
         .with(chosen(CommandState::Done, 20, 2));
-    let result = disrupt(&world.0);
+    let result = disrupt(&cluster.0);
     assert!(result.commands.is_empty());
-    let opens = world.0.now + SignedDuration::from_mins(40);
+    let opens = cluster.0.now + SignedDuration::from_mins(40);
     assert_eq!(result.due, Some(opens));
     let reported: Vec<String> = result
         .exhausted

@@ -15,36 +15,36 @@ fn last_leaves(snapshot: &mut Snapshot, moves: bool) {
 #[test]
 fn capacity_taken_before_validation_blocks_the_command() {
     // Pods of the leaving node take the remaining capacity.
-    let world = |moves: bool| {
-        World::new()
+    let cluster = |moves: bool| {
+        TestCluster::new()
             .node("a", "small", &[500])
             .node("b", "small", &[1_400])
             .node("leaving", "small", &[550])
             .with(|snapshot| last_leaves(snapshot, moves))
             .removes()
     };
-    assert_eq!(world(false), ["a"]);
-    assert!(world(true).is_empty());
+    assert_eq!(cluster(false), ["a"]);
+    assert!(cluster(true).is_empty());
 }
 
 #[test]
 fn need_for_a_larger_replacement_blocks_the_command() {
-    let world = |moves: bool| {
-        World::new()
+    let cluster = |moves: bool| {
+        TestCluster::new()
             .node("n", "large", &[1_500])
             .node("leaving", "small", &[1_000])
             .with(|snapshot| last_leaves(snapshot, moves))
             .removes()
     };
-    assert_eq!(world(false), ["n"]);
-    assert!(world(true).is_empty());
+    assert_eq!(cluster(false), ["n"]);
+    assert!(cluster(true).is_empty());
 }
 
 #[test]
 fn budget_that_closes_before_validation_blocks_consolidation() {
     let at = |now: &str| {
         let now = now.parse().unwrap();
-        World::new()
+        TestCluster::new()
             .node("n", "large", &[1_500])
             .with(|snapshot| {
                 snapshot.now = now;

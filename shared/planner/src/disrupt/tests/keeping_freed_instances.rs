@@ -28,7 +28,7 @@ fn waiting(owner: &str, name: &str, cpu: i64) -> Pod {
 
 /// A pending pod of `batch` that would be placed first, and these of `web`, for which the instance of node `n` is kept. The
 /// node was terminated this many minutes ago.
-fn left(minutes_ago: i64, web: Vec<Pod>) -> World {
+fn left(minutes_ago: i64, web: Vec<Pod>) -> TestCluster {
     reserved().with(|snapshot| {
         let choice = Choice {
             method: Method::Drift,
@@ -73,8 +73,8 @@ fn free(snapshot: &mut Snapshot, capacity: u32) {
 }
 
 /// Names of the pods on each launched node.
-fn launched(world: &World) -> Vec<Vec<String>> {
-    let plan = provision::provision(&world.0, Share::WHOLE);
+fn launched(cluster: &TestCluster) -> Vec<Vec<String>> {
+    let plan = provision::provision(&cluster.0, Share::WHOLE);
     let launches = plan.actions.iter().filter_map(|planned| {
         let launch = planned.action.launch()?;
         let pods = launch.pods.iter();
@@ -89,21 +89,21 @@ fn web(cpu: i64) -> Vec<Pod> {
 
 #[test]
 fn pods_of_the_terminated_node_are_planned_first() {
-    let world = left(5, web(1_000));
-    assert_eq!(launched(&world), [["web-1"]]);
-    let plan = provision::provision(&world.0, Share::WHOLE);
+    let cluster = left(5, web(1_000));
+    assert_eq!(launched(&cluster), [["web-1"]]);
+    let plan = provision::provision(&cluster.0, Share::WHOLE);
     let postponed: Vec<&str> = plan.postponed.iter().map(|pod| &*pod.key.name).collect();
     assert_eq!(postponed, ["batch-1"], "the next turn sees to it");
 }
 
 #[test]
 fn instance_is_kept_while_its_node_is_terminating() {
-    let world = left(5, Vec::new()).with(|snapshot| {
-        let mut claim = test_world::claim("n-claim", SETTLED);
+    let cluster = left(5, Vec::new()).with(|snapshot| {
+        let mut claim = fixtures::claim("n-claim", SETTLED);
         claim.deleted_at = Some(snapshot.now);
         snapshot.node_claims.push(claim);
     });
-    assert!(launched(&world).is_empty());
+    assert!(launched(&cluster).is_empty());
 }
 
 #[test]
@@ -117,8 +117,8 @@ fn instance_is_kept_for_pods_the_scheduler_has_not_tried() {
 fn other_instances_of_the_reservation_are_available_to_all_pods() {
     let mut web = web(1_000);
     web[0].unschedulable = false;
-    let world = left(5, web).with(|snapshot| free(snapshot, 2));
-    assert_eq!(launched(&world), [["batch-1"]]);
+    let cluster = left(5, web).with(|snapshot| free(snapshot, 2));
+    assert_eq!(launched(&cluster), [["batch-1"]]);
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn replacements_of_other_nodes_do_not_get_the_instance() {
     let drifted = |freed: bool| {
         let mut web = web(1_000);
         web[0].unschedulable = false;
-        let world = left(5, web).node("m", "small", &[1_000]);
-        world.with(|snapshot| {
+        let cluster = left(5, web).node("m", "small", &[1_000]);
+        cluster.with(|snapshot| {
             snapshot.pods.retain(|pod| pod.key.name != "batch-1");
             if !freed {
                 snapshot.commands.clear();
@@ -152,11 +152,11 @@ fn replacements_of_other_nodes_do_not_get_the_instance() {
 }
 
 /// Another drifted node of the full reservation, while pods of the first one are pending.
-fn another(budget_nodes: &str) -> World {
+fn another(budget_nodes: &str) -> TestCluster {
     let mut web = web(1_000);
     web[0].unschedulable = false;
-    let world = left(5, web).node_of("m", "small", "reserved", &[1_000]);
-    world.with(|snapshot| {
+    let cluster = left(5, web).node_of("m", "small", "reserved", &[1_000]);
+    cluster.with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
         snapshot.pods.retain(|pod| pod.key.name != "batch-1");
         snapshot.node_pools[0].disruption.budgets = vec![budget(budget_nodes)];
@@ -187,14 +187,14 @@ fn node_terminated_first_counts_against_the_budget_until_its_pods_are_placed() {
 
 #[test]
 fn node_with_terminating_instance_counts_against_the_budget() {
-    let world = |terminates: bool| {
+    let cluster = |terminates: bool| {
         another("1").with(|snapshot| {
             snapshot.pods.retain(|pod| pod.key.name != "web-1");
             let conditions = match terminates {
                 true => [SETTLED, &["InstanceTerminating"]].concat(),
                 false => SETTLED.to_vec(),
             };
-            let mut claim = test_world::claim("n-claim", &conditions);
+            let mut claim = fixtures::claim("n-claim", &conditions);
             claim.deleted_at = Some(snapshot.now);
             if !terminates {
                 snapshot.commands.clear();
@@ -202,9 +202,9 @@ fn node_with_terminating_instance_counts_against_the_budget() {
             snapshot.node_claims.push(claim);
         })
     };
-    assert!(world(true).removes().is_empty());
+    assert!(cluster(true).removes().is_empty());
     assert_eq!(
-        world(false).removes(),
+        cluster(false).removes(),
         ["m"],
         "as long as nothing went first"
     );
@@ -212,11 +212,11 @@ fn node_with_terminating_instance_counts_against_the_budget() {
 
 #[test]
 fn command_records_the_owners_of_pods_of_the_freed_instance() {
-    let world = reserved().with(|snapshot| {
+    let cluster = reserved().with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
         snapshot.pods[0].owner = waiting("web", "x", 0).owner.clone();
     });
-    let command = disrupt(&world.0).commands.remove(0);
+    let command = disrupt(&cluster.0).commands.remove(0);
     let expected = FreedInstance {
         reservation: "cr-1".to_owned(),
         node_pool: "default".into(),

@@ -6,7 +6,7 @@ use super::{
 };
 
 /// A dozen nodes of many sizes, hardly two of them alike, about half full.
-pub(super) fn wasteful(seed: u64) -> World {
+pub(super) fn wasteful(seed: u64) -> TestCluster {
     let mut state = seed;
     let mut below = move |limit: u64| {
         state = state
@@ -14,7 +14,7 @@ pub(super) fn wasteful(seed: u64) -> World {
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % limit
     };
-    let mut world = World::new().with(|snapshot| {
+    let mut cluster = TestCluster::new().with(|snapshot| {
         snapshot.settings.optimize = Optimize::Cost;
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
         let odd = [("dear", 8, 700), ("wide", 16, 720), ("slim", 2, 90)];
@@ -36,35 +36,35 @@ pub(super) fn wasteful(seed: u64) -> World {
             pods.push(pod);
             room -= pod;
         }
-        world = world.node(&format!("n-{at:02}"), kind, &pods);
+        cluster = cluster.node(&format!("n-{at:02}"), kind, &pods);
     }
-    world
+    cluster
 }
 
 /// Final trajectory of evaluations with this lookahead, and each command with the world that it was decided on.
 pub(super) fn end(
-    world: &World,
+    cluster: &TestCluster,
     lookahead: Lookahead,
     at_any_price: bool,
-) -> (Trajectory, Vec<(World, Command)>) {
-    let mut world = World(world.0.clone());
+) -> (Trajectory, Vec<(TestCluster, Command)>) {
+    let mut cluster = TestCluster(cluster.0.clone());
     let (mut moved, mut seen) = (0, Vec::new());
     for _ in 0..100 {
         let options = SearchOptions {
             lookahead,
             at_any_price,
-            ..SearchOptions::new(&world.0)
+            ..SearchOptions::new(&cluster.0)
         };
-        let result = evaluate(&world.0, options);
+        let result = evaluate(&cluster.0, options);
         let Some(command) = result.commands.first() else {
-            let cost = simulate_apply::cost(&world.0).0;
+            let cost = simulate_apply::cost(&cluster.0).0;
             return (Trajectory { cost, moved }, seen);
         };
-        seen.push((World(world.0.clone()), command.clone()));
+        seen.push((TestCluster(cluster.0.clone()), command.clone()));
         for command in &result.commands {
-            moved += simulate_apply::carry_out(command, &mut world.0);
+            moved += simulate_apply::carry_out(command, &mut cluster.0);
         }
-        world.0.cursor = result.cursor;
+        cluster.0.cursor = result.cursor;
     }
     panic!("after 100 steps there is still something to do");
 }
@@ -74,9 +74,9 @@ fn lookahead_never_ends_more_expensive_and_usually_ends_cheaper() {
     for at_any_price in [false, true] {
         let (mut by_steps, mut lookahead, mut replacements_max) = (0, 0, 0);
         for seed in 0..12 {
-            let world = wasteful(seed);
-            let (next, _) = end(&world, Lookahead::NextStep, at_any_price);
-            let (far, seen) = end(&world, Lookahead::ToConvergence, at_any_price);
+            let cluster = wasteful(seed);
+            let (next, _) = end(&cluster, Lookahead::NextStep, at_any_price);
+            let (far, seen) = end(&cluster, Lookahead::ToConvergence, at_any_price);
             let replacements = seen.iter().map(|(_, command)| command.replacements.len());
             replacements_max = replacements.chain([replacements_max]).max().unwrap();
             assert!(far.cost <= next.cost, "seed {seed}: {far:?}, {next:?}");
@@ -99,7 +99,7 @@ fn trajectory_is_followed_regardless_of_the_share() {
         ..Share::WHOLE
     };
     for seed in 0..3 {
-        let World(snapshot) = wasteful(seed);
+        let TestCluster(snapshot) = wasteful(seed);
         let within = disrupt_within(&snapshot, share, &BTreeSet::new());
         let nodes = |result: &DisruptionResult| result.commands[0].nodes.clone();
         assert_eq!(nodes(&within), nodes(&disrupt(&snapshot)), "seed {seed}");
@@ -109,10 +109,10 @@ fn trajectory_is_followed_regardless_of_the_share() {
 #[test]
 fn budgets_bound_nodes_of_one_command() {
     for seed in 0..12 {
-        let world = wasteful(seed).with(|snapshot| {
+        let cluster = wasteful(seed).with(|snapshot| {
             snapshot.node_pools[0].disruption.budgets = vec![budget("3")];
         });
-        let commands = disrupt(&world.0).commands;
+        let commands = disrupt(&cluster.0).commands;
         assert!(commands.iter().all(|command| command.nodes.len() <= 3));
     }
 }
@@ -120,14 +120,14 @@ fn budgets_bound_nodes_of_one_command() {
 #[test]
 fn replacements_are_cheaper_together_at_any_launch_price() {
     for seed in 0..12 {
-        let world = wasteful(seed);
+        let cluster = wasteful(seed);
         let price = |name: &str| {
-            let types = &world.0.instance_types[&"default".into()];
+            let types = &cluster.0.instance_types[&"default".into()];
             let kind = types.iter().find(|kind| kind.name == name).unwrap();
             kind.offerings[0].price.0
         };
-        for command in disrupt(&world.0).commands {
-            let before = world.0.nodes.iter();
+        for command in disrupt(&cluster.0).commands {
+            let before = cluster.0.nodes.iter();
             let before = before.filter(|node| command.nodes.contains(&node.name.to_string()));
             let before: i64 = before.map(|node| price(&node.labels[INSTANCE_TYPE])).sum();
             let after = command.replacements.iter().map(|launch| {
@@ -143,9 +143,9 @@ fn replacements_are_cheaper_together_at_any_launch_price() {
 fn joint_move_is_validated_with_its_recorded_assignment() {
     let mut seen = (0..12).flat_map(|seed| end(&wasteful(seed), Lookahead::ToConvergence, false).1);
     let joint = seen.find(|(_, command)| command.replacements.len() > 1);
-    let (world, command) = joint.expect("some world is worth a joint move");
-    let proposal = validating::proposal(&world);
-    let again = validate(&world.0, &proposal).unwrap();
+    let (cluster, command) = joint.expect("some world is worth a joint move");
+    let proposal = validating::proposal(&cluster);
+    let again = validate(&cluster.0, &proposal).unwrap();
     assert_eq!(again.nodes, command.nodes);
     let types = |command: &Command| -> Vec<_> {
         let launches = command.replacements.iter();
@@ -156,5 +156,8 @@ fn joint_move_is_validated_with_its_recorded_assignment() {
     assert_eq!(types(&again), types(&command));
     let mut fewer = proposal;
     fewer.choice.as_mut().unwrap().others.pop();
-    assert_eq!(validate(&world.0, &fewer).unwrap_err().class, "scheduling");
+    assert_eq!(
+        validate(&cluster.0, &fewer).unwrap_err().class,
+        "scheduling"
+    );
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn summaries(world: &World) -> Vec<String> {
-    let all = node_reports(&world.0).into_iter();
+fn summaries(cluster: &TestCluster) -> Vec<String> {
+    let all = node_reports(&cluster.0).into_iter();
     all.map(|report| {
         let reason = report.reason.map_or("-", Reason::as_str);
         let instead = report.alternative.map_or_else(String::new, |found| {
@@ -24,13 +24,13 @@ fn summaries(world: &World) -> Vec<String> {
 
 #[test]
 fn report_of_a_removable_node_has_its_alternative_and_savings() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("a", "large", &[1_500])
         .node("b", "small", &[])
         .node("c", "small", &[1_900])
         .with(|snapshot| drift(snapshot, "c-claim", 5));
     assert_eq!(
-        summaries(&world),
+        summaries(&cluster),
         [
             "a: Underutilized for [] saving 0.4000",
             "b: Empty for [] saving 0.1000",
@@ -41,7 +41,7 @@ fn report_of_a_removable_node_has_its_alternative_and_savings() {
 
 #[test]
 fn report_of_a_kept_node_has_the_reason_and_best_alternative() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("exact", "small", &[1_900])
         .node("guarded", "medium", &[3_900])
         .node("never", "large", &[7_900])
@@ -51,7 +51,7 @@ fn report_of_a_kept_node_has_the_reason_and_best_alternative() {
             snapshot.node_claims[2].status.conditions.pop();
         });
     assert_eq!(
-        summaries(&world),
+        summaries(&cluster),
         [
             "exact: - for [small] saving 0.0000; Can't replace with a cheaper node",
             "guarded: -; Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/guarded-0)",
@@ -62,11 +62,11 @@ fn report_of_a_kept_node_has_the_reason_and_best_alternative() {
 
 #[test]
 fn report_of_a_node_kept_by_budget_has_the_possible_savings() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("a", "large", &[1_500])
         .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget("0")]);
     assert_eq!(
-        summaries(&world),
+        summaries(&cluster),
         [
             "a: Underutilized for [small] saving 0.3000; No allowed disruptions for disruption reason Underutilized due to blocking budget"
         ]
@@ -75,7 +75,7 @@ fn report_of_a_node_kept_by_budget_has_the_possible_savings() {
 
 #[test]
 fn every_report_has_the_price_of_the_node() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("a", "small", &[1_900])
         .node("b", "large", &[7_900])
         .node("c", "medium", &[3_900])
@@ -85,7 +85,7 @@ fn every_report_has_the_price_of_the_node() {
                 node.annotations.extend([annotation]);
             }
         });
-    let prices = node_reports(&world.0)
+    let prices = node_reports(&cluster.0)
         .into_iter()
         .map(|report| report.price.0);
     let mills = prices.map(|price| price / 1_000_000);
@@ -95,14 +95,16 @@ fn every_report_has_the_price_of_the_node() {
 #[test]
 fn node_with_blocking_pods_is_reported_as_removable_only_for_drift() {
     let kept = |drifts: bool| {
-        let world = World::new().node("n", "small", &[1_900]).with(|snapshot| {
-            snapshot.node_claims[0].spec.termination_grace_period = Some("1h".to_owned());
-            snapshot.disruption_budgets = vec![guard("n-0")];
-            if drifts {
-                drift(snapshot, "n-claim", 1);
-            }
-        });
-        node_reports(&world.0).remove(0).kept
+        let cluster = TestCluster::new()
+            .node("n", "small", &[1_900])
+            .with(|snapshot| {
+                snapshot.node_claims[0].spec.termination_grace_period = Some("1h".to_owned());
+                snapshot.disruption_budgets = vec![guard("n-0")];
+                if drifts {
+                    drift(snapshot, "n-claim", 1);
+                }
+            });
+        node_reports(&cluster.0).remove(0).kept
     };
     assert_eq!(kept(true), None);
     let guarded = kept(false).unwrap_or_default();

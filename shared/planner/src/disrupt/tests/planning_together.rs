@@ -15,10 +15,10 @@ use super::{
 
 /// Calls `shown` with the context and candidates of a world.
 fn of<T>(
-    world: &World,
+    cluster: &TestCluster,
     shown: impl for<'a> FnOnce(&DisruptionContext<'a>, &[&Candidate<'a>], &Totals) -> T,
 ) -> T {
-    at_present(&world.0, |context| {
+    at_present(&cluster.0, |context| {
         let known = Candidates::new(&context, Class::Graceful);
         let totals = Totals::new(&context, &known.all);
         shown(&context, &known.all.iter().collect::<Vec<_>>(), &totals)
@@ -61,22 +61,22 @@ fn nodes<'m>(step: &'m Move<'_>) -> Vec<&'m str> {
 
 #[test]
 fn search_input_has_pods_and_budget_of_each_candidate() {
-    let mut world = World::new()
+    let mut cluster = TestCluster::new()
         .node("one", "small", &[100, 100])
         .node("other", "medium", &[100])
         .node_of("third", "large", "spot", &[]);
-    let mut second = world.0.node_pools[0].clone();
+    let mut second = cluster.0.node_pools[0].clone();
     second.name = "another".into();
-    world.0.node_pools.push(second);
-    let types = world.0.instance_types[&"default".into()].clone();
-    world.0.instance_types.insert("another".into(), types);
+    cluster.0.node_pools.push(second);
+    let types = cluster.0.instance_types[&"default".into()].clone();
+    cluster.0.instance_types.insert("another".into(), types);
     for labels in [
-        &mut world.0.node_claims[1].labels,
-        &mut world.0.nodes[1].labels,
+        &mut cluster.0.node_claims[1].labels,
+        &mut cluster.0.nodes[1].labels,
     ] {
         labels.insert("karpenter.sh/nodepool".to_owned(), "another".to_owned());
     }
-    of(&world, |context, candidates, totals| {
+    of(&cluster, |context, candidates, totals| {
         let pools = rearranging::node_pools_of(candidates);
         let names = pools.iter().map(|pool| pool.0.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["another", "default"]);
@@ -115,7 +115,7 @@ fn search_input_has_pods_and_budget_of_each_candidate() {
 /// The node lives for four of ten hours. For six more it would cost nothing to keep it.
 #[test]
 fn disturbance_is_spread_over_the_horizon_beyond_expiration() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("one", "large", &[100, 100, 100, 100])
         .with(|snapshot| {
             snapshot.settings.optimize = Optimize::Cost;
@@ -124,36 +124,36 @@ fn disturbance_is_spread_over_the_horizon_beyond_expiration() {
                 annotations.insert(format!("whittle.sh/{key}"), value.to_owned());
             }
             let claim = &mut snapshot.node_claims[0];
-            claim.created_at = Some(test_world::now() - SignedDuration::from_hours(2));
+            claim.created_at = Some(fixtures::now() - SignedDuration::from_hours(2));
             claim.spec.expire_after = Some("6h".to_owned());
         });
-    let disturbance = |world: &World| {
-        of(world, |context, candidates, _| {
+    let disturbance = |cluster: &TestCluster| {
+        of(cluster, |context, candidates, _| {
             (
                 candidates[0].price.0,
                 context.move_costs.disturbance(context, candidates[0]).0,
             )
         })
     };
-    let (price, each) = disturbance(&world);
+    let (price, each) = disturbance(&cluster);
     assert_eq!(price, 400_000_000);
     // Four evictions, and six hours.
     assert_eq!(each, (400_000_000 + 6 * price) / 10);
-    let upstream = world.with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
+    let upstream = cluster.with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
     assert_eq!(disturbance(&upstream), (price, 0));
 }
 
 /// The node has six of eight evictions, so it must save half of six eighths of the total cost.
 #[test]
 fn policy_balanced_sets_least_savings_by_share_of_disruption() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("one", "large", &[200; 5])
         .node("other", "large", &[900])
         .with(|snapshot| {
             snapshot.node_pools[0].disruption.policy = ConsolidationPolicy::Balanced;
         });
     let plan = [for_new_ones(&[("one", 5)])];
-    of(&world, |context, candidates, totals| {
+    of(&cluster, |context, candidates, totals| {
         let [one, other] = candidates else {
             panic!("{} candidates", candidates.len());
         };
@@ -172,7 +172,7 @@ fn policy_balanced_sets_least_savings_by_share_of_disruption() {
         then.apply_move(&steps[0]);
         assert_eq!(least(&then)[0], (price * 2 - saved) * 3 / 8);
     });
-    let plain = world.with(|snapshot| {
+    let plain = cluster.with(|snapshot| {
         snapshot.node_pools[0].disruption.policy = ConsolidationPolicy::default();
     });
     of(&plain, |_, candidates, totals| {
@@ -184,7 +184,7 @@ fn policy_balanced_sets_least_savings_by_share_of_disruption() {
 #[test]
 fn plan_replaces_spot_by_spot_only_with_its_gate() {
     let planned = |gate: bool| {
-        let world = World::new()
+        let cluster = TestCluster::new()
             .node_of("one", "large", "spot", &[900, 900])
             .node_of("other", "large", "spot", &[900, 900])
             .with(|snapshot| {
@@ -197,7 +197,7 @@ fn plan_replaces_spot_by_spot_only_with_its_gate() {
                     node.allocatable = Resources::from([("cpu", 2_000), ("pods", 29)]);
                 }
             });
-        of(&world, |context, candidates, totals| {
+        of(&cluster, |context, candidates, totals| {
             let mut replacements = 0;
             let budgets = Methods::new(context, context).budgets(context, Reason::Underutilized);
             let none = NanosPerHour(0);
@@ -214,11 +214,11 @@ fn plan_replaces_spot_by_spot_only_with_its_gate() {
 
 #[test]
 fn step_of_a_plan_records_the_assignment_of_each_pod() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("one", "large", &[900, 900])
         .node("other", "large", &[900])
         .node("roomy", "large", &[5_000]);
-    of(&world, |context, candidates, totals| {
+    of(&cluster, |context, candidates, totals| {
         let budgets = Methods::new(context, context).budgets(context, Reason::Underutilized);
         let mut wanted = Vec::new();
         rearranging::plan(
@@ -250,10 +250,10 @@ fn step_of_a_plan_records_the_assignment_of_each_pod() {
 /// Number of remaining steps, for a step that assigns this many pods.
 #[test]
 fn step_assigns_at_most_two_thousand_pods() {
-    let world = World::new().node("one", "large", &[900]);
+    let cluster = TestCluster::new().node("one", "large", &[900]);
     let kept = |count| {
         let plan = [for_new_ones(&[("one", count)])];
-        of(&world, |context, candidates, _| {
+        of(&cluster, |context, candidates, _| {
             rearranging::remaining_steps(context, candidates, &plan).len()
         })
     };
@@ -262,7 +262,7 @@ fn step_assigns_at_most_two_thousand_pods() {
 
 #[test]
 fn remaining_plan_assigns_at_most_two_thousand_pods() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("one", "large", &[900])
         .node("other", "large", &[900])
         .node("third", "large", &[900]);
@@ -270,7 +270,7 @@ fn remaining_plan_assigns_at_most_two_thousand_pods() {
         let [one, other, third] = counts;
         let plan = [("one", one), ("other", other), ("third", third)];
         let plan = plan.map(|step| for_new_ones(&[step]));
-        of(&world, |context, candidates, _| {
+        of(&cluster, |context, candidates, _| {
             let steps = rearranging::remaining_steps(context, candidates, &plan);
             assert_eq!(steps.len(), 3);
             rearranging::steps_after(&steps, None).len()
@@ -283,11 +283,11 @@ fn remaining_plan_assigns_at_most_two_thousand_pods() {
 
 #[test]
 fn finished_steps_are_not_in_the_remaining_plan() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("one", "large", &[900])
         .node("other", "large", &[900]);
     let plan = ["one", "other"].map(|node| for_new_ones(&[(node, 1)]));
-    of(&world, |context, candidates, _| {
+    of(&cluster, |context, candidates, _| {
         let steps = rearranging::remaining_steps(context, candidates, &plan);
         assert_eq!(rearranging::steps_after(&steps, None), plan);
         assert_eq!(rearranging::steps_after(&steps, steps.first()), plan[1..]);
@@ -296,12 +296,12 @@ fn finished_steps_are_not_in_the_remaining_plan() {
 
 #[test]
 fn several_steps_merge_and_a_single_one_does_not() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("one", "small", &[900])
         .node("other", "small", &[900])
         .node("roomy", "large", &[900]);
     let plan = ["one", "other"].map(|node| together(&[node]));
-    of(&world, |context, candidates, _| {
+    of(&cluster, |context, candidates, _| {
         let steps = rearranging::remaining_steps(context, candidates, &plan);
         let [one, other] = &steps[..] else {
             panic!("{} steps", steps.len());
@@ -318,14 +318,15 @@ fn several_steps_merge_and_a_single_one_does_not() {
 fn several_nodes_are_not_merged_into_their_own_instance_type() {
     let steps = |millicores: [i64; 2]| {
         let [one, other] = millicores;
-        let world = World::new()
-            .node("one", "medium", &[one])
-            .node("other", "medium", &[other]);
+        let cluster =
+            TestCluster::new()
+                .node("one", "medium", &[one])
+                .node("other", "medium", &[other]);
         let [mut plan, of_other] = ["one", "other"].map(|node| for_new_ones(&[(node, 1)]));
         plan.nodes.extend(of_other.nodes);
         let pods = of_other.wanted.into_iter().flat_map(|wanted| wanted.pods);
         plan.wanted[0].pods.extend(pods);
-        of(&world, |context, candidates, _| {
+        of(&cluster, |context, candidates, _| {
             rearranging::remaining_steps(context, candidates, &[plan]).len()
         })
     };
@@ -336,7 +337,7 @@ fn several_nodes_are_not_merged_into_their_own_instance_type() {
 /// `few` saves a little for one eviction, `many` more for four, and `team` most, with two new nodes.
 #[test]
 fn steps_are_ordered_by_replacements_then_savings_per_eviction() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("few", "medium", &[900])
         .node("many", "large", &[900, 900, 900, 900])
         .node("team", "large", &[1_900])
@@ -362,7 +363,7 @@ fn steps_are_ordered_by_replacements_then_savings_per_eviction() {
         for_new_ones(&[("many", 4)]),
         for_new_ones(&[("few", 1)]),
     ];
-    of(&world, |context, candidates, totals| {
+    of(&cluster, |context, candidates, totals| {
         let steps = rearranging::remaining_steps(context, candidates, &plan);
         let each = steps.iter().map(|step| {
             let saved = step.before().0 - step.after().0;

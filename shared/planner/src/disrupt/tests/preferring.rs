@@ -9,8 +9,8 @@ use super::*;
 
 #[test]
 fn lost_preferences_reduce_savings() {
-    let world = |worth| {
-        World::new()
+    let cluster = |worth| {
+        TestCluster::new()
             .node("liked", "small", &[500])
             .node("other", "small", &[1_400])
             .with(|snapshot| {
@@ -30,14 +30,14 @@ fn lost_preferences_reduce_savings() {
             })
     };
     // A small node costs $0.1/h.
-    assert_eq!(world(10_000_000).removes(), ["liked"]);
-    assert!(world(200_000_000).removes().is_empty());
+    assert_eq!(cluster(10_000_000).removes(), ["liked"]);
+    assert!(cluster(200_000_000).removes().is_empty());
 }
 
 /// A pod on node `liked` in zone a, which can move only to node `other` in zone b, and a full node in zone a. No node can be
 /// launched.
 fn between_zones(worth: i64, change: fn(&mut Snapshot)) -> Vec<String> {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("liked", "small", &[500])
         .node("other", "small", &[1_400])
         .node("full", "small", &[2_000])
@@ -61,7 +61,7 @@ fn between_zones(worth: i64, change: fn(&mut Snapshot)) -> Vec<String> {
             }
         })
         .with(change);
-    world.removes()
+    cluster.removes()
 }
 
 fn of_app(app: &str) -> Option<LabelSelector> {
@@ -182,26 +182,28 @@ fn preference_unmet_before_costs_nothing() {
 
 #[test]
 fn replacement_may_be_of_another_node_pool_of_equal_weight() {
-    let world = |optimize, weight| {
-        World::new().node("n", "medium", &[3_000]).with(|snapshot| {
-            snapshot.settings.optimize = optimize;
-            let mut cheaper = snapshot.node_pools[0].clone();
-            cheaper.name = "cheaper".into();
-            cheaper.weight = weight;
-            snapshot.node_pools.push(cheaper);
-            let types = vec![kind("bargain", 4, 100)];
-            let cheaper = "cheaper".into();
-            snapshot.instance_types.insert(cheaper, Arc::new(types));
-        })
+    let cluster = |optimize, weight| {
+        TestCluster::new()
+            .node("n", "medium", &[3_000])
+            .with(|snapshot| {
+                snapshot.settings.optimize = optimize;
+                let mut cheaper = snapshot.node_pools[0].clone();
+                cheaper.name = "cheaper".into();
+                cheaper.weight = weight;
+                snapshot.node_pools.push(cheaper);
+                let types = vec![kind("bargain", 4, 100)];
+                let cheaper = "cheaper".into();
+                snapshot.instance_types.insert(cheaper, Arc::new(types));
+            })
     };
-    let replacements = |world: World| {
-        let commands = world.commands().into_iter();
+    let replacements = |cluster: TestCluster| {
+        let commands = cluster.commands().into_iter();
         commands
             .flat_map(|(_, _, replacements)| replacements)
             .collect::<Vec<_>>()
     };
-    assert_eq!(replacements(world(Optimize::Cost, 0)), [["bargain"]]);
+    assert_eq!(replacements(cluster(Optimize::Cost, 0)), [["bargain"]]);
     // Names decide, or weights.
-    assert!(replacements(world(Optimize::Upstream, 0)).is_empty());
-    assert!(replacements(world(Optimize::Cost, -1)).is_empty());
+    assert!(replacements(cluster(Optimize::Upstream, 0)).is_empty());
+    assert!(replacements(cluster(Optimize::Cost, -1)).is_empty());
 }

@@ -6,8 +6,8 @@ const HORIZON: &str = "whittle.sh/consolidation-horizon";
 const EVICTION: &str = "whittle.sh/eviction-price";
 
 /// A large node with four small pods, which a small node could run for $0.3/h less.
-fn world(annotations: &[(&str, &str)]) -> World {
-    World::new()
+fn cluster(annotations: &[(&str, &str)]) -> TestCluster {
+    TestCluster::new()
         .node("n", "large", &[200, 200, 200, 200])
         .with(|snapshot| {
             snapshot.settings.optimize = Optimize::Cost;
@@ -20,24 +20,27 @@ fn world(annotations: &[(&str, &str)]) -> World {
 
 #[test]
 fn node_is_kept_if_evictions_cost_more_than_savings_within_the_horizon() {
-    assert_eq!(world(&[]).removes(), ["n"]);
-    let dear = world(&[(EVICTION, "10")]);
+    assert_eq!(cluster(&[]).removes(), ["n"]);
+    let dear = cluster(&[(EVICTION, "10")]);
     assert!(dear.removes().is_empty());
     let said = dear.unconsolidatable();
     assert!(said[0].starts_with("Moving 4 pods costs $"), "{said:?}");
     let kept = node_reports(&dear.0).remove(0).kept;
     assert_eq!(kept.as_ref(), said.first());
     assert!(
-        world(&[(EVICTION, "1"), (HORIZON, "10m")])
+        cluster(&[(EVICTION, "1"), (HORIZON, "10m")])
             .removes()
             .is_empty()
     );
-    assert_eq!(world(&[(EVICTION, "0"), (HORIZON, "10m")]).removes(), ["n"]);
+    assert_eq!(
+        cluster(&[(EVICTION, "0"), (HORIZON, "10m")]).removes(),
+        ["n"]
+    );
 }
 
 #[test]
 fn moves_are_free_with_optimize_upstream_or_at_any_price() {
-    let dear = world(&[(EVICTION, "10")]);
+    let dear = cluster(&[(EVICTION, "10")]);
     assert_eq!(disrupt_at_any_price(&dear.0).commands.len(), 1);
     let upstream = dear.with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
     assert_eq!(upstream.removes(), ["n"]);
@@ -45,10 +48,10 @@ fn moves_are_free_with_optimize_upstream_or_at_any_price() {
 
 #[test]
 fn savings_count_until_the_node_expires() {
-    let world = world(&[(EVICTION, "0.1")]).with(|snapshot| {
+    let cluster = cluster(&[(EVICTION, "0.1")]).with(|snapshot| {
         snapshot.node_claims[0].spec.expire_after = Some("30m".to_owned());
     });
-    assert!(world.removes().is_empty());
+    assert!(cluster.removes().is_empty());
 }
 
 #[test]
@@ -60,34 +63,34 @@ fn invalid_annotation_is_reported_and_the_default_applies() {
         (EVICTION, "-1", "dollars such as \"0.01\""),
         (EVICTION, "1000", "dollars such as \"0.01\""),
     ] {
-        let world = world(&[(key, value)]);
+        let cluster = cluster(&[(key, value)]);
         let reported =
             format!("Annotation {key} is \"{value}\": expected {expected}; the default is used");
-        assert_eq!(disrupt(&world.0).misread, [("default".into(), reported)]);
-        assert_eq!(world.removes(), ["n"], "{key}={value}");
+        assert_eq!(disrupt(&cluster.0).misread, [("default".into(), reported)]);
+        assert_eq!(cluster.removes(), ["n"], "{key}={value}");
     }
 }
 
 #[test]
 fn check_is_due_when_a_budget_window_closes() {
-    let world = world(&[]).with(|snapshot| {
+    let cluster = cluster(&[]).with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![Budget {
             schedule: Some("@daily".to_owned()),
             duration: Some("9h".to_owned()),
             ..budget("0")
         }];
     });
-    let result = disrupt(&world.0);
+    let result = disrupt(&cluster.0);
     assert!(result.commands.is_empty());
     assert_eq!(
         result.due,
-        Some(world.0.now + SignedDuration::from_hours(9))
+        Some(cluster.0.now + SignedDuration::from_hours(9))
     );
 }
 
 /// Message about the move after a change, with evictions at $10.
 fn said(change: impl FnOnce(&mut Snapshot)) -> String {
-    let world = world(&[(EVICTION, "10")]).with(|snapshot| {
+    let cluster = cluster(&[(EVICTION, "10")]).with(|snapshot| {
         let two_hours_ago = snapshot.now - SignedDuration::from_hours(2);
         let own = &mut snapshot.node_claims[0];
         own.created_at = Some(two_hours_ago);
@@ -96,7 +99,7 @@ fn said(change: impl FnOnce(&mut Snapshot)) -> String {
         own.status.conditions[2].last_transition = two_hours_ago + SignedDuration::from_mins(1);
         change(snapshot);
     });
-    world.unconsolidatable().remove(0)
+    cluster.unconsolidatable().remove(0)
 }
 
 fn costs(price: &str, saved: &str) -> String {
@@ -130,7 +133,7 @@ fn start_time_is_the_median_of_the_node_pool() {
     let started_in = |minutes: &[i64]| {
         said(|snapshot| {
             for (at, minutes) in minutes.iter().enumerate() {
-                let mut claim = test_world::claim(&format!("other-{at}"), &[LAUNCHED, INITIALIZED]);
+                let mut claim = fixtures::claim(&format!("other-{at}"), &[LAUNCHED, INITIALIZED]);
                 let launched = snapshot.now - SignedDuration::from_hours(1);
                 claim.status.conditions[0].last_transition = launched;
                 claim.status.conditions[1].last_transition =
@@ -157,7 +160,7 @@ fn expected_spot_interruptions_are_priced() {
     assert_eq!(said(spot), costs("50.0680", "8.4000"));
     let at_risk = said(|snapshot| {
         spot(snapshot);
-        let mut going = test_world::claim("going", &[]);
+        let mut going = fixtures::claim("going", &[]);
         for (key, value) in [
             (INSTANCE_TYPE, "small"),
             (ZONE, "a"),
@@ -184,8 +187,8 @@ fn expected_spot_interruptions_are_priced() {
 
 #[test]
 fn several_nodes_are_merged_only_if_that_pays() {
-    let world = |price: &str| {
-        World::new()
+    let cluster = |price: &str| {
+        TestCluster::new()
             .node("a", "large", &[1_000; 3])
             .node("b", "large", &[1_000; 3])
             .node("c", "large", &[1_000; 3])
@@ -196,17 +199,19 @@ fn several_nodes_are_merged_only_if_that_pays() {
             })
             .removes()
     };
-    assert!(!world("0").is_empty());
-    assert_eq!(world("100"), [""; 0]);
+    assert!(!cluster("0").is_empty());
+    assert_eq!(cluster("100"), [""; 0]);
 }
 
 #[test]
 fn free_instance_type_is_cheaper_than_any_other() {
-    let world = World::new().node("n", "large", &[1_500]).with(|snapshot| {
-        let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
-        Arc::make_mut(types)[0].offerings[0].price = NanosPerHour(0);
-    });
-    let replacement = &disrupt(&world.0).commands[0].replacements[0];
+    let cluster = TestCluster::new()
+        .node("n", "large", &[1_500])
+        .with(|snapshot| {
+            let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
+            Arc::make_mut(types)[0].offerings[0].price = NanosPerHour(0);
+        });
+    let replacement = &disrupt(&cluster.0).commands[0].replacements[0];
     assert_eq!(replacement.cheapest.instance_type, "small");
 }
 
@@ -214,9 +219,9 @@ const NODE_PRICE: &str = "whittle.sh/node-price";
 
 #[test]
 fn node_price_includes_the_surcharge() {
-    let price = |annotations: &[(&str, &str)]| node_reports(&world(annotations).0)[0].price.0;
+    let price = |annotations: &[(&str, &str)]| node_reports(&cluster(annotations).0)[0].price.0;
     assert_eq!(price(&[(NODE_PRICE, "0.5")]), price(&[]) + 500_000_000);
-    let upstream = world(&[(NODE_PRICE, "0.5")])
+    let upstream = cluster(&[(NODE_PRICE, "0.5")])
         .with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
     assert_eq!(node_reports(&upstream.0)[0].price.0, price(&[]));
 }
@@ -225,7 +230,7 @@ fn node_price_includes_the_surcharge() {
 #[test]
 fn surcharge_makes_merging_nodes_of_equal_price_pay() {
     let removed = |price: &str| {
-        World::new()
+        TestCluster::new()
             .node("a", "small", &[1_500])
             .node("b", "small", &[1_500])
             .with(|snapshot| {

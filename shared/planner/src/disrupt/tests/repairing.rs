@@ -13,12 +13,12 @@ mod rebooting;
 mod refusals;
 
 /// Small nodes with a pod each, with repair enabled.
-fn world(nodes: usize) -> World {
-    let mut world = World::new();
+fn cluster(nodes: usize) -> TestCluster {
+    let mut cluster = TestCluster::new();
     for at in 0..nodes {
-        world = world.node(&format!("n{at}"), "small", &[1_000]);
+        cluster = cluster.node(&format!("n{at}"), "small", &[1_000]);
     }
-    world.with(|snapshot| {
+    cluster.with(|snapshot| {
         let gates = &mut snapshot.settings.feature_gates;
         gates.insert("NodeRepair".to_owned(), true);
         snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Never;
@@ -37,8 +37,8 @@ fn lost(snapshot: &mut Snapshot, at: usize, minutes: i64) {
     };
 }
 
-fn unhealthy(nodes: usize, minutes: i64) -> World {
-    world(nodes).with(|snapshot| lost(snapshot, 0, minutes))
+fn unhealthy(nodes: usize, minutes: i64) -> TestCluster {
+    cluster(nodes).with(|snapshot| lost(snapshot, 0, minutes))
 }
 
 fn annotate(snapshot: &mut Snapshot, key: &str, value: &str) {
@@ -75,7 +75,7 @@ fn voluntary_repair_needs_the_gate_and_no_legacy_repair() {
 
 #[test]
 fn check_is_due_at_the_end_of_the_next_toleration() {
-    let world = unhealthy(1, 29).with(|snapshot| {
+    let cluster = unhealthy(1, 29).with(|snapshot| {
         let since = snapshot.now - SignedDuration::from_mins(4);
         snapshot.nodes[0].conditions.push(NodeCondition {
             kind: "AcceleratedHardwareReady".to_owned(),
@@ -84,12 +84,12 @@ fn check_is_due_at_the_end_of_the_next_toleration() {
             since: Some(since),
         });
     });
-    let due = |world: &World| disrupt(&world.0).due;
+    let due = |cluster: &TestCluster| disrupt(&cluster.0).due;
     assert_eq!(
-        due(&world),
-        Some(world.0.now + SignedDuration::from_mins(1))
+        due(&cluster),
+        Some(cluster.0.now + SignedDuration::from_mins(1))
     );
-    let well = world.with(|snapshot| snapshot.nodes[0].ready.status = ConditionStatus::True);
+    let well = cluster.with(|snapshot| snapshot.nodes[0].ready.status = ConditionStatus::True);
     assert_eq!(due(&well), Some(well.0.now + SignedDuration::from_mins(6)));
 }
 
@@ -109,13 +109,13 @@ fn unhealthy_node_is_deleted_without_replacement_if_its_pods_fit_elsewhere() {
 
 #[test]
 fn blocking_pods_are_placed_as_well() {
-    let world = unhealthy(1, 31).with(|snapshot| {
+    let cluster = unhealthy(1, 31).with(|snapshot| {
         snapshot.disruption_budgets = vec![PodDisruptionBudget {
             max_unavailable: Some("0".into()),
             ..guard("n0-0")
         }];
     });
-    assert_eq!(world.commands(), [small("n0")]);
+    assert_eq!(cluster.commands(), [small("n0")]);
     let protected = unhealthy(1, 31).with(|snapshot| {
         let annotations = &mut snapshot.pods[0].annotations;
         annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
@@ -125,21 +125,21 @@ fn blocking_pods_are_placed_as_well() {
 
 #[test]
 fn replacement_of_an_unhealthy_node_may_be_more_expensive() {
-    let world = unhealthy(1, 31).with(|snapshot| {
+    let cluster = unhealthy(1, 31).with(|snapshot| {
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
         Arc::make_mut(types).retain(|kind| kind.name == "large");
     });
-    assert_eq!(world.commands()[0].2, [["large"]]);
+    assert_eq!(cluster.commands()[0].2, [["large"]]);
 }
 
 #[test]
 fn repair_precedes_emptiness_and_takes_one_node_at_a_time() {
-    let world = world(10).node("idle", "small", &[]).with(|snapshot| {
+    let cluster = cluster(10).node("idle", "small", &[]).with(|snapshot| {
         snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(0);
         lost(snapshot, 3, 31);
         lost(snapshot, 5, 33);
     });
-    let commands = world.commands();
+    let commands = cluster.commands();
     assert_eq!(commands.len(), 1);
     assert_eq!(
         (commands[0].0, &*commands[0].1),
@@ -152,7 +152,7 @@ fn repair_precedes_emptiness_and_takes_one_node_at_a_time() {
 #[test]
 fn emptiness_follows_in_the_next_evaluation() {
     let sick_and_idle = || {
-        world(10).node("idle", "small", &[]).with(|snapshot| {
+        cluster(10).node("idle", "small", &[]).with(|snapshot| {
             snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(0);
             snapshot.node_pools[0].disruption.budgets = vec![budget("2")];
             lost(snapshot, 3, 31);
@@ -183,47 +183,47 @@ fn emptiness_follows_in_the_next_evaluation() {
 
 #[test]
 fn equally_urgent_nodes_are_repaired_by_least_disruption() {
-    let world = world(10).with(|snapshot| {
+    let cluster = cluster(10).with(|snapshot| {
         lost(snapshot, 3, 31);
         lost(snapshot, 5, 31);
         snapshot.pods.push(pod("further", 500, "n3"));
     });
-    assert_eq!(world.removes(), ["n5"]);
+    assert_eq!(cluster.removes(), ["n5"]);
 }
 
 #[test]
 fn uninitialized_node_is_repaired() {
-    let world = unhealthy(1, 31).with(|snapshot| {
+    let cluster = unhealthy(1, 31).with(|snapshot| {
         snapshot.nodes[0].labels.remove("karpenter.sh/initialized");
         snapshot.node_claims[0]
             .status
             .conditions
             .retain(|condition| condition.kind != INITIALIZED);
     });
-    assert_eq!(world.removes(), ["n0"]);
+    assert_eq!(cluster.removes(), ["n0"]);
 }
 
 #[test]
 fn static_node_is_replaced_from_the_template() {
-    let world = |limit: i64, replicas| {
+    let cluster = |limit: i64, replicas| {
         unhealthy(2, 31).with(|snapshot| {
             snapshot.node_pools[0].replicas = Some(replicas);
             snapshot.node_pools[0].limits = Resources::from([("nodes", limit)]);
         })
     };
     let expected = (Reason::Unhealthy, vec!["n0".to_owned()], vec![vec![]]);
-    assert_eq!(world(3, 2).commands(), [expected]);
+    assert_eq!(cluster(3, 2).commands(), [expected]);
     let blocked = "static NodePool is at its node limit and cannot stage a replacement";
-    assert!(world(2, 2).commands().is_empty());
+    assert!(cluster(2, 2).commands().is_empty());
     assert!(
-        world(2, 2)
+        cluster(2, 2)
             .blocked()
             .contains(&("n0".into(), blocked.into()))
     );
     // Scaling down comes first.
-    assert!(world(3, 1).commands().is_empty());
+    assert!(cluster(3, 1).commands().is_empty());
     assert!(
-        !world(3, 1)
+        !cluster(3, 1)
             .blocked()
             .iter()
             .any(|(_, reported)| reported == blocked)
@@ -261,16 +261,16 @@ fn repaired(snapshot: &mut Snapshot, state: CommandState, seconds: i64) {
 
 /// A node that a repair deletes, with a pod that is protected until the drain's bound, and the empty node that was launched for
 /// that pod.
-fn draining(optimize: Optimize) -> World {
-    let mut world = unhealthy(1, 31).with(|snapshot| {
+fn draining(optimize: Optimize) -> TestCluster {
+    let mut cluster = unhealthy(1, 31).with(|snapshot| {
         let annotations = &mut snapshot.pods[0].annotations;
         annotations.insert(DO_NOT_DISRUPT.to_owned(), "true".to_owned());
         repaired(snapshot, CommandState::Done, 60);
         snapshot.node_claims[0].deleted_at = Some(snapshot.now);
         snapshot.settings.optimize = optimize;
     });
-    world = world.node("new", "small", &[]);
-    world.with(|snapshot| {
+    cluster = cluster.node("new", "small", &[]);
+    cluster.with(|snapshot| {
         snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Seconds(0);
     })
 }
@@ -286,14 +286,14 @@ fn node_for_pods_of_a_repaired_node_is_not_empty() {
 #[test]
 fn pods_of_a_repaired_node_are_placed_in_advance() {
     let launches = |optimize| {
-        let world = draining(optimize).with(|snapshot| {
+        let cluster = draining(optimize).with(|snapshot| {
             let mut other = pod("other", 1_500, "");
             other.node_name = None;
             other.phase = PodPhase::Pending;
             other.unschedulable = true;
             snapshot.pods.push(other);
         });
-        let plan = crate::provision::provision(&world.0, Share::WHOLE);
+        let plan = crate::provision::provision(&cluster.0, Share::WHOLE);
         let launches = plan.actions.iter();
         launches
             .filter_map(|planned| planned.action.launch())
@@ -305,31 +305,31 @@ fn pods_of_a_repaired_node_are_placed_in_advance() {
 
 #[test]
 fn rolled_back_repair_is_retried_with_back_off() {
-    let world = |ago: &[i64]| {
-        let mut world = unhealthy(1, 60);
-        let untried = world.0.clone();
+    let cluster = |ago: &[i64]| {
+        let mut cluster = unhealthy(1, 60);
+        let untried = cluster.0.clone();
         for seconds in ago {
             let mut one = untried.clone();
             taken_back(&mut one, *seconds);
-            world.0.commands.extend(one.commands);
+            cluster.0.commands.extend(one.commands);
         }
-        world
+        cluster
     };
-    let once = world(&[30]);
+    let once = cluster(&[30]);
     assert!(once.commands().is_empty());
     assert_eq!(
         disrupt(&once.0).due,
         Some(once.0.now + SignedDuration::from_secs(30))
     );
-    assert_eq!(world(&[61]).removes(), ["n0"]);
-    assert!(world(&[300, 100]).removes().is_empty());
-    assert_eq!(world(&[300, 121]).removes(), ["n0"]);
+    assert_eq!(cluster(&[61]).removes(), ["n0"]);
+    assert!(cluster(&[300, 100]).removes().is_empty());
+    assert_eq!(cluster(&[300, 121]).removes(), ["n0"]);
     let often = [1_700, 1_600, 1_500, 1_400, 1_300, 599];
-    assert!(world(&often).removes().is_empty());
+    assert!(cluster(&often).removes().is_empty());
     let since_long = [1_700, 1_600, 1_500, 1_400, 1_300, 601];
-    assert_eq!(world(&since_long).removes(), ["n0"]);
+    assert_eq!(cluster(&since_long).removes(), ["n0"]);
     // Repairs of an earlier episode do not count.
-    let recovered = world(&[30]).with(|snapshot| {
+    let recovered = cluster(&[30]).with(|snapshot| {
         snapshot.commands[0].committed_at = snapshot.now - SignedDuration::from_mins(31);
     });
     assert_eq!(recovered.removes(), ["n0"]);
@@ -337,8 +337,8 @@ fn rolled_back_repair_is_retried_with_back_off() {
 
 #[test]
 fn node_report_explains_the_repair_of_an_unhealthy_node() {
-    let report = |world: &World| {
-        let all = node_reports(&world.0).into_iter();
+    let report = |cluster: &TestCluster| {
+        let all = node_reports(&cluster.0).into_iter();
         let mut of_first = all.filter(|report| report.node == "n0");
         let report = of_first.next().unwrap();
         assert!(of_first.next().is_none(), "each node is reported on once");

@@ -6,7 +6,7 @@ use super::*;
 
 const NODE_POOL: &str = "karpenter.sh/nodepool";
 
-impl World {
+impl TestCluster {
     pub(super) fn pool(self, name: &str) -> Self {
         self.with(|snapshot| {
             let mut pool = snapshot.node_pools[0].clone();
@@ -28,14 +28,14 @@ impl World {
     /// Adds a node with pods that fit nowhere else.
     fn stuck_node(self, pool: &str, name: &str, pods: usize) -> Self {
         let before = self.0.pods.len();
-        let world = self.node(name, "large", &vec![100; pods]);
-        let world = world.with(|snapshot| {
+        let cluster = self.node(name, "large", &vec![100; pods]);
+        let cluster = cluster.with(|snapshot| {
             for pod in &mut snapshot.pods[before..] {
                 let nowhere = (ZONE.to_owned(), "nowhere".to_owned());
                 pod.node_selector.extend([nowhere]);
             }
         });
-        world.belongs(name, pool)
+        cluster.belongs(name, pool)
     }
 
     pub(super) fn belongs(self, node: &str, pool: &str) -> Self {
@@ -97,8 +97,8 @@ fn found(evaluations: &[DisruptionResult]) -> Vec<Vec<String>> {
 }
 
 /// Three NodePools, one of them large, with nodes that cannot be removed.
-fn large_and_small_pools() -> World {
-    World::new()
+fn large_and_small_pools() -> TestCluster {
+    TestCluster::new()
         .pool("few")
         .pool("many")
         .stuck("default", 3)
@@ -107,9 +107,9 @@ fn large_and_small_pools() -> World {
 }
 
 /// [`large_and_small_pools`] with a removable node in a small NodePool, the last in its order.
-fn large_and_small_pools_with_removable_node() -> World {
-    let world = large_and_small_pools().node("spare", "small", &[10; 29]);
-    world.belongs("spare", "few")
+fn large_and_small_pools_with_removable_node() -> TestCluster {
+    let cluster = large_and_small_pools().node("spare", "small", &[10; 29]);
+    cluster.belongs("spare", "few")
 }
 
 #[test]
@@ -128,15 +128,15 @@ fn node_pools_are_considered_round_robin() {
 #[test]
 fn continued_evaluations_find_the_same_as_a_whole_one() {
     for can_go in [false, true] {
-        let world = || match can_go {
+        let cluster = || match can_go {
             true => large_and_small_pools_with_removable_node(),
             false => large_and_small_pools(),
         };
-        let whole = [world().evaluate(usize::MAX)];
+        let whole = [cluster().evaluate(usize::MAX)];
         assert_eq!(found(&whole).len(), usize::from(can_go), "{whole:?}");
         let mut counts = Vec::new();
         for simulated in [1, 40, 100, 150, 400, 100_000] {
-            let evaluations = world().round(simulated);
+            let evaluations = cluster().round(simulated);
             assert_eq!(
                 told_by_all(&evaluations),
                 told_by_all(&whole),
@@ -153,17 +153,18 @@ fn continued_evaluations_find_the_same_as_a_whole_one() {
 
 #[test]
 fn drift_finishes_before_consolidation() {
-    let world = || {
-        let mut world = large_and_small_pools_with_removable_node();
+    let cluster = || {
+        let mut cluster = large_and_small_pools_with_removable_node();
         for at in 0..9 {
-            world = world.with(|snapshot| drift(snapshot, &format!("many-0{at}-claim"), 9 - at));
+            cluster =
+                cluster.with(|snapshot| drift(snapshot, &format!("many-0{at}-claim"), 9 - at));
         }
-        world
+        cluster
     };
-    let whole = [world().evaluate(usize::MAX)];
+    let whole = [cluster().evaluate(usize::MAX)];
     for simulated in [1, 40, 100] {
-        let mut world = world();
-        let evaluations = world.round(simulated);
+        let mut cluster = cluster();
+        let evaluations = cluster.round(simulated);
         assert_eq!(
             told_by_all(&evaluations),
             told_by_all(&whole),
@@ -179,10 +180,10 @@ fn drift_finishes_before_consolidation() {
 
 #[test]
 fn drift_continues_after_the_node_found() {
-    let mut world = large_and_small_pools_with_removable_node()
+    let mut cluster = large_and_small_pools_with_removable_node()
         .with(|snapshot| drift(snapshot, "many-00-claim", 2))
         .with(|snapshot| drift(snapshot, "spare-claim", 1));
-    let evaluations = world.round(1);
+    let evaluations = cluster.round(1);
     let [first, last] = &evaluations[..] else {
         panic!("{evaluations:?}")
     };
@@ -193,8 +194,8 @@ fn drift_continues_after_the_node_found() {
 
 #[test]
 fn long_round_continues_after_a_command_and_a_short_one_restarts() {
-    let mut world = large_and_small_pools_with_removable_node();
-    let evaluations = world.round(1);
+    let mut cluster = large_and_small_pools_with_removable_node();
+    let evaluations = cluster.round(1);
     assert_eq!(found(&evaluations), [["spare"]]);
     let before = told_by_all(&evaluations).len();
     // The command is open and targets its node.
@@ -202,10 +203,10 @@ fn long_round_continues_after_a_command_and_a_short_one_restarts() {
         delete: evaluations.last().unwrap().commands[0].delete.clone(),
         ..ledger::Command::default()
     };
-    world.0.commands.push(command);
-    let rest = world.round(1);
+    cluster.0.commands.push(command);
+    let rest = cluster.round(1);
     assert_eq!(before + told_by_all(&rest).len(), 14);
-    assert_eq!(world.0.cursor, None);
+    assert_eq!(cluster.0.cursor, None);
     let mut whole = large_and_small_pools_with_removable_node();
     whole.evaluate(usize::MAX);
     assert_eq!(whole.0.cursor, None);
@@ -213,34 +214,34 @@ fn long_round_continues_after_a_command_and_a_short_one_restarts() {
 
 #[test]
 fn command_found_before_the_search_keeps_the_cursor() {
-    let mut world = large_and_small_pools();
-    world.evaluate(1);
-    let before = world.0.cursor.clone();
+    let mut cluster = large_and_small_pools();
+    cluster.evaluate(1);
+    let before = cluster.0.cursor.clone();
     assert!(before.is_some());
-    let mut world = world.node("empty", "small", &[]);
-    let result = world.evaluate(1);
+    let mut cluster = cluster.node("empty", "small", &[]);
+    let result = cluster.evaluate(1);
     assert_eq!(result.commands[0].reason, Reason::Empty);
     assert_eq!(result.cursor, before);
 }
 
 #[test]
 fn nodes_added_and_removed_between_evaluations_starve_no_other() {
-    let mut world = large_and_small_pools();
-    let nodes = world.0.nodes.iter();
+    let mut cluster = large_and_small_pools();
+    let nodes = cluster.0.nodes.iter();
     let before: BTreeSet<String> = nodes.map(|node| node.name.to_string()).collect();
     let mut considered = Vec::new();
     for at in 0..before.len() {
-        let result = world.evaluate(1);
+        let result = cluster.evaluate(1);
         let [last] = reported_nodes(&result).try_into().unwrap();
         // The node is deleted, and one of the highest rank is added.
-        let snapshot = &mut world.0;
+        let snapshot = &mut cluster.0;
         snapshot.nodes.retain(|node| node.name.0 != last);
         let claim = format!("{last}-claim");
         snapshot
             .node_claims
             .retain(|known| known.name.as_str() != claim);
         considered.push(last);
-        world = world.stuck_node("default", &format!("another-{at:02}"), 1);
+        cluster = cluster.stuck_node("default", &format!("another-{at:02}"), 1);
     }
     assert_eq!(considered.len(), before.len());
     assert_eq!(considered.into_iter().collect::<BTreeSet<_>>(), before);
@@ -249,20 +250,20 @@ fn nodes_added_and_removed_between_evaluations_starve_no_other() {
 #[test]
 fn multi_node_command_keeps_the_cursor() {
     for optimize in [Optimize::Upstream, Optimize::Cost] {
-        let mut world = large_and_small_pools().with(|snapshot| {
+        let mut cluster = large_and_small_pools().with(|snapshot| {
             snapshot.settings.optimize = optimize;
             let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
             Arc::make_mut(types).push(kind("dear", 2, 7_000));
         });
-        world.evaluate(1);
-        let before = world.0.cursor.clone();
+        cluster.evaluate(1);
+        let before = cluster.0.cursor.clone();
         assert!(before.is_some());
-        let mut world = world
+        let mut cluster = cluster
             .node("one", "dear", &[100])
             .node("other", "dear", &[100]);
-        let result = world.evaluate(1);
+        let result = cluster.evaluate(1);
         assert_eq!(found(&[result]), [["one", "other"]], "{optimize:?}");
-        assert_eq!(world.0.cursor, before, "{optimize:?}");
+        assert_eq!(cluster.0.cursor, before, "{optimize:?}");
     }
 }
 
@@ -270,7 +271,7 @@ fn multi_node_command_keeps_the_cursor() {
 #[test]
 fn validation_counts_for_the_share() {
     let left = |simulated| {
-        let mut world = World::new()
+        let mut cluster = TestCluster::new()
             .with(|snapshot| {
                 let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
                 Arc::make_mut(types).push(kind("wide", 16, 600));
@@ -287,7 +288,7 @@ fn validation_counts_for_the_share() {
                     .conditions
                     .retain(|condition| condition.kind != CONSOLIDATABLE);
             });
-        let result = world.evaluate(simulated);
+        let result = cluster.evaluate(simulated);
         assert!(result.commands.is_empty(), "{:?}", result.commands);
         result.left
     };

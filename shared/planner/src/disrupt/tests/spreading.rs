@@ -58,44 +58,44 @@ fn in_three_zones(of_b: usize) -> impl FnOnce(&mut Snapshot) {
 
 #[test]
 fn zones_without_nodes_do_not_block_moves() {
-    let world = || {
-        World::new()
+    let cluster = || {
+        TestCluster::new()
             .node("first", "small", &[500])
             .node("second", "small", &[1_000])
             .node("other", "small", &[1_900])
             .with(in_three_zones(2))
             .with(spread_by(ZONE))
     };
-    assert_eq!(world().removes(), ["first"]);
-    let upstream = world().with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
+    assert_eq!(cluster().removes(), ["first"]);
+    let upstream = cluster().with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
     assert!(upstream.removes().is_empty());
 }
 
 #[test]
 fn spread_pods_share_the_remaining_hosts() {
-    let world = || {
-        World::new()
+    let cluster = || {
+        TestCluster::new()
             .node("a", "small", &[500])
             .node("b", "small", &[600])
             .node("c", "small", &[700])
             .with(spread_by(HOSTNAME))
     };
-    assert!(!world().removes().is_empty());
-    let upstream = world().with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
+    assert!(!cluster().removes().is_empty());
+    let upstream = cluster().with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
     assert!(upstream.removes().is_empty());
 }
 
 #[test]
 fn drifted_node_is_replaced_in_its_zone_for_topology_spread() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("first", "small", &[500])
         .node("other", "small", &[1_900])
         .with(in_three_zones(1))
         .with(spread_by(ZONE))
         .with(|snapshot| {
-            let drifted = test_world::claim("x", &[DRIFTED]).status.conditions;
+            let drifted = fixtures::claim("x", &[DRIFTED]).status.conditions;
             snapshot.node_claims[0].status.conditions.extend(drifted);
         });
-    let (reason, nodes, _) = world.commands().remove(0);
+    let (reason, nodes, _) = cluster.commands().remove(0);
     assert_eq!((reason, nodes), (Reason::Drifted, vec!["first".to_owned()]));
 }

@@ -17,8 +17,8 @@ pub(super) fn on(snapshot: &mut Snapshot, gate: &str) {
 }
 
 /// A drifted small node in a full reservation of small ones. Its NodePool launches into reservations only.
-pub(super) fn reserved() -> World {
-    World::new()
+pub(super) fn reserved() -> TestCluster {
+    TestCluster::new()
         .node_of("n", "small", "reserved", &[1_000])
         .with(|snapshot| {
             snapshot.settings.reservation_id_label = RESERVATION_ID.to_owned();
@@ -51,8 +51,8 @@ pub(super) fn reserved() -> World {
         })
 }
 
-fn going_first(world: &World) -> Vec<(Reason, Vec<String>)> {
-    let commands = disrupt(&world.0).commands.into_iter();
+fn going_first(cluster: &TestCluster) -> Vec<(Reason, Vec<String>)> {
+    let commands = disrupt(&cluster.0).commands.into_iter();
     let first =
         commands.filter(|command| command.terminate_first && command.replacements.is_empty());
     first
@@ -62,10 +62,10 @@ fn going_first(world: &World) -> Vec<(Reason, Vec<String>)> {
 
 #[test]
 fn node_in_a_full_reservation_is_terminated_first_with_the_gate() {
-    let world = reserved();
-    assert!(world.removes().is_empty());
+    let cluster = reserved();
+    assert!(cluster.removes().is_empty());
     assert!(
-        world
+        cluster
             .blocked()
             .iter()
             .any(|(_, reported)| reported.starts_with("Not all pods would schedule"))
@@ -90,32 +90,32 @@ fn node_in_a_full_reservation_is_terminated_first_with_the_gate() {
 
 #[test]
 fn otherwise_unavailable_reservation_is_not_credited() {
-    let world = reserved().with(|snapshot| {
+    let cluster = reserved().with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
         let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
         let offering = Arc::make_mut(types)[0].offerings.last_mut().unwrap();
         offering.reservation.as_mut().unwrap().is_full = false;
     });
-    assert!(world.removes().is_empty());
+    assert!(cluster.removes().is_empty());
 }
 
 #[test]
 fn replacement_is_launched_first_if_possible() {
-    let world = reserved().with(|snapshot| {
+    let cluster = reserved().with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
         snapshot.node_pools[0].template.requirements =
             vec![one_of(CAPACITY_TYPE, &["reserved", "on-demand"])];
     });
-    let command = disrupt(&world.0).commands.remove(0);
+    let command = disrupt(&cluster.0).commands.remove(0);
     let replacements = command.replacements.iter();
     let capacity_types = replacements.map(|launch| launch.cheapest.capacity_type);
     assert_eq!(capacity_types.collect::<Vec<_>>(), [CapacityType::OnDemand]);
-    assert!(going_first(&world).is_empty());
+    assert!(going_first(&cluster).is_empty());
 }
 
 #[test]
 fn node_without_reservation_is_never_terminated_first() {
-    let world = reserved().with(|snapshot| {
+    let cluster = reserved().with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
         for labels in [
             &mut snapshot.nodes[0].labels,
@@ -124,8 +124,8 @@ fn node_without_reservation_is_never_terminated_first() {
             labels.insert(CAPACITY_TYPE.to_owned(), "on-demand".to_owned());
         }
     });
-    assert!(world.removes().is_empty());
-    let blocked = world.blocked();
+    assert!(cluster.removes().is_empty());
+    let blocked = cluster.blocked();
     let unplaced = |(node, reported): &(String, String)| {
         node == "n" && reported.starts_with("Not all pods would schedule")
     };
@@ -134,7 +134,7 @@ fn node_without_reservation_is_never_terminated_first() {
 
 #[test]
 fn unhealthy_node_in_a_full_reservation_is_terminated_first() {
-    let world = reserved().with(|snapshot| {
+    let cluster = reserved().with(|snapshot| {
         on(snapshot, "NodeRepair");
         on(snapshot, "TerminateFirstRepair");
         snapshot.node_claims[0]
@@ -149,16 +149,16 @@ fn unhealthy_node_in_a_full_reservation_is_terminated_first() {
         };
     });
     assert_eq!(
-        going_first(&world),
+        going_first(&cluster),
         [(Reason::Unhealthy, vec!["n".to_owned()])]
     );
-    let repair = disrupt(&world.0).commands.remove(0).repair.unwrap();
+    let repair = disrupt(&cluster.0).commands.remove(0).repair.unwrap();
     assert_eq!(repair.drain_bound, Some(SignedDuration::ZERO));
 }
 
 /// Two drifted nodes of a static NodePool with a limit of two.
-fn at_limit() -> World {
-    World::new()
+fn at_limit() -> TestCluster {
+    TestCluster::new()
         .node("a", "small", &[1_000])
         .node("b", "small", &[])
         .with(|snapshot| {
@@ -170,8 +170,8 @@ fn at_limit() -> World {
         })
 }
 
-fn told_of_a(world: &World) -> Vec<String> {
-    let blocked = world.blocked().into_iter();
+fn told_of_a(cluster: &TestCluster) -> Vec<String> {
+    let blocked = cluster.blocked().into_iter();
     let of_a = blocked.filter(|(node, _)| node == "a");
     of_a.map(|(_, message)| message).collect()
 }
@@ -197,7 +197,7 @@ fn static_nodes_at_the_limit_are_terminated_first_within_budgets() {
 }
 
 /// Two drifted nodes of a static NodePool with three replicas and a limit of three. A budget allows one missing node.
-fn lacking(change: fn(&mut Snapshot)) -> World {
+fn lacking(change: fn(&mut Snapshot)) -> TestCluster {
     at_limit().with(|snapshot| {
         on(snapshot, "TerminateFirstDrift");
         snapshot.node_pools[0].replicas = Some(3);
@@ -209,7 +209,7 @@ fn lacking(change: fn(&mut Snapshot)) -> World {
 
 /// Adds a third NodeClaim, whose node has not joined.
 fn coming(snapshot: &mut Snapshot) {
-    let mut claim = test_world::claim("c", &["Launched"]);
+    let mut claim = fixtures::claim("c", &["Launched"]);
     claim.labels.clone_from(&snapshot.node_claims[0].labels);
     snapshot.node_claims.push(claim);
 }
@@ -241,29 +241,29 @@ fn missing_static_nodes_count_against_terminating_first() {
 
 #[test]
 fn replicas_beyond_the_limit_are_not_missing() {
-    let world = lacking(|snapshot| {
+    let cluster = lacking(|snapshot| {
         snapshot.node_pools[0].limits = Resources::from([("nodes", 2)]);
     });
     assert_eq!(
-        going_first(&world),
+        going_first(&cluster),
         [(Reason::Drifted, vec!["a".to_owned()])]
     );
 }
 
 #[test]
 fn missing_static_nodes_do_not_delay_regular_replacement() {
-    let world = lacking(|snapshot| {
+    let cluster = lacking(|snapshot| {
         coming(snapshot);
         snapshot.node_pools[0].limits = Resources::from([("nodes", 4)]);
     });
-    assert_eq!(world.commands()[0].2.len(), 1);
-    assert!(going_first(&world).is_empty());
+    assert_eq!(cluster.commands()[0].2.len(), 1);
+    assert!(going_first(&cluster).is_empty());
 }
 
 #[test]
 fn repair_of_a_static_node_waits_for_nodes_terminated_first() {
     let unhealthy = |in_service: bool| {
-        World::new()
+        TestCluster::new()
             .node("a", "small", &[])
             .node("b", "small", &[])
             .with(|snapshot| {
@@ -297,7 +297,7 @@ fn launches_in_flight_count_for_the_limit_until_they_fail() {
         at_limit().with(|snapshot| {
             snapshot.node_pools[0].replicas = Some(3);
             snapshot.node_pools[0].limits = Resources::from([("nodes", 3)]);
-            let mut intent = test_world::intent("coming");
+            let mut intent = fixtures::intent("coming");
             intent.state = state();
             snapshot.intents.push(intent);
         })
@@ -312,8 +312,8 @@ fn launches_in_flight_count_for_the_limit_until_they_fail() {
 #[test]
 fn static_nodes_without_launchable_capacity_are_kept() {
     let gated = |change: fn(&mut Snapshot)| {
-        let world = at_limit().with(|snapshot| on(snapshot, "TerminateFirstDrift"));
-        world.with(change)
+        let cluster = at_limit().with(|snapshot| on(snapshot, "TerminateFirstDrift"));
+        cluster.with(change)
     };
     let unready = gated(|it| it.node_pools[0].not_ready = Some("NodeClassNotReady".to_owned()));
     assert!(unready.removes().is_empty());

@@ -25,12 +25,12 @@ struct Days {
 
 impl Days {
     fn result(look: fn(&Snapshot) -> DisruptionResult) -> Self {
-        let world = World::new()
+        let cluster = TestCluster::new()
             .node("steady-a", "large", &[900, 900, 900, 900, 900])
             .node("steady-b", "medium", &[900, 900, 900])
             .with(|snapshot| snapshot.settings.optimize = Optimize::Cost);
         let mut days = Self {
-            snapshot: world.0,
+            snapshot: cluster.0,
             evictions: BTreeMap::new(),
             replaced_by_own_kind: Vec::new(),
         };
@@ -102,11 +102,8 @@ impl Days {
     /// Adds a node of the cheapest instance type of the launch, with its pods.
     fn join(&mut self, launch: &Launch) {
         let name = launch.name.to_string();
-        let world = World(std::mem::replace(
-            &mut self.snapshot,
-            test_world::snapshot(),
-        ));
-        self.snapshot = world.node(&name, &launch.cheapest.instance_type, &[]).0;
+        let cluster = TestCluster(std::mem::replace(&mut self.snapshot, fixtures::snapshot()));
+        self.snapshot = cluster.node(&name, &launch.cheapest.instance_type, &[]).0;
         let now = self.snapshot.now;
         if let Some(claim) = self.snapshot.node_claims.last_mut() {
             claim.created_at = Some(now);

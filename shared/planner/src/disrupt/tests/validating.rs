@@ -5,8 +5,8 @@ use model::ledger::{self, Choice, CommandState};
 use super::*;
 
 /// First command of a world as a proposal.
-pub(super) fn proposal(world: &World) -> ledger::Command {
-    let command = disrupt(&world.0).commands.remove(0);
+pub(super) fn proposal(cluster: &TestCluster) -> ledger::Command {
+    let command = disrupt(&cluster.0).commands.remove(0);
     let types = command.replacements.iter();
     let mut types = types.map(|launch| launch.instance_types.clone());
     ledger::Command {
@@ -16,7 +16,7 @@ pub(super) fn proposal(world: &World) -> ledger::Command {
         delete: command.delete,
         replacements: Vec::new(),
         state: CommandState::Proposed,
-        committed_at: world.0.now,
+        committed_at: cluster.0.now,
         choice: Some(Choice {
             method: command.method,
             validate_at: None,
@@ -34,19 +34,19 @@ pub(super) fn proposal(world: &World) -> ledger::Command {
 
 /// Validates the first command of a world after a change.
 fn after(
-    world: World,
+    cluster: TestCluster,
     change: impl FnOnce(&mut Snapshot),
 ) -> Result<(Vec<String>, usize), &'static str> {
-    let proposal = proposal(&world);
-    let world = world.with(|snapshot| snapshot.commands.push(proposal.clone()));
-    let world = world.with(change);
-    let left = validate(&world.0, &proposal);
+    let proposal = proposal(&cluster);
+    let cluster = cluster.with(|snapshot| snapshot.commands.push(proposal.clone()));
+    let cluster = cluster.with(change);
+    let left = validate(&cluster.0, &proposal);
     left.map(|command| (command.nodes, command.replacements.len()))
         .map_err(|rejection| rejection.class)
 }
 
-fn oversized() -> World {
-    World::new().node("n", "large", &[1_500])
+fn oversized() -> TestCluster {
+    TestCluster::new().node("n", "large", &[1_500])
 }
 
 #[test]
@@ -89,15 +89,15 @@ fn larger_replacement_is_rejected_as_scheduling() {
 #[test]
 fn unneeded_replacement_is_rejected_as_scheduling() {
     let proposal = proposal(&oversized());
-    let world = oversized().node("room", "medium", &[100]);
-    let rejected = validate(&world.0, &proposal).map(|_| ()).unwrap_err();
+    let cluster = oversized().node("room", "medium", &[100]);
+    let rejected = validate(&cluster.0, &proposal).map(|_| ()).unwrap_err();
     assert_eq!(rejected.class, "scheduling", "{rejected:?}");
 }
 
 #[test]
 fn empty_nodes_within_budgets_remain_valid_by_price() {
     let empty = || {
-        World::new()
+        TestCluster::new()
             .node("a", "small", &[])
             .node("b", "medium", &[])
             .node("c", "large", &[])
@@ -119,11 +119,11 @@ fn empty_nodes_within_budgets_remain_valid_by_price() {
 
 #[test]
 fn empty_node_expected_by_other_pods_is_dropped() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("leaving", "small", &[1_500])
         .node("new", "small", &[])
         .node("spare", "small", &[]);
-    let result = after(world, |snapshot| {
+    let result = after(cluster, |snapshot| {
         snapshot.settings.optimize = Optimize::Cost;
         snapshot.node_claims[0].deleted_at = Some(snapshot.now);
     });
@@ -132,7 +132,7 @@ fn empty_node_expected_by_other_pods_is_dropped() {
 
 #[test]
 fn empty_node_no_longer_consolidatable_is_rejected_as_churn() {
-    let result = after(World::new().node("n", "small", &[]), |snapshot| {
+    let result = after(TestCluster::new().node("n", "small", &[]), |snapshot| {
         snapshot.node_claims[0].status.conditions.pop();
     });
     assert_eq!(result, Err("churn"));
@@ -140,8 +140,8 @@ fn empty_node_no_longer_consolidatable_is_rejected_as_churn() {
 
 #[test]
 fn new_replacement_is_rejected_as_scheduling() {
-    let world = || {
-        World::new()
+    let cluster = || {
+        TestCluster::new()
             .node("n", "large", &[1_500])
             .node("room", "small", &[100])
             .with(|snapshot| {
@@ -150,8 +150,8 @@ fn new_replacement_is_rejected_as_scheduling() {
                 kept.annotations.extend([annotation]);
             })
     };
-    assert_eq!(after(world(), |_| {}), Ok((vec!["n".into()], 0)));
-    let result = after(world(), |snapshot| {
+    assert_eq!(after(cluster(), |_| {}), Ok((vec!["n".into()], 0)));
+    let result = after(cluster(), |snapshot| {
         snapshot.pods.push(pod("more", 1_900, "room"));
     });
     assert_eq!(result, Err("scheduling"));
@@ -159,11 +159,11 @@ fn new_replacement_is_rejected_as_scheduling() {
 
 #[test]
 fn different_number_of_replacements_is_rejected_as_scheduling() {
-    let world = oversized();
-    let mut proposal = proposal(&world);
+    let cluster = oversized();
+    let mut proposal = proposal(&cluster);
     let choice = proposal.choice.as_mut().unwrap();
     choice.others = vec![choice.instance_types.clone()];
-    let rejected = validate(&world.0, &proposal).unwrap_err();
+    let rejected = validate(&cluster.0, &proposal).unwrap_err();
     assert_eq!(rejected.class, "scheduling");
     assert!(rejected.message.contains("another number"), "{rejected:?}");
 }
@@ -171,16 +171,16 @@ fn different_number_of_replacements_is_rejected_as_scheduling() {
 /// Removing all but one of the nodes is the better move.
 #[test]
 fn several_nodes_are_not_replaced_by_their_own_instance_type() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("a", "medium", &[1_900])
         .node("b", "medium", &[1_900]);
-    let mut proposal = proposal(&world);
-    let targets = world.0.node_claims.iter();
+    let mut proposal = proposal(&cluster);
+    let targets = cluster.0.node_claims.iter();
     proposal.delete = targets.map(crate::lifecycle::target).collect();
     let choice = proposal.choice.as_mut().unwrap();
     choice.method = Method::MultiNode;
     choice.instance_types = vec!["medium".into()];
-    let rejected = validate(&world.0, &proposal).unwrap_err();
+    let rejected = validate(&cluster.0, &proposal).unwrap_err();
     assert_eq!(
         rejected.message,
         "no cheaper replacement is available any more"

@@ -37,8 +37,8 @@ fn move_to_zone(snapshot: &mut Snapshot, node: usize, zone: &str) {
 }
 
 /// Removed nodes, with the instance types of each replacement.
-fn moves(world: &World) -> Vec<(Vec<String>, Vec<Vec<String>>)> {
-    let commands = world.commands().into_iter();
+fn moves(cluster: &TestCluster) -> Vec<(Vec<String>, Vec<Vec<String>>)> {
+    let commands = cluster.commands().into_iter();
     commands
         .map(|(_, nodes, replacements)| (nodes, replacements))
         .collect()
@@ -50,8 +50,8 @@ fn gone(replacements: &[&str]) -> Vec<(Vec<String>, Vec<Vec<String>>)> {
 }
 
 /// A pod on a medium node in its preferred zone, where a small one would do, and a node in another zone with room for it.
-fn between_zones(worth: i64) -> World {
-    World::new()
+fn between_zones(worth: i64) -> TestCluster {
+    TestCluster::new()
         .node("n", "medium", &[500])
         .node("other", "small", &[1_400])
         .with(|snapshot| {
@@ -75,13 +75,13 @@ fn preference_is_relaxed_if_a_replacement_costs_more_than_its_worth() {
 
 #[test]
 fn with_optimize_upstream_preferences_are_kept_at_any_price() {
-    let world = between_zones(0).with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
-    assert_eq!(moves(&world), gone(&["small"]));
+    let cluster = between_zones(0).with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
+    assert_eq!(moves(&cluster), gone(&["small"]));
 }
 
 #[test]
 fn preference_already_violated_does_not_block_consolidation() {
-    let world = World::new()
+    let cluster = TestCluster::new()
         .node("n", "small", &[100, 100, 100])
         .node("other", "small", &[1_400])
         .with(|snapshot| {
@@ -93,13 +93,13 @@ fn preference_already_violated_does_not_block_consolidation() {
             }
             stays(&mut snapshot.pods[3]);
         });
-    assert_eq!(moves(&world), gone(&[]));
+    assert_eq!(moves(&cluster), gone(&[]));
 }
 
 /// A pod that prefers the zone of the cache and nodes without the noisy pod, a node that satisfies one of these, and another
 /// one with room.
-fn near_the_noisy_pod(worth: i64) -> World {
-    World::new()
+fn near_the_noisy_pod(worth: i64) -> TestCluster {
+    TestCluster::new()
         .node("n", "medium", &[500])
         .node("near", "small", &[700, 700])
         .node("far", "small", &[1_400])

@@ -1,7 +1,7 @@
 use model::{Resources, devices::ResourceSlice};
 
 use super::*;
-use crate::test_world;
+use crate::fixtures;
 
 fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
     Taint {
@@ -13,9 +13,9 @@ fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
 
 /// Reason for which a Node with this taint is not initialized; the NodeClaim has a startup taint.
 fn waits_for(of_node: Taint) -> Option<String> {
-    let mut claim = test_world::claim("a", &[]);
+    let mut claim = fixtures::claim("a", &[]);
     claim.spec.startup_taints = vec![taint("cilium", "", TaintEffect::NoSchedule)];
-    let mut node = test_world::node("n", &claim);
+    let mut node = fixtures::node("n", &claim);
     node.taints = vec![of_node];
     judge(&claim, &node, None)
         .err()
@@ -65,9 +65,9 @@ fn node_waits_for_startup_and_ephemeral_taints() {
 
 #[test]
 fn node_waits_for_requested_resources() {
-    let mut claim = test_world::claim("a", &[]);
+    let mut claim = fixtures::claim("a", &[]);
     claim.spec.requests = Resources::from([("cpu", 1), ("gpu", 1), ("memory", 0)]);
-    let mut node = test_world::node("n", &claim);
+    let mut node = fixtures::node("n", &claim);
     let waiting = judge(&claim, &node, None).err().unwrap();
     assert_eq!(
         waiting.message,
@@ -79,7 +79,7 @@ fn node_waits_for_requested_resources() {
 
 #[test]
 fn initialized_label_is_written_once() {
-    let mut node = test_world::node("n", &test_world::claim("a", &[]));
+    let mut node = fixtures::node("n", &fixtures::claim("a", &[]));
     let update = label(&node).unwrap();
     assert_eq!((update.name.as_str(), update.uid.as_str()), ("n", "uid-n"));
     node.labels.extend(update.set_labels);
@@ -88,13 +88,13 @@ fn initialized_label_is_written_once() {
 
 /// Message about a Node whose NodeClaim has devices of two drivers, with these pools published.
 fn waits_for_drivers(counts: bool, published: &[(&str, &str, i64)]) -> Option<String> {
-    let mut claim = test_world::claim("a", &[LAUNCHED]);
+    let mut claim = fixtures::claim("a", &[LAUNCHED]);
     claim.annotations.insert(
         REQUESTED_DRA_DRIVERS.to_owned(),
         "dra.net,gpu.nvidia.com".to_owned(),
     );
-    let node = test_world::node("n", &claim);
-    let mut snapshot = test_world::snapshot();
+    let node = fixtures::node("n", &claim);
+    let mut snapshot = fixtures::snapshot();
     snapshot.settings.device_claims = counts;
     let slices = published
         .iter()
@@ -141,16 +141,16 @@ fn node_waits_until_every_driver_has_published_its_devices() {
 #[test]
 fn driver_that_never_publishes_is_reported_after_five_minutes() {
     let reported = |minutes: i64| {
-        let mut claim = test_world::claim("a", &[LAUNCHED]);
+        let mut claim = fixtures::claim("a", &[LAUNCHED]);
         let launched = &mut claim.status.conditions[0].last_transition;
-        *launched = test_world::now() - SignedDuration::from_mins(minutes);
+        *launched = fixtures::now() - SignedDuration::from_mins(minutes);
         let waiting = Waiting {
             reason: NOT_PUBLISHED,
             message: "Driver".to_owned(),
         };
         let mut decision = Decision::default();
-        recheck_at(&claim, &waiting, test_world::now(), &mut decision);
-        assert_eq!(decision.due, Some(test_world::now() + RECHECK_AFTER));
+        recheck_at(&claim, &waiting, fixtures::now(), &mut decision);
+        assert_eq!(decision.due, Some(fixtures::now() + RECHECK_AFTER));
         decision.notes.len()
     };
     assert_eq!([4, 5].map(reported), [0, 1]);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::test_world;
+use crate::fixtures;
 
 fn taint(key: &str, effect: TaintEffect) -> Taint {
     Taint {
@@ -15,9 +15,9 @@ fn unregistered() -> Taint {
 
 /// A NodeClaim and its Node as the kubelet created it.
 fn joining(taints: &[Taint]) -> (NodeClaim, Node) {
-    let mut claim = test_world::claim("a", &[]);
+    let mut claim = fixtures::claim("a", &[]);
     claim.annotations = BTreeMap::from([("note".to_owned(), "mine".to_owned())]);
-    let mut node = test_world::node("n", &claim);
+    let mut node = fixtures::node("n", &claim);
     node.labels.remove(label::REGISTERED);
     node.taints = taints.to_vec();
     (claim, node)

@@ -1,7 +1,7 @@
 use model::node::{ConditionStatus, NodeCondition, Ready};
 
 use super::*;
-use crate::test_world::{self, claim, now};
+use crate::fixtures::{self, claim, now};
 
 fn minutes_ago(minutes: i64) -> Option<Timestamp> {
     Some(now() - SignedDuration::from_mins(minutes))
@@ -9,13 +9,13 @@ fn minutes_ago(minutes: i64) -> Option<Timestamp> {
 
 /// Verdict on the first of these nodes. The first `unhealthy` ones are not ready for an hour.
 fn verdict(nodes: usize, unhealthy: usize, change: impl Fn(&mut Snapshot)) -> String {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     let gates = &mut snapshot.settings.feature_gates;
     gates.insert("NodeRepair".to_owned(), true);
     snapshot.settings.legacy_node_repair = true;
     for at in 0..nodes {
         let claim = claim(&format!("c-{at}"), &[]);
-        let mut node = test_world::node(&format!("n-{at}"), &claim);
+        let mut node = fixtures::node(&format!("n-{at}"), &claim);
         if at < unhealthy {
             node.ready = Ready {
                 status: ConditionStatus::False,

@@ -14,7 +14,7 @@ fn deleted(decision: &Decision) -> Vec<&str> {
 
 #[test]
 fn expired_node_claim_is_deleted() {
-    let mut claim = test_world::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
+    let mut claim = fixtures::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
     claim.spec.expire_after = Some("1h".to_owned());
     let mut snapshot = world(claim, vec![]);
     let due = snapshot.now + SignedDuration::from_hours(1);
@@ -31,10 +31,10 @@ fn expired_node_claim_is_deleted() {
 
 /// A NodeClaim without an instance, with an intent in this state.
 fn launching(state: IntentState) -> Snapshot {
-    let mut claim = test_world::claim("a", &[]);
+    let mut claim = fixtures::claim("a", &[]);
     claim.status.provider_id.clear();
     let mut snapshot = world(claim, vec![]);
-    let mut intent = test_world::intent("a");
+    let mut intent = fixtures::intent("a");
     intent.state = state;
     snapshot.intents = vec![intent];
     snapshot
@@ -102,12 +102,12 @@ fn launch_timeout_starts_at_the_end_of_a_pause() {
 #[test]
 fn node_that_becomes_unhealthy_during_its_drain_is_drained_by_force() {
     let ill = |since: i64| {
-        let mut claim = test_world::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
-        claim.deleted_at = Some(test_world::now());
-        let mut node = test_world::node("n-1", &claim);
+        let mut claim = fixtures::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
+        claim.deleted_at = Some(fixtures::now());
+        let mut node = fixtures::node("n-1", &claim);
         node.ready = Ready {
             status: ConditionStatus::Unknown,
-            since: Some(test_world::now() - SignedDuration::from_mins(since)),
+            since: Some(fixtures::now() - SignedDuration::from_mins(since)),
         };
         let mut snapshot = world(claim, vec![node]);
         let gates = &mut snapshot.settings.feature_gates;

@@ -7,10 +7,10 @@ use model::pod::{Deletion, Owner, Pod, PodPhase};
 use super::*;
 
 fn quiet_for(seconds: i64) -> (Snapshot, Timestamp) {
-    let claim = test_world::claim("default-a", &[LAUNCHED, REGISTERED, INITIALIZED]);
-    let node = test_world::node("n-1", &claim);
+    let claim = fixtures::claim("default-a", &[LAUNCHED, REGISTERED, INITIALIZED]);
+    let node = fixtures::node("n-1", &claim);
     let mut snapshot = world(claim, vec![node]);
-    snapshot.node_pools = vec![test_world::pool("default", 60)];
+    snapshot.node_pools = vec![fixtures::pool("default", 60)];
     let initialized = snapshot.now;
     snapshot.now = initialized + SignedDuration::from_secs(seconds);
     (snapshot, initialized)
@@ -34,7 +34,7 @@ fn node_becomes_consolidatable_after_consolidate_after() {
 #[test]
 fn node_without_consolidate_after_is_consolidatable_once_initialized() {
     let (mut snapshot, _) = quiet_for(0);
-    snapshot.node_pools = vec![test_world::pool("default", 0)];
+    snapshot.node_pools = vec![fixtures::pool("default", 0)];
     let decision = lifecycle(&snapshot);
     let consolidatable = condition(claim_update(&decision), CONSOLIDATABLE);
     assert_eq!(consolidatable.status, ConditionStatus::True);
@@ -68,11 +68,11 @@ fn arriving_and_leaving_pods_restart_consolidate_after() {
 #[test]
 fn daemon_set_and_terminal_pods_do_not_restart_consolidate_after() {
     let (mut snapshot, _) = quiet_for(3_600);
-    snapshot.pods = vec![test_world::pod("web", "n-1")];
+    snapshot.pods = vec![fixtures::pod("web", "n-1")];
     let first = lifecycle(&snapshot);
     let written = claim_update(&first).set_annotations.clone();
     snapshot.node_claims[0].annotations.extend(written);
-    let mut daemon = test_world::pod("agent", "n-1");
+    let mut daemon = fixtures::pod("agent", "n-1");
     daemon.owner = Some(Owner {
         api_version: "apps/v1".into(),
         kind: "DaemonSet".into(),
@@ -81,14 +81,14 @@ fn daemon_set_and_terminal_pods_do_not_restart_consolidate_after() {
     });
     let finished = Pod {
         phase: PodPhase::Succeeded,
-        ..test_world::pod("job", "n-1")
+        ..fixtures::pod("job", "n-1")
     };
     let leaving = Pod {
         deletion: Some(Deletion {
             at: snapshot.now,
             grace_seconds: 30,
         }),
-        ..test_world::pod("old", "n-1")
+        ..fixtures::pod("old", "n-1")
     };
     for other in [daemon, finished, leaving] {
         let mut snapshot = snapshot.clone();

@@ -10,22 +10,22 @@ use model::{
 };
 
 use crate::{
+    fixtures,
     lifecycle::target,
     orchestration::{advance, forgotten_marks},
-    test_world,
 };
 
 /// A cluster of nodes `a` and `b`, and a command that replaces `a` by NodeClaim `new`.
 pub(super) fn world(method: Method) -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     for name in ["a", "b"] {
-        let claim = test_world::claim(&format!("{name}-claim"), &[INITIALIZED]);
-        snapshot.nodes.push(test_world::node(name, &claim));
+        let claim = fixtures::claim(&format!("{name}-claim"), &[INITIALIZED]);
+        snapshot.nodes.push(fixtures::node(name, &claim));
         snapshot.node_claims.push(claim);
     }
     snapshot
         .node_claims
-        .push(test_world::claim("new", &[INITIALIZED]));
+        .push(fixtures::claim("new", &[INITIALIZED]));
     snapshot.commands = vec![Command {
         reboot: None,
         id: "c".to_owned(),
@@ -168,12 +168,12 @@ fn only_a_rolled_back_command_has_a_problem() {
 fn all_replacements_must_be_initialized_and_losing_one_rolls_back() {
     let mut snapshot = world(Method::MultiNode);
     apply_marks(&mut snapshot);
-    let second = test_world::claim("new-2", &[]);
+    let second = fixtures::claim("new-2", &[]);
     snapshot.commands[0].replacements.push("new-2".into());
     assert_eq!(step(&snapshot).0, CommandState::RolledBack, "one is lost");
     snapshot.node_claims.push(second);
     assert_eq!(step(&snapshot).0, CommandState::Replacing, "one waits");
-    snapshot.node_claims[3] = test_world::claim("new-2", &[INITIALIZED]);
+    snapshot.node_claims[3] = fixtures::claim("new-2", &[INITIALIZED]);
     assert_eq!(step(&snapshot).0, CommandState::Deleting);
 }
 
@@ -191,14 +191,14 @@ fn missing_or_deleted_replacement_rolls_back() {
     assert_eq!(problems, ["replacement new was not launched, or is gone"]);
 
     let mut coming = snapshot.clone();
-    coming.intents.push(test_world::intent("new"));
+    coming.intents.push(fixtures::intent("new"));
     assert_eq!(step(&coming).0, CommandState::Replacing, "PROTOCOL O2");
     let why = "no capacity".to_owned();
     coming.intents[0].state = IntentState::Failed { why };
-    coming.intents.push(test_world::intent("another"));
+    coming.intents.push(fixtures::intent("another"));
     assert_eq!(step(&coming).0, CommandState::RolledBack);
 
-    let mut coming = test_world::claim("new", &[]);
+    let mut coming = fixtures::claim("new", &[]);
     coming.deleted_at = Some(snapshot.now);
     snapshot.node_claims.push(coming);
     assert_eq!(step(&snapshot).0, CommandState::RolledBack);
@@ -212,7 +212,7 @@ fn replacement_lost_after_initialization_does_not_delay() {
     let mut snapshot = world(Method::MultiNode);
     apply_marks(&mut snapshot);
     snapshot.commands[0].replacements.push("new-2".into());
-    snapshot.node_claims.push(test_world::claim("new-2", &[]));
+    snapshot.node_claims.push(fixtures::claim("new-2", &[]));
     let remembered = advance(&snapshot)[0].1.initialized.clone();
     assert_eq!(remembered, ["new".into()]);
     snapshot.node_claims.remove(2);
@@ -222,7 +222,7 @@ fn replacement_lost_after_initialization_does_not_delay() {
     assert_eq!(waits.state, CommandState::Replacing);
     assert_eq!(waits.initialized, [], "what is known is no news");
     for world in [&mut snapshot, &mut forgetful] {
-        world.node_claims[2] = test_world::claim("new-2", &[INITIALIZED]);
+        world.node_claims[2] = fixtures::claim("new-2", &[INITIALIZED]);
     }
     let (state, actions, _) = step(&snapshot);
     assert_eq!(state, CommandState::Deleting);
@@ -257,7 +257,7 @@ fn replacements_time_out_after_ten_minutes_and_later_for_many_nodes() {
 fn new_do_not_disrupt_keeps_the_node_except_for_eventual_disruption() {
     let mut snapshot = world(Method::Drift);
     apply_marks(&mut snapshot);
-    snapshot.pods.push(test_world::pod("guarded", "a"));
+    snapshot.pods.push(fixtures::pod("guarded", "a"));
     let guard = |text: &str| [(DO_NOT_DISRUPT.to_owned(), text.to_owned())];
     snapshot.pods[0].annotations.extend(guard("true"));
     let (state, _, problems) = step(&snapshot);
@@ -309,7 +309,7 @@ fn empty_nodes_that_got_pods_are_kept_and_others_deleted() {
     let second = target(&snapshot.node_claims[1]);
     snapshot.commands[0].delete.push(second);
     apply_marks(&mut snapshot);
-    snapshot.pods.push(test_world::pod("late", "a"));
+    snapshot.pods.push(fixtures::pod("late", "a"));
     let (state, actions, problems) = step(&snapshot);
     assert_eq!(state, CommandState::Deleting);
     assert_eq!(
@@ -321,7 +321,7 @@ fn empty_nodes_that_got_pods_are_kept_and_others_deleted() {
         ]
     );
     assert_eq!(problems, ["node a is no longer empty"]);
-    snapshot.pods.push(test_world::pod("later", "b"));
+    snapshot.pods.push(fixtures::pod("later", "b"));
     assert_eq!(step(&snapshot).0, CommandState::RolledBack, "none is empty");
 }
 
@@ -343,8 +343,8 @@ fn marks_without_a_command_are_removed() {
 #[test]
 fn timeout_of_a_node_claim_that_has_joined_is_dropped() {
     let of = |reason: &str, conditions: &[&str]| {
-        let mut snapshot = test_world::snapshot();
-        let claim = test_world::claim("late", conditions);
+        let mut snapshot = fixtures::snapshot();
+        let claim = fixtures::claim("late", conditions);
         let command = Command {
             reason: format!("{reason}: it did not come in time"),
             delete: vec![target(&claim)],

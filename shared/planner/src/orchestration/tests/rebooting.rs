@@ -10,7 +10,7 @@ use model::{
 };
 
 use super::judging::world;
-use crate::{orchestration::advance, test_world::now};
+use crate::{fixtures::now, orchestration::advance};
 
 /// A node that a command reboots for a GPU error, with ten minutes for its drain.
 fn rebooting() -> Snapshot {

@@ -9,7 +9,7 @@ use model::{
 };
 
 use super::judging::{apply_marks, step, world};
-use crate::test_world::now;
+use crate::fixtures::now;
 
 /// A repair of a node that is not ready for an hour, with an initialized replacement.
 fn repairing() -> Snapshot {

@@ -12,7 +12,7 @@ use model::{
 };
 
 use super::*;
-use crate::test_world::{self, claim, now};
+use crate::fixtures::{self, claim, now};
 
 fn kind(name: &str, price: i64) -> InstanceType {
     let offering = |zone: &str, price: i64| Offering {
@@ -54,9 +54,9 @@ fn node_of(name: &str, pool: &str, kind: &str, zone: &str) -> NodeClaim {
 /// NodePools `default` and `other`: a small node of the former in zone a, for 100, and a large one of the latter in zone b, for
 /// 210.
 fn world() -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     for pool in ["default", "other"] {
-        snapshot.node_pools.push(test_world::pool(pool, 0));
+        snapshot.node_pools.push(fixtures::pool(pool, 0));
         let types = Arc::new(vec![kind("small", 100), kind("large", 200)]);
         snapshot.instance_types.insert(pool.into(), types);
     }

@@ -5,7 +5,7 @@ use model::{
 };
 
 use super::*;
-use crate::test_world;
+use crate::fixtures;
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     let pairs = pairs.iter();
@@ -29,7 +29,7 @@ fn by_zone() -> TopologySpread {
 
 /// A pod with an owner of this kind, and a workload of that name.
 fn world(kind: &str) -> (Snapshot, Pod) {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     snapshot.settings.default_topology_spread = vec![by_zone()];
     let own = LabelSelector {
         match_labels: map(&[("app", "web")]),

@@ -25,6 +25,7 @@ pub(super) struct Narrowing<'n> {
     source: Source<'n>,
 }
 
+/// Constraint that narrowed a label.
 #[derive(Clone, Copy)]
 enum Source<'n> {
     NodePool,

@@ -15,6 +15,7 @@ use super::label::Labels;
 /// Instance types of a NodePool offered in one capacity type, by lowest price, available or not.
 pub(super) struct TypesByPrice(Vec<PricedType>);
 
+/// Instance type with its lowest price.
 struct PricedType {
     price: NanosPerHour,
     instance_type: usize,

@@ -1,9 +1,9 @@
 use super::*;
-use crate::test_world;
+use crate::fixtures;
 
 /// Error about a requirement, without its label.
 fn said(key: &str, operator: Operator, values: &[&str]) -> Option<String> {
-    let snapshot = test_world::snapshot();
+    let snapshot = fixtures::snapshot();
     let said = PodValidation::new(&snapshot).invalid(&NodeSelectorRequirement {
         key: key.to_owned(),
         operator,
@@ -78,11 +78,11 @@ fn of_volume(change: fn(&mut VolumeClaim, &mut Volume, &mut StorageClass)) -> Op
         ..StorageClass::default()
     };
     change(&mut claim, &mut volume, &mut class);
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     snapshot.storage.claims = vec![claim];
     snapshot.storage.volumes = vec![volume];
     snapshot.storage.classes = vec![class];
-    let mut pod = test_world::pod("db", "n");
+    let mut pod = fixtures::pod("db", "n");
     pod.volumes = vec![PodVolume::Claim {
         claim: "data".to_owned(),
     }];

@@ -13,6 +13,7 @@ use model::{
 
 use crate::inventory::is_terminal;
 
+/// Volumes in use or on nodes that are gone.
 #[derive(Default)]
 pub(super) struct Unreachable<'a> {
     /// Claims by namespace and name; empty with `optimize: upstream`.

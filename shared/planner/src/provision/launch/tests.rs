@@ -1,5 +1,5 @@
 use super::*;
-use crate::test_world;
+use crate::fixtures;
 
 fn requirement(key: &str, operator: Operator, values: &[&str]) -> NodeSelectorRequirement {
     NodeSelectorRequirement {
@@ -12,8 +12,8 @@ fn requirement(key: &str, operator: Operator, values: &[&str]) -> NodeSelectorRe
 
 /// Labels of a node from a template with these requirements, besides those of every node.
 fn labelled(requirements: Vec<NodeSelectorRequirement>) -> Vec<(String, String)> {
-    let snapshot = test_world::snapshot();
-    let mut pool = test_world::pool("default", 0);
+    let snapshot = fixtures::snapshot();
+    let mut pool = fixtures::pool("default", 0);
     let mut names = Names::new(&snapshot);
     let plain = of_template(&pool, &[], &mut names).labels;
     pool.template.requirements = requirements;
@@ -50,7 +50,7 @@ fn well_known_labels_are_not_set() {
 
 #[test]
 fn undeclared_key_has_a_value_only_if_requested() {
-    let mut pool = test_world::pool("default", 0);
+    let mut pool = fixtures::pool("default", 0);
     pool.template.requirements = vec![requirement("rank", Operator::Exists, &[])];
     let value =
         |operator, values| some_value(&(&requirement("team", operator, values)).into(), &pool);
@@ -61,9 +61,9 @@ fn undeclared_key_has_a_value_only_if_requested() {
 /// The name of a NodeClaim becomes a label value of at most 63 characters.
 #[test]
 fn names_start_with_the_node_pools_name_within_label_length() {
-    let snapshot = test_world::snapshot();
+    let snapshot = fixtures::snapshot();
     let mut names = Names::new(&snapshot);
-    let mut name = |pool: &str| names.next(&test_world::pool(pool, 0)).0;
+    let mut name = |pool: &str| names.next(&fixtures::pool(pool, 0)).0;
     let all = [
         ("default", "default".to_owned()),
         (&"n".repeat(54), "n".repeat(54)),

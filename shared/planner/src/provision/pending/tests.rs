@@ -9,7 +9,7 @@ use model::{
 };
 
 use super::*;
-use crate::test_world;
+use crate::fixtures;
 
 fn asks(operator: Operator, zones: &[&str]) -> NodeSelectorTerm {
     NodeSelectorTerm {
@@ -49,7 +49,7 @@ fn kind() -> InstanceType {
 }
 
 fn pending(change: impl FnOnce(&mut Pod)) -> PendingPods {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     let types = Arc::new(vec![kind()]);
     snapshot.instance_types.insert("default".into(), types);
     // One claim, bound to a volume of zone b.
@@ -65,7 +65,7 @@ fn pending(change: impl FnOnce(&mut Pod)) -> PendingPods {
         node_affinity: vec![asks(Operator::In, &["b"])],
         ..Volume::default()
     }];
-    let mut pod = test_world::pod("web", "");
+    let mut pod = fixtures::pod("web", "");
     pod.node_name = None;
     pod.unschedulable = true;
     change(&mut pod);

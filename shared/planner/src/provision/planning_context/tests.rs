@@ -9,7 +9,7 @@ use model::{
 };
 
 use super::*;
-use crate::test_world;
+use crate::fixtures;
 
 fn term(key: &str) -> NodeSelectorTerm {
     NodeSelectorTerm {
@@ -25,8 +25,8 @@ fn term(key: &str) -> NodeSelectorTerm {
 
 /// A pod of DaemonSet `agent` of this age in minutes, which admission gave this much cpu and its own node affinity.
 fn daemon(name: &str, minutes: i64, cpu: i64) -> Pod {
-    let mut pod = test_world::pod(name, "n-1");
-    pod.created_at = Some(test_world::now() - SignedDuration::from_mins(minutes));
+    let mut pod = fixtures::pod(name, "n-1");
+    pod.created_at = Some(fixtures::now() - SignedDuration::from_mins(minutes));
     pod.requests = Resources::from([("cpu", cpu)]);
     pod.node_affinity.required = vec![term("pinned")];
     pod.owner = Some(Owner {
@@ -40,10 +40,10 @@ fn daemon(name: &str, minutes: i64, cpu: i64) -> Pod {
 
 /// Assumed cpu request of the DaemonSet, and the keys that it requires of nodes.
 fn thought(pods: &[Pod], required: &[&str]) -> (i64, Vec<String>) {
-    let mut template = test_world::pod("template", "");
+    let mut template = fixtures::pod("template", "");
     template.requests = Resources::from([("cpu", 100)]);
     template.node_affinity.required = required.iter().map(|key| term(key)).collect();
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     snapshot.daemon_sets = vec![DaemonSet {
         key: PodKey::new("default", "agent"),
         pod: template,
@@ -73,7 +73,7 @@ fn daemon_set_affinity_is_that_of_its_template() {
 
 /// A node with these pods, of a NodePool limited to two nodes, beside one without a limit.
 fn world(pods: Vec<Pod>) -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     for name in ["default", "other"] {
         let kind = InstanceType {
             ebs_attach_limit: None,
@@ -84,13 +84,13 @@ fn world(pods: Vec<Pod>) -> Snapshot {
             overhead: model::catalog::Overhead::default(),
             offerings: Vec::new(),
         };
-        snapshot.node_pools.push(test_world::pool(name, 0));
+        snapshot.node_pools.push(fixtures::pool(name, 0));
         let types = Arc::new(vec![kind]);
         snapshot.instance_types.insert(name.into(), types);
     }
     snapshot.node_pools[0].limits = Resources::from([("nodes", 2)]);
-    let claim = test_world::claim("a", &[]);
-    snapshot.nodes = vec![test_world::node("n-1", &claim)];
+    let claim = fixtures::claim("a", &[]);
+    snapshot.nodes = vec![fixtures::node("n-1", &claim)];
     snapshot.node_claims = vec![claim];
     snapshot.pods = pods;
     snapshot
@@ -113,8 +113,7 @@ fn remaining_limits_exclude_usage() {
 
 #[test]
 fn existing_node_lists_pods_with_ports_or_volumes() {
-    let [idle, mut port, mut volume] =
-        ["idle", "port", "volume"].map(|n| test_world::pod(n, "n-1"));
+    let [idle, mut port, mut volume] = ["idle", "port", "volume"].map(|n| fixtures::pod(n, "n-1"));
     port.host_ports = vec![HostPort {
         port: 80,
         protocol: "TCP".into(),

@@ -6,9 +6,9 @@ use scheduling::{Answer, Effort, NewNode};
 
 use super::{Share, pods, pods_of_launches};
 use crate::{
+    fixtures::{now, snapshot},
     inventory::Inventory,
     provision::planning_context::{PlanningContext, SolveRequest},
-    test_world::{now, snapshot},
 };
 
 /// A pod of a class by cpu, created this many minutes ago.

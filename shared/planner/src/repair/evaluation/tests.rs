@@ -1,7 +1,7 @@
 use model::node::{NodeCondition, Ready};
 
 use super::{super::POLICIES, *};
-use crate::test_world::{claim, node, now};
+use crate::fixtures::{claim, node, now};
 
 fn minutes(count: i64) -> SignedDuration {
     SignedDuration::from_mins(count)

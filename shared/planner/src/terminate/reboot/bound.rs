@@ -7,6 +7,7 @@ use api::{
 use jiff::{SignedDuration, Timestamp};
 use model::node_claim::NodeClaim;
 
+/// Bound on the drain before a reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     Within(SignedDuration),

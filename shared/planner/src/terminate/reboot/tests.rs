@@ -7,7 +7,7 @@ use model::{
 };
 
 use super::*;
-use crate::test_world::{self, now};
+use crate::fixtures::{self, now};
 
 fn secs(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
@@ -15,17 +15,17 @@ fn secs(seconds: i64) -> SignedDuration {
 
 /// A node with these pods whose reboot was requested this many seconds ago, with this bound.
 fn requested(bound: Option<&str>, ago: i64, pods: Vec<Pod>) -> Snapshot {
-    let mut claim = test_world::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
+    let mut claim = fixtures::claim("a", &[LAUNCHED, REGISTERED, INITIALIZED]);
     set(&mut claim, REBOOTING, REBOOT_REQUESTED, ago);
     if let Some(bound) = bound {
         annotate(&mut claim, annotation::REBOOT_GRACE_PERIOD, bound);
     }
-    let mut node = test_world::node("n", &claim);
+    let mut node = fixtures::node("n", &claim);
     node.boot_id = "first".to_owned();
     node.labels
         .insert(label::INITIALIZED.to_owned(), "true".to_owned());
     node.taints = vec![rebooting()];
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     snapshot.node_claims = vec![claim];
     snapshot.nodes = vec![node];
     snapshot.pods = pods;
@@ -91,7 +91,7 @@ fn due_in(snapshot: &Snapshot) -> Option<i64> {
 }
 
 fn protected(name: &str) -> Pod {
-    let mut pod = test_world::pod(name, "n");
+    let mut pod = fixtures::pod(name, "n");
     let forbidden = ("karpenter.sh/do-not-disrupt".to_owned(), "true".to_owned());
     pod.annotations = [forbidden].into();
     pod
@@ -101,7 +101,7 @@ const NOTES_BOOT: &str = "update nodeclaim/a (annotation karpenter.sh/reboot-pre
 
 #[test]
 fn node_is_tainted_and_its_pods_are_evicted() {
-    let mut snapshot = requested(Some("10m0s"), 1, vec![test_world::pod("web", "n")]);
+    let mut snapshot = requested(Some("10m0s"), 1, vec![fixtures::pod("web", "n")]);
     snapshot.nodes[0].taints.clear();
     assert_eq!(
         words(&snapshot),
@@ -129,7 +129,7 @@ fn protected_pod_is_rebooted_with_the_node_after_the_bound() {
 
 #[test]
 fn bound_of_zero_reboots_at_once() {
-    let snapshot = requested(Some("0s"), 0, vec![test_world::pod("web", "n")]);
+    let snapshot = requested(Some("0s"), 0, vec![fixtures::pod("web", "n")]);
     assert_eq!(words(&snapshot), [NOTES_BOOT]);
 }
 
@@ -302,7 +302,7 @@ fn refused_reboot_is_left_to_repair_if_enabled() {
 #[test]
 fn voluntary_reboot_waits_during_a_pause() {
     let paused = |chosen: bool| {
-        let mut snapshot = requested(Some("10m0s"), 1, vec![test_world::pod("web", "n")]);
+        let mut snapshot = requested(Some("10m0s"), 1, vec![fixtures::pod("web", "n")]);
         if chosen {
             set(
                 &mut snapshot.node_claims[0],

@@ -40,7 +40,7 @@ fn due_evictions_are_not_delayed() {
     let mut snapshot = world(draining(), vec![critical, with_grace(held(pod("job")), 5)]);
     noticed(&mut snapshot, 45, 71);
     let due = terminate(&snapshot, &InstanceStatuses::default()).due;
-    let soon = test_world::now() + SignedDuration::from_secs(5);
+    let soon = fixtures::now() + SignedDuration::from_secs(5);
     assert_eq!(due, Some(soon));
 }
 
@@ -49,7 +49,7 @@ fn drain_completes_exactly_after_five_seconds() {
     for (millis, is_trusted) in [(4_999, false), (5_000, true)] {
         let (mut claim, node) = draining();
         let draining = claim.status.conditions.last_mut().unwrap();
-        draining.last_transition = test_world::now() - SignedDuration::from_millis(millis);
+        draining.last_transition = fixtures::now() - SignedDuration::from_millis(millis);
         let decision = terminate(
             &world((claim, node), Vec::new()),
             &InstanceStatuses::default(),
@@ -68,7 +68,7 @@ fn terminating_pod_is_shortened_only_beyond_the_deadline() {
         claim.spec.termination_grace_period = Some("60s".to_owned());
         let mut leaving = pod("web");
         leaving.deletion = Some(model::pod::Deletion {
-            at: test_world::now() + SignedDuration::from_secs(seconds),
+            at: fixtures::now() + SignedDuration::from_secs(seconds),
             grace_seconds: seconds,
         });
         assert_eq!(decide(&world((claim, node), vec![leaving])), expected);

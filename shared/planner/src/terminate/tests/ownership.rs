@@ -6,13 +6,13 @@ use super::*;
 
 /// A NodeClaim that is being deleted, without a Node.
 fn leaving(name: &str) -> NodeClaim {
-    let mut claim = test_world::claim(name, ALL);
-    claim.deleted_at = Some(test_world::now());
+    let mut claim = fixtures::claim(name, ALL);
+    claim.deleted_at = Some(fixtures::now());
     claim
 }
 
 fn only(claims: Vec<NodeClaim>) -> Snapshot {
-    let mut snapshot = test_world::snapshot();
+    let mut snapshot = fixtures::snapshot();
     snapshot.node_claims = claims;
     snapshot
 }
@@ -38,16 +38,16 @@ fn instance_of_another_owner_is_not_terminated() {
 #[test]
 fn only_the_older_of_two_node_claims_terminates_their_instance() {
     let of_pair = |leaves: &str| {
-        let mut older = test_world::claim("b", ALL);
-        let mut younger = test_world::claim("a", ALL);
+        let mut older = fixtures::claim("b", ALL);
+        let mut younger = fixtures::claim("a", ALL);
         younger.status.provider_id = older.status.provider_id.clone();
-        younger.created_at = Some(test_world::now() + SignedDuration::from_secs(1));
+        younger.created_at = Some(fixtures::now() + SignedDuration::from_secs(1));
         let claim = if leaves == "older" {
             &mut older
         } else {
             &mut younger
         };
-        claim.deleted_at = Some(test_world::now());
+        claim.deleted_at = Some(fixtures::now());
         terminate(&only(vec![older, younger]), &InstanceStatuses::default())
     };
     assert!(terminates(&of_pair("older")));
@@ -63,10 +63,10 @@ fn node_claim_is_kept_while_its_launch_is_in_flight() {
     let mut claim = leaving("a");
     claim.status.provider_id.clear();
     let mut snapshot = only(vec![claim]);
-    snapshot.intents = vec![test_world::intent("a")];
+    snapshot.intents = vec![fixtures::intent("a")];
     let decision = terminate(&snapshot, &InstanceStatuses::default());
     assert_eq!(decision.plan.actions, []);
-    let soon = test_world::now() + SignedDuration::from_secs(5);
+    let soon = fixtures::now() + SignedDuration::from_secs(5);
     assert_eq!(decision.due, Some(soon));
 }
 
@@ -169,9 +169,9 @@ fn termination_timestamp_is_written_once() {
 
 #[test]
 fn refused_termination_is_retried_later() {
-    let mut claim = test_world::claim("a", &[]);
-    claim.deleted_at = Some(test_world::now());
-    let again = test_world::now() + SignedDuration::from_mins(7);
+    let mut claim = fixtures::claim("a", &[]);
+    claim.deleted_at = Some(fixtures::now());
+    let again = fixtures::now() + SignedDuration::from_mins(7);
     let refused = InstanceStatuses {
         refused: [(claim.status.provider_id.clone(), again)].into(),
         ..InstanceStatuses::default()
@@ -183,8 +183,8 @@ fn refused_termination_is_retried_later() {
 
 #[test]
 fn shutting_down_instance_is_not_terminated_again() {
-    let mut claim = test_world::claim("a", &[]);
-    claim.deleted_at = Some(test_world::now());
+    let mut claim = fixtures::claim("a", &[]);
+    claim.deleted_at = Some(fixtures::now());
     let ending = InstanceStatuses {
         ending: [claim.status.provider_id.clone()].into(),
         ..InstanceStatuses::default()

@@ -25,7 +25,7 @@ fn node_without_a_node_claim_is_drained_and_its_instance_kept() {
     let occupied = decide(ConditionStatus::True, false, vec![pod("web")]);
     assert_eq!(evicted(&occupied), ["web"]);
     assert!(!removes_node_finalizer(&occupied), "{occupied:?}");
-    let soon = test_world::now() + SignedDuration::from_secs(5);
+    let soon = fixtures::now() + SignedDuration::from_secs(5);
     assert_eq!(occupied.due, Some(soon));
     let empty = decide(ConditionStatus::True, false, Vec::new());
     assert!(

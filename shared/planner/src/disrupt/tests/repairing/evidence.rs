@@ -16,7 +16,7 @@ fn ours(snapshot: &mut Snapshot) {
 }
 
 /// Nodes with this AMI, which the NodePool launches. The first of them is not ready.
-fn booted(image: &str) -> World {
+fn booted(image: &str) -> TestCluster {
     unhealthy(6, 31).with(|snapshot| {
         for claim in &mut snapshot.node_claims {
             claim.status.image_id = image.to_owned();
@@ -57,9 +57,9 @@ const CLUSTERS: [&str; 3] = ["a", "b", "c"];
 
 #[test]
 fn repair_waits_while_three_clusters_fail_on_the_ami_to_launch() {
-    let world =
+    let cluster =
         booted("ami-1").with(|snapshot| report_failures(snapshot, &CLUSTERS, &image("ami-1")));
-    let result = disrupt(&world.0);
+    let result = disrupt(&cluster.0);
     assert!(result.commands.is_empty());
     let message = "repair is held back: many nodes with AMI ami-1 have Ready=False in clusters a, b, c, and new nodes could have it, too";
     let reported: Vec<_> = result
@@ -76,7 +76,7 @@ fn repair_waits_while_three_clusters_fail_on_the_ami_to_launch() {
             .exhausted
             .contains(&("default".into(), message.to_owned()))
     );
-    let report = node_reports(&world.0).remove(0);
+    let report = node_reports(&cluster.0).remove(0);
     assert_eq!(report.kept.as_deref(), Some(message));
 }
 
@@ -103,11 +103,11 @@ fn repair_continues_with_two_failing_clusters_or_another_ami() {
 
 #[test]
 fn another_failure_of_the_ami_is_repaired() {
-    let world = booted("ami-1").with(|snapshot| {
+    let cluster = booted("ami-1").with(|snapshot| {
         report_failures(snapshot, &CLUSTERS, &image("ami-1"));
         snapshot.nodes[0].ready.status = ConditionStatus::Unknown;
     });
-    assert_eq!(world.removes(), ["n0"]);
+    assert_eq!(cluster.removes(), ["n0"]);
 }
 
 #[test]
@@ -129,22 +129,23 @@ fn repair_waits_for_a_zone_or_type_failing_in_three_clusters() {
         Shared::Zone("a".to_owned()),
         Shared::InstanceType("small".to_owned()),
     ] {
-        let world = booted("ami-1").with(|snapshot| report_failures(snapshot, &CLUSTERS, &shared));
-        assert!(world.removes().is_empty(), "{shared}");
+        let cluster =
+            booted("ami-1").with(|snapshot| report_failures(snapshot, &CLUSTERS, &shared));
+        assert!(cluster.removes().is_empty(), "{shared}");
     }
 }
 
 #[test]
 fn drift_to_an_ami_failing_in_three_clusters_waits() {
-    let world = world(2).with(|snapshot| {
+    let cluster = cluster(2).with(|snapshot| {
         for claim in ["n0-claim", "n1-claim"] {
             drift(snapshot, claim, 1);
         }
         launches(snapshot, "ami-2");
         ours(snapshot);
     });
-    assert!(!world.removes().is_empty());
-    let evidence = world.with(|snapshot| report_failures(snapshot, &CLUSTERS, &image("ami-2")));
+    assert!(!cluster.removes().is_empty());
+    let evidence = cluster.with(|snapshot| report_failures(snapshot, &CLUSTERS, &image("ami-2")));
     let result = disrupt(&evidence.0);
     assert!(result.commands.is_empty());
     let message =
@@ -158,7 +159,7 @@ fn drift_to_an_ami_failing_in_three_clusters_waits() {
 #[test]
 fn repair_waits_if_nodes_of_several_node_pools_stop_reporting() {
     let silent = |pools: usize, nodes: usize| {
-        world(nodes).with(move |snapshot| {
+        cluster(nodes).with(move |snapshot| {
             let first = snapshot.node_pools[0].clone();
             for at in 1..pools {
                 let name: NodePoolName = format!("other-{at}").as_str().into();
@@ -192,8 +193,8 @@ fn repair_waits_if_nodes_of_several_node_pools_stop_reporting() {
 
 #[test]
 fn failures_are_reported_after_a_minute_or_five_for_starting_nodes() {
-    let reported = |world: &World| {
-        let failures = failures(&world.0).unwrap();
+    let reported = |cluster: &TestCluster| {
+        let failures = failures(&cluster.0).unwrap();
         (failures.shared.len(), failures.next)
     };
     let of = |minutes: i64| unhealthy(1, minutes).with(ours);

@@ -3,8 +3,8 @@
 use super::*;
 use crate::decision::About;
 
-fn lost_of(nodes: usize, lost_nodes: usize) -> World {
-    world(nodes).with(|snapshot| {
+fn lost_of(nodes: usize, lost_nodes: usize) -> TestCluster {
+    cluster(nodes).with(|snapshot| {
         for at in 0..lost_nodes {
             lost(snapshot, at, 31);
         }
@@ -29,9 +29,9 @@ fn move_to_other_pool(snapshot: &mut Snapshot, at: usize) {
 #[test]
 fn repair_stops_if_a_fifth_of_a_node_pool_is_unhealthy() {
     for (nodes, unhealthy, repaired) in [(1, 1, true), (5, 1, true), (5, 2, false), (6, 2, true)] {
-        let world = lost_of(nodes, unhealthy);
+        let cluster = lost_of(nodes, unhealthy);
         assert_eq!(
-            !world.removes().is_empty(),
+            !cluster.removes().is_empty(),
             repaired,
             "{unhealthy} of {nodes}"
         );
@@ -73,23 +73,23 @@ fn tolerated_nodes_count_as_unhealthy_and_nodes_that_refuse_repair_do_not() {
 
 #[test]
 fn repair_continues_in_other_node_pools() {
-    let world = lost_of(5, 3).with(|snapshot| move_to_other_pool(snapshot, 2));
-    assert_eq!(world.removes(), ["n2"]);
+    let cluster = lost_of(5, 3).with(|snapshot| move_to_other_pool(snapshot, 2));
+    assert_eq!(cluster.removes(), ["n2"]);
 }
 
 #[test]
 fn one_node_is_repaired_per_evaluation() {
-    let world = lost_of(2, 2).with(|snapshot| move_to_other_pool(snapshot, 1));
-    assert_eq!(world.removes(), ["n0"], "the other waits");
-    let next = world.with(|snapshot| {
+    let cluster = lost_of(2, 2).with(|snapshot| move_to_other_pool(snapshot, 1));
+    assert_eq!(cluster.removes(), ["n0"], "the other waits");
+    let next = cluster.with(|snapshot| {
         taken_back(snapshot, 0);
         snapshot.commands[0].state = CommandState::Replacing;
     });
     assert_eq!(next.removes(), ["n1"]);
 }
 
-fn with_budget(world: World, nodes: &str, reasons: &[&str]) -> World {
-    world.with(|snapshot| {
+fn with_budget(cluster: TestCluster, nodes: &str, reasons: &[&str]) -> TestCluster {
+    cluster.with(|snapshot| {
         snapshot.node_pools[0].disruption.budgets = vec![Budget {
             reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
             ..budget(nodes)
@@ -111,8 +111,8 @@ fn leaving_nodes_count_against_the_repair_budget_and_unready_ones_do_not() {
 
 #[test]
 fn budget_of_zero_stops_repair_unless_it_names_other_reasons() {
-    let exhausted = |world: &World| {
-        let reported = disrupt(&world.0).exhausted.into_iter();
+    let exhausted = |cluster: &TestCluster| {
+        let reported = disrupt(&cluster.0).exhausted.into_iter();
         reported.map(|(_, reported)| reported).collect::<Vec<_>>()
     };
     let reported = "No allowed disruptions for disruption reason Unhealthy due to blocking budget";
@@ -123,7 +123,7 @@ fn budget_of_zero_stops_repair_unless_it_names_other_reasons() {
     }
     let of_drift = with_budget(lost_of(3, 1), "0", &["Drifted"]);
     assert_eq!(of_drift.removes(), ["n0"]);
-    let of_repair = with_budget(world(1), "0", &["Unhealthy"]).with(|snapshot| {
+    let of_repair = with_budget(cluster(1), "0", &["Unhealthy"]).with(|snapshot| {
         drift(snapshot, "n0-claim", 1);
     });
     assert_eq!(of_repair.removes(), ["n0"], "it is about repair alone");
@@ -131,13 +131,13 @@ fn budget_of_zero_stops_repair_unless_it_names_other_reasons() {
 
 #[test]
 fn uninitialized_node_needs_no_budget_but_waits_for_a_pause() {
-    let world = with_budget(lost_of(2, 1), "0", &[]).with(|snapshot| {
+    let cluster = with_budget(lost_of(2, 1), "0", &[]).with(|snapshot| {
         snapshot.nodes[0].labels.remove("karpenter.sh/initialized");
         let conditions = &mut snapshot.node_claims[0].status.conditions;
         conditions.retain(|condition| condition.kind != INITIALIZED);
     });
-    assert_eq!(world.removes(), ["n0"]);
-    let paused = world.with(|snapshot| {
+    assert_eq!(cluster.removes(), ["n0"]);
+    let paused = cluster.with(|snapshot| {
         snapshot.pauses.push(ledger::Pause {
             scope: ledger::PauseScope::Cluster,
             owner: "anna".to_owned(),
@@ -152,9 +152,9 @@ fn uninitialized_node_needs_no_budget_but_waits_for_a_pause() {
 
 #[test]
 fn repair_ignores_caps_on_evictions_and_terminations() {
-    let world = lost_of(1, 1).with(|snapshot| {
+    let cluster = lost_of(1, 1).with(|snapshot| {
         snapshot.caps.evictions = Some(0);
         snapshot.caps.terminations = Some(0);
     });
-    assert_eq!(world.removes(), ["n0"]);
+    assert_eq!(cluster.removes(), ["n0"]);
 }

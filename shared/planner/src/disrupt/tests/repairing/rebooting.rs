@@ -6,8 +6,8 @@ use model::node_claim::Condition;
 use super::*;
 
 /// Nodes with reboots enabled. The first one has shown a GPU error for this many minutes.
-fn failing(nodes: usize, xid: u32, minutes: i64) -> World {
-    world(nodes).with(|snapshot| {
+fn failing(nodes: usize, xid: u32, minutes: i64) -> TestCluster {
+    cluster(nodes).with(|snapshot| {
         let gates = &mut snapshot.settings.feature_gates;
         gates.insert("RebootForRepair".to_owned(), true);
         snapshot.nodes[0].conditions.push(NodeCondition {
@@ -20,12 +20,12 @@ fn failing(nodes: usize, xid: u32, minutes: i64) -> World {
 }
 
 /// NodeClaims to reboot, and NodeClaims to delete.
-fn taken(world: &World) -> (Vec<String>, Vec<String>) {
+fn taken(cluster: &TestCluster) -> (Vec<String>, Vec<String>) {
     let names = |targets: Vec<&model::plan::Target>| {
         let names = targets.into_iter().map(|target| target.name.to_string());
         names.collect()
     };
-    let commands = disrupt(&world.0).commands;
+    let commands = disrupt(&cluster.0).commands;
     let reboots = commands
         .iter()
         .filter_map(|command| command.reboot.as_ref());
@@ -33,8 +33,8 @@ fn taken(world: &World) -> (Vec<String>, Vec<String>) {
     (names(reboots.collect()), names(deletions.collect()))
 }
 
-fn reboots(world: &World) -> bool {
-    let (rebooted, deleted) = taken(world);
+fn reboots(cluster: &TestCluster) -> bool {
+    let (rebooted, deleted) = taken(cluster);
     assert!(rebooted.is_empty() || deleted.is_empty());
     !rebooted.is_empty()
 }
@@ -134,8 +134,8 @@ fn rebooting_node_is_not_repaired_and_counts_against_the_budget() {
     );
     let two = |snapshot: &mut Snapshot| lost(snapshot, 1, 60);
     let of = |nodes| {
-        let world = failing(10, 46, 11).with(rebooting).with(two);
-        taken(&world.with(allowed(nodes))).1.len()
+        let cluster = failing(10, 46, 11).with(rebooting).with(two);
+        taken(&cluster.with(allowed(nodes))).1.len()
     };
     assert_eq!((of("1"), of("2")), (0, 1));
 }
@@ -159,17 +159,19 @@ const DISRUPTIONS: [(Reason, Disrupt); 3] = [
 ];
 
 /// Large nodes with a small pod each.
-fn large(nodes: usize) -> World {
+fn large(nodes: usize) -> TestCluster {
     let names = (0..nodes).map(|at| format!("n{at}"));
-    let all = names.fold(world(0), |world, name| world.node(&name, "large", &[1_500]));
+    let all = names.fold(cluster(0), |cluster, name| {
+        cluster.node(&name, "large", &[1_500])
+    });
     all.with(|snapshot| {
         let gates = &mut snapshot.settings.feature_gates;
         gates.insert("RebootForRepair".to_owned(), true);
     })
 }
 
-fn reasons(world: &World) -> Vec<Reason> {
-    let commands = world.commands().into_iter();
+fn reasons(cluster: &TestCluster) -> Vec<Reason> {
+    let commands = cluster.commands().into_iter();
     commands.map(|(reason, ..)| reason).collect()
 }
 
@@ -189,8 +191,8 @@ fn rebooting_node_is_not_a_candidate() {
 fn rebooting_node_counts_against_every_budget() {
     for (reason, disrupt) in DISRUPTIONS {
         let two = || {
-            let world = large(2).with(rebooting);
-            world.with(|snapshot| disrupt(snapshot, 1))
+            let cluster = large(2).with(rebooting);
+            cluster.with(|snapshot| disrupt(snapshot, 1))
         };
         assert_eq!(reasons(&two().with(allowed("1"))), [], "{reason:?}");
         assert_eq!(reasons(&two().with(allowed("2"))), [reason]);

@@ -6,8 +6,8 @@ const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 
 #[test]
 fn do_not_disrupt_does_not_block_repair() {
-    let world = unhealthy(1, 31).with(|snapshot| annotate(snapshot, DO_NOT_DISRUPT, "true"));
-    assert_eq!(world.removes(), ["n0"]);
+    let cluster = unhealthy(1, 31).with(|snapshot| annotate(snapshot, DO_NOT_DISRUPT, "true"));
+    assert_eq!(cluster.removes(), ["n0"]);
 }
 
 #[test]
@@ -38,11 +38,11 @@ fn do_not_repair_blocks_repair_and_is_reported_once_due() {
 
 #[test]
 fn do_not_repair_does_not_block_drift() {
-    let world = world(1).with(|snapshot| {
+    let cluster = cluster(1).with(|snapshot| {
         annotate(snapshot, DO_NOT_REPAIR, "true");
         drift(snapshot, "n0-claim", 1);
     });
-    assert_eq!(world.commands()[0].0, Reason::Drifted);
+    assert_eq!(cluster.commands()[0].0, Reason::Drifted);
 }
 
 #[test]
@@ -67,13 +67,13 @@ fn node_without_node_pool_is_not_repaired() {
 
 #[test]
 fn unplaced_pods_block_repair() {
-    let world = unhealthy(1, 31).with(|snapshot| {
+    let cluster = unhealthy(1, 31).with(|snapshot| {
         snapshot.pods[0]
             .node_selector
             .insert(ZONE.into(), "nowhere".into());
     });
-    assert!(world.removes().is_empty());
-    let blocked = world.blocked();
+    assert!(cluster.removes().is_empty());
+    let blocked = cluster.blocked();
     let (_, reported) = blocked.iter().find(|(node, _)| node == "n0").unwrap();
     assert!(
         reported.starts_with("Not all pods would schedule, default/n0-0"),
@@ -83,15 +83,15 @@ fn unplaced_pods_block_repair() {
 
 #[test]
 fn pods_placed_on_an_uninitialized_node_block_repair() {
-    let world = unhealthy(1, 31)
+    let cluster = unhealthy(1, 31)
         .node("young", "large", &[])
         .with(|snapshot| {
             snapshot.nodes[1].labels.remove("karpenter.sh/initialized");
             let conditions = &mut snapshot.node_claims[1].status.conditions;
             conditions.retain(|condition| condition.kind != INITIALIZED);
         });
-    assert!(world.removes().is_empty());
-    let reported = world.blocked();
+    assert!(cluster.removes().is_empty());
+    let reported = cluster.blocked();
     let waits = |(node, reported): &(String, String)| {
         node == "n0" && reported.contains("which is not initialized")
     };
