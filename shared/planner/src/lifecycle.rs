@@ -53,7 +53,7 @@ pub fn lifecycle(snapshot: &Snapshot) -> Decision {
 /// Steps are derived from the objects alone, not from earlier writes: a Node that lost its `registered` label to a conflict is
 /// registered again.
 pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
-    let view = LifecyclePass {
+    let pass = LifecyclePass {
         snapshot,
         timeouts,
         nodes: ByInstance::of_nodes(snapshot),
@@ -61,7 +61,7 @@ pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
         claims: ByInstance::of_claims(snapshot),
         forced_repair: ForcedRepair::new(snapshot),
         failed: failed_launches(snapshot),
-        begun: launches_under_way(snapshot),
+        launch_started: launches_under_way(snapshot),
         expirations: expiration::Allowance::new(snapshot),
         published: Published::from_snapshot(snapshot),
     };
@@ -72,9 +72,9 @@ pub fn lifecycle_with(snapshot: &Snapshot, timeouts: Timeouts) -> Decision {
         .filter(|claim| is_managed(claim))
     {
         if claim.deleted_at.is_none() {
-            view.step(claim, &mut decision);
+            pass.step(claim, &mut decision);
         } else {
-            view.force_drain(claim, &mut decision);
+            pass.force_drain(claim, &mut decision);
         }
     }
     decision
@@ -89,7 +89,7 @@ struct LifecyclePass<'a> {
     claims: ByInstance<'a, NodeClaim>,
     forced_repair: ForcedRepair<'a>,
     failed: BTreeMap<&'a NodeClaimName, &'a str>,
-    begun: BTreeMap<&'a NodeClaimName, Timestamp>,
+    launch_started: BTreeMap<&'a NodeClaimName, Timestamp>,
     expirations: expiration::Allowance,
     /// Drivers that have published devices, by node; `None` if device claims are ignored.
     published: Option<Published<'a>>,
@@ -153,9 +153,9 @@ impl<'a> LifecyclePass<'a> {
             }
             None => false,
         };
-        let begun = self.begun.get(&claim.name).copied();
+        let launch_started = self.launch_started.get(&claim.name).copied();
         let pool = claim.node_pool();
-        let (timeout, at) = liveness::deadline(claim, begun, self.timeouts);
+        let (timeout, at) = liveness::deadline(claim, launch_started, self.timeouts);
         match liveness::paused(self.snapshot, claim) {
             Some(paused) => _ = is_due(paused.until()),
             // A Node that has joined is registered, however late.

@@ -105,10 +105,12 @@ pub(super) fn sort_by_savings(candidates: &mut [&Candidate<'_>]) {
 }
 
 pub(super) fn compare_savings(a: CandidateRank<'_>, b: CandidateRank<'_>) -> Ordering {
-    let worth = |first: CandidateRank<'_>, other: CandidateRank<'_>| {
+    let savings_per_disruption = |first: CandidateRank<'_>, other: CandidateRank<'_>| {
         i128::from(first.0.0) * i128::from(other.1)
     };
-    worth(b, a).cmp(&worth(a, b)).then_with(|| a.2.cmp(b.2))
+    savings_per_disruption(b, a)
+        .cmp(&savings_per_disruption(a, b))
+        .then_with(|| a.2.cmp(b.2))
 }
 
 /// Simulates removing these nodes; an error says why they are kept.

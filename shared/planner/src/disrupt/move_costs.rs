@@ -151,7 +151,7 @@ impl MoveCosts {
     fn break_even(&self, context: &DisruptionContext<'_>, step: &Move<'_>) -> Option<BreakEven> {
         let all = self.parameters.as_ref()?;
         let mut break_even = BreakEven { saved: 0, price: 0 };
-        let (mut longest, mut dearest) = (SignedDuration::ZERO, 0);
+        let (mut longest, mut most_expensive) = (SignedDuration::ZERO, 0);
         for candidate in &step.candidates {
             let parameters = all.get(&candidate.pool.name).copied().unwrap_or_default();
             let life = remaining_life(context, candidate)
@@ -159,7 +159,7 @@ impl MoveCosts {
             break_even.saved += price_for(candidate.price, life);
             break_even.price += price_of_leaving(context, candidate, parameters);
             longest = longest.max(life);
-            dearest = dearest.max(parameters.eviction);
+            most_expensive = most_expensive.max(parameters.eviction);
         }
         for node in &step.replacements {
             let choice = node.choices.first();
@@ -168,7 +168,8 @@ impl MoveCosts {
             let pool = context.planning.offering().nth(node.pool);
             let start_time = pool.and_then(|(pool, _)| self.start_times.get(&pool.name));
             break_even.price += price_for(price, start_time.copied().unwrap_or(START_TIME_DEFAULT));
-            break_even.price += self.price_of_arriving(context, node, i128::from(dearest), longest);
+            break_even.price +=
+                self.price_of_arriving(context, node, i128::from(most_expensive), longest);
         }
         break_even.saved -= price_for(step.simulation.preferences_lost, longest);
         Some(break_even)

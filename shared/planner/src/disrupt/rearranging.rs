@@ -42,19 +42,21 @@ pub(super) fn plan<'a>(
     let leavers = leavers(context, candidates, totals, &pools);
     let together = pools.iter().map(|pool| budgets.remaining(pool));
     let gates = &context.snapshot.settings.feature_gates;
-    let asked = Rearranging {
+    let search_input = Rearranging {
         leavers: &leavers,
         together_max: &together.collect::<Vec<_>>(),
         replacements_max: REPLACEMENTS_MAX,
         spot_to_spot: gates.get("SpotToSpotConsolidation") == Some(&true),
         attempts: attempts(leavers.len()),
     };
-    context.standing().rearrange(&asked, per_eviction, |teams| {
-        let steps = teams
-            .iter()
-            .filter_map(|team| simulate_group(context, candidates, team));
-        shown(steps.collect())
-    });
+    context
+        .standing()
+        .rearrange(&search_input, per_eviction, |teams| {
+            let steps = teams
+                .iter()
+                .filter_map(|team| simulate_group(context, candidates, team));
+            shown(steps.collect())
+        });
 }
 
 /// NodePools of these candidates, sorted.
@@ -79,7 +81,10 @@ pub(super) fn leavers(
         let capacity_type = candidate.state_node.labels.get(CAPACITY_TYPE);
         Leaver {
             node: place.unwrap_or(usize::MAX),
-            pods: context.reschedulable.of_state_node(candidate.index).collect(),
+            pods: context
+                .reschedulable
+                .of_state_node(candidate.index)
+                .collect(),
             price: candidate.price,
             instance_type: candidate
                 .instance_type

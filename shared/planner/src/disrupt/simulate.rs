@@ -62,15 +62,15 @@ impl<'a> DisruptionContext<'a> {
         wanted: Vec<Wanted>,
     ) -> Simulation<'a> {
         let reschedulable = self.reschedulable;
-        let mut asked: Vec<usize> = (0..reschedulable.waiting()).collect();
+        let mut pod_indexes: Vec<usize> = (0..reschedulable.waiting()).collect();
         let own = leaving
             .iter()
             .flat_map(|candidate| reschedulable.of_state_node(candidate.index));
-        asked.extend(own);
-        let size = asked.len() + self.inventory.state_nodes.len();
+        pod_indexes.extend(own);
+        let size = pod_indexes.len() + self.inventory.state_nodes.len();
         self.simulated
             .set(self.simulated.get().saturating_add(size));
-        let pods: Vec<&'a Pod> = asked
+        let pods: Vec<&'a Pod> = pod_indexes
             .iter()
             .filter_map(|at| reschedulable.get(*at))
             .collect();
@@ -93,7 +93,9 @@ impl<'a> DisruptionContext<'a> {
         let places = self.destinations().iter().enumerate();
         let nodes = places.filter(|(_, state_node)| simulation.gone.contains(state_node));
         let removal = Leaving {
-            pods: asked.get(reschedulable.waiting()..).unwrap_or_default(),
+            pods: pod_indexes
+                .get(reschedulable.waiting()..)
+                .unwrap_or_default(),
             moved: simulation
                 .moved
                 .get(reschedulable.waiting()..)
@@ -106,14 +108,14 @@ impl<'a> DisruptionContext<'a> {
             true => self.standing().without_at_a_price(&removal, &|answer| {
                 self.simulated
                     .set(self.simulated.get().saturating_add(size));
-                let lost = self.preferences_lost(answer, &asked, leaving);
+                let lost = self.preferences_lost(answer, &pod_indexes, leaving);
                 let of_waiting = self.preferences_lost_by_pending(answer);
                 let is_of_use = policy == DestinationPolicy::Drift || answer.new_nodes.len() <= 1;
                 i128::from(lost.0) + of_waiting + if is_of_use { 0 } else { INADMISSIBLE }
             }),
             false => self.standing().without(&removal),
         };
-        simulation.preferences_lost = self.preferences_lost(&answer, &asked, leaving);
+        simulation.preferences_lost = self.preferences_lost(&answer, &pod_indexes, leaving);
         self.read_result(answer, &mut simulation);
         simulation
     }
@@ -130,7 +132,7 @@ impl<'a> DisruptionContext<'a> {
     fn preferences_lost(
         &self,
         answer: &Answer,
-        asked: &[usize],
+        pod_indexes: &[usize],
         leaving: &[&Candidate<'a>],
     ) -> NanosPerHour {
         let given_up = answer.given_up.iter();
@@ -140,7 +142,7 @@ impl<'a> DisruptionContext<'a> {
             return NanosPerHour(0);
         }
         let lost = given_up.iter().take(COMPARED_MAX).map(|after| {
-            let pod = asked.get(after.pod)?;
+            let pod = pod_indexes.get(after.pod)?;
             let mut nodes = leaving.iter();
             let own = nodes.find(|candidate| {
                 self.reschedulable

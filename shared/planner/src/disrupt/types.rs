@@ -68,10 +68,11 @@ pub(super) fn retain_cheaper(
 
 /// Number of leading choices that together have the distinct values that `minValues` requires; `None` if all choices do not.
 pub(super) fn leading_for_min_values(node: &NewNode, of_pool: &[InstanceType]) -> Option<usize> {
-    let asked = node.requirements.0.values();
-    let asked = asked.filter_map(|asked| Some((asked, usize::try_from(asked.min_values?).ok()?)));
+    let min_values = node.requirements.0.values();
+    let min_values = min_values
+        .filter_map(|min_values| Some((min_values, usize::try_from(min_values.min_values?).ok()?)));
     let mut needed = 0;
-    for (requirement, wanted) in asked {
+    for (requirement, wanted) in min_values {
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         let enough = node.choices.iter().position(|choice| {
             let instance_type = of_pool.get(choice.instance_type());

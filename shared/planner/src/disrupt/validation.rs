@@ -133,8 +133,10 @@ pub(super) fn replan<'a>(
     {
         return unlike("no cheaper replacement is available any more");
     }
-    let worth = &context.move_costs;
-    worth.pays(context, &step).map_err(Rejection::scheduling)?;
+    let move_costs = &context.move_costs;
+    move_costs
+        .pays(context, &step)
+        .map_err(Rejection::scheduling)?;
     Ok(step)
 }
 

@@ -271,7 +271,7 @@ fn node_deleted_for_a_timeout_counts_for_limits_until_gone() {
         let inventory = Inventory::new(&snapshot);
         assert!(
             inventory.state_nodes[0].deleting,
-            "no pod is expected there"
+            "no pod is expected on the node"
         );
         inventory.usage(&"default".into()).get("cpu") > 0
     };

@@ -34,7 +34,7 @@ impl Default for Timeouts {
 /// server's timestamps say has its full time from then, because clocks may differ by minutes.
 pub(super) fn deadline(
     claim: &NodeClaim,
-    begun: Option<Timestamp>,
+    launch_started: Option<Timestamp>,
     timeouts: Timeouts,
 ) -> (Ending, Option<Timestamp>) {
     let (ending, condition_type, timeout) = if claim.is_true(LAUNCHED) {
@@ -54,7 +54,7 @@ pub(super) fn deadline(
         .condition(condition_type)
         .map(|condition| condition.last_transition)
         .or(claim.created_at);
-    let since = since.max(begun);
+    let since = since.max(launch_started);
     let at = since.and_then(|since| since.checked_add(timeout).ok());
     (ending, at)
 }

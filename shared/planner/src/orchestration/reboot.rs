@@ -31,7 +31,7 @@ pub(super) fn advance(view: &CommandView<'_>, command: &Command, target: &Target
     };
     let claim = view.claims.get(&target.name);
     let claim = claim.filter(|claim| claim.uid == target.uid && claim.deleted_at.is_none());
-    let Some(claim) = claim.filter(|claim| !is_asked(claim, command)) else {
+    let Some(claim) = claim.filter(|claim| !is_requested(claim, command)) else {
         return advance;
     };
     let node = view.nodes.only(&claim.status.provider_id);
@@ -61,10 +61,11 @@ pub(super) fn advance(view: &CommandView<'_>, command: &Command, target: &Target
 }
 
 /// Whether the reboot was requested on the NodeClaim since the command was committed, whatever its state is now.
-fn is_asked(claim: &NodeClaim, command: &Command) -> bool {
-    let asked = claim.condition(REBOOTING);
-    asked.is_some_and(|asked| {
-        asked.status == ConditionStatus::True || asked.last_transition >= command.committed_at
+fn is_requested(claim: &NodeClaim, command: &Command) -> bool {
+    let rebooting = claim.condition(REBOOTING);
+    rebooting.is_some_and(|rebooting| {
+        rebooting.status == ConditionStatus::True
+            || rebooting.last_transition >= command.committed_at
     })
 }
 

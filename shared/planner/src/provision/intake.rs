@@ -299,8 +299,8 @@ fn opts_out(pod: &Pod) -> bool {
     let terms = required
         .into_iter()
         .chain(preferred.first().map(|(_, term)| term));
-    let asked = terms.flat_map(|term| &term.match_expressions);
-    asked
+    let expressions = terms.flat_map(|term| &term.match_expressions);
+    expressions
         .filter(|entry| entry.key == NODE_POOL)
         .map(Requirement::from)
         .reduce(|a, b| a.intersection(&b))

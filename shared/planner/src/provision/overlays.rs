@@ -153,8 +153,8 @@ fn matching(overlay: &NodeOverlay, pool: &NodePool, instance_type: &InstanceType
             let mut labels = offering.requirements.clone();
             labels.add(single_value(ZONE, &offering.zone));
             labels.add(single_value(CAPACITY_TYPE, offering.capacity_type.as_str()));
-            let mut asked = wanted.0.values();
-            asked.all(|wanted| {
+            let mut required = wanted.0.values();
+            required.all(|wanted| {
                 labels
                     .get(&wanted.key)
                     .is_none_or(|known| wanted.intersects(known))

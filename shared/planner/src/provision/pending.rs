@@ -34,12 +34,12 @@ pub enum EffectiveZone {
 
 /// Counts the pending pods of a snapshot.
 pub fn pending_pods(snapshot: &Snapshot) -> PendingPods {
-    let rules = PodValidation::new(snapshot);
+    let validation = PodValidation::new(snapshot);
     let zones = offered_zones(snapshot);
     let volumes = Volumes::new(&snapshot.storage);
     let mut pending = PendingPods::default();
     for pod in snapshot.pods.iter().filter(|pod| is_provisionable(pod)) {
-        match rules.problem(pod) {
+        match validation.problem(pod) {
             Some(_) => pending.ignored += 1,
             None => {
                 let zone = zone_of(pod, &volumes, &zones);
@@ -70,9 +70,10 @@ fn zone_of<'a>(pod: &'a Pod, volumes: &Volumes<'a>, offered: &BTreeSet<&str>) ->
     let mut zones = BTreeSet::new();
     for term in &terms {
         for alternative in &alternatives {
-            let asked = [&by_labels, term, alternative].map(|asked| asked.get(ZONE));
-            let asked = asked.into_iter().flatten().cloned();
-            let left = asked.reduce(|left, other| Requirement::intersection(&left, &other));
+            let constraints =
+                [&by_labels, term, alternative].map(|constraints| constraints.get(ZONE));
+            let constraints = constraints.into_iter().flatten().cloned();
+            let left = constraints.reduce(|left, other| Requirement::intersection(&left, &other));
             match left {
                 Some(left) if left.operator() == Operator::In => zones.extend(left.values),
                 Some(left) if left.operator() == Operator::DoesNotExist => {}

@@ -70,12 +70,12 @@ impl<'a> Drain<'a> {
             most.filter(|most| *most < self::grace(pod))
                 .map(|most| most.max(1))
         };
-        let asked = graceful.iter().copied().filter(|pod| {
+        let evictable = graceful.iter().copied().filter(|pod| {
             (Some(tier(pod)) == first || presses(pod))
                 && pod.deletion.is_none()
                 && !must_not_be_disrupted(pod, now)
         });
-        let evict = asked.map(|pod| (pod, shortened(pod))).collect();
+        let evict = evictable.map(|pod| (pod, shortened(pod))).collect();
         let next = graceful.iter().filter_map(|pod| plan(pod));
         let next = next.flat_map(|start| [start.respectful, start.forced]);
         let next = next.filter(|at| *at > now).min();
@@ -197,12 +197,12 @@ impl LatestStart {
         };
         let last = minus(deadline.at, SignedDuration::from_secs(grace));
         // A pod whose grace period exceeds the remaining time loses a part of it, so that its budget is respected at first.
-        let asked = since
+        let respected_until = since
             .saturating_add(RESPECTFUL_PERIOD)
             .unwrap_or(Timestamp::MAX);
         Self {
             respectful: minus(last, RESPECTFUL_PERIOD),
-            forced: last.max(asked).min(deadline.at),
+            forced: last.max(respected_until).min(deadline.at),
         }
     }
 }

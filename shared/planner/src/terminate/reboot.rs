@@ -360,8 +360,8 @@ impl<'a> Episode<'a> {
     fn issued_at(&self) -> Timestamp {
         let uninitialized = self.claim.condition(INITIALIZED);
         let uninitialized = uninitialized.map(|condition| condition.last_transition);
-        let asked = self.instant(annotation::REBOOT_LAST_CALL);
-        asked
+        let last_call = self.instant(annotation::REBOOT_LAST_CALL);
+        last_call
             .or(uninitialized)
             .unwrap_or(self.condition.last_transition)
     }

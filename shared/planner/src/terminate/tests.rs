@@ -137,7 +137,7 @@ fn untainted_node_is_drained_without_registration() {
         &world((claim, closed), Vec::new()),
         &InstanceStatuses::default(),
     );
-    assert!(terminates(&closed), "nothing ever ran there: {closed:#?}");
+    assert!(terminates(&closed), "no pod ever ran there: {closed:#?}");
 }
 
 #[test]
@@ -327,16 +327,16 @@ fn noticed(snapshot: &mut Snapshot, left: i64, known: i64) {
 }
 
 /// Evicted pods and pods deleted by force, with the grace period if it is not the pod's own.
-fn asked_and_forced(decision: &Decision) -> Vec<(String, &'static str, Option<i64>)> {
+fn evicted_and_deleted(decision: &Decision) -> Vec<(String, &'static str, Option<i64>)> {
     let mut all = Vec::new();
     for planned in &decision.plan.actions {
         match &planned.action {
             Action::Evict {
                 pod, grace_seconds, ..
-            } => all.push((pod.name.clone(), "asked", *grace_seconds)),
+            } => all.push((pod.name.clone(), "evict", *grace_seconds)),
             Action::DeletePod {
                 pod, grace_seconds, ..
-            } => all.push((pod.name.clone(), "forced", *grace_seconds)),
+            } => all.push((pod.name.clone(), "delete", *grace_seconds)),
             Action::Launch(_)
             | Action::DeleteNodeClaim(_)
             | Action::Reboot(_)
@@ -366,7 +366,10 @@ fn announced_end_respects_budgets_while_time_remains() {
     let mut snapshot = world(draining(), vec![critical, pod("web"), held(pod("job"))]);
     noticed(&mut snapshot, 115, 5);
     let decision = terminate(&snapshot, &InstanceStatuses::default());
-    assert_eq!(asked_and_forced(&decision), [("web".into(), "asked", None)]);
+    assert_eq!(
+        evicted_and_deleted(&decision),
+        [("web".into(), "evict", None)]
+    );
 }
 
 #[test]
@@ -375,13 +378,13 @@ fn protected_pods_are_deleted_with_their_full_grace_period() {
     // 30 s of grace, and 5 s of margin for the kubelet.
     noticed(&mut snapshot, 36, 80);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
+        evicted_and_deleted(&terminate(&snapshot, &InstanceStatuses::default())),
         []
     );
     noticed(&mut snapshot, 35, 81);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
-        [("job".into(), "forced", Some(30))]
+        evicted_and_deleted(&terminate(&snapshot, &InstanceStatuses::default())),
+        [("job".into(), "delete", Some(30))]
     );
 }
 
@@ -392,13 +395,13 @@ fn later_tiers_start_early_if_time_is_short() {
     let mut snapshot = world(draining(), vec![critical, with_grace(held(pod("job")), 5)]);
     noticed(&mut snapshot, 46, 70);
     let early = terminate(&snapshot, &InstanceStatuses::default());
-    assert_eq!(asked_and_forced(&early), []);
+    assert_eq!(evicted_and_deleted(&early), []);
     let dns = fixtures::now() + SignedDuration::from_secs(46 - 5 - 30 - 10);
     assert_eq!(early.due, Some(dns), "the timer is set for it");
     noticed(&mut snapshot, 45, 71);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
-        [("dns".into(), "asked", None)]
+        evicted_and_deleted(&terminate(&snapshot, &InstanceStatuses::default())),
+        [("dns".into(), "evict", None)]
     );
 }
 
@@ -406,12 +409,12 @@ fn later_tiers_start_early_if_time_is_short() {
 fn grace_period_is_cut_to_the_remaining_time() {
     let mut snapshot = world(draining(), vec![with_grace(pod("slow"), 600)]);
     noticed(&mut snapshot, 119, 1);
-    let asked = terminate(&snapshot, &InstanceStatuses::default());
+    let decision = terminate(&snapshot, &InstanceStatuses::default());
     assert_eq!(
-        asked_and_forced(&asked),
-        [("slow".into(), "asked", Some(114))]
+        evicted_and_deleted(&decision),
+        [("slow".into(), "evict", Some(114))]
     );
-    let because = &asked.plan.actions.iter();
+    let because = &decision.plan.actions.iter();
     let because: Vec<&str> = because
         .clone()
         .filter(|planned| matches!(planned.action, Action::Evict { .. }))
@@ -424,8 +427,8 @@ fn grace_period_is_cut_to_the_remaining_time() {
     // Evictions were refused by its budget for ten seconds.
     noticed(&mut snapshot, 110, 10);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
-        [("slow".into(), "forced", Some(105))]
+        evicted_and_deleted(&terminate(&snapshot, &InstanceStatuses::default())),
+        [("slow".into(), "delete", Some(105))]
     );
 }
 
@@ -436,13 +439,13 @@ fn earlier_deadline_applies_and_an_overdue_one_is_ignored() {
     let mut snapshot = world((claim, node), vec![held(pod("job"))]);
     noticed(&mut snapshot, 20, 100);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
-        [("job".into(), "forced", Some(15))]
+        evicted_and_deleted(&terminate(&snapshot, &InstanceStatuses::default())),
+        [("job".into(), "delete", Some(15))]
     );
     // The instance still runs: EC2 did not interrupt it.
     noticed(&mut snapshot, -121, 241);
     assert_eq!(
-        asked_and_forced(&terminate(&snapshot, &InstanceStatuses::default())),
+        evicted_and_deleted(&terminate(&snapshot, &InstanceStatuses::default())),
         []
     );
 }

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     /// Trajectory whose cost is in units of one eviction's price.
-    fn course(cost: i64, moved: usize) -> Trajectory {
+    fn trajectory(cost: i64, moved: usize) -> Trajectory {
         Trajectory {
             cost: cost * EVICTION,
             moved,
@@ -113,36 +113,39 @@ mod tests {
 
     #[test]
     fn plan_is_admitted_only_if_no_more_expensive_with_hardly_more_evictions() {
-        let bound = Bound::of_single_moves(course(100, 36));
-        assert!(bound.admits(course(97, 38)), "an eighteenth more");
-        assert!(!bound.admits(course(90, 39)));
-        assert!(!bound.admits(course(101, 30)), "dearer");
-        assert!(bound.admits(course(100, 35)));
-        assert!(!bound.admits(course(100, 36)), "the same");
-        assert!(!bound.admits(course(98, 38)), "worth the same");
+        let bound = Bound::of_single_moves(trajectory(100, 36));
+        assert!(bound.admits(trajectory(97, 38)), "an eighteenth more");
+        assert!(!bound.admits(trajectory(90, 39)));
+        assert!(!bound.admits(trajectory(101, 30)), "more expensive");
+        assert!(bound.admits(trajectory(100, 35)));
+        assert!(!bound.admits(trajectory(100, 36)), "the same");
+        assert!(!bound.admits(trajectory(98, 38)), "worth the same");
         assert_eq!(
-            [38, 39].map(|moved| bound.moves_too_many(course(0, moved))),
+            [38, 39].map(|moved| bound.moves_too_many(trajectory(0, moved))),
             [false, true]
         );
     }
 
     #[test]
     fn alternative_to_the_active_plan_may_not_evict_more() {
-        let bound = Bound::of_active_plan(course(100, 36));
-        assert!(bound.admits(course(97, 36)));
-        assert!(!bound.admits(course(90, 37)));
+        let bound = Bound::of_active_plan(trajectory(100, 36));
+        assert!(bound.admits(trajectory(97, 36)));
+        assert!(!bound.admits(trajectory(90, 37)));
     }
 
     #[test]
     fn active_plan_yields_to_single_moves_better_than_it_and_any_new_plan() {
-        let begun = course(100, 36);
-        let bound = Bound::of_active_plan(begun);
-        assert!(bound.prefers(begun, course(100, 36)), "no better");
-        assert!(bound.prefers(begun, course(90, 37)), "moves more");
-        assert!(!bound.prefers(begun, course(97, 36)));
-        assert!(bound.prefers(course(95, 36), course(97, 36)), "a new plan");
-        assert!(!bound.prefers(course(97, 36), course(97, 36)));
-        assert!(!bound.prefers(course(98, 36), course(97, 36)));
+        let active = trajectory(100, 36);
+        let bound = Bound::of_active_plan(active);
+        assert!(bound.prefers(active, trajectory(100, 36)), "no better");
+        assert!(bound.prefers(active, trajectory(90, 37)), "moves more");
+        assert!(!bound.prefers(active, trajectory(97, 36)));
+        assert!(
+            bound.prefers(trajectory(95, 36), trajectory(97, 36)),
+            "a new plan"
+        );
+        assert!(!bound.prefers(trajectory(97, 36), trajectory(97, 36)));
+        assert!(!bound.prefers(trajectory(98, 36), trajectory(97, 36)));
     }
 
     #[test]

@@ -114,7 +114,7 @@ fn empty_node_expected_by_pods_of_a_leaving_node_is_kept() {
     assert_eq!(
         cluster.removes().len(),
         2,
-        "upstream looks at no waiting pod"
+        "optimize: upstream ignores pending pods"
     );
     cluster.0.settings.optimize = Optimize::Cost;
     assert_eq!(cluster.removes().len(), 1, "one is needed, one is not");

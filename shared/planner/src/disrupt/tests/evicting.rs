@@ -86,7 +86,7 @@ fn merged_nodes_stay_within_the_eviction_cap_together() {
     assert_eq!(three().with(capped(1)).removes().len(), 1);
     assert_eq!(three().with(capped(0)).removes(), Vec::<String>::new());
     let empty = TestCluster::new().node("n", "small", &[]).with(capped(0));
-    assert_eq!(empty.removes(), ["n"], "it evicts nobody");
+    assert_eq!(empty.removes(), ["n"], "it evicts no pod");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn evictions_that_reach_the_cap_exactly_are_allowed() {
     assert_eq!(reported(drifted().with(capped(2))), 0);
     assert_eq!(reported(drifted().with(capped(1))), 1);
     let idle = TestCluster::new().node("n", "small", &[]).with(capped(0));
-    assert_eq!(reported(idle), 0, "it evicts nobody");
+    assert_eq!(reported(idle), 0, "it evicts no pod");
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn node_with_terminating_instance_counts_against_the_budget() {
     assert_eq!(
         cluster(false).removes(),
         ["m"],
-        "as long as nothing went first"
+        "unless a node was terminated first"
     );
 }
 

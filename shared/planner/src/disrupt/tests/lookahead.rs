@@ -76,16 +76,19 @@ fn lookahead_never_ends_more_expensive_and_usually_ends_cheaper() {
         for seed in 0..12 {
             let cluster = wasteful(seed);
             let (next, _) = end(&cluster, Lookahead::NextStep, at_any_price);
-            let (far, seen) = end(&cluster, Lookahead::ToConvergence, at_any_price);
+            let (converged, seen) = end(&cluster, Lookahead::ToConvergence, at_any_price);
             let replacements = seen.iter().map(|(_, command)| command.replacements.len());
             replacements_max = replacements.chain([replacements_max]).max().unwrap();
-            assert!(far.cost <= next.cost, "seed {seed}: {far:?}, {next:?}");
             assert!(
-                far.moved * 18 <= next.moved * 19,
-                "an eighteenth more at most, seed {seed}: {far:?}, {next:?}"
+                converged.cost <= next.cost,
+                "seed {seed}: {converged:?}, {next:?}"
+            );
+            assert!(
+                converged.moved * 18 <= next.moved * 19,
+                "an eighteenth more at most, seed {seed}: {converged:?}, {next:?}"
             );
             by_steps += next.cost;
-            lookahead += far.cost;
+            lookahead += converged.cost;
         }
         assert!(lookahead < by_steps, "{lookahead}, {by_steps}");
         assert!(replacements_max > 1, "several nodes may go for several");
@@ -143,7 +146,7 @@ fn replacements_are_cheaper_together_at_any_launch_price() {
 fn joint_move_is_validated_with_its_recorded_assignment() {
     let mut seen = (0..12).flat_map(|seed| end(&wasteful(seed), Lookahead::ToConvergence, false).1);
     let joint = seen.find(|(_, command)| command.replacements.len() > 1);
-    let (cluster, command) = joint.expect("some world is worth a joint move");
+    let (cluster, command) = joint.expect("a cluster with a joint move that pays");
     let proposal = validating::proposal(&cluster);
     let again = validate(&cluster.0, &proposal).unwrap();
     assert_eq!(again.nodes, command.nodes);

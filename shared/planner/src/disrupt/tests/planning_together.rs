@@ -81,7 +81,7 @@ fn search_input_has_pods_and_budget_of_each_candidate() {
         let names = pools.iter().map(|pool| pool.0.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["another", "default"]);
         let leavers = rearranging::leavers(context, candidates, totals, &pools);
-        let mut asked: Vec<_> = leavers
+        let mut inputs: Vec<_> = leavers
             .iter()
             .map(|leaver| {
                 let at = context.destinations()[leaver.node];
@@ -100,9 +100,9 @@ fn search_input_has_pods_and_budget_of_each_candidate() {
                 )
             })
             .collect();
-        asked.sort_unstable();
+        inputs.sort_unstable();
         assert_eq!(
-            asked,
+            inputs,
             [
                 ("one", "small", vec!["one-0", "one-1"], false, 1),
                 ("other", "medium", vec!["other-0"], false, 0),
@@ -374,11 +374,11 @@ fn steps_are_ordered_by_replacements_then_savings_per_eviction() {
             [(2, 2, 600), (1, 4, 200), (1, 1, 100)]
         );
         // Any instance type of the replacement that EC2 may launch is cheaper than both nodes.
-        let dearest = steps[0].replacements.iter().map(|node| {
+        let most_expensive = steps[0].replacements.iter().map(|node| {
             let prices = node.choices.iter().map(|choice| choice.price.0);
             prices.max().unwrap()
         });
-        assert!(dearest.sum::<i64>() < steps[0].before().0);
+        assert!(most_expensive.sum::<i64>() < steps[0].before().0);
         let steps = rearranging::ordered(steps, totals);
         let order = steps.iter().map(|step| nodes(step)[0]);
         assert_eq!(order.collect::<Vec<_>>(), ["few", "many", "team"]);

@@ -75,7 +75,7 @@ impl TestCluster {
                 return evaluations;
             }
         }
-        panic!("a hundred looks are not enough");
+        panic!("the round does not end within a hundred evaluations");
     }
 }
 
@@ -173,7 +173,10 @@ fn drift_finishes_before_consolidation() {
         assert_eq!(found(&evaluations), found(&whole), "{simulated}");
         assert!(evaluations.len() > 2);
         assert!(evaluations[0].unconsolidatable.is_empty() && evaluations[0].left > 0);
-        assert!(simulated > 1 || evaluations[0].left == 8, "one of nine");
+        assert!(
+            simulated > 1 || evaluations[0].left == 8,
+            "one of nine candidates"
+        );
         assert!(matches!(evaluations[0].cursor, Some(Cursor::Drift(_))));
     }
 }

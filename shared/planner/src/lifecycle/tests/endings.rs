@@ -118,9 +118,5 @@ fn node_that_becomes_unhealthy_during_its_drain_is_drained_by_force() {
     let decision = ill(30);
     let deadline = &claim_update(&decision).set_annotations[TERMINATION_TIMESTAMP];
     assert_eq!(deadline, "2026-01-01T00:00:00Z");
-    assert_eq!(
-        ill(29).plan.actions,
-        [],
-        "it may get well without anybody's doing"
-    );
+    assert_eq!(ill(29).plan.actions, [], "the node may recover by itself");
 }

@@ -220,7 +220,7 @@ fn replacement_lost_after_initialization_does_not_delay() {
     snapshot.commands[0].initialized = remembered;
     let [(_, waits)] = advance(&snapshot).try_into().unwrap();
     assert_eq!(waits.state, CommandState::Replacing);
-    assert_eq!(waits.initialized, [], "what is known is no news");
+    assert_eq!(waits.initialized, [], "recorded replacements are not new");
     for world in [&mut snapshot, &mut forgetful] {
         world.node_claims[2] = fixtures::claim("new-2", &[INITIALIZED]);
     }
@@ -272,7 +272,11 @@ fn new_do_not_disrupt_keeps_the_node_except_for_eventual_disruption() {
     eventual.nodes[0].annotations.extend(guard("true"));
     assert_eq!(step(&eventual).0, CommandState::RolledBack);
     snapshot.commands[0].choice = None;
-    assert_eq!(step(&snapshot).0, CommandState::Deleting, "nobody chose it");
+    assert_eq!(
+        step(&snapshot).0,
+        CommandState::Deleting,
+        "the deletion is involuntary"
+    );
 }
 
 #[test]
@@ -299,7 +303,7 @@ fn recorded_expiration_waits_during_a_pause() {
     young.node_claims[0].spec.expire_after = None;
     assert!(goes(&young), "it was recorded for another reason");
     snapshot.nodes[0].ready.status = ConditionStatus::Unknown;
-    assert!(goes(&snapshot), "its kubelet is silent");
+    assert!(goes(&snapshot), "the kubelet does not report");
 }
 
 #[test]

@@ -62,10 +62,10 @@ fn reboot_is_requested_on_the_node_claim_with_cause_and_bound() {
         conditions.find(|condition| condition.kind == kind).unwrap()
     };
     assert_eq!(condition("DisruptionReason").reason, "Unhealthy");
-    let asked = condition("Rebooting");
+    let requested = condition("Rebooting");
     let reported = "rebooting for AcceleratedHardwareReady/XID46";
     assert_eq!(
-        (asked.reason.as_str(), asked.message.as_str()),
+        (requested.reason.as_str(), requested.message.as_str()),
         ("RebootRequested", reported)
     );
 }
@@ -90,11 +90,14 @@ fn grace_period_shortens_the_bound_of_a_reboot() {
 
 #[test]
 fn command_is_done_after_the_request_or_deletion_of_its_node_claim() {
-    let mut asked = rebooting();
-    let (_, update, _) = next(&asked);
+    let mut requested = rebooting();
+    let (_, update, _) = next(&requested);
     let conditions = update.unwrap().conditions;
-    asked.node_claims[0].status.conditions.extend(conditions);
-    assert_eq!(next(&asked), (CommandState::Done, None, Vec::new()));
+    requested.node_claims[0]
+        .status
+        .conditions
+        .extend(conditions);
+    assert_eq!(next(&requested), (CommandState::Done, None, Vec::new()));
     let mut going = rebooting();
     going.node_claims[0].deleted_at = Some(now());
     assert_eq!(next(&going), (CommandState::Done, None, Vec::new()));

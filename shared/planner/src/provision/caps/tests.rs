@@ -126,7 +126,7 @@ fn staying_nodes_and_launches_in_flight_count_once() {
     let changes: [Change; 9] = [
         ("both nodes", |_| {}, 310, 2),
         (
-            "each with what nodes of its NodePool cost besides",
+            "each with the surcharge of its NodePool",
             |w| {
                 w.settings.optimize = model::snapshot::Optimize::Cost;
                 w.node_pools[0].volume_price = NanosPerHour(3);
@@ -142,13 +142,13 @@ fn staying_nodes_and_launches_in_flight_count_once() {
             1,
         ),
         (
-            "one is doomed",
+            "a node terminating unconditionally",
             |w| w.notices = vec![notice("i-l", Course::Force)],
             100,
             1,
         ),
         (
-            "one drains, and another is doomed",
+            "a draining node, and one terminating unconditionally",
             |w| {
                 w.notices = vec![notice("i-l", Course::Drain), notice("i-x", Course::Force)];
             },
@@ -174,7 +174,7 @@ fn staying_nodes_and_launches_in_flight_count_once() {
             2,
         ),
         (
-            "a type that nobody knows costs nothing",
+            "an unknown instance type has no price",
             |w| {
                 let labels = &mut w.node_claims[1].labels;
                 labels.insert(INSTANCE_TYPE.to_owned(), "huge".to_owned());

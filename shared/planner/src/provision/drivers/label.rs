@@ -50,7 +50,7 @@ impl<'n> Labels<'n> {
             if is_narrowed_to(left, known.as_ref()) {
                 return known;
             }
-            self.asked(pod, left, &mut known);
+            self.narrow_by_affinity(pod, left, &mut known);
         }
         for pod in self.pods.iter().filter(|pod| !pod.volumes.is_empty()) {
             if is_narrowed_to(left, known.as_ref()) {
@@ -78,7 +78,12 @@ impl<'n> Labels<'n> {
         })
     }
 
-    fn asked(&self, pod: &'n Pod, left: &Requirement, known: &mut Option<Narrowing<'n>>) {
+    fn narrow_by_affinity(
+        &self,
+        pod: &'n Pod,
+        left: &Requirement,
+        known: &mut Option<Narrowing<'n>>,
+    ) {
         let key = left.key.as_str();
         for value in labels::spellings(key).filter_map(|name| pod.node_selector.get(name)) {
             let wanted = Requirement::new(key, Operator::In, [value.clone()]);

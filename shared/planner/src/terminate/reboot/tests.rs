@@ -160,7 +160,7 @@ fn invalid_bound_ends_only_the_reboot() {
 
 #[test]
 fn ec2_is_called_after_the_boot_id_is_recorded_and_once_a_minute() {
-    let asked = |last: Option<i64>, first: Option<i64>| {
+    let drained = |last: Option<i64>, first: Option<i64>| {
         let mut snapshot = requested(Some("0s"), 1, Vec::new());
         let claim = &mut snapshot.node_claims[0];
         annotate(claim, annotation::REBOOT_PRE_BOOT_ID, "first");
@@ -174,8 +174,8 @@ fn ec2_is_called_after_the_boot_id_is_recorded_and_once_a_minute() {
         }
         snapshot
     };
-    assert_eq!(words(&asked(None, None)), ["call for i-a"]);
-    let call = reboot(&asked(None, None)).calls.remove(0);
+    assert_eq!(words(&drained(None, None)), ["call for i-a"]);
+    let call = reboot(&drained(None, None)).calls.remove(0);
     let noted: Vec<&str> = call
         .first
         .set_annotations
@@ -189,11 +189,14 @@ fn ec2_is_called_after_the_boot_id_is_recorded_and_once_a_minute() {
             "whittle.sh/reboot-last-call"
         ]
     );
-    assert_eq!(call.first.resource_version, "1", "of two turns, one asks");
-    let waiting = asked(Some(59), Some(200));
+    assert_eq!(
+        call.first.resource_version, "1",
+        "only one of two turns calls EC2"
+    );
+    let waiting = drained(Some(59), Some(200));
     assert_eq!((words(&waiting), due_in(&waiting)), (Vec::new(), Some(1)));
-    assert_eq!(words(&asked(Some(60), Some(200))), ["call for i-a"]);
-    let reported = words(&asked(Some(60), Some(300)));
+    assert_eq!(words(&drained(Some(60), Some(200))), ["call for i-a"]);
+    let reported = words(&drained(Some(60), Some(300)));
     let last = "RebootFailed: EC2 accepted no request to reboot the instance within 5 minutes";
     assert_eq!(reported.last().unwrap(), last);
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn decide(snapshot: &Snapshot) -> Vec<(String, &'static str, Option<i64>)> {
-    asked_and_forced(&terminate(snapshot, &InstanceStatuses::default()))
+    evicted_and_deleted(&terminate(snapshot, &InstanceStatuses::default()))
 }
 
 #[test]
@@ -11,16 +11,16 @@ fn pod_that_needs_exactly_the_remaining_time_keeps_its_grace_period() {
     let mut snapshot = world(draining(), vec![with_grace(pod("web"), 30)]);
     // 5 s are the margin for the kubelet.
     noticed(&mut snapshot, 35, 1);
-    assert_eq!(decide(&snapshot), [("web".into(), "asked", None)]);
+    assert_eq!(decide(&snapshot), [("web".into(), "evict", None)]);
     noticed(&mut snapshot, 34, 2);
-    assert_eq!(decide(&snapshot), [("web".into(), "asked", Some(29))]);
+    assert_eq!(decide(&snapshot), [("web".into(), "evict", Some(29))]);
 }
 
 #[test]
 fn open_notice_sets_a_deadline_unless_overdue() {
     let mut snapshot = world(draining(), vec![held(pod("job"))]);
     noticed(&mut snapshot, 20, 100);
-    let forced = [("job".into(), "forced", Some(15))];
+    let forced = [("job".into(), "delete", Some(15))];
     assert_eq!(decide(&snapshot), forced);
     let with = |change: fn(&mut model::ledger::Notice)| {
         let mut snapshot = snapshot.clone();
@@ -30,7 +30,7 @@ fn open_notice_sets_a_deadline_unless_overdue() {
     assert_eq!(with(|notice| notice.done = true), []);
     assert_eq!(with(|notice| notice.instance = "i-other".into()), []);
     noticed(&mut snapshot, -120, 240);
-    assert_eq!(decide(&snapshot), [("job".into(), "forced", Some(1))]);
+    assert_eq!(decide(&snapshot), [("job".into(), "delete", Some(1))]);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn drain_completes_exactly_after_five_seconds() {
 fn terminating_pod_is_shortened_only_beyond_the_deadline() {
     for (seconds, expected) in [
         (60, vec![]),
-        (61, vec![("web".to_owned(), "forced", Some(60))]),
+        (61, vec![("web".to_owned(), "delete", Some(60))]),
     ] {
         let (mut claim, node) = draining();
         claim.spec.termination_grace_period = Some("60s".to_owned());

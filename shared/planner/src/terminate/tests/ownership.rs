@@ -191,5 +191,5 @@ fn shutting_down_instance_is_not_terminated_again() {
     };
     let decision = terminate(&only(vec![claim]), &ending);
     assert!(!terminates(&decision), "{decision:?}");
-    assert!(decision.due.is_some(), "its end is looked for");
+    assert!(decision.due.is_some(), "a check for its end is due");
 }

@@ -78,11 +78,11 @@ fn settings_may_shorten_the_grace_period_of_pods() {
     let pods = pods.map(|(pod, grace)| with_grace(pod, grace)).collect();
     let (decision, _) = terminate_unmanaged(&leaving(pods), &capped);
     assert_eq!(
-        asked_and_forced(&decision),
+        evicted_and_deleted(&decision),
         [
-            ("a".into(), "asked", None),
-            ("b".into(), "asked", None),
-            ("c".into(), "asked", Some(30))
+            ("a".into(), "evict", None),
+            ("b".into(), "evict", None),
+            ("c".into(), "evict", Some(30))
         ]
     );
     let because = &decision.plan.actions[2].because;

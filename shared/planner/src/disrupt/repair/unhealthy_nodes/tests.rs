@@ -12,7 +12,7 @@ fn node_with_blocking_pods_and_unbounded_drain_is_not_repaired() {
         unbounded_drain(bound.map(SignedDuration::from_mins), &claim, || blocks)
     };
     assert_eq!(message(None, None, true), Some(reported));
-    assert_eq!(message(None, None, false), None, "no pod is in the way");
+    assert_eq!(message(None, None, false), None, "no pod blocks the drain");
     assert_eq!(message(Some(10), None, true), None);
     assert_eq!(message(None, Some("1h"), true), None);
     assert_eq!(message(None, Some("soon"), true), Some(reported));

@@ -183,7 +183,7 @@ fn repair_waits_if_nodes_of_several_node_pools_stop_reporting() {
         })
     };
     let removes = |pools: usize, nodes: usize| disrupt(&silent(pools, nodes).0).commands.len();
-    assert_eq!(removes(2, 5), 1, "two nodes say nothing of the others");
+    assert_eq!(removes(2, 5), 1, "two nodes are no evidence");
     assert_eq!(removes(3, 16), 1, "less than a fifth");
     assert_eq!(removes(3, 5), 0);
     let notes = disrupt(&silent(3, 5).0).notes;

@@ -54,7 +54,7 @@ fn repair_stops_if_a_fifth_of_a_node_pool_is_unhealthy() {
     );
     let abouts = of_first.iter().map(|note| &note.about);
     let [node, claim, pool] = abouts.collect::<Vec<_>>()[..] else {
-        panic!("three objects are told of");
+        panic!("expected events about three objects");
     };
     assert!(matches!(node, About::Node(name, _) if name.as_str() == "n0"));
     assert!(matches!(claim, About::NodeClaim(name, _) if name.as_str() == "n0-claim"));
