@@ -164,7 +164,7 @@ impl<'a> LifecyclePass<'a> {
             None if is_due(at) => return Some(timeout),
             None => {}
         }
-        // Expiration is voluntary and can wait: nothing is lost but the age of the node.
+        // Expiration can wait until a pause ends: it only makes the node older.
         match self
             .snapshot
             .paused(pool.as_ref(), PauseLevel::Voluntary, now)

@@ -52,7 +52,7 @@ impl Solution<'_> {
         })
     }
 
-    /// Leaves unplaced pods to the next turn, which plans without the kept instances.
+    /// Leaves unplaced pods to the next turn, which plans for all pods.
     fn postpone_unplaced(&mut self) {
         for left in self.answer.unplaced.drain(..) {
             let pod = self.input.pods.get(left.pod);

@@ -245,7 +245,8 @@ fn annotations(pool: &NodePool, hash: String) -> BTreeMap<String, String> {
     annotations
 }
 
-/// Returns a value for a custom label: one of the listed values, or the lowest allowed number for a complement of the NodePool.
+/// Returns a value for a custom label: one of the listed values or, for a key that the NodePool leaves open, the lowest allowed
+/// number.
 fn some_value(requirement: &Requirement, pool: &NodePool) -> Option<String> {
     if !requirement.complement {
         return requirement.values.first().cloned();
