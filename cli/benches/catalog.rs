@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail};
 use api::EC2NodeClass;
 use aws_rules::{
     ProviderSettings,
-    instance_types::{InstanceTypeInfo, RegionCatalog, Through, instance_types},
+    instance_types::{InstanceTypeInfo, RegionCatalog, ResolveInput, instance_types},
     prices::{SpotRecord, shipped_prices, spot_prices},
 };
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
@@ -133,7 +133,7 @@ fn measure(object: &Path) -> Result<()> {
     let (start, began) = (Instant::now(), cpu());
     let catalog: RegionCatalog = document(object)?;
     let loaded = cpu();
-    let through = Through {
+    let through = ResolveInput {
         node_class: &class,
         settings: &ProviderSettings::default(),
         measured_memory: &[],

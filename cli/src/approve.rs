@@ -84,7 +84,10 @@ pub(crate) fn listed(requests: &[Request], cluster: &str, now: Timestamp) -> Vec
     }
     let line = |request: &Request| {
         let Request {
-            id, told, until, ..
+            id,
+            description,
+            until,
+            ..
         } = request;
         let stands = match &request.approved {
             Some(Approval { by, until }) if *until > now => {
@@ -94,7 +97,7 @@ pub(crate) fn listed(requests: &[Request], cluster: &str, now: Timestamp) -> Vec
             None if *until > now => format!("waits until {until:.0}"),
             None => format!("expired at {until:.0}"),
         };
-        format!("{id}  {stands}: {told}")
+        format!("{id}  {stands}: {description}")
     };
     requests.iter().map(line).collect()
 }
@@ -150,7 +153,7 @@ fn approve(_: &Arguments, _: Timestamp, _: Timestamp) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use model::ledger::Asks;
+    use model::ledger::ApprovalScope;
 
     use super::*;
 
@@ -159,8 +162,8 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(2);
         let request = |id: &str, hours: i64, approved: Option<i64>| Request {
             id: id.to_owned(),
-            asks: Asks::Launches([].into()),
-            told: "launching 9 nodes".to_owned(),
+            asks: ApprovalScope::Launches([].into()),
+            description: "launching 9 nodes".to_owned(),
             until: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours),
             approved: approved.map(|hours| Approval {
                 by: "ann".to_owned(),

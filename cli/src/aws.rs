@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use api::EC2NodeClass;
 use jiff::Timestamp;
 use model::{ClusterName, Experience, InstanceType};
-use ports::{Catalog, Clock, Upkeep};
+use ports::{AccountHousekeeping, Catalog, Clock};
 use serde_json::Value;
 
 /// Name of this program in CloudTrail.

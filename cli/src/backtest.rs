@@ -19,7 +19,7 @@ use model::{
     node_pool::ConsolidateAfter,
     plan::{Expected, Launch, Plan},
 };
-use planner::{Method, Reason, foresight};
+use planner::{Method, Reason, simulate_apply};
 
 pub(crate) use self::workload::{ReplacedNodes, waits};
 use crate::replay::overrides::Overrides;
@@ -116,7 +116,7 @@ impl<'a> Backtest<'a> {
                 }
                 self.tally.launch(&command.replacements);
                 self.tally.removed += command.nodes.len();
-                self.tally.evictions += foresight::carry_out(&command, snapshot);
+                self.tally.evictions += simulate_apply::carry_out(&command, snapshot);
             }
             // Budgets count disruptions within an evaluation; the next one is later.
             snapshot.now += EVALUATION_INTERVAL;
@@ -170,7 +170,7 @@ pub(crate) fn carry_out(
         savings: NanosPerHour(0),
         because: String::new(),
     };
-    foresight::carry_out(&command, snapshot);
+    simulate_apply::carry_out(&command, snapshot);
     replacements
 }
 
@@ -207,7 +207,7 @@ impl Tally {
     /// Adds the cost of the nodes since the last view.
     fn pass(&mut self, snapshot: &Snapshot, passed: SignedDuration) {
         let seconds = i128::from(passed.as_secs());
-        let cost = foresight::cost(snapshot);
+        let cost = simulate_apply::cost(snapshot);
         self.seconds += seconds;
         self.spent += i128::from(cost.0) * seconds;
         self.spent_on_spot += i128::from(on_spot(snapshot).0) * seconds;
@@ -275,5 +275,5 @@ fn on_spot(snapshot: &Snapshot) -> NanosPerHour {
             && claim.labels.contains_key(INSTANCE_TYPE)
     };
     only.node_claims = snapshot.node_claims.iter().filter(spot).cloned().collect();
-    foresight::cost(&only)
+    simulate_apply::cost(&only)
 }

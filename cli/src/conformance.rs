@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use model::{NanosPerHour, Snapshot};
-use planner::Pass;
+use planner::DisruptionResult;
 use serde_json::{Value, json};
 
 use self::{
@@ -196,7 +196,7 @@ fn answer(line: String, arguments: &Arguments, catalogs: &mut Catalogs) -> Resul
 }
 
 fn outlook(snapshot: &Snapshot) -> Value {
-    let (nodes, span) = Span::of(|| planner::outlook(snapshot));
+    let (nodes, span) = Span::of(|| planner::node_reports(snapshot));
     let may_go = nodes.iter().filter(|node| node.kept.is_none()).count();
     let times = Times::new(&Span::default(), &span);
     json!({"nodes": nodes.len(), "mayGo": may_go, "ms": times})
@@ -205,7 +205,7 @@ fn outlook(snapshot: &Snapshot) -> Value {
 fn disrupt(
     mut snapshot: Snapshot,
     question: Question,
-    evaluate: fn(&Snapshot) -> Pass,
+    evaluate: fn(&Snapshot) -> DisruptionResult,
 ) -> (Value, Times) {
     let conditions = question
         .compute_conditions
@@ -231,8 +231,8 @@ fn decide(id: &str, snapshot: &Snapshot, bound: bool) -> (Value, Times) {
     let mut least = None;
     let (plan, whole) = Span::of(|| {
         let plan = planner::provision_with(snapshot, planner::Share::WHOLE, |question| {
-            let groundwork = scheduling::Groundwork::of(question);
-            let prepared = scheduling::Prepared::new(&groundwork, question);
+            let precomputed = scheduling::PrecomputedIndexes::of(question);
+            let prepared = scheduling::PreparedSolve::new(&precomputed, question);
             let (answer, span) = Span::of(|| prepared.solve());
             solve = span;
             least = bound.then(|| scheduling::least_cost(question, &answer));
@@ -243,7 +243,7 @@ fn decide(id: &str, snapshot: &Snapshot, bound: bool) -> (Value, Times) {
     for refused in &plan.refused {
         eprintln!(
             "whittle: {id}: the check refuses: {}",
-            refused.offences.join("; ")
+            refused.violations.join("; ")
         );
     }
     let times = Times::new(&solve, &whole);

@@ -6,7 +6,7 @@ use model::{
     resources::amount_text,
     selector::NodeSelectorRequirement,
 };
-use planner::{Blocked, Command, Pass};
+use planner::{Blocked, Command, DisruptionResult};
 use serde_json::{Map, Value, json};
 
 pub(crate) fn provisioning(plan: &Plan) -> Value {
@@ -23,7 +23,7 @@ pub(crate) fn provisioning(plan: &Plan) -> Value {
     })
 }
 
-pub(crate) fn disruption(pass: &Pass) -> Value {
+pub(crate) fn disruption(pass: &DisruptionResult) -> Value {
     let mut commands = pass.commands.iter().map(command);
     let savings = pass.commands.iter().map(|command| command.savings.0).sum();
     let explanations = |all: &[Blocked]| -> Vec<Value> {

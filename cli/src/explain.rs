@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, Lane, PodKey, journal::Subject};
-use ports::journal::Wanted;
+use ports::journal::JournalQuery;
 use turns::Report;
 
 use crate::{
@@ -142,7 +142,7 @@ async fn history(
     subject: &Subject,
     until: Timestamp,
 ) -> Result<(Vec<Report>, BTreeSet<Subject>)> {
-    let wanted = |subject: &Subject| Wanted {
+    let wanted = |subject: &Subject| JournalQuery {
         about: Some(subject.clone()),
         from: until - RETENTION,
         until,
@@ -197,7 +197,7 @@ async fn last_snapshot(
     subject: &Subject,
     until: Timestamp,
 ) -> Result<Option<Report>> {
-    let wanted = Wanted {
+    let wanted = JournalQuery {
         about: None,
         from: until - SNAPSHOT_AGE_MAX,
         until: until + SignedDuration::from_millis(1),

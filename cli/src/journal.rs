@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use model::{ClusterName, Lane};
-use ports::{Archive, Journal, JournalEntry, journal::Wanted};
+use ports::{Archive, Journal, JournalEntry, journal::JournalQuery};
 use turns::Report;
 
 use self::{directory::Directory, follow::Follow, source::Source};
@@ -91,7 +91,7 @@ async fn records(
     cluster: &ClusterName,
     now: Timestamp,
 ) -> Result<Vec<JournalEntry>> {
-    let wanted = Wanted {
+    let wanted = JournalQuery {
         about: None,
         from: arguments.since.before(now)?,
         until: arguments.until.map_or(Ok(now), |until| until.before(now))?,

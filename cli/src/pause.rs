@@ -55,7 +55,7 @@ enum Level {
 
 fn lasting(text: &str) -> Result<SignedDuration, String> {
     api::duration::parse_go_duration(text)
-        .filter(|lasting| *lasting > SignedDuration::ZERO && *lasting <= Pause::LONGEST)
+        .filter(|lasting| *lasting > SignedDuration::ZERO && *lasting <= Pause::DURATION_MAX)
         .ok_or_else(|| "expected a duration of up to 720h (30 days), such as 4h".to_owned())
 }
 

@@ -189,7 +189,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut out = std::io::stdout().lock();
     if arguments.disruption {
-        let (pass, nodes) = (planner::disrupt(&snapshot), planner::outlook(&snapshot));
+        let (pass, nodes) = (
+            planner::disrupt(&snapshot),
+            planner::node_reports(&snapshot),
+        );
         match arguments.output {
             Output::Json => {
                 let shown = disruption::json(&pass, &nodes, &snapshot);

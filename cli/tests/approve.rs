@@ -13,7 +13,7 @@ fn approve(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     whittle.output().unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn description(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -22,9 +22,9 @@ fn a_time_that_is_none_is_refused() {
     let refused = approve(&["demo", "--for", "2d"], &[]);
     assert!(!refused.status.success());
     assert!(
-        told(&refused).contains("expected a duration of up to 24h"),
+        description(&refused).contains("expected a duration of up to 24h"),
         "{}",
-        told(&refused)
+        description(&refused)
     );
 }
 
@@ -38,8 +38,8 @@ fn a_build_without_aws_names_the_build_to_use() {
     ] {
         let refused = approve(arguments, &[]);
         assert!(!refused.status.success());
-        let told = told(&refused);
-        assert!(told.contains("--features aws"), "{told}");
+        let description = description(&refused);
+        assert!(description.contains("--features aws"), "{description}");
     }
 }
 
@@ -63,7 +63,7 @@ fn the_entry_says_until_when_and_keeps_what_it_said() {
         ("AWS_SECRET_ACCESS_KEY", "test"),
     ];
     let approved = approve(&["demo", "--for", "30m"], &environment);
-    assert!(approved.status.success(), "{}", told(&approved));
+    assert!(approved.status.success(), "{}", description(&approved));
     let parameter = moto.call("ssm", "get_parameter", json!({"Name": name}));
     let text = parameter
         .pointer("/Parameter/Value")
@@ -76,24 +76,24 @@ fn the_entry_says_until_when_and_keeps_what_it_said() {
     let unknown = approve(&["nobody"], &environment);
     assert!(!unknown.status.success());
     assert!(
-        told(&unknown).contains("cannot write the registry entry /whittle/clusters/nobody"),
+        description(&unknown).contains("cannot write the registry entry /whittle/clusters/nobody"),
         "{}",
-        told(&unknown)
+        description(&unknown)
     );
 }
 
 #[cfg(feature = "aws")]
 #[test]
 fn a_request_is_approved_once_by_its_id_and_not_after_it_expired() {
-    use model::ledger::{Asks, Request};
+    use model::ledger::{ApprovalScope, Request};
     use serde_json::json;
 
     let moto = harness::Moto::start("demo");
     moto.put_ledger();
     let request = |id: &str, until: &str| Request {
         id: id.to_owned(),
-        asks: Asks::Launches([].into()),
-        told: format!("launching 9 nodes ({id})"),
+        asks: ApprovalScope::Launches([].into()),
+        description: format!("launching 9 nodes ({id})"),
         until: until.parse().unwrap(),
         approved: None,
     };
@@ -112,7 +112,7 @@ fn a_request_is_approved_once_by_its_id_and_not_after_it_expired() {
     let run = |arguments: &[&str]| {
         let output = approve(arguments, &environment);
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.success(), shown + &told(&output))
+        (output.status.success(), shown + &description(&output))
     };
     let (done, shown) = run(&["demo", "--list"]);
     assert!(done, "{shown}");

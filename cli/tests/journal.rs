@@ -155,8 +155,12 @@ async fn timeline_shows_every_step_of_the_launching_turn() {
     for (line, step) in lines.iter().zip(steps) {
         assert!(line.ends_with(step), "{step}: {text}");
     }
-    let of_pool = story.refuses(&[&["explain", "nodepool/default", "--timeline"], &at[..]].concat());
-    assert!(of_pool.contains("--timeline is for nodes and NodeClaims"), "{of_pool}");
+    let of_pool =
+        story.refuses(&[&["explain", "nodepool/default", "--timeline"], &at[..]].concat());
+    assert!(
+        of_pool.contains("--timeline is for nodes and NodeClaims"),
+        "{of_pool}"
+    );
 }
 
 #[tokio::test]

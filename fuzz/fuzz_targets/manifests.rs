@@ -30,8 +30,8 @@ pub(crate) fn plan(manifests: &str, types: &Arc<Vec<InstanceType>>) {
     let _without_effect = cluster::add_objects(&mut snapshot, objects, types);
     workloads::make_pods(&mut snapshot, &ownership);
     let plan = planner::provision(&snapshot, planner::Share::TURN);
-    let offences = plancheck::check(&snapshot, &plan);
-    assert!(offences.is_empty(), "{offences:?}");
+    let violations = plancheck::check(&snapshot, &plan);
+    assert!(violations.is_empty(), "{violations:?}");
 }
 
 /// The instance types to choose from.

@@ -14,15 +14,15 @@ use aws_rules::{
     cluster::KubernetesVersion,
     families::{Alias, Family},
     interruption,
-    user_data::{Boot, render},
+    user_data::{UserDataInput, render},
 };
 use jiff::Timestamp;
-use model::interruption::Home;
+use model::interruption::StackLocation;
 use serde_json::json;
 
 /// Messages of the queue.
 pub(crate) fn events(text: &str) {
-    let home = Home {
+    let home = StackLocation {
         account: "000000000000".to_owned(),
         region: "us-east-1".to_owned(),
     };
@@ -143,7 +143,7 @@ pub(crate) fn user_data(text: &str) {
             "amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "userData": text,
         }});
         let node_class = serde_json::from_value(node_class).expect("an EC2NodeClass");
-        let boot = Boot {
+        let boot = UserDataInput {
             cluster: &cluster,
             node_class: &node_class,
             labels: &BTreeMap::new(),

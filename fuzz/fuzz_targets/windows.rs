@@ -78,7 +78,7 @@ fn is_looked_at_again(snapshot: &Snapshot, closed: bool, is_closed: impl Fn(Time
     }
 }
 
-/// Taking the node away is an offence exactly where its budget keeps planning from it.
+/// Taking the node away is an violation exactly where its budget keeps planning from it.
 fn checker_agrees(snapshot: &Snapshot, closed: bool) {
     let mut free = snapshot.clone();
     for pool in &mut free.node_pools {
@@ -86,8 +86,8 @@ fn checker_agrees(snapshot: &Snapshot, closed: bool) {
     }
     let commands = planner::disrupt(&free).commands;
     let plan = commands.first().expect("the node is empty").plan();
-    let offences = plancheck::check(snapshot, &plan);
-    assert_eq!(!offences.is_empty(), closed, "{offences:?}");
+    let violations = plancheck::check(snapshot, &plan);
+    assert_eq!(!violations.is_empty(), closed, "{violations:?}");
 }
 
 fn allows(snapshot: &Snapshot) -> bool {

@@ -199,7 +199,7 @@ impl Soak {
             Deed::Delete => sim.with(|world| {
                 let name = world.api.node_claims.keys().next().cloned();
                 name.iter()
-                    .for_each(|name| world.api.order_deletion(name, world.now));
+                    .for_each(|name| world.api.request_deletion(name, world.now));
             }),
             Deed::Interrupt | Deed::Kill => {
                 let is_announced = matches!(deed, Deed::Interrupt);

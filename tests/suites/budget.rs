@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fakes::{Fault, Sim};
 use jiff::Timestamp;
-use ledger::Purse;
+use ledger::RateLimiter;
 use model::{
     Lane,
     budget::{Api, Priority},
@@ -144,9 +144,9 @@ async fn a_cluster_on_a_spent_budget_grows_and_shrinks_as_any_other() {
     }
 }
 
-fn purse(sim: &Sim, priority: Priority) -> Purse {
+fn rate_limiter(sim: &Sim, priority: Priority) -> RateLimiter {
     let shared = Arc::new(sim.clone());
-    Purse::new(shared.clone(), shared, priority)
+    RateLimiter::new(shared.clone(), shared, priority)
 }
 
 fn draws(sim: &Sim) -> usize {
@@ -157,15 +157,15 @@ fn draws(sim: &Sim) -> usize {
 #[tokio::test]
 async fn a_process_draws_several_calls_with_one_write() {
     let sim = Sim::new("demo");
-    let purse = purse(&sim, Priority::Provisioning);
+    let rate_limiter = rate_limiter(&sim, Priority::Provisioning);
     for _ in 0..20 {
-        purse.spend(Api::Describe).await.unwrap();
+        rate_limiter.spend(Api::Describe).await.unwrap();
     }
     assert_eq!(draws(&sim), 2);
     sim.advance(secs(60));
-    purse.spend(Api::Describe).await.unwrap();
+    rate_limiter.spend(Api::Describe).await.unwrap();
     sim.advance(secs(60));
-    purse.spend(Api::Describe).await.unwrap();
+    rate_limiter.spend(Api::Describe).await.unwrap();
     assert_eq!(
         draws(&sim),
         4,
@@ -176,28 +176,28 @@ async fn a_process_draws_several_calls_with_one_write() {
 #[tokio::test]
 async fn what_is_held_ready_is_there_for_each_call() {
     let sim = Sim::new("demo");
-    let purse = purse(&sim, Priority::Interruption);
-    purse.hold(Api::CreateFleet).await.unwrap();
-    purse.hold(Api::CreateFleet).await.unwrap();
+    let rate_limiter = rate_limiter(&sim, Priority::Interruption);
+    rate_limiter.hold(Api::CreateFleet).await.unwrap();
+    rate_limiter.hold(Api::CreateFleet).await.unwrap();
     spend(&sim, Api::CreateFleet).await;
-    purse.spend(Api::CreateFleet).await.unwrap();
-    purse.spend(Api::CreateFleet).await.unwrap();
-    assert_eq!(draws(&sim), 3, "two of the purse, one of the test");
+    rate_limiter.spend(Api::CreateFleet).await.unwrap();
+    rate_limiter.spend(Api::CreateFleet).await.unwrap();
+    assert_eq!(draws(&sim), 3, "two of the rate_limiter, one of the test");
 }
 
 #[tokio::test]
 async fn what_is_held_ready_and_not_spent_is_there_for_nobody_else_and_soon_lost() {
     let sim = Sim::new("demo");
-    let purse = purse(&sim, Priority::Interruption);
+    let rate_limiter = rate_limiter(&sim, Priority::Interruption);
     for _ in 0..2 {
-        purse.hold(Api::TerminateInstances).await.unwrap();
+        rate_limiter.hold(Api::TerminateInstances).await.unwrap();
     }
     assert_eq!(draws(&sim), 1, "two are drawn at once");
-    purse.hold(Api::TerminateInstances).await.unwrap();
+    rate_limiter.hold(Api::TerminateInstances).await.unwrap();
     assert_eq!(draws(&sim), 2, "both were held");
     sim.advance(secs(60));
     for _ in 0..2 {
-        purse.spend(Api::TerminateInstances).await.unwrap();
+        rate_limiter.spend(Api::TerminateInstances).await.unwrap();
     }
     assert_eq!(draws(&sim), 3, "none was left");
 }
@@ -205,13 +205,13 @@ async fn what_is_held_ready_and_not_spent_is_there_for_nobody_else_and_soon_lost
 #[tokio::test]
 async fn interruptions_have_what_others_must_leave() {
     let sim = Sim::new("demo");
-    let housekeeper = purse(&sim, Priority::Housekeeping);
+    let housekeeper = rate_limiter(&sim, Priority::Housekeeping);
     let mut calls = 0;
     while housekeeper.spend(Api::Describe).await.is_ok() {
         calls += 1;
     }
     assert_eq!(calls, 40, "two fifths of the bucket");
-    purse(&sim, Priority::Interruption)
+    rate_limiter(&sim, Priority::Interruption)
         .spend(Api::Describe)
         .await
         .unwrap();
@@ -220,12 +220,12 @@ async fn interruptions_have_what_others_must_leave() {
 #[tokio::test]
 async fn a_refusal_by_ec2_empties_every_purse_that_hears_of_it() {
     let sim = Sim::new("demo");
-    let purse = purse(&sim, Priority::Interruption);
-    purse.spend(Api::CreateFleet).await.unwrap();
+    let rate_limiter = rate_limiter(&sim, Priority::Interruption);
+    rate_limiter.spend(Api::CreateFleet).await.unwrap();
     for _ in 0..4 {
-        purse.throttled(Api::CreateFleet).await;
+        rate_limiter.throttled(Api::CreateFleet).await;
     }
-    let spent = purse.spend(Api::CreateFleet).await.unwrap_err();
+    let spent = rate_limiter.spend(Api::CreateFleet).await.unwrap_err();
     assert_eq!(
         spent.until,
         sim.with(|world| world.now) + secs(4),
@@ -237,7 +237,7 @@ async fn a_refusal_by_ec2_empties_every_purse_that_hears_of_it() {
 async fn a_ledger_that_does_not_answer_stops_no_call() {
     let sim = Sim::new("demo");
     sim.fail_next("draw", Fault::Unavailable);
-    purse(&sim, Priority::Provisioning)
+    rate_limiter(&sim, Priority::Provisioning)
         .spend(Api::CreateFleet)
         .await
         .unwrap();

@@ -5,7 +5,7 @@ mod local_ledger;
 
 use fakes::laws;
 use jiff::Timestamp;
-use ports::{Ledger, Shelf, ShelfError};
+use ports::{Ledger, ObjectStore, ObjectStoreError};
 use serde_json::json;
 
 use self::local_ledger::{LocalLedger, TABLE};
@@ -18,10 +18,13 @@ async fn the_ledger_in_dynamodb_obeys_the_laws() {
     } = LocalLedger::start();
     laws::ledger_laws(&ledger, "laws-").await;
     laws::journal_laws(&ledger, "laws-").await;
-    laws::shelf_laws(&ledger).await;
+    laws::object_store_laws(&ledger).await;
     let too_large = noise(1 << 20);
     let error = ledger.put("laws/large", too_large).await.unwrap_err();
-    assert!(matches!(error, ShelfError::TooLarge { .. }), "{error}");
+    assert!(
+        matches!(error, ObjectStoreError::TooLarge { .. }),
+        "{error}"
+    );
 }
 
 #[tokio::test]

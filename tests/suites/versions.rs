@@ -235,15 +235,15 @@ async fn l5_a_row_that_cannot_be_read_hides_no_other_cluster() {
         row["body"] = json!({"S": "auctioned"});
     });
     let both = [cluster.clone(), other.clone()].into();
-    let glances = world.ledger.glances(&both).await.unwrap();
+    let cluster_summaries = world.ledger.cluster_summaries(&both).await.unwrap();
     assert!(
         matches!(
-            glances[&cluster],
+            cluster_summaries[&cluster],
             Err(LedgerError::Newer { schema: 99, .. })
         ),
-        "{glances:?}"
+        "{cluster_summaries:?}"
     );
-    assert!(glances[&other].is_ok(), "{glances:?}");
+    assert!(cluster_summaries[&other].is_ok(), "{cluster_summaries:?}");
 }
 
 #[tokio::test]
@@ -273,7 +273,7 @@ async fn fields_that_a_newer_version_adds_are_kept() {
 #[tokio::test]
 async fn rows_that_a_newer_version_wrote_as_before_are_read_as_before() {
     let world = LocalLedger::start();
-    let newer = local_ledger::connect(&world.dynamodb).stamping(SCHEMA + 1);
+    let newer = local_ledger::connect(&world.dynamodb).with_schema_version(SCHEMA + 1);
     let cluster = &CLUSTER.into();
     laws::one_of_each(&newer, cluster).await;
     let stamps: Vec<Value> = world

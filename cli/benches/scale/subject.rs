@@ -152,7 +152,7 @@ pub(crate) async fn publish(path: &str) -> Result<()> {
     let mut publisher = view::Publisher::new(CLUSTER.into(), EPOCH.to_owned());
     publisher.begin_list();
     for pod in subject.api.pods().await? {
-        publisher.see(pod);
+        publisher.upsert(pod);
     }
     publisher.end_list();
     std::fs::write(path, publisher.issue()?.object)?;

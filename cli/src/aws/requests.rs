@@ -49,7 +49,7 @@ pub(crate) fn answer(
                 for lane in [Lane::Provisioner, Lane::Disruption] {
                     ledger.make_due(&cluster, lane, now).await?;
                 }
-                return Ok(request.told);
+                return Ok(request.description);
             }
         }
         bail!("turns change the same requests all the time; nothing was changed: try again")

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Args;
 use model::{ClusterName, Lane, Snapshot};
-use ports::journal::Wanted;
+use ports::journal::JournalQuery;
 use turns::Report;
 
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) async fn turns_with_snapshots(
     let now = moment::now();
     let from = stretch.since.before(now)?;
     let until = stretch.until.map_or(Ok(now), |until| until.before(now))?;
-    let wanted = Wanted {
+    let wanted = JournalQuery {
         about: None,
         from,
         until,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::ValueEnum;
 use model::{Batch, NodeClaimName, Snapshot, pod::Pod};
-use planner::{Share, foresight};
+use planner::{Share, simulate_apply};
 use serde_json::{Value, json};
 
 use crate::{backtest, decision};
@@ -110,7 +110,7 @@ struct Replay {
 impl Replay {
     fn new(snapshot: &Snapshot) -> Self {
         Self {
-            before: foresight::cost(snapshot).0,
+            before: simulate_apply::cost(snapshot).0,
             snapshot: snapshot.clone(),
             launched: 0,
             rounds: 0,
@@ -150,7 +150,7 @@ impl Replay {
     }
 
     fn to_json(&self) -> Value {
-        let cost = foresight::cost(&self.snapshot).0 - self.before;
+        let cost = simulate_apply::cost(&self.snapshot).0 - self.before;
         json!({
             "cost": decision::dollars(model::NanosPerHour(cost)),
             "nodes": self.launched,

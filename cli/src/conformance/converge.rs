@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use model::Snapshot;
-use planner::{Pass, foresight};
+use planner::{DisruptionResult, simulate_apply};
 use serde_json::{Value, json};
 
 use crate::decision;
@@ -12,21 +12,24 @@ const STEPS_MAX: usize = 1_000;
 const PER_STEP: SignedDuration = SignedDuration::from_mins(5);
 
 /// The first evaluation, and the final state after all of them.
-pub(super) fn converge(mut snapshot: Snapshot, evaluate: fn(&Snapshot) -> Pass) -> (Pass, Value) {
+pub(super) fn converge(
+    mut snapshot: Snapshot,
+    evaluate: fn(&Snapshot) -> DisruptionResult,
+) -> (DisruptionResult, Value) {
     let first = evaluate(&snapshot);
     let (mut steps, mut pods_moved) = (0, 0);
     let mut pass = first.clone();
     while !pass.commands.is_empty() && steps < STEPS_MAX {
         for command in &pass.commands {
-            pods_moved += foresight::carry_out(command, &mut snapshot);
+            pods_moved += simulate_apply::carry_out(command, &mut snapshot);
         }
         steps += 1;
         snapshot.now += PER_STEP;
-        snapshot.cursor = pass.cursor.filter(|cursor| !cursor.goes_on());
+        snapshot.cursor = pass.cursor.filter(|cursor| !cursor.is_unfinished());
         pass = evaluate(&snapshot);
     }
     let end = json!({
-        "finalCost": decision::dollars(foresight::cost(&snapshot)),
+        "finalCost": decision::dollars(simulate_apply::cost(&snapshot)),
         "podsMoved": pods_moved,
         "steps": steps,
     });

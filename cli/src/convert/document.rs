@@ -103,8 +103,8 @@ pub(crate) fn documents(file: &str, text: &str) -> Vec<Source> {
                 object: place,
                 field: String::new(),
                 value: String::new(),
-                remedy: match api::manifests::is_template(&part) {
-                    true => api::manifests::TEMPLATE.to_owned(),
+                remedy: match api::manifests::is_helm_template(&part) {
+                    true => api::manifests::HELM_TEMPLATE_REMEDY.to_owned(),
                     false => format!("it cannot be read: {error}"),
                 },
             })),

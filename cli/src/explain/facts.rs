@@ -6,7 +6,7 @@ use model::{
     Lane, NodeName, NodePoolName, PodKey, Snapshot, journal::Subject, labels, node::Node,
     node_claim::NodeClaim, resources::amount_text,
 };
-use planner::foresight;
+use planner::simulate_apply;
 
 use crate::plan::{counted, disruption};
 
@@ -118,7 +118,7 @@ fn of_node(snapshot: &Snapshot, node: Option<&Node>, claim: Option<&NodeClaim>) 
 }
 
 fn outlook(snapshot: &Snapshot, node: &NodeName) -> String {
-    let all = planner::outlook(snapshot);
+    let all = planner::node_reports(snapshot);
     let report = all.iter().find(|report| report.node == node.as_str());
     report.map_or_else(String::new, |report| {
         format!("  ${}/h  {}\n", report.price, disruption::words(report))
@@ -142,7 +142,7 @@ fn of_pool(snapshot: &Snapshot, name: &NodePoolName) -> Option<String> {
     let mut text = format!(
         "  {} at ${}/h; {} allowed\n",
         counted(only.node_claims.len(), "NodeClaim"),
-        foresight::cost(&only),
+        simulate_apply::cost(&only),
         match types {
             1 => "1 instance type is".to_owned(),
             many => format!("{many} instance types are"),

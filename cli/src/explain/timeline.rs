@@ -6,7 +6,11 @@ use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use k8s::KubeCluster;
 use model::{
-    ConditionStatus, NodeClaimName, Pod, journal::Subject, node::Node, node_claim::NodeClaim,
+    NodeClaimName,
+    journal::Subject,
+    node::{ConditionStatus, Node},
+    node_claim::NodeClaim,
+    pod::Pod,
 };
 use ports::Cluster;
 use turns::{Report, Step};

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use model::{ClusterName, ids::TurnId};
-use ports::{Archive, ArchiveError, Journal, JournalEntry, LedgerError, journal::Wanted};
+use ports::{Archive, ArchiveError, Journal, JournalEntry, LedgerError, journal::JournalQuery};
 
 pub(crate) struct Directory(PathBuf);
 
@@ -76,7 +76,7 @@ impl Journal for Directory {
     async fn latest(
         &self,
         cluster: &ClusterName,
-        wanted: &Wanted,
+        wanted: &JournalQuery,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
         let mut entries = self.entries(cluster)?;
         entries.retain(|entry| wanted.from <= entry.at && entry.at < wanted.until);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, Lane, ids::TurnId};
-use ports::{JournalEntry, journal::Wanted};
+use ports::{JournalEntry, journal::JournalQuery};
 
 use super::source::Source;
 
@@ -34,7 +34,7 @@ impl Follow {
         until: Timestamp,
         most: usize,
     ) -> Result<Vec<JournalEntry>> {
-        let wanted = Wanted {
+        let wanted = JournalQuery {
             about: None,
             from: self.from,
             until,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use model::{ClusterName, Snapshot};
-use ports::{Archive, Journal, JournalEntry, journal::Wanted};
+use ports::{Archive, Journal, JournalEntry, journal::JournalQuery};
 use turns::Report;
 
 use super::Directory;
@@ -46,7 +46,7 @@ impl Source {
     pub(crate) async fn latest(
         &self,
         cluster: &ClusterName,
-        wanted: &Wanted,
+        wanted: &JournalQuery,
     ) -> Result<Vec<JournalEntry>> {
         let found = self.journal.latest(cluster, wanted).await;
         found.with_context(|| format!("cannot read the journal of cluster {cluster}"))

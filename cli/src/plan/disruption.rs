@@ -6,7 +6,7 @@ use std::{
 };
 
 use model::{NanosPerHour, NodePoolName, Snapshot, labels::NODE_POOL, plan::ExpectedOffering};
-use planner::{Alternative, Outlook, Pass, Reason};
+use planner::{Alternative, DisruptionResult, NodeReport, Reason};
 use serde_json::{Value, json};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::decision;
 
-pub(super) fn json(pass: &Pass, nodes: &[Outlook], snapshot: &Snapshot) -> Value {
+pub(super) fn json(pass: &DisruptionResult, nodes: &[NodeReport], snapshot: &Snapshot) -> Value {
     let mut plan = decision::disruption(pass);
     let places = (0..pass.commands.len()).map(|number| match number.checked_sub(1) {
         None => "/command/replace".to_owned(),
@@ -52,14 +52,14 @@ fn pools(snapshot: &Snapshot) -> BTreeMap<&str, NodePoolName> {
 }
 
 fn parts_of(
-    node: &Outlook,
+    node: &NodeReport,
     pools: &BTreeMap<&str, NodePoolName>,
     snapshot: &Snapshot,
 ) -> Option<Parts> {
     Parts::of(node.price, pools.get(node.node.as_str())?, snapshot)
 }
 
-fn node(node: &Outlook) -> Value {
+fn node(node: &NodeReport) -> Value {
     let alternative = node.alternative.as_ref().map(|found| {
         let nodes = found.nodes.iter().map(|replacement| {
             json!({
@@ -86,8 +86,8 @@ fn known(price: NanosPerHour) -> Option<NanosPerHour> {
 
 /// Renders the nodes of this snapshot, with the parts of their prices on request.
 pub(super) fn text(
-    pass: &Pass,
-    nodes: &[Outlook],
+    pass: &DisruptionResult,
+    nodes: &[NodeReport],
     snapshot: &Snapshot,
     shows_parts: bool,
 ) -> String {
@@ -176,7 +176,7 @@ fn unmanaged(snapshot: &Snapshot) -> Vec<(String, &'static str)> {
         .collect()
 }
 
-pub(crate) fn words(node: &Outlook) -> String {
+pub(crate) fn words(node: &NodeReport) -> String {
     let would = node
         .alternative
         .as_ref()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use api::manifests::{Manifests, Place};
+use api::manifests::{Manifests, SourceLocation};
 use model::Snapshot;
 use sandbox::error::FieldError;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(super) struct Refusals {
 /// Finds all errors that parsing the manifests does not find.
 pub(super) fn of(manifests: &Manifests) -> Result<Refusals> {
     let mut refusals = Refusals::default();
-    let is_unread = |place: &Place, field: Option<&str>| {
+    let is_unread = |place: &SourceLocation, field: Option<&str>| {
         manifests.errors.iter().any(|error| {
             let same = (error.place.document, error.place.item) == (place.document, place.item)
                 && error.place.file == place.file;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use model::{
     NanosPerHour, NodePoolName, Plan, PodKey, Snapshot,
-    plan::{Action, Expected, Launch, Nomination, PodRef, Room, Unplaced},
+    plan::{Action, BufferCapacity, Expected, Launch, Nomination, PodRef, Unplaced},
     resources::{PODS, amount_text},
 };
 
@@ -64,8 +64,10 @@ pub(super) fn of(
     }
     for (buffer, room) in &plan.buffers {
         let room = match room {
-            Room::There => "is on nodes there are",
-            Room::Lacking => "is not there yet: the nodes above include what is launched for it",
+            BufferCapacity::Available => "is on nodes there are",
+            BufferCapacity::Insufficient => {
+                "is not there yet: the nodes above include what is launched for it"
+            }
         };
         let _ = writeln!(
             text,

@@ -12,7 +12,7 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use model::{Lane, Wake};
 use ports::{Archive as _, Clock};
 use signed::{Bucket, describe};
-use view::Issue;
+use view::ViewVersion;
 
 use crate::config::Config;
 use crate::counters::Counters;
@@ -131,7 +131,7 @@ impl Sink for AwsSink {
         Ok(())
     }
 
-    async fn publish(&self, issue: Issue) -> Result<(), SinkError> {
+    async fn publish(&self, issue: ViewVersion) -> Result<(), SinkError> {
         let failed = |cause: String| SinkError {
             what: format!("storing {}", issue.name),
             cause,

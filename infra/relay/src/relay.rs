@@ -146,7 +146,7 @@ impl Relay {
 
     /// Returns the version of the view that is to be stored before the wakes that are due now are sent. Storing it ends with
     /// [`Relay::view_stored`] or [`Relay::view_failed`]; until then, or for a moment, wakes wait.
-    pub fn take_view(&mut self, now: Duration) -> Option<view::Issue> {
+    pub fn take_view(&mut self, now: Duration) -> Option<view::ViewVersion> {
         let published = self.published.as_mut()?;
         let is_due = |due: Option<Duration>| due.is_some_and(|due| due <= now);
         let pods_wait = is_due(self.batcher.due())

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{ClusterName, Wake, view::ViewPointer};
-use view::Issue;
+use view::ViewVersion;
 
 use crate::counters::Counters;
 
@@ -28,7 +28,7 @@ pub trait Sink: Send + Sync {
     async fn send(&self, wake: &Wake) -> Result<(), SinkError>;
     async fn beat(&self, beat: &HeartbeatRecord) -> Result<(), SinkError>;
     /// Stores a version of the view in the stack's bucket.
-    async fn publish(&self, issue: Issue) -> Result<(), SinkError>;
+    async fn publish(&self, issue: ViewVersion) -> Result<(), SinkError>;
 }
 
 /// Error of a wake or heartbeat that did not arrive, or may not have arrived. A retry is always safe.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::{ClusterName, PodKey, view::ViewPointer};
-use view::{Issue, Publisher};
+use view::{Publisher, ViewVersion};
 
 use crate::counters::Counters;
 use crate::relay::Event;
@@ -52,15 +52,15 @@ impl ViewPublisher {
                     .iter_mut()
                     .filter_map(|observed| observed.pod.take())
                 {
-                    self.publisher.see(*pod);
+                    self.publisher.upsert(*pod);
                 }
             }
             Event::ListEnded => self.publisher.end_list(),
             Event::Changed(observed) => match observed.pod.take() {
-                Some(pod) => self.publisher.see(*pod),
-                None => self.publisher.lose(&key(&observed.name)),
+                Some(pod) => self.publisher.upsert(*pod),
+                None => self.publisher.remove(&key(&observed.name)),
             },
-            Event::Deleted(observed) => self.publisher.lose(&key(&observed.name)),
+            Event::Deleted(observed) => self.publisher.remove(&key(&observed.name)),
             Event::Bookmark | Event::Missing | Event::Failed(_) => {}
         }
     }
@@ -72,7 +72,7 @@ impl ViewPublisher {
         others_wait: bool,
         counters: &Counters,
         now: Duration,
-    ) -> Option<Issue> {
+    ) -> Option<ViewVersion> {
         let is_old = self
             .full
             .is_some_and(|(_, since)| now >= since + FULL_STATE_AGE_MAX);
@@ -103,7 +103,7 @@ impl ViewPublisher {
         if let Some((counters, started_at)) = self.in_flight.take() {
             self.stored_counters = counters;
             self.last = Some(started_at);
-            let full = self.publisher.standing().map(|(_, full)| full);
+            let full = self.publisher.latest().map(|(_, full)| full);
             if full != self.full.map(|(full, _)| full) {
                 self.full = full.map(|full| (full, started_at));
             }
@@ -128,7 +128,7 @@ impl ViewPublisher {
 
     /// Returns a pointer to the stored version.
     pub fn pointer(&self, at: Timestamp) -> Option<ViewPointer> {
-        let (base, full) = self.publisher.standing()?;
+        let (base, full) = self.publisher.latest()?;
         Some(ViewPointer {
             epoch: self.publisher.epoch().to_owned(),
             version: base.version,

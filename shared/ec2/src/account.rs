@@ -3,7 +3,7 @@ use std::sync::Arc;
 use aws_config::SdkConfig;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use model::{ClusterName, budget::Api};
-use ports::{Budget, Clock, CloudError, Shelf, Spent};
+use ports::{Budget, BudgetExhausted, Clock, CloudError, ObjectStore};
 
 use crate::{
     catalog::{CatalogCache, ResolvedTypes},
@@ -36,7 +36,7 @@ pub struct Account {
     pub(crate) profiles: Arc<ProfileCache>,
     pub(crate) validations: Arc<ValidationCache>,
     pub(crate) budget: Option<Arc<dyn Budget>>,
-    pub(crate) shelf: Option<Arc<dyn Shelf>>,
+    pub(crate) shelf: Option<Arc<dyn ObjectStore>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) region: String,
     pub(crate) registry_prefix: String,
@@ -55,7 +55,7 @@ pub struct Options {
     /// API budget of EC2 calls; without one, calls are not counted.
     pub budget: Option<Arc<dyn Budget>>,
     /// Store of published prices; without one, the bundled prices are used.
-    pub shelf: Option<Arc<dyn Shelf>>,
+    pub shelf: Option<Arc<dyn ObjectStore>>,
 }
 
 impl Account {
@@ -99,7 +99,7 @@ impl Account {
             return Ok(());
         };
         let held = budget.hold(api).await;
-        held.map_err(|Spent { until }| CloudError::Postponed {
+        held.map_err(|BudgetExhausted { until }| CloudError::Postponed {
             action: action.to_owned(),
             until,
         })

@@ -17,7 +17,7 @@ use model::{
     budget::Api,
     ids::LaunchToken,
     interruption::LifecycleHook,
-    launch::{FleetAnswer, FleetRequest, Instance},
+    launch::{FleetRequest, FleetResponse, Instance},
 };
 use ports::{Cloud, CloudError, Terminations, terminate_each};
 
@@ -47,7 +47,7 @@ impl Cloud for Account {
         &self,
         request: &FleetRequest,
         not_after: Timestamp,
-    ) -> Result<FleetAnswer, CloudError> {
+    ) -> Result<FleetResponse, CloudError> {
         fleet::launch(self, request, not_after).await
     }
 

@@ -10,7 +10,7 @@ use aws_rules::{
 };
 use jiff::Timestamp;
 use model::ClusterName;
-use ports::{CloudError, Needs, Upkeep};
+use ports::{AccountHousekeeping, CloudError, Needs};
 
 use crate::{
     Account,
@@ -24,7 +24,7 @@ const TEMPLATES_PER_PAGE: i32 = 200;
 const PAGES_MAX: usize = 10;
 
 #[async_trait]
-impl Upkeep for Account {
+impl AccountHousekeeping for Account {
     async fn renew_prices(&self, look_up: bool, now: Timestamp) -> Vec<String> {
         self.publish_prices(look_up, now).await
     }

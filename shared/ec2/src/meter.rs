@@ -19,7 +19,7 @@ use aws_smithy_runtime_api::{
 };
 use aws_smithy_types::{body::SdkBody, byte_stream::ByteStream};
 use model::budget::Api;
-use ports::{Budget, CloudError, Spent};
+use ports::{Budget, BudgetExhausted, CloudError};
 
 /// The configuration with an HTTP client that takes a call out of the budget before it sends a request.
 pub(crate) fn metered(config: &SdkConfig, budget: Option<&Arc<dyn Budget>>) -> SdkConfig {
@@ -41,7 +41,7 @@ pub(crate) fn postponed(
 ) -> Option<CloudError> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if let Some(NoBudget(Spent { until })) = error.downcast_ref() {
+        if let Some(NoBudget(BudgetExhausted { until })) = error.downcast_ref() {
             return Some(CloudError::Postponed {
                 action: action.to_owned(),
                 until: *until,
@@ -62,7 +62,7 @@ impl fmt::Debug for Budgeted {
 }
 
 #[derive(Debug)]
-struct NoBudget(Spent);
+struct NoBudget(BudgetExhausted);
 
 impl fmt::Display for NoBudget {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::conditions::types::LAUNCHED;
 use model::{
     InstanceId, labels,
-    launch::{FleetAnswer, Instance, LaunchRefusal, Launched, LaunchedClaim},
+    launch::{FleetResponse, Instance, LaunchRefusal, Launched, LaunchedClaim},
     ledger::{Call, IntentState},
     node_claim::NodeClaim,
     plan::NodeClaimUpdate,
@@ -70,7 +70,7 @@ impl Executor<'_> {
         &self,
         call: &Call,
         members: Vec<Member>,
-        answer: FleetAnswer,
+        answer: FleetResponse,
         inputs: &LaunchInputs<'_>,
         outcome: &mut ExecutionOutcome,
     ) -> Result<SubnetUse, ExecutorError> {

@@ -6,7 +6,7 @@ use model::{
     experience::ZonalShift,
     ids::LaunchToken,
     launch::{
-        FleetAnswer, FleetOverride, FleetRequest, Instance, InstanceState, Launched,
+        FleetOverride, FleetRequest, FleetResponse, Instance, InstanceState, Launched,
         OfferingFailure,
     },
 };
@@ -53,7 +53,7 @@ pub struct Account {
     pub templates: BTreeMap<String, String>,
     /// All CreateFleet requests that reached EC2.
     pub requests: Vec<FleetRequest>,
-    answered: BTreeMap<LaunchToken, (FleetRequest, FleetAnswer)>,
+    answered: BTreeMap<LaunchToken, (FleetRequest, FleetResponse)>,
     state_since: BTreeMap<InstanceId, Timestamp>,
 }
 
@@ -76,7 +76,7 @@ impl Account {
         &mut self,
         request: &FleetRequest,
         now: Timestamp,
-    ) -> Result<FleetAnswer, CloudError> {
+    ) -> Result<FleetResponse, CloudError> {
         self.requests.push(request.clone());
         if request.tags.len() > TAGS {
             return Err(CloudError::Invalid {
@@ -101,7 +101,7 @@ impl Account {
                 })
             };
         }
-        let mut answer = FleetAnswer::default();
+        let mut answer = FleetResponse::default();
         for _ in 0..request.target_capacity {
             match self.cheapest(request) {
                 Some((choice, image)) => answer

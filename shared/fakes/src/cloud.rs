@@ -7,7 +7,7 @@ use model::{
     budget::{Api, Priority, TokenBucket},
     ids::LaunchToken,
     interruption::LifecycleHook,
-    launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
+    launch::{FleetRequest, FleetResponse, Instance, InstanceState},
 };
 use ports::{Cloud, CloudError, Terminations, terminate_each};
 
@@ -26,7 +26,7 @@ impl Cloud for Sim {
         &self,
         request: &FleetRequest,
         not_after: Timestamp,
-    ) -> Result<FleetAnswer, CloudError> {
+    ) -> Result<FleetResponse, CloudError> {
         self.changing_call("launch", |world| {
             if world.now > not_after {
                 return Err(CloudError::NotSent {

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use model::{ClusterName, ids::TurnId};
-use ports::{Archive, ArchiveError, Journal, JournalEntry, LedgerError, journal::Wanted};
+use ports::{Archive, ArchiveError, Journal, JournalEntry, LedgerError, journal::JournalQuery};
 
 use crate::{Sim, rows::as_read_back};
 
@@ -19,7 +19,7 @@ impl Journal for Sim {
     async fn latest(
         &self,
         cluster: &ClusterName,
-        wanted: &Wanted,
+        wanted: &JournalQuery,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
         self.neutral_call("latest", |world| {
             let entries = world.ledger.journal(cluster).values().rev();

@@ -12,8 +12,8 @@ use model::{
     ids::LaunchToken,
     labels,
     launch::{
-        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, LaunchReading, LaunchRefusal,
-        LaunchTemplate, Launched, LaunchedClaim, OfferingFailure, TemplateOverrides,
+        AllocationStrategy, FleetOutcome, FleetOverride, FleetRequest, FleetResponse,
+        LaunchRefusal, LaunchTemplate, Launched, LaunchedClaim, OfferingFailure, TemplateOverrides,
     },
     ledger::OfferingKey,
     plan::Launch,
@@ -171,9 +171,9 @@ impl LaunchBuilder for Builder {
     fn read(
         &self,
         request: &FleetRequest,
-        answer: &FleetAnswer,
+        answer: &FleetResponse,
         zone_ids: &BTreeMap<&str, &str>,
-    ) -> LaunchReading {
+    ) -> FleetOutcome {
         let key = |failure: &OfferingFailure| {
             Some(OfferingKey {
                 capacity_type: request.capacity_type,
@@ -187,7 +187,7 @@ impl LaunchBuilder for Builder {
             .clone()
             .map(|failure| format!("{}: {}", failure.code, failure.message))
             .collect();
-        LaunchReading {
+        FleetOutcome {
             full_subnets: failures
                 .clone()
                 .filter(|failure| failure.code == NO_ADDRESSES)

@@ -25,7 +25,7 @@ use model::{
     plan::Launch,
 };
 use ports::{
-    Journal, Ledger, Shelf,
+    Journal, Ledger, ObjectStore,
     ledger::{Commit, Committed, LaneEnd, Moved},
 };
 
@@ -110,7 +110,7 @@ pub async fn journal_laws(ports: &dyn Journal, prefix: &str) {
 }
 
 /// Tests that a published object is read as it was last written.
-pub async fn object_store_laws(shelf: &dyn Shelf) {
+pub async fn object_store_laws(shelf: &dyn ObjectStore) {
     let name = "laws/object";
     assert_eq!(shelf.get(name).await.unwrap(), None);
     shelf.put(name, b"older".to_vec()).await.unwrap();
@@ -271,7 +271,7 @@ fn notice(instance: &str) -> Notice {
         kind: "spot-interruption".into(),
         deadline: Some(at(120)),
         at: Some(at(0)),
-        course: model::interruption::Course::Drain,
+        action: model::interruption::InterruptionAction::Drain,
         foreign: false,
         hook: None,
         event: String::new(),

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
     ClusterName, Evidence, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
-    budget::{Api, Draw, Priority},
+    budget::{Api, Priority, TokenGrant},
     caps::AccountSpending,
     experience::ZonalShift,
     ids::{LaunchToken, TurnId},
@@ -16,7 +16,7 @@ use model::{
 };
 use ports::{
     Ledger, LedgerError,
-    ledger::{Commit, Committed, Ended, Glance, LaneEnd, Moved, Record, Taken, Unfenced},
+    ledger::{ClusterSummary, Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 use crate::sim::Sim;
@@ -85,7 +85,7 @@ ledger_calls! {
     neutral_call said(cluster: &ClusterName, prefix: &str, now: Timestamp) -> BTreeSet<String>;
     neutral_call sweep_memory(cluster: &ClusterName) -> SweepMemory;
     neutral_call store_sweep_memory(cluster: &ClusterName, memory: &SweepMemory) -> ();
-    neutral_call glances(clusters: &BTreeSet<ClusterName>) -> BTreeMap<ClusterName, Result<Glance, LedgerError>>;
+    neutral_call cluster_summaries(clusters: &BTreeSet<ClusterName>) -> BTreeMap<ClusterName, Result<ClusterSummary, LedgerError>>;
     neutral_call clusters() -> Vec<ClusterName>;
     changing_call own(cluster: &ClusterName, claim: &NodeClaimName, instance: &InstanceId, token: &LaunchToken) -> Moved;
     neutral_call owner(instance: &InstanceId) -> Option<InstanceOwner>;
@@ -94,12 +94,12 @@ ledger_calls! {
     changing_call mark_unavailable(offering: &OfferingKey, now: Timestamp) -> ();
     changing_call mark_full(subnet: &str, now: Timestamp) -> ();
     neutral_call measure_memory(instance_type: &str, image: &str, bytes: i64, now: Timestamp) -> ();
-    neutral_call draw(api: Api, wanted: u32, priority: Priority, now: Timestamp) -> Draw;
+    neutral_call draw(api: Api, wanted: u32, priority: Priority, now: Timestamp) -> TokenGrant;
     neutral_call throttled(api: Api, now: Timestamp) -> ();
     neutral_call evidence() -> Vec<Evidence>;
     changing_call store_evidence(evidence: &Evidence) -> ();
     changing_call store_zonal_shifts(cluster: &ClusterName, shifts: &[ZonalShift]) -> ();
     neutral_call zonal_shifts(cluster: &ClusterName) -> Vec<ZonalShift>;
-    neutral_call remember_not_ours(instance: &InstanceId, until: Timestamp) -> ();
-    neutral_call is_not_ours(instance: &InstanceId, now: Timestamp) -> bool;
+    neutral_call remember_unmanaged(instance: &InstanceId, until: Timestamp) -> ();
+    neutral_call is_unmanaged(instance: &InstanceId, now: Timestamp) -> bool;
 }

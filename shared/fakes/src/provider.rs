@@ -25,9 +25,9 @@ use model::{
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
 use ports::{
-    Catalog, CloudError, Cluster, ClusterError, Clusters, LedgerError, Needs, NodeClassResolver,
-    Registry, RegistryError, Resolved, Shelf, ShelfError, StaticHash, Upkeep,
-    registry::RegistryEntry,
+    AccountHousekeeping, Catalog, CloudError, Cluster, ClusterError, Clusters, LedgerError, Needs,
+    NodeClassResolver, ObjectStore, ObjectStoreError, Registry, RegistryError, Resolved,
+    StaticHash, registry::RegistryEntry,
 };
 
 use crate::{account::zone_id, sim::Sim};
@@ -318,7 +318,7 @@ pub(crate) fn static_hash(class: &EC2NodeClass) -> StaticHash {
 }
 
 #[async_trait]
-impl Upkeep for Sim {
+impl AccountHousekeeping for Sim {
     async fn renew_prices(&self, look_up: bool, _: Timestamp) -> Vec<String> {
         let renewed = self.neutral_call("renew_prices", |world| {
             world.looked_up.push(look_up);
@@ -350,15 +350,15 @@ impl Upkeep for Sim {
 }
 
 #[async_trait]
-impl Shelf for Sim {
-    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ShelfError> {
+impl ObjectStore for Sim {
+    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ObjectStoreError> {
         let read = self.neutral_call("get", |world| {
             Ok::<_, LedgerError>(world.ledger.shelf.get(name).cloned())
         });
         Ok(read.await?)
     }
 
-    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ShelfError> {
+    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ObjectStoreError> {
         let put = self.changing_call("put", |world| {
             world.ledger.shelf.insert(name.to_owned(), object);
             Ok::<_, LedgerError>(())

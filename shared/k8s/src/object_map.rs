@@ -42,12 +42,12 @@ impl ObjectMap for view::Pods {
     type Object = Pod;
 
     fn upsert(&mut self, _: Key, pod: Pod) {
-        self.see(pod);
+        self.upsert(pod);
         self.tidy();
     }
 
     fn delete(&mut self, (namespace, name): &Key) {
-        self.lose(&PodKey::new(namespace, name));
+        self.remove(&PodKey::new(namespace, name));
     }
 
     fn len(&self) -> usize {

@@ -1,7 +1,7 @@
 //! The account's budget of EC2 calls: one token bucket per API, shared by the turns of all clusters.
 
 use jiff::{SignedDuration, Timestamp};
-use model::budget::{Api, Draw, Priority, TokenBucket};
+use model::budget::{Api, Priority, TokenBucket, TokenGrant};
 use ports::LedgerError;
 
 use crate::{
@@ -23,7 +23,7 @@ pub(crate) async fn draw(
     wanted: u32,
     priority: Priority,
     now: Timestamp,
-) -> Result<Draw, LedgerError> {
+) -> Result<TokenGrant, LedgerError> {
     for tries in 1..=TRIES {
         let (before, bucket) = read(table, account, api, now).await?;
         let (after, draw) = bucket.draw(api, wanted, priority, now);
@@ -32,7 +32,7 @@ pub(crate) async fn draw(
         }
         table.pause(tries).await;
     }
-    Ok(Draw {
+    Ok(TokenGrant {
         granted: 0,
         again: now.checked_add(BUSY).ok(),
     })

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{ClusterName, Lane, caps::AccountSpending, ledger::Pause};
-use ports::{LedgerError, ledger::Glance, limits::dynamodb::BATCH_KEYS};
+use ports::{LedgerError, ledger::ClusterSummary, limits::dynamodb::BATCH_KEYS};
 
 use crate::{commit, key::Account, lanes, memory, pauses, row::Row, store::Store, table::Key};
 
@@ -25,7 +25,7 @@ pub(crate) async fn cluster_summaries(
     table: &Store,
     account: &Account,
     clusters: &BTreeSet<ClusterName>,
-) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError> {
+) -> Result<BTreeMap<ClusterName, Result<ClusterSummary, LedgerError>>, LedgerError> {
     let of_account = pauses::of_account(table, account).await?;
     let clusters: Vec<&ClusterName> = clusters.iter().collect();
     let mut summaries = BTreeMap::new();
@@ -64,7 +64,7 @@ fn cluster_summary(
     rows: &Rows,
     cluster: &ClusterName,
     (of_account, account): &(Vec<Pause>, AccountSpending),
-) -> Result<Glance, LedgerError> {
+) -> Result<ClusterSummary, LedgerError> {
     let row = |key: Key| rows.get(&(key.pk, key.sk));
     let mut meta = row(Key::meta(cluster)).map(commit::meta_of).transpose()?;
     if let Some(meta) = &mut meta {
@@ -75,7 +75,7 @@ fn cluster_summary(
         let row = row(Key::lane(cluster, lane))?;
         Some((lane, lanes::lane_row(row)))
     };
-    Ok(Glance {
+    Ok(ClusterSummary {
         meta,
         beat: row(Key::relay(cluster)).map(memory::beat_of),
         lanes: LANES.into_iter().filter_map(lane).collect(),

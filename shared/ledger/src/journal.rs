@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, ids::TurnId, journal::Subject};
-use ports::{Journal, JournalEntry, LedgerError, journal::Wanted, limits::dynamodb::ITEM_BYTES};
+use ports::{
+    Journal, JournalEntry, LedgerError, journal::JournalQuery, limits::dynamodb::ITEM_BYTES,
+};
 
 use crate::{
     TableLedger, key,
@@ -36,7 +38,7 @@ impl Journal for TableLedger {
     async fn latest(
         &self,
         cluster: &ClusterName,
-        wanted: &Wanted,
+        wanted: &JournalQuery,
     ) -> Result<Vec<JournalEntry>, LedgerError> {
         latest(self.store_and_account().0, cluster, wanted).await
     }
@@ -116,7 +118,7 @@ pub(crate) fn row(cluster: &ClusterName, entry: &JournalEntry) -> Result<NewRow,
 async fn latest(
     table: &Store,
     cluster: &ClusterName,
-    wanted: &Wanted,
+    wanted: &JournalQuery,
 ) -> Result<Vec<JournalEntry>, LedgerError> {
     // A `#` follows each time, so a key with exactly the bound's time sorts after the bound.
     let (from, until) = (

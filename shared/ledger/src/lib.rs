@@ -1,4 +1,4 @@
-//! The ledger's protocol over one table of rows: [`ports::Ledger`], [`ports::Journal`] and [`ports::Shelf`]
+//! The ledger's protocol over one table of rows: [`ports::Ledger`], [`ports::Journal`] and [`ports::ObjectStore`]
 //! (docs/design.md#ledger, docs/protocol.md).
 //!
 //! One table, `pk` and `sk`, on-demand. Every write is conditional or idempotent and every read strongly consistent;

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use async_trait::async_trait;
-use ports::{LedgerError, Shelf, ShelfError, limits::dynamodb::ITEM_BYTES};
+use ports::{LedgerError, ObjectStore, ObjectStoreError, limits::dynamodb::ITEM_BYTES};
 
 use crate::{
     TableLedger,
@@ -20,26 +20,26 @@ const PACKED_MAX: usize = ITEM_BYTES - (50 << 10);
 const UNPACKED_MAX: u64 = 64 << 20;
 
 #[async_trait]
-impl Shelf for TableLedger {
-    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ShelfError> {
+impl ObjectStore for TableLedger {
+    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ObjectStoreError> {
         let (table, account) = self.store_and_account();
         get(table, &account.published(name)).await
     }
 
-    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ShelfError> {
+    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ObjectStoreError> {
         let (table, account) = self.store_and_account();
         put(table, &account.published(name), &object).await
     }
 }
 
-async fn get(table: &Store, key: &Key) -> Result<Option<Vec<u8>>, ShelfError> {
+async fn get(table: &Store, key: &Key) -> Result<Option<Vec<u8>>, ObjectStoreError> {
     let Some(row) = table.get(key).await? else {
         return Ok(None);
     };
     object(&row).map(Some)
 }
 
-pub(crate) fn object(row: &Row) -> Result<Vec<u8>, ShelfError> {
+pub(crate) fn object(row: &Row) -> Result<Vec<u8>, ObjectStoreError> {
     let packed = row.bytes("body");
     let packed = packed.ok_or_else(|| row.corrupt("attribute body is missing".to_owned()))?;
     let mut object = Vec::new();
@@ -49,19 +49,19 @@ pub(crate) fn object(row: &Row) -> Result<Vec<u8>, ShelfError> {
     Ok(object)
 }
 
-async fn put(table: &Store, key: &Key, object: &[u8]) -> Result<(), ShelfError> {
+async fn put(table: &Store, key: &Key, object: &[u8]) -> Result<(), ObjectStoreError> {
     table.write(Write::put(key, row(key, object)?)).await?;
     Ok(())
 }
 
-pub(crate) fn row(key: &Key, object: &[u8]) -> Result<NewRow, ShelfError> {
+pub(crate) fn row(key: &Key, object: &[u8]) -> Result<NewRow, ObjectStoreError> {
     let packed = zstd::encode_all(object, zstd::DEFAULT_COMPRESSION_LEVEL);
     let packed = packed.map_err(|error| LedgerError::Unavailable {
         action: format!("pack {}", key.sk),
         message: error.to_string(),
     })?;
     if packed.len() > PACKED_MAX {
-        return Err(ShelfError::TooLarge {
+        return Err(ObjectStoreError::TooLarge {
             name: key.sk.clone(),
             size: packed.len(),
             most: PACKED_MAX,

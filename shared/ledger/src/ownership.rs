@@ -247,7 +247,7 @@ pub(crate) fn not_ours(instance: &InstanceId) -> Key {
     }
 }
 
-pub(crate) async fn remember_not_ours(
+pub(crate) async fn remember_unmanaged(
     table: &Store,
     instance: &InstanceId,
     until: Timestamp,
@@ -262,7 +262,7 @@ pub(crate) async fn remember_not_ours(
         .map(drop)
 }
 
-pub(crate) async fn is_not_ours(
+pub(crate) async fn is_unmanaged(
     table: &Store,
     instance: &InstanceId,
     now: Timestamp,

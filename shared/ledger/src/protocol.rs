@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{
     ClusterName, Evidence, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
-    budget::{Api, Draw, Priority},
+    budget::{Api, Priority, TokenGrant},
     caps::AccountSpending,
     experience::{MeasuredMemory, ZonalShift},
     ids::{LaunchToken, TurnId},
@@ -19,7 +19,7 @@ use model::{
 };
 use ports::{
     Ledger, LedgerError,
-    ledger::{Commit, Committed, Ended, Glance, LaneEnd, Moved, Record, Taken, Unfenced},
+    ledger::{ClusterSummary, Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 use crate::{
@@ -435,7 +435,7 @@ impl Ledger for TableLedger {
         wanted: u32,
         priority: Priority,
         now: Timestamp,
-    ) -> Result<Draw, LedgerError> {
+    ) -> Result<TokenGrant, LedgerError> {
         budget::draw(&self.table, &self.account, api, wanted, priority, now).await
     }
 
@@ -489,20 +489,20 @@ impl Ledger for TableLedger {
         memory::said(&self.table, cluster, prefix, now).await
     }
 
-    async fn remember_not_ours(
+    async fn remember_unmanaged(
         &self,
         instance: &InstanceId,
         until: Timestamp,
     ) -> Result<(), LedgerError> {
-        ownership::remember_not_ours(&self.table, instance, until).await
+        ownership::remember_unmanaged(&self.table, instance, until).await
     }
 
-    async fn is_not_ours(
+    async fn is_unmanaged(
         &self,
         instance: &InstanceId,
         now: Timestamp,
     ) -> Result<bool, LedgerError> {
-        ownership::is_not_ours(&self.table, instance, now).await
+        ownership::is_unmanaged(&self.table, instance, now).await
     }
 
     async fn sweep_memory(&self, cluster: &ClusterName) -> Result<SweepMemory, LedgerError> {
@@ -517,10 +517,10 @@ impl Ledger for TableLedger {
         memory::store_sweep_memory(&self.table, cluster, memory).await
     }
 
-    async fn glances(
+    async fn cluster_summaries(
         &self,
         clusters: &BTreeSet<ClusterName>,
-    ) -> Result<BTreeMap<ClusterName, Result<Glance, LedgerError>>, LedgerError> {
+    ) -> Result<BTreeMap<ClusterName, Result<ClusterSummary, LedgerError>>, LedgerError> {
         cluster_summaries::cluster_summaries(&self.table, &self.account, clusters).await
     }
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use model::budget::{Api, Priority};
-use ports::{Budget, Clock, Ledger, Spent};
+use ports::{Budget, BudgetExhausted, Clock, Ledger};
 use tokio::sync::Mutex;
 
 /// Calls that are not made within this time after they were drawn are dropped: the bucket has refilled in the meantime.
@@ -81,7 +81,7 @@ impl RateLimiter {
     }
 
     /// Uses a call that was drawn before, or draws more.
-    async fn take(&self, api: Api, usage: Use) -> Result<(), Spent> {
+    async fn take(&self, api: Api, usage: Use) -> Result<(), BudgetExhausted> {
         let Some(drawn) = self.drawn.get(&api) else {
             return Ok(());
         };
@@ -93,7 +93,7 @@ impl RateLimiter {
             if drawn.try_use(usage, now) {
                 return Ok(());
             }
-            let wanted = api.at_once();
+            let wanted = api.draw_size();
             let draw = match self.ledger.draw(api, wanted, self.priority, now).await {
                 Ok(draw) => draw,
                 // The budget only avoids throttling; EC2 itself enforces its limits.
@@ -113,17 +113,17 @@ impl RateLimiter {
             let wait = Duration::try_from(until.duration_since(now)).unwrap_or(Duration::ZERO);
             tokio::time::sleep(wait.max(WAIT_MIN)).await;
         }
-        Err(Spent { until })
+        Err(BudgetExhausted { until })
     }
 }
 
 #[async_trait]
 impl Budget for RateLimiter {
-    async fn spend(&self, api: Api) -> Result<(), Spent> {
+    async fn spend(&self, api: Api) -> Result<(), BudgetExhausted> {
         self.take(api, Use::Spend).await
     }
 
-    async fn hold(&self, api: Api) -> Result<(), Spent> {
+    async fn hold(&self, api: Api) -> Result<(), BudgetExhausted> {
         self.take(api, Use::Reserve).await
     }
 

@@ -38,7 +38,7 @@ use model::{
     NodeClaimName, NodePoolName, Snapshot,
     ledger::{self, Cursor},
 };
-use scheduling::Groundwork;
+use scheduling::PrecomputedIndexes;
 
 pub use model::ledger::Method;
 
@@ -140,7 +140,7 @@ fn evaluate(snapshot: &Snapshot, options: SearchOptions<'_>) -> DisruptionResult
 /// DaemonSets.
 fn evaluate_with<'a>(
     planning: &'a PlanningContext<'a>,
-    known: Option<&Rc<Groundwork<'a>>>,
+    known: Option<&Rc<PrecomputedIndexes<'a>>>,
     snapshot: &'a Snapshot,
     options: SearchOptions<'a>,
 ) -> DisruptionResult {

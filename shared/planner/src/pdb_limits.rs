@@ -3,7 +3,7 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use model::{
-    Memo, StoredAt,
+    Memo, ShapeAddress,
     pod::Pod,
     snapshot::{Optimize, PodDisruptionBudget},
 };
@@ -22,7 +22,7 @@ pub(crate) struct PdbLimits<'a> {
 /// Budgets that select a pod, by namespace and labels.
 #[derive(Default)]
 struct Known<'a> {
-    at: Memo<(&'a str, StoredAt), usize>,
+    at: Memo<(&'a str, ShapeAddress), usize>,
     found: Vec<Budgets<'a>>,
 }
 
@@ -76,7 +76,7 @@ impl<'a> PdbLimits<'a> {
             return Rc::default();
         };
         let mut known = self.known.borrow_mut();
-        let shape = (namespace, pod.shape.stored_at());
+        let shape = (namespace, pod.shape.shape_address());
         if let Some(found) = known.at.get(&shape).and_then(|at| known.found.get(at)) {
             return Rc::clone(found);
         }

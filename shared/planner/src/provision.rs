@@ -31,7 +31,7 @@ use model::{
     pod::Pod,
     snapshot::Optimize,
 };
-use scheduling::{Answer, Effort, Input};
+use scheduling::{Effort, Input, SolveResult};
 
 pub use self::{
     buffers::buffer_pods,
@@ -76,7 +76,7 @@ pub fn provision_full(snapshot: &Snapshot, share: Share) -> Plan {
 }
 
 /// Removes new nodes that are not full, or that hold virtual pods of CapacityBuffers.
-fn keep_full(input: &Input<'_>, answer: &mut Answer) {
+fn keep_full(input: &Input<'_>, answer: &mut SolveResult) {
     let is_virtual = |pod: &usize| {
         let pod = input.pods.get(*pod);
         pod.is_some_and(|pod| buffers::is_virtual(pod))
@@ -92,7 +92,7 @@ fn keep_full(input: &Input<'_>, answer: &mut Answer) {
 pub fn provision_with(
     snapshot: &Snapshot,
     share: Share,
-    solve: impl FnMut(&Input<'_>) -> Answer,
+    solve: impl FnMut(&Input<'_>) -> SolveResult,
 ) -> Plan {
     let mut plan = provision_uncapped(&caps::without_pools_over_limit(snapshot), share, solve);
     caps::hold_back(snapshot, &mut plan);
@@ -102,7 +102,7 @@ pub fn provision_with(
 fn provision_uncapped(
     snapshot: &Snapshot,
     share: Share,
-    mut solve: impl FnMut(&Input<'_>) -> Answer,
+    mut solve: impl FnMut(&Input<'_>) -> SolveResult,
 ) -> Plan {
     let inventory = Inventory::new(snapshot);
     let mut plan = Plan::default();
@@ -152,7 +152,7 @@ struct Search<'q> {
 struct Solution<'q> {
     planning: &'q PlanningContext<'q>,
     input: Input<'q>,
-    answer: Answer,
+    answer: SolveResult,
     /// CapacityBuffers with pods that are left to the next turn.
     left_out: BTreeSet<PodKey>,
     plan: Plan,
@@ -165,7 +165,7 @@ impl<'q> Search<'q> {
         planning: &'q PlanningContext<'q>,
         mut plan: Plan,
         taken: Option<&[bool]>,
-        solve: &mut impl FnMut(&Input<'_>) -> Answer,
+        solve: &mut impl FnMut(&Input<'_>) -> SolveResult,
     ) -> Solution<'q> {
         static NONE: BTreeSet<usize> = BTreeSet::new();
         let now = self.snapshot.now;
@@ -215,7 +215,7 @@ impl Solution<'_> {
         } = self;
         plan.postponed.sort();
         plan.buffers = buffers::rooms(&input, &answer, &left_out);
-        plan.barren = barren(&input, &answer);
+        plan.no_viable_types = no_viable_types(&input, &answer);
         let (snapshot, inventory) = (search.snapshot, search.inventory);
         fill_plan(
             &mut plan,
@@ -248,10 +248,10 @@ fn postpone(
     });
 }
 
-fn barren(input: &Input<'_>, answer: &Answer) -> BTreeMap<NodePoolName, String> {
-    let pools = answer.barren.iter().filter_map(|barren| {
-        let pool = input.pools.get(barren.pool)?;
-        let why = if barren.min_values {
+fn no_viable_types(input: &Input<'_>, answer: &SolveResult) -> BTreeMap<NodePoolName, String> {
+    let pools = answer.no_viable_types.iter().filter_map(|no_viable_types| {
+        let pool = input.pools.get(no_viable_types.pool)?;
+        let why = if no_viable_types.min_values {
             "NodePool requirements leave fewer instance types than their minValues ask for"
         } else {
             "NodePool requirements leave no instance type"
@@ -287,7 +287,7 @@ fn fill_plan(
     inventory: &Inventory<'_>,
     input: &Input<'_>,
     pools: &[&NodePool],
-    answer: Answer,
+    answer: SolveResult,
 ) {
     let pod = |at: &usize| {
         input

@@ -3,8 +3,8 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use model::{
-    NodeClaimName, NodeName, Snapshot, interruption::Course, node::ConditionStatus, pod::Pod,
-    snapshot::ReservedOfferingMode,
+    NodeClaimName, NodeName, Snapshot, interruption::InterruptionAction, node::ConditionStatus,
+    pod::Pod, snapshot::ReservedOfferingMode,
 };
 
 use scheduling::Effort;
@@ -79,7 +79,8 @@ fn is_wanted(state_node: &StateNode<'_>, snapshot: &Snapshot) -> bool {
     let claim = state_node.claim.filter(|claim| claim.deleted_at.is_none());
     let instance = claim.and_then(|claim| instance_of(&claim.status.provider_id));
     let notices = snapshot.notices.iter();
-    let mut open = notices.filter(|notice| !notice.done && notice.course == Course::Replace);
+    let mut open =
+        notices.filter(|notice| !notice.done && notice.action == InterruptionAction::Replace);
     instance.is_some_and(|instance| open.any(|notice| notice.instance == instance))
 }
 
@@ -108,7 +109,7 @@ mod tests {
             kind: "rebalance".to_owned(),
             deadline: None,
             at: None,
-            course: Course::Replace,
+            action: InterruptionAction::Replace,
             foreign: false,
             hook: None,
             event: String::new(),
@@ -124,6 +125,9 @@ mod tests {
     fn only_open_replace_notices_release_a_node() {
         assert_eq!(may_go(|_| {}), ["a"]);
         assert_eq!(may_go(|notice| notice.done = true), [""; 0]);
-        assert_eq!(may_go(|notice| notice.course = Course::Drain), [""; 0]);
+        assert_eq!(
+            may_go(|notice| notice.action = InterruptionAction::Drain),
+            [""; 0]
+        );
     }
 }

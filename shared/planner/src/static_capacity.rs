@@ -205,7 +205,7 @@ fn leaving(snapshot: &Snapshot) -> BTreeSet<&NodeClaimName> {
     targets.map(|target| &target.name).collect()
 }
 
-/// Rank for scaling down, lowest first: without an instance, then empty, then by disruption cost.
+/// CandidateRank for scaling down, lowest first: without an instance, then empty, then by disruption cost.
 fn scale_down_rank(
     claim: &NodeClaim,
     node: Option<&Node>,

@@ -7,7 +7,7 @@ use api::names::{annotation, label, nth};
 use jiff::Timestamp;
 use model::{
     Action, Interruption, InterruptionKind, Snapshot,
-    interruption::Course,
+    interruption::InterruptionAction,
     ledger::Notice,
     node::{ConditionStatus, Node},
     plan::NodeUpdate,
@@ -28,7 +28,7 @@ pub struct UnmanagedNodeSettings {
     pub dry_run: bool,
     pub cordon_only: bool,
     /// Action on a rebalance recommendation; `None` ignores it.
-    pub rebalance: Option<Course>,
+    pub rebalance: Option<InterruptionAction>,
     /// Effect of NTH's taint for the announced event, if it is set.
     pub taint: Option<TaintEffect>,
     /// Whether a drained node gets the out-of-service taint, so that its volumes are detached by force.
@@ -43,7 +43,7 @@ impl Default for UnmanagedNodeSettings {
             managed_tag: nth::MANAGED.to_owned(),
             dry_run: false,
             cordon_only: false,
-            rebalance: Some(Course::Drain),
+            rebalance: Some(InterruptionAction::Drain),
             taint: None,
             out_of_service_taint: false,
             pod_grace_seconds: None,
@@ -81,15 +81,15 @@ impl<'a> From<&'a Interruption> for Announcement<'a> {
 
 impl UnmanagedNodeSettings {
     /// Action on this kind of event; `None` ignores it.
-    pub fn course(&self, kind: InterruptionKind) -> Option<Course> {
-        let course = match kind.course() {
-            Some(_) => Course::Drain,
+    pub fn action(&self, kind: InterruptionKind) -> Option<InterruptionAction> {
+        let action = match kind.action() {
+            Some(_) => InterruptionAction::Drain,
             None => self.rebalance?,
         };
         Some(if self.cordon_only {
-            Course::Cordon
+            InterruptionAction::Cordon
         } else {
-            course
+            action
         })
     }
 

@@ -37,9 +37,9 @@ impl Metrics for EmbeddedMetrics {
 fn line(level: &str, (dimension, about): (&str, &str), at: Timestamp, metric: &Metric) -> Value {
     let (unit, value) = match metric.value {
         Measured::Count(count) => ("Count", json!(count)),
-        Measured::Took(took) => ("Seconds", json!(took.as_secs_f64())),
-        Measured::Scored(thousandths) => ("None", json!(thousandths)),
-        Measured::Costs(price) => ("None", json!(dollars(price))),
+        Measured::Duration(took) => ("Seconds", json!(took.as_secs_f64())),
+        Measured::Value(thousandths) => ("None", json!(thousandths)),
+        Measured::PricePerHour(price) => ("None", json!(dollars(price))),
     };
     let mut line = Map::new();
     line.insert(
@@ -132,7 +132,7 @@ mod tests {
         let metric = Metric {
             name: "whittle_dollars_per_hour",
             labels: [].into(),
-            value: Measured::Costs(NanosPerHour(12_500_000_000)),
+            value: Measured::PricePerHour(NanosPerHour(12_500_000_000)),
         };
         let line = line("INFO", ("stack", "whittle"), Timestamp::UNIX_EPOCH, &metric);
         assert_eq!(line[metric.name], json!(12.5));
@@ -143,7 +143,7 @@ mod tests {
         let metric = Metric {
             name: "karpenter_nodes_termination_duration_seconds",
             labels: [].into(),
-            value: Measured::Took(jiff::SignedDuration::from_millis(1_500)),
+            value: Measured::Duration(jiff::SignedDuration::from_millis(1_500)),
         };
         let line = line("INFO", ("stack", "whittle"), Timestamp::UNIX_EPOCH, &metric);
         assert_eq!(line[metric.name], json!(1.5));

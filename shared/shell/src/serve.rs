@@ -8,7 +8,7 @@ use lambda_runtime::{Context, Error, LambdaEvent, service_fn};
 use model::{
     Lane, Wake,
     ids::TurnId,
-    interruption::{Home, Reading},
+    interruption::{QueueMessage, StackLocation},
 };
 use ports::with_causes;
 use turns::{Message, World};
@@ -97,7 +97,7 @@ pub async fn serve_sweeps() -> Result<(), Error> {
 
 /// Serves events that carry facts: each is recorded before its message is done. `read` interprets a message.
 pub async fn serve_facts<E>(
-    read: fn(&str, &Home, Timestamp) -> Result<Reading, E>,
+    read: fn(&str, &StackLocation, Timestamp) -> Result<QueueMessage, E>,
 ) -> Result<(), Error>
 where
     E: std::error::Error + Send + Sync + 'static,

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use dynamo::SqsWakes;
-use ledger::Purse;
+use ledger::RateLimiter;
 use model::{Lane, budget::Priority, ledger::SCHEMA};
 use ports::Clock;
 use turns::{Share, World};
@@ -15,13 +15,13 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
     let sdk = ec2::sdk_config(&caller).await;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ledger = dynamo::ledger(&sdk, &config.table, &config.account, &config.region);
-    let ledger = Arc::new(ledger.stamping(config.schema.unwrap_or(SCHEMA)));
-    let purse = Purse::new(ledger.clone(), Arc::clone(&clock), Priority::of(lane));
+    let ledger = Arc::new(ledger.with_schema_version(config.schema.unwrap_or(SCHEMA)));
+    let rate_limiter = RateLimiter::new(ledger.clone(), Arc::clone(&clock), Priority::of(lane));
     let options = ec2::Options {
         cluster_role: config.cluster_role,
         registry_prefix: config.registry_prefix,
         credentials_prefix: Some(config.credentials_prefix),
-        budget: Some(Arc::new(purse)),
+        budget: Some(Arc::new(rate_limiter)),
         shelf: Some(ledger.clone()),
     };
     let account = Arc::new(ec2::Account::new(&sdk, options, Arc::clone(&clock)));

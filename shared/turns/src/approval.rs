@@ -10,7 +10,7 @@ use model::{
     NodePoolName, Plan, PodKey,
     caps::Spending,
     journal::{Line, Subject},
-    ledger::{Asks, Request},
+    ledger::{ApprovalScope, Request},
     plan::{Expected, Launch, PodRef, Refusal, Unplaced},
 };
 use ports::{
@@ -65,10 +65,11 @@ pub(crate) async fn hold_unapproved_launches(
         total.nodes, total.price
     );
     let names: Vec<NodePoolName> = pools.keys().cloned().collect();
-    let request = match request_approval(turn, Asks::Launches(pools), summary, true).await? {
-        ApprovalStatus::Approved(request) => return Ok(Some(request)),
-        ApprovalStatus::Waits(request) => request,
-    };
+    let request =
+        match request_approval(turn, ApprovalScope::Launches(pools), summary, true).await? {
+            ApprovalStatus::Approved(request) => return Ok(Some(request)),
+            ApprovalStatus::Waits(request) => request,
+        };
     let text = waiting_text(turn, &request);
     let held = remove_launches(plan, needs_approval);
     let pods = held.iter().flat_map(|launch| &launch.pods);
@@ -162,7 +163,7 @@ pub(crate) async fn holds_disruption(
         return Ok(false);
     }
     let delete = command.delete.iter().map(|target| target.uid.clone());
-    let asks = Asks::Disruption {
+    let asks = ApprovalScope::Disruption {
         delete: delete.collect(),
         evicts,
     };
@@ -203,19 +204,19 @@ async fn requests(turn: &Turn<'_>) -> Result<Vec<Request>, TurnError> {
 /// Looks for an approval, and requests it where there is none.
 async fn request_approval(
     turn: &Turn<'_>,
-    asks: Asks,
+    asks: ApprovalScope,
     summary: String,
     counts_once: bool,
 ) -> Result<ApprovalStatus, TurnError> {
     let now = turn.world.clock.now();
-    let until = now.saturating_add(Request::WAITS).unwrap_or(now);
+    let until = now.saturating_add(Request::OPEN_FOR).unwrap_or(now);
     let seed = [turn.id.as_str(), &summary];
     let mut id = journal::digest(seed.into_iter());
     id.truncate(8);
     let new = Request {
         id,
         asks,
-        told: summary,
+        description: summary,
         until,
         approved: None,
     };
@@ -248,10 +249,13 @@ async fn request_approval(
 
 fn waiting_text(turn: &Turn<'_>, request: &Request) -> String {
     let Request {
-        id, told, until, ..
+        id,
+        description,
+        until,
+        ..
     } = request;
     format!(
-        "{told} is above settings.guards.approveAbove and waits for approval until {until:.0}: `whittle approve {} {id}`",
+        "{description} is above settings.guards.approveAbove and waits for approval until {until:.0}: `whittle approve {} {id}`",
         turn.cluster
     )
 }

@@ -10,7 +10,7 @@ use api::{
     karpenter::CapacityBufferStatus,
 };
 use jiff::Timestamp;
-use model::{Lane, PodKey, plan::Room};
+use model::{Lane, PodKey, plan::BufferCapacity};
 use ports::{ClusterError, cluster::EventTarget};
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     observe::Observed,
 };
 
-/// Writes the resolved references of buffers into their status. Room for a changed buffer is the provisioner's concern.
+/// Writes the resolved references of buffers into their status. BufferCapacity for a changed buffer is the provisioner's concern.
 pub(crate) async fn write_resolved_status(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -45,7 +45,7 @@ pub(crate) async fn write_resolved_status(
 pub(crate) async fn write_room_status(
     turn: &Turn<'_>,
     observed: &Observed,
-    rooms: &BTreeMap<PodKey, Room>,
+    rooms: &BTreeMap<PodKey, BufferCapacity>,
     report: &mut Report,
 ) {
     for buffer in &observed.gated.buffers {
@@ -127,7 +127,11 @@ fn resolved_status(buffer: &Buffer, now: Timestamp) -> CapacityBufferStatus {
     status
 }
 
-fn room_status(buffer: &Buffer, room: Option<Room>, now: Timestamp) -> CapacityBufferStatus {
+fn room_status(
+    buffer: &Buffer,
+    room: Option<BufferCapacity>,
+    now: Timestamp,
+) -> CapacityBufferStatus {
     conditions(buffer, now, |set| {
         if let Err(error) = &buffer.resolved {
             set.set_false(PROVISIONING, "NotReadyForProvisioning", &error.to_string());
@@ -135,13 +139,13 @@ fn room_status(buffer: &Buffer, room: Option<Room>, now: Timestamp) -> CapacityB
             set.set_false(PROVISIONING, "BufferEmpty", "the buffer is for no pod");
         } else {
             match room {
-                Some(Room::There) => set.set(
+                Some(BufferCapacity::Available) => set.set(
                     PROVISIONING,
                     api::ConditionStatus::True,
                     "FitsExistingCapacity",
                     "",
                 ),
-                Some(Room::Lacking) => set.set_false(
+                Some(BufferCapacity::Insufficient) => set.set_false(
                     PROVISIONING,
                     "RequiresNewCapacity",
                     "some of its pods need a new node or have no place",

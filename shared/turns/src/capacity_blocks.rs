@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api::{EC2NodeClass, karpenter::CapacityReservationType, names::label};
 use jiff::{SignedDuration, Timestamp};
-use model::{InstanceId, Interruption, InterruptionKind, interruption::BlockEnd};
+use model::{InstanceId, Interruption, InterruptionKind, interruption::CapacityBlockEnd};
 
 use crate::{
     Report, TurnError, World, interruption::interrupt, lane::Turn, lifecycle::instance_of,
@@ -60,7 +60,7 @@ pub(crate) async fn handle_ending_blocks(
 /// any more.
 pub(crate) async fn interruptions_of_block(
     world: &World,
-    block: &BlockEnd,
+    block: &CapacityBlockEnd,
 ) -> Result<Vec<Interruption>, TurnError> {
     let instances = world
         .cloud

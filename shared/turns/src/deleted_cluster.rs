@@ -97,8 +97,8 @@ pub(crate) async fn collect(
         report.problems.push(problem);
     }
     let mut collected: BTreeSet<String> = results.ended.iter().map(ToString::to_string).collect();
-    if instances.is_empty() && is_alone && !is_fresh(memory.upkept_at, now) {
-        memory.upkept_at = Some(now);
+    if instances.is_empty() && is_alone && !is_fresh(memory.leftovers_deleted_at, now) {
+        memory.leftovers_deleted_at = Some(now);
         let no_needs = Needs {
             node_classes: &[],
             node_claims: &[],

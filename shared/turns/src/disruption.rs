@@ -18,7 +18,7 @@ use model::{
     journal::{Line, Subject},
     ledger::{Command, CommandState, Cursor, Method},
 };
-use planner::Pass;
+use planner::DisruptionResult;
 
 use crate::{
     Report, TurnError, approval, events, evidence,
@@ -44,7 +44,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     } = observe_and_evaluate(turn, &mut report).await?;
     // An evaluation that continues from a cursor does not revisit the nodes evaluated before it: what has changed since is left
     // to the evaluation that starts afresh.
-    let began = !turn.cursor.as_ref().is_some_and(Cursor::goes_on);
+    let began = !turn.cursor.as_ref().is_some_and(Cursor::is_unfinished);
     let mut cursor = turn.cursor.clone();
     let counter = observed.counter.clone();
     let (intents, commands) = (
@@ -97,7 +97,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
 /// An observed cluster, and the result of its evaluation where that was computed already.
 struct Evaluation {
     observed: Observed,
-    result: Option<Pass>,
+    result: Option<DisruptionResult>,
 }
 
 /// Observes the cluster. The relay's view suffices to find that there is nothing to do; commands are begun and continued only
@@ -142,7 +142,11 @@ async fn observe_with_cursor(
 }
 
 /// Evaluates which nodes to disrupt, except these NodeClaims.
-fn evaluate(turn: &Turn<'_>, observed: &Observed, excluded: &BTreeSet<NodeClaimName>) -> Pass {
+fn evaluate(
+    turn: &Turn<'_>,
+    observed: &Observed,
+    excluded: &BTreeSet<NodeClaimName>,
+) -> DisruptionResult {
     planner::disrupt_within(&observed.snapshot, turn.world.share, excluded)
 }
 
@@ -152,7 +156,7 @@ async fn validate_or_search(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
-    result: Option<Pass>,
+    result: Option<DisruptionResult>,
     cursor: &mut Option<Cursor>,
     report: &mut Report,
 ) -> Result<(), TurnError> {
@@ -232,7 +236,7 @@ async fn search_commands(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &mut Observed,
-    mut result: Option<Pass>,
+    mut result: Option<DisruptionResult>,
     report: &mut Report,
 ) -> Result<Option<Cursor>, TurnError> {
     let refusing = refusals::refusing_node_claims(turn, &observed.snapshot).await?;
@@ -297,9 +301,13 @@ async fn search_commands(
 }
 
 /// Continues with nodes that did not fit this evaluation in another turn at once.
-fn schedule_continuation(turn: &Turn<'_>, result: &Pass, report: &mut Report) -> Option<Cursor> {
+fn schedule_continuation(
+    turn: &Turn<'_>,
+    result: &DisruptionResult,
+    report: &mut Report,
+) -> Option<Cursor> {
     report.unconsidered = result.left;
-    if result.commands.is_empty() && result.cursor.as_ref().is_some_and(Cursor::goes_on) {
+    if result.commands.is_empty() && result.cursor.as_ref().is_some_and(Cursor::is_unfinished) {
         report.run_again_at(turn.world.clock.now());
     }
     result.cursor.clone()

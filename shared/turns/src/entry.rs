@@ -9,7 +9,7 @@ use model::{
     ledger::{Meta, Mode},
     snapshot::{MinValuesPolicy, Optimize, PreferencePolicy, ReservedOfferingMode, Settings},
 };
-use planner::{Foreign, Timeouts};
+use planner::{Timeouts, UnmanagedNodeSettings};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -36,7 +36,7 @@ pub struct Entry {
     /// `settings.launchTimeout` and `settings.registrationTimeout`.
     pub timeouts: Timeouts,
     /// `settings.nodeTerminationHandler`: nodes that no NodePool made.
-    pub unmanaged: Foreign,
+    pub unmanaged: UnmanagedNodeSettings,
     /// `settings.notifications`: destinations outside the cluster that are notified of decisions; none by default.
     pub(crate) destinations: Vec<Destination>,
     /// `settings.guards`: caps on the price and number of the cluster's nodes.

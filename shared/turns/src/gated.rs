@@ -5,7 +5,7 @@ use std::future::Future;
 
 use api::{
     conditions::types::VALIDATION_SUCCEEDED,
-    convert::{Pattern, Unresolved, capacity_buffer, pattern},
+    convert::{BufferTarget, Unresolved, buffer_target, capacity_buffer},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
@@ -140,9 +140,9 @@ async fn served<T>(
 
 async fn resolve(api: &dyn Cluster, object: api::CapacityBuffer) -> Result<Buffer, ClusterError> {
     let (mut template, mut workload) = (None, None);
-    match pattern(&object) {
-        Ok(Pattern::PodTemplate(key)) => template = api.pod_template(&key).await?,
-        Ok(Pattern::Workload(kind, key)) => workload = api.workload(kind, &key).await?,
+    match buffer_target(&object) {
+        Ok(BufferTarget::PodTemplate(key)) => template = api.pod_template(&key).await?,
+        Ok(BufferTarget::Workload(kind, key)) => workload = api.workload(kind, &key).await?,
         Err(_) => {}
     }
     let template_generation = template

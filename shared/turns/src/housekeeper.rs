@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 
 use futures::{StreamExt, future::join, stream};
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, Lane, counted, ids::TurnId, ledger::Meta, of_number};
-use ports::{LedgerError, ledger::Glance};
+use model::{ClusterName, Lane, counted, ids::TurnId, ledger::Meta, singular_or_plural};
+use ports::{LedgerError, ledger::ClusterSummary};
 use serde::Serialize;
 
 use self::{
@@ -91,7 +91,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     let clusters: BTreeSet<ClusterName> = clusters.chain(registered).collect();
     world.heartbeats.retain(&clusters);
     let read_at = world.clock.now();
-    let summaries = world.ledger.glances(&clusters).await;
+    let summaries = world.ledger.cluster_summaries(&clusters).await;
     // Duties towards the account go on.
     let summaries = summaries.unwrap_or_else(|error| {
         let all = clusters.iter();
@@ -217,7 +217,7 @@ async fn visit_clusters(
         report.problems.push(format!(
             "{} {} left to the next sweep, which begins with others{why}: {}",
             counted(left.len(), "cluster"),
-            of_number(&left.len(), "is", "are"),
+            singular_or_plural(&left.len(), "is", "are"),
             left.join(", ")
         ));
     }
@@ -257,7 +257,7 @@ fn visit_delay(index: usize, clusters: usize) -> SignedDuration {
 fn needs_visit(
     world: &World,
     cluster: &ClusterName,
-    summary: Result<Glance, LedgerError>,
+    summary: Result<ClusterSummary, LedgerError>,
     read_at: Timestamp,
     report: &mut SweepReport,
 ) -> bool {

@@ -9,7 +9,7 @@ use model::{
     launch::Instance,
     ledger::{Meta, Mode, SweepMemory},
 };
-use ports::{LedgerError, ledger::Glance};
+use ports::{LedgerError, ledger::ClusterSummary};
 
 use crate::{SweepReport, TurnError, World, entry::unlisted_since};
 
@@ -27,7 +27,9 @@ struct EntryRank {
 pub(crate) struct EntriesByCluster(BTreeMap<Uid, BTreeSet<EntryRank>>);
 
 impl EntriesByCluster {
-    pub(crate) fn of(summaries: &BTreeMap<ClusterName, Result<Glance, LedgerError>>) -> Self {
+    pub(crate) fn of(
+        summaries: &BTreeMap<ClusterName, Result<ClusterSummary, LedgerError>>,
+    ) -> Self {
         let mut entries = Self::default();
         for (name, summary) in summaries {
             let meta = summary
@@ -151,9 +153,9 @@ mod tests {
 
     /// For each of these entries for one cluster, the entry that it yields to.
     fn yields(entries: &[(&str, Mode, Option<&str>)]) -> Vec<Option<String>> {
-        let glance = |mode, uid| Glance {
+        let glance = |mode, uid| ClusterSummary {
             meta: Some(meta(mode, uid)),
-            ..Glance::default()
+            ..ClusterSummary::default()
         };
         let summaries = entries
             .iter()

@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     ClusterName, Interruption, Lane, Wake,
     ids::TurnId,
-    interruption::Course,
+    interruption::InterruptionAction,
     launch::Instance,
     ledger::{Meta, Mode, Notice},
 };
@@ -28,7 +28,7 @@ use serde::Serialize;
 pub use self::delivery::{Delivery, Message, deliver};
 pub(crate) use self::{
     act::forced_termination_update,
-    policy::{annotation_warnings, course, split_refuted},
+    policy::{action, annotation_warnings, split_refuted},
     unmanaged::node_of_instance,
 };
 use self::{
@@ -206,7 +206,7 @@ async fn served_entry(
         return Ok(None);
     };
     let clusters = ledger.clusters().await?.into_iter().collect();
-    let summaries = ledger.glances(&clusters).await?;
+    let summaries = ledger.cluster_summaries(&clusters).await?;
     let Some(name) = EntriesByCluster::of(&summaries).first(uid) else {
         return Ok(None);
     };
@@ -231,13 +231,13 @@ impl ClusterDelivery<'_> {
         let api = self.connect().await;
         let (pools, claims) = claims(self, api.as_deref(), located).await;
         let decided = policy::decide_all(&pools, located, &claims);
-        let late: Vec<(&Interruption, Course)> = located
+        let late: Vec<(&Interruption, InterruptionAction)> = located
             .iter()
             .zip(&decided)
             .filter(|(located, _)| !is_urgent(located.fact))
             .filter_map(|(located, decision)| {
-                let course = decision.as_ref().ok()?.required_action()?;
-                Some((located.fact, course))
+                let action = decision.as_ref().ok()?.required_action()?;
+                Some((located.fact, action))
             })
             .collect();
         let recorded = self.record(&late, false).await.map_err(Arc::new);
@@ -270,7 +270,7 @@ impl ClusterDelivery<'_> {
                     fact: located.fact,
                     instance: located.instance.as_deref(),
                     claim: claim.ok().flatten(),
-                    course: decision.ok()?.required_action()?,
+                    action: decision.ok()?.required_action()?,
                 })
             })
             .collect();
@@ -295,17 +295,17 @@ impl ClusterDelivery<'_> {
     /// Records facts, the generation and the due times of lanes that must act on them in one transaction (docs/protocol.md#c3).
     async fn record(
         &self,
-        facts: &[(&Interruption, Course)],
+        facts: &[(&Interruption, InterruptionAction)],
         unmanaged: bool,
     ) -> Result<(), TurnError> {
         let now = self.world.clock.now();
-        for chunk in facts.chunks(Unfenced::TOGETHER) {
-            let notices = chunk.iter().map(|(fact, course)| Notice {
+        for chunk in facts.chunks(Unfenced::ACTS_MAX) {
+            let notices = chunk.iter().map(|(fact, action)| Notice {
                 instance: fact.instance.clone(),
                 kind: fact.kind.as_str().to_owned(),
                 deadline: fact.deadline,
                 at: Some(now),
-                course: *course,
+                action: *action,
                 foreign: unmanaged,
                 hook: fact.hook.clone(),
                 event: fact.event.clone(),
@@ -372,10 +372,10 @@ impl ClusterDelivery<'_> {
 /// slowly are redelivered.
 const CLUSTER_TIME_MAX: SignedDuration = SignedDuration::from_secs(30);
 
-fn urgent<'a>(located: &[LocatedFact<'a>]) -> Vec<(&'a Interruption, Course)> {
+fn urgent<'a>(located: &[LocatedFact<'a>]) -> Vec<(&'a Interruption, InterruptionAction)> {
     let urgent = located.iter().filter(|located| is_urgent(located.fact));
     urgent
-        .filter_map(|located| Some((located.fact, located.fact.kind.course()?)))
+        .filter_map(|located| Some((located.fact, located.fact.kind.action()?)))
         .collect()
 }
 
@@ -383,7 +383,7 @@ fn urgent<'a>(located: &[LocatedFact<'a>]) -> Vec<(&'a Interruption, Course)> {
 /// API server.
 fn is_urgent(fact: &Interruption) -> bool {
     let kind = fact.kind;
-    kind.course().is_some() && !kind.is_state_change() && !kind.is_polled()
+    kind.action().is_some() && !kind.is_state_change() && !kind.is_polled()
 }
 
 /// Reads impaired instances of all clusters from EC2 at once, and handles them like announcements.

@@ -117,7 +117,7 @@ async fn archive(
     let (cluster, lane, turn) = (&report.cluster, report.lane, &report.turn);
     let name = format!("journal/{cluster}/{:.3}-{lane}-{turn}.json.zst", report.at);
     let packed = Box::new(move || pack(snapshot));
-    world.archive.put_made(&name, packed).await?;
+    world.archive.put_lazily(&name, packed).await?;
     Ok(name)
 }
 

@@ -59,11 +59,11 @@ mod views;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use model::{ClusterName, Lane, interruption::Home};
+use model::{ClusterName, Lane, interruption::StackLocation};
 use ports::{
-    Archive, Catalog, Clock, Cloud, CloudError, ClusterError, Clusters, Journal, Launches, Ledger,
-    LedgerError, Metrics, NodeClassResolver, Notifier, QueueError, Registry, RegistryError, Upkeep,
-    Wakes,
+    AccountHousekeeping, Archive, Catalog, Clock, Cloud, CloudError, ClusterError, Clusters,
+    Journal, Launches, Ledger, LedgerError, Metrics, NodeClassResolver, Notifier, QueueError,
+    Registry, RegistryError, Wakes,
 };
 use thiserror::Error;
 
@@ -94,7 +94,7 @@ pub struct World {
     pub launches: Arc<dyn Launches>,
     pub registry: Arc<dyn Registry>,
     pub clusters: Arc<dyn Clusters>,
-    pub upkeep: Arc<dyn Upkeep>,
+    pub upkeep: Arc<dyn AccountHousekeeping>,
     pub metrics: Arc<dyn Metrics>,
     pub notifier: Arc<dyn Notifier>,
     /// The stack's name in Karpenter's leader Leases, before those of the cluster: `whittle/<account>/<region>/<stack>`.
@@ -112,9 +112,9 @@ pub struct World {
 
 impl World {
     /// Account and region of the stack, as its name in the leader Lease shows them.
-    pub fn home(&self) -> Home {
+    pub fn home(&self) -> StackLocation {
         let mut parts = self.holder.split('/').skip(1).map(str::to_owned);
-        Home {
+        StackLocation {
             account: parts.next().unwrap_or_default(),
             region: parts.next().unwrap_or_default(),
         }

@@ -52,7 +52,9 @@ pub(crate) fn publish(world: &World, cluster: &ClusterName, mut metrics: Vec<Met
             Measured::Count(count) => {
                 *counts.entry((metric.name, metric.labels)).or_default() += count;
             }
-            Measured::Took(_) | Measured::Scored(_) | Measured::Costs(_) => all.push(metric),
+            Measured::Duration(_) | Measured::Value(_) | Measured::PricePerHour(_) => {
+                all.push(metric)
+            }
         }
     }
     let counted = counts.into_iter().map(|((name, labels), count)| Metric {
@@ -98,7 +100,7 @@ pub(crate) fn publish_spending(world: &World, price: NanosPerHour) {
         let metric = Metric {
             name: "whittle_dollars_per_hour",
             labels: BTreeMap::new(),
-            value: Measured::Costs(price),
+            value: Measured::PricePerHour(price),
         };
         world.metrics.publish(None, world.clock.now(), &[metric]);
     }
@@ -189,7 +191,7 @@ fn timed(
     Metric {
         name,
         labels: labels.into_iter().collect(),
-        value: Measured::Took(took.max(SignedDuration::ZERO)),
+        value: Measured::Duration(took.max(SignedDuration::ZERO)),
     }
 }
 

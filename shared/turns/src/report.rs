@@ -331,8 +331,8 @@ impl Report {
                     Subject::from(&nomination.node),
                 ],
             };
-            let offences = refused.offences.iter();
-            let lines = offences.map(|offence| Line::new(offence.as_str(), about.clone()));
+            let violations = refused.violations.iter();
+            let lines = violations.map(|violation| Line::new(violation.as_str(), about.clone()));
             self.refused.extend(lines);
         }
     }

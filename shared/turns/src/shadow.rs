@@ -35,7 +35,7 @@ fn shadow_pause(pool: &str, because: &str, now: Timestamp) -> Pause {
         level: PauseLevel::All,
         reason: because.to_owned(),
         since: now,
-        until: Pause::FOR_GOOD,
+        until: Pause::INDEFINITE,
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn mode_warning(pool: &NodePool) -> Option<String> {
 
 /// The NodePools in shadow mode, and the snapshot without their pauses; `None` where there are none.
 fn without_shadow_pauses(snapshot: &Snapshot) -> Option<(BTreeSet<NodePoolName>, Snapshot)> {
-    let for_good = |pause: &&Pause| pause.until == Pause::FOR_GOOD;
+    let for_good = |pause: &&Pause| pause.until == Pause::INDEFINITE;
     let permanent = snapshot.pauses.iter().filter(for_good);
     let pools: BTreeSet<NodePoolName> = permanent
         .filter_map(|pause| match &pause.scope {

@@ -101,7 +101,7 @@ fn warning_of(result: Result<bool, ClusterError>) -> Option<String> {
 
 /// Whether a metric belongs into the document: costs are published as gauges.
 fn is_published(metric: &Metric) -> bool {
-    !matches!(metric.value, Measured::Costs(_))
+    !matches!(metric.value, Measured::PricePerHour(_))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no turn counts so many")]
@@ -110,7 +110,7 @@ fn add(metric: &Metric, status: &mut Status) {
     let labels = labels.map(|(key, value)| ((*key).to_owned(), value.clone()));
     match metric.value {
         Measured::Count(count) => status.count(metric.name, labels.collect(), count as f64),
-        Measured::Took(took) => {
+        Measured::Duration(took) => {
             let new = Durations::new(
                 metric.name,
                 labels.collect(),
@@ -118,7 +118,7 @@ fn add(metric: &Metric, status: &mut Status) {
             );
             status.observe(new, took.as_secs_f64());
         }
-        Measured::Scored(thousandths) => {
+        Measured::Value(thousandths) => {
             let new = Durations::new(
                 metric.name,
                 labels.collect(),
@@ -126,6 +126,6 @@ fn add(metric: &Metric, status: &mut Status) {
             );
             status.observe(new, thousandths as f64 / 1e3);
         }
-        Measured::Costs(_) => {}
+        Measured::PricePerHour(_) => {}
     }
 }

@@ -10,13 +10,13 @@ use api::conditions::types::REBOOTING;
 use jiff::SignedDuration;
 use model::{
     Action, InstanceId, Lane, Snapshot,
-    interruption::Course,
+    interruption::InterruptionAction,
     ledger::{Call, Holder, Notice},
     node::{ConditionStatus, Node},
     node_claim::{Condition, NodeClaim},
     plan::{Planned, Target},
 };
-use planner::Leave;
+use planner::CompletedNotices;
 use ports::{CloudError, ClusterError, cluster::EventTarget};
 
 pub(crate) use self::ends::terminate_missing_in_ec2;
@@ -65,7 +65,8 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     } = read_instance_ends(turn, &observed.snapshot).await?;
     observed.missing_in_ec2 = missing_in_ec2;
     let mut decision = planner::terminate(&observed.snapshot, &gone);
-    let (unmanaged, leave) = planner::terminate_foreign(&observed.snapshot, &turn.entry.unmanaged);
+    let (unmanaged, leave) =
+        planner::terminate_unmanaged(&observed.snapshot, &turn.entry.unmanaged);
     decision.extend(unmanaged);
     let reboots = planner::reboot(&observed.snapshot);
     decision.extend(reboots.decision);
@@ -167,7 +168,7 @@ async fn handle_notices(
         .iter()
         .filter_map(|claim| Some((instance_of(claim)?, claim)))
         .collect();
-    let waits = |notice: &Notice| notice.course == Course::Replace;
+    let waits = |notice: &Notice| notice.action == InterruptionAction::Replace;
     let replaced = match snapshot.notices.iter().any(waits) {
         true => planner::replaced(snapshot),
         false => BTreeSet::new(),
@@ -193,13 +194,13 @@ async fn handle_notices(
             }
             continue;
         };
-        let course = interruption::course(notice, claim, &snapshot.node_pools);
+        let action = interruption::action(notice, claim, &snapshot.node_pools);
         if claim.deleted_at.is_some() {
-            let drain_forced = force_drain(turn, course, claim).await;
+            let drain_forced = force_drain(turn, action, claim).await;
             report.isolate(&target_of(claim), drain_forced)?;
             continue;
         }
-        if course == Course::Cordon {
+        if action == InterruptionAction::Cordon {
             let is_cordoned = cordon_node(turn, snapshot, claim, report).await?;
             let overdue = |at| turn.now.duration_since(at) > OVERDUE;
             if is_cordoned && notice.deadline.is_none_or(overdue) {
@@ -207,7 +208,7 @@ async fn handle_notices(
             }
             continue;
         }
-        if course == Course::Replace && !replaced.contains(&claim.name) {
+        if action == InterruptionAction::Replace && !replaced.contains(&claim.name) {
             let age = notice.at.map(|at| turn.now.duration_since(at));
             if age.is_none_or(|age| age >= REPLACED_WITHIN) {
                 // The node stays; if its instance is taken back, that is announced separately.
@@ -249,7 +250,7 @@ async fn cordon_node(
 async fn finish_unmanaged_notices(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
-    leave: &Leave,
+    leave: &CompletedNotices,
     report: &mut Report,
 ) -> Result<(), TurnError> {
     for notice in snapshot.notices.iter().filter(|notice| notice.foreign) {
@@ -363,16 +364,16 @@ async fn delete_interrupted(
         resource_version: claim.resource_version.clone(),
     };
     turn.api.delete_node_claim(&target).await?;
-    force_drain(turn, notice.course, claim).await
+    force_drain(turn, notice.action, claim).await
 }
 
 /// Ends the drain's time where there is no time to wait.
 async fn force_drain(
     turn: &Turn<'_>,
-    course: Course,
+    action: InterruptionAction,
     claim: &NodeClaim,
 ) -> Result<(), ClusterError> {
-    match forced_termination_update(course, claim, turn.now) {
+    match forced_termination_update(action, claim, turn.now) {
         Some(update) => turn.api.update_node_claim(&update).await.map(drop),
         None => Ok(()),
     }

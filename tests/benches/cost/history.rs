@@ -8,7 +8,7 @@ use model::{
     journal::{Line, Subject},
     plan::names,
 };
-use ports::{Journal, JournalEntry, journal::Wanted};
+use ports::{Journal, JournalEntry, journal::JournalQuery};
 use turns::Report;
 
 use crate::{
@@ -33,7 +33,7 @@ pub(crate) async fn explain(prices: &Prices, nodes: usize, goals: &mut Goals) {
     stack.grow(1).await;
     let now = stack.now();
     let cluster = Stack::cluster();
-    let wanted = |about: Option<Subject>| Wanted {
+    let wanted = |about: Option<Subject>| JournalQuery {
         about,
         from: now - SignedDuration::from_hours(24 * DAYS),
         until: now,

@@ -74,7 +74,7 @@ async fn main() {
         }];
         let claims: Vec<_> = world.api.node_claims.keys().cloned().collect();
         for name in claims {
-            world.api.order_deletion(&name, world.now);
+            world.api.request_deletion(&name, world.now);
         }
     });
     for what in [

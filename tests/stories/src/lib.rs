@@ -13,7 +13,7 @@ mod transcript;
 
 use std::sync::Arc;
 
-use fakes::{Fuse, Sim};
+use fakes::{CrashPoint, Sim};
 use jiff::SignedDuration;
 use model::{
     CapacityType, ClusterName, InstanceId, Interruption, InterruptionKind, Lane, Resources, Wake,
@@ -227,7 +227,7 @@ impl Rig {
         kind: InterruptionKind,
         deadline: Option<SignedDuration>,
     ) -> InterruptionOutcome {
-        if !kind.can_happen_to(CapacityType::OnDemand) {
+        if !kind.applies_to_capacity_type(CapacityType::OnDemand) {
             self.make_spot(instance);
         }
         self.send(instance, kind, deadline).await
@@ -377,9 +377,9 @@ impl Rig {
 
     fn mend(&mut self) {
         let died = self.sim.with(|world| {
-            let died = world.fuse.is_blown();
+            let died = world.crash_point.is_reached();
             if died {
-                world.fuse = Fuse::default();
+                world.crash_point = CrashPoint::default();
             }
             died
         });

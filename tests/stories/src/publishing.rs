@@ -30,7 +30,7 @@ impl Publishing {
         let mut pods: Vec<Pod> = world.api.pods.values().cloned().collect();
         (self.lie)(&mut pods);
         self.publisher.begin_list();
-        pods.into_iter().for_each(|pod| self.publisher.see(pod));
+        pods.into_iter().for_each(|pod| self.publisher.upsert(pod));
         self.publisher.end_list();
         if self.publisher.is_due()
             && let Ok(issue) = self.publisher.issue()
@@ -38,7 +38,7 @@ impl Publishing {
             world.ledger.archive.insert(issue.name, issue.object);
             self.publisher.stored();
         }
-        let (last, full) = self.publisher.standing()?;
+        let (last, full) = self.publisher.latest()?;
         let mut pointer = ViewPointer {
             epoch: beat.epoch.clone(),
             version: last.version,

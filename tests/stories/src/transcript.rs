@@ -62,7 +62,7 @@ fn page(rig: &Rig) -> Page {
         }
         for metric in &world.metrics {
             // How things stand each minute is no part of a story.
-            if matches!(metric.value, Measured::Costs(_)) {
+            if matches!(metric.value, Measured::PricePerHour(_)) {
                 continue;
             }
             let labels = metric.labels.iter();
@@ -72,7 +72,7 @@ fn page(rig: &Rig) -> Page {
             let series = format!("{}{{{}}}", metric.name, labels.join(","));
             *metrics.entry(series).or_default() += match metric.value {
                 Measured::Count(count) => count,
-                Measured::Took(_) | Measured::Scored(_) | Measured::Costs(_) => 1,
+                Measured::Duration(_) | Measured::Value(_) | Measured::PricePerHour(_) => 1,
             };
         }
     });

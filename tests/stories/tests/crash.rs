@@ -1,7 +1,7 @@
 //! The crash sweep: whatever call a process dies at, before or after the call took effect, the cluster ends in the same
 //! state once somebody runs again.
 
-use fakes::{Fuse, Tokens};
+use fakes::{CrashPoint, Tokens};
 use stories::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
 
 /// Long enough for time-outs (5 min), garbage collection (two looks) and the sweep.
@@ -16,11 +16,11 @@ async fn scale_up(point: u64, tokens: Tokens, relay: Relay) -> u64 {
             // Looking for what was launched finds nothing in time, so calls are repeated and launch twice.
             world.account.describe_lag = secs(150);
         }
-        world.fuse = Fuse::blowing_at(point);
+        world.crash_point = CrashPoint::at(point);
     });
     rig.scale(9);
     let bound = rig.until(secs(PATIENCE), all_bound).await;
-    let passed = rig.sim.with(|world| world.fuse.passed());
+    let passed = rig.sim.with(|world| world.crash_point.passed());
     assert!(
         bound.is_some(),
         "point {point}: not every pod runs\n{:#?}\n{:#?}",
@@ -49,10 +49,11 @@ async fn scale_down(point: u64) -> u64 {
     rig.scale(5);
     assert!(rig.until(secs(180), all_bound).await.is_some());
     rig.pass(secs(20)).await;
-    rig.sim.with(|world| world.fuse = Fuse::blowing_at(point));
+    rig.sim
+        .with(|world| world.crash_point = CrashPoint::at(point));
     rig.scale(0);
     let gone = rig.until(secs(PATIENCE), all_gone).await;
-    let passed = rig.sim.with(|world| world.fuse.passed());
+    let passed = rig.sim.with(|world| world.crash_point.passed());
     assert!(
         gone.is_some(),
         "point {point}: nodes are left\n{:#?}\n{}",

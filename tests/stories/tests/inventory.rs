@@ -58,9 +58,9 @@ const GROUPS: &[Group] = &[
             (
                 LIFECYCLE,
                 &[
-                    "a_node_that_joins_is_registered_and_loses_only_the_unregistered_taint",
+                    "joining_node_is_registered_and_loses_only_the_unregistered_taint",
                     "startup_taints_are_not_added_again_after_registration",
-                    "two_nodes_with_one_provider_id_are_refused",
+                    "two_nodes_with_one_provider_id_are_rejected",
                 ],
             ),
             (BIRTHS, &["a_node_is_told_of_step_by_step"]),
@@ -71,15 +71,15 @@ const GROUPS: &[Group] = &[
         &[(
             LIFECYCLE,
             &[
-                "initialization_names_what_is_missing",
-                "a_healthy_registered_node_is_initialized_and_labelled",
+                "initialization_condition_names_the_missing_requirement",
+                "healthy_registered_node_is_initialized_and_labelled",
             ],
         )],
     ),
     (
         "nodeclaim/lifecycle: liveness",
         &[
-            (LIFECYCLE, &["launch_and_registration_have_their_time_outs"]),
+            (LIFECYCLE, &["launch_and_registration_time_out"]),
             (
                 BIRTHS,
                 &[
@@ -98,14 +98,14 @@ const GROUPS: &[Group] = &[
         &[
             (
                 MACHINE,
-                &["nothing_is_ended_under_pods_and_nothing_is_released_before_its_instance"],
+                &["instance_outlives_pods_and_finalizers_outlive_the_instance"],
             ),
             (
                 TERMINATE,
                 &[
-                    "deleting_a_nodeclaim_deletes_its_node_first",
+                    "deleting_a_node_claim_deletes_its_node_first",
                     "finalizers_stay_until_the_instance_is_gone",
-                    "a_nodeclaim_without_an_instance_just_goes",
+                    "node_claim_without_an_instance_is_released",
                 ],
             ),
             (
@@ -122,7 +122,7 @@ const GROUPS: &[Group] = &[
         &[
             (
                 QUIET_TIME,
-                &["a_node_becomes_consolidatable_after_its_quiet_time"],
+                &["node_becomes_consolidatable_after_consolidate_after"],
             ),
             (
                 STORIES,
@@ -162,7 +162,7 @@ const GROUPS: &[Group] = &[
         "nodeclaim/podevents",
         &[(
             QUIET_TIME,
-            &["pods_that_come_or_go_restart_the_quiet_time_however_they_did"],
+            &["arriving_and_leaving_pods_restart_consolidate_after"],
         )],
     ),
     (
@@ -171,10 +171,10 @@ const GROUPS: &[Group] = &[
             (
                 TERMINATE,
                 &[
-                    "a_node_is_tainted_before_anything_is_evicted",
-                    "pods_go_in_tiers",
-                    "a_drained_node_is_trusted_only_after_five_seconds",
-                    "a_dead_instance_is_not_drained",
+                    "node_is_tainted_before_evictions",
+                    "pods_are_evicted_in_tiers",
+                    "drain_completes_after_five_seconds_without_pods",
+                    "node_of_a_terminated_instance_is_not_drained",
                 ],
             ),
             (
@@ -234,8 +234,8 @@ const GROUPS: &[Group] = &[
             (
                 OVERLAYS,
                 &[
-                    "the_heaviest_overlay_sets_the_price_of_the_offerings_it_is_about",
-                    "of_two_overlays_of_one_weight_the_second_applies_nowhere",
+                    "heaviest_overlay_sets_the_price_of_selected_offerings",
+                    "second_overlay_of_equal_weight_is_not_applied",
                 ],
             ),
             (
@@ -250,7 +250,10 @@ const GROUPS: &[Group] = &[
     (
         "capacitybuffer",
         &[
-            (BUFFERS, &["a_buffer_is_the_larger_wish_within_its_limits"]),
+            (
+                BUFFERS,
+                &["buffer_is_the_larger_of_replicas_and_percentage_within_limits"],
+            ),
             (
                 GATED,
                 &[
@@ -272,9 +275,9 @@ const GROUPS: &[Group] = &[
         &[(
             HEALTH,
             &[
-                "two_failures_among_the_last_four_are_too_many",
-                "a_node_pool_made_anew_begins_anew",
-                "what_another_controller_showed_counts_as_outcomes",
+                "two_failures_among_the_last_four_are_unhealthy",
+                "recreated_node_pool_has_no_outcomes",
+                "condition_of_another_controller_counts_as_outcomes",
             ],
         )],
     ),
@@ -283,8 +286,8 @@ const GROUPS: &[Group] = &[
         &[(
             "shared/planner/src/node_pool_hash.rs",
             &[
-                "every_field_that_nodes_are_made_with_counts",
-                "order_spelling_and_requirements_do_not_count",
+                "hash_covers_every_field_that_nodes_are_created_with",
+                "hash_ignores_order_spelling_and_requirements",
             ],
         )],
     ),
@@ -304,7 +307,7 @@ const GROUPS: &[Group] = &[
                 "shared/api/src/validation/requirement.rs",
                 &[
                     "restricted_keys_are_refused",
-                    "unknown_capacity_types_only_matter_when_no_known_one_is_left",
+                    "unknown_capacity_types_matter_only_without_known_ones",
                     "bounds_are_one_non_negative_integer",
                 ],
             ),
@@ -315,20 +318,17 @@ const GROUPS: &[Group] = &[
         &[(
             "shared/planner/src/lifecycle/drift_tests.rs",
             &[
-                "hashes_of_the_same_version_are_compared",
-                "labels_must_satisfy_the_pools_requirements",
-                "a_type_that_is_no_longer_sold_drifts_its_nodes_and_one_that_is_sold_out_does_not",
-                "what_the_provider_says_counts_last_and_silence_changes_nothing",
-                "what_has_no_instance_cannot_have_drifted",
+                "only_hashes_of_equal_version_are_compared",
+                "labels_must_satisfy_the_node_pools_requirements",
+                "discontinued_instance_type_drifts_and_an_unavailable_one_does_not",
+                "provider_drift_is_judged_last_and_missing_data_changes_nothing",
+                "node_claim_without_an_instance_has_not_drifted",
             ],
         )],
     ),
     (
         "utils/pod: do-not-disrupt",
-        &[(
-            DO_NOT_DISRUPT,
-            &["its_owner_is_told_how_far_a_pod_is_protected"],
-        )],
+        &[(DO_NOT_DISRUPT, &["events_report_the_protection_of_pods"])],
     ),
     (
         "events: once, and none is lost",
@@ -348,9 +348,9 @@ const GROUPS: &[Group] = &[
         &[(
             METRICS,
             &[
-                "a_deletion_is_counted_with_its_reason_and_the_pods_that_move",
-                "how_long_a_node_took_to_go_is_measured",
-                "an_eviction_is_counted_by_the_answer",
+                "deletion_is_counted_with_its_reason_and_the_pods_that_move",
+                "termination_duration_of_a_node_is_measured",
+                "eviction_is_counted_by_its_status_code",
             ],
         )],
     ),
@@ -359,10 +359,10 @@ const GROUPS: &[Group] = &[
         &[(
             GAUGES,
             &[
-                "nodes_that_are_alike_are_summed_up_in_cores_bytes_and_pieces",
-                "pods_are_counted_by_phase_and_by_the_nodes_they_are_on",
-                "a_node_pool_has_its_usage_and_limits_even_without_nodes",
-                "budgets_are_told_by_reason",
+                "nodes_with_equal_labels_are_summed_in_base_units",
+                "pods_are_counted_by_phase_and_node_labels",
+                "node_pool_without_nodes_has_usage_and_limits",
+                "budgets_are_published_by_reason",
             ],
         )],
     ),
@@ -381,7 +381,7 @@ const GROUPS: &[Group] = &[
         "apis/v1: CEL and defaults",
         &[(
             "shared/api/tests/crds.rs",
-            &["fields_and_validation_equal_the_reference"],
+            &["fields_and_validation_equal_reference"],
         )],
     ),
 ];

@@ -8,13 +8,13 @@
 use fakes::Fault;
 use jiff::Timestamp;
 use model::{Lane, journal::Subject};
-use ports::{Archive, Journal, journal::Wanted};
+use ports::{Archive, Journal, journal::JournalQuery};
 use stories::{Relay, Rig, all_bound, secs};
 use turns::Report;
 
 /// The records of the story, oldest first.
 async fn records(rig: &Rig, about: Option<Subject>) -> Vec<Report> {
-    let wanted = Wanted {
+    let wanted = JournalQuery {
         about,
         from: Timestamp::UNIX_EPOCH,
         until: Timestamp::MAX,

@@ -72,11 +72,11 @@ fn problem(path: &Path, text: &str) -> String {
 /// What is decided, as text. The only place that knows the planner.
 fn check(snapshot: &Snapshot, share: Share) -> String {
     let mut plan = planner::provision(snapshot, share);
-    let offences = plancheck::check(snapshot, &plan);
+    let violations = plancheck::check(snapshot, &plan);
     number_launches(&mut plan);
     let mut text = plan.to_string();
-    for offence in offences {
-        text += &format!("refused, {offence}\n");
+    for violation in violations {
+        text += &format!("refused, {violation}\n");
     }
     text
 }

@@ -9,8 +9,8 @@ use aws_rules::{
 use model::{
     CapacityType,
     launch::{
-        FleetAnswer, FleetOverride, FleetRequest, LaunchTemplate, OfferingFailure, ReservationKind,
-        ReservationUse, TemplateOverrides,
+        FleetOverride, FleetRequest, FleetResponse, LaunchTemplate, OfferingFailure,
+        ReservationKind, ReservationUse, TemplateOverrides,
     },
 };
 use serde::Deserialize;
@@ -118,7 +118,7 @@ fn fleet_error(kind: CapacityType, code: &str, message: &str) -> Value {
         tags: Default::default(),
         claim_annotations: Default::default(),
     };
-    let answer = FleetAnswer {
+    let answer = FleetResponse {
         instances: Vec::new(),
         failures: vec![failure],
     };

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use model::launch::{FleetAnswer, FleetOverride, FleetRequest, Launched, OfferingFailure};
+use model::launch::{FleetOverride, FleetRequest, FleetResponse, Launched, OfferingFailure};
 use serde::Deserialize;
 
 #[derive(Default, Deserialize)]
@@ -50,8 +50,8 @@ impl FleetError {
 }
 
 impl Ec2 {
-    pub(super) fn answer(&mut self, request: &FleetRequest) -> FleetAnswer {
-        let mut answer = FleetAnswer::default();
+    pub(super) fn answer(&mut self, request: &FleetRequest) -> FleetResponse {
+        let mut answer = FleetResponse::default();
         let mut launchable: Vec<&FleetOverride> = Vec::new();
         for choice in request
             .templates

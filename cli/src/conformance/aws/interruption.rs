@@ -12,7 +12,7 @@ use aws_rules::{
     node_class::instance_of,
 };
 use jiff::Timestamp;
-use model::{InterruptionKind as Kind, interruption::Course};
+use model::{InterruptionKind as Kind, interruption::InterruptionAction};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -138,10 +138,10 @@ impl Cluster {
             {
                 self.reservations.insert(id.clone(), 0);
             }
-            let Some(course) = kind.course() else {
+            let Some(action) = kind.action() else {
                 continue;
             };
-            if course == Course::Force {
+            if action == InterruptionAction::Force {
                 let annotations = &mut claim.metadata.annotations;
                 annotations
                     .entry(annotation::TERMINATION_TIMESTAMP.to_owned())

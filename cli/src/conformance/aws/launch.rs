@@ -13,7 +13,7 @@ use aws_rules::{
 };
 use model::{
     FreeAddresses, InstanceType,
-    launch::{FleetAnswer, FleetRequest, LaunchWarning, LaunchedClaim},
+    launch::{FleetRequest, FleetResponse, LaunchWarning, LaunchedClaim},
     node_claim::NodeClaim,
 };
 use serde::Deserialize;
@@ -209,7 +209,7 @@ impl Launching<'_> {
         &mut self,
         request: &FleetRequest,
         types: &[InstanceType],
-    ) -> (Step, Result<FleetAnswer, LaunchRefusal>) {
+    ) -> (Step, Result<FleetResponse, LaunchRefusal>) {
         let mut templates = Vec::new();
         if let Err(problem) = self.create_templates(request, &mut templates) {
             let asked = Step::from_iter([("createLaunchTemplate".to_owned(), json!(templates))]);

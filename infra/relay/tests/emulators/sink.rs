@@ -12,7 +12,7 @@ use relay::aws::AwsSink;
 use relay::counters::Counters;
 use relay::sink::{HeartbeatRecord, Sink as _};
 use signed::{Bucket, Request, send};
-use view::Issue;
+use view::ViewVersion;
 
 use crate::moto::REGION;
 use crate::stack::{Stack, TABLE};
@@ -119,7 +119,7 @@ async fn view_is_stored_and_named_by_heartbeat_while_published() {
     let (status, _) = send(&stack.moto.sdk, REGION, now, made).await.unwrap();
     assert_eq!(status, 200);
     let sink = AwsSink::new(&stack.moto.sdk, &stack.config(), clock());
-    let issue = Issue {
+    let issue = ViewVersion {
         version: 1,
         name: object_name(&ClusterName::from("demo"), EPOCH, 1),
         object: b"a view".to_vec(),

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tower::ServiceExt as _;
-use view::Issue;
+use view::ViewVersion;
 
 use crate::api_server::ApiServer;
 use crate::support::until;
@@ -97,7 +97,7 @@ impl Sink for MemorySink {
         self.receive(|received| received.beats.push(beat.clone()))
     }
 
-    async fn publish(&self, issue: Issue) -> Result<(), SinkError> {
+    async fn publish(&self, issue: ViewVersion) -> Result<(), SinkError> {
         self.receive(|received| {
             if received.refuses_views {
                 return;

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use model::{
     InstanceId, Interruption, InterruptionKind as Kind,
-    interruption::{BlockEnd, Home, Ignored, LifecycleHook, Reading},
+    interruption::{CapacityBlockEnd, Ignored, LifecycleHook, QueueMessage, StackLocation},
 };
 use serde::Deserialize;
 use thiserror::Error;
@@ -41,30 +41,30 @@ pub enum Unreadable {
 }
 
 /// Reads a message that arrives at `now`. An unknown kind is no error: AWS adds some every year.
-pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadable> {
+pub fn read(body: &str, home: &StackLocation, now: Timestamp) -> Result<QueueMessage, Unreadable> {
     if body.len() > BODY_MAX {
         return Err(Unreadable::TooLong { bytes: body.len() });
     }
     let event = envelope(body).map_err(Unreadable::NotAnEvent)?;
     if let Some(why) = elsewhere(home, &event.account, &event.region) {
-        return Ok(Reading::Ignored(why));
+        return Ok(QueueMessage::Ignored(why));
     }
     if let Some(end) = block_end(&event, now)? {
-        return Ok(Reading::BlockEnds(end));
+        return Ok(QueueMessage::CapacityBlockEnds(end));
     }
     let found = match upstream_event(&event).map_err(Unreadable::NotAnEvent)? {
         Some(found) => Some(found),
         None => further_event(&event).map_err(Unreadable::NotAnEvent)?,
     };
     let Some((kind, instances)) = found else {
-        return Ok(Reading::Ignored(Ignored::Unknown {
+        return Ok(QueueMessage::Ignored(Ignored::Unknown {
             version: event.version,
             source: event.source,
             detail_type: event.detail_type,
         }));
     };
     let Some(kind) = kind else {
-        return Ok(Reading::Ignored(Ignored::Harmless {
+        return Ok(QueueMessage::Ignored(Ignored::Harmless {
             what: event.detail_type,
         }));
     };
@@ -73,7 +73,7 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
     let hook = hook(kind, &event);
     let change = HealthChange::of(kind, &event);
     if let Some(why) = change.is_no_concern(home, &event) {
-        return Ok(Reading::Ignored(why));
+        return Ok(QueueMessage::Ignored(why));
     }
     let mut announced = Vec::new();
     for named in instances.iter().take(INSTANCES_MAX) {
@@ -97,10 +97,10 @@ pub fn read(body: &str, home: &Home, now: Timestamp) -> Result<Reading, Unreadab
         }
     }
     Ok(match announced.is_empty() {
-        true => Reading::Ignored(Ignored::Harmless {
+        true => QueueMessage::Ignored(Ignored::Harmless {
             what: event.detail_type,
         }),
-        false => Reading::Announced(announced),
+        false => QueueMessage::Announced(announced),
     })
 }
 
@@ -154,7 +154,7 @@ const BLOCK_END_DETAIL_TYPES: [&str; 2] = [
 
 /// The end of a capacity block. EC2 announces it forty minutes ahead and names no instance. The end is `None` where its time cannot be
 /// parsed; the caller then estimates it.
-fn block_end(event: &Event, now: Timestamp) -> Result<Option<BlockEnd>, Unreadable> {
+fn block_end(event: &Event, now: Timestamp) -> Result<Option<CapacityBlockEnd>, Unreadable> {
     let known = (event.version.as_str(), event.source.as_str());
     if known != ("0", "aws.ec2") || !BLOCK_END_DETAIL_TYPES.contains(&event.detail_type.as_str()) {
         return Ok(None);
@@ -166,7 +166,7 @@ fn block_end(event: &Event, now: Timestamp) -> Result<Option<BlockEnd>, Unreadab
         let value = named.chars().take(SHOWN_CHARS_MAX).collect();
         return Err(Unreadable::NotABlock { value });
     }
-    Ok(Some(BlockEnd {
+    Ok(Some(CapacityBlockEnd {
         reservation: id.to_owned(),
         at: event.time.unwrap_or(now),
         end: detail.end_date.parse().ok(),
@@ -201,7 +201,7 @@ impl HealthChange {
         change.flatten().unwrap_or_default()
     }
 
-    fn is_no_concern(&self, home: &Home, event: &Event) -> Option<Ignored> {
+    fn is_no_concern(&self, home: &StackLocation, event: &Event) -> Option<Ignored> {
         // A closed change has happened or was called off.
         let over = (self.status_code == "closed").then(|| Ignored::Harmless {
             what: event.detail_type.clone(),
@@ -211,7 +211,7 @@ impl HealthChange {
 }
 
 /// The reason to ignore an event of another account or Region. A missing value counts as ours.
-fn elsewhere(home: &Home, account: &str, region: &str) -> Option<Ignored> {
+fn elsewhere(home: &StackLocation, account: &str, region: &str) -> Option<Ignored> {
     let differs = |further_event: &str, theirs: &str| !theirs.is_empty() && theirs != further_event;
     let elsewhere = differs(&home.account, account) || differs(&home.region, region);
     elsewhere.then(|| Ignored::Elsewhere {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use api::{EC2NodeClass, LaunchBuilder, names::label};
 use model::{
     FreeAddresses, InstanceType,
-    launch::{FleetAnswer, FleetRequest, LaunchReading, LaunchRefusal, Launched, LaunchedClaim},
+    launch::{FleetOutcome, FleetRequest, FleetResponse, LaunchRefusal, Launched, LaunchedClaim},
     plan::Launch,
 };
 
@@ -38,9 +38,9 @@ impl LaunchBuilder for Builder {
     fn read(
         &self,
         request: &FleetRequest,
-        answer: &FleetAnswer,
+        answer: &FleetResponse,
         zone_ids: &BTreeMap<&str, &str>,
-    ) -> LaunchReading {
+    ) -> FleetOutcome {
         reading(request, answer, |zone| {
             zone_ids.get(zone).copied().unwrap_or(zone).to_owned()
         })

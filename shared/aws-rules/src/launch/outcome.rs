@@ -10,7 +10,7 @@ use api::{
 use model::{
     CapacityType, InstanceType, Resources,
     launch::{
-        FleetAnswer, FleetRequest, LaunchReading, LaunchWarning, Launched, LaunchedClaim,
+        FleetOutcome, FleetRequest, FleetResponse, LaunchWarning, Launched, LaunchedClaim,
         OfferingFailure, ReservationUse,
     },
     ledger::OfferingKey,
@@ -157,7 +157,7 @@ const SPREAD_GROUP_FULL: &str = "limit of instances in this spread placement gro
 /// Reads the facts in an answer. `zone_id` maps zone names to ids.
 pub fn observations(
     request: &FleetRequest,
-    answer: &FleetAnswer,
+    answer: &FleetResponse,
     zone_id: impl Fn(&str) -> String,
 ) -> LaunchObservations {
     let mut observations = LaunchObservations::default();
@@ -219,9 +219,9 @@ fn reservations(
 /// The facts of an answer for the account-wide memory, and the reason for NodeClaims that got no instance.
 pub fn reading(
     request: &FleetRequest,
-    answer: &FleetAnswer,
+    answer: &FleetResponse,
     zone_id: impl Fn(&str) -> String,
-) -> LaunchReading {
+) -> FleetOutcome {
     let observations = observations(request, answer, &zone_id);
     let key = |instance_type: &str, zone: &str, scope| OfferingKey {
         capacity_type: request.capacity_type,
@@ -242,7 +242,7 @@ pub fn reading(
         let asked = templates.flat_map(|config| &config.overrides);
         unavailable.extend(asked.map(|choice| key(&choice.instance_type, &choice.zone, None)));
     }
-    LaunchReading {
+    FleetOutcome {
         unavailable,
         full_subnets: observations.full_subnets,
         refusal: refusal(&answer.failures),

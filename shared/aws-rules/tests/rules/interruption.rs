@@ -2,7 +2,9 @@ use aws_rules::interruption::{InstanceStatusFact, Unreadable, impairments, messa
 use jiff::Timestamp;
 use model::{
     InterruptionKind as Kind,
-    interruption::{BlockEnd, Course, Home, LifecycleHook, Reading},
+    interruption::{
+        CapacityBlockEnd, InterruptionAction, LifecycleHook, QueueMessage, StackLocation,
+    },
 };
 use serde_json::{Value, json};
 
@@ -70,8 +72,8 @@ fn failed_check_counts_after_two_minutes_and_scheduled_event_at_once() {
         found(json!({ "Events": [{ "Code": "system-update" }] })),
         []
     );
-    assert_eq!(Kind::SystemStatus.course(), Some(Course::Force));
-    assert_eq!(Kind::EventStatus.course(), Some(Course::Drain));
+    assert_eq!(Kind::SystemStatus.action(), Some(InterruptionAction::Force));
+    assert_eq!(Kind::EventStatus.action(), Some(InterruptionAction::Drain));
 }
 
 const SPOT: &str = "EC2 Spot Instance Interruption Warning";
@@ -82,8 +84,8 @@ fn event(source: &str, detail_type: &str, detail: Value) -> Value {
         "resources": [], "detail": detail })
 }
 
-fn reading(body: &str) -> Result<Reading, Unreadable> {
-    let home = Home {
+fn reading(body: &str) -> Result<QueueMessage, Unreadable> {
+    let home = StackLocation {
         account: "123456789012".into(),
         region: "us-east-1".into(),
     };
@@ -97,7 +99,7 @@ fn at(text: &str) -> Timestamp {
 /// The announced instances, with their deadlines.
 fn announced(event: &Value) -> Vec<(String, Kind, Option<Timestamp>)> {
     match reading(&event.to_string()).unwrap() {
-        Reading::Announced(all) => all
+        QueueMessage::Announced(all) => all
             .into_iter()
             .map(|interruption| {
                 (
@@ -107,14 +109,14 @@ fn announced(event: &Value) -> Vec<(String, Kind, Option<Timestamp>)> {
                 )
             })
             .collect(),
-        Reading::BlockEnds(_) | Reading::Ignored(_) => Vec::new(),
+        QueueMessage::CapacityBlockEnds(_) | QueueMessage::Ignored(_) => Vec::new(),
     }
 }
 
 fn ignored(event: &Value) -> &'static str {
     match reading(&event.to_string()).unwrap() {
-        Reading::Announced(_) | Reading::BlockEnds(_) => "announced",
-        Reading::Ignored(why) => why.as_str(),
+        QueueMessage::Announced(_) | QueueMessage::CapacityBlockEnds(_) => "announced",
+        QueueMessage::Ignored(why) => why.as_str(),
     }
 }
 
@@ -184,7 +186,7 @@ fn closed_or_foreign_scheduled_change_is_ignored() {
         event("aws.health", "AWS Health Event", detail)
     };
     let reboots = |more: Value| match reading(&change(more).to_string()) {
-        Ok(Reading::Announced(found)) => (found[0].event.clone(), found[0].reboots),
+        Ok(QueueMessage::Announced(found)) => (found[0].event.clone(), found[0].reboots),
         other => panic!("{other:?}"),
     };
     assert_eq!(reboots(json!({})), ("1".into(), true));
@@ -226,7 +228,7 @@ fn lifecycle_hook_is_kept_unless_its_names_are_missing() {
             detail,
         );
         match reading(&event.to_string()) {
-            Ok(Reading::Announced(mut found)) => found.remove(0).hook,
+            Ok(QueueMessage::Announced(mut found)) => found.remove(0).hook,
             other => panic!("{other:?}"),
         }
     };
@@ -294,7 +296,7 @@ fn unusable_event_is_refused_with_the_reason() {
 #[test]
 fn capacity_block_end_names_the_block() {
     let read = |kind: &str, detail: Value| reading(&event("aws.ec2", kind, detail).to_string());
-    let expected = |end: Option<&str>| BlockEnd {
+    let expected = |end: Option<&str>| CapacityBlockEnd {
         reservation: "cr-1".into(),
         at: at("2026-08-22T12:00:00Z"),
         end: end.map(at),
@@ -311,11 +313,11 @@ fn capacity_block_end_names_the_block() {
         ] {
             let detail = json!({ "capacity-reservation-id": id, "end-date": end });
             let found = read(kind, detail).unwrap();
-            assert_eq!(found, Reading::BlockEnds(expected(Some(end))));
+            assert_eq!(found, QueueMessage::CapacityBlockEnds(expected(Some(end))));
         }
         let detail = json!({ "capacity-reservation-id": "cr-1", "end-date": "soon" });
         let found = read(kind, detail).unwrap();
-        assert_eq!(found, Reading::BlockEnds(expected(None)));
+        assert_eq!(found, QueueMessage::CapacityBlockEnds(expected(None)));
         for id in ["", "i-1", "cr-"] {
             let refused = read(kind, json!({ "capacity-reservation-id": id })).unwrap_err();
             assert!(refused.to_string().contains("expected an id such as cr-"));

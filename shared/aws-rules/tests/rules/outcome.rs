@@ -6,7 +6,7 @@ use aws_rules::{
 };
 use model::{
     CapacityType, NanosPerHour, Resources,
-    launch::{FleetAnswer, Launched, OfferingFailure},
+    launch::{FleetResponse, Launched, OfferingFailure},
     plan::{ExpectedOffering, Launch},
 };
 use serde_json::json;
@@ -25,8 +25,8 @@ fn failure(code: &str, subnet: Option<&str>) -> OfferingFailure {
     }
 }
 
-fn answer(failures: &[OfferingFailure]) -> FleetAnswer {
-    FleetAnswer {
+fn answer(failures: &[OfferingFailure]) -> FleetResponse {
+    FleetResponse {
         instances: Vec::new(),
         failures: failures.to_vec(),
     }
@@ -136,7 +136,7 @@ fn only_lack_of_capacity_gives_a_claim_up() {
 #[test]
 fn unavailable_offerings_have_the_scope_of_the_failure() {
     let short = answer(&[failure("InsufficientInstanceCapacity", None)]);
-    let marked = |changes: serde_json::Value, wanted: TestClaim, answer: &FleetAnswer| {
+    let marked = |changes: serde_json::Value, wanted: TestClaim, answer: &FleetResponse| {
         let request = launch(&node_class(changes), &wanted.types(&["m5.large"])).unwrap();
         let reading = reading(&request, answer, zone_id);
         let marked = reading.unavailable.into_iter();

@@ -6,7 +6,7 @@ use aws_rules::{
 };
 use model::{
     InstanceType,
-    launch::{FleetAnswer, FleetRequest, OfferingFailure, PlacementGroup},
+    launch::{FleetRequest, FleetResponse, OfferingFailure, PlacementGroup},
 };
 use serde_json::json;
 
@@ -87,7 +87,7 @@ fn launch_failures_are_scoped_to_the_placement_group() {
         code: "InsufficientInstanceCapacity".into(),
         message: "none left".into(),
     };
-    let answer = FleetAnswer {
+    let answer = FleetResponse {
         instances: Vec::new(),
         failures: vec![failure],
     };

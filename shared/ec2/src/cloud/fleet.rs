@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use model::{
     CapacityType, InstanceId,
     launch::{
-        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, Launched, OfferingFailure,
+        AllocationStrategy, FleetOverride, FleetRequest, FleetResponse, Launched, OfferingFailure,
         ReservationKind, ReservationUse, TemplateOverrides,
     },
 };
@@ -35,7 +35,7 @@ pub(super) async fn launch(
     account: &Account,
     request: &FleetRequest,
     not_after: Timestamp,
-) -> Result<FleetAnswer, CloudError> {
+) -> Result<FleetResponse, CloudError> {
     let ec2 = account.ec2_of(&request.cluster).await;
     let mut answer = send(&ec2, request, time_left(account, not_after)?).await;
     if let Err(error) = &answer
@@ -220,8 +220,8 @@ impl OverrideKey {
 }
 
 /// Reads an answer. Fields that EC2 leaves out are taken from the request's override of that subnet and type.
-fn read(request: &FleetRequest, output: CreateFleetOutput) -> FleetAnswer {
-    let mut answer = FleetAnswer::default();
+fn read(request: &FleetRequest, output: CreateFleetOutput) -> FleetResponse {
+    let mut answer = FleetResponse::default();
     for group in output.instances.unwrap_or_default() {
         let chosen = OverrideKey::of(group.launch_template_and_overrides);
         let instance_type = group.instance_type.map(|t| t.as_str().to_owned());

@@ -11,7 +11,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use ec2::{Account, Options};
 use jiff::Timestamp;
-use ports::{Clock, CloudError, Needs, NodeClassResolver, Upkeep};
+use ports::{AccountHousekeeping, Clock, CloudError, Needs, NodeClassResolver};
 use serde_json::{Value, json};
 
 use crate::aws::{CLUSTER, FixedClock, NOW, config};

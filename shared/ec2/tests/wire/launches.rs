@@ -15,7 +15,9 @@ use model::{
     plan::{ExpectedOffering, Launch},
     selector::{NodeSelectorRequirement, Operator},
 };
-use ports::{Cloud, CloudError, Launches, Needs, NodeClassResolver, Termination, Upkeep};
+use ports::{
+    AccountHousekeeping, Cloud, CloudError, Launches, Needs, NodeClassResolver, Termination,
+};
 use serde_json::json;
 
 use crate::aws::{MOTO, NOW, account, account_with, node_class, register};

@@ -11,7 +11,7 @@ use aws_smithy_types::body::SdkBody;
 use ec2::{Account, Options};
 use jiff::{SignedDuration, Timestamp};
 use model::budget::Api;
-use ports::{Budget, Cloud, CloudError, Spent};
+use ports::{Budget, BudgetExhausted, Cloud, CloudError};
 
 use crate::aws::{FixedClock, NOW, config};
 
@@ -25,16 +25,16 @@ struct CountingBudget {
 
 #[async_trait]
 impl Budget for CountingBudget {
-    async fn spend(&self, api: Api) -> Result<(), Spent> {
+    async fn spend(&self, api: Api) -> Result<(), BudgetExhausted> {
         self.hold(api).await?;
         *self.left.lock().unwrap() -= 1;
         self.spent.lock().unwrap().push(api);
         Ok(())
     }
 
-    async fn hold(&self, _: Api) -> Result<(), Spent> {
+    async fn hold(&self, _: Api) -> Result<(), BudgetExhausted> {
         match *self.left.lock().unwrap() {
-            0 => Err(Spent { until: later() }),
+            0 => Err(BudgetExhausted { until: later() }),
             _ => Ok(()),
         }
     }

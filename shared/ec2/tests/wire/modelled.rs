@@ -9,7 +9,7 @@ use aws_smithy_runtime_api::client::{
 use aws_smithy_types::body::SdkBody;
 use ec2::{Account, Options};
 use model::interruption::LifecycleHook;
-use ports::{Catalog, Clock, Cloud, Upkeep};
+use ports::{AccountHousekeeping, Catalog, Clock, Cloud};
 use serde_json::{Value, json};
 
 use crate::{

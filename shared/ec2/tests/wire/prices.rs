@@ -15,7 +15,7 @@ use aws_smithy_types::body::SdkBody;
 use ec2::{Account, Options};
 use jiff::{SignedDuration, Timestamp};
 use model::{CapacityType, Experience};
-use ports::{Catalog, Shelf, ShelfError, Upkeep};
+use ports::{AccountHousekeeping, Catalog, ObjectStore, ObjectStoreError};
 use serde_json::{Value, json};
 
 use crate::aws::{FixedClock, NOW, config};
@@ -108,12 +108,12 @@ fn price_list(query: Value) -> Value {
 pub(crate) struct MemoryStore(Mutex<BTreeMap<String, Vec<u8>>>);
 
 #[async_trait]
-impl Shelf for MemoryStore {
-    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ShelfError> {
+impl ObjectStore for MemoryStore {
+    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ObjectStoreError> {
         Ok(self.0.lock().unwrap().get(name).cloned())
     }
 
-    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ShelfError> {
+    async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ObjectStoreError> {
         self.0.lock().unwrap().insert(name.to_owned(), object);
         Ok(())
     }

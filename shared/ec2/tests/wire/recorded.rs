@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     CapacityType,
     launch::{
-        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, LaunchTemplate,
+        AllocationStrategy, FleetOverride, FleetRequest, FleetResponse, LaunchTemplate,
         TemplateOverrides,
     },
 };
@@ -103,7 +103,7 @@ pub(crate) fn request() -> FleetRequest {
     }
 }
 
-async fn launch(status: u16, answer: &'static str) -> Result<FleetAnswer, CloudError> {
+async fn launch(status: u16, answer: &'static str) -> Result<FleetResponse, CloudError> {
     let not_after = NOW.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(30);
     account(Ec2 { status, answer })
         .launch(&request(), not_after)

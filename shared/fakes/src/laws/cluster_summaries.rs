@@ -8,7 +8,7 @@ use model::{
 };
 use ports::{
     Ledger,
-    ledger::{Glance, LaneEnd},
+    ledger::{ClusterSummary, LaneEnd},
 };
 
 use super::{activate, at, end, lease, turn};
@@ -43,13 +43,13 @@ pub async fn l5_cluster_summary_equals_individual_reads(ledger: &dyn Ledger, c: 
 
     let unknown = ClusterName(format!("{c}-unknown"));
     let both = BTreeSet::from([c.clone(), unknown.clone()]);
-    let mut summaries = ledger.glances(&both).await.unwrap();
+    let mut summaries = ledger.cluster_summaries(&both).await.unwrap();
     let mut summary = summaries.remove(c).unwrap().unwrap();
     let mut lanes = ledger.lanes(c).await.unwrap();
     summary.lanes.sort_by_key(|(lane, _)| *lane);
     lanes.sort_by_key(|(lane, _)| *lane);
     assert_eq!(lanes.len(), 3);
-    let one_by_one = Glance {
+    let one_by_one = ClusterSummary {
         meta: ledger.meta(c).await.unwrap(),
         beat: ledger.relay_beat(c).await.unwrap(),
         lanes,
@@ -57,7 +57,7 @@ pub async fn l5_cluster_summary_equals_individual_reads(ledger: &dyn Ledger, c: 
     };
     assert_eq!(summary, one_by_one, "L5");
     let nothing = summaries.remove(&unknown).unwrap().unwrap();
-    assert_eq!(nothing, Glance::default(), "L5: no rows");
+    assert_eq!(nothing, ClusterSummary::default(), "L5: no rows");
 }
 
 pub async fn l5_summaries_of_many_clusters_are_complete(ledger: &dyn Ledger, c: &ClusterName) {
@@ -69,7 +69,7 @@ pub async fn l5_summaries_of_many_clusters_are_complete(ledger: &dyn Ledger, c: 
         written.unwrap();
     }
     let clusters: BTreeSet<ClusterName> = (0..MANY).map(name).collect();
-    let summaries = ledger.glances(&clusters).await.unwrap();
+    let summaries = ledger.cluster_summaries(&clusters).await.unwrap();
     assert_eq!(summaries.len(), MANY, "L5: every cluster has an answer");
     for number in 0..MANY {
         let summary = summaries.get(&name(number)).unwrap().as_ref().unwrap();
@@ -80,5 +80,11 @@ pub async fn l5_summaries_of_many_clusters_are_complete(ledger: &dyn Ledger, c: 
             "L5: each summary has its cluster's rows"
         );
     }
-    assert!(ledger.glances(&BTreeSet::new()).await.unwrap().is_empty());
+    assert!(
+        ledger
+            .cluster_summaries(&BTreeSet::new())
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }

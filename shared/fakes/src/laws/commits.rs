@@ -3,7 +3,7 @@
 
 use model::{
     ClusterName, Lane, Uid,
-    ledger::{Choice, Command, CommandState, Method, Mode, Place, Wanted},
+    ledger::{Choice, Command, CommandState, Method, Mode, Place, PodAssignment},
 };
 use ports::{
     Ledger,
@@ -350,11 +350,11 @@ pub async fn d1_proposal_is_read_back_completely_and_ends(ledger: &dyn Ledger, c
             instance_types: vec!["m5.large".into(), "m5.xlarge".into()],
             others: vec![vec!["c5.large".into()]],
             wanted: vec![
-                Wanted {
+                PodAssignment {
                     place: Place::Node("n1".to_owned()),
                     pods: vec!["p1".into(), "p2".into()],
                 },
-                Wanted {
+                PodAssignment {
                     place: Place::New("default".into()),
                     pods: vec!["p3".into()],
                 },

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::{ClusterName, Lane, PodKey, journal::Subject};
-use ports::{Journal, JournalEntry, journal::Wanted};
+use ports::{Journal, JournalEntry, journal::JournalQuery};
 
 use super::{at, turn};
 
@@ -21,7 +21,7 @@ pub async fn records_are_found_by_object_turn_and_time(journal: &dyn Journal, c:
         journal.record(c, entry).await.unwrap();
     }
     let latest = async |about: Option<&Subject>, from: i64, until: i64, most: usize| {
-        let wanted = Wanted {
+        let wanted = JournalQuery {
             about: about.cloned(),
             from: at(from),
             until: at(until),

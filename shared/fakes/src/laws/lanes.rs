@@ -2,7 +2,7 @@
 
 use model::{
     ClusterName, Lane, NanosPerHour,
-    ledger::{Considered, Cursor, Rank, RelayCounter},
+    ledger::{CandidateRank, Cursor, PoolProgress, RelayCounter},
 };
 use ports::{
     Ledger,
@@ -291,9 +291,9 @@ pub async fn cursor_is_kept_until_a_turn_ends_without_one(ledger: &dyn Ledger, c
     let cursor = Cursor::Single(
         [(
             "default".into(),
-            Considered {
+            PoolProgress {
                 nodes: 3,
-                last: Rank {
+                last: CandidateRank {
                     price: NanosPerHour(200_000_000),
                     disruption: 4,
                     node: "node".into(),

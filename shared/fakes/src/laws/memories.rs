@@ -20,11 +20,11 @@ pub async fn g4_unmanaged_instances_are_remembered_until_expiry(
     c: &ClusterName,
 ) {
     let unmanaged = InstanceId(format!("i-{c}-9"));
-    assert!(!ledger.is_not_ours(&unmanaged, at(0)).await.unwrap());
-    ledger.remember_not_ours(&unmanaged, at(60)).await.unwrap();
-    assert!(ledger.is_not_ours(&unmanaged, at(59)).await.unwrap(), "G4");
+    assert!(!ledger.is_unmanaged(&unmanaged, at(0)).await.unwrap());
+    ledger.remember_unmanaged(&unmanaged, at(60)).await.unwrap();
+    assert!(ledger.is_unmanaged(&unmanaged, at(59)).await.unwrap(), "G4");
     assert!(
-        !ledger.is_not_ours(&unmanaged, at(60)).await.unwrap(),
+        !ledger.is_unmanaged(&unmanaged, at(60)).await.unwrap(),
         "G4: expiry is a number compared"
     );
     assert_eq!(

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use model::{
     ClusterName,
-    ledger::{Asks, Mode, Pause, PauseLevel, PauseScope, Request},
+    ledger::{ApprovalScope, Mode, Pause, PauseLevel, PauseScope, Request},
 };
 use ports::{
     Ledger,
@@ -143,11 +143,11 @@ pub async fn account_pauses_apply_to_every_cluster(ledger: &dyn Ledger, c: &Clus
 pub async fn requests_are_replaced_only_if_unchanged(ledger: &dyn Ledger, c: &ClusterName) {
     let request = |id: &str| Request {
         id: id.into(),
-        asks: Asks::Disruption {
+        asks: ApprovalScope::Disruption {
             delete: ["uid-1".into()].into(),
             evicts: 9,
         },
-        told: "evict 9 pods".into(),
+        description: "evict 9 pods".into(),
         until: at(60),
         approved: None,
     };

@@ -3,7 +3,7 @@
 use model::{
     ClusterName, Lane, Uid,
     ids::InstanceTypeName,
-    interruption::{Course, LifecycleHook},
+    interruption::{InterruptionAction, LifecycleHook},
     ledger::{
         Choice, Command, CommandState, Intent, IntentState, Method, RelayBeat, RelayCounter,
         SweepMemory,
@@ -114,7 +114,7 @@ async fn intents(ledger: &dyn Ledger, cluster: &ClusterName) {
 async fn acts(ledger: &dyn Ledger, cluster: &ClusterName) {
     let mut hooked = notice("i-hooked");
     hooked.kind = "lifecycle-action".into();
-    hooked.course = Course::Cordon;
+    hooked.action = InterruptionAction::Cordon;
     hooked.foreign = true;
     hooked.hook = Some(LifecycleHook {
         group: "group".into(),

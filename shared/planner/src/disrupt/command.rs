@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{
     NanosPerHour, NodePoolName, Plan,
-    ledger::{FreedInstance, Repair, Wanted},
+    ledger::{FreedInstance, PodAssignment, Repair},
     plan::{Action, Launch, Nomination, Planned, Target},
 };
 use scheduling::NewNode;
@@ -36,7 +36,7 @@ pub struct Command {
     /// Pods that move to nodes that stay.
     pub nominations: Vec<Nomination>,
     /// Assignment of pods that the search decided on. Validation simulates the command with it.
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<PodAssignment>,
     /// Condition that is repaired, for repairs.
     pub repair: Option<Repair>,
     /// Whether the node is terminated before its replacement is launched.

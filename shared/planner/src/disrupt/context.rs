@@ -16,7 +16,7 @@ use model::{
     node_pool::{ConsolidateAfter, NodePool},
     snapshot::{Optimize, ReservedOfferingMode},
 };
-use scheduling::{Effort, Groundwork, Standing, Volumes};
+use scheduling::{BaselineCluster, Effort, PrecomputedIndexes, Volumes};
 
 use super::{move_costs::MoveCosts, reschedulable::ReschedulablePods};
 use crate::{
@@ -76,8 +76,8 @@ pub(super) struct DisruptionContext<'a> {
     pub(super) pdb_limits: PdbLimits<'a>,
     pub(super) volumes: Volumes<'a>,
     /// Indexes computed earlier for the same NodePools and DaemonSets.
-    known: Option<Rc<Groundwork<'a>>>,
-    standing: OnceCell<Standing<'a>>,
+    known: Option<Rc<PrecomputedIndexes<'a>>>,
+    standing: OnceCell<BaselineCluster<'a>>,
     destinations: OnceCell<Vec<usize>>,
     pools: BTreeMap<&'a NodePoolName, &'a NodePool>,
     pub(super) reschedulable: &'a ReschedulablePods<'a>,
@@ -100,7 +100,7 @@ impl<'a> DisruptionContext<'a> {
         inventory: &'a Inventory<'a>,
         planning: &'a PlanningContext<'a>,
         reschedulable: &'a ReschedulablePods<'a>,
-        known: Option<Rc<Groundwork<'a>>>,
+        known: Option<Rc<PrecomputedIndexes<'a>>>,
         options: SearchOptions<'a>,
     ) -> Self {
         let now = reschedulable.now;
@@ -134,7 +134,7 @@ impl<'a> DisruptionContext<'a> {
     }
 
     /// Baseline of all simulations: the cluster with all pods on their current nodes.
-    pub(super) fn standing(&self) -> &Standing<'a> {
+    pub(super) fn standing(&self) -> &BaselineCluster<'a> {
         self.standing.get_or_init(|| {
             let input = self.planning.solver_input(
                 self.inventory,
@@ -148,7 +148,7 @@ impl<'a> DisruptionContext<'a> {
                     effort: Effort::First,
                 },
             );
-            Standing::new(input, self.reschedulable.waiting(), self.known.clone())
+            BaselineCluster::new(input, self.reschedulable.waiting(), self.known.clone())
         })
     }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use model::{NodePoolName, Snapshot, caps::Caps, counted, of_number};
+use model::{NodePoolName, Snapshot, caps::Caps, counted, singular_or_plural};
 
 use super::candidates::Candidate;
 use crate::pods::is_reschedulable;
@@ -132,7 +132,7 @@ impl Allowance {
         let until = opens.map_or_else(String::new, |opens| format!(" until {opens:.0}"));
         let message = format!(
             "{capped}, and {used} {} decided within the last one: what takes more than {} waits{until}",
-            of_number(&used, "was", "were"),
+            singular_or_plural(&used, "was", "were"),
             left.remaining()
         );
         Some((message, opens))

@@ -8,7 +8,7 @@ mod choice;
 
 use model::{
     Snapshot,
-    ledger::{Cursor, Together},
+    ledger::{Cursor, PlannedRemoval},
 };
 
 use self::choice::{Bound, Prices, value};
@@ -60,10 +60,10 @@ pub(super) fn select<'a>(
         simulated: usize::MAX,
         ..context.options
     };
-    let groundwork = context.standing().groundwork();
+    let precomputed = context.standing().precomputed();
     let evaluate = |snapshot: &Snapshot| -> DisruptionResult {
         let planning = context.planning.of_another(snapshot);
-        super::evaluate_with(&planning, Some(groundwork), snapshot, options)
+        super::evaluate_with(&planning, Some(precomputed), snapshot, options)
     };
     let end = |found: &Selection| {
         let (command, plan) = (found.command.as_ref(), found.plan.clone());
@@ -116,7 +116,7 @@ pub(super) fn continue_plan<'a>(
 }
 
 /// Remaining steps of the plan in the cursor.
-fn active_plan<'s>(context: &DisruptionContext<'s>) -> &'s [Together] {
+fn active_plan<'s>(context: &DisruptionContext<'s>) -> &'s [PlannedRemoval] {
     match &context.snapshot.cursor {
         Some(Cursor::Plan(plan)) => plan,
         Some(_) | None => &[],

@@ -253,7 +253,7 @@ impl<'s, 'a> Methods<'s, 'a> {
             return Some((candidates, totals));
         }
         let mut found = self.multi(&candidates, &totals);
-        result.cursor = result.cursor.take().filter(Cursor::goes_on);
+        result.cursor = result.cursor.take().filter(Cursor::is_unfinished);
         if found.is_none() {
             let searched = single::search(self, &candidates, &totals, result);
             (result.cursor, result.left) = (searched.cursor, searched.left);

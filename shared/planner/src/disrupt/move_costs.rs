@@ -18,7 +18,7 @@ use model::{
     node_pool::NodePool,
     snapshot::Optimize,
 };
-use scheduling::{GivenUp, NewNode};
+use scheduling::{DroppedPreferences, NewNode};
 
 use super::{candidates::Candidate, consolidation::Move, context::DisruptionContext, cost, types};
 use crate::{by_instance::instance_of, lifecycle::expiration};
@@ -93,7 +93,7 @@ impl MoveCosts {
     }
 
     /// Worth per hour of the preferences that a pod would lose.
-    pub(super) fn of_preferences(&self, lost: &GivenUp) -> i128 {
+    pub(super) fn of_preferences(&self, lost: &DroppedPreferences) -> i128 {
         lost.worth(self.preference)
     }
 

@@ -4,9 +4,9 @@
 use model::{
     CapacityType, NanosPerHour, NodePoolName,
     labels::CAPACITY_TYPE,
-    ledger::{Together, Wanted},
+    ledger::{PlannedRemoval, PodAssignment},
 };
-use scheduling::{Leaver, Rearranging, Team};
+use scheduling::{RearrangeRequest, RemovableNode, ReplacementGroup};
 
 use super::{
     balanced::Totals,
@@ -39,15 +39,15 @@ pub(super) fn plan<'a>(
     mut shown: impl FnMut(Vec<Move<'a>>) -> Option<NanosPerHour>,
 ) {
     let pools = node_pools_of(candidates);
-    let leavers = leavers(context, candidates, totals, &pools);
+    let removable = removable(context, candidates, totals, &pools);
     let together = pools.iter().map(|pool| budgets.remaining(pool));
     let gates = &context.snapshot.settings.feature_gates;
-    let search_input = Rearranging {
-        leavers: &leavers,
+    let search_input = RearrangeRequest {
+        removable: &removable,
         together_max: &together.collect::<Vec<_>>(),
         replacements_max: REPLACEMENTS_MAX,
         spot_to_spot: gates.get("SpotToSpotConsolidation") == Some(&true),
-        attempts: attempts(leavers.len()),
+        attempts: attempts(removable.len()),
     };
     context
         .standing()
@@ -69,17 +69,17 @@ pub(super) fn node_pools_of<'a>(candidates: &[&Candidate<'a>]) -> Vec<&'a NodePo
 }
 
 /// Input of the search for each candidate.
-pub(super) fn leavers(
+pub(super) fn removable(
     context: &DisruptionContext<'_>,
     candidates: &[&Candidate<'_>],
     totals: &Totals,
     pools: &[&NodePoolName],
-) -> Vec<Leaver> {
+) -> Vec<RemovableNode> {
     let places = context.destinations();
-    let leavers = candidates.iter().map(|candidate| {
+    let removable = candidates.iter().map(|candidate| {
         let place = places.iter().position(|at| *at == candidate.index);
         let capacity_type = candidate.state_node.labels.get(CAPACITY_TYPE);
-        Leaver {
+        RemovableNode {
             node: place.unwrap_or(usize::MAX),
             pods: context
                 .reschedulable
@@ -98,20 +98,20 @@ pub(super) fn leavers(
                 .unwrap_or(usize::MAX),
         }
     });
-    leavers.collect()
+    removable.collect()
 }
 
-fn attempts(leavers: usize) -> usize {
-    (ATTEMPTS_PER_NODE_OF_FEW * leavers).min(ATTEMPTS + ATTEMPTS_PER_NODE * leavers)
+fn attempts(removable: usize) -> usize {
+    (ATTEMPTS_PER_NODE_OF_FEW * removable).min(ATTEMPTS + ATTEMPTS_PER_NODE * removable)
 }
 
 /// Simulates the removal of a replacement group; `None` if it is impossible or does not pay.
 fn simulate_group<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
-    team: &Team,
+    team: &ReplacementGroup,
 ) -> Option<Move<'a>> {
-    let leaving = team.leavers.iter();
+    let leaving = team.removable.iter();
     let leaving = leaving.filter_map(|at| candidates.get(*at).copied());
     evaluate_step(
         context,
@@ -124,7 +124,7 @@ fn simulate_group<'a>(
 pub(super) fn remaining_steps<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
-    plan: &[Together],
+    plan: &[PlannedRemoval],
 ) -> Vec<Move<'a>> {
     let steps = plan.iter().filter_map(|together| {
         let leaving = together.nodes.iter().map(|name| {
@@ -138,7 +138,7 @@ pub(super) fn remaining_steps<'a>(
 }
 
 /// Returns the remaining steps of a plan after `done`.
-pub(super) fn steps_after(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<Together> {
+pub(super) fn steps_after(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<PlannedRemoval> {
     let goes = |candidate: &Candidate<'_>| {
         let mut going = done.into_iter().flat_map(|done| &done.candidates);
         going.any(|going| going.index == candidate.index)
@@ -151,7 +151,7 @@ pub(super) fn steps_after(steps: &[Move<'_>], done: Option<&Move<'_>>) -> Vec<To
         pods += assigned_pods(&step.simulation.wanted);
         pods <= WANTED_MAX
     });
-    let left = left.map(|step| Together {
+    let left = left.map(|step| PlannedRemoval {
         nodes: step
             .candidates
             .iter()
@@ -173,7 +173,7 @@ pub(super) fn merged<'a>(context: &DisruptionContext<'a>, steps: &[&Move<'a>]) -
 fn evaluate_step<'a>(
     context: &DisruptionContext<'a>,
     leaving: &[&Candidate<'a>],
-    wanted: Vec<Wanted>,
+    wanted: Vec<PodAssignment>,
 ) -> Option<Move<'a>> {
     if assigned_pods(&wanted) > WANTED_MAX {
         return None;
@@ -190,7 +190,7 @@ fn evaluate_step<'a>(
         .then_some(step)
 }
 
-fn assigned_pods(wanted: &[Wanted]) -> usize {
+fn assigned_pods(wanted: &[PodAssignment]) -> usize {
     wanted.iter().map(|wanted| wanted.pods.len()).sum()
 }
 

@@ -44,7 +44,7 @@ impl<T> Searched<T> {
             .snapshot
             .cursor
             .as_ref()
-            .is_some_and(Cursor::goes_on);
+            .is_some_and(Cursor::is_unfinished);
         Self {
             found,
             cursor: began.then_some(cursor),

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{
     NanosPerHour, Resources,
     ids::Uid,
-    ledger::{Place, Wanted},
+    ledger::{Place, PodAssignment},
     pod::{Pod, PodPhase},
 };
-use scheduling::{Answer, Destination, Effort, GivenUp, Input, Leaving, NewNode, share_of};
+use scheduling::{
+    DroppedPreferences, Effort, Input, NewNode, PlacementTarget, SimulatedRemoval, SolveResult,
+    share_of,
+};
 
 use super::{candidates::Candidate, context::DisruptionContext};
 use crate::provision::planning_context::SolveRequest;
@@ -28,7 +31,7 @@ pub(super) struct Simulation<'a> {
     pub(super) moved: Vec<bool>,
     pub(super) gone: BTreeSet<usize>,
     /// Assignment that the caller asked for, as far as it was possible.
-    pub(super) wanted: Vec<Wanted>,
+    pub(super) wanted: Vec<PodAssignment>,
     pub(super) new_nodes: Vec<NewNode>,
     /// Indexes of state nodes in the inventory, with the indexes of the pods placed on them.
     pub(super) existing: Vec<(usize, Vec<usize>)>,
@@ -59,7 +62,7 @@ impl<'a> DisruptionContext<'a> {
         &self,
         leaving: &[&Candidate<'a>],
         policy: DestinationPolicy,
-        wanted: Vec<Wanted>,
+        wanted: Vec<PodAssignment>,
     ) -> Simulation<'a> {
         let reschedulable = self.reschedulable;
         let mut pod_indexes: Vec<usize> = (0..reschedulable.waiting()).collect();
@@ -92,7 +95,7 @@ impl<'a> DisruptionContext<'a> {
         };
         let places = self.destinations().iter().enumerate();
         let nodes = places.filter(|(_, state_node)| simulation.gone.contains(state_node));
-        let removal = Leaving {
+        let removal = SimulatedRemoval {
             pods: pod_indexes
                 .get(reschedulable.waiting()..)
                 .unwrap_or_default(),
@@ -121,27 +124,29 @@ impl<'a> DisruptionContext<'a> {
     }
 
     /// Worth of the preferences that pending pods lose; nodes for them are bought anyway.
-    fn preferences_lost_by_pending(&self, answer: &Answer) -> i128 {
-        let given_up = answer.given_up.iter();
-        let of_waiting = given_up.filter(|given_up| given_up.pod < self.reschedulable.waiting());
+    fn preferences_lost_by_pending(&self, answer: &SolveResult) -> i128 {
+        let dropped_preferences = answer.dropped_preferences.iter();
+        let of_waiting = dropped_preferences
+            .filter(|dropped_preferences| dropped_preferences.pod < self.reschedulable.waiting());
         of_waiting
-            .map(|given_up| self.move_costs.of_preferences(given_up))
+            .map(|dropped_preferences| self.move_costs.of_preferences(dropped_preferences))
             .sum()
     }
 
     fn preferences_lost(
         &self,
-        answer: &Answer,
+        answer: &SolveResult,
         pod_indexes: &[usize],
         leaving: &[&Candidate<'a>],
     ) -> NanosPerHour {
-        let given_up = answer.given_up.iter();
-        let given_up = given_up.filter(|given_up| given_up.pod >= self.reschedulable.waiting());
-        let given_up: Vec<&GivenUp> = given_up.collect();
-        if given_up.is_empty() || !self.move_costs.prices_moves() {
+        let dropped_preferences = answer.dropped_preferences.iter();
+        let dropped_preferences = dropped_preferences
+            .filter(|dropped_preferences| dropped_preferences.pod >= self.reschedulable.waiting());
+        let dropped_preferences: Vec<&DroppedPreferences> = dropped_preferences.collect();
+        if dropped_preferences.is_empty() || !self.move_costs.prices_moves() {
             return NanosPerHour(0);
         }
-        let lost = given_up.iter().take(COMPARED_MAX).map(|after| {
+        let lost = dropped_preferences.iter().take(COMPARED_MAX).map(|after| {
             let pod = pod_indexes.get(after.pod)?;
             let mut nodes = leaving.iter();
             let own = nodes.find(|candidate| {
@@ -150,7 +155,7 @@ impl<'a> DisruptionContext<'a> {
                     .any(|own| own == *pod)
             })?;
             let today = self.unmet_today(*pod, own.index)?;
-            let lost = GivenUp {
+            let lost = DroppedPreferences {
                 weight: after.weight.saturating_sub(today),
                 share: share(own, self.reschedulable.get(*pod)?),
                 ..**after
@@ -159,7 +164,10 @@ impl<'a> DisruptionContext<'a> {
         });
         let lost: i128 = lost.flatten().sum();
         // The remaining pods are assumed to lose as much on average.
-        let (all, compared) = (given_up.len(), given_up.len().min(COMPARED_MAX));
+        let (all, compared) = (
+            dropped_preferences.len(),
+            dropped_preferences.len().min(COMPARED_MAX),
+        );
         let lost = lost * i128::try_from(all).unwrap_or(i128::MAX)
             / i128::try_from(compared).unwrap_or(1).max(1);
         NanosPerHour(i64::try_from(lost).unwrap_or(i64::MAX))
@@ -177,7 +185,7 @@ impl<'a> DisruptionContext<'a> {
     }
 
     /// Translates the wanted assignment to the solver's indexes. Nodes and NodePools that no longer exist are left out.
-    fn destinations_of(&self, simulation: &Simulation<'a>) -> Vec<(usize, Destination)> {
+    fn destinations_of(&self, simulation: &Simulation<'a>) -> Vec<(usize, PlacementTarget)> {
         if simulation.wanted.is_empty() {
             return Vec::new();
         }
@@ -196,12 +204,12 @@ impl<'a> DisruptionContext<'a> {
             let destination = match &wanted.place {
                 Place::Node(name) => {
                     let place = state_nodes.get(name.as_str());
-                    place.map(|place| Destination::Node(*place))
+                    place.map(|place| PlacementTarget::Node(*place))
                 }
                 Place::New(name) => {
                     let mut pools = self.planning.offering();
                     let pool = pools.position(|(pool, _)| pool.name == *name);
-                    pool.map(|pool| Destination::New { pool, number })
+                    pool.map(|pool| PlacementTarget::New { pool, number })
                 }
             };
             let pods = wanted.pods.iter().filter_map(|pod| own.get(pod).copied());
@@ -211,23 +219,23 @@ impl<'a> DisruptionContext<'a> {
     }
 
     /// Translates the solver's assignment to names, the reverse of [`Self::destinations_of`].
-    pub(super) fn wanted(&self, places: &[(usize, Destination)]) -> Vec<Wanted> {
-        let mut by_place: BTreeMap<Destination, Vec<Uid>> = BTreeMap::new();
+    pub(super) fn wanted(&self, places: &[(usize, PlacementTarget)]) -> Vec<PodAssignment> {
+        let mut by_place: BTreeMap<PlacementTarget, Vec<Uid>> = BTreeMap::new();
         for (pod, destination) in places {
             let pod = self.reschedulable.get(*pod).map(|pod| pod.uid.clone());
             by_place.entry(*destination).or_default().extend(pod);
         }
         let wanted = by_place.into_iter().filter_map(|(destination, pods)| {
             let place = match destination {
-                Destination::Node(place) => {
+                PlacementTarget::Node(place) => {
                     let at = *self.destinations().get(place)?;
                     Place::Node(self.inventory.state_nodes.get(at)?.name.to_owned())
                 }
-                Destination::New { pool, .. } => {
+                PlacementTarget::New { pool, .. } => {
                     Place::New(self.planning.offering().nth(pool)?.0.name.clone())
                 }
             };
-            Some(Wanted { place, pods })
+            Some(PodAssignment { place, pods })
         });
         wanted.collect()
     }
@@ -248,7 +256,7 @@ impl<'a> DisruptionContext<'a> {
         )
     }
 
-    fn read_result(&self, answer: Answer, simulation: &mut Simulation<'a>) {
+    fn read_result(&self, answer: SolveResult, simulation: &mut Simulation<'a>) {
         let mut left: Vec<(usize, String)> = Vec::new();
         for unplaced in answer.unplaced {
             let reasons = unplaced

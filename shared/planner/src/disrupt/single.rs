@@ -4,7 +4,7 @@ use std::{cmp::Ordering, collections::BTreeMap};
 
 use model::{
     NanosPerHour, NodePoolName,
-    ledger::{Considered, Cursor, Rank},
+    ledger::{CandidateRank, Cursor, PoolProgress},
 };
 
 use super::{
@@ -76,7 +76,7 @@ pub(super) fn search<'a>(
 /// NodePools. The rotation continues from the previous evaluation, so that no NodePool gets two turns while another waits.
 fn round_robin<'c, 'a>(
     candidates: &[&'c Candidate<'a>],
-    considered: &BTreeMap<NodePoolName, Considered>,
+    considered: &BTreeMap<NodePoolName, PoolProgress>,
 ) -> Vec<&'c Candidate<'a>> {
     let mut order = candidates.to_vec();
     sort_by_savings(&mut order);
@@ -102,17 +102,20 @@ fn round_robin<'c, 'a>(
     turns.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-fn is_after(candidate: &Candidate<'_>, rank: &Rank) -> bool {
+fn is_after(candidate: &Candidate<'_>, rank: &CandidateRank) -> bool {
     let other = (rank.price, rank.disruption, &rank.node);
     compare_savings(candidate_rank(candidate), other) == Ordering::Greater
 }
 
 /// Records the candidate as considered. Candidates of a NodePool come in order, so that the last one represents all.
-fn mark_considered(considered: &mut BTreeMap<NodePoolName, Considered>, candidate: &Candidate<'_>) {
+fn mark_considered(
+    considered: &mut BTreeMap<NodePoolName, PoolProgress>,
+    candidate: &Candidate<'_>,
+) {
     let before = considered.get(&candidate.pool.name);
-    let latest = Considered {
+    let latest = PoolProgress {
         nodes: before.map_or(0, |before| before.nodes) + 1,
-        last: Rank {
+        last: CandidateRank {
             price: candidate.price,
             disruption: candidate.cost,
             node: candidate.node.name.clone(),

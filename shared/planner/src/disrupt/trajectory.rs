@@ -40,7 +40,7 @@ pub(super) fn follow(
         moved += carried_out
             .map(|command| simulate_apply::carry_out(command, &mut snapshot))
             .sum::<usize>();
-        snapshot.cursor = result.cursor.filter(|cursor| !cursor.goes_on());
+        snapshot.cursor = result.cursor.filter(|cursor| !cursor.is_unfinished());
     }
     Trajectory {
         cost: simulate_apply::cost(&snapshot).0,

@@ -98,7 +98,7 @@ fn targets(snapshot: &Snapshot, which: impl Fn(&Command) -> bool) -> BTreeSet<&N
 pub(super) fn noticed(snapshot: &Snapshot) -> BTreeMap<InstanceId, bool> {
     let mut noticed = BTreeMap::new();
     for notice in snapshot.notices.iter().filter(|notice| !notice.done) {
-        *noticed.entry(notice.instance.clone()).or_default() |= notice.dooms();
+        *noticed.entry(notice.instance.clone()).or_default() |= notice.terminates_unconditionally();
     }
     noticed
 }

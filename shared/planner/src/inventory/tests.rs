@@ -3,7 +3,7 @@ use std::sync::Arc;
 use model::{
     InstanceType,
     catalog::Overhead,
-    interruption::Course,
+    interruption::InterruptionAction,
     ledger::{Command, CommandState, Notice},
     requirement::Requirements,
 };
@@ -150,13 +150,13 @@ fn launch_in_flight_counts_as_its_largest_instance_type() {
     assert_eq!(usage(&snapshot), (2_000, 1));
 }
 
-fn notice(course: Course, done: bool) -> Notice {
+fn notice(action: InterruptionAction, done: bool) -> Notice {
     Notice {
         instance: "i-a".into(),
         kind: "scheduled-change".into(),
         deadline: None,
         at: None,
-        course,
+        action,
         foreign: false,
         hook: None,
         event: String::new(),
@@ -187,15 +187,20 @@ fn command_or_notice_marks_a_node_as_leaving() {
     let notices: [Change; 5] = [
         (|_| {}, (false, false)),
         (
-            |w| w.notices = vec![notice(Course::Drain, true)],
+            |w| w.notices = vec![notice(InterruptionAction::Drain, true)],
             (false, false),
         ),
         (
-            |w| w.notices = vec![notice(Course::Drain, false)],
+            |w| w.notices = vec![notice(InterruptionAction::Drain, false)],
             (true, false),
         ),
         (
-            |w| w.notices = vec![notice(Course::Force, false), notice(Course::Drain, false)],
+            |w| {
+                w.notices = vec![
+                    notice(InterruptionAction::Force, false),
+                    notice(InterruptionAction::Drain, false),
+                ]
+            },
             (true, true),
         ),
         (|w| w.nodes[0].deleted_at = Some(now()), (false, false)),
@@ -291,7 +296,10 @@ fn any_leaves_considers_deleted_objects_and_notices() {
         (|_| {}, false),
         (|w| w.node_claims[0].deleted_at = Some(now()), true),
         (|w| w.nodes[0].deleted_at = Some(now()), true),
-        (|w| w.notices = vec![notice(Course::Drain, false)], true),
+        (
+            |w| w.notices = vec![notice(InterruptionAction::Drain, false)],
+            true,
+        ),
     ];
     for (change, expected) in changes {
         let mut snapshot = world();

@@ -39,7 +39,7 @@ impl Allowance {
         let now = snapshot.now;
         let share = snapshot.node_claims.len() * EXPIRATIONS_PERCENT / 100;
         let set = snapshot.caps.terminations.map(whole);
-        let opens = now.saturating_add(Command::EVICTIONS_FOR).unwrap_or(now);
+        let opens = now.saturating_add(Command::CAP_WINDOW).unwrap_or(now);
         let mut allowance = Self {
             most: set.unwrap_or(share.max(EXPIRATIONS_MIN)),
             made: 0,

@@ -10,7 +10,7 @@ pub fn spent(snapshot: &Snapshot) -> impl Iterator<Item = &Command> {
     snapshot.commands.iter().filter(move |command| {
         let since = snapshot.now.duration_since(command.committed_at);
         command.state.is_over()
-            && since >= Command::EVICTIONS_FOR
+            && since >= Command::CAP_WINDOW
             && !command
                 .delete
                 .iter()

@@ -9,8 +9,8 @@ use std::{
 use api::names::annotation::{
     CAPACITY_BUFFER_FAKE_POD, CAPACITY_BUFFER_NAME, CAPACITY_BUFFER_NAMESPACE,
 };
-use model::{PodKey, Snapshot, Uid, plan::Room, pod::Pod, snapshot::CapacityBuffer};
-use scheduling::{Answer, Input};
+use model::{PodKey, Snapshot, Uid, plan::BufferCapacity, pod::Pod, snapshot::CapacityBuffer};
+use scheduling::{Input, SolveResult};
 
 /// Most virtual pods of a buffer. More would starve existing pods.
 const PODS_MAX: i64 = 10_000;
@@ -42,19 +42,19 @@ pub(super) fn buffer_of(pod: &Pod) -> Option<PodKey> {
 /// Whether existing nodes have room for each buffer. Buffers with pods left to the next turn are not judged.
 pub(super) fn rooms(
     input: &Input<'_>,
-    answer: &Answer,
+    answer: &SolveResult,
     left_out: &BTreeSet<PodKey>,
-) -> BTreeMap<PodKey, Room> {
+) -> BTreeMap<PodKey, BufferCapacity> {
     let buffer_at = |at: &usize| input.pods.get(*at).copied().and_then(buffer_of);
     let there = answer.existing.iter().flat_map(|(_, pods)| pods);
     let new = answer.new_nodes.iter().flat_map(|node| &node.pods);
     let nowhere = answer.unplaced.iter().map(|left| &left.pod);
-    let mut rooms: BTreeMap<PodKey, Room> = there
+    let mut rooms: BTreeMap<PodKey, BufferCapacity> = there
         .filter_map(buffer_at)
-        .map(|buffer| (buffer, Room::There))
+        .map(|buffer| (buffer, BufferCapacity::Available))
         .collect();
     let lacking = new.chain(nowhere).filter_map(buffer_at);
-    rooms.extend(lacking.map(|buffer| (buffer, Room::Lacking)));
+    rooms.extend(lacking.map(|buffer| (buffer, BufferCapacity::Insufficient)));
     rooms.retain(|buffer, _| !left_out.contains(buffer));
     rooms
 }

@@ -162,8 +162,10 @@ impl<'a> RemainingBudget<'a> {
             let instance = instance_of(&claim.status.provider_id);
             let mut notices = snapshot.notices.iter();
             claim.deleted_at.is_some()
-                || notices
-                    .any(|notice| notice.dooms() && Some(&notice.instance) == instance.as_ref())
+                || notices.any(|notice| {
+                    notice.terminates_unconditionally()
+                        && Some(&notice.instance) == instance.as_ref()
+                })
         };
         let intents = snapshot
             .intents

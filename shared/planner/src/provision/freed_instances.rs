@@ -2,7 +2,7 @@
 //! pods are planned after those have a place (docs/spec/v1.15.md#terminate-first-freed).
 
 use model::Plan;
-use scheduling::{Answer, Input};
+use scheduling::{Input, SolveResult};
 
 use super::{Search, Solution, caps, planning_context::PlanningContext, reference};
 use crate::freed;
@@ -12,7 +12,7 @@ pub(super) fn of_freed_instance(
     search: &Search<'_>,
     planning: &PlanningContext<'_>,
     plan: &Plan,
-    solve: &mut impl FnMut(&Input<'_>) -> Answer,
+    solve: &mut impl FnMut(&Input<'_>) -> SolveResult,
 ) -> Option<Plan> {
     if planning.kept.is_empty() {
         return None;

@@ -148,7 +148,7 @@ impl<'a> PlanningContext<'a> {
             nodes: self
                 .destinations(inventory, request.gone, request.unavailable)
                 .map(|(at, state_node)| ExistingNode {
-                    settling: request.cooling_down.contains(&at),
+                    cooling_down: request.cooling_down.contains(&at),
                     ..self.existing_node(state_node)
                 })
                 .collect(),
@@ -235,7 +235,7 @@ impl<'a> PlanningContext<'a> {
             labels: &state_node.labels,
             taints: state_node.taints.clone(),
             initialized: state_node.initialized,
-            settling: false,
+            cooling_down: false,
             registered: state_node.node.is_some(),
             available,
             daemon_requests,

@@ -9,7 +9,7 @@ use model::{
     pod::{HostPort, NodeAffinity, Pod, PodAffinity, TopologySpread},
     taint::Toleration,
 };
-use scheduling::{Answer, Input, NewNode};
+use scheduling::{Input, NewNode, SolveResult};
 
 use super::buffers;
 use crate::{digest::fnv, share::Share};
@@ -28,7 +28,7 @@ pub(super) fn pods(pods: &[&Pod], share: Share, now: Timestamp) -> Vec<bool> {
 
 /// Marks the pods to solve for again after a result with too many launches: all except those of postponed launches.
 pub(super) fn pods_of_launches(
-    answer: &Answer,
+    answer: &SolveResult,
     input: &Input<'_>,
     share: Share,
     now: Timestamp,

@@ -8,7 +8,7 @@ use model::{
     caps::Caps,
     catalog::Overhead,
     ledger::{Pause, PauseScope},
-    plan::{Launch, Room},
+    plan::{BufferCapacity, Launch},
     requirement::{Requirement, Requirements},
     selector::{NodeSelectorRequirement, Operator},
     snapshot::CapacityBuffer,
@@ -199,14 +199,17 @@ fn buffer_has_room_once_existing_nodes_fit_its_pods() {
     let rooms = |snapshot: &Snapshot| provision(snapshot, Share::WHOLE).buffers;
     let key = PodKey::new("default", "spare");
     let mut snapshot = with_buffer(world(Vec::new()), 1_000);
-    assert_eq!(rooms(&snapshot), [(key.clone(), Room::Lacking)].into());
+    assert_eq!(
+        rooms(&snapshot),
+        [(key.clone(), BufferCapacity::Insufficient)].into()
+    );
     let claim = fixtures::claim("a", &[]);
     let mut node = fixtures::node("n-1", &claim);
     let initialized = "karpenter.sh/initialized".to_owned();
     node.labels.insert(initialized, "true".to_owned());
     snapshot.nodes = vec![node];
     snapshot.node_claims = vec![claim];
-    assert_eq!(rooms(&snapshot), [(key, Room::There)].into());
+    assert_eq!(rooms(&snapshot), [(key, BufferCapacity::Available)].into());
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) struct Evaluation<'n> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DueRepair<'n> {
     pub(crate) action: RepairAction,
-    /// Rank of the repair, higher is more urgent: the time since it was due, plus half an hour per priority level below its
+    /// CandidateRank of the repair, higher is more urgent: the time since it was due, plus half an hour per priority level below its
     /// own.
     pub(crate) urgency: SignedDuration,
     /// Shortest drain bound of all due policies.

@@ -3,7 +3,9 @@
 
 use api::conditions::{ConditionSet, types::DRAINED};
 use jiff::{SignedDuration, Timestamp};
-use model::{Action, Snapshot, counted, node::Node, node_claim::NodeClaim, of_number, pod::Pod};
+use model::{
+    Action, Snapshot, counted, node::Node, node_claim::NodeClaim, pod::Pod, singular_or_plural,
+};
 
 use crate::{
     decision::{Decision, Note},
@@ -100,7 +102,7 @@ impl<'a> Drain<'a> {
                 format!(
                     "Failed to drain node, {} {} waiting to be evicted",
                     counted(self.waiting, "pod"),
-                    of_number(&self.waiting, "is", "are")
+                    singular_or_plural(&self.waiting, "is", "are")
                 ),
             ));
         }

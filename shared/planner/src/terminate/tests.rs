@@ -317,7 +317,7 @@ fn noticed(snapshot: &mut Snapshot, left: i64, known: i64) {
         kind: "spot_interrupted".into(),
         deadline: Some(now + SignedDuration::from_secs(left)),
         at: Some(now - SignedDuration::from_secs(known)),
-        course: model::interruption::Course::Drain,
+        action: model::interruption::InterruptionAction::Drain,
         foreign: false,
         hook: None,
         event: String::new(),

@@ -7,7 +7,7 @@ use api::names::nth;
 use jiff::SignedDuration;
 use model::{
     Action, InstanceId, Snapshot,
-    interruption::Course,
+    interruption::InterruptionAction,
     ledger::Notice,
     node::Node,
     plan::NodeUpdate,
@@ -100,7 +100,7 @@ impl<'a> Leaving<'a> {
         let cordons = self
             .notices
             .iter()
-            .all(|notice| notice.course == Course::Cordon);
+            .all(|notice| notice.action == InterruptionAction::Cordon);
         let because = || format!("the end of instance {} is announced", self.instance);
         if let Some(update) = self.settings.mark(node, &announced, self.snapshot.now) {
             decision.act(Action::UpdateNode(update), because());

@@ -190,7 +190,7 @@ fn unready_or_leaving_node_is_not_uncordoned() {
         kind: "spot_interrupted".into(),
         deadline: None,
         at: None,
-        course: Course::Drain,
+        action: InterruptionAction::Drain,
         foreign: true,
         hook: None,
         event: EVENT.into(),

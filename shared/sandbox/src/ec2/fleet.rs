@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use model::{
     CapacityType, InstanceId, NanosPerHour,
     launch::{
-        AllocationStrategy, FleetAnswer, FleetOverride, FleetRequest, Instance, InstanceState,
+        AllocationStrategy, FleetOverride, FleetRequest, FleetResponse, Instance, InstanceState,
         LaunchTemplate, Launched, OfferingFailure,
     },
 };
@@ -31,7 +31,7 @@ impl Account {
         request: &FleetRequest,
         machines: &mut Machines,
         now: Timestamp,
-    ) -> Result<FleetAnswer, Refusal> {
+    ) -> Result<FleetResponse, Refusal> {
         self.requests.push((now, request.clone()));
         if self.options.honors_client_tokens
             && let Some((first, answer)) = self.answered.get(&request.token)
@@ -48,7 +48,7 @@ impl Account {
         for template in &request.templates {
             self.templates.insert(template.template.name.clone());
         }
-        let mut answer = FleetAnswer::default();
+        let mut answer = FleetResponse::default();
         let mut failures: Vec<OfferingFailure> = Vec::new();
         for _ in 0..request.target_capacity {
             match self.choose(request, &mut failures) {

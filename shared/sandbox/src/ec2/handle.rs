@@ -9,7 +9,7 @@ use aws_rules::{
     ClusterFacts, ProviderSettings,
     instance_types::Unavailable,
     launch::Builder,
-    node_class::{STATIC_HASH_VERSION, Verdict, judge, static_hash},
+    node_class::{STATIC_HASH_VERSION, Verdict, drift_of_instance, static_hash},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -18,13 +18,13 @@ use model::{
     experience::ZonalShift,
     ids::LaunchToken,
     interruption::LifecycleHook,
-    launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
+    launch::{FleetRequest, FleetResponse, Instance, InstanceState},
     node_claim::NodeClaim,
     node_pool::NodePool,
 };
 use ports::{
-    Catalog, Cloud, CloudError, LaunchBuilder, Launches, Needs, NodeClassResolver, Resolved,
-    StaticHash, Terminations, Upkeep, terminate_each,
+    AccountHousekeeping, Catalog, Cloud, CloudError, LaunchBuilder, Launches, Needs,
+    NodeClassResolver, Resolved, StaticHash, Terminations, terminate_each,
 };
 use serde_json::Value;
 
@@ -161,7 +161,7 @@ impl Cloud for Ec2 {
         &self,
         request: &FleetRequest,
         not_after: Timestamp,
-    ) -> Result<FleetAnswer, CloudError> {
+    ) -> Result<FleetResponse, CloudError> {
         const ACTION: &str = "CreateFleet";
         self.call(Api::CreateFleet, ACTION, |account, machines, now| {
             if now > not_after {
@@ -292,7 +292,7 @@ impl Catalog for Ec2 {
         let unavailable = Unavailable::new(experience);
         if unavailable != Unavailable::default() {
             let types = Arc::make_mut(&mut types);
-            unavailable.mark(types, node_class);
+            unavailable.mark_unavailable(types, node_class);
         }
         Ok(types)
     }
@@ -309,7 +309,7 @@ impl Catalog for Ec2 {
 
 /// The simulated account's prices do not change, and it keeps neither templates nor profiles.
 #[async_trait]
-impl Upkeep for Ec2 {
+impl AccountHousekeeping for Ec2 {
     async fn renew_prices(&self, _: bool, _: Timestamp) -> Vec<String> {
         Vec::new()
     }
@@ -355,7 +355,7 @@ impl NodeClassResolver for Ec2 {
         claim: &NodeClaim,
         instance: Option<&Instance>,
     ) -> Result<Option<String>, String> {
-        judge(node_class, types, claim, instance).map_err(|unknown| unknown.to_string())
+        drift_of_instance(node_class, types, claim, instance).map_err(|unknown| unknown.to_string())
     }
 
     /// Profiles of the simulated account cost nothing and stay.

@@ -22,7 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{
     CapacityType, InstanceId, InstanceType, NanosPerHour,
     ids::LaunchToken,
-    launch::{FleetAnswer, FleetRequest, Instance, InstanceState},
+    launch::{FleetRequest, FleetResponse, Instance, InstanceState},
 };
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ pub struct Account {
     pub protected: BTreeSet<InstanceId>,
     /// Instances left in a pool; one that is not named has no bound.
     capacity: BTreeMap<Pool, u32>,
-    answered: BTreeMap<LaunchToken, (FleetRequest, FleetAnswer)>,
+    answered: BTreeMap<LaunchToken, (FleetRequest, FleetResponse)>,
     /// Every CreateFleet request that reached EC2, with the time of its arrival.
     requests: Vec<(Timestamp, FleetRequest)>,
     templates: BTreeSet<String>,

@@ -9,7 +9,7 @@ use aws_rules::{
     ami::{self, Variant},
     families::Alias,
     node_class::{
-        Discovered, Discovery, Draft, Known, SubnetFact, draft, security_group_queries,
+        Discovered, Discovery, StatusDraft, StatusInput, SubnetFact, draft, security_group_queries,
         subnet_queries,
     },
 };
@@ -26,7 +26,7 @@ impl Account {
         cluster: &ClusterFacts,
         settings: &ProviderSettings,
         now: Timestamp,
-    ) -> Draft {
+    ) -> StatusDraft {
         let discovered = Discovered {
             subnets: Discovery::Found(self.selected_subnets(class)),
             security_groups: Discovery::Found(self.selected_groups(class)),
@@ -35,7 +35,7 @@ impl Account {
             capacity_reservations: Discovery::Found(Vec::new()),
             placement_group: Discovery::Found(None),
         };
-        let known = Known {
+        let known = StatusInput {
             cluster,
             settings,
             instance_types: &[],

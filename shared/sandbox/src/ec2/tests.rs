@@ -7,7 +7,7 @@ use model::{
     Resources,
     catalog::Overhead,
     labels,
-    launch::{FleetAnswer, FleetRequest, InstanceState},
+    launch::{FleetRequest, FleetResponse, InstanceState},
     node_claim::{NodeClaimSpec, NodeClassRef},
     plan::{ExpectedOffering, Launch},
     requirement::{Requirement, Requirements},
@@ -182,7 +182,7 @@ impl Bench {
         aws_rules::launch::freeze(request, token.into(), count)
     }
 
-    async fn launch(&self, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
+    async fn launch(&self, request: &FleetRequest) -> Result<FleetResponse, CloudError> {
         self.ec2.launch(request, Timestamp::MAX).await
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Memo, StoredAt, pod::Pod, selector::LabelSelector};
+use model::{Memo, ShapeAddress, pod::Pod, selector::LabelSelector};
 
 /// Pods that are equal to every selector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ pub(crate) struct Classes<'a> {
     taken: u32,
     ends: Memo<TrieStep, ClassId>,
     /// Class by the address of a pod's shape. Pods that share a shape come in sequence.
-    stored: Memo<StoredAt, (&'a str, ClassId)>,
+    stored: Memo<ShapeAddress, (&'a str, ClassId)>,
     pub(crate) all: Vec<Class<'a>>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Classes<'a> {
 
     /// Class of a pod whose shape is known.
     pub(crate) fn known(&self, pod: &Pod) -> Option<ClassId> {
-        let (known, class) = self.stored.get(&pod.shape.stored_at())?;
+        let (known, class) = self.stored.get(&pod.shape.shape_address())?;
         (known == pod.key.namespace).then_some(class)
     }
 
@@ -71,7 +71,7 @@ impl<'a> Classes<'a> {
         if let Some(class) = self.known(pod) {
             return class;
         }
-        let (stored, namespace) = (pod.shape.stored_at(), pod.key.namespace.as_str());
+        let (stored, namespace) = (pod.shape.shape_address(), pod.key.namespace.as_str());
         let class = self.class_by_labels(pod);
         self.stored.insert(stored, (namespace, class));
         class

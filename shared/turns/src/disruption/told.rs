@@ -12,7 +12,7 @@ use model::{
     node_pool::ConsolidationPolicy,
     plan::Target,
 };
-use planner::{Blocked, Command, Pass, Reason, Rejection};
+use planner::{Blocked, Command, DisruptionResult, Reason, Rejection};
 use ports::cluster::{Event, EventKind, EventTarget};
 
 use crate::events;
@@ -21,7 +21,7 @@ use crate::events;
 const NAMES_MAX: usize = 5;
 
 /// Events about nodes that may not be disrupted, and about those that will be.
-pub(super) fn evaluation_events(snapshot: &Snapshot, result: &Pass) -> Vec<Event> {
+pub(super) fn evaluation_events(snapshot: &Snapshot, result: &DisruptionResult) -> Vec<Event> {
     let objects = DisruptionObjects::of(snapshot);
     let candidates = result.commands.iter().filter(|command| {
         command.reason == Reason::Underutilized && !command.replacements.is_empty()

@@ -1,7 +1,7 @@
 //! `settings.nodeTerminationHandler` of an entry.
 
-use model::{interruption::Course, taint::TaintEffect};
-use planner::Foreign;
+use model::{interruption::InterruptionAction, taint::TaintEffect};
+use planner::UnmanagedNodeSettings;
 use serde_json::Value;
 
 use super::{EntryError, error};
@@ -11,10 +11,10 @@ const GRACE_SECONDS_MAX: i64 = 86_400;
 
 /// Reads the options of NTH that concern nodes of Auto Scaling groups (docs/spec/migrate.md#nth-options). An unknown option may
 /// be meant to hold something back, so it is refused.
-pub(super) fn unmanaged_settings(raw: &Value) -> Result<Foreign, EntryError> {
+pub(super) fn unmanaged_settings(raw: &Value) -> Result<UnmanagedNodeSettings, EntryError> {
     const FIELD: &str = "nodeTerminationHandler";
     let Some(options) = raw.get(FIELD) else {
-        return Ok(Foreign::default());
+        return Ok(UnmanagedNodeSettings::default());
     };
     let refused = |key: &str, value: &Value, expected| {
         error(&format!("settings.{FIELD}.{key}"), value, expected)
@@ -26,7 +26,7 @@ pub(super) fn unmanaged_settings(raw: &Value) -> Result<Foreign, EntryError> {
             "a JSON object",
         ));
     };
-    let mut unmanaged = Foreign::default();
+    let mut unmanaged = UnmanagedNodeSettings::default();
     let (mut taints, mut effect) = (false, TaintEffect::NoSchedule);
     for (key, value) in options {
         let switch = || {
@@ -66,8 +66,8 @@ pub(super) fn unmanaged_settings(raw: &Value) -> Result<Foreign, EntryError> {
             "rebalance" => {
                 unmanaged.rebalance = match value.as_str() {
                     Some("ignore") => None,
-                    Some("cordon") => Some(Course::Cordon),
-                    Some("drain") => Some(Course::Drain),
+                    Some("cordon") => Some(InterruptionAction::Cordon),
+                    Some("drain") => Some(InterruptionAction::Drain),
                     _ => return Err(refused(key, value, "\"ignore\", \"cordon\" or \"drain\"")),
                 }
             }

@@ -197,10 +197,10 @@ async fn collect_unused_templates(
 ) -> BTreeSet<String> {
     let now = world.clock.now();
     let is_fresh = |at: Timestamp| now.duration_since(at) < TEMPLATES_EVERY;
-    if memory.upkept_at.is_some_and(is_fresh) {
+    if memory.leftovers_deleted_at.is_some_and(is_fresh) {
         return BTreeSet::new();
     }
-    memory.upkept_at = Some(now);
+    memory.leftovers_deleted_at = Some(now);
     let removed = async {
         let (node_classes, node_claims) = tokio::try_join!(api.node_classes(), api.node_claims())?;
         // An EC2NodeClass that cannot be read may need objects that no other needs.

@@ -7,7 +7,7 @@ use model::{
     ClusterName, Lane, NanosPerHour,
     ledger::{Meta, Mode},
 };
-use ports::{LedgerError, ledger::Glance, registry::RegistryEntry};
+use ports::{LedgerError, ledger::ClusterSummary, registry::RegistryEntry};
 
 use super::SweepReport;
 use crate::{Entry, TurnError, World, entry};
@@ -24,7 +24,7 @@ pub(super) struct MirrorResult {
 }
 
 /// Summaries of clusters by name, as read before.
-pub(super) type ClusterSummaries = BTreeMap<ClusterName, Result<Glance, LedgerError>>;
+pub(super) type ClusterSummaries = BTreeMap<ClusterName, Result<ClusterSummary, LedgerError>>;
 
 /// Copies registry entries to META. Without a complete list of entries, nothing changes.
 pub(super) async fn mirror(

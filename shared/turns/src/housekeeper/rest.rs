@@ -8,7 +8,7 @@ use model::{
     ClusterName, Lane,
     ledger::{LaneRow, Meta, RelayBeat, RelayCounter},
 };
-use ports::ledger::Glance;
+use ports::ledger::ClusterSummary;
 
 use crate::sweep::wake_reason;
 
@@ -21,7 +21,7 @@ const SPREAD_SECONDS: u64 = 4 * 60;
 /// Reason why a cluster must be visited; `None` if all of its lanes are quiet, the housekeeper's own among them
 /// (docs/protocol.md#l5), and nothing was committed or counted by its relay since the last visit.
 pub(super) fn visit_reason(
-    summary: &Glance,
+    summary: &ClusterSummary,
     meta: &Meta,
     relay_is_alive: bool,
     now: Timestamp,
@@ -97,7 +97,7 @@ mod tests {
     }
 
     /// A cluster visited at second 1000 whose lanes have all had a full look.
-    fn resting() -> Glance {
+    fn resting() -> ClusterSummary {
         let row = LaneRow {
             last_full_look: Some(at(1000)),
             seen: Some(beat("e", 4).counter(Lane::Lifecycle)),
@@ -105,7 +105,7 @@ mod tests {
             ..LaneRow::default()
         };
         let lanes = [Lane::Housekeeper].into_iter().chain(Lane::WOKEN);
-        Glance {
+        ClusterSummary {
             meta: Some(meta(7)),
             beat: Some(beat("e", 4)),
             lanes: lanes.map(|lane| (lane, row.clone())).collect(),
@@ -117,14 +117,14 @@ mod tests {
         }
     }
 
-    fn why(change: impl FnOnce(&mut Glance)) -> Option<&'static str> {
+    fn why(change: impl FnOnce(&mut ClusterSummary)) -> Option<&'static str> {
         let mut summary = resting();
         change(&mut summary);
         let meta = summary.meta.clone().unwrap();
         visit_reason(&summary, &meta, true, at(1100))
     }
 
-    fn own(summary: &mut Glance) -> &mut LaneRow {
+    fn own(summary: &mut ClusterSummary) -> &mut LaneRow {
         let mut lanes = summary.lanes.iter_mut();
         let own = lanes.find(|(lane, _)| *lane == Lane::Housekeeper);
         own.map(|(_, row)| row).unwrap()

@@ -10,7 +10,7 @@ use api::{
 use futures::future::join_all;
 use model::{
     CapacityType, InstanceId, Interruption, InterruptionKind, Lane,
-    interruption::Course,
+    interruption::InterruptionAction,
     launch::Instance,
     ledger::{Holder, OfferingKey},
     node::Node,
@@ -31,15 +31,15 @@ pub(super) struct Ending<'a> {
     pub(super) instance: Option<&'a Instance>,
     /// `None` where it is gone, or could not be read.
     pub(super) claim: Option<NodeClaim>,
-    pub(super) course: Course,
+    pub(super) action: InterruptionAction,
 }
 
 impl Ending<'_> {
     /// Whether its NodeClaim is deleted now.
     pub(super) fn ends(&self) -> bool {
-        match self.course {
-            Course::Drain | Course::Force => true,
-            Course::Replace | Course::Cordon => false,
+        match self.action {
+            InterruptionAction::Drain | InterruptionAction::Force => true,
+            InterruptionAction::Replace | InterruptionAction::Cordon => false,
         }
     }
 }
@@ -96,7 +96,7 @@ impl ClusterDelivery<'_> {
             }
             let each = endings
                 .iter()
-                .filter(|ending| ending.course != Course::Replace)
+                .filter(|ending| ending.action != InterruptionAction::Replace)
                 .filter_map(|ending| Some((ending, ending.claim.as_ref()?)))
                 .map(|(ending, claim)| self.end_node(api, ending, claim));
             Ok::<_, Arc<TurnError>>(join_all(each).await)
@@ -126,12 +126,14 @@ impl ClusterDelivery<'_> {
         ending: &Ending<'_>,
         claim: &NodeClaim,
     ) -> Option<Node> {
-        let (node, deleted) = match ending.course {
-            Course::Cordon => (mark_node(api, claim, planner::cordon).await, Ok(())),
-            Course::Drain | Course::Replace | Course::Force => tokio::join!(
-                mark_node(api, claim, planner::mark),
-                delete_claim(self, api, ending, claim)
-            ),
+        let (node, deleted) = match ending.action {
+            InterruptionAction::Cordon => (mark_node(api, claim, planner::cordon).await, Ok(())),
+            InterruptionAction::Drain | InterruptionAction::Replace | InterruptionAction::Force => {
+                tokio::join!(
+                    mark_node(api, claim, planner::mark),
+                    delete_claim(self, api, ending, claim)
+                )
+            }
         };
         for error in [node.as_ref().err(), deleted.as_ref().err()]
             .into_iter()
@@ -389,7 +391,7 @@ async fn delete_once(
     api.delete_node_claim(&target).await?;
     // Only a NodeClaim that is being deleted gets a deadline, so that no deadline outlives a failed deletion.
     if let Some(update) =
-        forced_termination_update(ending.course, claim, delivery.world.clock.now())
+        forced_termination_update(ending.action, claim, delivery.world.clock.now())
     {
         api.update_node_claim(&update).await?;
     }
@@ -399,11 +401,12 @@ async fn delete_once(
 /// Termination timestamp for a drain without time to wait: it is over when it begins (docs/spec/aws.md#interruption-actions).
 /// The update names no version of the NodeClaim, because its deletion changes the version.
 pub(crate) fn forced_termination_update(
-    course: Course,
+    action: InterruptionAction,
     claim: &NodeClaim,
     now: jiff::Timestamp,
 ) -> Option<NodeClaimUpdate> {
-    if course != Course::Force || claim.annotations.contains_key(TERMINATION_TIMESTAMP) {
+    if action != InterruptionAction::Force || claim.annotations.contains_key(TERMINATION_TIMESTAMP)
+    {
         return None;
     }
     let mut update = NodeClaimUpdate {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use model::{
     Interruption,
     ids::TurnId,
-    interruption::{Home, Reading},
+    interruption::{QueueMessage, StackLocation},
 };
 use ports::with_causes;
 use serde::Serialize;
@@ -41,7 +41,7 @@ pub struct Delivery {
 pub async fn deliver<E: Error + 'static>(
     world: &World,
     messages: &[Message],
-    read: impl Fn(&str, &Home, Timestamp) -> Result<Reading, E>,
+    read: impl Fn(&str, &StackLocation, Timestamp) -> Result<QueueMessage, E>,
     turn: &TurnId,
 ) -> Delivery {
     let (home, now) = (world.home(), world.clock.now());
@@ -49,9 +49,9 @@ pub async fn deliver<E: Error + 'static>(
     let (mut batch, mut blocks) = (Batch::default(), Vec::new());
     for message in messages {
         match read(&message.body, &home, now) {
-            Ok(Reading::Announced(announced)) => batch.add(message, announced),
-            Ok(Reading::BlockEnds(block)) => blocks.push((message, block)),
-            Ok(Reading::Ignored(why)) => {
+            Ok(QueueMessage::Announced(announced)) => batch.add(message, announced),
+            Ok(QueueMessage::CapacityBlockEnds(block)) => blocks.push((message, block)),
+            Ok(QueueMessage::Ignored(why)) => {
                 tracing::info!(message_id = message.id, ?why, "event ignored");
                 delivery.count(why.as_str());
                 delivery.ignore(why.as_str());

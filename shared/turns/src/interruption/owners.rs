@@ -79,7 +79,7 @@ async fn owner_by_ledger(
             instance: None,
         }));
     }
-    if fact.kind.comes_for_all() || world.ledger.is_not_ours(id, world.clock.now()).await? {
+    if fact.kind.is_account_wide() || world.ledger.is_unmanaged(id, world.clock.now()).await? {
         return Ok(Some(FactOwner::NotOurs));
     }
     Ok(None)
@@ -121,7 +121,7 @@ async fn owner_by_tags(
     }
     for cluster in clusters_of_groups(instance) {
         // EC2 was queried anyway, and its answer is newer than the event.
-        if !fact.kind.can_happen_to(instance.capacity_type) {
+        if !fact.kind.applies_to_capacity_type(instance.capacity_type) {
             return Ok(FactOwner::NotOurs);
         }
         if world.ledger.meta(&cluster).await?.is_some() {
@@ -129,13 +129,13 @@ async fn owner_by_tags(
             return Ok(FactOwner::Unmanaged { cluster, instance });
         }
     }
-    remember_not_ours(world, id).await?;
+    remember_unmanaged(world, id).await?;
     Ok(FactOwner::NotOurs)
 }
 
-pub(super) async fn remember_not_ours(world: &World, id: &InstanceId) -> Result<(), TurnError> {
+pub(super) async fn remember_unmanaged(world: &World, id: &InstanceId) -> Result<(), TurnError> {
     let until = world.clock.now() + NOT_OURS_FOR;
-    Ok(world.ledger.remember_not_ours(id, until).await?)
+    Ok(world.ledger.remember_unmanaged(id, until).await?)
 }
 
 /// Names of clusters in the tags of managed node groups, Auto Scaling groups and kOps.

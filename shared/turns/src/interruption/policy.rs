@@ -11,7 +11,7 @@ use api::{
     },
 };
 use model::{
-    CapacityType, InstanceId, InterruptionKind, interruption::Course, ledger::Notice,
+    CapacityType, InstanceId, InterruptionKind, interruption::InterruptionAction, ledger::Notice,
     node_claim::NodeClaim,
 };
 
@@ -19,7 +19,7 @@ use super::LocatedFact;
 use crate::{TurnError, lifecycle::instance_of};
 
 pub(super) enum Decision {
-    Obey(Course),
+    Obey(InterruptionAction),
     /// The NodeClaim is gone or being deleted: no news.
     Expected,
     Tolerate,
@@ -29,9 +29,9 @@ pub(super) enum Decision {
 
 impl Decision {
     /// The action that the fact requires.
-    pub(super) fn required_action(&self) -> Option<Course> {
+    pub(super) fn required_action(&self) -> Option<InterruptionAction> {
         match self {
-            Self::Obey(course) => Some(*course),
+            Self::Obey(action) => Some(*action),
             Self::Expected | Self::Tolerate | Self::Refute => None,
         }
     }
@@ -46,9 +46,9 @@ pub(super) fn decide_all(
     let decide =
         |(located, claim): (&LocatedFact<'_>, &Result<Option<NodeClaim>, Arc<TurnError>>)| {
             let kind = located.fact.kind;
-            let claim = match (claim, kind.course()) {
+            let claim = match (claim, kind.action()) {
                 (Ok(claim), _) => claim.as_ref(),
-                (Err(_), Some(course)) => return Ok(Decision::Obey(course)),
+                (Err(_), Some(action)) => return Ok(Decision::Obey(action)),
                 // Such a fact is not urgent: its message may wait for the API server.
                 (Err(error), None) => return Err(Arc::clone(error)),
             };
@@ -66,15 +66,15 @@ pub(super) fn decide_all(
                     .find(named)
                     .map(|pool| &pool.metadata.annotations),
             );
-            Ok(match (kind.course(), alive) {
-                (Some(course), Some(_)) => {
-                    Decision::Obey(annotations.announced_action(kind, course))
+            Ok(match (kind.action(), alive) {
+                (Some(action), Some(_)) => {
+                    Decision::Obey(annotations.announced_action(kind, action))
                 }
                 (Some(_), None) if kind.is_state_change() || kind.is_polled() => Decision::Expected,
-                (Some(course), None) => Decision::Obey(course),
+                (Some(action), None) => Decision::Obey(action),
                 (None, None) => Decision::Expected,
                 (None, Some(_)) => match annotations.rebalance() {
-                    Some(course) => Decision::Obey(course),
+                    Some(action) => Decision::Obey(action),
                     None => Decision::Tolerate,
                 },
             })
@@ -105,23 +105,23 @@ pub(crate) fn split_refuted(
 fn can_happen(kind: InterruptionKind, claim: &NodeClaim) -> bool {
     let capacity_type = claim.labels.get(CAPACITY_TYPE);
     let capacity_type = capacity_type.and_then(|value| value.parse::<CapacityType>().ok());
-    capacity_type.is_none_or(|capacity_type| kind.can_happen_to(capacity_type))
+    capacity_type.is_none_or(|capacity_type| kind.applies_to_capacity_type(capacity_type))
 }
 
 /// Action for the node of a NodeClaim by a notice that may be older than its NodePool's current annotations.
-pub(crate) fn course(
+pub(crate) fn action(
     notice: &Notice,
     claim: &NodeClaim,
     pools: &[model::node_pool::NodePool],
-) -> Course {
+) -> InterruptionAction {
     let Some(kind) = InterruptionKind::named(&notice.kind) else {
-        return notice.course;
+        return notice.action;
     };
     let name = claim.node_pool();
     let mut pools = pools.iter();
     let pool = pools.find(|pool| Some(&pool.name) == name.as_ref());
     InterruptionAnnotations(pool.map(|pool| &pool.annotations))
-        .announced_action(kind, notice.course)
+        .announced_action(kind, notice.action)
 }
 
 /// Warnings about a NodePool's annotations on interruptions with unknown values. The defaults hold in their place.
@@ -148,37 +148,46 @@ pub(crate) fn annotation_warnings(pool: &NodePool) -> Vec<String> {
 const SHOWN_CHARACTERS: usize = 40;
 
 /// Allowed values of the annotations, the default first.
-const REBALANCES: &[(&str, Option<Course>)] = &[
+const REBALANCES: &[(&str, Option<InterruptionAction>)] = &[
     ("ignore", None),
-    ("replace", Some(Course::Replace)),
-    ("drain", Some(Course::Drain)),
-    ("cordon", Some(Course::Cordon)),
+    ("replace", Some(InterruptionAction::Replace)),
+    ("drain", Some(InterruptionAction::Drain)),
+    ("cordon", Some(InterruptionAction::Cordon)),
 ];
-const INTERRUPTIONS: &[(&str, Option<Course>)] = &[
-    ("drain", Some(Course::Drain)),
-    ("cordon", Some(Course::Cordon)),
+const INTERRUPTIONS: &[(&str, Option<InterruptionAction>)] = &[
+    ("drain", Some(InterruptionAction::Drain)),
+    ("cordon", Some(InterruptionAction::Cordon)),
 ];
 
 /// The annotations of a NodePool. Where it is gone, and where a value cannot be read, the defaults hold.
 struct InterruptionAnnotations<'a>(Option<&'a BTreeMap<String, String>>);
 
 impl InterruptionAnnotations<'_> {
-    fn rebalance(&self) -> Option<Course> {
+    fn rebalance(&self) -> Option<InterruptionAction> {
         self.value_of(REBALANCE, REBALANCES)
     }
 
     /// Action for an announced interruption. Events that have happened already, and machines that cannot be waited for, leave
     /// no choice.
-    fn announced_action(&self, kind: InterruptionKind, course: Course) -> Course {
-        if course != Course::Drain || kind.is_state_change() || kind.course().is_none() {
-            return course;
+    fn announced_action(
+        &self,
+        kind: InterruptionKind,
+        action: InterruptionAction,
+    ) -> InterruptionAction {
+        if action != InterruptionAction::Drain || kind.is_state_change() || kind.action().is_none()
+        {
+            return action;
         }
-        self.value_of(INTERRUPTION, INTERRUPTIONS).unwrap_or(course)
+        self.value_of(INTERRUPTION, INTERRUPTIONS).unwrap_or(action)
     }
 
-    fn value_of(&self, key: &str, allowed: &[(&str, Option<Course>)]) -> Option<Course> {
+    fn value_of(
+        &self,
+        key: &str,
+        allowed: &[(&str, Option<InterruptionAction>)],
+    ) -> Option<InterruptionAction> {
         let value = self.0?.get(key)?;
-        let (_, course) = allowed.iter().find(|(name, _)| name == value)?;
-        *course
+        let (_, action) = allowed.iter().find(|(name, _)| name == value)?;
+        *action
     }
 }

@@ -26,8 +26,8 @@ impl ClusterDelivery<'_> {
                     .into_iter()
                     .chain(node)
             });
-            let course = ending.course.as_str();
-            Line::new(format!("{}: {course}", ending.fact.announcement()), about)
+            let action = ending.action.as_str();
+            Line::new(format!("{}: {action}", ending.fact.announcement()), about)
         });
         report.planned = lines.collect();
         journal::record_report(self.world, &report).await;

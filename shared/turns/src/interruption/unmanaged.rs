@@ -6,9 +6,10 @@ use std::sync::Arc;
 use api::names::nth;
 use futures::future::join_all;
 use model::{
-    InstanceId, Interruption, Lane, NodeName, interruption::Course, launch::Instance, node::Node,
+    InstanceId, Interruption, Lane, NodeName, interruption::InterruptionAction, launch::Instance,
+    node::Node,
 };
-use planner::Foreign;
+use planner::UnmanagedNodeSettings;
 use ports::{
     Cluster, ClusterError,
     cluster::{Event, EventKind, EventTarget},
@@ -16,7 +17,7 @@ use ports::{
 
 use super::{
     ClusterDelivery, InterruptionOutcome, InterruptionReport, LocatedFact,
-    owners::remember_not_ours,
+    owners::remember_unmanaged,
 };
 use crate::{Entry, TurnError};
 
@@ -33,10 +34,10 @@ impl ClusterDelivery<'_> {
             Ok(entry) => entry.unmanaged,
             Err(error) => return vec![Err(Arc::new(error)); located.len()],
         };
-        let tagged: Vec<(&Interruption, Course)> = located
+        let tagged: Vec<(&Interruption, InterruptionAction)> = located
             .iter()
             .filter(|located| is_tagged(located, &unmanaged))
-            .filter_map(|located| Some((located.fact, unmanaged.course(located.fact.kind)?)))
+            .filter_map(|located| Some((located.fact, unmanaged.action(located.fact.kind)?)))
             .filter(|_| !unmanaged.dry_run)
             .collect();
         // Facts are recorded first: the tag suffices.
@@ -88,7 +89,7 @@ impl ClusterDelivery<'_> {
     /// Makes sure that the fact is recorded, if its node is opted in.
     async fn handle_fact(
         &self,
-        unmanaged: &Foreign,
+        unmanaged: &UnmanagedNodeSettings,
         located: &LocatedFact<'_>,
         node: &Result<Option<Node>, Arc<TurnError>>,
     ) -> InterruptionOutcome {
@@ -99,18 +100,18 @@ impl ClusterDelivery<'_> {
             let labelled = |node: &Node| node.labels.contains_key(&unmanaged.managed_tag);
             if !node.as_ref().is_some_and(labelled) {
                 let id = &located.fact.instance;
-                remember_not_ours(self.world, id).await.map_err(Arc::new)?;
+                remember_unmanaged(self.world, id).await.map_err(Arc::new)?;
                 return Ok(InterruptionReport::NotOurs);
             }
         }
-        let Some(course) = unmanaged.course(located.fact.kind) else {
+        let Some(action) = unmanaged.action(located.fact.kind) else {
             return Ok(InterruptionReport::Tolerated { cluster });
         };
         if unmanaged.dry_run {
             return Ok(InterruptionReport::Shadow { cluster });
         }
         if !tagged {
-            let fact = [(located.fact, course)];
+            let fact = [(located.fact, action)];
             self.record(&fact, true).await.map_err(Arc::new)?;
         }
         Ok(InterruptionReport::Recorded { cluster })
@@ -120,7 +121,7 @@ impl ClusterDelivery<'_> {
     async fn mark_node(
         &self,
         api: &dyn Cluster,
-        unmanaged: &Foreign,
+        unmanaged: &UnmanagedNodeSettings,
         fact: &Interruption,
         node: &Node,
     ) {
@@ -135,7 +136,7 @@ impl ClusterDelivery<'_> {
         let mut events = vec![event(EventKind::Warning, nth::reason(kind))];
         if let Some(update) = unmanaged.mark(node, &[fact.into()], self.world.clock.now()) {
             match api.update_node(&update).await {
-                Ok(()) if unmanaged.course(fact.kind) == Some(Course::Cordon) => {
+                Ok(()) if unmanaged.action(fact.kind) == Some(InterruptionAction::Cordon) => {
                     events.push(event(EventKind::Normal, "Cordon"));
                 }
                 Ok(()) => events.push(event(EventKind::Normal, "CordonAndDrain")),
@@ -152,7 +153,7 @@ impl ClusterDelivery<'_> {
     }
 }
 
-fn is_tagged(located: &LocatedFact<'_>, unmanaged: &Foreign) -> bool {
+fn is_tagged(located: &LocatedFact<'_>, unmanaged: &UnmanagedNodeSettings) -> bool {
     let has = |instance: &Instance| instance.tags.contains_key(&unmanaged.managed_tag);
     located.instance.as_deref().is_some_and(has)
 }

@@ -10,7 +10,7 @@ use model::{
     node_claim::NodeClaim,
     node_pool::ConsolidationPolicy,
 };
-use planner::Judged;
+use planner::BalancedVerdict;
 use ports::metrics::{Measured, Metric};
 
 use super::{count, label_value, timed};
@@ -184,7 +184,7 @@ pub(crate) fn of_search(took: SignedDuration, found: &planner::Command) -> Metri
 }
 
 /// Moves that policy Balanced approved or rejected.
-pub(crate) fn of_judged(judged: &[Judged]) -> Vec<Metric> {
+pub(crate) fn of_judged(judged: &[BalancedVerdict]) -> Vec<Metric> {
     let metrics = judged.iter().flat_map(|judged| {
         let decision = match judged.approved {
             true => "approved",
@@ -196,7 +196,7 @@ pub(crate) fn of_judged(judged: &[Judged]) -> Vec<Metric> {
             ("policy", "Balanced".to_owned()),
         ];
         let score = Metric {
-            value: Measured::Scored(judged.score),
+            value: Measured::Value(judged.score),
             ..count("karpenter_consolidation_score", labels.clone())
         };
         [count("karpenter_consolidation_moves_total", labels), score]

@@ -35,9 +35,9 @@ fn texts(metrics: &[Metric]) -> Vec<String> {
     let text = |metric: &Metric| {
         let value = match metric.value {
             Measured::Count(count) => count.to_string(),
-            Measured::Took(took) => format!("{took:#}"),
-            Measured::Scored(thousandths) => thousandths.to_string(),
-            Measured::Costs(price) => price.to_string(),
+            Measured::Duration(took) => format!("{took:#}"),
+            Measured::Value(thousandths) => thousandths.to_string(),
+            Measured::PricePerHour(price) => price.to_string(),
         };
         format!("{} {:?} {value}", metric.name, metric.labels)
     };
@@ -134,7 +134,7 @@ fn repair_by_force_is_counted_by_its_condition() {
 
 #[test]
 fn judged_moves_are_counted_and_scored_by_decision() {
-    let judged = |approved, score| planner::Judged {
+    let judged = |approved, score| planner::BalancedVerdict {
         node_pool: "general".into(),
         approved,
         score,

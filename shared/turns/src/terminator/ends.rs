@@ -14,7 +14,7 @@ use model::{
     node::ConditionStatus,
     node_claim::NodeClaim,
 };
-use planner::Gone;
+use planner::InstanceStatuses;
 use ports::CloudError;
 
 use super::RECHECK_AFTER;
@@ -197,7 +197,7 @@ fn end_of(
 /// Ends of the instances of deleting NodeClaims and Nodes.
 #[derive(Default)]
 pub(super) struct InstanceEnds {
-    pub(super) gone: Gone,
+    pub(super) gone: InstanceStatuses,
     /// Instances that EC2 does not list: their termination is requested before they are believed gone.
     pub(super) missing_in_ec2: BTreeSet<InstanceId>,
 }
@@ -258,7 +258,7 @@ pub(super) async fn read_instance_ends(
                 let clause = format!("carries the name of cluster {other}, not {}", turn.cluster);
                 ends.gone.misnamed.insert(claim.name.clone(), clause);
             } else if !belongs(instance, claim, turn.cluster) {
-                ends.gone.strangers.insert(claim.name.clone());
+                ends.gone.mismatched.insert(claim.name.clone());
             }
         }
     }

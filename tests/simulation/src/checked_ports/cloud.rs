@@ -5,7 +5,7 @@ use model::{
     ClusterName, InstanceId, Interruption,
     ids::LaunchToken,
     interruption::LifecycleHook,
-    launch::{FleetAnswer, FleetRequest, Instance},
+    launch::{FleetRequest, FleetResponse, Instance},
 };
 use ports::{Cloud, CloudError, Terminations};
 
@@ -14,7 +14,7 @@ use crate::{laws::Laws, planted::Bug};
 
 delegate! {
     Cloud for CheckedPorts, CloudError {
-        async fn launch(&self, request: &FleetRequest, not_after: Timestamp) -> Result<FleetAnswer, CloudError> {
+        async fn launch(&self, request: &FleetRequest, not_after: Timestamp) -> Result<FleetResponse, CloudError> {
             let mut request = request.clone();
             if self.has(Bug::ForgetTag) {
                 request.tags.remove(api::names::tag::LAUNCH);

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use model::{
     ClusterName, Evidence, Experience, InstanceId, Lane, NodeClaimName, Notification, Uid,
-    budget::{Api, Draw, Priority},
+    budget::{Api, Priority, TokenGrant},
     caps::AccountSpending,
     experience::ZonalShift,
     ids::{LaunchToken, TurnId},
@@ -15,8 +15,8 @@ use model::{
 };
 use ports::{
     Archive, ArchiveError, Journal, JournalEntry, Ledger, LedgerError, MakeObject,
-    journal::Wanted,
-    ledger::{Commit, Committed, Ended, Glance, LaneEnd, Moved, Record, Taken, Unfenced},
+    journal::JournalQuery,
+    ledger::{ClusterSummary, Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
 };
 
 use super::{Act, CheckedPorts, delegate};
@@ -188,16 +188,16 @@ delegate! {
     fn store_evidence(evidence: &Evidence) -> ();
     fn store_zonal_shifts(cluster: &ClusterName, shifts: &[ZonalShift]) -> ();
     fn zonal_shifts(cluster: &ClusterName) -> Vec<ZonalShift>;
-    fn draw(api: Api, wanted: u32, priority: Priority, now: Timestamp) -> Draw;
+    fn draw(api: Api, wanted: u32, priority: Priority, now: Timestamp) -> TokenGrant;
     fn throttled(api: Api, now: Timestamp) -> ();
     fn nominate(cluster: &ClusterName, expected: &BTreeMap<Expected, Timestamp>, now: Timestamp) -> ();
     fn nominations(cluster: &ClusterName, now: Timestamp) -> BTreeMap<Expected, Timestamp>;
     fn once(cluster: &ClusterName, key: &str, now: Timestamp, until: Timestamp) -> bool;
     fn set_timer(cluster: &ClusterName, lane: Lane, now: Timestamp, due: Timestamp) -> bool;
     fn said(cluster: &ClusterName, prefix: &str, now: Timestamp) -> BTreeSet<String>;
-    fn remember_not_ours(instance: &InstanceId, until: Timestamp) -> ();
-    fn is_not_ours(instance: &InstanceId, now: Timestamp) -> bool;
-    fn glances(clusters: &BTreeSet<ClusterName>) -> BTreeMap<ClusterName, Result<Glance, LedgerError>>;
+    fn remember_unmanaged(instance: &InstanceId, until: Timestamp) -> ();
+    fn is_unmanaged(instance: &InstanceId, now: Timestamp) -> bool;
+    fn cluster_summaries(clusters: &BTreeSet<ClusterName>) -> BTreeMap<ClusterName, Result<ClusterSummary, LedgerError>>;
     fn sweep_memory(cluster: &ClusterName) -> SweepMemory;
     fn store_sweep_memory(cluster: &ClusterName, memory: &SweepMemory) -> ();
     fn put_notifications(cluster: &ClusterName, notifications: &[Notification]) -> ();
@@ -214,7 +214,7 @@ delegate! {
             self.sim.record(cluster, entry).await
         }
     }
-    fn latest(cluster: &ClusterName, wanted: &Wanted) -> Vec<JournalEntry>;
+    fn latest(cluster: &ClusterName, wanted: &JournalQuery) -> Vec<JournalEntry>;
     fn of_turn(cluster: &ClusterName, turn: &TurnId) -> Vec<JournalEntry>;
 }
 
@@ -225,7 +225,7 @@ impl Archive for CheckedPorts {
         self.sim.put(name, object).await
     }
 
-    async fn put_made(&self, name: &str, _: MakeObject) -> Result<(), ArchiveError> {
+    async fn put_lazily(&self, name: &str, _: MakeObject) -> Result<(), ArchiveError> {
         self.put(name, Vec::new()).await
     }
 

@@ -112,7 +112,7 @@ impl ClusterHashes {
 fn publish(publisher: &mut Publisher, world: &mut World, beat: &RelayBeat) -> Option<ViewPointer> {
     publisher.begin_list();
     for pod in world.api.pods.values() {
-        publisher.see(pod.clone());
+        publisher.upsert(pod.clone());
     }
     publisher.end_list();
     if publisher.is_due()
@@ -121,7 +121,7 @@ fn publish(publisher: &mut Publisher, world: &mut World, beat: &RelayBeat) -> Op
         world.ledger.archive.insert(issue.name, issue.object);
         publisher.stored();
     }
-    let (last, full) = publisher.standing()?;
+    let (last, full) = publisher.latest()?;
     Some(ViewPointer {
         epoch: beat.epoch.clone(),
         version: last.version,

@@ -5,7 +5,7 @@ use fakes::World;
 use jiff::{SignedDuration, Timestamp};
 use model::{
     Lane,
-    launch::{FleetAnswer, FleetRequest, Instance},
+    launch::{FleetRequest, FleetResponse, Instance},
     ledger::{Command, CommandState},
     plan::{NodeClaimUpdate, Target},
     pod::Pod,
@@ -220,7 +220,12 @@ impl Laws {
     }
 
     /// Records offerings without capacity, if the turn can be expected to record them.
-    pub(crate) fn launched(&mut self, world: &World, request: &FleetRequest, answer: &FleetAnswer) {
+    pub(crate) fn launched(
+        &mut self,
+        world: &World,
+        request: &FleetRequest,
+        answer: &FleetResponse,
+    ) {
         if self.clear_for > RECORDED_WITHIN && answer.instances.is_empty() {
             let capacity_type = request.capacity_type.as_str();
             let failures = answer.failures.iter();

@@ -1,6 +1,6 @@
 //! Whatever call a function dies at, before or after the call took effect: the pod ends on the right node, and nothing is left.
 
-use fakes::Fuse;
+use fakes::CrashPoint;
 use stories::{all_bound, consistent, secs, settled};
 
 use crate::{outdated, oversized, states, types, unmarked};
@@ -14,7 +14,8 @@ fn over(world: &mut fakes::World) -> bool {
 
 async fn consolidate(point: u64) -> u64 {
     let mut rig = oversized().await;
-    rig.sim.with(|world| world.fuse = Fuse::blowing_at(point));
+    rig.sim
+        .with(|world| world.crash_point = CrashPoint::at(point));
     let ends = |world: &mut fakes::World| {
         let kinds: Vec<_> = world
             .account
@@ -29,7 +30,7 @@ async fn consolidate(point: u64) -> u64 {
             && unmarked(world)
     };
     let took = rig.until(secs(PATIENCE), ends).await;
-    let passed = rig.sim.with(|world| world.fuse.passed());
+    let passed = rig.sim.with(|world| world.crash_point.passed());
     assert!(
         took.is_some(),
         "point {point}: {:?} {:?}\n{:#?}",
@@ -42,7 +43,8 @@ async fn consolidate(point: u64) -> u64 {
 
 async fn drift(point: u64) -> u64 {
     let mut rig = outdated().await;
-    rig.sim.with(|world| world.fuse = Fuse::blowing_at(point));
+    rig.sim
+        .with(|world| world.crash_point = CrashPoint::at(point));
     let ends = |world: &mut fakes::World| {
         let mut claims = world.api.node_claims.values();
         claims.all(|claim| claim.labels.contains_key("team"))
@@ -54,7 +56,7 @@ async fn drift(point: u64) -> u64 {
             && unmarked(world)
     };
     let took = rig.until(secs(PATIENCE), ends).await;
-    let passed = rig.sim.with(|world| world.fuse.passed());
+    let passed = rig.sim.with(|world| world.crash_point.passed());
     assert!(
         took.is_some(),
         "point {point}: {:?} {:?}\n{:#?}",

@@ -136,7 +136,7 @@ async fn a_node_pool_that_is_deleted_meanwhile_ends_the_command() {
         let now = world.now;
         let claims: Vec<_> = world.api.node_claims.keys().cloned().collect();
         for claim in claims {
-            world.api.order_deletion(&claim, now);
+            world.api.request_deletion(&claim, now);
         }
     });
     rig.scale(0);

@@ -217,7 +217,7 @@ async fn node_that_does_not_come_back_is_deleted_after_twenty_minutes() {
 async fn reboot_goes_on_after_a_turn_that_died_with_ec2s_answer() {
     let (mut rig, sick) = failing().await;
     rig.pass(secs(580)).await;
-    rig.sim.with(|world| world.fuse_after = Some("reboot"));
+    rig.sim.with(|world| world.crash_after = Some("reboot"));
     wait(&mut rig, 240, |world| reboots(world, &sick) == 1).await;
     let succeeded = |world: &mut World| reason(world, &sick).as_deref() == Some("RebootSucceeded");
     wait(&mut rig, 300, succeeded).await;

@@ -16,7 +16,9 @@ fn ignored(rig: &Rig) -> Vec<(String, u64)> {
         let ignored = metrics.filter(|metric| metric.name == "whittle_interruptions_ignored_total");
         let counted = ignored.map(|metric| match metric.value {
             Measured::Count(count) => (metric.labels["why"].clone(), count),
-            Measured::Took(_) | Measured::Scored(_) | Measured::Costs(_) => panic!("{metric:?}"),
+            Measured::Duration(_) | Measured::Value(_) | Measured::PricePerHour(_) => {
+                panic!("{metric:?}")
+            }
         });
         counted.collect()
     })

@@ -463,7 +463,7 @@ async fn hook_that_is_gone_holds_up_no_other_drain() {
     assert!(rig.until(secs(120), is_drained).await.is_some());
     let own = rig.sim.with(|world| {
         let claim = world.api.node_claims.values().next().unwrap().clone();
-        world.api.order_deletion(&claim.name, world.now);
+        world.api.request_deletion(&claim.name, world.now);
         claim
     });
     let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&own.name);

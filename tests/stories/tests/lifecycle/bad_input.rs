@@ -32,11 +32,11 @@ async fn a_node_that_joins_again_under_another_name_is_told_apart_and_given_up()
     let first = claim(&rig);
     // Two Nodes say that they are this instance before either is registered.
     rig.sim.with(|world| {
-        world.fuse = fakes::Fuse::blowing_at(1);
+        world.crash_point = fakes::CrashPoint::at(1);
     });
     rig.sim.advance(secs(40));
     rig.sim.with(|world| {
-        world.fuse = fakes::Fuse::default();
+        world.crash_point = fakes::CrashPoint::default();
         let mut twin = world.api.nodes.values().next().unwrap().clone();
         twin.name = "renamed".into();
         twin.uid = "renamed-uid".into();

@@ -134,7 +134,7 @@ async fn deleting_a_node_is_deleting_its_node_claim() {
     let old = claim(&rig);
     let name = node(&rig);
     rig.sim
-        .with(|world| world.api.order_node_deletion(&name, world.now));
+        .with(|world| world.api.request_node_deletion(&name, world.now));
     assert!(
         rig.until(secs(300), is_gone(&old)).await.is_some(),
         "{:#?}",
@@ -342,7 +342,7 @@ pub(crate) fn delete_node_pool(rig: &Rig) {
         world.api.node_pools.clear();
         let claims: Vec<_> = world.api.node_claims.keys().cloned().collect();
         for name in claims {
-            world.api.order_deletion(&name, world.now);
+            world.api.request_deletion(&name, world.now);
         }
     });
 }

@@ -6,7 +6,7 @@
 
 use std::future::Future;
 
-use fakes::{Fuse, World};
+use fakes::{CrashPoint, World};
 use model::{launch::InstanceState, ledger::Absence, node::ConditionStatus};
 use stories::{Rig, add_stray, all_bound, consistent, secs, settled};
 
@@ -58,12 +58,12 @@ async fn sweep<F: Future<Output = Rig>>(
             let pool = world.api.node_pools.get_mut("default").unwrap();
             pool.spec.disruption.consolidate_after =
                 serde_json::from_value("Never".into()).unwrap();
-            world.fuse = Fuse::blowing_at(point);
+            world.crash_point = CrashPoint::at(point);
         });
         happens(&rig);
         let is_over = |world: &mut World| over(world) && consistent(world) && settled(world);
         let took = rig.until(secs(PATIENCE), is_over).await;
-        let passed = rig.sim.with(|world| world.fuse.passed());
+        let passed = rig.sim.with(|world| world.crash_point.passed());
         let state = rig.sim.with(end);
         let Rig { transcript, .. } = &rig;
         assert!(
@@ -101,7 +101,7 @@ async fn of_the_end_of_a_deleted_node() {
     let delete = |rig: &Rig| {
         let name = node(rig);
         rig.sim
-            .with(|world| world.api.order_node_deletion(&name, world.now));
+            .with(|world| world.api.request_node_deletion(&name, world.now));
     };
     sweep(17, || serving(1), delete, moved).await;
 }
@@ -233,8 +233,8 @@ async fn of_collecting_what_a_deleted_cluster_leaves() {
                 since: now - secs(24 * deleted_clusters::HOUR),
                 last: now,
             });
-            world.fuse = Fuse::blowing_at(point);
-            |world: &mut fakes::World| world.fuse.is_blown()
+            world.crash_point = CrashPoint::at(point);
+            |world: &mut fakes::World| world.crash_point.is_reached()
         });
         let dies = rig.until(secs(90), died).await.is_some();
         rig.pass(secs(120)).await;

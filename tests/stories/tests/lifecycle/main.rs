@@ -78,7 +78,7 @@ fn change_pods(rig: &Rig, change: impl Fn(&mut Pod)) {
 /// `kubectl delete nodeclaim`.
 fn delete_claim(rig: &Rig, name: &NodeClaimName) {
     rig.sim
-        .with(|world| world.api.order_deletion(name, world.now));
+        .with(|world| world.api.request_deletion(name, world.now));
 }
 
 /// Whether a NodeClaim and its instance are gone.

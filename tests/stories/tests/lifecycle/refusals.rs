@@ -205,8 +205,8 @@ async fn node_that_cannot_be_tainted_loses_no_pod_to_eviction() {
     let name = node_name(frozen);
     // Its deletion was ordered before the policy came.
     rig.sim.with(|world| {
-        world.api.order_node_deletion(&name, world.now);
-        world.api.order_deletion(&frozen.name, world.now);
+        world.api.request_node_deletion(&name, world.now);
+        world.api.request_deletion(&frozen.name, world.now);
     });
     delete_claim(&rig, &other.name);
     let gone = rig.until(secs(300), is_gone(other)).await;

@@ -1,6 +1,6 @@
 //! A row of one launch or instance that cannot be read holds up no other. A newer version of the functions may have written it.
 
-use fakes::{SpoiltRow, World};
+use fakes::{CorruptedRow, World};
 use model::{InstanceId, InterruptionKind, launch::InstanceState, node_claim::NodeClaim};
 use stories::{Rig, add_stray, secs};
 
@@ -15,11 +15,11 @@ use crate::{
 
 const CLUSTER: &str = "CLUSTER#demo";
 
-fn spoil(rig: &Rig, partition: &str, row: &str) -> SpoiltRow {
+fn spoil(rig: &Rig, partition: &str, row: &str) -> CorruptedRow {
     rig.sim.with(|world| world.ledger.spoil(partition, row))
 }
 
-fn spoil_owner(rig: &Rig, instance: &InstanceId) -> SpoiltRow {
+fn spoil_owner(rig: &Rig, instance: &InstanceId) -> CorruptedRow {
     spoil(rig, &format!("INSTANCE#{instance}"), "OWNER")
 }
 

@@ -28,7 +28,7 @@ async fn node_claim_of_renamed_cluster_waits_until_its_instance_is_renamed_too()
     let mut rig = serving(2).await;
     let (name, instance) = rename(&mut rig).await;
     rig.sim
-        .with(|world| world.api.order_deletion(&name, world.now));
+        .with(|world| world.api.request_deletion(&name, world.now));
     rig.pass(secs(1_200)).await;
     rig.sim.with(|world| {
         assert!(world.api.node_claims.contains_key(&name));

@@ -13,7 +13,7 @@ fn counted(world: &World, name: &str) -> u64 {
     let metrics = world.metrics.iter().filter(|metric| metric.name == name);
     let counts = metrics.map(|metric| match metric.value {
         Measured::Count(count) => count,
-        Measured::Took(_) | Measured::Scored(_) | Measured::Costs(_) => 0,
+        Measured::Duration(_) | Measured::Value(_) | Measured::PricePerHour(_) => 0,
     });
     counts.sum()
 }
@@ -55,7 +55,7 @@ async fn what_all_clusters_cost_is_told_each_minute_as_long_as_there_are_nodes()
     rig.pass(secs(180)).await;
     assert_eq!(
         rig.sim.with(costs),
-        [Measured::Costs(NanosPerHour(1_096_000_000)); 3]
+        [Measured::PricePerHour(NanosPerHour(1_096_000_000)); 3]
     );
     rig.sim.with(|world| {
         let account = &mut world.ledger.spending;

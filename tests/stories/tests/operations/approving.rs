@@ -3,7 +3,7 @@
 use fakes::World;
 use model::{
     InterruptionKind, Lane,
-    ledger::{Approval, NotApproved, Request},
+    ledger::{Approval, ApprovalError, Request},
 };
 use serde_json::json;
 use stories::{Rig, all_bound, secs};
@@ -15,7 +15,7 @@ fn requests(world: &mut World) -> Vec<Request> {
 }
 
 /// As `whittle approve demo <id>` does.
-fn approve(rig: &Rig, id: &str) -> Result<(), NotApproved> {
+fn approve(rig: &Rig, id: &str) -> Result<(), ApprovalError> {
     rig.sim.with(|world| {
         let now = world.now;
         let by = "ann".to_owned();
@@ -125,9 +125,9 @@ async fn a_disruption_that_evicts_more_than_the_limit_waits_for_approval() {
     assert!(rig.sim.with(is_there), "{:#?}", rig.transcript);
     let request = rig.sim.with(requests).remove(0);
     assert!(
-        request.told.starts_with("evicting 1 pod (Drifted: "),
+        request.description.starts_with("evicting 1 pod (Drifted: "),
         "{}",
-        request.told
+        request.description
     );
     approve(&rig, &request.id).unwrap();
     let gone = rig.until(secs(600), |world| !is_there(world)).await;
@@ -140,7 +140,7 @@ async fn pod_that_waits_is_not_launched_for_without_approval_because_another_lea
     ask_above(&rig, &json!({"nodes": 0}));
     let old = rig.sim.with(|world| {
         let claim = world.api.node_claims.values().next().unwrap().clone();
-        world.api.order_deletion(&claim.name, world.now);
+        world.api.request_deletion(&claim.name, world.now);
         claim.name
     });
     // More pods than one node takes: a tenant's ride along with those that leave.

@@ -29,7 +29,13 @@ async fn a_quiet_minute_is_one_sweep_that_reads_the_ledger_and_wakes_nobody() {
         }
     }
     let calls: Vec<&str> = quietest.unwrap_or_default().into_keys().collect();
-    let together = ["clusters", "entries", "glances", "renew_prices", "troubles"];
+    let together = [
+        "clusters",
+        "entries",
+        "cluster_summaries",
+        "renew_prices",
+        "troubles",
+    ];
     assert_eq!(calls, together, "of the cluster itself nothing is asked");
     assert!(
         looks <= 12,

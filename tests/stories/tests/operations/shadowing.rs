@@ -1,5 +1,5 @@
 use model::{InterruptionKind, journal::Subject};
-use ports::{Journal, cluster::Unreadable, journal::Wanted};
+use ports::{Journal, cluster::Unreadable, journal::JournalQuery};
 use stories::{Rig, add_stray, all_bound, secs};
 use turns::Report;
 
@@ -7,7 +7,7 @@ use crate::{alive, in_service, mode, told};
 
 /// What would have been done for the NodePool, by the journal.
 async fn would(rig: &Rig) -> Vec<String> {
-    let wanted = Wanted {
+    let wanted = JournalQuery {
         about: None,
         from: jiff::Timestamp::UNIX_EPOCH,
         until: jiff::Timestamp::MAX,
@@ -55,7 +55,7 @@ async fn its_nodes_stay_and_the_journal_says_which_would_go() {
         let claim = world.api.node_claims.values().next().unwrap();
         Subject::NodeClaim(claim.name.clone())
     });
-    let wanted = Wanted {
+    let wanted = JournalQuery {
         about: Some(of_node),
         from: jiff::Timestamp::UNIX_EPOCH,
         until: jiff::Timestamp::MAX,

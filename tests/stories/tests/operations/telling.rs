@@ -278,12 +278,12 @@ async fn where_nothing_changes_nothing_is_written() {
 async fn a_function_that_dies_telling_leaves_nothing_undone() {
     for call in ["status_document", "store_status_document"] {
         let mut rig = Rig::ready(Relay::Watching).await;
-        rig.sim.with(|world| world.fuse_after = Some(call));
+        rig.sim.with(|world| world.crash_after = Some(call));
         rig.scale(3);
         let undisturbed = 60;
         let took = rig.until(secs(undisturbed), all_bound).await;
         assert!(took.is_some(), "{call}: {:#?}", rig.transcript);
-        let died = rig.sim.with(|world| world.fuse_after.is_none());
+        let died = rig.sim.with(|world| world.crash_after.is_none());
         assert!(died, "nobody called {call}");
     }
 }

@@ -105,10 +105,10 @@ async fn g3_a_sweep_that_dies_after_it_collected_has_counted_what_it_did() {
     };
     rig.sim.with(vanish);
     rig.sim
-        .with(|world| world.fuse_after = Some("delete_node_claim"));
+        .with(|world| world.crash_after = Some("delete_node_claim"));
     rig.pass(secs(1200)).await;
     rig.sim
-        .with(|world| assert_eq!(world.fuse_after, None, "it was deleted"));
+        .with(|world| assert_eq!(world.crash_after, None, "it was deleted"));
     let second = rig.sim.with(vanish);
     rig.pass(secs(1500)).await;
     rig.sim.with(|world| {

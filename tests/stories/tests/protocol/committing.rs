@@ -223,7 +223,7 @@ async fn b1_without_the_leader_lease_no_notice_is_obeyed_and_no_launch_is_ended(
         let now = world.now;
         names
             .iter()
-            .for_each(|name| world.api.order_deletion(name, now));
+            .for_each(|name| world.api.request_deletion(name, now));
     });
     run(&mut rig, Lane::Terminator).await;
     rig.sim

@@ -294,7 +294,7 @@ async fn a5_a_launch_whose_instance_ec2_neither_shows_nor_lets_us_end_is_over() 
     let doomed = rig.sim.with(|world| {
         world.account.instances.clear();
         let name = world.api.node_claims.keys().next().unwrap().clone();
-        world.api.order_deletion(&name, world.now);
+        world.api.request_deletion(&name, world.now);
         name
     });
     (0..1_000).for_each(|_| rig.sim.fail_next("terminate", Fault::Denied));
@@ -330,7 +330,7 @@ async fn a5_a_launch_whose_node_claim_is_deleted_meanwhile_serves_nobody() {
         points_until(&mut rig, died_after).await;
         rig.sim.with(|world| {
             let name = world.api.node_claims.keys().next().unwrap().clone();
-            world.api.order_deletion(&name, world.now);
+            world.api.request_deletion(&name, world.now);
         });
         // The lease of who died lapses.
         rig.sim.advance(secs(90));
@@ -362,7 +362,7 @@ async fn a5_a_deletion_ends_a_launch_that_nobody_finished_whoever_comes_first() 
     points_until(&mut rig, "freeze").await;
     let name = rig.sim.with(|world| {
         let name = world.api.node_claims.keys().next().unwrap().clone();
-        world.api.order_deletion(&name, world.now);
+        world.api.request_deletion(&name, world.now);
         world.account.describe_lag = secs(3_600);
         name
     });

@@ -10,7 +10,7 @@ mod launching;
 mod observing;
 mod sweeping;
 
-use fakes::Fuse;
+use fakes::CrashPoint;
 use jiff::Timestamp;
 use model::Lane;
 use stories::{Relay, Rig, secs};
@@ -44,7 +44,7 @@ async fn with_pending_pods(pods: usize) -> Rig {
 async fn points_until(rig: &mut Rig, call: &'static str) -> u64 {
     rig.sim.with(|world| {
         world.calls.clear();
-        world.fuse_after = Some(call);
+        world.crash_after = Some(call);
     });
     let turn = rig.next_turn();
     let died = turns::run(
@@ -57,8 +57,8 @@ async fn points_until(rig: &mut Rig, call: &'static str) -> u64 {
     .await;
     assert!(died.is_err(), "{died:?}");
     rig.sim.with(|world| {
-        let passed = world.fuse.passed();
-        world.fuse = Fuse::default();
+        let passed = world.crash_point.passed();
+        world.crash_point = CrashPoint::default();
         passed
     })
 }

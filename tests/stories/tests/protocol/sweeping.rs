@@ -28,7 +28,7 @@ async fn at_rest() -> Rig {
         rig.pass(secs(1)).await;
         let (swept, visited) = rig.sim.with(|world| {
             let calls = &world.calls;
-            (calls.contains(&"glances"), calls.contains(&VISIT))
+            (calls.contains(&"cluster_summaries"), calls.contains(&VISIT))
         });
         if swept && !visited {
             return rig;
@@ -92,7 +92,13 @@ async fn l5_a_quiet_minute_of_many_clusters_asks_for_what_all_have_to_say_togeth
         let calls = rig.sim.with(|world| std::mem::take(&mut world.calls));
         let count = calls.iter().filter(|call| **call == VISIT).count();
         if count == 0 {
-            let together = ["entries", "clusters", "glances", "troubles", "renew_prices"];
+            let together = [
+                "entries",
+                "clusters",
+                "cluster_summaries",
+                "troubles",
+                "renew_prices",
+            ];
             assert_eq!(calls, together, "200 clusters and 200 times nothing");
             quiet += 1;
         }
@@ -194,13 +200,17 @@ async fn l2_a_visit_that_died_is_made_again() {
             let due = Some(world.now);
             let rows = world.ledger.of(&Rig::cluster());
             rows.lanes.get_mut(&Lane::Housekeeper).unwrap().due = due;
-            world.fuse_after = Some(call);
+            world.crash_after = Some(call);
         });
         rig.sim.advance(secs(60));
         let turn = rig.next_turn();
         drop(turns::housekeep(&rig.world, &turn).await);
-        assert!(rig.sim.with(|world| world.fuse.is_blown()), "{call}");
-        rig.sim.with(|world| world.fuse = fakes::Fuse::default());
+        assert!(
+            rig.sim.with(|world| world.crash_point.is_reached()),
+            "{call}"
+        );
+        rig.sim
+            .with(|world| world.crash_point = fakes::CrashPoint::default());
         begin_afresh(&mut rig);
         let visited = sweep(&mut rig).await.at_rest == 0;
         // It had ended: all that died with it is the answer.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use model::{
     ids::Uid,
-    ledger::{Cursor, Place, Together, Wanted},
+    ledger::{Cursor, Place, PlannedRemoval, PodAssignment},
 };
 
 use super::{
@@ -70,7 +70,7 @@ fn plan_for_deleted_nodes_is_ignored() {
     for seed in 0..12 {
         let cluster = wasteful(seed);
         let commands = cluster.commands();
-        let stale = Together {
+        let stale = PlannedRemoval {
             nodes: vec!["gone-claim".into()],
             wanted: Vec::new(),
         };
@@ -90,9 +90,9 @@ fn active_plan(used: i64) -> TestCluster {
         ("one", Place::New("default".into())),
         ("other", Place::Node("roomy".to_owned())),
     ];
-    let plan = places.map(|(node, place)| Together {
+    let plan = places.map(|(node, place)| PlannedRemoval {
         nodes: vec![format!("{node}-claim").as_str().into()],
-        wanted: vec![Wanted {
+        wanted: vec![PodAssignment {
             place,
             pods: vec![uid_of(&cluster, node)],
         }],
@@ -195,9 +195,9 @@ fn conflicting_steps() -> TestCluster {
         .node("one", "medium", &[800])
         .node("other", "medium", &[800])
         .node("full", "large", &[7_000]);
-    let to_the_full_one = ["one", "other"].map(|node| Together {
+    let to_the_full_one = ["one", "other"].map(|node| PlannedRemoval {
         nodes: vec![format!("{node}-claim").as_str().into()],
-        wanted: vec![Wanted {
+        wanted: vec![PodAssignment {
             place: Place::Node("full".to_owned()),
             pods: vec![uid_of(&cluster, node)],
         }],

@@ -1,6 +1,6 @@
 //! Plans for all nodes: search input, steps, and the order of steps.
 
-use model::ledger::{Place, Together, Wanted};
+use model::ledger::{Place, PlannedRemoval, PodAssignment};
 
 use super::{
     super::{
@@ -26,25 +26,25 @@ fn of<T>(
 }
 
 /// Nodes to remove together, without an assignment of their pods.
-fn together(nodes: &[&str]) -> Together {
+fn together(nodes: &[&str]) -> PlannedRemoval {
     let claims = nodes.iter().map(|node| format!("{node}-claim"));
-    Together {
+    PlannedRemoval {
         nodes: claims.map(|claim| claim.as_str().into()).collect(),
         wanted: Vec::new(),
     }
 }
 
 /// Nodes to remove together, with this many pods of each assigned to a new node.
-fn for_new_ones(nodes: &[(&str, usize)]) -> Together {
+fn for_new_ones(nodes: &[(&str, usize)]) -> PlannedRemoval {
     let wanted = nodes.iter().map(|(node, count)| {
         let uids = (0..*count).map(|number| format!("uid-{node}-{number}"));
-        Wanted {
+        PodAssignment {
             place: Place::New("default".into()),
             pods: uids.map(|uid| uid.as_str().into()).collect(),
         }
     });
     let names = nodes.iter().map(|(node, _)| *node);
-    Together {
+    PlannedRemoval {
         wanted: wanted.collect(),
         ..together(&names.collect::<Vec<_>>())
     }
@@ -80,8 +80,8 @@ fn search_input_has_pods_and_budget_of_each_candidate() {
         let pools = rearranging::node_pools_of(candidates);
         let names = pools.iter().map(|pool| pool.0.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["another", "default"]);
-        let leavers = rearranging::leavers(context, candidates, totals, &pools);
-        let mut inputs: Vec<_> = leavers
+        let removable = rearranging::removable(context, candidates, totals, &pools);
+        let mut inputs: Vec<_> = removable
             .iter()
             .map(|leaver| {
                 let at = context.destinations()[leaver.node];

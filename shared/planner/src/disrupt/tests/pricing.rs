@@ -174,7 +174,7 @@ fn expected_spot_interruptions_are_priced() {
             kind: "rebalance-recommendation".into(),
             deadline: None,
             at: None,
-            course: model::interruption::Course::Drain,
+            action: model::interruption::InterruptionAction::Drain,
             foreign: false,
             hook: None,
             event: String::new(),

@@ -282,7 +282,7 @@ fn validation_counts_for_the_share() {
             })
             .node("one", "large", &[5_000])
             .node("other", "large", &[5_000])
-            .node("settling", "wide", &[1_000])
+            .node("cooling_down", "wide", &[1_000])
             .with(|snapshot| {
                 let claim = &mut snapshot.node_claims[2];
                 claim.status.last_pod_event = Some(snapshot.now - SignedDuration::from_secs(50));

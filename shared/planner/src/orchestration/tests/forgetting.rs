@@ -16,7 +16,7 @@ fn over() -> Snapshot {
     command.state = CommandState::Done;
     let target = command.delete.first().unwrap().uid.clone();
     snapshot.node_claims.retain(|claim| claim.uid != target);
-    snapshot.now += Command::EVICTIONS_FOR;
+    snapshot.now += Command::CAP_WINDOW;
     snapshot
 }
 

@@ -83,7 +83,7 @@ fn marks_of_an_interrupted_node_stay_while_its_notice_is_open() {
         kind: "spot_interrupted".to_owned(),
         deadline: None,
         at: None,
-        course: model::interruption::Course::Drain,
+        action: model::interruption::InterruptionAction::Drain,
         foreign: false,
         hook: None,
         event: String::new(),

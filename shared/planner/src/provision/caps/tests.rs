@@ -4,7 +4,7 @@ use model::{
     CapacityType, InstanceType, Offering, PodKey, Resources,
     catalog::Overhead,
     ids::PlanId,
-    interruption::Course,
+    interruption::InterruptionAction,
     labels::{CAPACITY_TYPE, NODE_POOL, ZONE},
     ledger::{Intent, IntentState, Notice},
     plan::{ExpectedOffering, Nomination, Planned, PodRef},
@@ -105,13 +105,13 @@ fn on_its_way(snapshot: &mut Snapshot, name: &str, price: i64, state: IntentStat
     });
 }
 
-fn notice(instance: &str, course: Course) -> Notice {
+fn notice(instance: &str, action: InterruptionAction) -> Notice {
     Notice {
         instance: instance.into(),
         kind: "scheduled-change".into(),
         deadline: None,
         at: None,
-        course,
+        action,
         foreign: false,
         hook: None,
         event: String::new(),
@@ -143,14 +143,17 @@ fn staying_nodes_and_launches_in_flight_count_once() {
         ),
         (
             "a node terminating unconditionally",
-            |w| w.notices = vec![notice("i-l", Course::Force)],
+            |w| w.notices = vec![notice("i-l", InterruptionAction::Force)],
             100,
             1,
         ),
         (
             "a draining node, and one terminating unconditionally",
             |w| {
-                w.notices = vec![notice("i-l", Course::Drain), notice("i-x", Course::Force)];
+                w.notices = vec![
+                    notice("i-l", InterruptionAction::Drain),
+                    notice("i-x", InterruptionAction::Force),
+                ];
             },
             310,
             2,

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, ToSpan};
 use model::{PodKey, Resources, pod::Pod, requirement::Requirements};
-use scheduling::{Answer, Effort, NewNode};
+use scheduling::{Effort, NewNode, SolveResult};
 
 use super::{Share, pods, pods_of_launches};
 use crate::{
@@ -126,9 +126,9 @@ fn node_is_as_old_as_its_oldest_pod() {
         drivers: BTreeSet::new(),
         min_values_relaxed: false,
     };
-    let answer = Answer {
+    let answer = SolveResult {
         new_nodes: vec![node(&[0, 1]), node(&[2])],
-        ..Answer::default()
+        ..SolveResult::default()
     };
     let share = Share {
         launches: 1,
