@@ -3,10 +3,11 @@
 //! whose limits are exhausted add no domain. The Kubernetes scheduler would never count those domains, and a domain that
 //! stays empty blocks all others once they reach the skew.
 
-use model::snapshot::Optimize;
+use model::{NanosPerHour, snapshot::Optimize};
 
 use crate::{
     algebra::{SetId, Sym, Undefined},
+    bits::BitSet,
     placement_context::PlacementContext,
     shape::VolumeNeeds,
     tolerance::TolerationsId,
@@ -69,6 +70,53 @@ impl PlacementContext<'_> {
         found
     }
 
+    /// At most `max` of `domains`, those in which a node for the pod is cheapest, sorted by text.
+    pub(crate) fn cheapest_domains(
+        &mut self,
+        key: Sym,
+        wanted: &LaunchRequirements<'_, '_>,
+        domains: Vec<Sym>,
+        max: usize,
+    ) -> Vec<Sym> {
+        if domains.len() <= max {
+            return domains;
+        }
+        let mut by_price: Vec<(NanosPerHour, Sym)> = domains
+            .into_iter()
+            .map(|domain| (self.cheapest_in(key, domain, wanted), domain))
+            .collect();
+        // Stable: domains of one price stay sorted by text.
+        by_price.sort_by_key(|(price, _)| *price);
+        by_price.truncate(max);
+        let mut cheapest: Vec<Sym> = by_price.into_iter().map(|(_, domain)| domain).collect();
+        let algebra = &self.algebra;
+        cheapest.sort_by(|a, b| algebra.text(*a).cmp(algebra.text(*b)));
+        cheapest
+    }
+
+    /// Price of the cheapest node for the pod in a domain.
+    fn cheapest_in(
+        &mut self,
+        key: Sym,
+        domain: Sym,
+        wanted: &LaunchRequirements<'_, '_>,
+    ) -> NanosPerHour {
+        let mut cheapest = NanosPerHour(i64::MAX);
+        for template in 0..self.templates.len() {
+            for set in self.joint_sets(template, wanted) {
+                let only = self.algebra.one_of(vec![domain]);
+                let only = self.algebra.single(key, only);
+                let Some(joint) = self.algebra.narrow(set, only, Undefined::WellKnown) else {
+                    continue;
+                };
+                if let Some(rows) = self.large_enough(template, wanted.requests) {
+                    cheapest = cheapest.min(self.cheapest(template, joint, &rows));
+                }
+            }
+        }
+        cheapest
+    }
+
     /// Requirements of a NodePool's nodes with the pod, one set per alternative of the pod.
     fn joint_sets(&mut self, template: usize, wanted: &LaunchRequirements<'_, '_>) -> Vec<SetId> {
         let Some(template) = self.templates.get(template) else {
@@ -106,20 +154,15 @@ impl PlacementContext<'_> {
         requests: &[i64],
         found: &mut Vec<Sym>,
     ) {
+        let Some(large_enough) = self.large_enough(at, requests) else {
+            return;
+        };
         let Some(template) = self.templates.get(at) else {
             return;
         };
         let Some(catalog) = self.catalogs.get_mut(template.catalog) else {
             return;
         };
-        let mut large_enough = template.base.clone();
-        template.room.keep_fitting(requests, &mut large_enough);
-        // Limits as of the start of the solve: nodes planned meanwhile must not change the domains for later pods of the
-        // same constraint.
-        if let Some(pool) = self.input.pools.get(at) {
-            let limits = template.limits.reset(&pool.remaining);
-            limits.keep_within(&mut large_enough);
-        }
         for value in universe::values(key, set, catalog, &mut self.algebra) {
             if found.contains(&value) {
                 continue;
@@ -135,5 +178,19 @@ impl PlacementContext<'_> {
                 found.push(value);
             }
         }
+    }
+
+    /// Instance types of a NodePool that are large enough for the pod and within the NodePool's limits.
+    fn large_enough(&self, at: usize, requests: &[i64]) -> Option<BitSet> {
+        let template = self.templates.get(at)?;
+        let mut large_enough = template.base.clone();
+        template.room.keep_fitting(requests, &mut large_enough);
+        // Limits as of the start of the solve: nodes planned meanwhile must not change the domains for later pods of the
+        // same constraint.
+        if let Some(pool) = self.input.pools.get(at) {
+            let limits = template.limits.reset(&pool.remaining);
+            limits.keep_within(&mut large_enough);
+        }
+        Some(large_enough)
     }
 }

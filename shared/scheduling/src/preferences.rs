@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{
+    labels,
     pod::{NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread},
     snapshot::PreferencePolicy,
 };
@@ -44,10 +45,17 @@ impl IgnoredPreferences {
 /// All preferences of the input's pods, except those against PreferNoSchedule taints.
 #[derive(Debug, Default)]
 pub(crate) struct Preferences<'a> {
-    /// Group of each preference.
-    groups: BTreeMap<Preference<'a>, usize>,
+    stated: BTreeMap<Preference<'a>, Stated>,
     /// Weight of each group, summed over its preferences and the pods that state them.
     weights: Vec<u64>,
+}
+
+/// Preference with the group that it is ignored with.
+#[derive(Clone, Copy, Debug)]
+struct Stated {
+    group: usize,
+    /// Summed over the pods that state it.
+    weight: u64,
 }
 
 impl<'a> Preferences<'a> {
@@ -62,13 +70,13 @@ impl<'a> Preferences<'a> {
             }
         }
         let mut all = Self {
-            groups: BTreeMap::new(),
+            stated: BTreeMap::new(),
             weights: vec![0; weights.len().min(GROUPS_MAX)],
         };
         let (preferences, groups) = (weights.len(), all.weights.len());
         for (at, (preference, weight)) in weights.into_iter().enumerate() {
             let group = at * groups / preferences;
-            all.groups.insert(preference, group);
+            all.stated.insert(preference, Stated { group, weight });
             if let Some(sum) = all.weights.get_mut(group) {
                 *sum += weight;
             }
@@ -90,6 +98,26 @@ impl<'a> Preferences<'a> {
         self.weights.iter().min().copied()
     }
 
+    /// Summed weight of preferred spreads over zones; `None` if pods have none.
+    pub(crate) fn zone_spread_weight(&self) -> Option<u64> {
+        self.zone_spreads()
+            .map(|spread| spread.weight)
+            .reduce(u64::saturating_add)
+    }
+
+    /// `ignored` without the groups of preferred spreads over zones.
+    pub(crate) fn honoring_zone_spreads(&self, ignored: IgnoredPreferences) -> IgnoredPreferences {
+        self.zone_spreads()
+            .fold(ignored, |ignored, spread| ignored.without(spread.group))
+    }
+
+    fn zone_spreads(&self) -> impl Iterator<Item = &Stated> {
+        let stated = self.stated.iter();
+        stated
+            .filter(|(preference, _)| preference.is_zone_spread())
+            .map(|(_, stated)| stated)
+    }
+
     /// All groups in descending weight.
     pub(crate) fn heaviest_first(&self) -> Vec<usize> {
         let mut groups: Vec<usize> = (0..self.weights.len()).collect();
@@ -102,8 +130,8 @@ impl<'a> Preferences<'a> {
         preference: Preference<'a>,
         ignored: IgnoredPreferences,
     ) -> bool {
-        let group = self.groups.get(&preference);
-        group.is_some_and(|group| ignored.has(*group))
+        let stated = self.stated.get(&preference);
+        stated.is_some_and(|stated| ignored.has(stated.group))
     }
 }
 
@@ -119,6 +147,13 @@ impl<'a> Preference<'a> {
             .chain(attracted.map(Preference::Affinity))
             .chain(repelled.map(Preference::AntiAffinity))
             .chain(nodes.map(Preference::NodeAffinity))
+    }
+
+    fn is_zone_spread(&self) -> bool {
+        match self {
+            Self::Spread(spread) => labels::normalized(&spread.topology_key) == labels::ZONE,
+            Self::Affinity(_) | Self::AntiAffinity(_) | Self::NodeAffinity(_) => false,
+        }
     }
 
     fn weight(&self) -> u32 {

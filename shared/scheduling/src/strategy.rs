@@ -169,9 +169,10 @@ fn solve_under<'a>(
     let other_costs = other_costs.or(for_cost.then_some(&lost));
     if let Some(other_costs) = other_costs.filter(|_| pods <= FEW_PODS) {
         let strategy = if for_cost { OLDEST_FIRST } else { first };
-        best = weigh(best, input, other_costs, |ignored| {
+        best = weigh(best, input, other_costs, |ignored, zones_max| {
             let strategy = Strategy {
                 ignored,
+                zones_max,
                 ..under(strategy)
             };
             solve_with(input, set_up(), strategy)

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use model::{
+    labels,
     pod::{Pod, TopologySpread, WhenUnsatisfiable},
     snapshot::{Optimize, PreferencePolicy},
 };
@@ -159,7 +160,12 @@ impl<'a> Solver<'a> {
                     requests,
                     volumes,
                 };
-                Some(context.domains_on_offer(key, &wanted))
+                let domains = context.domains_on_offer(key, &wanted);
+                let is_zone = context.algebra.text(key) == labels::ZONE;
+                match self.strategy.zones_max.filter(|_| is_zone && !is_hard) {
+                    Some(max) => Some(context.cheapest_domains(key, &wanted, domains, max)),
+                    None => Some(domains),
+                }
             }
         }
     }

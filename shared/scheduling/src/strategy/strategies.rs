@@ -15,6 +15,8 @@ pub(crate) struct Strategy {
     pub(crate) queue: QueueOrder,
     /// Preferences that are ignored, whatever honouring them would cost.
     pub(crate) ignored: IgnoredPreferences,
+    /// Most zones that preferred spreads extend over, those with the cheapest nodes; `None` for every zone on offer.
+    pub(crate) zones_max: Option<usize>,
 }
 
 /// Order in which pods are placed.
@@ -123,6 +125,7 @@ pub(super) const OLDEST_FIRST: Strategy = Strategy {
     peers: AffinityStart::Anywhere,
     queue: QueueOrder::LargestFirst,
     ignored: IgnoredPreferences::NONE,
+    zones_max: None,
 };
 
 pub(super) const EMPTIEST_FIRST: Strategy = Strategy {

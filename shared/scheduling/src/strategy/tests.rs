@@ -2,14 +2,22 @@
 
 use std::{cell::Cell, rc::Rc};
 
-use model::{NanosPerHour, Resources, requirement::Requirements, snapshot::ReservedOfferingMode};
+use model::{
+    NanosPerHour, Resources,
+    pod::WhenUnsatisfiable,
+    requirement::{Requirement, Requirements},
+    selector::Operator,
+    snapshot::ReservedOfferingMode,
+};
 
 use super::*;
 use crate::{
     PrecomputedIndexes,
     outcome::{Choice, DroppedPreferences, NewNode, Unplaced},
     setup,
-    test_cluster::{TestCluster, TestNode, ZONES, instance_type, pods, reserved},
+    test_cluster::{
+        TestCluster, TestNode, ZONES, instance_type, offering, pods, reserved, selecting,
+    },
 };
 
 /// Result with these unplaced pods and new nodes at these prices, each the cheaper of two choices.
@@ -221,4 +229,68 @@ fn cheapest_counting_is_compared_if_there_are_limits() {
     cluster.limits = [("cpu", 1_000_000)].into();
     assert_eq!(strategies_tried(&cluster, true), 6);
     assert_eq!(strategies_tried(&cluster, false), 1);
+}
+
+/// Nine pods, three to a node, that prefer to be spread over the zones of a type; each zone with its price in cents.
+fn nine_spread_pods(zones: &[(&str, i64)]) -> TestCluster {
+    let mut fixed = instance_type("fixed", 3, 12, 0);
+    fixed.offerings = zones
+        .iter()
+        .map(|(zone, cents)| offering(zone, *cents))
+        .collect();
+    let names = zones.iter().map(|(zone, _)| (*zone).to_owned());
+    let zone = Requirement::new(labels::ZONE, Operator::In, names);
+    fixed.requirements = Requirements::default();
+    let name = Requirement::new(labels::INSTANCE_TYPE, Operator::In, ["fixed".to_owned()]);
+    for requirement in [name, zone] {
+        fixed.requirements.add(requirement);
+    }
+    let mut pods = pods("web", 9, 1_000, 1);
+    for pod in &mut pods {
+        let mut shape = (*pod.shape).clone();
+        shape.topology_spread = vec![TopologySpread {
+            topology_key: labels::ZONE.to_owned(),
+            max_skew: 1,
+            when_unsatisfiable: WhenUnsatisfiable::ScheduleAnyway,
+            selector: Some(selecting("web")),
+            min_domains: None,
+            node_affinity_policy: None,
+            node_taints_policy: None,
+            match_label_keys: Vec::new(),
+        }];
+        pod.shape = shape.into();
+    }
+    let mut cluster = TestCluster::new(vec![fixed], pods);
+    cluster.options.optimize = Optimize::Cost;
+    cluster
+}
+
+fn zones_of_new_nodes(result: &SolveResult) -> Vec<String> {
+    let zone = |node: &NewNode| {
+        let zones = node.requirements.get(labels::ZONE);
+        zones.map_or_else(String::new, ToString::to_string)
+    };
+    let mut zones: Vec<String> = result.new_nodes.iter().map(zone).collect();
+    zones.sort();
+    zones
+}
+
+#[test]
+fn preferred_spread_extends_over_as_many_zones_as_there_are_nodes() {
+    // A fourth node for the fourth zone is not worth its price.
+    let cluster = nine_spread_pods(&[("a", 10), ("b", 10), ("c", 10), ("d", 10)]);
+    let result = cluster.solve();
+    assert_eq!(result.new_nodes.len(), 3);
+    let zones: BTreeSet<String> = zones_of_new_nodes(&result).into_iter().collect();
+    assert_eq!(zones.len(), 3, "{zones:?}");
+}
+
+#[test]
+fn preferred_spread_leaves_out_a_zone_that_is_too_dear() {
+    let cluster = nine_spread_pods(&[("a", 90), ("b", 10), ("c", 10), ("d", 10)]);
+    let result = cluster.solve();
+    let zones = zones_of_new_nodes(&result);
+    assert_eq!(zones.len(), 3);
+    assert!(zones.iter().all(|zone| !zone.contains('a')), "{zones:?}");
+    assert_eq!(zones.iter().collect::<BTreeSet<_>>().len(), 3, "{zones:?}");
 }

@@ -1,7 +1,7 @@
 //! Drops preferences that cost more than they are worth.
 //!
 //! First all preferences are ignored; then each group is honoured again, the heaviest first, if it costs no more than it is
-//! worth.
+//! worth. Preferred spreads over zones may also extend over some of the zones, the cheapest ones.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,9 @@ use crate::{
     preferences::{IgnoredPreferences, Preference, Preferences},
     spec::FULL_WEIGHT,
 };
+
+/// Upper bound on zone counts that are tried, because each takes a solve.
+const ZONE_COUNTS_MAX: usize = 4;
 
 /// Result with its value, compared lexicographically: unplaced pods, cost, weight of dropped preferences. Less is better.
 struct ValuedResult {
@@ -41,8 +44,9 @@ pub(super) fn weigh(
     asking: SolveResult,
     input: &Input<'_>,
     other_costs: OtherCosts<'_>,
-    ignoring: impl Fn(IgnoredPreferences) -> SolveResult,
+    solve: impl Fn(IgnoredPreferences, Option<usize>) -> SolveResult,
 ) -> SolveResult {
+    let ignoring = |ignored| solve(ignored, None);
     if cost(&asking) == 0 {
         return asking;
     }
@@ -76,10 +80,37 @@ pub(super) fn weigh(
             }
         }
     }
-    match best.is_better_than(&asking) {
-        true => best.result,
-        false => asking.result,
+    if !best.is_better_than(&asking) {
+        (best, ignored) = (asking, IgnoredPreferences::NONE);
     }
+    if let Some(weight) = preferences.zone_spread_weight() {
+        let ignored = preferences.honoring_zone_spreads(ignored);
+        let zones = zones_on_offer(input);
+        for count in (2..zones).take(ZONE_COUNTS_MAX) {
+            let mut other = ValuedResult::new(solve(ignored, Some(count)), other_costs);
+            other.value.0 += unmet_worth(weight, input, count, zones);
+            if other.is_better_than(&best) {
+                best = other;
+            }
+        }
+    }
+    best.result
+}
+
+/// Worth of preferred spreads that is lost if they extend over `count` of `zones` zones. A spread over n zones protects all
+/// pods but one in n from the loss of a zone.
+fn unmet_worth(weight: u64, input: &Input<'_>, count: usize, zones: usize) -> i128 {
+    let worth = i128::from(weight) * i128::from(input.options.preference_worth.0);
+    let (count, zones) = (count as i128, zones as i128);
+    worth / i128::from(FULL_WEIGHT) * (zones - count) / (count * (zones - 1)).max(1)
+}
+
+/// Number of zones in which the NodePools' instance types are offered.
+fn zones_on_offer(input: &Input<'_>) -> usize {
+    let types = input.pools.iter().flat_map(|pool| pool.types);
+    let offerings = types.flat_map(|instance_type| &instance_type.offerings);
+    let zones: BTreeSet<&str> = offerings.map(|offering| offering.zone.as_str()).collect();
+    zones.len()
 }
 
 /// Whether dropping preferences may save more than the lightest group is worth. Groups that are partly unmet, or partly met
