@@ -1,4 +1,4 @@
-//! `whittle approve` writes what the housekeeper reads, and leaves the rest of the entry as it is.
+//! `whittle approve`: writes the approval that the housekeeper reads and keeps the other fields of the registry entry.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -13,24 +13,24 @@ fn approve(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     whittle.output().unwrap()
 }
 
-fn description(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
-fn a_time_that_is_none_is_refused() {
+fn invalid_duration_is_rejected() {
     let refused = approve(&["demo", "--for", "2d"], &[]);
     assert!(!refused.status.success());
     assert!(
-        description(&refused).contains("expected a duration of up to 24h"),
+        stderr_of(&refused).contains("expected a duration of up to 24h"),
         "{}",
-        description(&refused)
+        stderr_of(&refused)
     );
 }
 
 #[cfg(not(feature = "aws"))]
 #[test]
-fn a_build_without_aws_names_the_build_to_use() {
+fn build_without_aws_feature_names_the_required_feature() {
     for arguments in [
         &["demo"][..],
         &["demo", "--list"],
@@ -38,14 +38,14 @@ fn a_build_without_aws_names_the_build_to_use() {
     ] {
         let refused = approve(arguments, &[]);
         assert!(!refused.status.success());
-        let description = description(&refused);
-        assert!(description.contains("--features aws"), "{description}");
+        let stderr = stderr_of(&refused);
+        assert!(stderr.contains("--features aws"), "{stderr}");
     }
 }
 
 #[cfg(feature = "aws")]
 #[test]
-fn the_entry_says_until_when_and_keeps_what_it_said() {
+fn approval_of_collection_is_added_to_the_registry_entry() {
     use serde_json::{Value, json};
 
     let moto = harness::Moto::start("demo");
@@ -63,7 +63,7 @@ fn the_entry_says_until_when_and_keeps_what_it_said() {
         ("AWS_SECRET_ACCESS_KEY", "test"),
     ];
     let approved = approve(&["demo", "--for", "30m"], &environment);
-    assert!(approved.status.success(), "{}", description(&approved));
+    assert!(approved.status.success(), "{}", stderr_of(&approved));
     let parameter = moto.call("ssm", "get_parameter", json!({"Name": name}));
     let text = parameter
         .pointer("/Parameter/Value")
@@ -76,15 +76,15 @@ fn the_entry_says_until_when_and_keeps_what_it_said() {
     let unknown = approve(&["nobody"], &environment);
     assert!(!unknown.status.success());
     assert!(
-        description(&unknown).contains("cannot write the registry entry /whittle/clusters/nobody"),
+        stderr_of(&unknown).contains("cannot write the registry entry /whittle/clusters/nobody"),
         "{}",
-        description(&unknown)
+        stderr_of(&unknown)
     );
 }
 
 #[cfg(feature = "aws")]
 #[test]
-fn a_request_is_approved_once_by_its_id_and_not_after_it_expired() {
+fn pending_request_is_approved_by_id_and_expired_one_is_rejected() {
     use model::ledger::{ApprovalScope, Request};
     use serde_json::json;
 
@@ -112,7 +112,7 @@ fn a_request_is_approved_once_by_its_id_and_not_after_it_expired() {
     let run = |arguments: &[&str]| {
         let output = approve(arguments, &environment);
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.success(), shown + &description(&output))
+        (output.status.success(), shown + &stderr_of(&output))
     };
     let (done, shown) = run(&["demo", "--list"]);
     assert!(done, "{shown}");

@@ -1,4 +1,4 @@
-//! `whittle caps`: what is shown, what is written, and what is refused before anything is.
+//! `whittle caps`: shows and changes the account's caps, and rejects invalid arguments before it writes.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -13,12 +13,12 @@ fn caps(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     whittle.output().unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
-fn amounts_that_are_none_are_refused() {
+fn invalid_amounts_are_rejected() {
     for (arguments, part) in [
         (["--dollars-per-hour", "much"], "such as 12.50, or none"),
         (["--nodes", "-1"], "expected a number of nodes, or none"),
@@ -27,24 +27,28 @@ fn amounts_that_are_none_are_refused() {
         let [option, value] = arguments;
         let refused = caps(&[&format!("{option}={value}")], &[]);
         assert!(!refused.status.success(), "{arguments:?}");
-        assert!(told(&refused).contains(part), "{}", told(&refused));
+        assert!(
+            stderr_of(&refused).contains(part),
+            "{}",
+            stderr_of(&refused)
+        );
     }
 }
 
 #[cfg(not(feature = "aws"))]
 #[test]
-fn a_build_without_aws_names_the_build_to_use() {
+fn build_without_aws_feature_names_the_required_feature() {
     for arguments in [&[][..], &["--nodes", "3"]] {
         let refused = caps(arguments, &[]);
         assert!(!refused.status.success());
-        let told = told(&refused);
-        assert!(told.contains("--features aws"), "{told}");
+        let stderr = stderr_of(&refused);
+        assert!(stderr.contains("--features aws"), "{stderr}");
     }
 }
 
 #[cfg(feature = "aws")]
 #[test]
-fn caps_change_one_by_one_and_the_provisioner_is_due_for_each() {
+fn each_cap_changes_separately_and_makes_the_provisioner_due() {
     use serde_json::{Value, json};
 
     let moto = harness::Moto::start("demo");
@@ -57,7 +61,7 @@ fn caps_change_one_by_one_and_the_provisioner_is_due_for_each() {
     let run = |arguments: &[&str]| {
         let output = caps(arguments, &environment);
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.success(), shown + &told(&output))
+        (output.status.success(), shown + &stderr_of(&output))
     };
     let (done, why) = run(&[]);
     assert!(

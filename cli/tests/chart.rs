@@ -1,5 +1,5 @@
-//! The chart, rendered by helm, by pages: `chart/<name>.values.yaml` goes in, `chart/<name>.out` is every object but the CRDs.
-//! `UPDATE_EXPECT=1` writes the latter.
+//! The Helm chart, rendered for each `chart/<name>.values.yaml` and compared with the golden file `chart/<name>.out`, which has every
+//! object except the CRDs. `UPDATE_EXPECT=1` rewrites the golden files.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -67,11 +67,11 @@ fn kind(object: &Value) -> &str {
     object.get("kind").and_then(Value::as_str).unwrap()
 }
 
-const PAGES: [&str; 3] = ["complete", "fargate", "least"];
+const EXAMPLES: [&str; 3] = ["complete", "fargate", "least"];
 
 #[test]
-fn every_page_comes_out_as_it_says() {
-    for name in PAGES {
+fn output_of_every_example_matches_its_golden_file() {
+    for name in EXAMPLES {
         let text = rendered(name);
         let shown: Vec<&str> = text
             .split("---\n")
@@ -81,39 +81,39 @@ fn every_page_comes_out_as_it_says() {
     }
 }
 
-/// An object as its Go type would have it: what the type does not know is gone.
-fn known<T: DeserializeOwned + Serialize>(object: &Value) -> Value {
+/// The object after a round trip through its API type, which drops unknown fields.
+fn round_trip<T: DeserializeOwned + Serialize>(object: &Value) -> Value {
     let read: T = serde_json::from_value(object.clone()).unwrap();
     serde_json::to_value(read).unwrap()
 }
 
 #[test]
-fn the_api_server_knows_every_field() {
-    for object in PAGES.iter().flat_map(|name| documents(&rendered(name))) {
+fn every_field_is_known_to_the_api_server() {
+    for object in EXAMPLES.iter().flat_map(|name| documents(&rendered(name))) {
         let read = match kind(&object) {
-            "ClusterRole" => known::<ClusterRole>(&object),
-            "ClusterRoleBinding" => known::<ClusterRoleBinding>(&object),
-            "ConfigMap" => known::<ConfigMap>(&object),
-            "Deployment" => known::<Deployment>(&object),
-            "FlowSchema" => known::<FlowSchema>(&object),
-            "NetworkPolicy" => known::<NetworkPolicy>(&object),
-            "PodDisruptionBudget" => known::<PodDisruptionBudget>(&object),
-            "PriorityLevelConfiguration" => known::<PriorityLevelConfiguration>(&object),
-            "Role" => known::<Role>(&object),
-            "RoleBinding" => known::<RoleBinding>(&object),
-            "Service" => known::<Service>(&object),
-            "ServiceAccount" => known::<ServiceAccount>(&object),
-            // Not Kubernetes' own: the operator's, of which Prometheus reads the rules in the relay's tests, and the CRDs, which have
-            // their own tests.
+            "ClusterRole" => round_trip::<ClusterRole>(&object),
+            "ClusterRoleBinding" => round_trip::<ClusterRoleBinding>(&object),
+            "ConfigMap" => round_trip::<ConfigMap>(&object),
+            "Deployment" => round_trip::<Deployment>(&object),
+            "FlowSchema" => round_trip::<FlowSchema>(&object),
+            "NetworkPolicy" => round_trip::<NetworkPolicy>(&object),
+            "PodDisruptionBudget" => round_trip::<PodDisruptionBudget>(&object),
+            "PriorityLevelConfiguration" => round_trip::<PriorityLevelConfiguration>(&object),
+            "Role" => round_trip::<Role>(&object),
+            "RoleBinding" => round_trip::<RoleBinding>(&object),
+            "Service" => round_trip::<Service>(&object),
+            "ServiceAccount" => round_trip::<ServiceAccount>(&object),
+            // No types of Kubernetes itself: resources of the Prometheus operator, whose rules Prometheus evaluates in the relay's tests,
+            // and CRDs, which have their own tests.
             "ServiceMonitor" | "PrometheusRule" | "CustomResourceDefinition" => continue,
-            other => panic!("{other} is new: say here how it is checked"),
+            other => panic!("{other} has no check: add its API type here"),
         };
         assert_eq!(read, object);
     }
 }
 
 #[test]
-fn crds_are_upgraded_with_the_chart_and_outlive_it() {
+fn crds_are_upgraded_with_the_chart_and_kept_on_uninstall() {
     let crds: Vec<Value> = documents(&rendered("complete"))
         .into_iter()
         .filter(|object| kind(object) == "CustomResourceDefinition")
@@ -136,8 +136,8 @@ fn crds_are_upgraded_with_the_chart_and_outlive_it() {
 }
 
 #[test]
-fn helm_finds_nothing_to_complain_about() {
-    for name in PAGES {
+fn helm_lint_reports_no_problems() {
+    for name in EXAMPLES {
         let output = helm(&["lint", "--strict"], &page(&format!("{name}.values.yaml")));
         assert!(
             output.status.success(),
@@ -148,7 +148,7 @@ fn helm_finds_nothing_to_complain_about() {
 }
 
 #[test]
-fn wrong_values_are_refused_by_name() {
+fn invalid_values_are_rejected_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let values = folder.path().join("values.yaml");
     for (wrong, named) in [
@@ -173,10 +173,10 @@ fn wrong_values_are_refused_by_name() {
     ] {
         fs::write(&values, wrong).unwrap();
         let output = helm(&["template", "whittle"], &values);
-        let told = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(
-            !output.status.success() && told.contains(named),
-            "{wrong}: {told}"
+            !output.status.success() && stderr.contains(named),
+            "{wrong}: {stderr}"
         );
     }
 }

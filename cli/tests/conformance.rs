@@ -1,5 +1,5 @@
-//! Recorded decisions of provisioning and disruption, decided by the binary and judged by the corpus' own script: the sample in
-//! `tests/conformance`, and the whole corpus where it lies beside the repository.
+//! Recorded provisioning and disruption decisions of Karpenter, repeated by the binary and compared by the corpus' own script. The
+//! sample in `tests/conformance` always runs; the whole corpus runs if its directory exists beside the repository.
 
 #![expect(
     clippy::unwrap_used,
@@ -20,14 +20,14 @@ use std::{
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
-/// Cases that are decided and judged together: the judge is one thread.
-const PORTION: usize = 40;
+/// Number of cases per batch. The comparison script is single-threaded, so batches run in parallel.
+const BATCH: usize = 40;
 
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance")
 }
 
-/// The folders that hold recorded cases.
+/// Directories with recorded cases.
 fn folders() -> Vec<PathBuf> {
     let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/conformance");
     [sample()]
@@ -38,7 +38,7 @@ fn folders() -> Vec<PathBuf> {
 
 struct Corpus {
     cases: usize,
-    /// What the judge holds against the answers.
+    /// Differences that the comparison script reports.
     failures: Vec<Failure>,
     totals: Totals,
 }
@@ -47,56 +47,56 @@ struct Corpus {
 struct Failure {
     id: String,
     reason: String,
-    /// The answer breaks no rule and leaves no more pods over, it is only another one than upstream's.
+    /// The decision differs from upstream's, but breaks no rule and leaves no more pods unscheduled.
     valid: bool,
 }
 
-/// Of upstream's answers and of ours.
+/// Sums over the compared decisions: upstream's first, then Whittle's.
 #[derive(Default)]
 struct Totals {
     cost: [f64; 2],
     nodes: [u64; 2],
-    /// What our nodes would cost at least.
+    /// Lower bound on the cost of Whittle's nodes, in dollars per hour.
     bound: f64,
 }
 
 fn corpus(name: &str) -> Corpus {
-    let mut seen = BTreeSet::new();
-    let mut portions: Vec<(PathBuf, Vec<String>)> = Vec::new();
+    let mut cases = BTreeSet::new();
+    let mut batches: Vec<(PathBuf, Vec<String>)> = Vec::new();
     for folder in folders() {
         let file = folder.join(format!("{name}.jsonl.gz"));
         let lines = BufReader::new(MultiGzDecoder::new(File::open(&file).unwrap())).lines();
-        // The sample is part of the whole.
+        // The whole corpus contains the sample, so lines are deduplicated.
         let new: Vec<String> = lines
             .map(Result::unwrap)
-            .filter(|line| seen.insert(line.clone()))
+            .filter(|line| cases.insert(line.clone()))
             .collect();
-        let portion = |lines: &[String]| (folder.clone(), lines.to_vec());
-        portions.extend(new.chunks(PORTION).map(portion));
+        let batch = |lines: &[String]| (folder.clone(), lines.to_vec());
+        batches.extend(new.chunks(BATCH).map(batch));
     }
     let mut corpus = Corpus {
-        cases: seen.len(),
+        cases: cases.len(),
         failures: Vec::new(),
         totals: Totals::default(),
     };
-    let waiting = Mutex::new(portions.into_iter());
+    let waiting = Mutex::new(batches.into_iter());
     let work = || {
-        let mut judged = Vec::new();
+        let mut compared = Vec::new();
         loop {
             let next = waiting.lock().unwrap().next();
             match next {
-                Some((folder, lines)) => judged.push(judge(&folder, &lines)),
-                None => return judged,
+                Some((folder, lines)) => compared.push(compare(&folder, &lines)),
+                None => return compared,
             }
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let judged: Vec<(Vec<Failure>, Totals)> = std::thread::scope(|scope| {
+    let compared: Vec<(Vec<Failure>, Totals)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let joined = threads.into_iter().map(|thread| thread.join().unwrap());
         joined.flatten().collect()
     });
-    for (failures, totals) in judged {
+    for (failures, totals) in compared {
         corpus.failures.extend(failures);
         for at in 0..2 {
             corpus.totals.cost[at] += totals.cost[at];
@@ -108,8 +108,8 @@ fn corpus(name: &str) -> Corpus {
     corpus
 }
 
-/// Decides some cases of a folder and lets the judge say what is wrong.
-fn judge(folder: &Path, lines: &[String]) -> (Vec<Failure>, Totals) {
+/// Runs `whittle conformance` on cases of a directory and returns the differences from the recorded decisions.
+fn compare(folder: &Path, lines: &[String]) -> (Vec<Failure>, Totals) {
     let scratch = tempfile::tempdir().unwrap();
     let path = |name: &str| scratch.path().join(name);
     std::fs::write(path("cases.jsonl"), lines.join("\n")).unwrap();
@@ -119,61 +119,61 @@ fn judge(folder: &Path, lines: &[String]) -> (Vec<Failure>, Totals) {
         .arg(path("cases.jsonl"))
         .output()
         .unwrap();
-    let complaints = String::from_utf8_lossy(&decided.stderr);
-    assert!(decided.status.success(), "{complaints}");
+    let stderr = String::from_utf8_lossy(&decided.stderr);
+    assert!(decided.status.success(), "{stderr}");
     let mut totals = Totals::default();
     let mut decisions = String::new();
-    let (mut as_many_left, mut more_placed) = (BTreeSet::new(), BTreeSet::new());
+    let (mut no_more_unscheduled, mut more_scheduled) = (BTreeSet::new(), BTreeSet::new());
     for (case, decision) in lines.iter().zip(decided.stdout.lines()) {
         let case: Value = serde_json::from_str(case).unwrap();
         let mut decision: Value = serde_json::from_str(&decision.unwrap()).unwrap();
         name_equal_pods_as_recorded(&case, &mut decision["got"]);
-        keep_silent_as_recorded(&mut decision["got"]);
+        remove_messages_newer_than_the_recording(&mut decision["got"]);
         let id = || case["id"].as_str().unwrap().to_owned();
-        let (ours, wanted) = (left(&decision["got"]), left(&case["expect"]));
+        let (ours, wanted) = (unscheduled(&decision["got"]), unscheduled(&case["expect"]));
         if case["expect"]["stable"] == false && ours.len() <= wanted.len() {
-            as_many_left.insert(id());
+            no_more_unscheduled.insert(id());
         }
         if ours.len() < wanted.len() {
-            more_placed.insert(id());
+            more_scheduled.insert(id());
         } else {
-            // The cost of more pods is no measure for that of fewer.
+            // Costs are comparable only if equally many pods are scheduled.
             totals.add(&case["expect"], &decision["got"]);
         }
         decisions += &format!("{decision}\n");
     }
     std::fs::write(path("decisions.jsonl"), decisions).unwrap();
-    let judged = Command::new("python3")
+    let compared = Command::new("python3")
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .arg(sample().join("compare.py"))
         .args([path("cases.jsonl"), path("decisions.jsonl")])
         .arg("--json")
         .output()
-        .expect("python3 judges the decisions: install it");
-    let report: Result<Value, _> = serde_json::from_slice(&judged.stdout);
-    let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&judged.stderr)));
+        .expect("the comparison script needs python3: install it");
+    let report: Result<Value, _> = serde_json::from_slice(&compared.stdout);
+    let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&compared.stderr)));
     let outcomes = report["total"].as_object().unwrap();
-    let judged = ["pass", "better", "fail", "quirk"].map(|outcome| outcomes[outcome].as_u64());
-    let judged: u64 = judged.into_iter().flatten().sum();
-    assert_eq!(judged, lines.len() as u64, "every case is judged");
+    let compared = ["pass", "better", "fail", "quirk"].map(|outcome| outcomes[outcome].as_u64());
+    let compared: u64 = compared.into_iter().flatten().sum();
+    assert_eq!(compared, lines.len() as u64, "every case is compared");
     let failures = report["failures"].as_array().unwrap().iter();
-    let told = failures.map(|failure| {
+    let failures = failures.map(|failure| {
         let part = |name: &str| failure[name].as_str().unwrap().to_owned();
         let (id, reason) = (part("id"), part("reason"));
-        // The judge names a broken rule before it names a difference.
+        // The script reports a broken rule before a difference.
         let valid = reason.starts_with("replacement: ")
-            // Where upstream's own runs differ, other pods may wait.
-            || reason.starts_with("errors: ") && as_many_left.contains(&id)
-            // The judge counts every domain that is named; where more pods have a place, those that are real were counted
+            // If upstream's own runs differ, different pods may be unscheduled.
+            || reason.starts_with("errors: ") && no_more_unscheduled.contains(&id)
+            // The script counts every domain that is named; if Whittle schedules more pods, it counted only domains that exist
             // (docs/scheduling.md).
-            || reason.starts_with("topology spread: ") && more_placed.contains(&id);
+            || reason.starts_with("topology spread: ") && more_scheduled.contains(&id);
         Failure { id, reason, valid }
     });
-    (told.collect(), totals)
+    (failures.collect(), totals)
 }
 
-/// The pods without a place.
-fn left(answer: &Value) -> BTreeSet<String> {
+/// Names of the pods that a decision leaves unscheduled.
+fn unscheduled(answer: &Value) -> BTreeSet<String> {
     let errors = answer["errors"].as_array().into_iter().flatten();
     errors
         .map(|error| error["pod"].as_str().unwrap().to_owned())
@@ -190,20 +190,23 @@ impl Totals {
     }
 }
 
-/// Where upstream's own runs differ, chance decides which of several equal pods is left over. The judge compares their
-/// names: so a pod that we leave over lends its name to an equal one that upstream left over, and takes that one's in turn.
+/// Swaps the names of equal pods so that the unscheduled ones have the recorded names. If upstream's own runs differ, chance decides
+/// which of several equal pods stays unscheduled, and the script compares pods by name.
 fn name_equal_pods_as_recorded(case: &Value, got: &mut Value) {
     if case["expect"]["stable"] != false {
         return;
     }
-    let (wanted, ours) = (left(&case["expect"]), left(got));
+    let (wanted, ours) = (unscheduled(&case["expect"]), unscheduled(got));
     let mut spare: BTreeMap<String, Vec<&String>> = BTreeMap::new();
     for pod in wanted.difference(&ours) {
-        spare.entry(kind_of(case, pod)).or_default().push(pod);
+        spare
+            .entry(equivalence_of(case, pod))
+            .or_default()
+            .push(pod);
     }
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     for pod in ours.difference(&wanted) {
-        let equal = spare.get_mut(&kind_of(case, pod)).and_then(Vec::pop);
+        let equal = spare.get_mut(&equivalence_of(case, pod)).and_then(Vec::pop);
         if let Some(equal) = equal {
             names.insert(pod.clone(), equal.clone());
             names.insert(equal.clone(), pod.clone());
@@ -223,17 +226,17 @@ fn name_equal_pods_as_recorded(case: &Value, got: &mut Value) {
     errors.for_each(|error| rename(&mut error["pod"]));
 }
 
-/// Karpenter 1.15 says of a drifted node of a static NodePool that is at its limit why it stays; the decisions are recorded of 1.14,
-/// which said nothing.
-fn keep_silent_as_recorded(got: &mut Value) {
-    const SAID_SINCE: &str = "static NodePool is at its node limit and cannot stage a replacement";
+/// Removes the message that Karpenter emits since 1.15 for a drifted node of a static NodePool at its limit. The decisions were
+/// recorded with 1.14, which emits none.
+fn remove_messages_newer_than_the_recording(got: &mut Value) {
+    const SINCE_1_15: &str = "static NodePool is at its node limit and cannot stage a replacement";
     if let Some(blocked) = got["blocked"].as_array_mut() {
-        blocked.retain(|one| one["message"] != SAID_SINCE);
+        blocked.retain(|message| message["message"] != SINCE_1_15);
     }
 }
 
-/// What makes pods equal: everything but name and age.
-fn kind_of(case: &Value, name: &str) -> String {
+/// Identity of equal pods: everything except their name and age.
+fn equivalence_of(case: &Value, name: &str) -> String {
     let objects = case["objects"].as_array().unwrap().iter();
     let mut pods = objects.filter(|object| object["kind"] == "Pod");
     let pod = pods.find(|pod| {
@@ -249,38 +252,42 @@ fn kind_of(case: &Value, name: &str) -> String {
 }
 
 #[test]
-fn every_provisioning_topic_is_decided_as_upstream_does() {
+fn provisioning_decisions_by_topic_equal_upstream() {
     let corpus = corpus("provisioning-topics");
     assert!(corpus.cases >= 500, "{} cases", corpus.cases);
     assert_eq!(corpus.failures, []);
 }
 
-/// So many of the whole corpus, and none of the sample, may leave other pods over than upstream's first run did, where its own
-/// runs differ and the pods are not equal.
-const DECIDED_OTHERWISE_MAX: usize = 4;
+/// Upper bound on the cases of the whole corpus (none of the sample) that leave other pods unscheduled than upstream's first run,
+/// because upstream's own runs differ and the pods are not equal.
+const PROVISIONING_DIFFERENCES_MAX: usize = 4;
 
 #[test]
-fn mixed_clusters_are_decided_as_upstream_does_or_more_cheaply() {
+fn provisioning_decisions_for_mixed_clusters_equal_upstream_or_are_cheaper() {
     let corpus = corpus("provisioning-mixed");
     assert!(corpus.cases >= 40, "{} cases", corpus.cases);
     let failures = corpus.failures.into_iter();
-    let (otherwise, wrong): (Vec<_>, Vec<_>) = failures.partition(|failure| failure.valid);
+    let (different, wrong): (Vec<_>, Vec<_>) = failures.partition(|failure| failure.valid);
     assert_eq!(wrong, []);
-    // Limits let through what they leave room for (docs/scheduling.md), so pods have a place that upstream leaves over.
-    let places_more = |failure: &Failure| !failure.reason.contains("unexpected");
-    let otherwise: Vec<_> = otherwise
+    // Whittle uses limits up to what they allow (docs/scheduling.md), so it schedules pods that upstream leaves unscheduled.
+    let schedules_more = |failure: &Failure| !failure.reason.contains("unexpected");
+    let different: Vec<_> = different
         .into_iter()
-        .filter(|one| !places_more(one))
+        .filter(|failure| !schedules_more(failure))
         .collect();
-    let max = DECIDED_OTHERWISE_MAX * (folders().len() - 1);
-    assert!(otherwise.len() <= max, "{otherwise:#?}");
+    let max = PROVISIONING_DIFFERENCES_MAX * (folders().len() - 1);
+    assert!(different.len() <= max, "{different:#?}");
 }
 
 #[test]
-fn packing_is_never_dearer_and_much_cheaper_in_sum() {
+fn packing_costs_at_most_85_percent_of_upstream() {
     let corpus = corpus("provisioning-packing");
     assert!(corpus.cases >= 15, "{} cases", corpus.cases);
-    let wrong: Vec<_> = corpus.failures.iter().filter(|one| !one.valid).collect();
+    let wrong: Vec<_> = corpus
+        .failures
+        .iter()
+        .filter(|failure| !failure.valid)
+        .collect();
     assert_eq!(wrong, Vec::<&Failure>::new());
     let Totals { cost, nodes, bound } = corpus.totals;
     println!(
@@ -303,22 +310,22 @@ fn packing_is_never_dearer_and_much_cheaper_in_sum() {
 }
 
 #[test]
-fn every_disruption_topic_is_decided_as_upstream_does() {
+fn disruption_decisions_by_topic_equal_upstream() {
     let corpus = corpus("disruption-topics");
     assert!(corpus.cases >= 379, "{} cases", corpus.cases);
     assert!(corpus.failures.is_empty(), "{:#?}", corpus.failures);
 }
 
-/// So many of the whole corpus, and none of the sample, may be disrupted validly but otherwise than upstream does.
-const DISRUPTED_OTHERWISE_MAX: usize = 1;
+/// Upper bound on the cases of the whole corpus (none of the sample) with a valid disruption that differs from upstream's.
+const DISRUPTION_DIFFERENCES_MAX: usize = 1;
 
 #[test]
-fn mixed_clusters_are_disrupted_as_upstream_does_or_save_more() {
+fn disruption_decisions_for_mixed_clusters_equal_upstream_or_save_more() {
     let corpus = corpus("disruption-mixed");
     assert!(corpus.cases >= 40, "{} cases", corpus.cases);
     let failures = corpus.failures.into_iter();
-    let (otherwise, wrong): (Vec<_>, Vec<_>) = failures.partition(|failure| failure.valid);
+    let (different, wrong): (Vec<_>, Vec<_>) = failures.partition(|failure| failure.valid);
     assert_eq!(wrong, []);
-    let max = DISRUPTED_OTHERWISE_MAX * (folders().len() - 1);
-    assert!(otherwise.len() <= max, "{otherwise:#?}");
+    let max = DISRUPTION_DIFFERENCES_MAX * (folders().len() - 1);
+    assert!(different.len() <= max, "{different:#?}");
 }

@@ -1,5 +1,5 @@
-//! `whittle convert`, by pages: `convert/<name>.yaml` goes in, `convert/<name>.out` is what comes out and what is told.
-//! `UPDATE_EXPECT=1` writes the latter.
+//! `whittle convert`, run on each `convert/<name>.yaml` and compared with the golden file `convert/<name>.out` (standard output and
+//! standard error). `UPDATE_EXPECT=1` rewrites the golden files.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -46,7 +46,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_page_comes_out_as_it_says() {
+fn output_of_every_example_matches_its_golden_file() {
     let pages = pages();
     assert!(pages.len() >= 5, "{pages:?}");
     for page in pages {
@@ -69,7 +69,7 @@ fn every_page_comes_out_as_it_says() {
 }
 
 #[test]
-fn what_came_out_goes_through_unchanged() {
+fn converting_converted_manifests_changes_nothing() {
     for page in pages() {
         let input = std::fs::read_to_string(&page).unwrap();
         let once = text(&convert(&input, &[]).stdout);
@@ -80,7 +80,7 @@ fn what_came_out_goes_through_unchanged() {
 }
 
 #[test]
-fn an_unknown_field_becomes_a_comment_where_that_is_allowed() {
+fn unknown_field_becomes_a_comment_with_allow_unknown() {
     let input = "
 apiVersion: karpenter.sh/v1beta1
 kind: NodePool
@@ -99,7 +99,7 @@ spec:
 }
 
 #[test]
-fn programs_are_told_in_json() {
+fn report_in_json_names_the_rejected_field() {
     let input = "{apiVersion: karpenter.sh/v1alpha5, kind: Machine, metadata: {name: old}}";
     let output = convert(input, &["--report", "json"]);
     assert_eq!(output.status.code(), Some(1));
@@ -110,7 +110,7 @@ fn programs_are_told_in_json() {
     assert_eq!(field, Some("kind"));
 }
 
-/// A NodePool of v1beta1 with kubelet settings, whose EC2NodeClass is elsewhere.
+/// A v1beta1 NodePool with kubelet settings whose EC2NodeClass is not in the input.
 const KUBELET: &str = "
 apiVersion: karpenter.sh/v1beta1
 kind: NodePool
@@ -119,7 +119,7 @@ spec: {template: {spec: {nodeClassRef: {name: absent}, requirements: [], kubelet
 ";
 
 #[test]
-fn what_to_add_to_a_node_class_that_is_elsewhere_is_printed_on_demand() {
+fn kubelet_fragment_for_a_missing_node_class_is_printed_on_request() {
     assert_eq!(convert(KUBELET, &[]).status.code(), Some(1));
     let output = convert(KUBELET, &["--kubelet-fragment"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -136,7 +136,7 @@ fn what_to_add_to_a_node_class_that_is_elsewhere_is_printed_on_demand() {
 }
 
 #[test]
-fn node_claims_are_converted_on_demand() {
+fn node_claims_are_converted_on_request() {
     let input = "
 apiVersion: karpenter.sh/v1beta1
 kind: NodeClaim
@@ -164,7 +164,7 @@ spec: {disruption: {consolidationPolicy: WhenUnderutilized, expireAfter: 48h}, t
 }
 
 #[test]
-fn implied_requirements_and_profiles_are_left_out_on_demand() {
+fn default_requirements_and_instance_profiles_are_omitted_on_request() {
     let input = "
 apiVersion: karpenter.sh/v1alpha5
 kind: Provisioner

@@ -1,4 +1,4 @@
-//! The demo as a newcomer runs it, told in plain lines.
+//! `whittle demo` with plain-text output, as a new user runs it.
 
 use std::{
     io::{BufRead, BufReader},
@@ -20,16 +20,18 @@ fn demo() -> Command {
 }
 
 #[test]
-fn the_story_is_told_to_its_end() {
+fn demo_runs_to_its_end() {
     let output = demo().output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}\n{told}");
-    assert!(!told.contains('\u{1b}'), "no colours in plain lines");
+    assert!(output.status.success(), "{errors}\n{stdout}");
+    assert!(!stdout.contains('\u{1b}'), "no colours in plain lines");
 
-    let chapters: Vec<usize> = CHAPTERS.map(|chapter| told.find(chapter).unwrap()).to_vec();
-    assert!(chapters.is_sorted(), "{told}");
-    let (story, summary) = told.rsplit_once("\n\n").unwrap();
+    let chapters: Vec<usize> = CHAPTERS
+        .map(|chapter| stdout.find(chapter).unwrap())
+        .to_vec();
+    assert!(chapters.is_sorted(), "{stdout}");
+    let (story, summary) = stdout.rsplit_once("\n\n").unwrap();
     for (line, count) in [("launch ", 3), ("Ready ", 3), ("gone ", 3)] {
         assert!(story.matches(line).count() >= count, "{line}: {story}");
     }
@@ -39,7 +41,7 @@ fn the_story_is_told_to_its_end() {
     );
     assert!(
         story.contains("; cheapest of "),
-        "every launch says why: {story}"
+        "every launch has a reason: {story}"
     );
     assert!(!story.contains("  ! "), "nothing went wrong: {story}");
 
@@ -52,10 +54,10 @@ fn the_story_is_told_to_its_end() {
 }
 
 #[test]
-fn the_cluster_is_left_up_until_it_is_interrupted() {
+fn keep_leaves_the_cluster_running_until_interrupted() {
     let mut running = demo().arg("--keep").stdout(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(running.stdout.take().unwrap()).lines();
-    let kubeconfig = told
+    let mut stdout = BufReader::new(running.stdout.take().unwrap()).lines();
+    let kubeconfig = stdout
         .find_map(|line| {
             let path = line
                 .unwrap()
@@ -64,14 +66,14 @@ fn the_cluster_is_left_up_until_it_is_interrupted() {
                 .to_owned();
             Some(path)
         })
-        .expect("it says how to reach the cluster");
+        .expect("the output names the kubeconfig");
     let kubeconfig = Path::new(&kubeconfig);
     assert!(
         std::fs::read_to_string(kubeconfig)
             .unwrap()
             .contains("server: https://127.0.0.1:")
     );
-    let mut rest = told.map(Result::unwrap);
+    let mut rest = stdout.map(Result::unwrap);
     assert!(rest.any(|line| line == "Ctrl-C ends it."));
 
     let interrupt = Command::new("kill")
@@ -80,5 +82,5 @@ fn the_cluster_is_left_up_until_it_is_interrupted() {
         .unwrap();
     assert!(interrupt.success());
     assert!(running.wait().unwrap().success());
-    assert!(!kubeconfig.exists(), "it takes its kubeconfig with it");
+    assert!(!kubeconfig.exists(), "the kubeconfig is removed at exit");
 }

@@ -1,4 +1,4 @@
-//! What the documentation tells people to type.
+//! Commands that the documentation names.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -31,7 +31,7 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The commands of `whittle` in a text: the words between the name and the first argument.
+/// Subcommands of `whittle` in a text: the words between the program's name and the first argument.
 fn commands(text: &str) -> BTreeSet<Vec<String>> {
     let after = text
         .split(['`', '\n'])
@@ -47,7 +47,7 @@ fn commands(text: &str) -> BTreeSet<Vec<String>> {
 }
 
 #[test]
-fn every_command_that_is_named_exists() {
+fn every_command_in_the_documentation_exists() {
     let mut named = BTreeSet::new();
     for page in pages(&docs()) {
         named.extend(commands(&fs::read_to_string(page).unwrap()));
@@ -64,7 +64,7 @@ fn every_command_that_is_named_exists() {
 }
 
 #[test]
-fn every_known_trouble_has_one_row_of_three_parts() {
+fn every_known_problem_has_a_numbered_row_with_three_cells() {
     let text = page("TROUBLESHOOTING.md");
     let mut numbers = Vec::new();
     for line in text.lines() {
@@ -76,7 +76,7 @@ fn every_known_trouble_has_one_row_of_three_parts() {
         let cells = line.replace("\\|", "").matches('|').count() - 1;
         assert_eq!(
             cells, 3,
-            "row {number}: what is seen, how to find out, what to do"
+            "row {number}: expected symptom, diagnosis and remedy"
         );
     }
     numbers.sort_unstable();

@@ -1,4 +1,5 @@
-//! `whittle doctor`, by pages: objects of a cluster go in, `doctor/<name>.out` is what is found. `UPDATE_EXPECT=1` writes it.
+//! `whittle doctor`, run on the objects of each `doctor/<name>.yaml` and compared with the golden file `doctor/<name>.out`.
+//! `UPDATE_EXPECT=1` rewrites the golden files.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -30,7 +31,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_page_comes_out_as_it_says() {
+fn findings_of_every_example_match_its_golden_file() {
     for (name, code) in [("troubled", 1), ("windows", 1), ("old", 1), ("well", 0)] {
         let output = doctor(&["--manifests", &format!("{name}.yaml")]);
         assert_eq!(text(&output.stderr), "", "{name}");
@@ -40,7 +41,7 @@ fn every_page_comes_out_as_it_says() {
 }
 
 #[test]
-fn the_crds_of_the_chart_are_as_they_should_be() {
+fn crds_of_the_chart_are_valid() {
     let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/chart/charts/crds/templates");
     let mut files: Vec<String> = std::fs::read_dir(crds)
         .unwrap()
@@ -50,20 +51,20 @@ fn the_crds_of_the_chart_are_as_they_should_be() {
     files.sort();
     let mut arguments = vec!["--manifests"];
     arguments.extend(files.iter().map(String::as_str));
-    let told = text(&doctor(&arguments).stdout);
-    // Helm writes who owns them when it installs them.
-    assert!(told.starts_with("1 found"), "{told}");
-    assert!(told.contains("7. CRDs that no chart owns"), "{told}");
+    let report = text(&doctor(&arguments).stdout);
+    // Helm adds its ownership labels only when it installs the CRDs.
+    assert!(report.starts_with("1 found"), "{report}");
+    assert!(report.contains("7. CRDs that no chart owns"), "{report}");
 }
 
-/// The rows of which something in a cluster shows that they are so.
+/// Rows of TROUBLESHOOTING.md that `doctor` can detect from the objects of a cluster.
 const DETECTED: [&str; 26] = [
     "2", "4", "5", "11", "12", "14", "16", "18", "19", "20", "21", "24", "25", "28", "29", "30",
     "31", "32", "35", "39", "40", "42", "44", "45", "46", "47",
 ];
 
 #[test]
-fn the_numbers_of_findings_are_rows_of_the_page() {
+fn numbers_of_findings_are_rows_of_troubleshooting() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/TROUBLESHOOTING.md");
     let page = std::fs::read_to_string(page).unwrap();
     let rows: BTreeSet<&str> = page
@@ -73,8 +74,8 @@ fn the_numbers_of_findings_are_rows_of_the_page() {
         .collect();
     let mut named = BTreeSet::new();
     for name in ["troubled", "windows", "old"] {
-        let told = std::fs::read_to_string(folder().join(format!("{name}.out"))).unwrap();
-        let findings = told.lines().filter_map(|line| line.strip_prefix("- "));
+        let report = std::fs::read_to_string(folder().join(format!("{name}.out"))).unwrap();
+        let findings = report.lines().filter_map(|line| line.strip_prefix("- "));
         for numbers in findings.filter_map(|line| line.split_once(". ")) {
             let numbers = numbers.0.split(", ");
             for number in numbers.filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -85,20 +86,20 @@ fn the_numbers_of_findings_are_rows_of_the_page() {
         }
     }
     for number in DETECTED {
-        assert!(named.contains(number), "no page has row {number}");
+        assert!(named.contains(number), "no example has row {number}");
     }
 }
 
 #[test]
-fn without_anything_to_look_at_it_says_what_to_name() {
+fn missing_source_names_the_context_option() {
     let refused = doctor(&[]);
     assert!(!refused.status.success());
     assert!(text(&refused.stderr).contains("--context"), "{refused:?}");
 }
 
-/// A server without Karpenter's CRDs, one pod, and a StorageClass of old.
+/// A server without Karpenter's CRDs, with one pod and a StorageClass of a deprecated provisioner.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_cluster_is_looked_at_and_what_it_does_not_serve_is_told() {
+async fn running_cluster_is_checked_and_missing_resources_are_reported() {
     let server = Sandbox::start(SandboxOptions::default()).await.unwrap();
     for (namespace, object) in [
         (
@@ -136,10 +137,10 @@ async fn a_running_cluster_is_looked_at_and_what_it_does_not_serve_is_told() {
         .env("KUBECONFIG", &kubeconfig);
     let run = tokio::task::spawn_blocking(move || whittle.output().unwrap());
     let output = run.await.unwrap();
-    let told = text(&output.stdout);
+    let report = text(&output.stdout);
     assert!(
-        told.contains("namespace default: 1 pod"),
-        "{told}{output:?}"
+        report.contains("namespace default: 1 pod"),
+        "{report}{output:?}"
     );
-    assert!(told.contains("StorageClass gp2"), "{told}");
+    assert!(report.contains("StorageClass gp2"), "{report}");
 }

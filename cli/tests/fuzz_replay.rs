@@ -1,4 +1,4 @@
-//! The fuzz targets' corpora, replayed.
+//! Replays the corpora of the fuzz targets.
 
 #[path = "../../fuzz/fuzz_targets/command.rs"]
 mod command;
@@ -11,7 +11,7 @@ mod windows;
 
 use std::{fs, io, path::PathBuf};
 
-/// Has each input of a corpus read, which holds so many at least.
+/// Passes each input of a corpus to `read` and checks that the corpus has at least `least` inputs.
 fn replay(target: &str, least: usize, read: impl Fn(&str)) -> io::Result<()> {
     let corpus: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../fuzz/corpus", target]
         .iter()
@@ -32,13 +32,13 @@ fn replay(target: &str, least: usize, read: impl Fn(&str)) -> io::Result<()> {
 }
 
 #[test]
-fn every_input_of_the_corpus_gets_a_plan_that_passes_the_check() {
+fn plan_for_every_corpus_input_passes_the_check() {
     let types = manifests::types();
     replay("plan", 30, |text| manifests::plan(text, &types)).unwrap();
 }
 
 #[test]
-fn whatever_others_write_is_read_or_refused_and_nobody_panics() {
+fn external_input_is_parsed_or_rejected_without_panic() {
     replay("events", 5, texts::events).unwrap();
     replay("lists", 5, texts::lists).unwrap();
     replay("quantities", 10, texts::quantities).unwrap();
@@ -47,11 +47,11 @@ fn whatever_others_write_is_read_or_refused_and_nobody_panics() {
 }
 
 #[test]
-fn whoever_looks_at_a_budget_says_the_same_of_its_windows() {
+fn all_budget_window_calculations_agree() {
     replay("cron", 10, windows::budget).unwrap();
 }
 
 #[test]
-fn what_the_command_line_prints_for_files_can_be_read_and_is_finished() {
+fn output_of_every_command_line_is_complete_and_parses() {
     replay("command-line", 20, command::line).unwrap();
 }

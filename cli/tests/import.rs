@@ -1,5 +1,5 @@
-//! `whittle import`, by pages: what the AWS CLI printed goes in, `import/<name>.out` is what comes out and what is told.
-//! `UPDATE_EXPECT=1` writes the latter.
+//! `whittle import`, run on recorded output of the AWS CLI and compared with the golden files `import/<name>.out` (standard output and
+//! standard error). `UPDATE_EXPECT=1` rewrites the golden files.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_page_comes_out_as_it_says() {
+fn output_of_every_example_matches_its_golden_file() {
     let nodes = "templates-nodes.json";
     let pages: [(&str, &[&str], i32); 15] = [
         (
@@ -191,7 +191,7 @@ const BATCH: [&str; 7] = [
 ];
 
 #[test]
-fn flags_of_cluster_autoscaler_become_disruption_and_weights() {
+fn cluster_autoscaler_flags_become_disruption_settings_and_weights() {
     let priorities = tempfile::NamedTempFile::new().unwrap();
     let config =
         "{apiVersion: v1, kind: ConfigMap, data: {priorities: '{10: [other.*], 50: [bat.*]}'}}";
@@ -208,43 +208,43 @@ fn flags_of_cluster_autoscaler_become_disruption_and_weights() {
         arguments.extend(["--autoscaler-flag", flag]);
     }
     let output = import(&arguments);
-    let (made, told) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{told}");
+    let (manifests, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
     for line in [
         "consolidateAfter: 5m",
         "consolidationPolicy: WhenEmpty",
         "- nodes: \"10\"",
         "weight: 2",
     ] {
-        assert!(made.contains(line), "{line}: {made}");
+        assert!(manifests.contains(line), "{line}: {manifests}");
     }
     assert!(
-        told.contains("--scan-interval=10s of Cluster Autoscaler has no counterpart"),
-        "{told}"
+        stderr.contains("--scan-interval=10s of Cluster Autoscaler has no counterpart"),
+        "{stderr}"
     );
 }
 
 #[test]
-fn a_bound_on_all_nodes_that_the_groups_exceed_is_refused_with_a_split() {
+fn max_nodes_total_below_the_sum_of_groups_is_rejected_with_a_suggested_split() {
     let mut arguments = BATCH.to_vec();
     arguments.extend(["--autoscaler-flag", "max-nodes-total=10"]);
     let output = import(&arguments);
-    let told = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        told.contains("may grow to 20 nodes together") && told.contains("such as batch 10"),
-        "{told}"
+        stderr.contains("may grow to 20 nodes together") && stderr.contains("such as batch 10"),
+        "{stderr}"
     );
 }
 
 #[test]
-fn what_was_not_given_is_asked_for() {
+fn missing_input_is_requested_by_name() {
     let output = import(&["asg", "-f", "asg.json", "--name", "batch"]);
-    let told = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        told.contains("aws ec2 describe-launch-template-versions"),
-        "{told}"
+        stderr.contains("aws ec2 describe-launch-template-versions"),
+        "{stderr}"
     );
     for (arguments, remedy) in [
         (
@@ -262,14 +262,17 @@ fn what_was_not_given_is_asked_for() {
         (&["asg", "-f", "running.yaml"], "running.yaml is not JSON"),
     ] {
         let output = import(arguments);
-        let told = text(&output.stderr);
-        assert!(!output.status.success() && told.contains(remedy), "{told}");
+        let stderr = text(&output.stderr);
+        assert!(
+            !output.status.success() && stderr.contains(remedy),
+            "{stderr}"
+        );
     }
 }
 
 #[test]
-fn options_of_the_node_termination_handler_become_settings() {
-    for (page, refused) in [
+fn node_termination_handler_options_become_settings() {
+    for (name, refused) in [
         ("nth", false),
         ("nth-template", false),
         ("nth-heartbeat", true),
@@ -283,14 +286,14 @@ fn options_of_the_node_termination_handler_become_settings() {
         ("nth-none", false),
         ("nth-empty", false),
     ] {
-        let output = import(&["nth", "-f", &format!("{page}.yaml")]);
+        let output = import(&["nth", "-f", &format!("{name}.yaml")]);
         let shown = format!(
             "{}\n=== told\n{}",
             text(&output.stdout),
             text(&output.stderr)
         );
-        expect_file![folder().join(page).with_extension("out")].assert_eq(&shown);
-        assert_eq!(output.status.code(), Some(i32::from(refused)), "{page}");
+        expect_file![folder().join(name).with_extension("out")].assert_eq(&shown);
+        assert_eq!(output.status.code(), Some(i32::from(refused)), "{name}");
     }
     let parameter = "/whittle/credentials/nth";
     let output = import(&[
@@ -308,7 +311,7 @@ fn options_of_the_node_termination_handler_become_settings() {
 }
 
 #[test]
-fn roles_that_aws_auth_maps_are_let_in() {
+fn roles_in_aws_auth_need_no_access_entry() {
     let folder = tempfile::tempdir().unwrap();
     let map = folder.path().join("aws-auth.yaml");
     let roles = "- rolearn: arn:aws:iam::111122223333:role/nodes\n      groups: [system:nodes]";
@@ -323,11 +326,11 @@ fn roles_that_aws_auth_maps_are_let_in() {
         "--account",
         "access-entries.json",
     ];
-    let told = text_of(&import(&arguments));
-    assert!(told.contains("role nodes"), "{told}");
+    let stderr = text_of(&import(&arguments));
+    assert!(stderr.contains("role nodes"), "{stderr}");
     arguments.extend(["--manifests", map.to_str().unwrap()]);
-    let told = text_of(&import(&arguments));
-    assert!(!told.contains("role nodes"), "{told}");
+    let stderr = text_of(&import(&arguments));
+    assert!(!stderr.contains("role nodes"), "{stderr}");
 }
 
 fn text_of(output: &Output) -> String {
@@ -335,12 +338,12 @@ fn text_of(output: &Output) -> String {
 }
 
 #[test]
-fn what_is_no_answer_about_the_account_is_refused() {
+fn unknown_account_file_is_rejected() {
     let output = import(&["mng", "-f", "mng-spot.json", "--account", "mng-own.json"]);
-    let told = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(!output.status.success());
     assert!(
-        told.contains("mng-own.json") && told.contains("list-access-entries"),
-        "{told}"
+        stderr.contains("mng-own.json") && stderr.contains("list-access-entries"),
+        "{stderr}"
     );
 }

@@ -1,4 +1,4 @@
-//! `whittle journal`, `explain` and `replay`, on what the turns of a small story recorded.
+//! `whittle journal`, `explain` and `replay`, run on the journal of a simulated cluster.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,10 +11,10 @@ mod recorded;
 use std::{fs, process::Output};
 
 use model::{NodeName, PodKey};
-use recorded::{LIMITED, Recorded, told};
+use recorded::{LIMITED, Recorded, stderr_of};
 use stories::{Relay, Rig, all_bound, secs};
 
-/// Three pods got their nodes.
+/// Journal of a simulated cluster in which three pods got their nodes.
 struct Story {
     recorded: Recorded,
     pod: PodKey,
@@ -26,7 +26,7 @@ async fn story() -> Story {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(3);
     assert!(rig.until(secs(180), all_bound).await.is_some());
-    // The disruption function looks at the whole cluster every ten minutes at least.
+    // The disruption function evaluates the whole cluster at least every ten minutes.
     rig.pass(secs(20 * 60)).await;
     let (pod, node, end) = rig.sim.with(|world| {
         let pod = world.api.pods.values().next().unwrap();
@@ -46,28 +46,32 @@ impl Story {
         self.recorded.whittle(arguments)
     }
 
-    fn says(&self, arguments: &[&str]) -> String {
+    fn succeeds(&self, arguments: &[&str]) -> String {
         let output = self.whittle(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", told(&output));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            stderr_of(&output)
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn refuses(&self, arguments: &[&str]) -> String {
+    fn fails(&self, arguments: &[&str]) -> String {
         let output = self.whittle(arguments);
         assert!(!output.status.success(), "{arguments:?}");
-        let told = told(&output);
-        assert!(!told.contains("panicked"), "{told}");
-        told
+        let stderr = stderr_of(&output);
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        stderr
     }
 
-    /// The turn that bought the node.
-    fn bought(&self) -> String {
+    /// Name of the turn that launched the node.
+    fn launching_turn(&self) -> String {
         let list = self.list(&["--lane", "provisioner", "-o", "json"]);
         let records = list.lines().map(|line| serde_json::from_str(line).unwrap());
-        let mut bought =
+        let mut launching =
             records.filter(|record: &serde_json::Value| record["launched"][0].is_object());
-        let bought = bought.next().unwrap();
-        bought["turn"].as_str().unwrap().to_owned()
+        let launching = launching.next().unwrap();
+        launching["turn"].as_str().unwrap().to_owned()
     }
 
     fn list(&self, arguments: &[&str]) -> String {
@@ -79,12 +83,12 @@ impl Story {
             "--until",
             "2100-01-01T00:00:00Z",
         ];
-        self.says(&[&all[..], arguments].concat())
+        self.succeeds(&[&all[..], arguments].concat())
     }
 }
 
 #[tokio::test]
-async fn decisions_are_listed_and_shown_whole() {
+async fn decisions_are_listed_and_one_turn_is_shown_in_full() {
     let story = story().await;
     let list = story.list(&[]);
     assert!(list.contains("  provisioner  turn "), "{list}");
@@ -95,8 +99,8 @@ async fn decisions_are_listed_and_shown_whole() {
             .list(&["--lane", "provisioner"])
             .contains("  lifecycle  ")
     );
-    let turn = story.bought();
-    let whole = story.says(&["journal", "demo", &turn]);
+    let turn = story.launching_turn();
+    let whole = story.succeeds(&["journal", "demo", &turn]);
     assert!(
         whole.contains(&format!("whittle replay demo {turn}")),
         "{whole}"
@@ -105,11 +109,11 @@ async fn decisions_are_listed_and_shown_whole() {
 }
 
 #[tokio::test]
-async fn a_pod_and_a_node_are_explained() {
+async fn pod_node_and_node_pool_are_explained() {
     let story = story().await;
     let pod = story.pod.name.as_str();
     let at = ["--at", story.end.as_str(), "--cluster", "demo"];
-    let explain = |object: &[&str]| story.says(&[&["explain"], object, &at[..]].concat());
+    let explain = |object: &[&str]| story.succeeds(&[&["explain"], object, &at[..]].concat());
     let of_pod = explain(&["pod", pod]);
     assert!(
         of_pod.starts_with(&format!("pod/default/{pod}\n")),
@@ -119,7 +123,7 @@ async fn a_pod_and_a_node_are_explained() {
     let placed = format!("on node {}", story.node);
     assert!(of_pod.contains(&placed), "{placed}: {of_pod}");
     let before = ["--at", "2026-01-01T00:02:45Z", "--cluster", "demo"];
-    let waited = story.says(&[&["explain", "pod", pod], &before[..]].concat());
+    let waited = story.succeeds(&[&["explain", "pod", pod], &before[..]].concat());
     assert!(
         waited.contains("was to get a new node of NodePool default"),
         "{waited}"
@@ -127,7 +131,7 @@ async fn a_pod_and_a_node_are_explained() {
     let of_node = explain(&[&format!("node/{}", story.node)]);
     assert!(
         of_node.contains("launch default-"),
-        "its NodeClaim's story is its own: {of_node}"
+        "the node's history includes its NodeClaim's: {of_node}"
     );
     assert!(
         of_node.contains("pods on it") && of_node.contains("stays"),
@@ -142,7 +146,7 @@ async fn timeline_shows_every_step_of_the_launching_turn() {
     let story = story().await;
     let node = format!("node/{}", story.node);
     let at = ["--at", story.end.as_str(), "--cluster", "demo"];
-    let text = story.says(&[&["explain", &node, "--timeline"], &at[..]].concat());
+    let text = story.succeeds(&[&["explain", &node, "--timeline"], &at[..]].concat());
     let steps = [
         "of the provisioner begins",
         "cluster and ledger are read",
@@ -155,8 +159,7 @@ async fn timeline_shows_every_step_of_the_launching_turn() {
     for (line, step) in lines.iter().zip(steps) {
         assert!(line.ends_with(step), "{step}: {text}");
     }
-    let of_pool =
-        story.refuses(&[&["explain", "nodepool/default", "--timeline"], &at[..]].concat());
+    let of_pool = story.fails(&[&["explain", "nodepool/default", "--timeline"], &at[..]].concat());
     assert!(
         of_pool.contains("--timeline is for nodes and NodeClaims"),
         "{of_pool}"
@@ -164,12 +167,12 @@ async fn timeline_shows_every_step_of_the_launching_turn() {
 }
 
 #[tokio::test]
-async fn a_turn_is_planned_again_with_other_manifests() {
+async fn turn_is_replayed_with_changed_manifests() {
     let story = story().await;
-    let turn = story.bought();
-    let same = story.says(&["replay", "demo", &turn]);
+    let turn = story.launching_turn();
+    let same = story.succeeds(&["replay", "demo", &turn]);
     assert!(same.contains("nodes come, 0 go"), "{same}");
-    let without = story.says(&["replay", "demo", &turn, "--without", "default"]);
+    let without = story.succeeds(&["replay", "demo", &turn, "--without", "default"]);
     assert!(
         without.contains("With the changes: 0 nodes come"),
         "{without}"
@@ -181,14 +184,14 @@ async fn a_turn_is_planned_again_with_other_manifests() {
     let pool = story.recorded.path().join("pool.yaml");
     fs::write(&pool, LIMITED).unwrap();
     let pool = pool.to_str().unwrap();
-    let limited = story.says(&["replay", "demo", &turn, "--with", pool]);
+    let limited = story.succeeds(&["replay", "demo", &turn, "--with", pool]);
     assert!(limited.contains("3 pods find no place"), "{limited}");
 }
 
 #[tokio::test]
-async fn mistakes_are_told_and_nothing_is_done() {
+async fn invalid_arguments_are_reported_without_panic() {
     let story = story().await;
-    let turn = story.bought();
+    let turn = story.launching_turn();
     let explain = ["explain", "--cluster", "demo"];
     let broken = story.recorded.path().join("broken.yaml");
     fs::write(
@@ -254,13 +257,13 @@ async fn mistakes_are_told_and_nothing_is_done() {
             "expected true or false",
         ),
     ] {
-        let told = story.refuses(arguments);
-        assert!(told.contains(part), "{arguments:?}: {told}");
+        let stderr = story.fails(arguments);
+        assert!(stderr.contains(part), "{arguments:?}: {stderr}");
     }
 }
 
 #[tokio::test]
-async fn a_record_of_a_newer_version_is_left_out_and_said() {
+async fn record_of_a_newer_version_is_skipped_with_a_warning() {
     let story = story().await;
     let file = story.recorded.path().join("demo.jsonl");
     let records = fs::read_to_string(&file).unwrap();
@@ -274,6 +277,10 @@ async fn a_record_of_a_newer_version_is_left_out_and_said() {
         "2100-01-01T00:00:00Z",
     ]);
     assert!(output.status.success());
-    assert!(told(&output).contains("newer version"), "{}", told(&output));
-    assert!(!output.stdout.is_empty(), "the others are there");
+    assert!(
+        stderr_of(&output).contains("newer version"),
+        "{}",
+        stderr_of(&output)
+    );
+    assert!(!output.stdout.is_empty(), "other records are listed");
 }

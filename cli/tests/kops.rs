@@ -1,5 +1,5 @@
-//! `whittle kops convert`, by pages: `kops/<name>.yaml` goes in, `kops/<name>.out` is what comes out and what is told.
-//! `UPDATE_EXPECT=1` writes the latter.
+//! `whittle kops convert`, run on each `kops/<name>.yaml` and compared with the golden file `kops/<name>.out` (standard output and
+//! standard error). `UPDATE_EXPECT=1` rewrites the golden files.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -18,7 +18,7 @@ fn page(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Converts in a folder of its own, in which `groups.yaml` is this.
+/// Runs the conversion in a temporary directory with `groups` as `groups.yaml`.
 fn convert(groups: &str, files: &[(&str, &str)], arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files.iter().chain(&[("groups.yaml", groups)]) {
@@ -47,7 +47,7 @@ fn every_group(groups: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_page_comes_out_as_it_says() {
+fn output_of_every_example_matches_its_golden_file() {
     for name in [
         "bare",
         "changed",
@@ -80,7 +80,7 @@ fn every_page_comes_out_as_it_says() {
     }
 }
 
-/// One group of a cluster with these feature gates.
+/// A kOps cluster with one InstanceGroup and these feature gates.
 fn group(gates: &str, spec: &str) -> String {
     format!(
         "
@@ -104,7 +104,7 @@ spec: {{manager: Karpenter, role: Node, image: ami-12345678, subnets: [a]{spec}}
 const COMPLETE: [&str; 2] = ["--root-device=/dev/sda1", "--user-data=nodeup.sh"];
 
 #[test]
-fn static_groups_need_the_gate_for_them() {
+fn static_groups_need_the_static_capacity_gate() {
     let cases = [
         ("", true),
         (", featureGates: \"\"", true),
@@ -126,12 +126,12 @@ fn static_groups_need_the_gate_for_them() {
     ];
     for (gates, is_allowed) in cases {
         let output = convert(&group(gates, ", minSize: 4"), &[SCRIPT], &COMPLETE);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.success(), is_allowed, "{gates}: {told}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.success(), is_allowed, "{gates}: {stderr}");
         assert_eq!(
-            told.contains("lack StaticCapacity=true"),
+            stderr.contains("lack StaticCapacity=true"),
             !is_allowed,
-            "{gates}: {told}"
+            "{gates}: {stderr}"
         );
         let dynamic = convert(&group(gates, ""), &[SCRIPT], &COMPLETE);
         assert!(
@@ -143,7 +143,7 @@ fn static_groups_need_the_gate_for_them() {
 }
 
 #[test]
-fn a_group_does_not_change_between_static_and_dynamic() {
+fn group_cannot_change_between_static_and_dynamic() {
     let pool = |spec: &str| {
         format!(
             "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: nodes}}\nspec: {{{spec}}}\n"
@@ -163,19 +163,19 @@ fn a_group_does_not_change_between_static_and_dynamic() {
             &[SCRIPT, ("before.yaml", &before)],
             &arguments,
         );
-        let told = text(&output.stderr);
-        assert_eq!(output.status.success(), is_allowed, "{told}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.success(), is_allowed, "{stderr}");
         assert_eq!(
-            told.contains("kubectl delete nodepool nodes"),
+            stderr.contains("kubectl delete nodepool nodes"),
             !is_allowed,
-            "{told}"
+            "{stderr}"
         );
     }
 }
 
 #[test]
-fn user_data_comes_from_the_groups_launch_template() {
-    // "#!/bin/bash\necho start\n", without nodeup.
+fn user_data_is_taken_from_the_launch_template_of_the_group() {
+    // The first user data is "#!/bin/bash\necho start\n", which does not run nodeup.
     let template = json!({"LaunchTemplateVersions": [
         {"LaunchTemplateName": "nodes.k.example.com", "VersionNumber": 2, "LaunchTemplateData": {"UserData": "IyEvYmluL2Jhc2gKZWNobyBzdGFydAo="}},
         {"LaunchTemplateName": "nodes.k.example.com", "VersionNumber": 1, "LaunchTemplateData": {"UserData": "b2xk"}},
@@ -187,23 +187,23 @@ fn user_data_comes_from_the_groups_launch_template() {
         &[("template.json", &template.to_string())],
         &arguments,
     );
-    let told = text(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     assert!(text(&output.stdout).contains("  userData: |\n    #!/bin/bash\n    echo start\n"));
     assert!(
-        told.contains("neither names nodeup nor the taint karpenter.sh/unregistered:NoExecute"),
-        "{told}"
+        stderr.contains("neither names nodeup nor the taint karpenter.sh/unregistered:NoExecute"),
+        "{stderr}"
     );
 }
 
 #[test]
-fn what_is_not_in_the_manifests_is_asked_for() {
+fn missing_options_are_requested_by_name() {
     let output = convert(&group("", ""), &[], &[]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout), "");
-    let told = text(&output.stderr);
+    let stderr = text(&output.stderr);
     for remedy in ["give --root-device", "igconfig/node/nodes/nodeupscript.sh"] {
-        assert!(told.contains(remedy), "{told}");
+        assert!(stderr.contains(remedy), "{stderr}");
     }
     let two = format!(
         "{}---\n{}",
@@ -211,24 +211,24 @@ fn what_is_not_in_the_manifests_is_asked_for() {
         group("", "").split_once("---\n").unwrap().1
     );
     let output = convert(&two, &[SCRIPT], &COMPLETE);
-    let told = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(
-        told.contains("give --user-data <group>=nodeup.sh for each"),
-        "{told}"
+        stderr.contains("give --user-data <group>=nodeup.sh for each"),
+        "{stderr}"
     );
 }
 
 #[test]
-fn a_file_without_a_cluster_is_refused() {
+fn file_without_a_cluster_is_rejected() {
     let output = convert(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
         &[],
         &[],
     );
-    let told = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(!output.status.success());
     assert!(
-        told.contains("expected one kOps Cluster, found 0: give what `kops get cluster,ig"),
-        "{told}"
+        stderr.contains("expected one kOps Cluster, found 0: give what `kops get cluster,ig"),
+        "{stderr}"
     );
 }

@@ -1,4 +1,4 @@
-//! `whittle pause` and `resume`: what is written, whom it names, and what is refused before anything is.
+//! `whittle pause` and `resume`: write and remove pauses per person, and reject invalid arguments before any request.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -10,12 +10,12 @@ fn whittle(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     whittle.output().unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_asked() {
+fn invalid_arguments_are_rejected_before_any_request() {
     let reason = ["--reason", "a migration"];
     for (arguments, part) in [
         (&["pause", "demo"][..], "--reason <REASON>"),
@@ -43,35 +43,35 @@ fn mistakes_are_told_before_anything_is_asked() {
     ] {
         let refused = whittle(arguments, &[]);
         assert!(!refused.status.success(), "{arguments:?}");
-        let told = told(&refused);
-        assert!(told.contains(part), "{arguments:?}: {told}");
+        let stderr = stderr_of(&refused);
+        assert!(stderr.contains(part), "{arguments:?}: {stderr}");
     }
-    let nobody = [("USER", ""), ("LOGNAME", ""), ("USERNAME", "")];
-    let refused = whittle(&[&["pause", "demo"], &reason[..]].concat(), &nobody);
+    let no_user = [("USER", ""), ("LOGNAME", ""), ("USERNAME", "")];
+    let refused = whittle(&[&["pause", "demo"], &reason[..]].concat(), &no_user);
     assert!(
-        told(&refused).contains("say so with --who NAME"),
+        stderr_of(&refused).contains("say so with --who NAME"),
         "{}",
-        told(&refused)
+        stderr_of(&refused)
     );
 }
 
 #[cfg(not(feature = "aws"))]
 #[test]
-fn a_build_without_aws_names_the_build_to_use() {
+fn build_without_aws_feature_names_the_required_feature() {
     for arguments in [
         &["pause", "demo", "--reason", "why", "--who", "ann"][..],
         &["resume", "demo", "--who", "ann"],
     ] {
         let refused = whittle(arguments, &[]);
         assert!(!refused.status.success());
-        let told = told(&refused);
-        assert!(told.contains("--features aws"), "{told}");
+        let stderr = stderr_of(&refused);
+        assert!(stderr.contains("--features aws"), "{stderr}");
     }
 }
 
 #[cfg(feature = "aws")]
 #[test]
-fn two_people_pause_and_each_resumes_their_own() {
+fn pauses_of_two_users_are_resumed_separately() {
     use serde_json::json;
 
     let moto = harness::Moto::start("demo");
@@ -85,7 +85,7 @@ fn two_people_pause_and_each_resumes_their_own() {
     let run = |arguments: &[&str]| {
         let output = whittle(arguments, &environment);
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.success(), shown + &told(&output))
+        (output.status.success(), shown + &stderr_of(&output))
     };
     let pause = ["pause", "prod", "--reason", "a migration"];
     let (done, why) = run(&pause);

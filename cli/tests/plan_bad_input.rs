@@ -1,4 +1,4 @@
-//! Bad input to `whittle plan`: the pod or NodePool concerned gets its reason, the rest is planned.
+//! Invalid input to `whittle plan`: the invalid pod or NodePool is reported with a reason, and everything else is planned.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// A NodePool that takes everything and a pod that is like any other.
+/// A NodePool without requirements, and a valid pod.
 const GOOD: &str = "
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -79,12 +79,12 @@ fn plan(manifests: &str, output: &str) -> Output {
     whittle.wait_with_output().unwrap()
 }
 
-/// What is told about the bad things, after a look at whether the good pod gets its node.
+/// Messages about the invalid objects. Asserts that the valid pod gets a node.
 #[track_caller]
-fn told_beside_a_good_pod(bad: &str) -> String {
+fn messages_beside_a_valid_pod(bad: &str) -> String {
     let output = plan(&format!("{GOOD}{bad}"), "text");
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
     let text = String::from_utf8(output.stdout).unwrap();
     let (launches, waiting) = text.split_once("waiting:\n").unwrap_or((&text, ""));
     assert!(
@@ -92,25 +92,25 @@ fn told_beside_a_good_pod(bad: &str) -> String {
         "{text}"
     );
     assert!(launches.contains("\n  for default/good; "), "{text}");
-    told + waiting
+    stderr + waiting
 }
 
 #[track_caller]
-fn assert_told(bad: &str, reason: &str) {
-    let told = told_beside_a_good_pod(bad);
-    assert!(told.contains(reason), "{told}");
+fn assert_reported(bad: &str, reason: &str) {
+    let stderr = messages_beside_a_valid_pod(bad);
+    assert!(stderr.contains(reason), "{stderr}");
 }
 
 #[test]
-fn a_quantity_that_is_none() {
-    assert_told(
+fn invalid_quantity_is_reported() {
+    assert_reported(
         &bad_pod("1Q", ""),
         "default/bad\n    container main: requests.cpu: \"1Q\" is not a quantity",
     );
 }
 
 #[test]
-fn manifests_that_cannot_be_read() {
+fn unreadable_manifests_are_reported() {
     let unread = "---
 apiVersion: v1
 kind: Pod
@@ -127,14 +127,14 @@ metadata: {name: worst}
 spec: {replicas: many}
 ";
     let output = plan(&format!("{GOOD}{unread}"), "text");
-    let told = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     for reason in [
         "whittle: -:20 (document 3): spec.containers: ",
         "whittle: -:24 (document 4): unclosed bracket",
         "whittle: -:29 (document 5): spec.replicas: ",
         "3 manifests left out of the plan",
     ] {
-        assert!(told.contains(reason), "{told}");
+        assert!(stderr.contains(reason), "{stderr}");
     }
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("1 node to launch for 1 pod, "), "{text}");
@@ -142,7 +142,7 @@ spec: {replicas: many}
 }
 
 #[test]
-fn a_reason_in_json() {
+fn reason_is_part_of_the_json_output() {
     let output = plan(&format!("{GOOD}{}", bad_pod("1Q", "")), "json");
     let decision: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let at = |pointer| decision.pointer(pointer).and_then(|value| value.as_str());
@@ -156,40 +156,40 @@ fn a_reason_in_json() {
 }
 
 #[test]
-fn a_negative_request() {
-    assert_told(
+fn negative_request_is_reported() {
+    assert_reported(
         &bad_pod("-1", ""),
         "default/bad\n    container main: requests.cpu: \"-1\" is negative",
     );
 }
 
 #[test]
-fn a_million_cores() {
-    assert_told(
+fn pod_with_a_million_cpus_is_reported() {
+    assert_reported(
         &bad_pod("1000000", ""),
         "default/bad\n    NodePool default: needs 1000000 cpu, the largest suitable type has ",
     );
 }
 
 #[test]
-fn an_unknown_operator_of_a_pod() {
-    assert_told(
+fn unknown_operator_of_a_pod_is_reported() {
+    assert_reported(
         &bad_pod_with_affinity("[{key: team, operator: Near, values: [a]}]"),
         "default/bad\n    spec.affinity.nodeAffinity: operator \"Near\" of team: expected In, ",
     );
 }
 
 #[test]
-fn an_unknown_operator_of_a_node_pool() {
+fn unknown_operator_of_a_node_pool_is_reported() {
     let pool = node_pool("odd", "[{key: team, operator: Near, values: [a]}]");
-    let told = told_beside_a_good_pod(&pool);
-    assert!(told.contains("NodePool odd is not used: "), "{told}");
-    assert!(told.contains("\"Near\""), "{told}");
+    let stderr = messages_beside_a_valid_pod(&pool);
+    assert!(stderr.contains("NodePool odd is not used: "), "{stderr}");
+    assert!(stderr.contains("\"Near\""), "{stderr}");
 }
 
 #[test]
-fn requirements_that_contradict_each_other() {
-    assert_told(
+fn contradicting_requirements_are_reported() {
+    assert_reported(
         &bad_pod_with_affinity(
             "[{key: kubernetes.io/arch, operator: In, values: [arm64]}, \
               {key: kubernetes.io/arch, operator: NotIn, values: [arm64]}]",
@@ -200,11 +200,11 @@ fn requirements_that_contradict_each_other() {
 }
 
 #[test]
-fn a_node_selector_that_contradicts_the_affinity() {
+fn node_selector_that_contradicts_the_affinity_is_reported() {
     let bad = bad_pod_with_affinity(
         "[{key: kubernetes.io/arch, operator: In, values: [arm64, riscv64]}]",
     ) + "  nodeSelector: {kubernetes.io/arch: amd64}\n";
-    assert_told(
+    assert_reported(
         &bad,
         "default/bad\n    asks for both kubernetes.io/arch In [amd64] (node selector) and \
          kubernetes.io/arch In [arm64 riscv64] (required node affinity): no node has both",
@@ -212,44 +212,44 @@ fn a_node_selector_that_contradicts_the_affinity() {
 }
 
 #[test]
-fn a_label_value_that_is_none() {
-    assert_told(
+fn invalid_label_value_of_a_pod_is_reported() {
+    assert_reported(
         &bad_pod("1", "  nodeSelector: {team: not a label!}"),
         "default/bad\n    label team: \"not a label!\" is not a label value",
     );
 }
 
 #[test]
-fn a_label_value_of_a_node_pool_that_is_none() {
+fn invalid_label_value_of_a_node_pool_is_reported() {
     let pool = node_pool("odd", "[{key: team, operator: In, values: [not a label!]}]");
-    let told = told_beside_a_good_pod(&pool);
-    assert!(told.contains("NodePool odd is not used: "), "{told}");
-    assert!(told.contains("\"not a label!\""), "{told}");
+    let stderr = messages_beside_a_valid_pod(&pool);
+    assert!(stderr.contains("NodePool odd is not used: "), "{stderr}");
+    assert!(stderr.contains("\"not a label!\""), "{stderr}");
 }
 
 #[test]
-fn a_node_pool_that_no_instance_type_matches() {
+fn node_pool_without_matching_instance_types_is_reported() {
     let requirements =
         "[{key: node.kubernetes.io/instance-type, operator: In, values: [m99.huge]}]";
     let bad = node_pool("picky", requirements)
         + &bad_pod("1", "  nodeSelector: {karpenter.sh/nodepool: picky}");
-    assert_told(
+    assert_reported(
         &bad,
         "NodePool picky: requires node.kubernetes.io/instance-type In [m99.huge], which no instance type has",
     );
 }
 
 #[test]
-fn a_thousand_node_pools() {
+fn every_reason_of_a_thousand_node_pools_is_reported() {
     let pools: String = (0..1_000)
         .map(|n| node_pool(&format!("pool-{n:03}"), "[]"))
         .collect();
-    let told = told_beside_a_good_pod(&(pools + &bad_pod("1000000", "")));
-    assert_eq!(told.matches(": needs 1000000 cpu, ").count(), 1_001);
+    let stderr = messages_beside_a_valid_pod(&(pools + &bad_pod("1000000", "")));
+    assert_eq!(stderr.matches(": needs 1000000 cpu, ").count(), 1_001);
 }
 
 #[test]
-fn a_pod_with_a_hundred_affinity_terms() {
+fn pod_with_a_hundred_affinity_terms_is_reported() {
     let terms: Vec<String> = (0..100)
         .map(|n| {
             format!(
@@ -262,7 +262,7 @@ fn a_pod_with_a_hundred_affinity_terms() {
         "  affinity: {{podAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{}]}}}}",
         terms.join(", ")
     );
-    assert_told(
+    assert_reported(
         &bad_pod("1", &affinity),
         "default/bad\n    NodePool default: pod affinity on topology.kubernetes.io/zone \
          cannot be satisfied",
@@ -270,8 +270,8 @@ fn a_pod_with_a_hundred_affinity_terms() {
 }
 
 #[test]
-fn a_workload_of_no_pods() {
-    let told = told_beside_a_good_pod(
+fn workload_with_zero_replicas_is_accepted() {
+    let stderr = messages_beside_a_valid_pod(
         "---
 apiVersion: apps/v1
 kind: Deployment
@@ -282,11 +282,11 @@ spec:
   template: {metadata: {labels: {app: none}}, spec: {containers: [{name: main, image: app}]}}
 ",
     );
-    assert_eq!(told, "");
+    assert_eq!(stderr, "");
 }
 
 #[test]
-fn no_pods_at_all() {
+fn input_without_pods_is_accepted() {
     let (pool, _) = GOOD.split_once("---").unwrap();
     let output = plan(pool, "text");
     assert!(output.status.success());

@@ -1,4 +1,4 @@
-//! CapacityBuffers in `whittle plan`: room that no pod takes yet is planned for.
+//! CapacityBuffers in `whittle plan`: capacity is planned for pods that do not exist yet.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A NodePool that takes everything, a Deployment of two pods, and a template.
+/// A NodePool that allows one instance type, a Deployment with two pods, and a PodTemplate.
 const CLUSTER: &str = "
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -46,7 +46,7 @@ spec: {spec}
     )
 }
 
-/// What is told, and how many nodes of the plan are for no pod that exists.
+/// Messages of the plan, and the number of nodes planned for capacity buffers only.
 fn plan(buffer: &str, gates: &[&str]) -> (String, usize) {
     let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"))
         .args(["plan", "-f", "-"])
@@ -62,47 +62,47 @@ fn plan(buffer: &str, gates: &[&str]) -> (String, usize) {
         .unwrap();
     drop(stdin);
     let output = whittle.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.matches("\n  for shop/web-").count(), 2, "{text}");
-    (told, text.matches("\n  for capacity buffers; ").count())
+    (stderr, text.matches("\n  for capacity buffers; ").count())
 }
 
 const ON: &[&str] = &["--feature-gates", "CapacityBuffer=true"];
 
 #[test]
-fn so_many_pods_of_a_template() {
+fn buffer_with_replicas_of_a_pod_template_is_planned() {
     let buffer = buffer("{podTemplateRef: {name: core}, replicas: 3}");
     assert_eq!(plan(&buffer, ON), (String::new(), 3));
 }
 
 #[test]
-fn a_share_of_a_deployment() {
+fn buffer_with_a_percentage_of_a_deployment_is_planned() {
     let buffer = buffer("{scalableRef: {kind: Deployment, name: web}, percentage: 50}");
     assert_eq!(plan(&buffer, ON), (String::new(), 1));
 }
 
 #[test]
-fn as_many_as_the_limits_allow() {
+fn buffer_with_limits_is_planned_up_to_them() {
     let buffer = buffer("{podTemplateRef: {name: core}, limits: {cpu: 3}}");
     assert_eq!(plan(&buffer, ON), (String::new(), 2));
 }
 
 #[test]
-fn a_template_that_is_not_there_is_named() {
+fn missing_pod_template_is_named() {
     let buffer = buffer("{podTemplateRef: {name: other}, replicas: 3}");
-    let told = "whittle: CapacityBuffer shop/spare keeps no room: there is no PodTemplate other in its namespace\n";
-    assert_eq!(plan(&buffer, ON), (told.to_owned(), 0));
+    let stderr = "whittle: CapacityBuffer shop/spare keeps no room: there is no PodTemplate other in its namespace\n";
+    assert_eq!(plan(&buffer, ON), (stderr.to_owned(), 0));
 }
 
 #[test]
-fn behind_a_gate_as_in_karpenter() {
+fn buffers_without_the_feature_gate_have_no_effect() {
     let buffer = buffer("{podTemplateRef: {name: core}, replicas: 3}");
-    let (told, nodes) = plan(&buffer, &[]);
+    let (stderr, nodes) = plan(&buffer, &[]);
     assert!(
-        told.contains("its feature gate is off (--feature-gates CapacityBuffer=true)"),
-        "{told}"
+        stderr.contains("its feature gate is off (--feature-gates CapacityBuffer=true)"),
+        "{stderr}"
     );
     assert_eq!(nodes, 0);
 }

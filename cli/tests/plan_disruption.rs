@@ -1,4 +1,4 @@
-//! `whittle plan --disruption`: which nodes of a cluster would go, and why the others stay.
+//! `whittle plan --disruption`: which nodes of a cluster would be disrupted, and why the others would not.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A NodePool that launches on demand, and one node of it per name, each large enough for four of the pods.
+/// An on-demand NodePool with one node per name; each node has capacity for four of the pods.
 fn cluster(nodes: &[(&str, &str)]) -> String {
     let mut text = "
 apiVersion: karpenter.sh/v1
@@ -120,12 +120,12 @@ fn pod_disruption_budget_without_status_allows_what_its_controller_would() {
         "maxUnavailable: 50%",
         "minAvailable: 0",
     ] {
-        let told = plan(goes);
-        assert!(told.starts_with("1 node would go first"), "{goes}: {told}");
+        let text = plan(goes);
+        assert!(text.starts_with("1 node would go first"), "{goes}: {text}");
     }
     for stays in ["maxUnavailable: 0", "minAvailable: 1", "minAvailable: 10%"] {
-        let told = plan(stays);
-        assert!(told.starts_with("No node would go now"), "{stays}: {told}");
+        let text = plan(stays);
+        assert!(text.starts_with("No node would go now"), "{stays}: {text}");
     }
 }
 
@@ -133,14 +133,14 @@ fn pod_disruption_budget_without_status_allows_what_its_controller_would() {
 fn node_of_unknown_type_has_no_price() {
     let known = cluster(&[("n1", "")]);
     let unknown = known.replace("instance-type: m5.2xlarge", "instance-type: zz.large");
-    let told = plan(&unknown, "text");
-    assert!(told.contains("  n1  price unknown  goes"), "{told}");
-    let told = plan(&unknown, "json");
-    assert!(told.contains("\"price\": null"), "{told}");
+    let text = plan(&unknown, "text");
+    assert!(text.contains("  n1  price unknown  goes"), "{text}");
+    let text = plan(&unknown, "json");
+    assert!(text.contains("\"price\": null"), "{text}");
 }
 
 #[test]
-fn unhealthy_node_is_replaced_or_rebooted_where_gates_say_so() {
+fn unhealthy_node_is_replaced_or_rebooted_depending_on_gates() {
     #[expect(
         clippy::disallowed_methods,
         reason = "the command reads the clock, and the error is to be young"
@@ -153,8 +153,8 @@ fn unhealthy_node_is_replaced_or_rebooted_where_gates_say_so() {
     let pod = pod("web", "sick", "7", "");
     let sick = cluster(&[("sick", &pod)]).replace(ready, &error);
     let first = |gates: &[&str]| {
-        let told = plan_with(&sick, gates);
-        told.lines().take(2).collect::<Vec<_>>().join("\n")
+        let text = plan_with(&sick, gates);
+        text.lines().take(2).collect::<Vec<_>>().join("\n")
     };
     let repair = "--feature-gates=NodeRepair=true";
     let reboot = "--aws-feature-gates=RebootForRepair=true";
@@ -175,7 +175,7 @@ fn unhealthy_node_is_replaced_or_rebooted_where_gates_say_so() {
 }
 
 #[test]
-fn a_node_that_is_too_large_goes_for_a_smaller_one() {
+fn underutilized_node_is_replaced_by_a_smaller_one() {
     let text = plan(&cluster(&[("big", &pod("web", "big", "1", ""))]), "text");
     assert_eq!(
         text.trim_end(),
@@ -188,7 +188,7 @@ Each by itself:
 }
 
 #[test]
-fn a_node_that_stays_says_what_keeps_it() {
+fn node_that_cannot_be_disrupted_names_the_reason() {
     let guard = "karpenter.sh/do-not-disrupt: \"true\"";
     let guarded = pod("held", "guarded", "2", guard);
     let text = plan(
@@ -212,7 +212,7 @@ fn a_node_that_stays_says_what_keeps_it() {
 }
 
 #[test]
-fn the_same_as_json_names_the_saving_of_each() {
+fn json_output_names_the_saving_per_node() {
     let json = plan(&cluster(&[("big", &pod("web", "big", "1", ""))]), "json");
     let plan: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(plan["command"]["delete"], serde_json::json!(["big"]));
@@ -223,14 +223,14 @@ fn the_same_as_json_names_the_saving_of_each() {
 }
 
 #[test]
-fn prices_of_nodes_are_told_by_their_parts_where_that_is_asked_for() {
+fn verbose_output_splits_node_prices_into_parts() {
     let manifests = cluster(&[("big", &pod("small", "big", "1", ""))]);
     let arguments = ["--verbose", "--node-price", "0.01"];
-    let told = plan_with(&manifests, &arguments);
+    let text = plan_with(&manifests, &arguments);
     let parts = "$0.3962/h is $0.3840 for the instance, $0.0022 for its volumes and $0.0100 for the node itself";
-    assert!(told.contains(&format!("\n    {parts}\n")), "{told}");
+    assert!(text.contains(&format!("\n    {parts}\n")), "{text}");
     let of_the_new = "$0.1082/h is $0.0960 for the instance";
-    assert!(told.contains(of_the_new), "{told}");
+    assert!(text.contains(of_the_new), "{text}");
     let shown: serde_json::Value = serde_json::from_str(&plan(&manifests, "json")).unwrap();
     for place in ["/nodes/0", "/command/replace/0"] {
         let volumes = shown.pointer(&format!("{place}/priceParts/volumes"));
@@ -242,7 +242,7 @@ fn prices_of_nodes_are_told_by_their_parts_where_that_is_asked_for() {
 }
 
 #[test]
-fn money_is_told_as_saved_or_spent_and_never_with_a_sign() {
+fn price_differences_are_shown_without_a_sign() {
     let full = cluster(&[("full", &pod("web", "full", "7", ""))]);
     let text = plan(&full, "text");
     assert!(!text.contains("$-"), "{text}");
@@ -253,7 +253,7 @@ fn money_is_told_as_saved_or_spent_and_never_with_a_sign() {
 }
 
 #[test]
-fn nodes_without_node_claims_are_told() {
+fn nodes_without_node_claims_are_reported() {
     let all = cluster(&[("left", &pod("web", "left", "7", ""))]);
     let claim = all.find("kind: NodeClaim").unwrap();
     let node = all.find("kind: Node\n").unwrap();
@@ -272,7 +272,7 @@ fn nodes_without_node_claims_are_told() {
 }
 
 #[test]
-fn an_expired_node_goes_whatever_keeps_it() {
+fn expired_node_is_disrupted_despite_do_not_disrupt() {
     let guard = "karpenter.sh/do-not-disrupt: \"true\"";
     let all = cluster(&[("old", &pod("held", "old", "2", guard))]);
     let text = plan(
@@ -286,7 +286,7 @@ fn an_expired_node_goes_whatever_keeps_it() {
 }
 
 #[test]
-fn a_node_that_lacks_the_condition_is_not_said_to_have_changed() {
+fn node_without_the_consolidatable_condition_names_the_missing_condition() {
     let all = cluster(&[("big", &pod("web", "big", "1", ""))]);
     let all = all
         .replace("consolidateAfter: 0s", "consolidateAfter: 1h")

@@ -1,4 +1,4 @@
-//! `whittle plan --context`: what would be launched for the pods that wait in a running cluster.
+//! `whittle plan --context`: plans launches for the pending pods of a running cluster.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -31,7 +31,7 @@ fn create(server: &Sandbox, namespace: &str, object: Value) {
     });
 }
 
-/// A server with Karpenter's CRDs, a NodePool, and three pods that wait.
+/// An API server with Karpenter's CRDs, a NodePool, and three pending pods.
 async fn cluster() -> Sandbox {
     let server = Sandbox::start(SandboxOptions::default()).await.unwrap();
     let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/chart/charts/crds/templates");
@@ -66,7 +66,7 @@ async fn cluster() -> Sandbox {
     server
 }
 
-/// An EC2NodeClass that is ready, with a subnet in this zone.
+/// Creates a ready EC2NodeClass with a subnet in this zone.
 async fn node_class(server: &Sandbox, zone: &str) {
     create(
         server,
@@ -104,7 +104,7 @@ fn api(server: &Sandbox) -> KubeCluster {
     KubeCluster::new(access.client().unwrap(), "kube-system")
 }
 
-/// Waits until the scheduler has said that no pod has a place.
+/// Waits until the scheduler has marked all pods as unschedulable.
 async fn until_unschedulable(server: &Sandbox) {
     let api = api(server);
     for _ in 0..200 {
@@ -126,7 +126,7 @@ async fn plan(server: &Sandbox, arguments: &[&str]) -> Output {
     plan_with(server, arguments, &[]).await
 }
 
-/// The types of us-east-1, as a file: without it, a build with AWS asks EC2.
+/// Path of a catalog with the instance types of us-east-1. Without one, a build with the feature `aws` calls EC2.
 fn catalog() -> String {
     format!("{}/data/us-east-1.json.gz", env!("CARGO_MANIFEST_DIR"))
 }
@@ -151,7 +151,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_wait_are_planned_for_and_nothing_is_done() {
+async fn pending_pods_are_planned_for_without_changes_to_the_cluster() {
     let server = cluster().await;
     node_class(&server, "us-east-1b").await;
     until_unschedulable(&server).await;
@@ -180,13 +180,13 @@ async fn pods_that_wait_are_planned_for_and_nothing_is_done() {
         assert_eq!(node.get("instanceTypes"), Some(&json!(["m5.large"])));
     }
     let planned = plan(&server, &["--context", "sandbox", "--catalog", &catalog()]).await;
-    let told = text(&planned.stdout);
-    assert!(told.contains("m5.large on-demand us-east-1b"), "{told}");
+    let stdout = text(&planned.stdout);
+    assert!(stdout.contains("m5.large on-demand us-east-1b"), "{stdout}");
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn node_overlays_count_where_their_gate_is_on_and_else_it_is_told_that_they_do_not() {
+async fn node_overlays_apply_behind_their_gate_and_are_reported_otherwise() {
     let server = cluster().await;
     node_class(&server, "us-east-1b").await;
     until_unschedulable(&server).await;
@@ -206,22 +206,28 @@ async fn node_overlays_count_where_their_gate_is_on_and_else_it_is_told_that_the
     let catalog = catalog();
     let mut arguments = vec!["--context", "sandbox", "--catalog", &catalog];
     let planned = plan(&server, &arguments).await;
-    let (plan_without, told) = (text(&planned.stdout), text(&planned.stderr));
+    let (plan_without, stderr) = (text(&planned.stdout), text(&planned.stderr));
     assert!(plan_without.contains("from $0.2947/h"), "{plan_without}");
     assert!(
-        told.contains("NodeOverlay dear has no effect: its feature gate is off"),
-        "{told}"
+        stderr.contains("NodeOverlay dear has no effect: its feature gate is off"),
+        "{stderr}"
     );
     arguments.extend(["--feature-gates", "NodeOverlay=true"]);
     let planned = plan(&server, &arguments).await;
-    let (plan_with, told) = (text(&planned.stdout), text(&planned.stderr));
-    assert!(plan_with.contains("from $21.0067/h"), "{plan_with} {told}");
-    assert!(told.contains("NodeOverlay wrong applies nowhere"), "{told}");
+    let (plan_with, stderr) = (text(&planned.stdout), text(&planned.stderr));
+    assert!(
+        plan_with.contains("from $21.0067/h"),
+        "{plan_with} {stderr}"
+    );
+    assert!(
+        stderr.contains("NodeOverlay wrong applies nowhere"),
+        "{stderr}"
+    );
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn capacity_buffers_keep_room_in_a_running_cluster() {
+async fn capacity_buffers_of_a_running_cluster_are_planned() {
     let server = cluster().await;
     node_class(&server, "us-east-1b").await;
     until_unschedulable(&server).await;
@@ -256,18 +262,18 @@ async fn capacity_buffers_keep_room_in_a_running_cluster() {
         "CapacityBuffer=true",
     ];
     let planned = plan(&server, &arguments).await;
-    let (plan, told) = (text(&planned.stdout), text(&planned.stderr));
-    assert!(plan.contains("5 nodes to launch"), "{plan} {told}");
+    let (plan, stderr) = (text(&planned.stdout), text(&planned.stderr));
+    assert!(plan.contains("5 nodes to launch"), "{plan} {stderr}");
     assert!(
-        told.contains("CapacityBuffer default/lost keeps no room"),
-        "{told}"
+        stderr.contains("CapacityBuffer default/lost keeps no room"),
+        "{stderr}"
     );
     server.stop().await;
 }
 
-/// Whoever plans may have no right to read what has no effect.
+/// Users may lack permission to read resources whose feature gate is off.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_behind_closed_gates_is_left_out_where_it_cannot_be_read() {
+async fn forbidden_resources_behind_disabled_gates_are_skipped() {
     let server = cluster().await;
     node_class(&server, "us-east-1b").await;
     until_unschedulable(&server).await;
@@ -277,35 +283,35 @@ async fn what_is_behind_closed_gates_is_left_out_where_it_cannot_be_read() {
     let catalog = catalog();
     let arguments = ["--context", "sandbox", "--catalog", &catalog];
     let planned = plan(&server, &arguments).await;
-    let (plan, told) = (text(&planned.stdout), text(&planned.stderr));
+    let (plan, stderr) = (text(&planned.stdout), text(&planned.stderr));
     assert!(
         planned.status.success() && plan.contains("3 nodes to launch"),
-        "{plan} {told}"
+        "{plan} {stderr}"
     );
     assert!(
-        told.contains("what is behind feature gates that are off is left out")
-            && told.contains(why),
-        "{told}"
+        stderr.contains("what is behind feature gates that are off is left out")
+            && stderr.contains(why),
+        "{stderr}"
     );
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_keeps_a_node_pool_from_being_used_is_told() {
+async fn reason_for_an_unusable_node_pool_is_reported() {
     let server = cluster().await;
     until_unschedulable(&server).await;
     let planned = plan(&server, &["--context", "sandbox", "--catalog", &catalog()]).await;
-    let told = text(&planned.stderr);
+    let stderr = text(&planned.stderr);
     assert!(
-        told.contains("NodePool default is not used: EC2NodeClass default does not exist"),
-        "{told}"
+        stderr.contains("NodePool default is not used: EC2NodeClass default does not exist"),
+        "{stderr}"
     );
     node_class(&server, "eu-west-1a").await;
     let planned = plan(&server, &["--context", "sandbox", "--catalog", &catalog()]).await;
-    let told = text(&planned.stderr);
+    let stderr = text(&planned.stderr);
     assert!(
-        told.contains("NodePool default: no instance type is known in a zone of EC2NodeClass default; --catalog names"),
-        "{told}"
+        stderr.contains("NodePool default: no instance type is known in a zone of EC2NodeClass default; --catalog names"),
+        "{stderr}"
     );
     assert!(
         text(&planned.stdout).contains("3 pods waiting"),
@@ -316,21 +322,21 @@ async fn what_keeps_a_node_pool_from_being_used_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_context_that_does_not_exist_is_named() {
+async fn missing_context_is_named() {
     let server = cluster().await;
     let planned = plan(&server, &["--context", "prod"]).await;
     assert!(!planned.status.success());
-    let told = text(&planned.stderr);
+    let stderr = text(&planned.stderr);
     assert!(
-        told.contains("context \"prod\" cannot be used: look at `kubectl config get-contexts`"),
-        "{told}"
+        stderr.contains("context \"prod\" cannot be used: look at `kubectl config get-contexts`"),
+        "{stderr}"
     );
     server.stop().await;
 }
 
 #[cfg(feature = "aws")]
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_catalog_ec2_is_asked_what_it_offers() {
+async fn catalog_is_read_from_ec2_by_default() {
     let server = cluster().await;
     node_class(&server, "us-east-1b").await;
     until_unschedulable(&server).await;
@@ -342,44 +348,44 @@ async fn without_a_catalog_ec2_is_asked_what_it_offers() {
         ("AWS_SECRET_ACCESS_KEY", "test"),
     ];
     let planned = plan_with(&server, &["--context", "sandbox"], &environment).await;
-    let (plan, told) = (text(&planned.stdout), text(&planned.stderr));
+    let (plan, stderr) = (text(&planned.stdout), text(&planned.stderr));
     assert!(
         plan.contains("m5.large on-demand us-east-1b"),
-        "{plan} {told}"
+        "{plan} {stderr}"
     );
     assert!(
-        told.contains("those shipped with Whittle stand in"),
-        "{told}"
+        stderr.contains("those shipped with Whittle stand in"),
+        "{stderr}"
     );
     server.stop().await;
 }
 
 #[cfg(not(feature = "aws"))]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_without_aws_says_where_its_instance_types_are_from() {
+async fn build_without_aws_feature_names_the_source_of_its_catalog() {
     let server = cluster().await;
     node_class(&server, "us-east-1b").await;
     let planned = plan(&server, &["--context", "sandbox"]).await;
-    let told = text(&planned.stderr);
-    assert!(told.contains("are those of us-east-1"), "{told}");
+    let stderr = text(&planned.stderr);
+    assert!(stderr.contains("are those of us-east-1"), "{stderr}");
     server.stop().await;
 }
 
 #[cfg(not(feature = "aws"))]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_region_is_that_of_the_subnets_that_the_node_class_found() {
+async fn region_is_taken_from_the_subnets_of_the_node_class() {
     let server = cluster().await;
     node_class(&server, "eu-west-1b").await;
     until_unschedulable(&server).await;
     let planned = plan(&server, &["--context", "sandbox"]).await;
-    let (plan, told) = (text(&planned.stdout), text(&planned.stderr));
+    let (plan, stderr) = (text(&planned.stdout), text(&planned.stderr));
     assert!(
         plan.contains("m5.large on-demand eu-west-1b"),
-        "{plan} {told}"
+        "{plan} {stderr}"
     );
     assert!(
-        told.contains("those of us-east-1, as if eu-west-1 had them"),
-        "{told}"
+        stderr.contains("those of us-east-1, as if eu-west-1 had them"),
+        "{stderr}"
     );
     server.stop().await;
 }

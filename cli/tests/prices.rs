@@ -1,4 +1,4 @@
-//! `whittle prices`: the table that ships is what the command makes of the recorded answer, and what is no answer is told.
+//! `whittle prices`: converts a response of the AWS Price List API into the table that Whittle ships, and reports invalid responses.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -7,10 +7,10 @@ use std::{
     process::{Command, Output},
 };
 
-fn prices(region: &str, answer: &Path) -> Output {
+fn prices(region: &str, response: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_whittle"))
         .args(["prices", "--region", region])
-        .arg(answer)
+        .arg(response)
         .output()
         .unwrap()
 }
@@ -26,7 +26,7 @@ fn written(text: &str) -> tempfile::NamedTempFile {
 }
 
 #[test]
-fn a_table_has_a_line_for_every_product_with_a_price() {
+fn table_has_a_line_for_every_product_with_a_price() {
     let product = |name: &str, amount: &str| {
         serde_json::json!({
             "product": { "attributes": { "instanceType": name } },
@@ -39,44 +39,47 @@ fn a_table_has_a_line_for_every_product_with_a_price() {
         product("c5.large", "12.0"),
         "{}".into(),
     ];
-    let answer = written(&serde_json::json!({ "PriceList": products }).to_string());
-    let made = prices("cn-north-1", answer.path());
-    let table = String::from_utf8(made.stdout).unwrap();
+    let response = written(&serde_json::json!({ "PriceList": products }).to_string());
+    let converted = prices("cn-north-1", response.path());
+    let table = String::from_utf8(converted.stdout).unwrap();
     let rows: Vec<_> = table
         .lines()
         .filter(|line| !line.starts_with('#'))
         .collect();
     assert_eq!(rows, ["c5.large\t12", "m5.large\t0.96"]);
-    let told = String::from_utf8(made.stderr).unwrap();
+    let stderr = String::from_utf8(converted.stderr).unwrap();
     assert!(
-        made.status.success() && told.contains("1 entries"),
-        "{told}"
+        converted.status.success() && stderr.contains("1 entries"),
+        "{stderr}"
     );
 }
 
 #[test]
-fn what_is_no_answer_is_named() {
+fn invalid_response_is_reported() {
     for (text, expected) in [
         ("{}", "PriceList"),
         (r#"{"PriceList": ["{}"]}"#, "eu-west-1"),
     ] {
-        let answer = written(text);
-        let made = prices("eu-west-1", answer.path());
-        let told = String::from_utf8(made.stderr).unwrap();
-        assert!(!made.status.success() && told.contains(expected), "{told}");
+        let response = written(text);
+        let converted = prices("eu-west-1", response.path());
+        let stderr = String::from_utf8(converted.stderr).unwrap();
+        assert!(
+            !converted.status.success() && stderr.contains(expected),
+            "{stderr}"
+        );
     }
 }
 
 #[test]
-fn the_shipped_table_is_made_from_the_recorded_answer() {
+fn shipped_table_equals_the_converted_recording() {
     let recorded = repository().join("../shared/conformance/aws/on-demand-prices.json.gz");
     if !recorded.exists() {
         return;
     }
     let shipped = repository().join("shared/aws-rules/data/on-demand-prices/us-east-1.tsv");
-    let made = prices("us-east-1", &recorded);
+    let converted = prices("us-east-1", &recorded);
     assert_eq!(
-        String::from_utf8(made.stdout).unwrap(),
+        String::from_utf8(converted.stdout).unwrap(),
         std::fs::read_to_string(shipped).unwrap()
     );
 }

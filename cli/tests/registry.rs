@@ -1,4 +1,4 @@
-//! `whittle register`, `clusters` and `unregister`: what is written, and what is refused before anything is.
+//! `whittle register`, `clusters` and `unregister`: write registry entries and reject invalid arguments before any request.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -10,12 +10,12 @@ fn whittle(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     whittle.output().unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_asked() {
+fn invalid_arguments_are_rejected_before_any_request() {
     for (arguments, part) in [
         (&["register", "a/b"][..], "expected the name of a cluster"),
         (
@@ -64,13 +64,17 @@ fn mistakes_are_told_before_anything_is_asked() {
     ] {
         let refused = whittle(arguments, &[]);
         assert!(!refused.status.success(), "{arguments:?}");
-        assert!(told(&refused).contains(part), "{}", told(&refused));
+        assert!(
+            stderr_of(&refused).contains(part),
+            "{}",
+            stderr_of(&refused)
+        );
     }
 }
 
 #[cfg(not(feature = "aws"))]
 #[test]
-fn a_build_without_aws_names_the_build_to_use() {
+fn build_without_aws_feature_names_the_required_feature() {
     for arguments in [
         &["register", "demo"][..],
         &["unregister", "demo"],
@@ -80,15 +84,15 @@ fn a_build_without_aws_names_the_build_to_use() {
         let refused = whittle(arguments, &[]);
         assert!(!refused.status.success());
         assert!(
-            told(&refused).contains("--features aws"),
+            stderr_of(&refused).contains("--features aws"),
             "{}",
-            told(&refused)
+            stderr_of(&refused)
         );
     }
 }
 
 #[cfg(feature = "aws")]
-#[expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
+#[expect(clippy::indexing_slicing, reason = "a missing field fails the test")]
 mod with_aws {
     use std::{
         collections::BTreeMap,
@@ -98,9 +102,9 @@ mod with_aws {
     use axum::{Json, Router, extract::Path, routing::post};
     use serde_json::{Value, json};
 
-    use super::{told, whittle};
+    use super::{stderr_of, whittle};
 
-    /// A cluster of EKS with access entries, which moto does not have: groups by principal.
+    /// A fake of EKS access entries, which moto lacks: Kubernetes groups by principal ARN.
     #[derive(Clone, Default)]
     struct Eks(Arc<Mutex<BTreeMap<String, Vec<String>>>>);
 
@@ -152,7 +156,7 @@ mod with_aws {
     }
 
     #[test]
-    fn functions_are_let_in_by_the_roles_that_their_stack_names() {
+    fn access_entries_are_created_for_the_roles_of_the_stack() {
         const FUNCTIONS: [&str; 6] = [
             "provisioner",
             "lifecycle",
@@ -171,12 +175,15 @@ mod with_aws {
 
         let refused = run(&["register", "prod", "--create-access-entries"]);
         assert!(!refused.status.success());
-        let why = told(&refused);
+        let why = stderr_of(&refused);
         for part in ["repeat this with --replace", "cannot find stack whittle"] {
             assert!(why.contains(part), "{why}");
         }
 
-        let roles: BTreeMap<&str, String> = FUNCTIONS.iter().map(|one| (*one, role(one))).collect();
+        let roles: BTreeMap<&str, String> = FUNCTIONS
+            .iter()
+            .map(|function| (*function, role(function)))
+            .collect();
         for role in FUNCTIONS {
             let role = json!({"RoleName": role, "AssumeRolePolicyDocument": "{}"});
             moto.call("iam", "create_role", role);
@@ -185,7 +192,7 @@ mod with_aws {
         let stack = json!({"Name": "/whittle/stacks/whittle", "Type": "String", "Value": stack.to_string()});
         moto.call("ssm", "put_parameter", stack);
         let registered = run(&["register", "prod", "--replace", "--create-access-entries"]);
-        assert!(registered.status.success(), "{}", told(&registered));
+        assert!(registered.status.success(), "{}", stderr_of(&registered));
         let shown = String::from_utf8_lossy(&registered.stdout).into_owned();
         assert!(
             !shown.contains("functions that neither an access entry"),
@@ -195,13 +202,14 @@ mod with_aws {
             shown.contains("role/terminator as whittle:terminator\n"),
             "{shown}"
         );
-        let expected = FUNCTIONS.map(|one| (role(one), vec![format!("whittle:{one}")]));
+        let expected =
+            FUNCTIONS.map(|function| (role(function), vec![format!("whittle:{function}")]));
         assert_eq!(*eks.0.lock().unwrap(), BTreeMap::from(expected));
 
         let team = role("team");
         eks.0.lock().unwrap().insert(team.clone(), Vec::new());
         let left = run(&["unregister", "prod", "--delete-access-entries", "--force"]);
-        assert!(left.status.success(), "{}", told(&left));
+        assert!(left.status.success(), "{}", stderr_of(&left));
         assert!(eks.0.lock().unwrap().keys().eq([&team]));
     }
 
@@ -222,14 +230,14 @@ mod with_aws {
     }
 
     #[test]
-    fn a_cluster_of_eks_is_registered_in_shadow_and_leaves_in_two_steps() {
+    fn eks_cluster_is_registered_in_shadow_mode_and_unregistered_in_two_steps() {
         let moto = harness::Moto::start("demo");
         let environment = environment(&moto);
         let run = |arguments: &[&str]| whittle(arguments, &environment);
 
         let elsewhere = run(&["register", "prod"]);
         assert!(!elsewhere.status.success());
-        let why = told(&elsewhere);
+        let why = stderr_of(&elsewhere);
         assert!(
             why.contains("prod is not registered: EKS has no cluster prod in us-east-1"),
             "{why}"
@@ -242,7 +250,7 @@ mod with_aws {
         moto.call("eks", "create_cluster", cluster);
         let settings = r#"{"reservedENIs": "0", "batchIdleDuration": "1s"}"#;
         let registered = run(&["register", "prod", "--settings", settings]);
-        assert!(registered.status.success(), "{}", told(&registered));
+        assert!(registered.status.success(), "{}", stderr_of(&registered));
         let shown = String::from_utf8_lossy(&registered.stdout).into_owned();
         assert!(
             shown.contains("2. the service-linked role of EC2 Spot is missing"),
@@ -250,7 +258,7 @@ mod with_aws {
         );
         for part in [
             "aws eks create-access-entry --cluster-name prod",
-            // What doctor looks at, register has looked at.
+            // `register` runs the checks of `doctor`.
             "45. EC2NodeClasses without subnets or security groups",
             "the API server is not reached from here",
             "44. quotas",
@@ -270,20 +278,20 @@ mod with_aws {
         let twice = run(&["register", "prod"]);
         assert!(!twice.status.success());
         assert!(
-            told(&twice).contains("cluster prod is registered already"),
+            stderr_of(&twice).contains("cluster prod is registered already"),
             "{}",
-            told(&twice)
+            stderr_of(&twice)
         );
         let private = ["register", "prod", "--replace", "--reach", "vpc:vpc-1"];
         let shown = run(&private);
-        assert!(shown.status.success(), "{}", told(&shown));
+        assert!(shown.status.success(), "{}", stderr_of(&shown));
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         let queue =
             "terminate: https://sqs.us-east-1.amazonaws.com/123456789012/whittle-vpc-1-terminate\n";
         assert!(shown.contains(queue), "{shown}");
         assert_eq!(entry(&moto, "prod")["reach"], "vpc:vpc-1");
         let again = run(&["register", "prod", "--replace"]);
-        assert!(again.status.success(), "{}", told(&again));
+        assert!(again.status.success(), "{}", stderr_of(&again));
         let shown = String::from_utf8_lossy(&again.stdout).into_owned();
         assert!(!shown.contains("service-linked"), "{shown}");
 
@@ -293,7 +301,7 @@ mod with_aws {
         assert!(
             shown.contains("prod has no public endpoint"),
             "{shown}{}",
-            told(&looked)
+            stderr_of(&looked)
         );
 
         let before = entry(&moto, "prod");
@@ -308,7 +316,7 @@ mod with_aws {
             ("activate", "active", "prod is active"),
         ] {
             let switched = run(&[command, "prod"]);
-            assert!(switched.status.success(), "{}", told(&switched));
+            assert!(switched.status.success(), "{}", stderr_of(&switched));
             let shown = String::from_utf8_lossy(&switched.stdout).into_owned();
             assert!(shown.contains(part), "{shown}");
             let mut expected = before.clone();
@@ -317,7 +325,7 @@ mod with_aws {
         }
         let unknown = run(&["activate", "other"]);
         assert!(!unknown.status.success());
-        let why = told(&unknown);
+        let why = stderr_of(&unknown);
         assert!(why.contains("no cluster other is registered"), "{why}");
         let listed = run(&["clusters"]);
         assert_eq!(
@@ -326,24 +334,24 @@ mod with_aws {
         );
         let first = run(&["unregister", "prod"]);
         assert!(!first.status.success());
-        let why = told(&first);
+        let why = stderr_of(&first);
         assert!(why.contains("--force goes on all the same"), "{why}");
         assert_eq!(entry(&moto, "prod").get("mode"), Some(&json!("shadow")));
         let second = run(&["unregister", "prod", "--force"]);
-        assert!(second.status.success(), "{}", told(&second));
+        assert!(second.status.success(), "{}", stderr_of(&second));
         let listed = run(&["clusters"]);
         let none = "No cluster is registered in us-east-1.\n";
         assert_eq!(String::from_utf8_lossy(&listed.stdout), none);
         let third = run(&["unregister", "prod"]);
         assert!(
-            told(&third).contains("no cluster prod is registered in us-east-1"),
+            stderr_of(&third).contains("no cluster prod is registered in us-east-1"),
             "{}",
-            told(&third)
+            stderr_of(&third)
         );
     }
 
-    /// The housekeeper writes this, with what it notes of the cluster.
-    fn is_swept(moto: &harness::Moto, mode: &str, is_released: bool) {
+    /// Writes the rows that the housekeeper writes when it sweeps the cluster.
+    fn put_sweep(moto: &harness::Moto, mode: &str, is_released: bool) {
         let mode = json!({ "mode": mode }).to_string();
         moto.put_cluster("prod", &json!({"modeBody": {"S": mode}}));
         let body = json!({ "released": is_released }).to_string();
@@ -353,16 +361,16 @@ mod with_aws {
     }
 
     #[test]
-    fn cluster_leaves_once_its_stack_has_let_go_of_it() {
+    fn cluster_is_unregistered_once_its_stack_has_released_it() {
         let moto = harness::Moto::start("demo");
         let environment = environment(&moto);
         let run = |arguments: &[&str]| {
             let output = whittle(arguments, &environment);
             let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-            (output.status.success(), shown + &told(&output))
+            (output.status.success(), shown + &stderr_of(&output))
         };
         moto.put_ledger();
-        is_swept(&moto, "active", false);
+        put_sweep(&moto, "active", false);
         let active = json!({"Name": "/whittle/clusters/prod", "Type": "String",
             "Value": r#"{"type":"eks","mode":"active"}"#});
         moto.call("ssm", "put_parameter", active);
@@ -371,12 +379,12 @@ mod with_aws {
             assert!(!done && why.contains("prod is still active"), "{why}");
             assert_eq!(entry(&moto, "prod")["mode"], "shadow");
         }
-        is_swept(&moto, "shadow", false);
+        put_sweep(&moto, "shadow", false);
         let (done, shown) = run(&["unregister", "prod", "--purge", "--timeout", "1"]);
         assert!(!done, "{shown}");
         assert!(shown.contains("prod is not registered any more"), "{shown}");
         assert!(shown.contains("has not let go of prod"), "{shown}");
-        is_swept(&moto, "shadow", true);
+        put_sweep(&moto, "shadow", true);
         let purge = ["unregister", "prod", "--purge"];
         let (done, shown) = run(&purge);
         assert!(done, "{shown}");
@@ -386,21 +394,21 @@ mod with_aws {
     }
 
     #[test]
-    fn purge_leaves_rows_of_what_would_have_no_owner() {
+    fn purge_keeps_rows_of_launched_instances() {
         let moto = harness::Moto::start("demo");
         let environment = environment(&moto);
         moto.put_ledger();
-        is_swept(&moto, "shadow", true);
+        put_sweep(&moto, "shadow", true);
         let launched = json!({"pk": {"S": "CLUSTER#prod"}, "sk": {"S": "LAUNCHED#web-1"}});
         let put = json!({"TableName": "whittle-ledger", "Item": launched});
         moto.call("dynamodb", "put_item", put);
         let purge = ["unregister", "prod", "--purge"];
         let refused = whittle(&purge, &environment);
-        let why = told(&refused);
+        let why = stderr_of(&refused);
         assert!(!refused.status.success(), "{why}");
         assert!(why.contains("NodeClaim web-1"), "{why}");
         let forced = whittle(&[&purge[..], &["--force"]].concat(), &environment);
-        assert!(forced.status.success(), "{}", told(&forced));
+        assert!(forced.status.success(), "{}", stderr_of(&forced));
         let shown = String::from_utf8_lossy(&forced.stdout).into_owned();
         assert!(
             shown.contains("left without an owner: NodeClaim web-1"),
@@ -410,7 +418,7 @@ mod with_aws {
     }
 
     #[test]
-    fn another_cluster_is_registered_with_credentials_that_can_be_read() {
+    fn cluster_outside_eks_is_registered_with_readable_credentials() {
         let moto = harness::Moto::start("demo");
         let environment = environment(&moto);
         let arguments = [
@@ -423,7 +431,7 @@ mod with_aws {
         ];
         let refused = whittle(&arguments, &environment);
         assert!(!refused.status.success());
-        let why = told(&refused);
+        let why = stderr_of(&refused);
         assert!(
             why.contains("cannot use the credentials in /whittle/credentials/kops"),
             "{why}"
@@ -431,14 +439,14 @@ mod with_aws {
         let mut others = arguments;
         others[5] = "/whittle/credentials/other";
         let refused = whittle(&others, &environment);
-        let why = told(&refused);
+        let why = stderr_of(&refused);
         assert!(!refused.status.success(), "{why}");
         assert!(why.contains("or a parameter below it"), "{why}");
         let secret =
             json!({"Name": "/whittle/credentials/kops", "Type": "SecureString", "Value": "token"});
         moto.call("ssm", "put_parameter", secret);
         let registered = whittle(&arguments, &environment);
-        assert!(registered.status.success(), "{}", told(&registered));
+        assert!(registered.status.success(), "{}", stderr_of(&registered));
         assert_eq!(
             entry(&moto, "kops"),
             json!({
@@ -451,7 +459,7 @@ mod with_aws {
         let twin = [&["register", "kops-again"], &spelled, &arguments[4..]].concat();
         let refused = whittle(&twin, &environment);
         assert!(!refused.status.success());
-        let why = told(&refused);
+        let why = stderr_of(&refused);
         assert!(
             why.contains("its endpoint is registered already, as /whittle/clusters/kops:"),
             "{why}"
@@ -469,9 +477,9 @@ mod with_aws {
         );
         let unknown = whittle(&["doctor", "nobody"], &environment);
         assert!(
-            told(&unknown).contains("no cluster nobody is registered in us-east-1"),
+            stderr_of(&unknown).contains("no cluster nobody is registered in us-east-1"),
             "{}",
-            told(&unknown)
+            stderr_of(&unknown)
         );
         let listed = whittle(&["clusters"], &environment);
         assert!(!listed.status.success());
@@ -484,7 +492,7 @@ mod with_aws {
     }
 
     #[test]
-    fn an_entry_that_no_parameter_of_the_standard_tier_takes_is_refused_with_the_remedy() {
+    fn entry_too_large_for_a_standard_parameter_is_rejected_with_a_remedy() {
         let moto = harness::Moto::start("demo");
         let cluster = json!({
             "name": "prod", "roleArn": "arn:aws:iam::123456789012:role/eks", "version": "1.35",
@@ -502,12 +510,16 @@ mod with_aws {
             "takes 4096",
             "--tier Advanced",
         ] {
-            assert!(told(&refused).contains(part), "{}", told(&refused));
+            assert!(
+                stderr_of(&refused).contains(part),
+                "{}",
+                stderr_of(&refused)
+            );
         }
     }
 
-    /// Says to one request that it may not be made.
-    fn denier() -> (String, std::thread::JoinHandle<()>) {
+    /// Starts a server that answers one request with AccessDenied.
+    fn access_denier() -> (String, std::thread::JoinHandle<()>) {
         use std::io::{Read, Write};
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -524,14 +536,14 @@ mod with_aws {
     }
 
     #[test]
-    fn a_missing_permission_is_named_and_nothing_is_written() {
+    fn missing_permission_is_named_and_no_entry_is_written() {
         let moto = harness::Moto::start("demo");
         let cluster = json!({
             "name": "prod", "roleArn": "arn:aws:iam::123456789012:role/eks", "version": "1.35",
             "resourcesVpcConfig": { "subnetIds": moto.seed.subnets.values().collect::<Vec<_>>() },
         });
         moto.call("eks", "create_cluster", cluster);
-        let (url, answer) = denier();
+        let (url, answer) = access_denier();
         let mut environment = environment(&moto).to_vec();
         environment.push(("AWS_ENDPOINT_URL_SSM", &url));
         let refused = whittle(&["register", "prod"], &environment);
@@ -541,7 +553,11 @@ mod with_aws {
             "cannot write /whittle/clusters/prod; nothing was changed",
             "ssm:PutParameter was denied",
         ] {
-            assert!(told(&refused).contains(part), "{}", told(&refused));
+            assert!(
+                stderr_of(&refused).contains(part),
+                "{}",
+                stderr_of(&refused)
+            );
         }
     }
 }

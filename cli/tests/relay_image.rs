@@ -1,4 +1,4 @@
-//! The image of the relay, written without a container engine and read back as a registry would.
+//! The relay's container image, built by `infra/tools/relay-image` without a container engine and read back as an OCI layout.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -22,7 +22,7 @@ fn write_image(program: &Path, archive: &Path, certificates: &Path) -> Output {
         .unwrap()
 }
 
-/// A small program, linked statically as the relay is.
+/// Compiles a small statically linked program, as the relay is.
 fn static_program(folder: &Path) -> PathBuf {
     let source = folder.join("small.rs");
     fs::write(&source, "fn main() { println!(\"the relay\"); }").unwrap();
@@ -62,7 +62,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// A blob by its descriptor, which has to tell its digest and size truly.
+/// Path of a blob. Asserts that its digest and size match the descriptor.
 fn blob(layout: &Path, descriptor: &Value) -> PathBuf {
     let text = |field: &str| descriptor.get(field).and_then(Value::as_str).unwrap();
     let digest = text("digest").strip_prefix("sha256:").unwrap();
@@ -84,7 +84,7 @@ fn sha256(content: &[u8]) -> String {
 }
 
 #[test]
-fn a_static_program_becomes_an_image_that_reads_back() {
+fn static_program_becomes_a_valid_image() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let program = static_program(folder.path());
@@ -129,21 +129,21 @@ fn a_static_program_becomes_an_image_that_reads_back() {
         fs::read_to_string(at("root/etc/ssl/certs/ca-certificates.crt")).unwrap(),
         "certificates"
     );
-    let said = Command::new(at("root/usr/local/bin/relay"))
+    let printed = Command::new(at("root/usr/local/bin/relay"))
         .output()
         .unwrap();
-    assert_eq!(said.stdout, b"the relay\n");
+    assert_eq!(printed.stdout, b"the relay\n");
 
     write_image(&program, &at("again.tar"), &at("roots.crt"));
     assert_eq!(
         fs::read(at("image.tar")).unwrap(),
         fs::read(at("again.tar")).unwrap(),
-        "the same bytes each time"
+        "the image is reproducible"
     );
 }
 
 #[test]
-fn what_could_not_run_in_the_image_is_refused() {
+fn program_that_cannot_run_in_the_image_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("text"), "#!/bin/sh\n").unwrap();
@@ -160,8 +160,11 @@ fn what_could_not_run_in_the_image_is_refused() {
     ];
     for (program, certificates, refusal) in cases {
         let output = write_image(&program, &at("image.tar"), &certificates);
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && told.contains(refusal), "{told}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && stderr.contains(refusal),
+            "{stderr}"
+        );
         assert!(!at("image.tar").exists());
     }
 }

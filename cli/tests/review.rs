@@ -1,4 +1,4 @@
-//! `whittle review` and `whittle compare`, on some hours of a small cluster.
+//! `whittle review` and `whittle compare`, run on three hours of a simulated cluster.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,7 +9,7 @@ mod recorded;
 
 use std::fs;
 
-use recorded::{LIMITED, Recorded, told};
+use recorded::{LIMITED, Recorded, stderr_of};
 use stories::{Relay, Rig, all_bound, secs};
 
 const SINCE: [&str; 4] = [
@@ -19,7 +19,7 @@ const SINCE: [&str; 4] = [
     "2100-01-01T00:00:00Z",
 ];
 
-/// Six pods come, four of them go after an hour.
+/// Journal of three hours: six pods are created, and four of them are deleted after an hour.
 async fn hours() -> Recorded {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(6);
@@ -31,16 +31,16 @@ async fn hours() -> Recorded {
 }
 
 #[tokio::test]
-async fn a_change_is_reviewed_as_a_page_with_an_exit_status() {
+async fn review_prints_a_report_and_exits_with_its_result() {
     let hours = hours().await;
     let review = |arguments: &[&str]| {
         let all = [&["review", "demo"], &SINCE[..], arguments].concat();
         let output = hours.whittle(&all);
         let page = String::from_utf8(output.stdout.clone()).unwrap();
-        (output.status.code(), page, told(&output))
+        (output.status.code(), page, stderr_of(&output))
     };
-    let (code, page, told) = review(&[]);
-    assert_eq!(code, Some(0), "{told}");
+    let (code, page, stderr) = review(&[]);
+    assert_eq!(code, Some(0), "{stderr}");
     assert!(page.starts_with("# Review of cluster demo\n"), "{page}");
     assert!(page.contains("None that these views show."), "{page}");
     let cost = page
@@ -54,8 +54,8 @@ async fn a_change_is_reviewed_as_a_page_with_an_exit_status() {
     assert_ne!(was, "$0.0000", "{page}");
     let pool = hours.path().join("pool.yaml");
     fs::write(&pool, LIMITED).unwrap();
-    let (code, page, told) = review(&["--with", pool.to_str().unwrap()]);
-    assert_eq!(code, Some(2), "{told}");
+    let (code, page, stderr) = review(&["--with", pool.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{stderr}");
     assert!(page.contains("**Worse:** Pods find no place"), "{page}");
     let (code, page, _) = review(&["--without", "default"]);
     assert_eq!(code, Some(2));
@@ -66,28 +66,28 @@ async fn a_change_is_reviewed_as_a_page_with_an_exit_status() {
 }
 
 #[tokio::test]
-async fn what_happened_is_set_next_to_what_whittle_would_have_done() {
+async fn compare_shows_actual_and_planned_nodes_side_by_side() {
     let hours = hours().await;
     let output = hours.whittle(&[&["compare", "demo"], &SINCE[..]].concat());
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", stderr_of(&output));
     let page = String::from_utf8(output.stdout).unwrap();
     let row = |name: &str| {
         let line = page.lines().find(|line| line.starts_with(name)).unwrap();
         let numbers = line.split_whitespace().rev().take(2);
         numbers.map(str::to_owned).collect::<Vec<_>>()
     };
-    // Whittle worked here: what it would have done is about what it did.
+    // Whittle managed this cluster, so its plan is close to what happened.
     for cost in row("Nodes, per hour") {
         assert_ne!(cost, "$0.0000", "{page}");
     }
     assert!(
-        row("Nodes that came").iter().all(|one| one != "0"),
+        row("Nodes that came").iter().all(|number| number != "0"),
         "{page}"
     );
 }
 
 #[tokio::test]
-async fn too_few_views_and_mistakes_are_told() {
+async fn too_few_views_and_invalid_arguments_are_reported() {
     let hours = hours().await;
     for (arguments, part) in [
         (
@@ -106,7 +106,7 @@ async fn too_few_views_and_mistakes_are_told() {
     ] {
         let output = hours.whittle(arguments);
         assert!(!output.status.success(), "{arguments:?}");
-        assert_ne!(output.status.code(), Some(101), "{}", told(&output));
-        assert!(told(&output).contains(part), "{}", told(&output));
+        assert_ne!(output.status.code(), Some(101), "{}", stderr_of(&output));
+        assert!(stderr_of(&output).contains(part), "{}", stderr_of(&output));
     }
 }

@@ -1,5 +1,5 @@
-//! The walkthroughs that people who come from Karpenter know, with `whittle` in its place: manifests as they are taught, converted where
-//! they are old, and the nodes that are promised for them.
+//! Well-known Karpenter walkthroughs, run with `whittle`: manifests of old API versions are converted, and the plan has the nodes that
+//! the walkthrough describes.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -17,7 +17,7 @@ fn page(name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap()
 }
 
-/// What a command prints for this input, with what it told.
+/// Standard output and standard error of a command for this input.
 fn whittle(arguments: &[&str], input: &str) -> (String, String) {
     let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"))
         .args(arguments)
@@ -33,12 +33,12 @@ fn whittle(arguments: &[&str], input: &str) -> (String, String) {
         .write_all(input.as_bytes())
         .unwrap();
     let output = whittle.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{told}");
-    (String::from_utf8(output.stdout).unwrap(), told)
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    (String::from_utf8(output.stdout).unwrap(), stderr)
 }
 
-/// The catalog that the program brings along, as if it were of us-west-2.
+/// Path of a copy of the built-in catalog with us-east-1 replaced by us-west-2.
 fn us_west_2() -> PathBuf {
     let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/us-east-1.json.gz");
     let mut text = String::new();
@@ -55,8 +55,8 @@ fn planned(manifests: &str, catalog: Option<&Path>) -> Vec<Value> {
     if let Some(catalog) = catalog {
         arguments.extend(["--catalog", catalog.to_str().unwrap()]);
     }
-    let (decision, told) = whittle(&arguments, manifests);
-    assert_eq!(told, "", "nothing in it is without effect");
+    let (decision, stderr) = whittle(&arguments, manifests);
+    assert_eq!(stderr, "", "no warnings");
     let decision: Value = serde_json::from_str(&decision).unwrap();
     assert_eq!(
         decision
@@ -90,9 +90,9 @@ fn pools(nodes: &[Value]) -> Vec<&str> {
 #[test]
 fn inflate_needs_no_conversion_and_gets_its_nodes() {
     let manifests = page("inflate.yaml");
-    let (converted, told) = whittle(&["convert", "-f", "-"], &manifests);
+    let (converted, stderr) = whittle(&["convert", "-f", "-"], &manifests);
     assert_eq!(
-        (converted.as_str(), told.as_str()),
+        (converted.as_str(), stderr.as_str()),
         (manifests.as_str(), "")
     );
     let nodes = planned(&converted, None);
@@ -109,7 +109,7 @@ fn each_team_gets_nodes_of_its_node_pool() {
 }
 
 #[test]
-fn spot_comes_first_and_on_demand_takes_what_is_beyond_its_limit() {
+fn on_demand_node_pool_takes_pods_beyond_the_spot_limit() {
     let nodes = planned(&page("spot-first.yaml"), None);
     assert_eq!(pods(&nodes), 12);
     let pools = pools(&nodes);
@@ -145,11 +145,11 @@ fn one_r6gd(name: &str) {
 }
 
 #[test]
-fn groups_of_kops_get_the_nodes_they_ask_for() {
+fn converted_kops_groups_get_the_requested_nodes() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kops");
     let out = fs::read_to_string(folder.join("groups.out")).unwrap();
     let (converted, _) = out.split_once("\n=== told\n").unwrap();
-    // Static NodePools launch nothing for pods.
+    // Static NodePools launch no nodes for pods.
     let converted = converted.replace("  replicas: 4\n", "");
     let pods = "---
 apiVersion: apps/v1
@@ -169,22 +169,22 @@ spec:
 }
 
 #[test]
-fn spot_nodes_go_for_spot_only_behind_the_gate_and_with_fifteen_types_to_choose_from() {
+fn spot_to_spot_consolidation_needs_the_gate_and_fifteen_types() {
     let gate = ["--feature-gates", "SpotToSpotConsolidation=true"];
-    let looked = |arguments: &[&str], manifests: &str| {
+    let evaluate = |arguments: &[&str], manifests: &str| {
         let plan = ["plan", "--disruption", "-f", "-"];
-        let (decision, told) = whittle(&[&plan, arguments].concat(), manifests);
-        assert_eq!(told, "");
+        let (decision, stderr) = whittle(&[&plan, arguments].concat(), manifests);
+        assert_eq!(stderr, "");
         decision
     };
     let many = page("spot-to-spot.yaml");
-    let text = looked(&[], &many);
+    let text = evaluate(&[], &many);
     assert!(
         text.starts_with("No node would go now.")
             && text.contains("SpotToSpotConsolidation is disabled"),
         "{text}"
     );
-    let json = looked(&[&gate[..], &["-o", "json"]].concat(), &many);
+    let json = evaluate(&[&gate[..], &["-o", "json"]].concat(), &many);
     let decision: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
         decision.pointer("/command/delete/0"),
@@ -195,7 +195,7 @@ fn spot_nodes_go_for_spot_only_behind_the_gate_and_with_fifteen_types_to_choose_
     let category = "- {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}";
     let three = "- {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.xlarge, m5.2xlarge]}";
     assert!(many.contains(category));
-    let text = looked(&gate, &many.replace(category, three));
+    let text = evaluate(&gate, &many.replace(category, three));
     assert!(
         text.contains("SpotToSpotConsolidation requires 15 cheaper instance type options"),
         "{text}"

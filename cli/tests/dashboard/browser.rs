@@ -1,4 +1,4 @@
-//! A headless Chromium, told what to do by the DevTools protocol over a pipe: JSON texts, each ended by a zero byte.
+//! A headless Chromium, controlled by the DevTools protocol over a pipe: JSON messages, each terminated by a zero byte.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-/// The longest wait for something to show: machines that build at the same time are slow.
+/// Longest wait for an expression to become true. Generous, because machines that build at the same time are slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Browser {
@@ -22,10 +22,10 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// A page at this address, in a window of this size.
+    /// Opens a page at this address in a window of this size.
     pub(crate) fn open(address: &str, width: u32, height: u32) -> Self {
         let profile = tempfile::tempdir().unwrap();
-        // It reads what it is told from 3, and answers to 4.
+        // Chromium reads commands from file descriptor 3 and writes responses to 4.
         let script = r#"exec 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null; exec "$@""#;
         let mut process = Command::new("sh")
             .args(["-c", script, "sh"])
@@ -67,7 +67,7 @@ impl Browser {
         browser
     }
 
-    /// The result of one command; events on the way are passed over.
+    /// Result of one command; events received before it are skipped.
     pub(crate) fn ask(&mut self, method: &str, parameters: Value) -> Value {
         self.asked += 1;
         let mut message = json!({"id": self.asked, "method": method, "params": parameters});
@@ -91,7 +91,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression of the page; a promise is waited for.
+    /// Value of an expression evaluated in the page; promises are awaited.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let parameters =
             json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
@@ -127,48 +127,49 @@ impl Browser {
             key if is_text => json!(key),
             _ => Value::Null,
         };
-        for kind in ["keyDown", "keyUp"] {
-            let mut event = json!({"type": kind, "key": key, "code": key});
+        for event_type in ["keyDown", "keyUp"] {
+            let mut event = json!({"type": event_type, "key": key, "code": key});
             if let (Some(code), false) = (code(key), is_text) {
                 event["windowsVirtualKeyCode"] = code.into();
             }
-            if kind == "keyDown" && !text.is_null() {
+            if event_type == "keyDown" && !text.is_null() {
                 event["text"] = text.clone();
             }
             self.ask("Input.dispatchKeyEvent", event);
         }
     }
 
-    /// Clicks into the middle of the first element that a selector finds.
+    /// Clicks the center of the first element that matches a selector.
     pub(crate) fn click(&mut self, selector: &str) {
         let place = format!(
-            "(() => {{ const one = document.querySelector({selector:?}); one.scrollIntoView({{block: 'center'}}); \
-             const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+            "(() => {{ const element = document.querySelector({selector:?}); element.scrollIntoView({{block: 'center'}}); \
+             const box = element.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
         );
         let place = self.value(&place);
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
+        for event_type in ["mousePressed", "mouseReleased"] {
+            let event = json!({"type": event_type, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
             self.ask("Input.dispatchMouseEvent", event);
         }
     }
 
-    /// As the system's setting `light` or `dark` would be.
+    /// Emulates the system's color scheme, `light` or `dark`.
     pub(crate) fn prefer(&mut self, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.ask("Emulation.setEmulatedMedia", json!({"features": features}));
     }
 
-    /// Role and name of everything that assistive technology is told of.
+    /// Role and name of every node of the accessibility tree.
     pub(crate) fn accessible(&mut self) -> Vec<(String, String)> {
         let tree = self.ask("Accessibility.getFullAXTree", json!({}));
         let nodes = tree.get("nodes").and_then(Value::as_array).unwrap();
-        let told = nodes.iter().filter(|node| node["ignored"] == json!(false));
+        let exposed = nodes.iter().filter(|node| node["ignored"] == json!(false));
         let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
-        told.map(|node| (text(&node["role"]), text(&node["name"])))
+        exposed
+            .map(|node| (text(&node["role"]), text(&node["name"])))
             .collect()
     }
 
-    /// PNG.
+    /// A screenshot as PNG.
     pub(crate) fn screenshot(&mut self) -> Vec<u8> {
         let shot = self.ask("Page.captureScreenshot", json!({"format": "png"}));
         BASE64_STANDARD

@@ -1,4 +1,4 @@
-//! A simulated cluster with nodes that nobody changes.
+//! A simulated cluster with a fixed set of nodes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ impl Cluster {
         self.kubeconfig.path().to_owned()
     }
 
-    /// The kubeconfig has one that the API server does not know.
-    pub(crate) fn forget_the_token(&mut self) {
+    /// Replaces the token of the kubeconfig by one that the API server rejects.
+    pub(crate) fn invalidate_token(&mut self) {
         let text = std::fs::read_to_string(self.kubeconfig.path()).unwrap();
         let lines = text.lines().map(|line| match line.split_once("token:") {
             Some((before, _)) => format!("{before}token: forgotten\n"),
@@ -26,7 +26,7 @@ impl Cluster {
     }
 }
 
-/// So many nodes in two zones, each with so many pods, and one pod that waits.
+/// A cluster with this many nodes in two zones, this many pods per node, and one pending pod.
 pub(crate) async fn of(nodes: usize, pods: usize) -> Cluster {
     let options = SandboxOptions {
         credentials: vec![Credential::administrator("known")],

@@ -1,9 +1,9 @@
-//! `whittle dashboard`, as people and browsers meet it: a demo and running clusters, looked at by a headless Chromium.
+//! `whittle dashboard`, tested with a headless Chromium on a demo and on running clusters.
 
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing element fails the test"
 )]
 
 mod browser;
@@ -19,7 +19,7 @@ use stories::{Relay, Rig, all_bound, secs};
 use browser::Browser;
 use served::Dashboard;
 
-/// Pictures of the documentation are taken anew with `UPDATE_EXPECT=1`.
+/// Rewrites a screenshot of the documentation if `UPDATE_EXPECT=1`.
 fn picture(name: &str, browser: &mut Browser) {
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/images");
@@ -31,7 +31,7 @@ const COUNT: &str = "document.querySelectorAll('.node').length";
 const FOCUSED: &str = "document.activeElement.dataset.name ?? document.activeElement.id";
 
 #[test]
-fn the_demo_is_shown_while_its_story_is_told() {
+fn demo_is_shown_while_it_runs() {
     let dashboard = Dashboard::start(&["--demo"], &[]);
     let mut page = Browser::open(&dashboard.address, 1280, 800);
     page.until("document.querySelectorAll('.node.ready').length >= 2");
@@ -46,7 +46,7 @@ fn the_demo_is_shown_while_its_story_is_told() {
         page.text("document.querySelector('#costs svg').getAttribute('aria-label')")
             .contains("at most")
     );
-    // Wide enough that all there is to see is there.
+    // The window is wide enough to show everything.
     page.until("document.querySelectorAll('.node.ready').length >= 6");
     picture("dashboard-light.png", &mut page);
     page.prefer("dark");
@@ -54,24 +54,24 @@ fn the_demo_is_shown_while_its_story_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_is_shown_to_the_mouse_the_keyboard_and_assistive_technology() {
+async fn cluster_is_accessible_by_mouse_keyboard_and_assistive_technology() {
     let cluster = cluster::of(4, 3).await;
     let served = Dashboard::of(&cluster);
-    tokio::task::spawn_blocking(move || look_around(&served))
+    tokio::task::spawn_blocking(move || check_dashboard(&served))
         .await
         .unwrap();
 }
 
-fn look_around(dashboard: &Dashboard) {
+fn check_dashboard(dashboard: &Dashboard) {
     let mut page = Browser::open(&dashboard.address, 1280, 800);
     page.until(&format!("{COUNT} === 4"));
 
-    // Waiting pods say why.
+    // Pending pods show their reason.
     let pending = page.text("document.querySelector('#pending').innerText");
     assert!(pending.contains("default/huge"), "{pending}");
     assert!(pending.contains("no NodePool"), "{pending}");
 
-    // The mouse.
+    // Mouse.
     page.click(".node[data-name='node-0001']");
     page.until("document.querySelector('#details h2')?.innerText === 'node-0001'");
     let details = page.text("document.querySelector('#details').innerText");
@@ -87,12 +87,8 @@ fn look_around(dashboard: &Dashboard) {
     page.click("#details .close");
     page.until("document.querySelector('#details').hidden");
 
-    // The keyboard.
-    assert_eq!(
-        page.text(FOCUSED),
-        "node-0001",
-        "focus goes back to where it came from"
-    );
+    // Keyboard.
+    assert_eq!(page.text(FOCUSED), "node-0001", "focus returns to the node");
     page.press("ArrowRight");
     assert_eq!(page.text(FOCUSED), "node-0002");
     page.press("Home");
@@ -101,14 +97,13 @@ fn look_around(dashboard: &Dashboard) {
     assert_eq!(
         page.text(FOCUSED),
         "node-0000",
-        "there is none before the first"
+        "the first node has no predecessor"
     );
     page.press("Enter");
     page.until("document.querySelector('#details h2')?.innerText === 'node-0000'");
     page.press("Escape");
     page.until("document.querySelector('#details').hidden");
-    let headings =
-        "[...document.querySelectorAll('.group h2')].map(one => one.firstChild.textContent).join()";
+    let headings = "[...document.querySelectorAll('.group h2')].map(heading => heading.firstChild.textContent).join()";
     assert_eq!(page.text(headings), "default");
     page.press("g");
     assert_eq!(page.text(headings), "us-east-1a,us-east-1b");
@@ -128,7 +123,7 @@ fn look_around(dashboard: &Dashboard) {
     );
     page.press("Escape");
 
-    // Light and dark, as the system is and as somebody chooses.
+    // Color scheme: the system's, and one that the user selects.
     let ground = "getComputedStyle(document.body).backgroundColor";
     page.prefer("light");
     let light = page.text(ground);
@@ -145,16 +140,16 @@ fn look_around(dashboard: &Dashboard) {
     page.prefer("light");
     assert_eq!(page.text(ground), dark);
 
-    // Everything that can be acted on has a name, and nodes say how they are.
-    let told = page.accessible();
-    let acted = ["button", "combobox", "searchbox", "textbox", "link"];
-    for (role, name) in &told {
+    // Interactive elements have accessible names, and nodes show their state.
+    let accessible = page.accessible();
+    let interactive = ["button", "combobox", "searchbox", "textbox", "link"];
+    for (role, name) in &accessible {
         assert!(
-            !acted.contains(&role.as_str()) || !name.is_empty(),
+            !interactive.contains(&role.as_str()) || !name.is_empty(),
             "a {role} without a name"
         );
     }
-    let node = told
+    let node = accessible
         .iter()
         .find(|(_, name)| name.starts_with("Node node-0002"));
     let (role, name) = node.unwrap();
@@ -165,23 +160,24 @@ fn look_around(dashboard: &Dashboard) {
     );
     for region in ["Nodes", "Cost per hour", "Decisions"] {
         assert!(
-            told.iter()
+            accessible
+                .iter()
                 .any(|(role, name)| role == "region" && name == region),
             "{region}"
         );
     }
 }
 
-/// Three pods got their nodes, in an hour that is over.
+/// The journal has twenty minutes in which three pods got their nodes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_of_the_journal_is_shown() {
+async fn exported_journal_is_shown() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(3);
     assert!(rig.until(secs(180), all_bound).await.is_some());
-    // The disruption function looks at the whole cluster every ten minutes at least.
+    // The disruption function evaluates the whole cluster at least every ten minutes.
     rig.pass(secs(20 * 60)).await;
     let folder = tempfile::tempdir().unwrap();
-    copy(&rig, folder.path());
+    export(&rig, folder.path());
     let look = move || {
         let dashboard = of_journal(folder.path());
         let mut page = Browser::open(&dashboard.address, 1280, 800);
@@ -196,7 +192,7 @@ async fn a_copy_of_the_journal_is_shown() {
     tokio::task::spawn_blocking(look).await.unwrap();
 }
 
-/// The whole time that a copy of the journal has.
+/// Dashboard of the whole time range of an exported journal.
 fn of_journal(folder: &Path) -> Dashboard {
     let from = folder.to_str().unwrap();
     let whole = [
@@ -211,7 +207,7 @@ fn of_journal(folder: &Path) -> Dashboard {
     )
 }
 
-/// Puts so many nodes with ten pods each into what turns saw, in place of the one there was.
+/// Replaces the node in every recorded snapshot by `nodes` nodes with ten pods each.
 fn multiply(rig: &Rig, nodes: usize) {
     rig.sim.with(|world| {
         for object in world.ledger.archive.values_mut() {
@@ -239,8 +235,8 @@ fn multiply(rig: &Rig, nodes: usize) {
     });
 }
 
-/// As `whittle journal --export` does.
-fn copy(rig: &Rig, folder: &Path) {
+/// Exports the journal as `whittle journal --export` does.
+fn export(rig: &Rig, folder: &Path) {
     rig.sim.with(|world| {
         let records = world.ledger.of(&Rig::cluster()).journal.values();
         let lines: Vec<String> = records
@@ -255,16 +251,16 @@ fn copy(rig: &Rig, folder: &Path) {
     });
 }
 
-/// Prints what frames take while the page is scrolled through; how fast machines are is not judged.
+/// Prints frame times while the page scrolls. The times are not asserted, because they depend on the machine.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_thousand_nodes_are_shown() {
+async fn dashboard_shows_two_thousand_nodes() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     assert!(rig.until(secs(180), all_bound).await.is_some());
     rig.pass(secs(20 * 60)).await;
     multiply(&rig, 2_000);
     let folder = tempfile::tempdir().unwrap();
-    copy(&rig, folder.path());
+    export(&rig, folder.path());
     let scrolled = move || {
         let served = of_journal(folder.path());
         let mut page = Browser::open(&served.address, 1280, 800);
@@ -313,25 +309,25 @@ async fn two_thousand_nodes_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_vanishes_is_told_of_and_what_was_seen_stays() {
+async fn lost_connection_is_reported_and_the_last_state_stays_visible() {
     let cluster = cluster::of(2, 1).await;
     let served = Dashboard::of(&cluster);
     let (opened, gone) = (
         tokio::sync::oneshot::channel(),
         tokio::sync::oneshot::channel(),
     );
-    let (tell, wait) = (opened.0, gone.1);
+    let (notify, wait) = (opened.0, gone.1);
     let look = tokio::task::spawn_blocking(move || {
         let mut page = Browser::open(&served.address, 800, 600);
         page.until(&format!("{COUNT} === 2"));
-        tell.send(()).unwrap();
+        notify.send(()).unwrap();
         wait.blocking_recv().unwrap();
         page.until("document.querySelector('#trouble').hidden === false");
-        let told = page.text("document.querySelector('#trouble').innerText");
-        assert!(told.contains("it is tried again"), "{told}");
-        assert!(!told.contains("backtrace"), "{told}");
+        let message = page.text("document.querySelector('#trouble').innerText");
+        assert!(message.contains("it is tried again"), "{message}");
+        assert!(!message.contains("backtrace"), "{message}");
         assert_eq!(page.value(COUNT), json!(2));
-        // Then the program itself.
+        // Then `whittle` itself exits.
         drop(served);
         page.until(
             "document.querySelector('#trouble').innerText.includes('does not answer any more')",
@@ -345,7 +341,7 @@ async fn a_cluster_that_vanishes_is_told_of_and_what_was_seen_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_who_was_given_the_address_is_answered_and_nothing_can_be_changed() {
+async fn requests_need_the_token_and_are_read_only() {
     let cluster = cluster::of(1, 1).await;
     let served = Dashboard::of(&cluster);
     let asked = move || {
@@ -365,7 +361,7 @@ async fn only_who_was_given_the_address_is_answered_and_nothing_can_be_changed()
             "{without}"
         );
         assert!(state(&host, "x-whittle-token: guess\r\n").starts_with("HTTP/1.1 403"));
-        // A name of elsewhere that resolves to this machine.
+        // A foreign host name that resolves to this machine (DNS rebinding).
         let rebound = state("evil.example.com", &token);
         assert!(rebound.starts_with("HTTP/1.1 403"), "{rebound}");
         let page = served.answer(&format!("GET / HTTP/1.1\r\nhost: {host}\r\n"));
@@ -393,17 +389,17 @@ async fn only_who_was_given_the_address_is_answered_and_nothing_can_be_changed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_that_are_refused_are_told_of_on_the_page() {
+async fn rejected_credentials_are_reported_on_the_page() {
     let mut cluster = cluster::of(1, 1).await;
-    cluster.forget_the_token();
+    cluster.invalidate_token();
     let served = Dashboard::of(&cluster);
     let look = move || {
         let mut page = Browser::open(&served.address, 800, 600);
         page.until("document.querySelector('#trouble').hidden === false");
-        let told = page.text("document.querySelector('#trouble').innerText");
+        let message = page.text("document.querySelector('#trouble').innerText");
         assert!(
-            told.contains("denied") || told.contains("Unauthorized"),
-            "{told}"
+            message.contains("denied") || message.contains("Unauthorized"),
+            "{message}"
         );
         assert_eq!(page.value(COUNT), json!(0));
         assert!(
@@ -418,15 +414,16 @@ async fn credentials_that_are_refused_are_told_of_on_the_page() {
 }
 
 #[test]
-fn what_is_not_there_is_named_at_once() {
+fn missing_context_is_reported_at_startup() {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("config");
     std::fs::write(&kubeconfig, "apiVersion: v1\nkind: Config\n").unwrap();
-    let told = served::refused(&["--context", "nowhere"], &kubeconfig);
+    let message = served::refused(&["--context", "nowhere"], &kubeconfig);
     assert!(
-        told.contains("context \"nowhere\" cannot be used: look at `kubectl config get-contexts`"),
-        "{told}"
+        message
+            .contains("context \"nowhere\" cannot be used: look at `kubectl config get-contexts`"),
+        "{message}"
     );
-    let told = served::refused(&[], &kubeconfig);
-    assert!(told.contains("--context"), "{told}");
+    let message = served::refused(&[], &kubeconfig);
+    assert!(message.contains("--context"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! `whittle dashboard` as a process of its own.
+//! `whittle dashboard` as a separate process.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::cluster::Cluster;
 
-/// Ends when it is dropped.
+/// A running `whittle dashboard`; the process ends when this value is dropped.
 pub(crate) struct Dashboard {
     process: Child,
     pub(crate) address: String,
@@ -25,8 +25,8 @@ impl Dashboard {
             .spawn()
             .unwrap();
         let mut address = String::new();
-        let mut told = BufReader::new(process.stdout.take().unwrap());
-        told.read_line(&mut address).unwrap();
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
+        stdout.read_line(&mut address).unwrap();
         assert!(address.starts_with("http://127.0.0.1:"), "{address}");
         Self {
             process,
@@ -52,7 +52,7 @@ impl Dashboard {
         self.address.split_once("token=").unwrap().1.to_owned()
     }
 
-    /// The whole answer to these lines.
+    /// The complete HTTP response to these request lines.
     pub(crate) fn answer(&self, lines: &str) -> String {
         let mut stream = TcpStream::connect(self.host()).unwrap();
         write!(stream, "{lines}connection: close\r\n\r\n").unwrap();
@@ -69,7 +69,7 @@ impl Drop for Dashboard {
     }
 }
 
-/// What is said where nothing is served.
+/// Standard error of a `whittle dashboard` that refuses to start.
 pub(crate) fn refused(arguments: &[&str], kubeconfig: &Path) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_whittle"))
         .arg("dashboard")

@@ -1,4 +1,4 @@
-//! `whittle plan -f` sees what the functions would see once the manifests are applied.
+//! `whittle plan -f` plans for the state that the functions would observe once the manifests are applied.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -40,14 +40,14 @@ fn deployment(replicas: i32, pod: &str) -> String {
 const SMALL: &str = "{containers: [{name: main, image: app, resources: {requests: {cpu: 100m}}}]}";
 const LARGE: &str = "{containers: [{name: main, image: app, resources: {requests: {cpu: 2}}}]}";
 
-/// What is told, and what is planned.
-struct Told {
-    output: Output,
-    out: String,
-    err: String,
+/// Standard output and standard error of `whittle plan`.
+struct PlanOutput {
+    process: Output,
+    stdout: String,
+    stderr: String,
 }
 
-fn plan_with(manifests: &str, arguments: &[&str]) -> Told {
+fn plan_with(manifests: &str, arguments: &[&str]) -> PlanOutput {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("all.yaml"), manifests).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_whittle"))
@@ -57,26 +57,36 @@ fn plan_with(manifests: &str, arguments: &[&str]) -> Told {
         .output()
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    Told {
-        out: text(&output.stdout),
-        err: text(&output.stderr),
-        output,
+    PlanOutput {
+        stdout: text(&output.stdout),
+        stderr: text(&output.stderr),
+        process: output,
     }
 }
 
-fn plan(manifests: &str) -> Told {
+fn plan(manifests: &str) -> PlanOutput {
     plan_with(manifests, &[])
 }
 
-impl Told {
+impl PlanOutput {
     #[track_caller]
-    fn starts(&self, text: &str) {
-        assert!(self.out.starts_with(text), "{}\n{}", self.out, self.err);
+    fn stdout_starts_with(&self, text: &str) {
+        assert!(
+            self.stdout.starts_with(text),
+            "{}\n{}",
+            self.stdout,
+            self.stderr
+        );
     }
 
     #[track_caller]
-    fn tells(&self, text: &str) {
-        assert!(self.err.contains(text), "{}\n{}", self.out, self.err);
+    fn stderr_contains(&self, text: &str) {
+        assert!(
+            self.stderr.contains(text),
+            "{}\n{}",
+            self.stdout,
+            self.stderr
+        );
     }
 }
 
@@ -96,138 +106,146 @@ spec:
     )
 }
 
-fn web(kind: &str) -> String {
-    format!("{}{kind}", pool("web", ""))
+fn web(manifests: &str) -> String {
+    format!("{}{manifests}", pool("web", ""))
 }
 
 #[test]
-fn max_pods_of_the_node_class_bound_nodes() {
+fn max_pods_of_the_node_class_limits_pods_per_node() {
     let of = |kubelet: &str| {
         let class = class("web", kubelet);
         plan(&web(&format!("{class}{}", deployment(20, SMALL))))
     };
-    of("").starts("1 node to launch for 20 pods");
-    of("  kubelet: {maxPods: 5}").starts("4 nodes to launch for 20 pods");
-    of("  kubelet: {podsPerCore: 2}").starts("3 nodes to launch for 20 pods");
-    of("  kubelet: {kubeReserved: {cpu: \"3\"}}").starts("2 nodes to launch for 20 pods");
+    of("").stdout_starts_with("1 node to launch for 20 pods");
+    of("  kubelet: {maxPods: 5}").stdout_starts_with("4 nodes to launch for 20 pods");
+    of("  kubelet: {podsPerCore: 2}").stdout_starts_with("3 nodes to launch for 20 pods");
+    of("  kubelet: {kubeReserved: {cpu: \"3\"}}")
+        .stdout_starts_with("2 nodes to launch for 20 pods");
 }
 
 #[test]
-fn volumes_and_instance_stores_of_the_node_class_are_ephemeral_storage() {
+fn volumes_and_instance_stores_of_the_node_class_become_ephemeral_storage() {
     let pod = "{containers: [{name: main, resources: {requests: {ephemeral-storage: 60Gi}}}]}";
     let of = |kind: &str, spec: &str| {
         let manifests = web(&format!("{}{}", class("web", spec), deployment(1, pod)));
         plan(&manifests.replace("m5.xlarge", kind))
     };
-    of("m5.xlarge", "").starts("Nothing to launch");
+    of("m5.xlarge", "").stdout_starts_with("Nothing to launch");
     let volume = "  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 100Gi}}]";
-    of("m5.xlarge", volume).starts("1 node to launch for 1 pod");
-    of("m5d.xlarge", "  instanceStorePolicy: RAID0").starts("1 node to launch for 1 pod");
+    of("m5.xlarge", volume).stdout_starts_with("1 node to launch for 1 pod");
+    of("m5d.xlarge", "  instanceStorePolicy: RAID0")
+        .stdout_starts_with("1 node to launch for 1 pod");
 }
 
 #[test]
-fn the_image_family_is_the_operating_system_of_nodes() {
+fn ami_family_determines_the_operating_system() {
     let windows = class("web", "").replace("al2023@", "windows2022@");
     let pod = "{nodeSelector: {kubernetes.io/os: windows}, containers: [{name: main}]}";
-    plan(&web(&format!("{windows}{}", deployment(1, pod)))).starts("1 node to launch for 1 pod");
-    plan(&web(&format!("{}{}", class("web", ""), deployment(1, pod)))).starts("Nothing to launch");
-    // There is no Windows for arm64.
+    plan(&web(&format!("{windows}{}", deployment(1, pod))))
+        .stdout_starts_with("1 node to launch for 1 pod");
+    plan(&web(&format!("{}{}", class("web", ""), deployment(1, pod))))
+        .stdout_starts_with("Nothing to launch");
+    // Windows does not run on arm64.
     let arm = web(&format!("{windows}{}", deployment(1, SMALL)));
-    plan(&arm.replace("[m5.xlarge]", "[m6g.xlarge]")).starts("Nothing to launch");
+    plan(&arm.replace("[m5.xlarge]", "[m6g.xlarge]")).stdout_starts_with("Nothing to launch");
 }
 
 #[test]
-fn price_of_a_node_is_told_by_its_parts() {
+fn node_price_is_split_into_its_parts() {
     let priced = |class: &str| {
-        let told = plan_with(&web(&format!("{class}{}", deployment(1, SMALL))), &["-v"]);
-        told.starts("1 node to launch for 1 pod, from $0.1942/h");
+        let output = plan_with(&web(&format!("{class}{}", deployment(1, SMALL))), &["-v"]);
+        output.stdout_starts_with("1 node to launch for 1 pod, from $0.1942/h");
         let parts = "$0.1942/h is $0.1920 for the instance, $0.0022 for its volumes and $0.0000 for the node itself";
-        assert!(told.out.contains(parts), "{}", told.out);
+        assert!(output.stdout.contains(parts), "{}", output.stdout);
     };
     priced(&class("web", ""));
-    // One that is not given counts as one that says nothing.
+    // A missing EC2NodeClass counts as one without settings.
     priced("");
     let quiet = plan(&web(&deployment(1, SMALL)));
-    assert!(!quiet.out.contains("for the instance"), "{}", quiet.out);
-    let told = plan_with(&web(&deployment(1, SMALL)), &["-o", "json"]);
-    let shown: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert!(
+        !quiet.stdout.contains("for the instance"),
+        "{}",
+        quiet.stdout
+    );
+    let output = plan_with(&web(&deployment(1, SMALL)), &["-o", "json"]);
+    let shown: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     let parts = shown.pointer("/newNodes/0/priceParts").unwrap();
     assert_eq!(parts.get("instance"), Some(&serde_json::json!(0.192)));
     assert_eq!(parts.get("node"), Some(&serde_json::json!(0.0)));
 }
 
 #[test]
-fn settings_of_a_running_cluster_count_in_its_plan() {
+fn cluster_settings_apply_to_the_plan() {
     let priced = |arguments: &[&str]| {
         let arguments = [&["-v"][..], arguments].concat();
         plan_with(&web(&deployment(1, SMALL)), &arguments)
     };
     let entry = r#"{"type": "eks", "reach": "public", "settings": {"nodePrice": "0.05"}}"#;
     for arguments in [["--node-price", "0.05"], ["--settings", entry]] {
-        let told = priced(&arguments);
-        told.starts("1 node to launch for 1 pod, from $0.2442/h");
+        let output = priced(&arguments);
+        output.stdout_starts_with("1 node to launch for 1 pod, from $0.2442/h");
         assert!(
-            told.out.contains("and $0.0500 for the node itself"),
+            output.stdout.contains("and $0.0500 for the node itself"),
             "{}",
-            told.out
+            output.stdout
         );
     }
-    let told = priced(&["--node-price", "much"]);
-    told.tells("expected dollars per hour, such as 0.02");
-    // Pods that would rather not share a node get nodes of their own where that is worth it.
+    let output = priced(&["--node-price", "much"]);
+    output.stderr_contains("expected dollars per hour, such as 0.02");
+    // Preferred anti-affinity gives pods separate nodes if the preference is worth the price.
     let pod = "{affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, podAffinityTerm: \
         {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}}]}}, containers: [{name: main}]}";
     for (worth, nodes) in [("0.000001", "1 node "), ("1", "2 nodes ")] {
-        let told = plan_with(&web(&deployment(2, pod)), &["--preference-worth", worth]);
-        told.starts(&format!("{nodes}to launch for 2 pods"));
+        let output = plan_with(&web(&deployment(2, pod)), &["--preference-worth", worth]);
+        output.stdout_starts_with(&format!("{nodes}to launch for 2 pods"));
     }
 }
 
 #[test]
-fn region_that_is_none_is_refused_with_the_nearest_one() {
-    let told = plan_with(&web(&deployment(1, SMALL)), &["--region", "eu-cental-1"]);
-    assert!(!told.output.status.success(), "{}", told.out);
-    told.tells("there is no Region eu-cental-1 (did you mean eu-central-1?)");
+fn unknown_region_is_rejected_with_a_suggestion() {
+    let output = plan_with(&web(&deployment(1, SMALL)), &["--region", "eu-cental-1"]);
+    assert!(!output.process.status.success(), "{}", output.stdout);
+    output.stderr_contains("there is no Region eu-cental-1 (did you mean eu-central-1?)");
 }
 
 #[test]
-fn a_node_class_that_is_not_ready_launches_nothing() {
+fn node_class_that_is_not_ready_launches_no_nodes() {
     let status = "status: {conditions: [{type: Ready, status: \"False\", reason: SubnetsReady, message: no subnets, lastTransitionTime: \"2026-01-01T00:00:00Z\"}]}";
-    let told = plan(&web(&format!(
+    let output = plan(&web(&format!(
         "{}{status}\n{}",
         class("web", ""),
         deployment(1, SMALL)
     )));
-    told.starts("Nothing to launch");
-    told.tells("NodePool web is not used: EC2NodeClass web is not ready: no subnets");
+    output.stdout_starts_with("Nothing to launch");
+    output.stderr_contains("NodePool web is not used: EC2NodeClass web is not ready: no subnets");
     let other = class("other", "");
-    plan(&web(&format!("{other}{}", deployment(1, SMALL)))).tells(
+    plan(&web(&format!("{other}{}", deployment(1, SMALL)))).stderr_contains(
         "NodePool web: EC2NodeClass web is not among the manifests: defaults stand in for it",
     );
 }
 
 #[test]
-fn node_pools_of_others_are_left_alone() {
+fn node_pools_of_other_providers_are_ignored() {
     let auto = pool("auto", "  weight: 100").replace(
         "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: auto}",
         "{group: eks.amazonaws.com, kind: NodeClass, name: default}",
     );
-    let told = plan(&web(&format!("{auto}{}", deployment(1, SMALL))));
-    told.starts("1 node to launch for 1 pod");
-    assert!(told.out.contains("\nweb-"), "{}", told.out);
-    told.tells("NodePool auto is left alone: its nodeClassRef is to NodeClass of group eks.amazonaws.com, and EKS Auto Mode looks after it");
+    let output = plan(&web(&format!("{auto}{}", deployment(1, SMALL))));
+    output.stdout_starts_with("1 node to launch for 1 pod");
+    assert!(output.stdout.contains("\nweb-"), "{}", output.stdout);
+    output.stderr_contains("NodePool auto is left alone: its nodeClassRef is to NodeClass of group eks.amazonaws.com, and EKS Auto Mode looks after it");
     let azure = auto.replace(
         "{group: eks.amazonaws.com, kind: NodeClass,",
         "{group: karpenter.azure.com, kind: AKSNodeClass,",
     );
-    let told = plan(&web(&format!("{azure}{}", deployment(1, SMALL))));
-    told.starts("1 node to launch for 1 pod");
-    assert!(told.out.contains("\nweb-"), "{}", told.out);
-    told.tells("NodePool auto is left alone: its nodeClassRef is to AKSNodeClass of group karpenter.azure.com, and Azure looks after it");
+    let output = plan(&web(&format!("{azure}{}", deployment(1, SMALL))));
+    output.stdout_starts_with("1 node to launch for 1 pod");
+    assert!(output.stdout.contains("\nweb-"), "{}", output.stdout);
+    output.stderr_contains("NodePool auto is left alone: its nodeClassRef is to AKSNodeClass of group karpenter.azure.com, and Azure looks after it");
 }
 
 #[test]
-fn folders_are_read_with_the_folders_in_them() {
+fn directories_are_read_recursively() {
     let folder = tempfile::tempdir().unwrap();
     let apps = folder.path().join("apps/web");
     let hidden = folder.path().join(".git");
@@ -256,21 +274,21 @@ fn folders_are_read_with_the_folders_in_them() {
 }
 
 #[test]
-fn static_node_pools_get_their_replicas_behind_the_gate() {
+fn static_node_pools_get_their_replicas_if_the_gate_is_enabled() {
     let fixed = pool("fixed", "  replicas: 3");
-    plan(&fixed).tells("NodePool fixed has no effect: its feature gate is off (--feature-gates StaticCapacity=true)");
+    plan(&fixed).stderr_contains("NodePool fixed has no effect: its feature gate is off (--feature-gates StaticCapacity=true)");
     plan_with(&fixed, &["--feature-gates", "StaticCapacity=true"])
-        .starts("3 nodes to launch for the replicas of static NodePool fixed");
+        .stdout_starts_with("3 nodes to launch for the replicas of static NodePool fixed");
 }
 
 #[test]
-fn every_mistake_of_a_manifest_is_told_at_once() {
+fn all_errors_of_a_manifest_are_reported_at_once() {
     let wrong = pool("web", "  weight: heavy\n  limits: [1]");
-    let told = plan(&wrong);
-    told.tells("spec.weight:");
-    told.tells("spec.limits:");
-    assert!(!told.output.status.success());
-    // Of a NodePool that cannot be read for one of them, and of one that can.
+    let output = plan(&wrong);
+    output.stderr_contains("spec.weight:");
+    output.stderr_contains("spec.limits:");
+    assert!(!output.process.status.success());
+    // The first NodePool has an error that prevents parsing, the second one does not.
     let wrong = |after: &str| {
         let disruption = format!(
             "  weight: 200\n  disruption: {{consolidationPolicy: WhenEmptyy, consolidateAfter: {after}, budgets: [{{nodes: 200%}}]}}"
@@ -280,55 +298,62 @@ fn every_mistake_of_a_manifest_is_told_at_once() {
         )
     };
     for after in ["1x", "1m"] {
-        let told = wrong(after);
+        let output = wrong(after);
         for field in [
             "spec.weight: ",
             "spec.disruption.consolidationPolicy: ",
             "spec.disruption.budgets[0].nodes: ",
             "spec.template.spec.requirements[1].operator: ",
         ] {
-            assert_eq!(told.err.matches(field).count(), 1, "{field}\n{}", told.err);
+            assert_eq!(
+                output.stderr.matches(field).count(),
+                1,
+                "{field}\n{}",
+                output.stderr
+            );
         }
-        let is_told = told.err.contains("spec.disruption.consolidateAfter: ");
-        assert_eq!(is_told, after == "1x", "{}", told.err);
+        let is_reported = output.stderr.contains("spec.disruption.consolidateAfter: ");
+        assert_eq!(is_reported, after == "1x", "{}", output.stderr);
     }
     let kinds = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
-    plan(kinds).tells("planning does not look at ConfigMap, Secret (2)");
+    plan(kinds).stderr_contains("planning does not look at ConfigMap, Secret (2)");
     for old in [
         "karpenter.sh/v1beta1\nkind: NodePool",
         "karpenter.sh/v1alpha5\nkind: Provisioner",
     ] {
         plan(&format!("apiVersion: {old}\nmetadata: {{name: a}}\n"))
-            .tells("`whittle convert -f <file>` makes v1 of it");
+            .stderr_contains("`whittle convert -f <file>` makes v1 of it");
     }
     plan("apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n")
-        .tells("it is a template of Helm: render it first");
+        .stderr_contains("it is a template of Helm: render it first");
 }
 
 #[test]
-fn the_region_is_that_of_the_zones_in_the_manifests() {
+fn region_is_taken_from_the_zones_in_the_manifests() {
     let zone =
         "{nodeSelector: {topology.kubernetes.io/zone: eu-west-1b}, containers: [{name: main}]}";
-    let told = plan(&web(&deployment(1, zone)));
-    told.starts("1 node to launch for 1 pod");
-    assert!(told.out.contains(" eu-west-1b "), "{}", told.out);
-    told.tells("instance types and prices are those of us-east-1, as if eu-west-1 had them");
-    let told = plan_with(&web(&deployment(1, SMALL)), &["--region", "ap-south-1"]);
-    assert!(told.out.contains(" ap-south-1a "), "{}", told.out);
-    let told = plan(&web(&deployment(1, SMALL)));
-    assert!(told.out.contains(" us-east-1a "), "{}", told.out);
-    assert_eq!(told.err, "");
-    // Zones of nodes and of subnets that an EC2NodeClass has found count, too.
+    let output = plan(&web(&deployment(1, zone)));
+    output.stdout_starts_with("1 node to launch for 1 pod");
+    assert!(output.stdout.contains(" eu-west-1b "), "{}", output.stdout);
+    output.stderr_contains(
+        "instance types and prices are those of us-east-1, as if eu-west-1 had them",
+    );
+    let output = plan_with(&web(&deployment(1, SMALL)), &["--region", "ap-south-1"]);
+    assert!(output.stdout.contains(" ap-south-1a "), "{}", output.stdout);
+    let output = plan(&web(&deployment(1, SMALL)));
+    assert!(output.stdout.contains(" us-east-1a "), "{}", output.stdout);
+    assert_eq!(output.stderr, "");
+    // Zones of nodes and of an EC2NodeClass' resolved subnets count too.
     let node = "---\napiVersion: v1\nkind: Node\nmetadata: {name: old}\nspec: {providerID: aws:///eu-north-1b/i-1}\n";
-    let told = plan(&web(&format!("{node}{}", deployment(1, SMALL))));
-    assert!(told.out.contains(" eu-north-1a "), "{}", told.out);
+    let output = plan(&web(&format!("{node}{}", deployment(1, SMALL))));
+    assert!(output.stdout.contains(" eu-north-1a "), "{}", output.stdout);
     let status = "status: {subnets: [{id: subnet-12345678, zone: sa-east-1c}], conditions: [{type: Ready, status: \"True\", reason: Ready, message: '', lastTransitionTime: \"2026-01-01T00:00:00Z\"}]}";
     let class = format!("{}{status}\n", class("web", ""));
-    let told = plan(&web(&format!("{class}{}", deployment(1, SMALL))));
-    assert!(told.out.contains(" sa-east-1c "), "{}", told.out);
+    let output = plan(&web(&format!("{class}{}", deployment(1, SMALL))));
+    assert!(output.stdout.contains(" sa-east-1c "), "{}", output.stdout);
 }
 
-/// A catalog with one type, in one zone.
+/// A catalog with one instance type in one zone.
 fn catalog(zone: &str) -> String {
     let label = |key: &str, value: &str| serde_json::json!({"key": key, "operator": "In", "values": [value]});
     let offering = serde_json::json!({
@@ -348,7 +373,7 @@ fn catalog(zone: &str) -> String {
 }
 
 #[test]
-fn catalog_of_the_region_is_taken_from_a_folder() {
+fn catalog_of_the_region_is_taken_from_a_directory() {
     let folder = tempfile::tempdir().unwrap();
     let put = |region: &str| {
         let file = folder.path().join(format!("{region}.json"));
@@ -362,22 +387,24 @@ fn catalog_of_the_region_is_taken_from_a_folder() {
         )
     };
     put("eu-west-1");
-    let told = planned(&[]);
-    assert!(told.out.contains(" eu-west-1a "), "{}", told.out);
-    told.tells("/eu-west-1.json");
+    let output = planned(&[]);
+    assert!(output.stdout.contains(" eu-west-1a "), "{}", output.stdout);
+    output.stderr_contains("/eu-west-1.json");
     put("eu-west-3");
-    planned(&[]).tells("--region chooses among the catalogs in");
-    let told = planned(&["--region", "eu-west-3"]);
-    assert!(told.out.contains(" eu-west-3a "), "{}", told.out);
-    planned(&["--region", "eu-north-1"]).tells("`AWS_REGION=eu-north-1 whittle catalog > ");
+    planned(&[]).stderr_contains("--region chooses among the catalogs in");
+    let output = planned(&["--region", "eu-west-3"]);
+    assert!(output.stdout.contains(" eu-west-3a "), "{}", output.stdout);
+    planned(&["--region", "eu-north-1"])
+        .stderr_contains("`AWS_REGION=eu-north-1 whittle catalog > ");
     let file = folder.path().join("eu-west-1.json");
     let arguments = ["--region", "eu-west-3", "--catalog", file.to_str().unwrap()];
-    plan_with(&web(&deployment(1, SMALL)), &arguments)
-        .tells("no instance type is offered in a zone of eu-west-3, which --region names");
+    plan_with(&web(&deployment(1, SMALL)), &arguments).stderr_contains(
+        "no instance type is offered in a zone of eu-west-3, which --region names",
+    );
 }
 
 #[test]
-fn what_is_misspelt_is_told_with_what_was_meant() {
+fn misspelt_names_get_a_suggestion() {
     let wrong = |selector: &str| {
         plan(&web(&deployment(
             1,
@@ -410,45 +437,55 @@ fn what_is_misspelt_is_told_with_what_was_meant() {
             "there is no NodePool of this name (did you mean web?)",
         ),
     ] {
-        let told = wrong(selector);
-        assert!(told.out.contains(meant), "{selector}\n{}", told.out);
-        // One reason says it, and no other.
-        let times = told.out.matches("did you mean").count();
-        assert_eq!(times, 1, "{selector}\n{}", told.out);
+        let output = wrong(selector);
+        assert!(
+            output.stdout.contains(meant),
+            "{selector}\n{}",
+            output.stdout
+        );
+        // Exactly one reason has the suggestion.
+        let times = output.stdout.matches("did you mean").count();
+        assert_eq!(times, 1, "{selector}\n{}", output.stdout);
     }
     let pages = "{containers: [{name: main, resources: {limits: {hugepages-2Mi: 64Mi}}}]}";
-    let told = plan(&web(&deployment(1, pages)));
+    let output = plan(&web(&deployment(1, pages)));
     assert!(
-        told.out
+        output
+            .stdout
             .contains("no instance type has the resource hugepages-2Mi"),
         "{}",
-        told.out
+        output.stdout
     );
-    let told = wrong("karpenter.k8s.aws/instance-generation: \"99\"");
-    let named = told.out.matches("no instance type has").count();
-    assert_eq!(named, 1, "{}", told.out);
+    let output = wrong("karpenter.k8s.aws/instance-generation: \"99\"");
+    let named = output.stdout.matches("no instance type has").count();
+    assert_eq!(named, 1, "{}", output.stdout);
     for own in ["example.com/tier: gold", "example.com/zone: a", "type: a"] {
-        let told = wrong(own);
-        assert!(!told.out.contains("did you mean"), "{}", told.out);
+        let output = wrong(own);
+        assert!(!output.stdout.contains("did you mean"), "{}", output.stdout);
     }
     let typo = pool("web", "").replace("[on-demand]", "[on_demand, spot]");
     plan(&format!("{typo}{}", deployment(1, SMALL)))
-        .tells("NodePool web: karpenter.sh/capacity-type=on_demand: no instance type has this value (did you mean on-demand?)");
+        .stderr_contains("NodePool web: karpenter.sh/capacity-type=on_demand: no instance type has this value (did you mean on-demand?)");
 }
 
 #[test]
-fn annotations_that_protect_nothing_are_told() {
+fn do_not_disrupt_annotations_without_effect_are_reported() {
     let pod = |text: &str| {
         format!(
             "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: a, annotations: {{karpenter.sh/do-not-disrupt: {text}}}}}\nspec: {SMALL}\n"
         )
     };
     for text in ["\"1d\"", "\"True\"", "\"-5m\""] {
-        plan(&web(&pod(text))).tells("pod default/a: annotation karpenter.sh/do-not-disrupt is");
+        plan(&web(&pod(text)))
+            .stderr_contains("pod default/a: annotation karpenter.sh/do-not-disrupt is");
     }
     for text in ["\"true\"", "\"1h30m\"", "\"false\""] {
-        let told = plan(&web(&pod(text)));
-        assert!(!told.err.contains("protects nothing"), "{}", told.err);
+        let output = plan(&web(&pod(text)));
+        assert!(
+            !output.stderr.contains("protects nothing"),
+            "{}",
+            output.stderr
+        );
     }
 }
 
@@ -460,18 +497,18 @@ fn pods_without_spread_constraints_get_those_of_the_scheduler_config() {
         deployment(3, SMALL),
     ];
     let manifests = manifests.concat();
-    plan(&manifests).starts("1 node to launch");
+    plan(&manifests).stdout_starts_with("1 node to launch");
     let config = "{podTopologySpread: {defaultConstraints: [
         {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}}";
     let spread = plan_with(&manifests, &["--scheduler-config", config]);
-    spread.starts("3 nodes to launch");
+    spread.stdout_starts_with("3 nodes to launch");
 }
 
 #[test]
-fn scheduler_config_that_kube_scheduler_would_refuse_is_refused() {
+fn scheduler_config_that_kube_scheduler_rejects_is_rejected() {
     let config = "{podTopologySpread: {defaultConstraints: [
         {maxSkew: 0, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}}";
     let refused = plan_with(&deployment(1, SMALL), &["--scheduler-config", config]);
-    assert!(!refused.output.status.success());
-    refused.tells("defaultConstraints[0].maxSkew is 0: expected a number from 1");
+    assert!(!refused.process.status.success());
+    refused.stderr_contains("defaultConstraints[0].maxSkew is 0: expected a number from 1");
 }

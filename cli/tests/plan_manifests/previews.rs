@@ -1,4 +1,4 @@
-//! Instance types that AWS lists before they have a price.
+//! Instance types that AWS lists without a price.
 
 use std::{fs, io::Read, path::Path};
 
@@ -16,7 +16,7 @@ spec:
   requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.xlarge]}]
 ";
 
-/// The types of us-east-1, of which m5.xlarge has no price.
+/// Writes a catalog of us-east-1 in which m5.xlarge has no price.
 fn write_catalog(path: &Path) {
     let packed = fs::read(concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -27,10 +27,10 @@ fn write_catalog(path: &Path) {
     let mut unpacked = GzDecoder::new(&*packed);
     unpacked.read_to_string(&mut text).unwrap();
     let mut types: Vec<Value> = serde_json::from_str(&text).unwrap();
-    types.retain(|kind| kind["name"] == "m5.xlarge");
+    types.retain(|instance_type| instance_type["name"] == "m5.xlarge");
     let offerings = types
         .iter_mut()
-        .map(|kind| kind["offerings"].as_array_mut());
+        .map(|instance_type| instance_type["offerings"].as_array_mut());
     for offering in offerings.flat_map(Option::unwrap) {
         offering["price"] = json!(0);
         offering["available"] = json!(false);
@@ -40,7 +40,7 @@ fn write_catalog(path: &Path) {
 }
 
 #[test]
-fn type_without_a_price_is_planned_with_where_an_overlay_prices_it() {
+fn type_without_a_price_is_used_if_a_node_overlay_sets_one() {
     let folder = tempfile::tempdir().unwrap();
     let catalog = folder.path().join("catalog.json");
     write_catalog(&catalog);
@@ -52,12 +52,12 @@ fn type_without_a_price_is_planned_with_where_an_overlay_prices_it() {
         plan_with(&manifests, &arguments)
     };
     let priced = plan("true");
-    priced.starts("1 node to launch for 1 pod");
-    assert!(priced.out.contains("$0.5"), "{}", priced.out);
+    priced.stdout_starts_with("1 node to launch for 1 pod");
+    assert!(priced.stdout.contains("$0.5"), "{}", priced.stdout);
     let silent = plan("false");
     assert!(
-        !silent.out.contains("to launch for 1 pod"),
+        !silent.stdout.contains("to launch for 1 pod"),
         "{}",
-        silent.out
+        silent.stdout
     );
 }

@@ -1,4 +1,4 @@
-//! The journal of a story, as `whittle journal --export` copies it.
+//! The journal of a simulated cluster in the format of `whittle journal --export`.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 use stories::Rig;
 use tempfile::TempDir;
 
-/// The NodePool of the story, without room for anything.
+/// The cluster's NodePool with a limit that allows no nodes.
 pub(crate) const LIMITED: &str = "
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -56,6 +56,6 @@ impl Recorded {
     }
 }
 
-pub(crate) fn told(output: &Output) -> String {
+pub(crate) fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
