@@ -1,4 +1,4 @@
-//! From the short form to a snapshot, through the manifests a user would write.
+//! Converts the short form of a cluster to a snapshot by way of Kubernetes manifests.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::{
     catalog,
     given::{Given, Node, NodePool},
-    in_flight, words,
+    in_flight, shorthand,
 };
 
 const NOW: &str = "2026-01-01T12:00:00Z";
@@ -127,13 +127,13 @@ fn node_pool(pool: &NodePool) -> Value {
     let taints = |texts: &[String]| {
         texts
             .iter()
-            .map(|text| words::taint(text))
+            .map(|text| shorthand::taint(text))
             .collect::<Vec<_>>()
     };
     let requirements: Vec<Value> = pool
         .requirements
         .iter()
-        .map(|text| words::requirement(text))
+        .map(|text| shorthand::requirement(text))
         .collect();
     let mut metadata =
         json!({ "name": pool.name, "uid": format!("{}-uid", pool.name), "generation": 1 });
@@ -167,17 +167,17 @@ fn add_node(snapshot: &mut Snapshot, node: &Node, types: &[InstanceType]) -> Res
     let provider_id = format!("aws:///{}/i-{}", node.zone, node.name);
     let mut labels: BTreeMap<String, String> = Requirements::to_selector(&of_type.requirements)
         .into_iter()
-        .filter_map(|one| match one.values.as_slice() {
-            [value] => Some((one.key.clone(), value.clone())),
+        .filter_map(|requirement| match requirement.values.as_slice() {
+            [value] => Some((requirement.key.clone(), value.clone())),
             _ => None,
         })
         .collect();
-    let own = [
-        (words::key("zone"), &node.zone),
-        (words::key("capacity-type"), &node.capacity_type),
-        (words::key("nodepool"), &node.node_pool),
+    let node_labels = [
+        (shorthand::key("zone"), &node.zone),
+        (shorthand::key("capacity-type"), &node.capacity_type),
+        (shorthand::key("nodepool"), &node.node_pool),
     ];
-    labels.extend(own.map(|(key, value)| (key, value.clone())));
+    labels.extend(node_labels.map(|(key, value)| (key, value.clone())));
     labels.insert(label::EC2_NODE_CLASS.to_owned(), "default".to_owned());
     labels.extend(node.labels.clone());
     let amounts = |amounts: &model::Resources| -> BTreeMap<String, String> {
@@ -187,7 +187,7 @@ fn add_node(snapshot: &mut Snapshot, node: &Node, types: &[InstanceType]) -> Res
             .collect()
     };
     let (capacity, allocatable) = (amounts(&of_type.capacity), amounts(&of_type.allocatable()));
-    let condition = |kind: &str| json!({ "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": LONG_AGO });
+    let condition = |condition_type: &str| json!({ "type": condition_type, "status": "True", "reason": condition_type, "message": "", "lastTransitionTime": LONG_AGO });
     let conditions: Vec<Value> = if node.launched {
         vec![condition("Launched")]
     } else {
@@ -203,7 +203,7 @@ fn add_node(snapshot: &mut Snapshot, node: &Node, types: &[InstanceType]) -> Res
         "spec": {
             "requirements": [],
             "nodeClassRef": node_class(),
-            "taints": node.taints.iter().map(|text| words::taint(text)).collect::<Vec<_>>(),
+            "taints": node.taints.iter().map(|text| shorthand::taint(text)).collect::<Vec<_>>(),
         },
         "status": {
             "providerID": provider_id, "capacity": capacity, "allocatable": allocatable, "conditions": conditions,
@@ -218,13 +218,13 @@ fn add_node(snapshot: &mut Snapshot, node: &Node, types: &[InstanceType]) -> Res
     if node.launched {
         return Ok(());
     }
-    labels.insert(words::key("hostname"), node.name.clone());
-    for done in [label::REGISTERED, label::INITIALIZED] {
-        labels.insert(done.to_owned(), "true".to_owned());
+    labels.insert(shorthand::key("hostname"), node.name.clone());
+    for key in [label::REGISTERED, label::INITIALIZED] {
+        labels.insert(key.to_owned(), "true".to_owned());
     }
     let manifest = json!({
         "metadata": { "name": node.name, "uid": format!("{}-uid", node.name), "creationTimestamp": LONG_AGO, "labels": labels },
-        "spec": { "providerID": provider_id, "taints": node.taints.iter().map(|text| words::taint(text)).collect::<Vec<_>>() },
+        "spec": { "providerID": provider_id, "taints": node.taints.iter().map(|text| shorthand::taint(text)).collect::<Vec<_>>() },
         "status": { "capacity": capacity, "allocatable": allocatable, "conditions": [condition("Ready")] },
     });
     snapshot
@@ -236,7 +236,7 @@ fn add_node(snapshot: &mut Snapshot, node: &Node, types: &[InstanceType]) -> Res
 pub(crate) fn find<'t>(types: &'t [InstanceType], name: &str) -> Result<&'t InstanceType, String> {
     types
         .iter()
-        .find(|one| one.name == name)
+        .find(|instance_type| instance_type.name == name)
         .ok_or_else(|| format!("the catalog has no instance type {name}"))
 }
 
@@ -249,7 +249,7 @@ fn storage(given: &Given) -> Result<StorageObjects, String> {
             "spec": { "volumeName": volume, "storageClassName": "gp3" },
             "status": { "phase": "Bound" },
         }))?);
-        let term = json!({ "matchExpressions": [{ "key": words::key("zone"), "operator": "In", "values": [zone] }] });
+        let term = json!({ "matchExpressions": [{ "key": shorthand::key("zone"), "operator": "In", "values": [zone] }] });
         storage.volumes.push(read(json!({
             "metadata": { "name": volume },
             "spec": { "csi": { "driver": "ebs.csi.aws.com" }, "nodeAffinity": { "required": { "nodeSelectorTerms": [term] } } },
@@ -260,7 +260,7 @@ fn storage(given: &Given) -> Result<StorageObjects, String> {
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "all other kinds are refused alike"
+    reason = "all other kinds are rejected"
 )]
 fn add_manifests(
     snapshot: &mut Snapshot,
@@ -296,7 +296,7 @@ fn add_manifests(
                 snapshot.devices.templates.push((*template).into());
             }
             Object::ResourceSlice(slice) => snapshot.devices.slices.push((*slice).into()),
-            other => return Err(format!("a {} has no place in a scenario", other.kind())),
+            other => return Err(format!("scenarios do not support {}", other.kind())),
         }
     }
     for buffer in buffers {

@@ -1,4 +1,4 @@
-//! What a page gives: a cluster in short form.
+//! The `given` block of a scenario: a cluster in short form.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,27 @@ use serde_json::Value;
 
 use crate::{cluster, pod::Pod};
 
-/// Everything has a default; the default cluster is empty and has one NodePool, `default`, that allows all types.
+/// A cluster in short form. Every field has a default; the default cluster is empty except for the NodePool `default`, which allows
+/// all instance types.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct Given {
-    /// A file of `tests/catalogs`.
+    /// Name of a file in `tests/catalogs`, without its extension.
     pub(crate) catalog: String,
     pub(crate) settings: Settings,
-    /// How much is planned at once.
+    /// Bounds of one turn.
     pub(crate) turn: Turn,
-    /// Offerings without capacity: `<type> <capacity type> <zone>`, where `*` stands for any.
+    /// Unavailable offerings: `<type> <capacity type> <zone>`, where `*` matches any value.
     pub(crate) unavailable: Vec<String>,
     pub(crate) node_pools: Vec<NodePool>,
     pub(crate) nodes: Vec<Node>,
-    /// Launches decided in an earlier turn that are not nodes yet.
+    /// Launches of an earlier turn that have no node yet.
     pub(crate) in_flight: Vec<InFlight>,
     pub(crate) daemon_sets: Vec<Pod>,
     pub(crate) pods: Vec<Pod>,
-    /// Claims bound to a volume in this zone.
+    /// PersistentVolumeClaims by name, each bound to a volume in this zone.
     pub(crate) volumes: BTreeMap<String, String>,
-    /// Manifests as a user would write them, for what has no short form.
+    /// Kubernetes manifests, for objects without a short form.
     pub(crate) manifests: String,
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct Settings {
 }
 
 impl Default for Settings {
-    /// Upstream's answers, so that pages show rules rather than bargains.
+    /// Settings that plan as upstream does, so that scenarios show rules rather than cost optimization.
     fn default() -> Self {
         Self {
             optimize: Optimize::Upstream,
@@ -85,7 +86,7 @@ impl Default for Settings {
     }
 }
 
-/// What one turn takes on; as the provisioner does, unless less is said.
+/// Upper bounds on the pods and launches of one turn. The defaults are the provisioner's.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Turn {
@@ -122,12 +123,12 @@ pub(crate) struct NodePool {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) taints: Vec<String>,
     pub(crate) startup_taints: Vec<String>,
-    /// Why its NodeClass cannot be used.
+    /// Reason why the NodePool's EC2NodeClass is not ready.
     pub(crate) not_ready: Option<String>,
     pub(crate) deleting: bool,
 }
 
-/// A node of ours that has joined and is ready, unless more is said.
+/// A managed node, initialized and ready by default.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Node {
@@ -143,12 +144,12 @@ pub(crate) struct Node {
     pub(crate) labels: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) taints: Vec<String>,
-    /// Launched, but its kubelet has not registered.
+    /// Whether the node is only launched: its NodeClaim exists, but the kubelet has not registered.
     #[serde(default)]
     pub(crate) launched: bool,
     #[serde(default)]
     pub(crate) deleting: bool,
-    /// Volumes it can attach, by driver.
+    /// Numbers of volumes that the node can attach, by CSI driver.
     #[serde(default)]
     pub(crate) attach_limits: BTreeMap<String, u32>,
 }

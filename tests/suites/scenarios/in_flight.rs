@@ -1,4 +1,4 @@
-//! Launches decided in an earlier turn.
+//! Launches of an earlier turn.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use model::{
     selector::{NodeSelectorRequirement, Operator},
 };
 
-use crate::{cluster::find, given::InFlight, words};
+use crate::{cluster::find, given::InFlight, shorthand};
 
-/// A launch under way, as what it is expected to become.
+/// The intent of an in-flight launch, with the expected offering.
 pub(crate) fn intent(
     snapshot: &Snapshot,
     in_flight: &InFlight,
@@ -39,13 +39,13 @@ pub(crate) fn intent(
             )
         })?;
     let is = |alias: &str, value: &str| NodeSelectorRequirement {
-        key: words::key(alias),
+        key: shorthand::key(alias),
         operator: Operator::In,
         values: vec![value.to_owned()],
         min_values: None,
     };
     let mut labels = pool.template.labels.clone();
-    labels.insert(words::key("nodepool"), pool.name.0.clone());
+    labels.insert(shorthand::key("nodepool"), pool.name.0.clone());
     let launch = Launch {
         name: in_flight.name.as_str().into(),
         node_pool: pool.name.clone(),

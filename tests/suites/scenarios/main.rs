@@ -1,6 +1,6 @@
-//! Scenarios: pages of YAML that say what is given and, as text, what is decided. Each file is a test.
+//! Scenarios: YAML files with a cluster (`given`) and the expected plan as text (`expect`). Each file is a test.
 //!
-//! `UPDATE_EXPECT=1` writes what is decided into the file's `expect` block and leaves the rest as it is.
+//! `UPDATE_EXPECT=1` rewrites the file's `expect` block with the actual plan and keeps the rest.
 
 #![expect(
     clippy::indexing_slicing,
@@ -12,7 +12,7 @@ mod cluster;
 mod given;
 mod in_flight;
 mod pod;
-mod words;
+mod shorthand;
 
 use std::{fs, path::Path};
 
@@ -26,11 +26,11 @@ datatest_stable::harness! {
     { test = scenario, root = ".", pattern = r"\.yaml$" },
 }
 
-/// One page.
+/// One scenario file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scenario {
-    /// The rule that the page shows, in a sentence.
+    /// One-sentence description of the rule that the scenario shows.
     #[serde(rename = "about")]
     _about: String,
     given: Given,
@@ -39,38 +39,38 @@ struct Scenario {
 
 fn scenario(path: &Path) -> datatest_stable::Result<()> {
     let text = fs::read_to_string(path)?;
-    let scenario: Scenario =
-        serde_saphyr::from_str(&text).map_err(|error| problem(path, &error.to_string()))?;
+    let scenario: Scenario = serde_saphyr::from_str(&text)
+        .map_err(|error| report_unreadable(path, &error.to_string()))?;
     let snapshot = scenario
         .given
         .snapshot()
-        .map_err(|error| problem(path, &error))?;
-    let decided = check(&snapshot, scenario.given.turn.share());
-    if decided.trim_end() == scenario.expect.trim_end() {
+        .map_err(|error| report_unreadable(path, &error))?;
+    let planned = plan_as_text(&snapshot, scenario.given.turn.share());
+    if planned.trim_end() == scenario.expect.trim_end() {
         return Ok(());
     }
     #[expect(clippy::disallowed_methods, reason = "the one setting of this harness")]
     let update =
         std::env::var("UPDATE_EXPECT").is_ok_and(|value| !value.is_empty() && value != "0");
     if update {
-        fs::write(path, with_expectation(&text, &decided))?;
+        fs::write(path, with_expectation(&text, &planned))?;
         return Ok(());
     }
     eprintln!(
-        "{}\n--- expected\n{}\n--- decided\n{decided}",
+        "{}\n--- expected\n{}\n--- planned\n{planned}",
         path.display(),
         scenario.expect
     );
-    Err("what is decided is not what is expected; UPDATE_EXPECT=1 accepts it".into())
+    Err("the plan differs from the expectation; UPDATE_EXPECT=1 accepts it".into())
 }
 
-fn problem(path: &Path, text: &str) -> String {
+fn report_unreadable(path: &Path, text: &str) -> String {
     eprintln!("{}: {text}", path.display());
-    "the page cannot be read".to_owned()
+    "the scenario cannot be read".to_owned()
 }
 
-/// What is decided, as text. The only place that knows the planner.
-fn check(snapshot: &Snapshot, share: Share) -> String {
+/// Plans the snapshot and returns the plan and the violations found by `plancheck` as text.
+fn plan_as_text(snapshot: &Snapshot, share: Share) -> String {
     let mut plan = planner::provision(snapshot, share);
     let violations = plancheck::check(snapshot, &plan);
     number_launches(&mut plan);
@@ -81,7 +81,7 @@ fn check(snapshot: &Snapshot, share: Share) -> String {
     text
 }
 
-/// Names of launches are digests; pages call them by NodePool and number.
+/// Replaces the digests in launch names by numbers, so that scenarios name launches by NodePool and number.
 fn number_launches(plan: &mut Plan) {
     let mut number = 0;
     for planned in &mut plan.actions {
@@ -92,11 +92,11 @@ fn number_launches(plan: &mut Plan) {
     }
 }
 
-/// Replaces everything after `expect:`, which ends the page.
-fn with_expectation(page: &str, decided: &str) -> String {
-    let head = page
+/// Replaces the `expect` block, the last of the file.
+fn with_expectation(scenario: &str, planned: &str) -> String {
+    let head = scenario
         .find("\nexpect:")
-        .map_or(page, |at| page.split_at(at + 1).0);
-    let body: String = decided.lines().map(|line| format!("  {line}\n")).collect();
+        .map_or(scenario, |at| scenario.split_at(at + 1).0);
+    let body: String = planned.lines().map(|line| format!("  {line}\n")).collect();
     format!("{head}expect: |\n{body}")
 }

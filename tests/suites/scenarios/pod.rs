@@ -1,30 +1,30 @@
-//! Pods in short, as manifests.
+//! Pods in short form and their manifests.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::words;
+use crate::shorthand;
 
-/// A pod, or several that differ in nothing but their number. What is not said has a default.
+/// A pod, or `count` equal pods. Every field has a default.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct Pod {
-    /// Followed by `-0`, `-1` … where there is a count.
+    /// Name of the pod; with `count`, the prefix of `-0`, `-1` and so on.
     pub(crate) name: String,
     namespace: Option<String>,
     pub(crate) count: Option<usize>,
     cpu: Option<Value>,
     memory: Option<Value>,
-    /// Further requests.
+    /// Requests of resources other than CPU and memory.
     requests: BTreeMap<String, Value>,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     node_selector: BTreeMap<String, String>,
-    /// Required node affinity: alternatives of requirements.
+    /// Required node affinity: a list of terms, each a list of requirements.
     affinity: Vec<Vec<String>>,
-    /// Preferred node affinity: `weight: requirement`.
+    /// Preferred node affinity as `weight: requirement`.
     prefer: BTreeMap<String, String>,
     tolerations: Vec<String>,
     spread: Vec<Spread>,
@@ -33,14 +33,14 @@ pub(crate) struct Pod {
     /// Required pod anti-affinity.
     apart: Vec<Peers>,
     host_port: Option<u16>,
-    /// Claims it mounts.
+    /// Names of the PersistentVolumeClaims that the pod mounts.
     volumes: Vec<String>,
-    /// The node it runs on; without one it waits.
+    /// Node that the pod runs on; a pod without one is pending.
     pub(crate) node: Option<String>,
     gated: bool,
-    /// When it was created, where its age matters.
+    /// Creation time, for scenarios in which the pod's age matters.
     created: Option<String>,
-    /// A fragment laid over the pod's `spec`, for what has no short form.
+    /// Fields that replace those of the pod's `spec`, for settings without a short form.
     spec: Map<String, Value>,
 }
 
@@ -48,23 +48,23 @@ pub(crate) struct Pod {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Spread {
     by: String,
-    #[serde(default = "one")]
+    #[serde(default = "max_skew_one")]
     max_skew: i32,
     #[serde(default)]
     min_domains: Option<i32>,
-    /// Only if possible.
+    /// Whether the constraint is `ScheduleAnyway` instead of `DoNotSchedule`.
     #[serde(default)]
     soft: bool,
     #[serde(default)]
     honor_taints: bool,
     #[serde(default)]
     match_label_keys: Vec<String>,
-    /// Labels of the pods to count; the pod's own where absent.
+    /// Labels that select the counted pods; by default the pod's own labels.
     #[serde(default)]
     of: Option<BTreeMap<String, String>>,
 }
 
-fn one() -> i32 {
+fn max_skew_one() -> i32 {
     1
 }
 
@@ -75,7 +75,7 @@ struct Peers {
     by: String,
 }
 
-/// So old that nothing depends on its age, and created one after the other.
+/// Default creation time of pods: an hour before the snapshot, so that no rule depends on their age.
 const CREATED: &str = "2026-01-01T11:00:00Z";
 
 impl Pod {
@@ -111,7 +111,7 @@ impl Pod {
         })
     }
 
-    /// The `template` of a DaemonSet that runs such pods.
+    /// The pod template of a DaemonSet with these pods.
     pub(crate) fn template(&self) -> Value {
         json!({ "metadata": { "labels": self.labels() }, "spec": self.spec() })
     }
@@ -147,8 +147,8 @@ impl Pod {
             .collect();
         let mut spec = json!({
             "containers": [{ "name": "app", "resources": { "requests": requests }, "ports": ports }],
-            "nodeSelector": self.node_selector.iter().map(|(alias, value)| (words::key(alias), value)).collect::<BTreeMap<_, _>>(),
-            "tolerations": self.tolerations.iter().map(|text| words::toleration(text)).collect::<Vec<_>>(),
+            "nodeSelector": self.node_selector.iter().map(|(alias, value)| (shorthand::key(alias), value)).collect::<BTreeMap<_, _>>(),
+            "tolerations": self.tolerations.iter().map(|text| shorthand::toleration(text)).collect::<Vec<_>>(),
             "topologySpreadConstraints": self.spread.iter().map(|spread| self.spread(spread)).collect::<Vec<_>>(),
             "affinity": {
                 "nodeAffinity": self.node_affinity(),
@@ -174,7 +174,7 @@ impl Pod {
         let requirements = |texts: &[String]| {
             texts
                 .iter()
-                .map(|text| words::requirement(text))
+                .map(|text| shorthand::requirement(text))
                 .collect::<Vec<_>>()
         };
         let terms: Vec<Value> = self
@@ -191,7 +191,7 @@ impl Pod {
         let preferred: Vec<Value> = self
             .prefer
             .iter()
-            .map(|(weight, text)| json!({ "weight": weight.parse::<i32>().unwrap_or(1), "preference": { "matchExpressions": [words::requirement(text)] } }))
+            .map(|(weight, text)| json!({ "weight": weight.parse::<i32>().unwrap_or(1), "preference": { "matchExpressions": [shorthand::requirement(text)] } }))
             .collect();
         affinity.insert(
             "preferredDuringSchedulingIgnoredDuringExecution".to_owned(),
@@ -204,7 +204,7 @@ impl Pod {
         let labels = spread.of.clone().unwrap_or_else(|| self.labels());
         let mut constraint = json!({
             "maxSkew": spread.max_skew,
-            "topologyKey": words::key(&spread.by),
+            "topologyKey": shorthand::key(&spread.by),
             "whenUnsatisfiable": if spread.soft { "ScheduleAnyway" } else { "DoNotSchedule" },
             "labelSelector": { "matchLabels": labels },
             "matchLabelKeys": spread.match_label_keys,
@@ -226,7 +226,7 @@ impl Pod {
 fn peers(peers: &[Peers]) -> Value {
     let terms: Vec<Value> = peers
         .iter()
-        .map(|peers| json!({ "topologyKey": words::key(&peers.by), "labelSelector": { "matchLabels": peers.of } }))
+        .map(|peers| json!({ "topologyKey": shorthand::key(&peers.by), "labelSelector": { "matchLabels": peers.of } }))
         .collect();
     json!({ "requiredDuringSchedulingIgnoredDuringExecution": terms })
 }

@@ -1,8 +1,8 @@
-//! Requirements, taints and tolerations in one line of text each.
+//! One-line notations of requirements, taints and tolerations.
 
 use serde_json::{Value, json};
 
-/// Keys that pages may abbreviate.
+/// Abbreviations of label keys that scenarios may use.
 const ALIASES: [(&str, &str); 8] = [
     ("zone", "topology.kubernetes.io/zone"),
     ("hostname", "kubernetes.io/hostname"),
@@ -19,33 +19,33 @@ pub(crate) fn key(alias: &str) -> String {
     known.map_or(alias, |(_, key)| *key).to_owned()
 }
 
-/// `key Operator value…`, such as `zone In a b` or `team Exists`, with `minValues=2` at the end if need be.
+/// Parses `key Operator value…`, such as `zone In a b` or `team Exists`, optionally followed by `minValues=2`.
 pub(crate) fn requirement(text: &str) -> Value {
     let mut words = text.split_whitespace();
     let (alias, operator) = (
         words.next().unwrap_or_default(),
         words.next().unwrap_or_default(),
     );
-    let (least, values): (Vec<&str>, Vec<&str>) =
+    let (min_values, values): (Vec<&str>, Vec<&str>) =
         words.partition(|word| word.starts_with("minValues="));
     let mut requirement = json!({ "key": key(alias), "operator": operator, "values": values });
-    let least = least
+    let min_values = min_values
         .first()
         .and_then(|word| word.strip_prefix("minValues=")?.parse::<u32>().ok());
-    if let (Some(least), Value::Object(fields)) = (least, &mut requirement) {
-        fields.insert("minValues".to_owned(), least.into());
+    if let (Some(min_values), Value::Object(fields)) = (min_values, &mut requirement) {
+        fields.insert("minValues".to_owned(), min_values.into());
     }
     requirement
 }
 
-/// `key=value:Effect` or `key:Effect`, as kubectl takes it.
+/// Parses `key=value:Effect` or `key:Effect`, as kubectl does.
 pub(crate) fn taint(text: &str) -> Value {
     let (name, effect) = text.split_once(':').unwrap_or((text, "NoSchedule"));
     let (key, value) = name.split_once('=').unwrap_or((name, ""));
     json!({ "key": key, "value": value, "effect": effect })
 }
 
-/// `key`, `key=value` or either with `:Effect`; `*` tolerates everything.
+/// Parses `key` or `key=value`, optionally followed by `:Effect`; `*` tolerates everything.
 pub(crate) fn toleration(text: &str) -> Value {
     let (name, effect) = text.split_once(':').unwrap_or((text, ""));
     match name.split_once('=') {
