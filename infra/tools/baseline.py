@@ -1,4 +1,4 @@
-"""CPU time of this build of whittle beside another one's, on the same recorded cases."""
+"""Comparison of the CPU times of two builds of whittle on recorded cases."""
 
 import json
 import statistics
@@ -9,9 +9,9 @@ RUNS = 5
 
 
 def compare(whittle, baseline, arguments, figures):
-    """Prints both builds' medians of each of the `figures`, in ms of CPU, and how many times the baseline's ours are.
+    """Prints the medians of each of the `figures` for both builds, in ms of CPU time, and their ratio.
 
-    The builds take turns, so that what else the machine does falls on both.
+    Runs of the builds alternate, so that other load on the machine affects both.
     """
     times = {whittle: {}, baseline: {}}
     for _ in range(RUNS):

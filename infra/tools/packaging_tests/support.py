@@ -1,4 +1,4 @@
-"""Parts that the tests of packaging share."""
+"""Helpers of the packaging tests."""
 
 import hashlib
 import os
@@ -10,7 +10,7 @@ TOOLS = pathlib.Path(os.environ.get("WHITTLE_TOOLS", pathlib.Path.home() / ".cac
 
 
 def run(*command, check=True, **options):
-    """Runs a program to its end; where it should succeed and does not, its output is the error."""
+    """Runs a program. With `check`, a failure raises an error with the program's output."""
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
     if check and done.returncode != 0:
         raise AssertionError(f"{command[0]} ended with {done.returncode}:\n{done.stderr}{done.stdout}")

@@ -1,4 +1,4 @@
-"""The chart as users take it: example values that install anywhere, and a README that lists the values."""
+"""The chart as users install it: example values that work in any cluster, and a README that lists the values."""
 
 import json
 import unittest
@@ -16,7 +16,7 @@ def template(*arguments):
 
 
 class Chart(unittest.TestCase):
-    def test_example_values_need_nothing_that_a_plain_cluster_lacks(self):
+    def test_example_values_install_in_a_plain_cluster(self):
         objects = template("--values", CHART / "example-values.yaml")
         kinds = {document["kind"] for document in objects}
         self.assertFalse(kinds & {"ServiceMonitor", "PrometheusRule", "NetworkPolicy"}, kinds)
@@ -36,7 +36,7 @@ class Chart(unittest.TestCase):
             )
             self.assertIn(f"{path} is needed", refused.stderr)
 
-    def test_notes_name_the_pod_identity_association_unless_there_is_a_role(self):
+    def test_notes_name_the_pod_identity_association_unless_a_role_is_set(self):
         def notes(*arguments):
             return run(
                 TOOLS / "bin/helm", "install", "whittle", CHART, "--dry-run=client", "--namespace", "kube-system", *arguments,

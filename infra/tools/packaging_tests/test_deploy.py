@@ -1,4 +1,4 @@
-"""`sam deploy` of a release's template, from zips in a bucket, into a local AWS: nothing is built."""
+"""`sam deploy` of a release's template with zips in a bucket, to an emulator of AWS. Nothing is built."""
 
 import json
 import os
@@ -25,7 +25,7 @@ class Deploy(unittest.TestCase):
         self.endpoint = self.start_ministack()
 
     def start_ministack(self):
-        """The emulator of the end-to-end tests. It ends with its standard input."""
+        """Starts the emulator of the end-to-end tests, which exits when its standard input is closed."""
         script = ROOT / "tests/harness/python/serve_ministack.py"
         process = subprocess.Popen(
             [TOOLS / "ministack/bin/python", script, json.dumps({"environment": {}})],
@@ -47,7 +47,7 @@ class Deploy(unittest.TestCase):
         )
 
     def upload(self, printed):
-        """Does what publishing would do with the bucket of the Region."""
+        """Uploads the artifacts as publishing does to the bucket of the Region."""
         storage = self.client("s3")
         storage.create_bucket(Bucket=BUCKET)
         for line in printed.splitlines():
@@ -66,7 +66,7 @@ class Deploy(unittest.TestCase):
             cwd=self.folder,
             env={**os.environ, **ACCOUNT, "AWS_ENDPOINT_URL": self.endpoint, "SAM_CLI_TELEMETRY": "0"},
         )
-        # The emulator translates with the defaults of parameters, whatever is given: for arm64.
+        # The emulator ignores given parameters and translates with the defaults: arm64.
         functions = self.client("lambda").list_functions()["Functions"]
         self.assertEqual({f"whittle-{name}" for name in common.FUNCTIONS}, {function["FunctionName"] for function in functions})
         for function in functions:

@@ -1,4 +1,4 @@
-"""Documents: links lead to files and headings that are there, and the check of links finds those that do not."""
+"""Documentation: links point to existing files and headings, and the link check finds broken ones."""
 
 import json
 import pathlib
@@ -34,32 +34,32 @@ class Checkout(unittest.TestCase):
     def check(self, *arguments):
         return run(DOCS, "--root", self.root, *arguments, check=False)
 
-    def refused(self, mistake, *arguments):
+    def assert_reported(self, error, *arguments):
         done = self.check(*(arguments or ["--sources"]))
         self.assertEqual(1, done.returncode, done.stdout)
-        self.assertIn(mistake, done.stderr)
+        self.assertIn(error, done.stderr)
 
 
 class Sources(Checkout):
-    def test_links_of_this_repository_lead_to_files_and_headings(self):
+    def test_links_of_this_repository_point_to_files_and_headings(self):
         self.assertEqual("", run(DOCS, "--sources").stderr)
 
-    def test_links_that_lead_somewhere_pass(self):
+    def test_working_links_pass(self):
         self.assertEqual(0, self.check("--sources").returncode)
 
-    def test_link_to_missing_file_is_refused(self):
+    def test_link_to_missing_file_is_reported(self):
         self.write("README.md", "[three](docs/three.md)\n")
-        self.refused("README.md: the link docs/three.md leads to no file")
+        self.assert_reported("README.md: the link docs/three.md leads to no file")
 
-    def test_link_to_missing_heading_is_refused(self):
+    def test_link_to_missing_heading_is_reported(self):
         self.write("docs/one.md", "# One\n\n[Two](two.md#no-part)\n")
-        self.refused("docs/one.md: the link two.md#no-part leads to no heading")
+        self.assert_reported("docs/one.md: the link two.md#no-part leads to no heading")
 
-    def test_page_without_place_in_summary_is_refused(self):
+    def test_page_missing_in_summary_is_reported(self):
         self.write("docs/how-to/three.md", "# Three\n")
-        self.refused("docs/how-to/three.md: docs/SUMMARY.md does not list the page")
+        self.assert_reported("docs/how-to/three.md: docs/SUMMARY.md does not list the page")
 
-    def test_text_in_fences_holds_no_links_and_no_headings(self):
+    def test_links_and_headings_in_code_fences_are_ignored(self):
         self.write("docs/one.md", "# One\n\n```sh\n# no heading\n[x](missing.md)\n```\n")
         self.assertEqual(0, self.check("--sources").returncode)
 
@@ -70,18 +70,18 @@ class Site(Checkout):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertTrue((self.root / "site/two.html").exists())
 
-    def test_link_in_html_that_leads_nowhere_is_refused(self):
+    def test_broken_link_in_html_is_reported(self):
         self.write("docs/one.md", '# One\n\n<a href="three.html">three</a> <a href="two.html#no-part">part</a>\n')
-        self.refused("one.html: the link three.html leads to no file of the site", self.root / "site")
-        self.refused("one.html: the link two.html#no-part leads to no anchor of the site", self.root / "site")
+        self.assert_reported("one.html: the link three.html leads to no file of the site", self.root / "site")
+        self.assert_reported("one.html: the link two.html#no-part leads to no anchor of the site", self.root / "site")
 
-    def test_page_that_cannot_be_built_is_refused(self):
+    def test_page_that_cannot_be_built_is_reported(self):
         self.write("docs/book.toml", BOOK + "unknown = 1\n")
-        self.refused("mdbook", self.root / "site")
+        self.assert_reported("mdbook", self.root / "site")
 
 
 class RepositoryLinks(unittest.TestCase):
-    """`infra/tools/book-links`, which mdBook gives the book as JSON."""
+    """`infra/tools/book-links`, which receives the book from mdBook as JSON."""
 
     def rewritten(self, content, repository=""):
         chapter = {"Chapter": {"name": "Page", "path": "how-to/page.md", "content": content, "sub_items": []}}
@@ -90,45 +90,45 @@ class RepositoryLinks(unittest.TestCase):
         done = run(ROOT / "infra/tools/book-links", input=book, env={"PATH": "/usr/bin:/bin", "WHITTLE_REPOSITORY_URL": repository})
         return json.loads(done.stdout)["items"][0]["Chapter"]["content"]
 
-    def test_links_between_pages_and_to_the_outside_stay(self):
+    def test_links_between_pages_and_external_links_are_unchanged(self):
         for link in ("[a](../other.md#x)", "[a](#here)", "[a](https://example.com/x)", "![a](../images/a.png)"):
             self.assertEqual(link, self.rewritten(link))
 
-    def test_links_to_other_files_are_text_or_lead_to_the_repository(self):
+    def test_links_to_other_files_become_text_or_point_to_the_repository(self):
         link = "see [`a`](../../infra/chart/README.md#values)."
         self.assertEqual("see `a`.", self.rewritten(link))
         page = "https://github.com/owner/name"
         self.assertEqual(f"see [`a`]({page}/blob/main/infra/chart/README.md#values).", self.rewritten(link, page))
 
-    def test_fences_stay(self):
+    def test_code_fences_are_unchanged(self):
         fence = "```sh\n[a](../../x.md)\n```\n"
         self.assertEqual(fence, self.rewritten(fence))
 
 
 def fences(language):
-    """The code of this language in every page, with the page's name."""
+    """Yields the code blocks of a language with the name of their page."""
     for page in sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/**/*.md")]):
         for indent, code in re.findall(rf"^( *)```{language}\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL):
             yield str(page.relative_to(ROOT)), re.sub(f"^{indent}", "", code, flags=re.MULTILINE)
 
 
 class Examples(unittest.TestCase):
-    def test_yaml_and_json_of_examples_can_be_read(self):
+    def test_yaml_and_json_of_examples_parse(self):
         for language, read in (("yaml", lambda code: list(yaml.safe_load_all(code))), ("json", json.loads)):
             for page, code in fences(language):
                 with self.subTest(page=page):
                     read(code)
 
-    def test_shell_of_examples_can_be_read(self):
+    def test_shell_of_examples_parses(self):
         for page, code in fences("sh"):
-            # <name> stands for a value of the reader's.
+            # <name> is a placeholder.
             code = re.sub(r"<[A-Za-z][\w ,':-]*>", "VALUE", code)
             with self.subTest(page=page):
                 run("bash", "-n", input=code)
 
 
 class Permissions(unittest.TestCase):
-    def test_page_of_permissions_has_calls_of_each_role(self):
+    def test_permissions_page_lists_the_calls_of_each_role(self):
         roles = {}
         for entry in yaml.safe_load((ROOT / "tests/permissions/calls.yaml").read_text()):
             for role in entry.get("roles", [entry.get("role")]):
@@ -144,11 +144,11 @@ class Permissions(unittest.TestCase):
 
 
 class References(unittest.TestCase):
-    """Pages that name what the code defines name all of it."""
+    """Reference pages list everything that the code defines."""
 
-    def test_page_of_annotations_has_every_key_of_the_api(self):
+    def test_annotations_page_lists_every_key_of_the_api(self):
         page = (ROOT / "docs/reference/annotations-and-labels.md").read_text()
-        # Keys that the code knows to leave alone, and does not read.
+        # Keys that the code preserves but does not read.
         unused = {"compatibility.karpenter.sh/provider", "compatibility.karpenter.k8s.aws/cluster-name-tagged"}
         keys = set()
         for source in (ROOT / "shared/api/src/names.rs", *ROOT.glob("shared/model/src/*.rs")):
@@ -157,10 +157,10 @@ class References(unittest.TestCase):
         for key in sorted(keys - unused):
             domain, _, name = key.partition("/")
             with self.subTest(key=key):
-                # Long lists under one domain leave it out; of a pair, the second one is named by its end.
+                # Long lists under one domain omit the domain; the second of a pair is listed by its suffix.
                 self.assertTrue(f"`{key}`" in page or f"`{key}:" in page or f"`{name}`" in page or f"`-{name.partition('-')[2]}`" in page)
 
-    def test_page_of_conditions_has_every_type_and_reason_of_the_api(self):
+    def test_conditions_page_lists_every_type_and_reason_of_the_api(self):
         page = (ROOT / "docs/reference/conditions.md").read_text()
         types = re.findall(r'pub const [A-Z_]+: &str = "(\w+)"', (ROOT / "shared/api/src/conditions/types.rs").read_text())
         self.assertGreater(len(types), 20)

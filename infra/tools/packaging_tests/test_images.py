@@ -1,4 +1,4 @@
-"""Images of the relay, and what combines them."""
+"""Images of the relay, and their combination into one index."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ import oci  # noqa: E402
 
 
 def static_program(machine):
-    """An ELF header without program headers: a static program, for relay-image."""
+    """Returns an ELF header without program headers, which relay-image accepts as a static program."""
     return struct.pack("<4sBBB9xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 2, machine, 1, 0, 64, 0, 0, 64, 56, 0, 64, 0, 0)
 
 
@@ -48,24 +48,24 @@ class Index(unittest.TestCase):
         self.assertEqual("relay:1", described["annotations"]["org.opencontainers.image.ref.name"])
         self.assertIn(described["digest"], output)
         manifests = json.loads(blobs[described["digest"]])["manifests"]
-        self.assertEqual(["amd64", "arm64"], [one["platform"]["architecture"] for one in manifests])
-        for one in manifests:
-            image = json.loads(blobs[one["digest"]])
+        self.assertEqual(["amd64", "arm64"], [manifest["platform"]["architecture"] for manifest in manifests])
+        for manifest in manifests:
+            image = json.loads(blobs[manifest["digest"]])
             config = json.loads(blobs[image["config"]["digest"]])
-            self.assertEqual(one["platform"]["architecture"], config["architecture"])
+            self.assertEqual(manifest["platform"]["architecture"], config["architecture"])
             self.assertTrue(all(layer["digest"] in blobs for layer in image["layers"]))
 
-    def test_equal_archives_give_equal_bytes_in_any_order(self):
+    def test_index_is_reproducible_in_any_order_of_archives(self):
         self.combine(*self.archives)
         first = self.index.read_bytes()
         self.combine(*reversed(self.archives))
         self.assertEqual(first, self.index.read_bytes())
 
-    def test_two_images_for_one_architecture_are_refused(self):
+    def test_two_images_for_one_architecture_are_rejected(self):
         refused = self.combine(self.archives[0], self.archives[0], check=False)
         self.assertIn("so is another archive", refused.stderr)
 
-    def test_damaged_archives_are_refused(self):
+    def test_damaged_archives_are_rejected(self):
         content = self.archives[0].read_bytes()
         self.archives[0].write_bytes(content.replace(b"/usr/local/bin/relay", b"/usr/local/bin/other", 1))
         self.assertIn("has the SHA-256", self.combine(*self.archives, check=False).stderr)

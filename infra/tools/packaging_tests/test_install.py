@@ -1,4 +1,4 @@
-"""What `make package-tools` and `make tools` ask of a machine."""
+"""Prerequisites of `make package-tools` and `make tools`."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ INSTALL = ROOT / "infra/tools/install"
 
 
 def install_on(system, machine, *arguments):
-    """Runs the installer where `uname` tells of another machine; the groups that are installed already stay."""
+    """Runs the installer with an `uname` that reports another machine. Groups that are already installed are kept."""
     with tempfile.TemporaryDirectory() as folder:
         uname = pathlib.Path(folder, "uname")
         uname.write_text(f'#!/bin/sh\ncase $1 in -s) echo {system} ;; -m) echo {machine} ;; esac\n')
@@ -21,18 +21,18 @@ def install_on(system, machine, *arguments):
 
 
 class Install(unittest.TestCase):
-    def test_tools_of_packaging_install_on_linux_and_macos_of_both_architectures(self):
+    def test_packaging_tools_install_on_linux_and_macos_on_both_architectures(self):
         for system, machine in (("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "x86_64"), ("Darwin", "arm64")):
             done = install_on(system, machine, "packaging")
             self.assertEqual(0, done.returncode, f"{system} {machine}: {done.stderr}")
 
-    def test_tools_of_tests_are_refused_elsewhere_than_on_linux_on_x86_64(self):
+    def test_tools_for_tests_are_rejected_on_other_platforms_than_linux_x86_64(self):
         for system, machine in (("Linux", "aarch64"), ("Darwin", "arm64")):
             done = install_on(system, machine)
             self.assertEqual(1, done.returncode)
             self.assertIn("make package-tools", done.stderr)
 
-    def test_other_systems_are_refused_by_name(self):
+    def test_other_systems_are_rejected_by_name(self):
         self.assertIn("there are no programs for FreeBSD-amd64", install_on("FreeBSD", "amd64", "packaging").stderr)
 
     def test_packaging_needs_neither_browser_nor_emulators(self):
@@ -42,7 +42,7 @@ class Install(unittest.TestCase):
         packaging = (ROOT / "infra/tools/requirements/packaging.txt").read_text()
         self.assertNotIn("moto", packaging)
 
-    def test_unknown_words_are_refused_with_the_usage(self):
+    def test_unknown_arguments_are_rejected_with_the_usage(self):
         done = install_on("Linux", "x86_64", "everything")
         self.assertEqual(2, done.returncode)
         self.assertIn("infra/tools/install packaging", done.stderr)

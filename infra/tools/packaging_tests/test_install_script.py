@@ -1,4 +1,4 @@
-"""`infra/install.sh` against releases in a folder and on a local server."""
+"""`infra/install.sh` with releases in a folder and on a local server."""
 
 import functools
 import http.server
@@ -56,20 +56,20 @@ class InstallScript(unittest.TestCase):
         self.assertIn(f"installed whittle 1.2.3 as {self.installed}", output)
         self.assertIn("to PATH", output)
         self.assertEqual("whittle 1.2.3\n", run(self.installed).stdout)
-        # Once more, over what is there, into a folder of one's own, and piped.
+        # Again over the existing program, then to another folder, and piped to sh.
         self.install("--to", self.home / "bin")
         self.assertTrue((self.home / "bin/whittle").exists())
         piped = subprocess.run(["sh"], input=self.script.read_bytes(), env={**os.environ, "HOME": str(self.home)}, capture_output=True)
         self.assertEqual(0, piped.returncode, piped.stderr)
 
-    def test_other_contents_are_refused_and_nothing_is_installed(self):
+    def test_wrong_checksum_is_rejected_and_nothing_is_installed(self):
         self.write_sums("1" * 64)
         refused = self.install(check=False)
         self.assertEqual(1, refused.returncode)
         self.assertIn("nothing was installed", refused.stderr)
         self.assertFalse(self.installed.exists())
 
-    def test_archive_without_a_checksum_is_refused(self):
+    def test_archive_without_a_checksum_is_rejected(self):
         (self.release / "SHA256SUMS").write_text(f"{'0' * 64}  x{ARCHIVE}\n")
         self.assertIn(f"does not name {ARCHIVE}", self.install(check=False).stderr)
         self.assertFalse(self.installed.exists())
@@ -94,11 +94,11 @@ class InstallScript(unittest.TestCase):
         self.assertTrue(self.installed.exists())
         self.assertIn("/none/SHA256SUMS", missing.stderr)
 
-    def test_addresses_without_protection_are_refused(self):
+    def test_plain_http_addresses_are_rejected(self):
         refused = self.install("--base-url", "http://example.com", check=False)
         self.assertIn("not protected", refused.stderr)
 
-    def test_machines_are_known_by_system_and_processor(self):
+    def test_archive_is_selected_by_system_and_processor(self):
         for system, machine, name in (
             ("Darwin", "arm64", "macos-arm64"), ("Darwin", "x86_64", "macos-x86_64"), ("Linux", "aarch64", "linux-arm64"),
         ):
@@ -109,7 +109,7 @@ class InstallScript(unittest.TestCase):
             output = self.install("--dry-run", PATH=f"{folder}:{os.environ['PATH']}").stdout
             self.assertIn(f"/whittle-1.2.3-{name}.tar.gz\n", output)
 
-    def test_signature_is_checked_by_cosign_for_the_workflow_of_the_tag(self):
+    def test_cosign_verifies_the_signature_for_the_workflow_of_the_tag(self):
         asked = self.home / "asked"
         cosign = self.home / "cosign"
         cosign.write_text(f'#!/bin/sh\necho "$@" > {asked}\nexit ${{COSIGN_ENDS:-0}}\n')
@@ -124,6 +124,6 @@ class InstallScript(unittest.TestCase):
             "--certificate-identity https://github.com/acme/whittle/.github/workflows/release.yml@refs/tags/v1.2.3", asked.read_text(),
         )
 
-    def test_template_of_the_script_refuses_to_run(self):
+    def test_unrendered_script_refuses_to_run(self):
         refused = run("sh", ROOT / "infra/install.sh", check=False)
         self.assertIn("template", refused.stderr)

@@ -1,4 +1,4 @@
-"""The artifacts of a release, made of programs that were never compiled."""
+"""Artifacts of a release, built from placeholder programs."""
 
 import functools
 import json
@@ -55,7 +55,7 @@ class Artifacts(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         cls.dist, programs = cls.folder / "dist", cls.folder / "programs"
-        # All but one: a dry run says what it leaves out.
+        # All targets but one: a dry run lists the omitted artifacts.
         write_programs(programs, [target for target in common.TARGETS if target != "windows-x86_64"])
         cls.output = release("dry-run", "--dist", cls.dist, "--binaries", programs).stdout
 
@@ -65,18 +65,18 @@ class Artifacts(unittest.TestCase):
     def read(self, name):
         return self.path(name).read_text()
 
-    def test_left_out_artifacts_are_listed_with_the_reason(self):
+    def test_omitted_artifacts_are_listed_with_the_reason(self):
         _, _, left_out = self.output.partition("Left out:\n")
         self.assertRegex(left_out, "whittle for windows-x86_64: .*whittle.exe is missing")
         self.assertIn("bills of materials: `make release-sbom`", left_out)
         self.assertEqual(2, left_out.count("\n"))
 
-    def test_archives_hold_the_program_and_its_licence(self):
+    def test_archives_contain_the_program_and_its_license(self):
         with tarfile.open(self.path("whittle-VERSION-linux-arm64.tar.gz")) as archive:
             self.assertEqual(["whittle", "LICENSE", "README.md", "CHANGELOG.md"], archive.getnames())
             self.assertEqual(0o755, archive.getmember("whittle").mode)
 
-    def test_zips_of_functions_hold_a_program_called_bootstrap(self):
+    def test_function_zips_contain_a_program_named_bootstrap(self):
         for architecture in ("arm64", "x86_64"):
             for function in common.FUNCTIONS:
                 with zipfile.ZipFile(self.path(f"whittle-{function}-VERSION-{architecture}.zip")) as archive:
@@ -91,10 +91,10 @@ class Artifacts(unittest.TestCase):
             path.name: sha256(path) for path in self.dist.iterdir() if path.name not in ("SHA256SUMS", "NOTES.md")
         })
 
-    def test_equal_programs_give_equal_artifacts(self):
+    def test_artifacts_are_reproducible(self):
         again = self.folder / "again"
         release("dry-run", "--dist", again, "--binaries", self.folder / "programs")
-        # helm writes the time into archives.
+        # helm stores the current time in archives.
         for path in self.dist.iterdir():
             if path.suffix != ".tgz" and path.name != "SHA256SUMS":
                 self.assertEqual(sha256(path), sha256(again / path.name), path.name)
@@ -108,8 +108,8 @@ class Artifacts(unittest.TestCase):
         values.write_text(example)
         self.assertNotIn("image", example.replace("image: leave", ""))
         objects = list(filter(None, yaml.safe_load_all(run(helm, "template", "whittle", chart, "--values", values).stdout)))
-        self.assertEqual(5, sum(one["kind"] == "CustomResourceDefinition" for one in objects))
-        (relay,) = (one for one in objects if one["kind"] == "Deployment")
+        self.assertEqual(5, sum(document["kind"] == "CustomResourceDefinition" for document in objects))
+        (relay,) = (document for document in objects if document["kind"] == "Deployment")
         pod = relay["spec"]["template"]["spec"]
         digest = re.search(r"acme/whittle/relay@(sha256:[0-9a-f]{64})", self.output)[1]
         self.assertEqual(f"ghcr.io/acme/whittle/relay@{digest}", pod["containers"][0]["image"])
@@ -145,7 +145,7 @@ class Artifacts(unittest.TestCase):
         ):
             self.assertIn(part, self.output)
 
-    def test_publishing_is_refused_without_changes_settings_or_with_other_artifacts(self):
+    def test_publishing_is_rejected_without_settings_or_changelog(self):
         refused = release("publish", "--dist", self.dist, check=False, RELEASE_BUCKET="")
         self.assertIn("RELEASE_BUCKET", refused.stderr)
         refused = release("publish", "--dist", self.dist, check=False)
@@ -153,7 +153,7 @@ class Artifacts(unittest.TestCase):
             self.assertIn(f"no section `## [{VERSION}] - <date>`", refused.stderr)
         self.assertEqual(1, refused.returncode)
 
-    def test_incomplete_release_is_refused(self):
+    def test_incomplete_release_is_rejected(self):
         refused = release("assemble", "--dist", self.dist, check=False)
         self.assertIn(f"missing are whittle-{VERSION}-windows-x86_64.zip, sbom", refused.stderr)
 
@@ -163,7 +163,7 @@ class Artifacts(unittest.TestCase):
 
 
 class NoPolicies:
-    """The managed policies of AWS, of which the templates name none."""
+    """Stub for AWS managed policies, which the templates do not use."""
 
     def load(self):
         return {}
@@ -171,7 +171,7 @@ class NoPolicies:
 
 @functools.cache
 def translate(text):
-    """A template as CloudFormation gets it, by SAM's own translator."""
+    """Translates a template with SAM's own translator, as CloudFormation receives it."""
     template = yaml_parse(text)
     parameters = {name: str(described.get("Default", "")) for name, described in template["Parameters"].items()}
     with unittest.mock.patch.dict(os.environ, AWS_DEFAULT_REGION="us-east-1"):
@@ -179,13 +179,13 @@ def translate(text):
 
 
 def of_type(template, name):
-    return {key: one["Properties"] for key, one in template["Resources"].items() if one["Type"] == name}
+    return {key: resource["Properties"] for key, resource in template["Resources"].items() if resource["Type"] == name}
 
 
 class Templates(unittest.TestCase):
     release = common.Release("1.2.3", pathlib.Path("."), "acme/whittle", "acme-whittle")
 
-    def test_functions_are_zips_of_the_region_or_of_a_bucket_of_ones_own(self):
+    def test_functions_use_zips_of_the_regional_bucket_or_of_a_custom_one(self):
         for text in (templates.stack(self.release), templates.lane(self.release)):
             found = of_type(translate(text), "AWS::Lambda::Function")
             self.assertEqual(6, len(found))
@@ -193,7 +193,7 @@ class Templates(unittest.TestCase):
             for function in found.values():
                 bucket = function["Code"]["S3Bucket"]["Fn::If"]
                 self.assertEqual("OwnArtifactBucket", bucket[0])
-                # The translator puts the Region in.
+                # The translator substitutes the Region.
                 self.assertEqual({"Fn::Sub": "acme-whittle-us-east-1"}, bucket[2])
                 keys.add(json.dumps(function["Code"]["S3Key"]))
             for name in common.FUNCTIONS:
@@ -206,29 +206,29 @@ class Templates(unittest.TestCase):
         self.assertTrue(set(properties["Parameters"]) <= set(lane["Parameters"]))
         self.assertIn("ArtifactBucket", properties["Parameters"])
 
-    def test_a_release_changes_nothing_but_where_code_comes_from(self):
-        def but_code(template):
+    def test_release_template_differs_only_in_the_location_of_code(self):
+        def without_code(template):
             template = json.loads(json.dumps(template))
             for function in of_type(template, "AWS::Lambda::Function").values():
                 function.pop("Code")
-            # Their names hold hashes of the code.
+            # Names of these resources contain hashes of the code.
             return {
-                key: one for key, one in template["Resources"].items()
-                if one["Type"] not in ("AWS::Lambda::Version", "AWS::Lambda::Alias", "AWS::CloudFormation::Stack")
+                key: resource for key, resource in template["Resources"].items()
+                if resource["Type"] not in ("AWS::Lambda::Version", "AWS::Lambda::Alias", "AWS::CloudFormation::Stack")
             }
 
         source = (ROOT / "sam-template.yaml").read_text()
         source = re.sub(r"(CodeUri|Location): (functions|infra)/", r"\1: s3://packaged/", source)
-        # SAM leaves the way of building in the functions' metadata.
-        before = but_code(translate(source.replace("    Metadata: {BuildMethod: rust-cargolambda}\n", "")))
-        self.assertEqual(before, but_code(translate(templates.stack(self.release))))
+        # SAM keeps the build method in the functions' metadata.
+        before = without_code(translate(source.replace("    Metadata: {BuildMethod: rust-cargolambda}\n", "")))
+        self.assertEqual(before, without_code(translate(templates.stack(self.release))))
 
     def test_application_of_the_repository_has_literal_code_and_no_lane(self):
         text = templates.application(self.release)
         self.assertNotIn("VpcLane", text)
         found = of_type(translate(text), "AWS::Lambda::Function")
         self.assertEqual(
-            {f"whittle/1.2.3/{name}-arm64.zip" for name in common.FUNCTIONS}, {one["Code"]["S3Key"] for one in found.values()},
+            {f"whittle/1.2.3/{name}-arm64.zip" for name in common.FUNCTIONS}, {function["Code"]["S3Key"] for function in found.values()},
         )
         self.assertIn("SemanticVersion: 1.2.3\n", text)
 

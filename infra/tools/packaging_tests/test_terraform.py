@@ -1,4 +1,4 @@
-"""The Terraform modules: what they take from the stack is there, and what they make is what `whittle register` makes."""
+"""The Terraform modules: they use existing outputs of the stack, and create the entry that `whittle register` creates."""
 
 import functools
 import json
@@ -8,7 +8,7 @@ import unittest
 from support import ROOT, TOOLS, run
 
 MODULES = ROOT / "infra/terraform"
-# The parser of checkov
+# Runs the HCL parser that checkov ships.
 PARSE = "import hcl2, json, sys; print(json.dumps({path: hcl2.load(open(path)) for path in sys.argv[1:]}))"
 
 
@@ -22,14 +22,14 @@ class Terraform(unittest.TestCase):
     def test_every_variable_and_output_is_described(self):
         described = 0
         for path, content in files().items():
-            for kind in ("variable", "output"):
-                for block in content.get(kind, ()):
+            for block_type in ("variable", "output"):
+                for block in content.get(block_type, ()):
                     for name, body in block.items():
-                        self.assertTrue(body.get("description"), f"{path}: {kind} {name}")
+                        self.assertTrue(body.get("description"), f"{path}: {block_type} {name}")
                         described += 1
         self.assertGreater(described, 10)
 
-    def test_outputs_that_a_cluster_takes_are_outputs_of_the_stack(self):
+    def test_outputs_that_the_cluster_module_uses_exist_in_the_stack(self):
         cluster = (MODULES / "cluster/main.tf").read_text()
         outputs = set(re.findall(r"^  (\w+):", (ROOT / "sam-template.yaml").read_text().partition("\nOutputs:\n")[2], re.MULTILINE))
         named = set(re.findall(r'local\.outputs\["(\w+)"\]', cluster))
@@ -41,14 +41,14 @@ class Terraform(unittest.TestCase):
         self.assertEqual(set(), named - outputs)
         self.assertEqual({path.name for path in (ROOT / "functions").iterdir()}, {function.lower() for function in functions})
 
-    def test_values_are_those_that_the_chart_requires(self):
+    def test_module_sets_the_values_that_the_chart_requires(self):
         example = (ROOT / "infra/chart/example-values.yaml").read_text()
         cluster = (MODULES / "cluster/main.tf").read_text()
         for name in ("cluster", "region", "table", "queues"):
             self.assertIn(f"\n{name}:", re.sub(r"\n +", "\n", example))
             self.assertRegex(cluster, rf"\n +{name} +=")
 
-    def test_cluster_is_registered_in_shadow_mode_and_left_to_the_command_line(self):
+    def test_cluster_is_registered_in_shadow_mode_and_later_changes_are_ignored(self):
         (entry,) = (
             resource["aws_ssm_parameter"]["entry"]
             for resource in files()[str(MODULES / "cluster/main.tf")]["resource"]

@@ -1,4 +1,4 @@
-"""Workflows of CI: each step is a target of the Makefile, which any machine can run, or an action of a known owner."""
+"""CI workflows: each step is a target of the Makefile, which any machine can run, or an action of a known owner."""
 
 import re
 import unittest
@@ -20,7 +20,7 @@ def steps():
 
 
 class Workflows(unittest.TestCase):
-    def test_there_are_workflows_for_changes_and_for_releases(self):
+    def test_workflows_exist_for_changes_and_for_releases(self):
         self.assertEqual({"ci.yml", "release.yml"}, set(WORKFLOWS))
 
     def test_every_command_is_a_target_of_the_makefile(self):
@@ -38,7 +38,7 @@ class Workflows(unittest.TestCase):
                 self.assertIsNotNone(action, f"{place}: {step['uses']}")
                 self.assertIn(action[1], OWNERS, place)
 
-    def test_workflows_write_nothing_but_where_a_job_asks_for_it(self):
+    def test_only_the_publish_job_has_write_permissions(self):
         for name, workflow in WORKFLOWS.items():
             self.assertEqual({"contents": "read"}, workflow["permissions"], name)
             for job, described in workflow["jobs"].items():
@@ -52,5 +52,5 @@ class Workflows(unittest.TestCase):
     def test_release_builds_every_target_of_the_command_line(self):
         build = (ROOT / "infra/release/common.py").read_text()
         targets = set(re.findall(r'^    "([a-z]+-[a-z0-9_]+)": "', build, re.MULTILINE))
-        built = {one["target"] for one in WORKFLOWS["release.yml"]["jobs"]["cli"]["strategy"]["matrix"]["include"]}
+        built = {job["target"] for job in WORKFLOWS["release.yml"]["jobs"]["cli"]["strategy"]["matrix"]["include"]}
         self.assertEqual(targets, built)
