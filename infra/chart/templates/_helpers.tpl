@@ -34,8 +34,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 
 {{/*
-What functions that plan read to see the cluster as it is: kinds that may be large are listed once and then watched. No Secrets, and
-of ConfigMaps only their own (status.yaml).
+Resources that the planning functions read to observe the cluster. Large lists are listed once and then watched. The functions read no
+Secrets, and no ConfigMaps but their own (status.yaml).
 */}}
 {{- define "whittle.functions.observe" -}}
 - apiGroups: [""]
@@ -64,7 +64,7 @@ of ConfigMaps only their own (status.yaml).
   verbs: [list]
 {{- end -}}
 
-{{/* Whether claims of pods for devices count, as Karpenter's chart would have it: "true" or nothing. */}}
+{{/* "true" if device claims of pods are evaluated, by the rules of Karpenter's chart; otherwise empty. */}}
 {{- define "whittle.functions.devices" -}}
 {{- $settings := .Values.settings -}}
 {{- $drivers := or $settings.awsFeatureGates.draNVIDIAGPU $settings.awsFeatureGates.draEFA -}}
@@ -75,7 +75,7 @@ of ConfigMaps only their own (status.yaml).
 {{- if or $settings.enableDRA $drivers (and (kindIs "bool" $ignore) (not $ignore)) -}}true{{- end -}}
 {{- end -}}
 
-{{/* What those read besides who plan for prices and for room: NodeOverlays, CapacityBuffers, and what these may refer to. */}}
+{{/* Additional resources of functions that plan with NodeOverlays and CapacityBuffers, including the objects that buffers refer to. */}}
 {{- define "whittle.functions.gated" -}}
 - apiGroups: [karpenter.sh]
   resources: [nodeoverlays]
