@@ -8,7 +8,7 @@ use std::{
 };
 
 /// A NodePool without requirements, and a valid pod.
-const GOOD: &str = "
+const VALID: &str = "
 apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: default}
@@ -25,7 +25,7 @@ spec:
   containers: [{name: main, image: app, resources: {requests: {cpu: 1}}}]
 ";
 
-fn bad_pod(cpu: &str, rest: &str) -> String {
+fn invalid_pod(cpu: &str, rest: &str) -> String {
     format!(
         "---
 apiVersion: v1
@@ -38,9 +38,9 @@ spec:
     )
 }
 
-fn bad_pod_with_affinity(expressions: &str) -> String {
+fn invalid_pod_with_affinity(expressions: &str) -> String {
     let terms = format!("[{{matchExpressions: {expressions}}}]");
-    bad_pod(
+    invalid_pod(
         "1",
         &format!(
             "  affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: \
@@ -81,8 +81,8 @@ fn plan(manifests: &str, output: &str) -> Output {
 
 /// Messages about the invalid objects. Asserts that the valid pod gets a node.
 #[track_caller]
-fn messages_beside_a_valid_pod(bad: &str) -> String {
-    let output = plan(&format!("{GOOD}{bad}"), "text");
+fn messages_beside_a_valid_pod(invalid: &str) -> String {
+    let output = plan(&format!("{VALID}{invalid}"), "text");
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -96,15 +96,15 @@ fn messages_beside_a_valid_pod(bad: &str) -> String {
 }
 
 #[track_caller]
-fn assert_reported(bad: &str, reason: &str) {
-    let stderr = messages_beside_a_valid_pod(bad);
+fn assert_reported(invalid: &str, reason: &str) {
+    let stderr = messages_beside_a_valid_pod(invalid);
     assert!(stderr.contains(reason), "{stderr}");
 }
 
 #[test]
 fn invalid_quantity_is_reported() {
     assert_reported(
-        &bad_pod("1Q", ""),
+        &invalid_pod("1Q", ""),
         "default/bad\n    container main: requests.cpu: \"1Q\" is not a quantity",
     );
 }
@@ -126,7 +126,7 @@ kind: Deployment
 metadata: {name: worst}
 spec: {replicas: many}
 ";
-    let output = plan(&format!("{GOOD}{unread}"), "text");
+    let output = plan(&format!("{VALID}{unread}"), "text");
     let stderr = String::from_utf8(output.stderr).unwrap();
     for reason in [
         "whittle: -:20 (document 3): spec.containers: ",
@@ -143,7 +143,7 @@ spec: {replicas: many}
 
 #[test]
 fn reason_is_part_of_the_json_output() {
-    let output = plan(&format!("{GOOD}{}", bad_pod("1Q", "")), "json");
+    let output = plan(&format!("{VALID}{}", invalid_pod("1Q", "")), "json");
     let decision: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let at = |pointer| decision.pointer(pointer).and_then(|value| value.as_str());
     assert_eq!(at("/newNodes/0/pods/0"), Some("default/good"));
@@ -158,7 +158,7 @@ fn reason_is_part_of_the_json_output() {
 #[test]
 fn negative_request_is_reported() {
     assert_reported(
-        &bad_pod("-1", ""),
+        &invalid_pod("-1", ""),
         "default/bad\n    container main: requests.cpu: \"-1\" is negative",
     );
 }
@@ -166,7 +166,7 @@ fn negative_request_is_reported() {
 #[test]
 fn pod_with_a_million_cpus_is_reported() {
     assert_reported(
-        &bad_pod("1000000", ""),
+        &invalid_pod("1000000", ""),
         "default/bad\n    NodePool default: needs 1000000 cpu, the largest suitable type has ",
     );
 }
@@ -174,7 +174,7 @@ fn pod_with_a_million_cpus_is_reported() {
 #[test]
 fn unknown_operator_of_a_pod_is_reported() {
     assert_reported(
-        &bad_pod_with_affinity("[{key: team, operator: Near, values: [a]}]"),
+        &invalid_pod_with_affinity("[{key: team, operator: Near, values: [a]}]"),
         "default/bad\n    spec.affinity.nodeAffinity: operator \"Near\" of team: expected In, ",
     );
 }
@@ -190,7 +190,7 @@ fn unknown_operator_of_a_node_pool_is_reported() {
 #[test]
 fn contradicting_requirements_are_reported() {
     assert_reported(
-        &bad_pod_with_affinity(
+        &invalid_pod_with_affinity(
             "[{key: kubernetes.io/arch, operator: In, values: [arm64]}, \
               {key: kubernetes.io/arch, operator: NotIn, values: [arm64]}]",
         ),
@@ -201,7 +201,7 @@ fn contradicting_requirements_are_reported() {
 
 #[test]
 fn node_selector_that_contradicts_the_affinity_is_reported() {
-    let bad = bad_pod_with_affinity(
+    let bad = invalid_pod_with_affinity(
         "[{key: kubernetes.io/arch, operator: In, values: [arm64, riscv64]}]",
     ) + "  nodeSelector: {kubernetes.io/arch: amd64}\n";
     assert_reported(
@@ -214,7 +214,7 @@ fn node_selector_that_contradicts_the_affinity_is_reported() {
 #[test]
 fn invalid_label_value_of_a_pod_is_reported() {
     assert_reported(
-        &bad_pod("1", "  nodeSelector: {team: not a label!}"),
+        &invalid_pod("1", "  nodeSelector: {team: not a label!}"),
         "default/bad\n    label team: \"not a label!\" is not a label value",
     );
 }
@@ -232,7 +232,7 @@ fn node_pool_without_matching_instance_types_is_reported() {
     let requirements =
         "[{key: node.kubernetes.io/instance-type, operator: In, values: [m99.huge]}]";
     let bad = node_pool("picky", requirements)
-        + &bad_pod("1", "  nodeSelector: {karpenter.sh/nodepool: picky}");
+        + &invalid_pod("1", "  nodeSelector: {karpenter.sh/nodepool: picky}");
     assert_reported(
         &bad,
         "NodePool picky: requires node.kubernetes.io/instance-type In [m99.huge], which no instance type has",
@@ -244,7 +244,7 @@ fn every_reason_of_a_thousand_node_pools_is_reported() {
     let pools: String = (0..1_000)
         .map(|n| node_pool(&format!("pool-{n:03}"), "[]"))
         .collect();
-    let stderr = messages_beside_a_valid_pod(&(pools + &bad_pod("1000000", "")));
+    let stderr = messages_beside_a_valid_pod(&(pools + &invalid_pod("1000000", "")));
     assert_eq!(stderr.matches(": needs 1000000 cpu, ").count(), 1_001);
 }
 
@@ -263,7 +263,7 @@ fn pod_with_a_hundred_affinity_terms_is_reported() {
         terms.join(", ")
     );
     assert_reported(
-        &bad_pod("1", &affinity),
+        &invalid_pod("1", &affinity),
         "default/bad\n    NodePool default: pod affinity on topology.kubernetes.io/zone \
          cannot be satisfied",
     );
@@ -287,7 +287,7 @@ spec:
 
 #[test]
 fn input_without_pods_is_accepted() {
-    let (pool, _) = GOOD.split_once("---").unwrap();
+    let (pool, _) = VALID.split_once("---").unwrap();
     let output = plan(pool, "text");
     assert!(output.status.success());
     assert_eq!(

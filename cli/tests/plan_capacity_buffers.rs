@@ -69,31 +69,31 @@ fn plan(buffer: &str, gates: &[&str]) -> (String, usize) {
     (stderr, text.matches("\n  for capacity buffers; ").count())
 }
 
-const ON: &[&str] = &["--feature-gates", "CapacityBuffer=true"];
+const GATE_ENABLED: &[&str] = &["--feature-gates", "CapacityBuffer=true"];
 
 #[test]
 fn buffer_with_replicas_of_a_pod_template_is_planned() {
     let buffer = buffer("{podTemplateRef: {name: core}, replicas: 3}");
-    assert_eq!(plan(&buffer, ON), (String::new(), 3));
+    assert_eq!(plan(&buffer, GATE_ENABLED), (String::new(), 3));
 }
 
 #[test]
 fn buffer_with_a_percentage_of_a_deployment_is_planned() {
     let buffer = buffer("{scalableRef: {kind: Deployment, name: web}, percentage: 50}");
-    assert_eq!(plan(&buffer, ON), (String::new(), 1));
+    assert_eq!(plan(&buffer, GATE_ENABLED), (String::new(), 1));
 }
 
 #[test]
 fn buffer_with_limits_is_planned_up_to_them() {
     let buffer = buffer("{podTemplateRef: {name: core}, limits: {cpu: 3}}");
-    assert_eq!(plan(&buffer, ON), (String::new(), 2));
+    assert_eq!(plan(&buffer, GATE_ENABLED), (String::new(), 2));
 }
 
 #[test]
 fn missing_pod_template_is_named() {
     let buffer = buffer("{podTemplateRef: {name: other}, replicas: 3}");
     let stderr = "whittle: CapacityBuffer shop/spare keeps no room: there is no PodTemplate other in its namespace\n";
-    assert_eq!(plan(&buffer, ON), (stderr.to_owned(), 0));
+    assert_eq!(plan(&buffer, GATE_ENABLED), (stderr.to_owned(), 0));
 }
 
 #[test]

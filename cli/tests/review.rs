@@ -20,7 +20,7 @@ const SINCE: [&str; 4] = [
 ];
 
 /// Journal of three hours: six pods are created, and four of them are deleted after an hour.
-async fn hours() -> Recorded {
+async fn recorded_journal() -> Recorded {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(6);
     assert!(rig.until(secs(180), all_bound).await.is_some());
@@ -32,10 +32,10 @@ async fn hours() -> Recorded {
 
 #[tokio::test]
 async fn review_prints_a_report_and_exits_with_its_result() {
-    let hours = hours().await;
+    let journal = recorded_journal().await;
     let review = |arguments: &[&str]| {
         let all = [&["review", "demo"], &SINCE[..], arguments].concat();
-        let output = hours.whittle(&all);
+        let output = journal.whittle(&all);
         let page = String::from_utf8(output.stdout.clone()).unwrap();
         (output.status.code(), page, stderr_of(&output))
     };
@@ -52,7 +52,7 @@ async fn review_prints_a_report_and_exits_with_its_result() {
     };
     assert_eq!(was, is, "nothing changes");
     assert_ne!(was, "$0.0000", "{page}");
-    let pool = hours.path().join("pool.yaml");
+    let pool = journal.path().join("pool.yaml");
     fs::write(&pool, LIMITED).unwrap();
     let (code, page, stderr) = review(&["--with", pool.to_str().unwrap()]);
     assert_eq!(code, Some(2), "{stderr}");
@@ -67,8 +67,8 @@ async fn review_prints_a_report_and_exits_with_its_result() {
 
 #[tokio::test]
 async fn compare_shows_actual_and_planned_nodes_side_by_side() {
-    let hours = hours().await;
-    let output = hours.whittle(&[&["compare", "demo"], &SINCE[..]].concat());
+    let journal = recorded_journal().await;
+    let output = journal.whittle(&[&["compare", "demo"], &SINCE[..]].concat());
     assert!(output.status.success(), "{}", stderr_of(&output));
     let page = String::from_utf8(output.stdout).unwrap();
     let row = |name: &str| {
@@ -88,7 +88,7 @@ async fn compare_shows_actual_and_planned_nodes_side_by_side() {
 
 #[tokio::test]
 async fn too_few_views_and_invalid_arguments_are_reported() {
-    let hours = hours().await;
+    let journal = recorded_journal().await;
     for (arguments, part) in [
         (
             &["review", "demo", "--since", "1h"][..],
@@ -104,7 +104,7 @@ async fn too_few_views_and_invalid_arguments_are_reported() {
             "cannot read /nowhere.yaml",
         ),
     ] {
-        let output = hours.whittle(arguments);
+        let output = journal.whittle(arguments);
         assert!(!output.status.success(), "{arguments:?}");
         assert_ne!(output.status.code(), Some(101), "{}", stderr_of(&output));
         assert!(stderr_of(&output).contains(part), "{}", stderr_of(&output));
