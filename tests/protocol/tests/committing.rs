@@ -1,24 +1,24 @@
-//! Commit and rebase (docs/protocol.md#c1, docs/protocol.md#c2, docs/protocol.md#o1): two planners never provide for the same
-//! thing twice, and the slow one comes to its turn.
+//! Commit and rebase (docs/protocol.md#c1, docs/protocol.md#c2, docs/protocol.md#o1): two planners never launch for the same pod
+//! twice, and the slow one is not starved.
 
 use protocol::{Model, explore};
 
-/// A fast and a slow planner; a pod asks for a node, and others come that only the fast one sees to.
+/// A fast and a slow planner. Both see one pod; only the fast one commits other work.
 #[derive(Clone, Copy)]
-struct Commits {
-    /// A commit is on condition of the generation (docs/protocol.md#c1).
+struct CommitModel {
+    /// A commit is conditional on the generation (docs/protocol.md#c1).
     fence: bool,
     /// The generation is read before the rows (docs/protocol.md#o1).
     generation_first: bool,
-    /// Who lost takes out of its plan what others have provided for (docs/protocol.md#c2).
+    /// The loser of a race removes from its plan what others have launched (docs/protocol.md#c2).
     recheck: bool,
-    /// Who lost three times asks for another turn (docs/protocol.md#c2).
+    /// A planner that lost three times requests another turn (docs/protocol.md#c2).
     wake: bool,
-    /// Who lost commits what is left, without planning from the beginning (docs/protocol.md#c2).
+    /// The loser of a race commits the rest of its plan without planning again (docs/protocol.md#c2).
     rebase: bool,
 }
 
-const RULES: Commits = Commits {
+const RULES: CommitModel = CommitModel {
     fence: true,
     generation_first: true,
     recheck: true,
@@ -26,21 +26,21 @@ const RULES: Commits = Commits {
     rebase: true,
 };
 
-/// Other work of the fast planner.
-const OTHERS: u8 = 5;
+/// Number of unrelated commits of the fast planner.
+const OTHER_COMMITS: u8 = 5;
 const TRIES: u8 = 3;
-/// Planning takes the slow one so many steps.
+/// Number of steps that planning takes the slow planner.
 const PLANNING: u8 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
     generation: u8,
-    /// Nodes that were bought for the pod.
-    bought: u8,
+    /// Nodes launched for the pod.
+    launched: u8,
     others: u8,
     fast: Planner,
     slow: Planner,
-    /// Plans that the slow one made.
+    /// Plans made by the slow planner.
     plans: u8,
     wakes: u8,
 }
@@ -58,14 +58,14 @@ enum Planner {
     },
 }
 
-impl Commits {
+impl CommitModel {
     fn observe(
         &self,
         state: &State,
         planner: &Planner,
         planning: u8,
     ) -> Option<(&'static str, Planner)> {
-        let wants = state.bought == 0;
+        let wants = state.launched == 0;
         let plans = |base, wants| Planner::Plans {
             base,
             wants,
@@ -84,19 +84,19 @@ impl Commits {
     fn begin(&self, state: &State) -> Planner {
         match self.generation_first {
             true => Planner::Generation(state.generation),
-            false => Planner::Rows(state.bought == 0),
+            false => Planner::Rows(state.launched == 0),
         }
     }
 }
 
-impl Model for Commits {
+impl Model for CommitModel {
     type State = State;
 
     fn initial(&self) -> State {
         State {
             generation: 0,
-            bought: 0,
-            others: OTHERS,
+            launched: 0,
+            others: OTHER_COMMITS,
             fast: Planner::Away,
             slow: Planner::Away,
             plans: 0,
@@ -106,16 +106,16 @@ impl Model for Commits {
 
     fn next(&self, state: &State) -> Vec<(&'static str, State)> {
         let mut steps = Vec::new();
-        // The fast one provides for the pod, too, if it happens to see it.
+        // The fast planner may see the pod and launch for it as well.
         if state.fast == Planner::Away && state.others > 0 {
             let mut after = state.clone();
             after.others -= 1;
             after.fast = self.begin(state);
-            steps.push(("the fast one begins", after));
+            steps.push(("the fast planner starts", after));
             let mut after = state.clone();
             after.others -= 1;
             after.generation += 1;
-            steps.push(("the fast one commits other things", after));
+            steps.push(("the fast planner commits other work", after));
         }
         if let Some((step, fast)) = self.observe(state, &state.fast, 0) {
             steps.push((
@@ -131,15 +131,15 @@ impl Model for Commits {
             after.fast = Planner::Away;
             if wants && (!self.fence || base == state.generation) {
                 after.generation += 1;
-                after.bought += 1;
+                after.launched += 1;
             }
-            steps.push(("the fast one commits", after));
+            steps.push(("the fast planner commits", after));
         }
         if state.slow == Planner::Away && state.wakes > 0 {
             let mut after = state.clone();
             after.wakes -= 1;
             after.slow = self.begin(state);
-            steps.push(("the slow one begins", after));
+            steps.push(("the slow planner starts", after));
         }
         if let Some((step, slow)) = self.observe(state, &state.slow, PLANNING) {
             steps.push((
@@ -166,21 +166,21 @@ impl Model for Commits {
                     left: left - 1,
                     tries,
                 };
-                steps.push(("the slow one plans", after));
+                steps.push(("the slow planner plans", after));
             } else if !wants {
                 after.slow = Planner::Away;
-                steps.push(("the slow one has nothing to do", after));
+                steps.push(("the slow planner has no work", after));
             } else if !self.fence || base == state.generation {
                 after.generation += 1;
-                after.bought += 1;
+                after.launched += 1;
                 after.slow = Planner::Away;
-                steps.push(("the slow one commits", after));
+                steps.push(("the slow planner commits", after));
             } else if tries + 1 == TRIES {
                 after.slow = Planner::Away;
                 after.wakes += u8::from(self.wake);
-                steps.push(("the slow one gives up", after));
+                steps.push(("the slow planner gives up", after));
             } else {
-                let wants = wants && !(self.recheck && state.bought > 0);
+                let wants = wants && !(self.recheck && state.launched > 0);
                 after.slow = match self.rebase {
                     true => Planner::Plans {
                         base: state.generation,
@@ -190,34 +190,34 @@ impl Model for Commits {
                     },
                     false => self.begin(state),
                 };
-                steps.push(("the slow one lost", after));
+                steps.push(("the slow planner loses the race", after));
             }
         }
         steps
     }
 
-    fn broken(&self, state: &State, last: bool) -> Option<&'static str> {
-        if state.bought > 1 {
-            return Some("a pod was provided for twice");
+    fn violation(&self, state: &State, last: bool) -> Option<&'static str> {
+        if state.launched > 1 {
+            return Some("two nodes were launched for a pod");
         }
-        if last && state.bought == 0 {
-            return Some("nobody provided for the pod");
+        if last && state.launched == 0 {
+            return Some("no node was launched for the pod");
         }
-        // Once, and once more for each turn that lost every try.
-        (state.plans > 1 + OTHERS / TRIES).then_some("the slow planner begins again and again")
+        // One plan, and one more for each turn that lost every try.
+        (state.plans > 1 + OTHER_COMMITS / TRIES).then_some("the slow planner plans without bound")
     }
 }
 
 #[test]
-fn a_pod_is_provided_for_once_and_the_slow_planner_comes_to_its_turn() {
+fn each_pod_gets_one_node_and_the_slow_planner_is_not_starved() {
     let verdict = explore(&RULES);
     assert!(verdict.holds(), "{verdict:?}");
 }
 
 #[test]
-fn c1_without_the_fence_a_pod_is_provided_for_twice() {
+fn c1_without_the_fence_a_pod_gets_two_nodes() {
     assert!(
-        !explore(&Commits {
+        !explore(&CommitModel {
             fence: false,
             ..RULES
         })
@@ -228,7 +228,7 @@ fn c1_without_the_fence_a_pod_is_provided_for_twice() {
 #[test]
 fn o1_the_generation_must_be_read_before_the_rows() {
     assert!(
-        !explore(&Commits {
+        !explore(&CommitModel {
             generation_first: false,
             ..RULES
         })
@@ -237,9 +237,9 @@ fn o1_the_generation_must_be_read_before_the_rows() {
 }
 
 #[test]
-fn c2_who_lost_must_look_at_what_others_did() {
+fn c2_loser_must_recheck_what_others_committed() {
     assert!(
-        !explore(&Commits {
+        !explore(&CommitModel {
             recheck: false,
             ..RULES
         })
@@ -248,9 +248,9 @@ fn c2_who_lost_must_look_at_what_others_did() {
 }
 
 #[test]
-fn c2_who_gave_up_must_be_woken() {
+fn c2_planner_that_gave_up_must_be_woken() {
     assert!(
-        !explore(&Commits {
+        !explore(&CommitModel {
             wake: false,
             ..RULES
         })
@@ -259,9 +259,9 @@ fn c2_who_gave_up_must_be_woken() {
 }
 
 #[test]
-fn c2_without_rebase_the_slow_planner_begins_again_and_again() {
+fn c2_without_rebase_the_slow_planner_replans_without_bound() {
     assert!(
-        !explore(&Commits {
+        !explore(&CommitModel {
             rebase: false,
             ..RULES
         })

@@ -1,27 +1,27 @@
-//! Disruption commands (docs/protocol.md#d1, docs/protocol.md#d2): a node goes when its replacement has come, never after its
-//! command was rolled back, and nothing goes in its place.
+//! Disruption commands (docs/protocol.md#d1, docs/protocol.md#d2): a node is deleted only once its replacement is ready, never
+//! after a rollback, and no other node of its name is deleted.
 
 use protocol::{Model, Verdict, explore};
 
-/// One node, its replacement, somebody who carries the command out and somebody who rolls it back, each of whom may die anywhere.
+/// A node, its replacement, an actor that executes the command and one that rolls it back. Each actor may crash at any step.
 #[derive(Clone, Copy)]
-struct Commands {
-    /// Replacements come first (docs/protocol.md#d1).
+struct CommandModel {
+    /// The deletion waits for the replacement (docs/protocol.md#d1).
     waits: bool,
-    /// The command is `deleting` before anything is deleted (docs/protocol.md#d1).
-    binds: bool,
-    /// `deleting` is written on condition of `replacing` (docs/protocol.md#d1).
-    binds_conditionally: bool,
-    /// Rolling back is on condition of not `deleting` (docs/protocol.md#d1).
+    /// The command is in state `deleting` before anything is deleted (docs/protocol.md#d1).
+    marks_deleting: bool,
+    /// The write of `deleting` is conditional on `replacing` (docs/protocol.md#d1).
+    marks_conditionally: bool,
+    /// The rollback is conditional on the state not being `deleting` (docs/protocol.md#d1).
     rolls_back_conditionally: bool,
-    /// Deletions carry the uid of what was decided on (docs/protocol.md#d2).
+    /// Deletions carry the uid of the decision (docs/protocol.md#d2).
     preconditions: bool,
 }
 
-const RULES: Commands = Commands {
+const RULES: CommandModel = CommandModel {
     waits: true,
-    binds: true,
-    binds_conditionally: true,
+    marks_deleting: true,
+    marks_conditionally: true,
     rolls_back_conditionally: true,
     preconditions: true,
 };
@@ -40,30 +40,30 @@ enum Replacement {
     Gone,
 }
 
-/// What an actor is about to do.
+/// Next step of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Actor {
     Away,
     Decided,
-    Bound,
+    Marked,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
     command: Command,
     replacement: Replacement,
-    /// Whether it ever was.
+    /// Whether the replacement was ever ready.
     was_ready: bool,
-    /// The uid of the node of this name; it was 0 when the command was made.
+    /// Uid of the node of this name; it was 0 when the command was created.
     node: Option<u8>,
     deleter: Actor,
-    roller: Actor,
-    /// Somebody was told that the node stays.
+    rollback: Actor,
+    /// A rollback has announced that the node stays.
     stays: bool,
-    broken: Option<&'static str>,
+    violation: Option<&'static str>,
 }
 
-impl Commands {
+impl CommandModel {
     fn deletes(&self, state: &State, steps: &mut Vec<(&'static str, State)>) {
         let mut step = |name, change: &dyn Fn(&mut State)| {
             let mut after = state.clone();
@@ -79,44 +79,44 @@ impl Commands {
                     });
                 }
                 if state.command == Command::Deleting && state.node == Some(0) {
-                    step("goes on with the deletion", &|after| {
-                        after.deleter = Actor::Bound
+                    step("resumes the deletion", &|after| {
+                        after.deleter = Actor::Marked
                     });
                 }
             }
-            Actor::Decided => step("binds", &|after| {
-                let holds = state.command == Command::Replacing || !self.binds_conditionally;
-                after.deleter = if holds || !self.binds {
-                    Actor::Bound
+            Actor::Decided => step("writes the deleting state", &|after| {
+                let holds = state.command == Command::Replacing || !self.marks_conditionally;
+                after.deleter = if holds || !self.marks_deleting {
+                    Actor::Marked
                 } else {
                     Actor::Away
                 };
-                if self.binds && holds {
+                if self.marks_deleting && holds {
                     after.command = Command::Deleting;
                 }
             }),
-            Actor::Bound => step("deletes", &|after| {
+            Actor::Marked => step("deletes", &|after| {
                 after.deleter = Actor::Away;
                 let same = state.node == Some(0);
                 if state.node.is_none() || self.preconditions && !same {
                     return;
                 }
                 after.node = None;
-                after.broken = match (same, state.stays, state.was_ready) {
-                    (false, _, _) => Some("another node goes in its place"),
-                    (_, true, _) => Some("a node goes although it was to stay"),
-                    (_, _, false) => Some("a node goes before its replacement has come"),
+                after.violation = match (same, state.stays, state.was_ready) {
+                    (false, _, _) => Some("a node of the same name is deleted"),
+                    (_, true, _) => Some("a node is deleted after its rollback"),
+                    (_, _, false) => Some("a node is deleted before its replacement is ready"),
                     (true, false, true) => None,
                 };
             }),
         }
         if state.deleter != Actor::Away {
-            step("the deleter dies", &|after| after.deleter = Actor::Away);
+            step("the deletion crashes", &|after| after.deleter = Actor::Away);
         }
     }
 }
 
-impl Model for Commands {
+impl Model for CommandModel {
     type State = State;
 
     fn initial(&self) -> State {
@@ -126,9 +126,9 @@ impl Model for Commands {
             was_ready: false,
             node: Some(0),
             deleter: Actor::Away,
-            roller: Actor::Away,
+            rollback: Actor::Away,
             stays: false,
-            broken: None,
+            violation: None,
         }
     }
 
@@ -151,90 +151,92 @@ impl Model for Commands {
             });
         }
         if state.node == Some(0) {
-            step("somebody makes the node anew", &|after| {
-                after.node = Some(1)
-            });
+            step("the node is recreated", &|after| after.node = Some(1));
         }
-        match state.roller {
+        match state.rollback {
             Actor::Away => {
                 if state.command == Command::Replacing && state.replacement == Replacement::Gone {
                     step("finds the replacement lost", &|after| {
-                        after.roller = Actor::Decided
+                        after.rollback = Actor::Decided
                     });
                 }
             }
-            Actor::Decided | Actor::Bound => {
+            Actor::Decided | Actor::Marked => {
                 step("rolls back", &|after| {
-                    after.roller = Actor::Away;
+                    after.rollback = Actor::Away;
                     if state.command == Command::Replacing || !self.rolls_back_conditionally {
                         (after.command, after.stays) = (Command::RolledBack, true);
                     }
                 });
-                step("who rolls back dies", &|after| after.roller = Actor::Away);
+                step("the rollback crashes", &|after| {
+                    after.rollback = Actor::Away
+                });
             }
         }
         steps
     }
 
-    fn broken(&self, state: &State, last: bool) -> Option<&'static str> {
+    fn violation(&self, state: &State, last: bool) -> Option<&'static str> {
         let stuck = last && state.command != Command::RolledBack && state.node == Some(0);
-        state.broken.or(stuck.then_some("a command never ends"))
+        state
+            .violation
+            .or(stuck.then_some("a command never finishes"))
     }
 }
 
-fn breaks(rules: Commands, law: &str) {
+fn assert_violation(rules: CommandModel, expected: &str) {
     match explore(&rules) {
-        Verdict::Broken { rule, .. } => assert_eq!(rule, law),
-        Verdict::Holds { states } => panic!("{law}: not in {states} states"),
+        Verdict::Violated { rule, .. } => assert_eq!(rule, expected),
+        Verdict::Holds { states } => panic!("no violation in {states} states: {expected}"),
     }
 }
 
 #[test]
-fn d1_d2_a_node_goes_when_its_replacement_has_come_and_nothing_in_its_place() {
+fn d1_d2_node_is_deleted_only_after_its_replacement_is_ready() {
     assert!(explore(&RULES).holds(), "{:?}", explore(&RULES));
 }
 
 #[test]
-fn d1_without_waiting_nodes_go_before_their_replacements_come() {
-    let rules = Commands {
+fn d1_without_waiting_nodes_are_deleted_before_their_replacements() {
+    let rules = CommandModel {
         waits: false,
         ..RULES
     };
-    breaks(rules, "a node goes before its replacement has come");
+    assert_violation(rules, "a node is deleted before its replacement is ready");
 }
 
 #[test]
-fn d1_who_deletes_without_saying_so_first_deletes_what_was_rolled_back() {
-    let rules = Commands {
-        binds: false,
+fn d1_without_the_deleting_state_a_rolled_back_node_is_deleted() {
+    let rules = CommandModel {
+        marks_deleting: false,
         ..RULES
     };
-    breaks(rules, "a node goes although it was to stay");
+    assert_violation(rules, "a node is deleted after its rollback");
 }
 
 #[test]
-fn d1_who_says_so_unconditionally_deletes_what_was_rolled_back() {
-    let rules = Commands {
-        binds_conditionally: false,
+fn d1_unconditional_deleting_state_deletes_a_rolled_back_node() {
+    let rules = CommandModel {
+        marks_conditionally: false,
         ..RULES
     };
-    breaks(rules, "a node goes although it was to stay");
+    assert_violation(rules, "a node is deleted after its rollback");
 }
 
 #[test]
-fn d1_who_rolls_back_unconditionally_keeps_what_is_being_deleted() {
-    let rules = Commands {
+fn d1_unconditional_rollback_keeps_a_node_that_is_deleted() {
+    let rules = CommandModel {
         rolls_back_conditionally: false,
         ..RULES
     };
-    breaks(rules, "a node goes although it was to stay");
+    assert_violation(rules, "a node is deleted after its rollback");
 }
 
 #[test]
-fn d2_without_preconditions_a_node_of_the_same_name_goes() {
-    let rules = Commands {
+fn d2_without_preconditions_a_node_of_the_same_name_is_deleted() {
+    let rules = CommandModel {
         preconditions: false,
         ..RULES
     };
-    breaks(rules, "another node goes in its place");
+    assert_violation(rules, "a node of the same name is deleted");
 }

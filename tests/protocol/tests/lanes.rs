@@ -1,5 +1,4 @@
-//! Lanes and wakes (docs/protocol.md#lanes): whatever wakes are lost and whichever turns die, what happens in the cluster is
-//! looked at.
+//! Lanes and wakes (docs/protocol.md#lanes): every change in the cluster is observed, whichever wakes are lost and turns crash.
 
 #![expect(
     clippy::indexing_slicing,
@@ -11,27 +10,27 @@ use protocol::{Model, Verdict, explore};
 
 /// The rules, each of which can be switched off.
 #[derive(Clone, Copy)]
-struct Lanes {
-    /// A lane that is held refuses a second turn (docs/protocol.md#l1).
+struct LaneModel {
+    /// A held lane refuses a second turn (docs/protocol.md#l1).
     lease: bool,
-    /// Who finds the lane held asks its holder to look again (docs/protocol.md#l1, docs/protocol.md#l2).
+    /// A turn that finds the lane held marks it for repetition (docs/protocol.md#l1, docs/protocol.md#l2).
     again: bool,
-    /// A lapsed lease counts as due (docs/protocol.md#l2, docs/protocol.md#l5).
+    /// An expired lease counts as due (docs/protocol.md#l2, docs/protocol.md#l5).
     lapsed_is_due: bool,
-    /// A turn that fails records it, and nothing else (docs/protocol.md#l2).
+    /// A failing turn records its failure and nothing else (docs/protocol.md#l2).
     failures: bool,
-    /// The relay's counter must equal the one that was recorded (docs/protocol.md#l5).
+    /// The relay's counter must equal the recorded one (docs/protocol.md#l5).
     equal: bool,
     /// The counter is read before the lists (docs/protocol.md#l6).
     counter_first: bool,
-    /// Only a full look records counters (docs/protocol.md#l6); a failed one has seen nothing.
+    /// Only a full look records counters (docs/protocol.md#l6); a failed one has observed nothing.
     sweep: bool,
-    /// Whether wakes are lost, turns die or fail, and relays begin to count afresh.
-    trouble: Trouble,
+    /// Faults: lost wakes, crashed or failed turns, restarted relays.
+    fault: Fault,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Trouble {
+enum Fault {
     None,
     WakesAreLost,
     TurnsDie,
@@ -39,7 +38,7 @@ enum Trouble {
     RelayRestarts,
 }
 
-const RULES: Lanes = Lanes {
+const RULES: LaneModel = LaneModel {
     lease: true,
     again: true,
     lapsed_is_due: true,
@@ -47,29 +46,29 @@ const RULES: Lanes = Lanes {
     equal: true,
     counter_first: true,
     sweep: true,
-    trouble: Trouble::None,
+    fault: Fault::None,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
-    /// What has happened in the cluster, and how much of it a turn has looked at.
-    happened: u8,
-    looked: u8,
-    /// How much is still to happen.
+    /// Number of changes in the cluster, and of those that a turn has observed.
+    changes: u8,
+    observed: u8,
+    /// Number of changes still to come.
     left: u8,
-    /// Relay: how often it began to count, and how far it has come.
+    /// Restarts of the relay, and its counter.
     epoch: u8,
     count: u8,
     wakes: u8,
     lane: Lane,
     turns: [Turn; 2],
-    troubles: u8,
-    both: bool,
+    faults: u8,
+    concurrent: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Lane {
-    /// Whose lease it is.
+    /// Turn that holds the lease.
     held: Option<u8>,
     again: bool,
     failed: bool,
@@ -80,20 +79,20 @@ struct Lane {
 enum Turn {
     Away,
     Began,
-    /// With what was read first: the relay's counter, or what has happened.
+    /// After the first read: of the relay's counter or of the lists.
     Read {
         counter: Option<(u8, u8)>,
         seen: Option<u8>,
     },
-    Looked {
+    Observed {
         counter: (u8, u8),
         seen: u8,
     },
-    /// It holds the lane for ever, as far as the ledger knows.
+    /// Holds the lane forever, as far as the ledger shows.
     Dead,
 }
 
-impl Lanes {
+impl LaneModel {
     fn is_due(&self, state: &State) -> bool {
         let held = state.lane.held.map(|by| &state.turns[usize::from(by)]);
         let lapsed = held == Some(&Turn::Dead);
@@ -121,7 +120,7 @@ impl Lanes {
             .turns
             .iter()
             .position(|turn| matches!(turn, Turn::Away | Turn::Dead))?;
-        after.both |= state
+        after.concurrent |= state
             .turns
             .iter()
             .any(|turn| !matches!(turn, Turn::Away | Turn::Dead));
@@ -153,7 +152,7 @@ impl Lanes {
                     "reads the lists",
                     with(Turn::Read {
                         counter: None,
-                        seen: Some(state.happened),
+                        seen: Some(state.changes),
                     }),
                 ));
             }
@@ -163,24 +162,24 @@ impl Lanes {
             } => {
                 steps.push((
                     "reads the lists",
-                    with(Turn::Looked {
+                    with(Turn::Observed {
                         counter: *counter,
-                        seen: state.happened,
+                        seen: state.changes,
                     }),
                 ));
             }
             Turn::Read { seen, .. } => {
                 steps.push((
                     "reads the counter",
-                    with(Turn::Looked {
+                    with(Turn::Observed {
                         counter,
                         seen: seen.unwrap(),
                     }),
                 ));
             }
-            Turn::Looked { counter, seen } => {
+            Turn::Observed { counter, seen } => {
                 let mut after = with(Turn::Away);
-                after.looked = after.looked.max(*seen);
+                after.observed = after.observed.max(*seen);
                 if state.lane.held == Some(u8::try_from(at).unwrap()) {
                     after.lane = Lane {
                         recorded: *counter,
@@ -191,17 +190,17 @@ impl Lanes {
                 steps.push(("ends", after));
             }
         }
-        if state.troubles == 0 {
+        if state.faults == 0 {
             return;
         }
-        if self.trouble == Trouble::TurnsDie {
+        if self.fault == Fault::TurnsDie {
             let mut after = with(Turn::Dead);
-            after.troubles -= 1;
-            steps.push(("dies", after));
+            after.faults -= 1;
+            steps.push(("crashes", after));
         }
-        if self.trouble == Trouble::TurnsFail {
+        if self.fault == Fault::TurnsFail {
             let mut after = with(Turn::Away);
-            after.troubles -= 1;
+            after.faults -= 1;
             after.lane.held = None;
             after.lane.failed = self.failures;
             if !self.failures {
@@ -213,21 +212,21 @@ impl Lanes {
     }
 }
 
-impl Model for Lanes {
+impl Model for LaneModel {
     type State = State;
 
     fn initial(&self) -> State {
         State {
-            happened: 0,
-            looked: 0,
+            changes: 0,
+            observed: 0,
             left: 3,
             epoch: 0,
             count: 0,
             wakes: 0,
             lane: Lane::default(),
             turns: [Turn::Away, Turn::Away],
-            troubles: 2,
-            both: false,
+            faults: 2,
+            concurrent: false,
         }
     }
 
@@ -236,37 +235,37 @@ impl Model for Lanes {
         if state.left > 0 {
             let mut after = state.clone();
             after.left -= 1;
-            after.happened += 1;
+            after.changes += 1;
             after.count += 1;
             after.wakes = (after.wakes + 1).min(2);
-            steps.push(("something happens", after));
+            steps.push(("the cluster changes", after));
         }
         if state.wakes > 0 {
             let mut after = state.clone();
             after.wakes -= 1;
-            steps.extend(self.take(&after).map(|after| ("a wake comes", after)));
-            if self.trouble == Trouble::WakesAreLost && state.troubles > 0 {
-                after.troubles -= 1;
+            steps.extend(self.take(&after).map(|after| ("a wake arrives", after)));
+            if self.fault == Fault::WakesAreLost && state.faults > 0 {
+                after.faults -= 1;
                 steps.push(("a wake is lost", after));
             }
         }
         if self.is_due(state) {
             steps.extend(
                 self.take(state)
-                    .map(|after| ("the sweep finds it due", after)),
+                    .map(|after| ("the sweep finds the lane due", after)),
             );
         }
-        if self.trouble == Trouble::RelayRestarts && state.troubles > 0 {
+        if self.fault == Fault::RelayRestarts && state.faults > 0 {
             let mut after = state.clone();
-            after.troubles -= 1;
+            after.faults -= 1;
             after.epoch += 1;
-            // What happened while it was away is not counted, and nobody is woken for it.
+            // Changes during the restart are neither counted nor followed by a wake.
             after.count = 0;
             if after.left > 0 {
                 after.left -= 1;
-                after.happened += 1;
+                after.changes += 1;
             }
-            steps.push(("another relay begins", after));
+            steps.push(("the relay restarts", after));
         }
         for at in 0..state.turns.len() {
             self.steps_of(state, at, &mut steps);
@@ -275,71 +274,71 @@ impl Model for Lanes {
         steps
     }
 
-    fn broken(&self, state: &State, last: bool) -> Option<&'static str> {
-        if state.both {
-            return Some("two turns of a lane at once");
+    fn violation(&self, state: &State, last: bool) -> Option<&'static str> {
+        if state.concurrent {
+            return Some("two turns of a lane run at once");
         }
-        (last && state.looked < state.happened).then_some("nobody looks at what happened")
+        (last && state.observed < state.changes).then_some("a change is never observed")
     }
 }
 
-const TROUBLES: [Trouble; 5] = [
-    Trouble::None,
-    Trouble::WakesAreLost,
-    Trouble::TurnsDie,
-    Trouble::TurnsFail,
-    Trouble::RelayRestarts,
+const FAULTS: [Fault; 5] = [
+    Fault::None,
+    Fault::WakesAreLost,
+    Fault::TurnsDie,
+    Fault::TurnsFail,
+    Fault::RelayRestarts,
 ];
 
-fn breaks(lanes: Lanes) -> bool {
-    TROUBLES
+fn has_violation(lanes: LaneModel) -> bool {
+    FAULTS
         .into_iter()
-        .any(|trouble| !explore(&Lanes { trouble, ..lanes }).holds())
+        .any(|fault| !explore(&LaneModel { fault, ..lanes }).holds())
 }
 
 #[test]
-fn everything_that_happens_is_looked_at() {
-    for trouble in TROUBLES {
-        let verdict = explore(&Lanes { trouble, ..RULES });
+fn every_change_is_observed() {
+    for fault in FAULTS {
+        let verdict = explore(&LaneModel { fault, ..RULES });
         assert!(verdict.holds(), "{verdict:?}");
     }
 }
 
 #[test]
 fn l1_without_the_lease_two_turns_run_at_once() {
-    assert!(breaks(Lanes {
+    assert!(has_violation(LaneModel {
         lease: false,
         ..RULES
     }));
 }
 
 #[test]
-fn l2_without_asking_again_only_the_sweep_helps() {
-    let forgetful = Lanes {
+fn l2_without_repetition_only_the_sweep_observes_the_change() {
+    let forgetful = LaneModel {
         again: false,
         ..RULES
     };
     assert!(
-        !breaks(forgetful),
-        "the sweep sees that the counter has moved on"
+        !has_violation(forgetful),
+        "the sweep sees the changed counter"
     );
-    assert!(breaks(Lanes {
+    assert!(has_violation(LaneModel {
         sweep: false,
         ..forgetful
     }));
-    let alone = Lanes {
+    let alone = LaneModel {
         sweep: false,
         ..RULES
     };
     assert!(
         explore(&alone).holds(),
-        "asking again is enough where nothing goes wrong"
+        "repetition suffices without faults"
     );
 }
 
 #[test]
 fn l2_a_lapsed_lease_must_count_as_due() {
-    assert!(breaks(Lanes {
+    assert!(has_violation(LaneModel {
         lapsed_is_due: false,
         ..RULES
     }));
@@ -347,7 +346,7 @@ fn l2_a_lapsed_lease_must_count_as_due() {
 
 #[test]
 fn l2_a_failure_must_be_recorded() {
-    assert!(breaks(Lanes {
+    assert!(has_violation(LaneModel {
         failures: false,
         ..RULES
     }));
@@ -355,15 +354,15 @@ fn l2_a_failure_must_be_recorded() {
 
 #[test]
 fn l5_counters_must_be_equal() {
-    assert!(breaks(Lanes {
+    assert!(has_violation(LaneModel {
         equal: false,
         ..RULES
     }));
 }
 
 #[test]
-fn l5_without_the_sweep_a_lost_wake_is_lost() {
-    assert!(breaks(Lanes {
+fn l5_without_the_sweep_a_lost_wake_is_never_made_up_for() {
+    assert!(has_violation(LaneModel {
         sweep: false,
         ..RULES
     }));
@@ -371,23 +370,23 @@ fn l5_without_the_sweep_a_lost_wake_is_lost() {
 
 #[test]
 fn l6_the_counter_must_be_read_before_the_lists() {
-    assert!(breaks(Lanes {
+    assert!(has_violation(LaneModel {
         counter_first: false,
         ..RULES
     }));
-    let broken = explore(&Lanes {
+    let violation = explore(&LaneModel {
         counter_first: false,
-        trouble: Trouble::WakesAreLost,
+        fault: Fault::WakesAreLost,
         ..RULES
     });
     assert!(
         matches!(
-            broken,
-            Verdict::Broken {
-                rule: "nobody looks at what happened",
+            violation,
+            Verdict::Violated {
+                rule: "a change is never observed",
                 ..
             }
         ),
-        "{broken:?}"
+        "{violation:?}"
     );
 }

@@ -1,5 +1,5 @@
 //! Launching, ownership and collection (docs/protocol.md#launching, docs/protocol.md#g1, docs/protocol.md#g2): a NodeClaim never
-//! has two instances that are paid for, none is left without somebody who ends it, and none is ended under its owner.
+//! has two paid instances, no instance is leaked, and none is terminated while a NodeClaim owns it.
 
 #![expect(
     clippy::indexing_slicing,
@@ -9,32 +9,32 @@
 
 use protocol::{Model, explore};
 
-/// One NodeClaim, who launches it, who takes over, who deletes it, and the collector.
+/// One NodeClaim with the turn that launches it, the turn that takes over, the turn that deletes it, and the collector.
 #[derive(Clone, Copy)]
-struct Launches {
-    /// Who takes over sends the frozen call again, under its own token (docs/protocol.md#a2).
+struct LaunchModel {
+    /// The second turn repeats the frozen call under its own token (docs/protocol.md#a2).
     frozen: bool,
-    /// Who takes over looks for what was launched first (docs/protocol.md#a3).
-    looks: bool,
-    /// A call that nothing is known of is left alone for as long as its request may be on its way (docs/protocol.md#a3).
+    /// The second turn first looks for launched instances (docs/protocol.md#a3).
+    looks_up: bool,
+    /// A call of unknown outcome is left alone while its request may be in flight (docs/protocol.md#a3).
     waits: bool,
-    /// An instance is owned by a transaction over both sides (docs/protocol.md#a4).
+    /// Ownership is a transaction over instance and NodeClaim (docs/protocol.md#a4).
     owns: bool,
     /// A deleted NodeClaim stays until its launch is resolved (docs/protocol.md#a5).
     resolves: bool,
-    /// The collector takes the row that an adopter would take (docs/protocol.md#g1).
+    /// The collector writes the row that an adopting turn would write (docs/protocol.md#g1).
     takes: bool,
-    /// An instance that an open call may have launched is not looked at (docs/protocol.md#g1).
+    /// An instance that an open call may have launched is skipped (docs/protocol.md#g1).
     open_calls: bool,
-    /// There is a collector at all (docs/protocol.md#g1).
+    /// The collector exists (docs/protocol.md#g1).
     collects: bool,
-    /// EC2 answers a repeated token with what it launched before.
+    /// EC2 answers a repeated token with the instances of the first call.
     idempotent: bool,
 }
 
-const RULES: Launches = Launches {
+const RULES: LaunchModel = LaunchModel {
     frozen: true,
-    looks: true,
+    looks_up: true,
     waits: true,
     owns: true,
     resolves: true,
@@ -46,15 +46,15 @@ const RULES: Launches = Launches {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
-    /// The first one's request, and whether its window is over.
+    /// Request of the first turn, and whether its window is over.
     request: Request,
     window_over: bool,
     first_dead: bool,
     call_open: bool,
-    /// Who was launched for the claim, and under which token.
+    /// Instances launched for the NodeClaim, with their tokens.
     instances: Vec<Instance>,
     claim: Claim,
-    /// What the ledger says the claim owns.
+    /// Instance that the NodeClaim owns according to the ledger.
     owned: Option<u8>,
     second: Second,
     collector: Option<u8>,
@@ -64,7 +64,7 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Request {
     Unsent,
-    UnderWay,
+    InFlight,
     Landed,
 }
 
@@ -72,22 +72,22 @@ enum Request {
 struct Instance {
     token: u8,
     alive: bool,
-    /// By the collector's row.
+    /// Condemned by the collector's row.
     condemned: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Claim {
-    There,
+    Exists,
     Deleted,
     Gone,
 }
 
-/// Who takes over.
+/// The turn that takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Second {
     Away,
-    /// What it found, and whether the window was over when it looked.
+    /// The instance found, and whether the window was over at the lookup.
     Found(Option<u8>, bool),
 }
 
@@ -99,18 +99,21 @@ fn live(token: u8) -> Instance {
     }
 }
 
-impl Launches {
+impl LaunchModel {
     fn land(&self, state: &mut State, token: u8) {
-        let known = state.instances.iter().any(|one| one.token == token);
+        let known = state
+            .instances
+            .iter()
+            .any(|existing| existing.token == token);
         if !(self.idempotent && known) {
             state.instances.push(live(token));
         }
     }
 
-    /// After docs/protocol.md#a4: the claim shows its instance, and the call is over.
+    /// Ownership by docs/protocol.md#a4: the NodeClaim names its instance, and the call is closed.
     fn own(&self, state: &mut State, instance: u8) {
-        let one = &state.instances[usize::from(instance)];
-        let free = state.owned.is_none_or(|other| other == instance) && !one.condemned;
+        let existing = &state.instances[usize::from(instance)];
+        let free = state.owned.is_none_or(|other| other == instance) && !existing.condemned;
         if free || !self.owns {
             state.owned = Some(instance);
         }
@@ -118,7 +121,7 @@ impl Launches {
     }
 }
 
-impl Model for Launches {
+impl Model for LaunchModel {
     type State = State;
 
     fn initial(&self) -> State {
@@ -128,7 +131,7 @@ impl Model for Launches {
             first_dead: false,
             call_open: true,
             instances: Vec::new(),
-            claim: Claim::There,
+            claim: Claim::Exists,
             owned: None,
             second: Second::Away,
             collector: None,
@@ -151,12 +154,12 @@ impl Model for Launches {
             && !state.first_dead
             && state.call_open
         {
-            step("the first one sends its request", &|after| {
-                after.request = Request::UnderWay
+            step("the first turn sends its request", &|after| {
+                after.request = Request::InFlight
             });
         }
-        if state.request == Request::UnderWay {
-            step("the request lands", &|after| {
+        if state.request == Request::InFlight {
+            step("the request takes effect", &|after| {
                 after.request = Request::Landed;
                 self.land(after, 0);
             });
@@ -166,71 +169,80 @@ impl Model for Launches {
             && state.call_open
             && state.owned.is_none()
         {
-            step("the first one owns what it launched", &|after| {
+            step("the first turn owns its instance", &|after| {
                 self.own(after, 0)
             });
         }
-        step("the first one dies", &|after| after.first_dead = true);
-        // Requests are not on their way for longer than the window.
-        if state.request != Request::UnderWay && state.first_dead {
+        step("the first turn crashes", &|after| after.first_dead = true);
+        // A request is in flight no longer than the window.
+        if state.request != Request::InFlight && state.first_dead {
             step("the window is over", &|after| after.window_over = true);
         }
         let may_look = state.first_dead && state.call_open && state.second == Second::Away;
-        if may_look && state.claim == Claim::There {
+        if may_look && state.claim == Claim::Exists {
             let found = state
                 .instances
                 .iter()
-                .position(|one| one.alive)
-                .filter(|_| self.looks);
-            step("the second one looks", &|after| {
+                .position(|existing| existing.alive)
+                .filter(|_| self.looks_up);
+            step("the second turn looks up instances", &|after| {
                 after.second = Second::Found(found.map(first), state.window_over)
             });
         }
         match state.second {
             Second::Found(Some(instance), _) => {
-                step("the second one owns what it found", &|after| {
+                step("the second turn owns the found instance", &|after| {
                     after.second = Second::Away;
                     self.own(after, instance);
                 })
             }
             Second::Found(None, late) if (late || !self.waits) && state.resends > 0 => {
-                step("the second one sends the call again", &|after| {
+                step("the second turn repeats the call", &|after| {
                     after.second = Second::Away;
                     after.resends -= 1;
                     let token = if self.frozen { 0 } else { after.resends + 1 };
                     self.land(after, token);
-                    let instance = after.instances.iter().rposition(|one| one.token == token);
+                    let instance = after
+                        .instances
+                        .iter()
+                        .rposition(|existing| existing.token == token);
                     self.own(after, first(instance.unwrap()));
                 });
             }
-            Second::Found(None, _) => step("the second one comes back later", &|after| {
+            Second::Found(None, _) => step("the second turn retries later", &|after| {
                 after.second = Second::Away
             }),
             Second::Away => {}
         }
-        if state.claim == Claim::There {
+        if state.claim == Claim::Exists {
             step("the NodeClaim is deleted", &|after| {
                 after.claim = Claim::Deleted
             });
         }
-        let ends = |one: Option<u8>| one.is_none_or(|one| !state.instances[usize::from(one)].alive);
+        let ends = |index: Option<u8>| {
+            index.is_none_or(|index| !state.instances[usize::from(index)].alive)
+        };
         if state.claim == Claim::Deleted {
-            // Whoever sends a call again holds its lease meanwhile.
+            // A turn that repeats a call holds its lease meanwhile.
             let free = state.second == Second::Away;
             let settled = free && (!state.call_open || state.window_over);
-            let shown = state
-                .owned
-                .or_else(|| state.instances.iter().position(|one| one.alive).map(first));
+            let shown = state.owned.or_else(|| {
+                state
+                    .instances
+                    .iter()
+                    .position(|existing| existing.alive)
+                    .map(first)
+            });
             if settled
                 && let Some(instance) = shown.filter(|_| self.resolves || state.owned.is_some())
             {
-                step("its instance is ended", &|after| {
+                step("the instance is terminated", &|after| {
                     after.instances[usize::from(instance)].alive = false;
                 });
             }
             let resolved = settled && ends(shown) || !self.resolves && ends(state.owned);
             if resolved {
-                step("the NodeClaim goes", &|after| {
+                step("the NodeClaim is removed", &|after| {
                     after.claim = Claim::Gone;
                     after.call_open = false;
                     after.owned = None;
@@ -240,81 +252,85 @@ impl Model for Launches {
         match state.collector {
             None if !self.collects => {}
             None => {
-                let stray = |(_, one): &(usize, &Instance)| one.alive;
+                let stray = |(_, existing): &(usize, &Instance)| existing.alive;
                 for (index, _) in state.instances.iter().enumerate().filter(stray) {
-                    // The list of NodeClaims does not show an instance that is owned just now.
+                    // The list of NodeClaims does not show an ownership that was recorded just now.
                     let shown = state.owned == Some(first(index))
                         && !state.call_open
                         && state.claim != Claim::Gone;
                     let explained = self.open_calls && state.call_open;
                     if !shown && !explained {
-                        step("the collector finds it belongs to nobody", &|after| {
+                        step("the collector finds an orphan", &|after| {
                             after.collector = Some(first(index))
                         });
                     }
                 }
             }
-            Some(instance) => step("the collector ends it", &|after| {
+            Some(instance) => step("the collector terminates the orphan", &|after| {
                 after.collector = None;
                 let free = after.owned != Some(instance);
                 if free || !self.takes {
-                    let one = &mut after.instances[usize::from(instance)];
-                    one.condemned = true;
-                    one.alive = false;
+                    let existing = &mut after.instances[usize::from(instance)];
+                    existing.condemned = true;
+                    existing.alive = false;
                 }
             }),
         }
         steps
     }
 
-    fn broken(&self, state: &State, last: bool) -> Option<&'static str> {
-        let owner_lost = state.claim == Claim::There
+    fn violation(&self, state: &State, last: bool) -> Option<&'static str> {
+        let owner_lost = state.claim == Claim::Exists
             && state
                 .owned
-                .is_some_and(|one| !state.instances[usize::from(one)].alive);
+                .is_some_and(|index| !state.instances[usize::from(index)].alive);
         if owner_lost {
-            return Some("an instance was ended under its owner");
+            return Some("an owned instance was terminated");
         }
-        let alive = state.instances.iter().filter(|one| one.alive).count();
+        let alive = state
+            .instances
+            .iter()
+            .filter(|existing| existing.alive)
+            .count();
         if alive > 1 && self.idempotent {
             return Some("two instances are paid for");
         }
         if last && state.claim == Claim::Gone && alive > 0 {
-            return Some("an instance is left behind");
+            return Some("an instance is leaked");
         }
-        let claimed = state.claim == Claim::There && state.first_dead && state.owned.is_none();
-        (last && claimed).then_some("nobody goes on with the launch")
+        let claimed = state.claim == Claim::Exists && state.first_dead && state.owned.is_none();
+        (last && claimed).then_some("the launch is abandoned")
     }
 }
 
 #[test]
-fn a_node_claim_has_one_instance_and_nothing_is_left_behind() {
+fn node_claim_has_one_instance_and_no_orphan() {
     let verdict = explore(&RULES);
     assert!(verdict.holds(), "{verdict:?}");
 }
 
 #[test]
-fn a2_a3_the_frozen_token_and_looking_first_stand_in_for_each_other() {
+fn a2_a3_frozen_token_or_lookup_suffices() {
     assert!(
-        explore(&Launches {
-            looks: false,
+        explore(&LaunchModel {
+            looks_up: false,
             ..RULES
         })
         .holds(),
-        "the token answers with what it launched"
+        "the token returns the instances of the first call"
     );
     assert!(
-        explore(&Launches {
+        explore(&LaunchModel {
             frozen: false,
             ..RULES
         })
         .holds(),
-        "what was launched is found"
+        "launched instances are found"
     );
     assert!(
-        !explore(&Launches {
+        !explore(&LaunchModel {
             frozen: false,
-            looks: false,
+            looks_up: false,
             ..RULES
         })
         .holds()
@@ -322,9 +338,9 @@ fn a2_a3_the_frozen_token_and_looking_first_stand_in_for_each_other() {
 }
 
 #[test]
-fn a3_without_the_frozen_token_a_request_on_its_way_must_be_waited_for() {
+fn a3_without_the_frozen_token_a_request_in_flight_must_be_waited_for() {
     assert!(
-        explore(&Launches {
+        explore(&LaunchModel {
             waits: false,
             ..RULES
         })
@@ -332,7 +348,7 @@ fn a3_without_the_frozen_token_a_request_on_its_way_must_be_waited_for() {
         "the token is the same"
     );
     assert!(
-        !explore(&Launches {
+        !explore(&LaunchModel {
             waits: false,
             frozen: false,
             ..RULES
@@ -343,13 +359,13 @@ fn a3_without_the_frozen_token_a_request_on_its_way_must_be_waited_for() {
 
 #[test]
 fn a4_without_the_transaction_an_owner_is_lost() {
-    let careless = Launches {
+    let careless = LaunchModel {
         takes: false,
         open_calls: false,
         ..RULES
     };
     assert!(
-        !explore(&Launches {
+        !explore(&LaunchModel {
             owns: false,
             ..careless
         })
@@ -358,25 +374,25 @@ fn a4_without_the_transaction_an_owner_is_lost() {
 }
 
 #[test]
-fn a5_a_deleted_node_claim_waits_for_its_launch_or_the_collector_sees_to_it() {
+fn a5_launch_resolution_or_collector_suffices_for_a_deleted_node_claim() {
     assert!(
-        explore(&Launches {
+        explore(&LaunchModel {
             resolves: false,
             ..RULES
         })
         .holds(),
-        "what is left is collected, later"
+        "orphans are collected later"
     );
     assert!(
-        explore(&Launches {
+        explore(&LaunchModel {
             collects: false,
             ..RULES
         })
         .holds(),
-        "nothing is left to collect"
+        "there is no orphan"
     );
     assert!(
-        !explore(&Launches {
+        !explore(&LaunchModel {
             resolves: false,
             collects: false,
             ..RULES
@@ -386,25 +402,25 @@ fn a5_a_deleted_node_claim_waits_for_its_launch_or_the_collector_sees_to_it() {
 }
 
 #[test]
-fn g1_the_row_and_open_calls_stand_in_for_each_other() {
+fn g1_owner_row_or_open_call_suffices() {
     assert!(
-        explore(&Launches {
+        explore(&LaunchModel {
             takes: false,
             ..RULES
         })
         .holds(),
-        "what an open call launched is left alone"
+        "instances of an open call are left alone"
     );
     assert!(
-        explore(&Launches {
+        explore(&LaunchModel {
             open_calls: false,
             ..RULES
         })
         .holds(),
-        "whoever has the row wins"
+        "the owner row decides"
     );
     assert!(
-        !explore(&Launches {
+        !explore(&LaunchModel {
             takes: false,
             open_calls: false,
             ..RULES

@@ -1,38 +1,38 @@
-//! Karpenter's leader Lease (docs/protocol.md#b1, docs/protocol.md#b2): never do two brains act on one cluster.
+//! Karpenter's leader Lease (docs/protocol.md#b1, docs/protocol.md#b2): two controllers never act on one cluster.
 
 use protocol::{Model, Verdict, explore};
 
-/// Whittle's sweeps and turns beside a Karpenter that comes and goes; time passes in ticks.
+/// Whittle's sweeps and turns beside an intermittent Karpenter; time passes in ticks.
 #[derive(Clone, Copy)]
-struct Leases {
-    /// The Lease is read before acts (docs/protocol.md#b1).
+struct LeaseModel {
+    /// The Lease is read before actions (docs/protocol.md#b1).
     reads: bool,
-    /// It must last for longer than the acts take (docs/protocol.md#b1).
+    /// The Lease must last longer than the actions take (docs/protocol.md#b1).
     margin: bool,
-    /// A foreign Lease is taken only when it was seen unchanged for longer than its own duration (docs/protocol.md#b2).
+    /// A foreign Lease is taken only after it was seen unchanged for longer than its own duration (docs/protocol.md#b2).
     past: bool,
-    /// By our own clock since we saw it, not by the time that is written in it (docs/protocol.md#b2).
+    /// The duration is measured by the local clock since the first sight, not by the time in the Lease (docs/protocol.md#b2).
     own_clock: bool,
 }
 
-const RULES: Leases = Leases {
+const RULES: LeaseModel = LeaseModel {
     reads: true,
     margin: true,
     past: true,
     own_clock: true,
 };
 
-/// Ticks for which a Lease of Karpenter, and one of ours, is good.
-const THEIRS: u8 = 2;
-const OURS: u8 = 4;
-/// A turn's acts end within so many ticks, and a turn that was stopped half way goes on no later.
-const ACTS: u8 = 2;
-const TURN: u8 = 5;
-/// Karpenter's clock is behind by so many.
+/// Durations of Karpenter's Lease and of Whittle's, in ticks.
+const KARPENTER_LEASE: u8 = 2;
+const WHITTLE_LEASE: u8 = 4;
+/// Ticks in which a turn's actions end, and after which a suspended turn no longer continues.
+const ACTION_TICKS: u8 = 2;
+const TURN_TICKS: u8 = 5;
+/// Ticks by which Karpenter's clock is behind.
 const SKEW: u8 = 2;
-/// Beyond this, older is all the same.
-const OLDEST: u8 = 6;
-/// Renewals that are looked at: Karpenter goes away after that.
+/// Ages above this are equal.
+const AGE_MAX: u8 = 6;
+/// Number of renewals explored, after which Karpenter is gone.
 const RENEWALS: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,50 +44,51 @@ enum Holder {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
     holder: Holder,
-    /// Ticks since it was renewed.
+    /// Ticks since the last renewal.
     age: u8,
     /// Ticks for which Karpenter still believes that it leads.
     believes: u8,
-    /// Ticks for which our sweeps have seen the same foreign Lease.
+    /// Ticks for which Whittle's sweeps have seen the foreign Lease unchanged.
     seen: Option<u8>,
-    /// A turn has looked whether we lead, so many ticks ago.
+    /// Ticks since a turn has read the Lease.
     turn: Option<u8>,
-    /// It acts, for so many ticks yet.
-    acts: Option<u8>,
+    /// Remaining ticks of the turn's actions.
+    acting: Option<u8>,
     renewals: u8,
 }
 
 fn older(ticks: u8) -> u8 {
-    (ticks + 1).min(OLDEST)
+    (ticks + 1).min(AGE_MAX)
 }
 
-impl Leases {
+impl LeaseModel {
     fn may_take(&self, state: &State, seen: u8) -> bool {
         let age = match self.own_clock {
             true => seen,
             false => state.age + SKEW,
         };
-        !self.past || age > THEIRS
+        !self.past || age > KARPENTER_LEASE
     }
 
-    /// The rule docs/protocol.md#b1, as a turn finds it before it acts.
+    /// Rule docs/protocol.md#b1, evaluated by a turn before its actions.
     fn may_act(&self, state: &State) -> bool {
-        let lasts = state.age + ACTS < OURS || !self.margin && state.age < OURS;
+        let lasts =
+            state.age + ACTION_TICKS < WHITTLE_LEASE || !self.margin && state.age < WHITTLE_LEASE;
         !self.reads || state.holder == Holder::Whittle && lasts
     }
 }
 
-impl Model for Leases {
+impl Model for LeaseModel {
     type State = State;
 
     fn initial(&self) -> State {
         State {
             holder: Holder::Karpenter,
             age: 0,
-            believes: THEIRS,
+            believes: KARPENTER_LEASE,
             seen: None,
             turn: None,
-            acts: None,
+            acting: None,
             renewals: RENEWALS,
         }
     }
@@ -105,18 +106,18 @@ impl Model for Leases {
             after.age = older(state.age);
             after.believes = state.believes.saturating_sub(1);
             after.seen = state.seen.map(older);
-            after.turn = state.turn.map(older).filter(|age| *age <= TURN);
-            after.acts = state.acts.and_then(|left| left.checked_sub(1));
+            after.turn = state.turn.map(older).filter(|age| *age <= TURN_TICKS);
+            after.acting = state.acting.and_then(|left| left.checked_sub(1));
         });
         match state.holder {
             Holder::Karpenter => {
                 if state.renewals > 0 {
                     step("Karpenter renews", &|after| {
-                        (after.age, after.believes, after.seen) = (0, THEIRS, None);
+                        (after.age, after.believes, after.seen) = (0, KARPENTER_LEASE, None);
                         after.renewals -= 1;
                     });
                 }
-                step("a sweep looks", &|after| match state.seen {
+                step("a sweep reads", &|after| match state.seen {
                     Some(seen) if self.may_take(state, seen) => {
                         (after.holder, after.age, after.seen) = (Holder::Whittle, 0, None);
                     }
@@ -125,73 +126,74 @@ impl Model for Leases {
             }
             Holder::Whittle => {
                 step("a sweep renews", &|after| after.age = 0);
-                // It waits out what it sees, as every client of such Leases does.
-                if state.age > OURS && state.renewals > 0 {
+                // Karpenter waits for the Lease to expire, as every client of such Leases does.
+                if state.age > WHITTLE_LEASE && state.renewals > 0 {
                     step("Karpenter takes over", &|after| {
-                        (after.holder, after.age, after.believes) = (Holder::Karpenter, 0, THEIRS);
+                        (after.holder, after.age, after.believes) =
+                            (Holder::Karpenter, 0, KARPENTER_LEASE);
                         after.renewals -= 1;
                     });
                 }
-                if state.turn.is_none() && state.age < OURS {
-                    step("a turn begins", &|after| after.turn = Some(0));
+                if state.turn.is_none() && state.age < WHITTLE_LEASE {
+                    step("a turn starts", &|after| after.turn = Some(0));
                 }
             }
         }
-        if state.turn.is_some() && state.acts.is_none() {
-            step("the turn acts, if it may", &|after| {
+        if state.turn.is_some() && state.acting.is_none() {
+            step("the turn acts if allowed", &|after| {
                 after.turn = None;
-                after.acts = self.may_act(state).then_some(ACTS);
+                after.acting = self.may_act(state).then_some(ACTION_TICKS);
             });
         }
         steps
     }
 
-    fn broken(&self, state: &State, _: bool) -> Option<&'static str> {
-        let both = state.acts.is_some() && state.believes > 0;
-        both.then_some("two brains act")
+    fn violation(&self, state: &State, _: bool) -> Option<&'static str> {
+        let both = state.acting.is_some() && state.believes > 0;
+        both.then_some("two controllers act")
     }
 }
 
-fn two_brains(rules: Leases) {
+fn assert_two_leaders(rules: LeaseModel) {
     match explore(&rules) {
-        Verdict::Broken { rule, .. } => assert_eq!(rule, "two brains act"),
-        Verdict::Holds { states } => panic!("they do not, in {states} states"),
+        Verdict::Violated { rule, .. } => assert_eq!(rule, "two controllers act"),
+        Verdict::Holds { states } => panic!("no violation in {states} states"),
     }
 }
 
 #[test]
-fn b1_b2_never_do_two_brains_act() {
+fn b1_b2_two_controllers_never_act_at_once() {
     let verdict = explore(&RULES);
     assert!(verdict.holds(), "{verdict:?}");
 }
 
 #[test]
-fn b1_who_does_not_read_the_lease_again_acts_beside_another() {
-    two_brains(Leases {
+fn b1_without_rereading_the_lease_two_controllers_act() {
+    assert_two_leaders(LeaseModel {
         reads: false,
         ..RULES
     });
 }
 
 #[test]
-fn b1_who_leaves_no_time_for_its_acts_acts_beside_another() {
-    two_brains(Leases {
+fn b1_without_a_margin_two_controllers_act() {
+    assert_two_leaders(LeaseModel {
         margin: false,
         ..RULES
     });
 }
 
 #[test]
-fn b2_who_takes_a_lease_before_its_duration_is_past_acts_beside_its_holder() {
-    two_brains(Leases {
+fn b2_early_takeover_of_a_lease_lets_two_controllers_act() {
+    assert_two_leaders(LeaseModel {
         past: false,
         ..RULES
     });
 }
 
 #[test]
-fn b2_who_believes_the_time_in_a_lease_acts_beside_its_holder() {
-    two_brains(Leases {
+fn b2_trusting_the_holders_clock_lets_two_controllers_act() {
+    assert_two_leaders(LeaseModel {
         own_clock: false,
         ..RULES
     });
