@@ -1,8 +1,8 @@
-//! What users get wrong: each mistake is told where they look, the rest goes on, and nothing is lost.
+//! User mistakes: each is reported on the object concerned, other work continues, and nothing is lost.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing value fails the test"
 )]
 
 use deployed::{BY_SWEEP, CLUSTER, Deployed, MANIFESTS, all_run, all_true, condition};
@@ -11,7 +11,7 @@ use harness::LocalAws;
 use serde_json::{Value, json};
 use stories::{Relay, Rig, all_bound, secs};
 
-/// A NodePool without its NodeClass, a NodeClass without subnets with a NodePool of its own, and a pod that no machine holds.
+/// A NodePool without its NodeClass, a NodeClass without subnets with its own NodePool, and a pod too large for any instance type.
 const MISTAKES: &str = "
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -62,7 +62,7 @@ spec:
 ";
 
 #[test]
-fn mistakes_are_told_where_users_look_and_the_rest_goes_on() {
+fn user_mistakes_are_reported_on_their_objects_and_block_nothing_else() {
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::start(&aws);
     clusters_that_cannot_work(&deployed);
@@ -88,11 +88,19 @@ fn mistakes_are_told_where_users_look_and_the_rest_goes_on() {
     );
 
     deployed.until("the good pods run", BY_SWEEP, |world| all_run(world, 2));
-    deployed.until("the objects say what is wrong", BY_SWEEP, objects_tell);
-    deployed.until("the logs say what is wrong", BY_SWEEP, logs_tell);
-    // Kept, messages that lead to no turn would be received in the place of wakes.
     deployed.until(
-        "messages that are no wakes are gone",
+        "the objects report the mistakes",
+        BY_SWEEP,
+        objects_report_mistakes,
+    );
+    deployed.until(
+        "the logs report the mistakes",
+        BY_SWEEP,
+        logs_report_mistakes,
+    );
+    // Messages that lead to no turn and stay in the queue would be received instead of wakes.
+    deployed.until(
+        "messages that are no wakes are deleted",
         BY_SWEEP,
         |world| match queued(world) {
             0 => Ok(()),
@@ -101,8 +109,8 @@ fn mistakes_are_told_where_users_look_and_the_rest_goes_on() {
     );
 }
 
-/// Clusters in the registry: one whose server is not there, one whose token is not accepted, one that names the token of another, and
-/// no JSON.
+/// Registers clusters that cannot be served: an unreachable server, a rejected token, the credentials of another cluster, and
+/// invalid JSON.
 fn clusters_that_cannot_work(deployed: &Deployed<'_>) {
     let mut absent = deployed.entry();
     absent["endpoint"] = json!("https://127.0.0.1:1");
@@ -132,7 +140,7 @@ fn send(deployed: &Deployed<'_>, body: &str) {
     deployed.aws.ministack.call("sqs", "send_message", message);
 }
 
-/// Messages in the queue, also those that a function holds.
+/// Number of messages in the queue, including those in flight.
 fn queued(deployed: &Deployed<'_>) -> u64 {
     let queue = deployed.stack.output("ProvisionQueueUrl");
     let asked = json!({"QueueUrl": queue, "AttributeNames": ["All"]});
@@ -150,21 +158,21 @@ fn queued(deployed: &Deployed<'_>) -> u64 {
     count("ApproximateNumberOfMessages") + count("ApproximateNumberOfMessagesNotVisible")
 }
 
-fn objects_tell(deployed: &Deployed<'_>) -> Result<(), String> {
+fn objects_report_mistakes(deployed: &Deployed<'_>) -> Result<(), String> {
     let named = |kind: &str, name: &str| {
         let mut objects = deployed.cluster.list(kind);
         objects.retain(|object| object["metadata"]["name"] == name);
         objects.pop().unwrap_or_default()
     };
     let orphan = named("nodepools", "orphan");
-    tells(
+    expect_condition(
         &orphan,
         "NodeClassReady",
         "NodeClassNotFound",
         "NodeClass not found on cluster",
     )?;
     let nowhere = named("ec2nodeclasses", "nowhere");
-    tells(
+    expect_condition(
         &nowhere,
         "SubnetsReady",
         "SubnetsNotFound",
@@ -172,23 +180,23 @@ fn objects_tell(deployed: &Deployed<'_>) -> Result<(), String> {
     )?;
     for unready in [&orphan, &nowhere, &named("nodepools", "nowhere")] {
         if condition(unready, "Ready") != "False" {
-            return Err(format!("{} is not told to be unready", unready["metadata"]));
+            return Err(format!("{} is not unready", unready["metadata"]));
         }
     }
     let events = deployed.cluster.list("events");
-    let told = events.iter().find(|event| {
+    let reported = events.iter().find(|event| {
         event["involvedObject"]["name"] == "huge"
             && event["reason"] == "FailedScheduling"
             && event["source"]["component"] == "whittle"
     });
-    let message = told.map(|event| event["message"].as_str().unwrap_or_default());
+    let message = reported.map(|event| event["message"].as_str().unwrap_or_default());
     match message {
         Some(text) if text.contains("default") && text.contains("cpu") => Ok(()),
-        other => Err(format!("pod huge is told {other:?}")),
+        other => Err(format!("unexpected event on pod huge: {other:?}")),
     }
 }
 
-fn tells(object: &Value, kind: &str, reason: &str, message: &str) -> Result<(), String> {
+fn expect_condition(object: &Value, kind: &str, reason: &str, message: &str) -> Result<(), String> {
     let conditions = object["status"]["conditions"].as_array();
     let found = conditions
         .into_iter()
@@ -203,10 +211,10 @@ fn tells(object: &Value, kind: &str, reason: &str, message: &str) -> Result<(), 
         return Ok(());
     }
     let name = object["metadata"]["name"].as_str().unwrap_or("?");
-    Err(format!("{name} says of {kind}: {found:?}"))
+    Err(format!("unexpected condition {kind} of {name}: {found:?}"))
 }
 
-fn logs_tell(deployed: &Deployed<'_>) -> Result<(), String> {
+fn logs_report_mistakes(deployed: &Deployed<'_>) -> Result<(), String> {
     let provisioner = deployed.stack.logs("provisioner").join("\n");
     let housekeeper = deployed.stack.logs("housekeeper").join("\n");
     for (log, part) in [
@@ -215,7 +223,7 @@ fn logs_tell(deployed: &Deployed<'_>) -> Result<(), String> {
         (&housekeeper, "/whittle/clusters/broken is not JSON"),
     ] {
         if !log.contains(part) {
-            return Err(format!("nobody says {part:?}"));
+            return Err(format!("no log has {part:?}"));
         }
     }
     for (cluster, part) in [
@@ -228,18 +236,18 @@ fn logs_tell(deployed: &Deployed<'_>) -> Result<(), String> {
             .lines()
             .any(|line| line.contains(&of_cluster) && line.contains(part))
         {
-            return Err(format!("nobody says {part:?} of cluster {cluster}"));
+            return Err(format!("no log of cluster {cluster} has {part:?}"));
         }
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_missing_permission_is_told_on_the_node_claim_and_costs_no_pod() {
+async fn missing_permission_is_reported_on_the_node_claim_and_blocks_no_pod() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.fail_next("launch", Fault::Denied);
     rig.scale(1);
-    let told = rig.until(secs(30), |world| {
+    let reported = rig.until(secs(30), |world| {
         world.api.node_claims.values().any(|claim| {
             claim.status.conditions.iter().any(|condition| {
                 condition.kind == "Launched"
@@ -248,7 +256,7 @@ async fn a_missing_permission_is_told_on_the_node_claim_and_costs_no_pod() {
             })
         })
     });
-    assert!(told.await.is_some(), "{:#?}", rig.transcript);
+    assert!(reported.await.is_some(), "{:#?}", rig.transcript);
     assert!(
         rig.until(secs(400), all_bound).await.is_some(),
         "{:#?}",

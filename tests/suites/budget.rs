@@ -1,6 +1,6 @@
-//! The account's budget of EC2 calls: a turn that gets none says so, loses nothing, and goes on when there is some
+//! The account's budget of EC2 calls: a turn without budget reports that, loses nothing, and is repeated once calls are available
 //! (docs/design.md#call-budget, docs/design.md#throttling).
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+#![expect(clippy::unwrap_used, reason = "a missing value fails the test")]
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use ports::{Budget, Ledger};
 use stories::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
 use turns::Outcome;
 
-/// A spent budget has something again within so many seconds.
-const BACK: i64 = 10;
+/// Seconds after which an exhausted budget has calls again.
+const REFILL_SECONDS: i64 = 10;
 
-/// Leaves nothing of one kind of call.
+/// Uses up the budget of one API.
 async fn spend(sim: &Sim, api: Api) {
     let now = sim.with(|world| {
         world.budgeted = true;
@@ -52,7 +52,7 @@ fn now(rig: &Rig) -> Timestamp {
 }
 
 #[tokio::test]
-async fn a_launch_without_budget_is_not_begun_and_goes_on_when_there_is_some() {
+async fn launch_waits_while_the_call_budget_is_exhausted() {
     let mut rig = with_pending_pods(1).await;
     spend(&rig.sim, Api::CreateFleet).await;
     let report = run(&mut rig, Lane::Provisioner).await;
@@ -60,7 +60,10 @@ async fn a_launch_without_budget_is_not_begun_and_goes_on_when_there_is_some() {
     let stopped = report.stopped.unwrap_or_default();
     assert!(stopped.starts_with("CreateFleet waits until"), "{stopped}");
     let due = report.due.unwrap();
-    assert!(due > now(&rig) && due <= now(&rig) + secs(BACK), "{due}");
+    assert!(
+        due > now(&rig) && due <= now(&rig) + secs(REFILL_SECONDS),
+        "{due}"
+    );
     rig.sim.with(|world| {
         assert!(world.account.requests.is_empty());
         let rows = world.ledger.of(&Rig::cluster());
@@ -78,13 +81,13 @@ async fn a_launch_without_budget_is_not_begun_and_goes_on_when_there_is_some() {
     assert_eq!(
         report.launched.len(),
         1,
-        "the same launch goes on: {report:?}"
+        "the launch is resumed: {report:?}"
     );
     assert_eq!(rig.sim.with(|world| world.account.requests.len()), 1);
 }
 
 #[tokio::test]
-async fn a_turn_that_may_not_ask_ec2_is_postponed_and_has_not_failed() {
+async fn turn_without_call_budget_is_postponed_and_not_failed() {
     let mut rig = with_pending_pods(1).await;
     assert!(rig.until(secs(300), all_bound).await.is_some());
     rig.sim.with(|world| {
@@ -104,13 +107,13 @@ async fn a_turn_that_may_not_ask_ec2_is_postponed_and_has_not_failed() {
         assert_eq!(row.due, report.due);
         assert!(
             row.due
-                .is_some_and(|due| due > world.now && due <= world.now + secs(BACK))
+                .is_some_and(|due| due > world.now && due <= world.now + secs(REFILL_SECONDS))
         );
     });
 }
 
 #[tokio::test]
-async fn a_cluster_on_a_spent_budget_grows_and_shrinks_as_any_other() {
+async fn cluster_with_an_exhausted_budget_scales_eventually() {
     for api in [
         Api::CreateFleet,
         Api::Describe,
@@ -155,7 +158,7 @@ fn draws(sim: &Sim) -> usize {
 }
 
 #[tokio::test]
-async fn a_process_draws_several_calls_with_one_write() {
+async fn process_draws_several_calls_with_one_write() {
     let sim = Sim::new("demo");
     let rate_limiter = rate_limiter(&sim, Priority::Provisioning);
     for _ in 0..20 {
@@ -165,16 +168,12 @@ async fn a_process_draws_several_calls_with_one_write() {
     sim.advance(secs(60));
     rate_limiter.spend(Api::Describe).await.unwrap();
     sim.advance(secs(60));
-    rate_limiter.spend(Api::Describe).await.unwrap();
-    assert_eq!(
-        draws(&sim),
-        4,
-        "what was drawn long ago is not good any more"
-    );
+    purse.spend(Api::Describe).await.unwrap();
+    assert_eq!(draws(&sim), 4, "drawn calls expire");
 }
 
 #[tokio::test]
-async fn what_is_held_ready_is_there_for_each_call() {
+async fn reserved_calls_serve_each_request() {
     let sim = Sim::new("demo");
     let rate_limiter = rate_limiter(&sim, Priority::Interruption);
     rate_limiter.hold(Api::CreateFleet).await.unwrap();
@@ -186,24 +185,24 @@ async fn what_is_held_ready_is_there_for_each_call() {
 }
 
 #[tokio::test]
-async fn what_is_held_ready_and_not_spent_is_there_for_nobody_else_and_soon_lost() {
+async fn unused_reserved_calls_are_exclusive_and_expire() {
     let sim = Sim::new("demo");
     let rate_limiter = rate_limiter(&sim, Priority::Interruption);
     for _ in 0..2 {
         rate_limiter.hold(Api::TerminateInstances).await.unwrap();
     }
-    assert_eq!(draws(&sim), 1, "two are drawn at once");
-    rate_limiter.hold(Api::TerminateInstances).await.unwrap();
-    assert_eq!(draws(&sim), 2, "both were held");
+    assert_eq!(draws(&sim), 1, "two calls are drawn at once");
+    purse.hold(Api::TerminateInstances).await.unwrap();
+    assert_eq!(draws(&sim), 2, "both calls were held");
     sim.advance(secs(60));
     for _ in 0..2 {
         rate_limiter.spend(Api::TerminateInstances).await.unwrap();
     }
-    assert_eq!(draws(&sim), 3, "none was left");
+    assert_eq!(draws(&sim), 3, "no call was left");
 }
 
 #[tokio::test]
-async fn interruptions_have_what_others_must_leave() {
+async fn interruptions_may_use_the_reserve_of_the_budget() {
     let sim = Sim::new("demo");
     let housekeeper = rate_limiter(&sim, Priority::Housekeeping);
     let mut calls = 0;
@@ -218,7 +217,7 @@ async fn interruptions_have_what_others_must_leave() {
 }
 
 #[tokio::test]
-async fn a_refusal_by_ec2_empties_every_purse_that_hears_of_it() {
+async fn throttling_by_ec2_empties_every_rate_limiter_informed_of_it() {
     let sim = Sim::new("demo");
     let rate_limiter = rate_limiter(&sim, Priority::Interruption);
     rate_limiter.spend(Api::CreateFleet).await.unwrap();
@@ -234,7 +233,7 @@ async fn a_refusal_by_ec2_empties_every_purse_that_hears_of_it() {
 }
 
 #[tokio::test]
-async fn a_ledger_that_does_not_answer_stops_no_call() {
+async fn failing_ledger_blocks_no_call() {
     let sim = Sim::new("demo");
     sim.fail_next("draw", Fault::Unavailable);
     rate_limiter(&sim, Priority::Provisioning)

@@ -1,8 +1,8 @@
-//! The chart installed by the real helm, into the oldest and the newest API server that are supported.
+//! The chart, installed by the real helm into the oldest and the newest supported API server.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing value fails the test"
 )]
 
 use std::{
@@ -20,10 +20,10 @@ fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/chart")
 }
 
-/// A cluster, and a folder for what helm keeps.
+/// A simulated cluster and a directory for helm's files.
 struct Cluster {
     _sandbox: Sandbox,
-    /// Serves as long as the cluster is there.
+    /// Runs the API server as long as the cluster exists.
     _runtime: Runtime,
     home: TempDir,
 }
@@ -63,7 +63,7 @@ impl Cluster {
         }
     }
 
-    /// With the chart, complete values, and those given.
+    /// Runs helm with the chart, complete values, and the given ones.
     fn helm(&self, verb: &str, set: &[&str]) -> Result<String, String> {
         let (chart, values) = (chart(), chart().join("ci/complete-values.yaml"));
         let mut arguments = vec![verb, "whittle", chart.to_str().unwrap()];
@@ -73,7 +73,7 @@ impl Cluster {
             "--values",
             values.to_str().unwrap(),
         ]);
-        // Its CRDs are the Prometheus operator's.
+        // The ServiceMonitor's CRD belongs to the Prometheus operator.
         arguments.extend(["--set", "serviceMonitor.enabled=false"]);
         arguments.extend(["--set", "prometheusRule.enabled=false"]);
         arguments.extend(set.iter().flat_map(|set| ["--set", set]));
@@ -93,7 +93,7 @@ impl Cluster {
 }
 
 #[test]
-fn it_is_installed_upgraded_and_removed_and_leaves_the_crds() {
+fn chart_can_be_installed_upgraded_and_removed_and_keeps_the_crds() {
     for minor in [OLDEST_KUBERNETES, NEWEST_KUBERNETES] {
         let cluster = Cluster::start(minor);
         let served = cluster.run("kubectl", &["version", "-o", "json"]).unwrap();
@@ -106,7 +106,7 @@ fn it_is_installed_upgraded_and_removed_and_leaves_the_crds() {
         let crds = cluster.crds();
         assert!(crds >= 5, "{crds}");
 
-        let told = r#"{"data": {"disruption": "{}"}}"#;
+        let status = r#"{"data": {"disruption": "{}"}}"#;
         let namespace = ["--namespace", "kube-system"];
         let patch = [
             "patch",
@@ -114,7 +114,7 @@ fn it_is_installed_upgraded_and_removed_and_leaves_the_crds() {
             "whittle-status",
             "--type=merge",
             "-p",
-            told,
+            status,
         ];
         cluster
             .run("kubectl", &[&patch[..], &namespace[..]].concat())
@@ -123,7 +123,7 @@ fn it_is_installed_upgraded_and_removed_and_leaves_the_crds() {
         let status = cluster.get(&["configmap", "whittle-status"]);
         assert_eq!(
             status["data"]["disruption"], "{}",
-            "what functions told stays"
+            "the published status stays"
         );
         let relay = cluster.get(&["deployment", "whittle-relay"]);
         let variables = relay["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
@@ -141,7 +141,7 @@ fn it_is_installed_upgraded_and_removed_and_leaves_the_crds() {
             object["metadata"]["labels"]["app.kubernetes.io/part-of"] == "whittle"
         });
         assert_eq!(ours.count(), 0, "1.{minor}");
-        assert_eq!(cluster.crds(), crds, "they stay with their objects");
+        assert_eq!(cluster.crds(), crds, "CRDs stay with their objects");
         cluster.helm("install", &[]).unwrap();
     }
 }
@@ -166,7 +166,7 @@ fn example_values_install_on_a_cluster_without_other_operators() {
 }
 
 #[test]
-fn a_cluster_that_is_too_old_is_refused_with_the_versions() {
+fn unsupported_kubernetes_version_is_rejected_with_the_supported_ones() {
     let cluster = Cluster::start(OLDEST_KUBERNETES - 1);
     let error = cluster.helm("install", &[]).unwrap_err();
     assert!(

@@ -1,8 +1,8 @@
-//! The adapter for API servers over real HTTP: whole lists, preconditions, and errors told apart by what can be done.
+//! The Kubernetes adapter over real HTTP: complete lists, preconditions, and errors by their remedy.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing value fails the test"
 )]
 
 use std::{path::Path, time::Duration};
@@ -42,7 +42,7 @@ async fn server() -> Sandbox {
     server
 }
 
-/// An API server as it is installed: with an administrator, and with somebody who may do nothing.
+/// A newly installed API server, with an administrator and a user without permissions.
 async fn bare_server() -> Sandbox {
     let reader = Credential {
         token: READER.to_owned(),
@@ -98,7 +98,7 @@ fn administrator(server: &Sandbox) -> KubeCluster {
     cluster(server, server.token())
 }
 
-/// The uid of a NodePool: NodeClaims whose owner does not exist are collected.
+/// Creates a NodePool and returns its uid: NodeClaims whose owner does not exist are garbage collected.
 fn node_pool(server: &Sandbox) -> Uid {
     let existing = server.with(|world, _| {
         let pools = world.server.kinds.by_kind("karpenter.sh/v1", "NodePool");
@@ -138,7 +138,7 @@ fn launch(server: &Sandbox, name: &str) -> Launch {
 }
 
 #[tokio::test]
-async fn lists_are_complete_however_many_pages_they_have() {
+async fn lists_are_complete_over_any_number_of_pages() {
     let server = server().await;
     for number in 0..1_100 {
         create(&server, "default", pod(&format!("web-{number}")));
@@ -156,7 +156,7 @@ async fn lists_are_complete_however_many_pages_they_have() {
         .on_verb("list")
         .on_resource("pods");
     server.inject(expired.clone());
-    // One that has listed them before would not list them again.
+    // A client that has listed the pods before would not list them again.
     let pods = administrator(&server).pods().await.unwrap();
     assert_eq!(pods.len(), 1_101, "a list that expires starts over");
 
@@ -169,7 +169,7 @@ async fn lists_are_complete_however_many_pages_they_have() {
 }
 
 #[tokio::test]
-async fn a_kind_without_its_crd_is_not_an_empty_list() {
+async fn missing_crd_is_not_an_empty_list() {
     let server = bare_server().await;
     let cluster = administrator(&server);
     for error in [
@@ -186,8 +186,8 @@ async fn a_kind_without_its_crd_is_not_an_empty_list() {
     );
 }
 
-/// A CRD that takes everything: objects of earlier versions stay as they were stored when their CRD is replaced.
-const TAKES_EVERYTHING: &str = "
+/// A CRD without validation: objects of earlier versions stay as they were stored when their CRD is replaced.
+const PERMISSIVE_CRD: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: nodepools.karpenter.sh}
@@ -203,20 +203,16 @@ spec:
 ";
 
 #[tokio::test]
-async fn a_node_pool_that_cannot_be_read_is_named_beside_the_others() {
+async fn unreadable_node_pool_is_listed_beside_the_others() {
     let server = bare_server().await;
-    create(
-        &server,
-        "",
-        serde_saphyr::from_str(TAKES_EVERYTHING).unwrap(),
-    );
+    create(&server, "", serde_saphyr::from_str(PERMISSIVE_CRD).unwrap());
     let pool = |name: &str, class: Value| {
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
             "spec": {"template": {"spec": {"nodeClassRef": class, "requirements": []}}},
         })
     };
-    // The group was no field of v1beta1.
+    // v1beta1 did not have the field `group`.
     let old = create(
         &server,
         "",
@@ -249,7 +245,7 @@ async fn a_node_pool_that_cannot_be_read_is_named_beside_the_others() {
 }
 
 #[tokio::test]
-async fn a_node_claim_is_created_once_and_then_found() {
+async fn node_claim_is_created_once_and_then_found() {
     let server = server().await;
     let cluster = administrator(&server);
     let first = cluster
@@ -291,7 +287,7 @@ async fn a_node_claim_is_created_once_and_then_found() {
 }
 
 #[tokio::test]
-async fn what_a_status_says_is_not_seen_before_its_labels_and_a_finalizer_goes_last() {
+async fn labels_are_written_before_the_status_and_finalizers_are_removed_last() {
     let server = server().await;
     let cluster = administrator(&server);
     let claim = cluster
@@ -334,7 +330,7 @@ async fn what_a_status_says_is_not_seen_before_its_labels_and_a_finalizer_goes_l
 }
 
 #[tokio::test]
-async fn writes_are_conditional_on_what_was_read() {
+async fn writes_are_conditional_on_the_resource_version() {
     let server = server().await;
     let cluster = administrator(&server);
     let claim = cluster
@@ -376,7 +372,10 @@ async fn writes_are_conditional_on_what_was_read() {
     let current = target(&claim.uid, &written.resource_version);
     cluster.delete_node_claim(&current).await.unwrap();
     let deleting = cluster.node_claim(&claim.name).await.unwrap().unwrap();
-    assert!(deleting.deleted_at.is_some(), "its finalizer holds it");
+    assert!(
+        deleting.deleted_at.is_some(),
+        "the finalizer blocks the deletion"
+    );
 
     let gone = Target {
         name: "nobody".into(),
@@ -390,7 +389,7 @@ async fn writes_are_conditional_on_what_was_read() {
 }
 
 #[tokio::test]
-async fn a_node_is_changed_and_deleted_only_if_it_is_still_the_same() {
+async fn node_is_patched_and_deleted_only_with_its_uid() {
     let server = server().await;
     let cluster = administrator(&server);
     create(
@@ -426,7 +425,7 @@ async fn a_node_is_changed_and_deleted_only_if_it_is_still_the_same() {
 }
 
 #[tokio::test]
-async fn a_budget_refuses_evictions_and_throttling_is_something_else() {
+async fn eviction_refused_by_a_budget_differs_from_throttling() {
     let server = server().await;
     let cluster = administrator(&server);
     create(
@@ -451,7 +450,7 @@ async fn a_budget_refuses_evictions_and_throttling_is_something_else() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let uid = cluster.pod(&key).await.unwrap().unwrap().uid;
-    // The budget allows nothing: one pod is all there is.
+    // The budget allows no eviction, because there is only one pod.
     let refused = cluster.evict(&key, &uid, None).await.unwrap_err();
     assert!(matches!(refused, ClusterError::Refused { .. }), "{refused}");
     assert!(refused.to_string().contains("default/web-0"), "{refused}");
@@ -474,7 +473,7 @@ async fn a_budget_refuses_evictions_and_throttling_is_something_else() {
 }
 
 #[tokio::test]
-async fn refused_credentials_are_told_apart_from_an_absent_server() {
+async fn rejected_credentials_differ_from_an_unreachable_server() {
     let server = server().await;
     let expired = cluster(&server, "a-token-of-yesterday");
     let denied = expired.nodes().await.unwrap_err();
@@ -505,7 +504,7 @@ async fn refused_credentials_are_told_apart_from_an_absent_server() {
 }
 
 #[tokio::test]
-async fn a_server_in_trouble_proves_nothing() {
+async fn failing_server_proves_no_absence() {
     let server = server().await;
     let cluster = administrator(&server);
     for effect in [Effect::internal_error(), Effect::unavailable()] {
@@ -523,21 +522,21 @@ async fn a_server_in_trouble_proves_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_is_trusted_only_under_its_authority() {
+async fn server_is_trusted_only_with_its_certificate_authority() {
     let server = server().await;
     let authority = BASE64_STANDARD.encode(server.authority_pem());
     let trusting = connect(&server.tls_url(), Some(authority), server.token());
     trusting.nodes().await.unwrap();
-    let doubting = connect(&server.tls_url(), None, server.token());
-    let error = doubting.nodes().await.unwrap_err();
+    let client = connect(&server.tls_url(), None, server.token());
+    let error = client.nodes().await.unwrap_err();
     assert!(matches!(error, ClusterError::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("certificate"), "{error}");
 }
 
 #[tokio::test]
-async fn cluster_is_told_by_the_uid_of_its_namespace_kube_system() {
+async fn cluster_is_identified_by_the_uid_of_kube_system() {
     let server = server().await;
-    // Identifiers of a simulated cluster follow from its seed.
+    // Identifiers of a simulated cluster are derived from its seed.
     let world = WorldOptions {
         seed: 2,
         ..WorldOptions::default()
@@ -688,7 +687,7 @@ async fn overlays_and_buffers_are_read_with_what_they_refer_to_and_their_status_
     let error = again.await.unwrap_err();
     assert!(
         matches!(error, ClusterError::Conflict { .. }),
-        "somebody wrote meanwhile: {error}"
+        "expected a conflict: {error}"
     );
     let event = Event {
         about: EventTarget::CapacityBuffer(key, buffers[0].metadata.uid.clone().into()),

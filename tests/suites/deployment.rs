@@ -1,5 +1,5 @@
-//! How the stack is deployed: one set of functions for each reach, upgrades while turns are in flight, and deletion.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
+//! Deployment of the stack: one set of functions for each reach, upgrades with turns in flight, and deletion.
+#![expect(clippy::indexing_slicing, reason = "a missing value fails the test")]
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use model::ledger::SCHEMA;
 use serde_json::{Value, json};
 
 #[test]
-fn two_reaches_in_one_stack_share_the_ledger_and_each_works_for_its_clusters() {
+fn reaches_of_one_stack_share_the_ledger_and_serve_their_own_clusters() {
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::unregistered(&aws);
     let vpc = deployed.serve_vpc();
@@ -53,7 +53,7 @@ fn two_reaches_in_one_stack_share_the_ledger_and_each_works_for_its_clusters() {
     }
 }
 
-/// Versions of the ledger's records that its rows are marked with.
+/// Schema versions in the ledger's rows.
 fn versions(deployed: &Deployed<'_>) -> Vec<String> {
     let table = json!({"TableName": deployed.stack.output("Table")});
     let rows = deployed.aws.ministack.call("dynamodb", "scan", table);
@@ -66,7 +66,7 @@ fn versions(deployed: &Deployed<'_>) -> Vec<String> {
     versions
 }
 
-/// Each NodeClaim has an instance of its own, and nobody else has any.
+/// Checks that each NodeClaim has its own instance, and that there are no further instances.
 fn one_instance_each(deployed: &Deployed<'_>) {
     let claims = deployed.cluster.list("nodeclaims");
     let mut named: Vec<&str> = claims
@@ -84,7 +84,7 @@ fn one_instance_each(deployed: &Deployed<'_>) {
 }
 
 #[test]
-fn upgrade_and_downgrade_lose_nothing_that_is_in_flight_and_cleaning_up_leaves_nothing() {
+fn upgrade_and_downgrade_keep_launches_in_flight_and_deletion_leaves_nothing() {
     let aws = LocalAws::start(CLUSTER);
     let before = everything(&aws);
     let mut deployed = Deployed::start(&aws);
@@ -94,7 +94,7 @@ fn upgrade_and_downgrade_lose_nothing_that_is_in_flight_and_cleaning_up_leaves_n
         all_true(&world.cluster.list("nodepools"), &["Ready"], 1)
     });
 
-    // The instances run and nobody has said so: this turn ends after the upgrade, if it ends.
+    // The instances run, and their NodeClaims do not show them yet: this turn ends after the upgrade, if ever.
     let hang = Fault::Delay(Duration::from_secs(40));
     deployed
         .cluster
@@ -109,7 +109,7 @@ fn upgrade_and_downgrade_lose_nothing_that_is_in_flight_and_cleaning_up_leaves_n
     });
     let newer = (SCHEMA + 1).to_string();
     deployed.stack.deploy_again(&newer);
-    deployed.until("its pods run", BY_SWEEP, |world| all_run(world, 2));
+    deployed.until("the pods run", BY_SWEEP, |world| all_run(world, 2));
     one_instance_each(&deployed);
     deployed.cluster.scale("web", 3);
     deployed.until("the new version works", BY_SWEEP, |world| all_run(world, 3));
@@ -144,7 +144,7 @@ fn upgrade_and_downgrade_lose_nothing_that_is_in_flight_and_cleaning_up_leaves_n
         .cluster
         .kubectl(&["delete", "ec2nodeclasses", "--all", "--wait=false"]);
     deployed.until(
-        "what was made for launches ends with the EC2NodeClass",
+        "launch templates and profiles are deleted with the EC2NodeClass",
         BY_SWEEP,
         |world| match world.cluster.list("ec2nodeclasses").len() {
             0 => Ok(()),
@@ -157,7 +157,7 @@ fn upgrade_and_downgrade_lose_nothing_that_is_in_flight_and_cleaning_up_leaves_n
     assert_eq!(everything(&aws), before);
 }
 
-/// What a stack consists of, by the services' own lists.
+/// List operations for everything that a stack consists of.
 const LISTS: [(&str, &str, &str); 11] = [
     ("dynamodb", "list_tables", "/TableNames"),
     ("sqs", "list_queues", "/QueueUrls"),
@@ -176,7 +176,7 @@ const LISTS: [(&str, &str, &str); 11] = [
     ("s3", "list_buckets", "/Buckets"),
 ];
 
-/// How many there are of each; SAM's own bucket for what it uploads stays.
+/// Number of resources by kind; SAM's own bucket for uploads stays.
 fn everything(aws: &LocalAws) -> Vec<(String, usize)> {
     let count = |(service, operation, list): &(&str, &str, &str)| {
         let answer = aws.ministack.call(service, operation, json!({}));

@@ -1,8 +1,8 @@
-//! The stack as it is deployed, end to end: `sam deploy` into a local AWS, a cluster, kubectl, and the functions' own processes.
+//! The deployed stack end to end: `sam deploy` into a local AWS, a cluster, kubectl, and the functions' own processes.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing value fails the test"
 )]
 
 use std::{collections::BTreeSet, process::Command, time::Duration};
@@ -16,7 +16,7 @@ use harness::{LocalAws, Trouble};
 use serde_json::{Value, json};
 
 #[test]
-fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_their_pods() {
+fn pending_pods_get_nodes_with_and_without_the_relay() {
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::start(&aws);
     let relay = Relay::start(&deployed);
@@ -28,11 +28,15 @@ fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_th
 
     deployed.cluster.scale("web", 1);
     deployed.until("the first pod runs", SOON, |world| all_run(world, 1));
-    deployed.until("its instance is named", SOON, named);
-    an_instance_is_what_the_node_pool_asks_for(&deployed);
-    let claims = deployed.until("its NodeClaim is initialized", SOON, initialized);
-    a_node_claim_names_its_instance_and_node(&deployed, &claims[0]);
-    deployed.until("the NodePool counts it", SOON, the_node_pool_counts_it);
+    deployed.until("the instance has its names", SOON, named);
+    instances_match_the_node_pool(&deployed);
+    let claims = deployed.until("the NodeClaim is initialized", SOON, initialized);
+    node_claim_names_its_instance_and_node(&deployed, &claims[0]);
+    deployed.until(
+        "the NodePool counts the node",
+        SOON,
+        node_pool_counts_the_node,
+    );
 
     drop(relay);
     deployed.cluster.scale("web", 5);
@@ -41,10 +45,10 @@ fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_th
     });
     deployed.until("all NodeClaims are initialized", BY_SWEEP, initialized);
 
-    the_journal_tells_it(&deployed);
+    journal_records_the_launch(&deployed);
 
     deployed.cluster.scale("web", 0);
-    deployed.until("everything is gone", BY_SWEEP, nothing_is_left);
+    deployed.until("everything is deleted", BY_SWEEP, nothing_is_left);
     let functions = [
         "provisioner",
         "lifecycle",
@@ -58,7 +62,7 @@ fn pending_pods_become_nodes_with_the_relay_and_without_it_and_nodes_end_with_th
     }
 }
 
-/// At the level DEBUG.
+/// Checks the function's logs at level DEBUG.
 fn no_secret_is_logged(deployed: &Deployed<'_>, function: &str) {
     let logs = deployed.stack.logs(function);
     assert!(!logs.is_empty(), "{function} logs nothing");
@@ -68,38 +72,38 @@ fn no_secret_is_logged(deployed: &Deployed<'_>, function: &str) {
     }
 }
 
-/// As people ask: by the name of the stack.
-fn the_journal_tells_it(deployed: &Deployed<'_>) {
+/// Queries the journal as a user does, by the name of the stack.
+fn journal_records_the_launch(deployed: &Deployed<'_>) {
     let whittle = |arguments: &[&str]| {
         let output = Command::new(harness::built_program("whittle"))
             .args(arguments)
             .env_clear()
             .envs(deployed.aws.environment())
-            // The stack's own parameter is where CloudFormation is.
+            // CloudFormation has the parameter of the stack.
             .env("AWS_ENDPOINT_URL_SSM", deployed.aws.ministack.endpoint())
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {stderr}");
         String::from_utf8(output.stdout).unwrap()
     };
     let records = whittle(&["journal", CLUSTER, "--lane", "provisioner", "-o", "json"]);
     let mut records = records
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let bought = records.find(|record| record["launched"][0].is_object());
-    let bought = bought.unwrap_or_else(|| panic!("no record of a launch"));
-    let pod = bought["planned"][0]["about"].as_array().unwrap();
+    let launched = records.find(|record| record["launched"][0].is_object());
+    let launched = launched.unwrap_or_else(|| panic!("no record of a launch"));
+    let pod = launched["planned"][0]["about"].as_array().unwrap();
     let pod = pod.iter().filter_map(Value::as_str);
-    let mut pods = pod.filter(|one| one.starts_with("pod/"));
+    let mut pods = pod.filter(|subject| subject.starts_with("pod/"));
     let pod = pods.next().unwrap();
     let explained = whittle(&["explain", pod, "--cluster", CLUSTER]);
     assert!(explained.contains("launch default-"), "{explained}");
-    let again = whittle(&["replay", CLUSTER, bought["turn"].as_str().unwrap()]);
+    let again = whittle(&["replay", CLUSTER, launched["turn"].as_str().unwrap()]);
     assert!(again.contains("launch m5."), "{again}");
 }
 
-/// Pods run as soon as their node is ready; the names of node and NodeClaim are put on its instance beside that.
+/// Pods run as soon as their node is ready; the instance is tagged with node and NodeClaim concurrently.
 fn named(deployed: &Deployed<'_>) -> Result<(), String> {
     let instances = deployed.instances();
     let named = instances
@@ -112,7 +116,7 @@ fn named(deployed: &Deployed<'_>) -> Result<(), String> {
     }
 }
 
-fn an_instance_is_what_the_node_pool_asks_for(deployed: &Deployed<'_>) {
+fn instances_match_the_node_pool(deployed: &Deployed<'_>) {
     let instances = deployed.instances();
     let [instance] = instances.as_slice() else {
         panic!("one pod needs one instance: {instances:#?}")
@@ -144,8 +148,8 @@ fn an_instance_is_what_the_node_pool_asks_for(deployed: &Deployed<'_>) {
     let ec2 = |operation, parameters| deployed.aws.moto.call("ec2", operation, parameters);
     let templates = ec2("describe_launch_templates", json!({}));
     let templates = templates["LaunchTemplates"].as_array().unwrap();
-    // One for each number of pods that an instance type can hold, and one that no node is launched from: EC2 was asked with
-    // it whether it would allow launches, before there was any NodeClaim.
+    // One template for each pod capacity of the instance types, and one that no node is launched from: it was used to check that
+    // EC2 allows launches, before there was any NodeClaim.
     let mut of_node_pool = 0;
     for template in templates {
         let name = template["LaunchTemplateName"].as_str().unwrap();
@@ -154,13 +158,13 @@ fn an_instance_is_what_the_node_pool_asks_for(deployed: &Deployed<'_>) {
             json!({"LaunchTemplateId": template["LaunchTemplateId"], "Versions": ["$Latest"]});
         let versions = ec2("describe_launch_template_versions", latest);
         let data = &versions["LaunchTemplateVersions"][0]["LaunchTemplateData"];
-        let user_data = a_launch_template_makes_nodes_of_the_cluster(deployed, instance, data);
+        let user_data = launch_template_joins_the_cluster(deployed, instance, data);
         of_node_pool += usize::from(user_data.contains("karpenter.sh/nodepool=default"));
     }
     assert!(of_node_pool >= 1 && of_node_pool + 1 >= templates.len());
 }
 
-fn a_launch_template_makes_nodes_of_the_cluster(
+fn launch_template_joins_the_cluster(
     deployed: &Deployed<'_>,
     instance: &Value,
     data: &Value,
@@ -188,7 +192,7 @@ fn a_launch_template_makes_nodes_of_the_cluster(
     user_data
 }
 
-fn the_node_pool_counts_it(deployed: &Deployed<'_>) -> Result<(), String> {
+fn node_pool_counts_the_node(deployed: &Deployed<'_>) -> Result<(), String> {
     let pools = deployed.cluster.list("nodepools");
     let status = &pools[0]["status"];
     if status["nodes"] == 1 && status["resources"]["cpu"] == "2" {
@@ -197,7 +201,7 @@ fn the_node_pool_counts_it(deployed: &Deployed<'_>) -> Result<(), String> {
     Err(format!("{status}"))
 }
 
-fn a_node_claim_names_its_instance_and_node(deployed: &Deployed<'_>, claim: &Value) {
+fn node_claim_names_its_instance_and_node(deployed: &Deployed<'_>, claim: &Value) {
     let instance = &deployed.instances()[0];
     let provider_id = claim["status"]["providerID"].as_str().unwrap();
     let id = instance["InstanceId"].as_str().unwrap();
@@ -233,10 +237,10 @@ fn aws_subnets<'d>(deployed: &'d Deployed<'_>) -> BTreeSet<&'d str> {
 }
 
 #[test]
-fn a_warned_node_is_tainted_replaced_drained_and_ended_while_the_relay_is_dead() {
+fn interrupted_node_is_tainted_replaced_drained_and_terminated_without_the_relay() {
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::start(&aws);
-    // EC2 takes back spot instances only.
+    // EC2 reclaims only spot instances.
     let spot = MANIFESTS.replace("[on-demand]", "[spot]");
     deployed.cluster.apply(&spot);
     deployed.sweep();
@@ -251,22 +255,22 @@ fn a_warned_node_is_tainted_replaced_drained_and_ended_while_the_relay_is_dead()
     let victim = deployed.instances()[0]["InstanceId"].clone();
     let node = claims[0]["status"]["nodeName"].clone();
 
-    // Garbage before it spoils nothing.
+    // A malformed message before the warning has no effect.
     deployed.announce("{");
     deployed.announce(&deployed.warning("spot-interruption", &victim));
-    deployed.until("its node is tainted", SOON, |world| {
+    deployed.until("the node is tainted", SOON, |world| {
         let mut nodes = world.cluster.list("nodes");
-        nodes.retain(|one| one["metadata"]["name"] == node);
+        nodes.retain(|node_object| node_object["metadata"]["name"] == node);
         let taints = nodes
             .iter()
-            .flat_map(|one| one["spec"]["taints"].as_array());
+            .flat_map(|node_object| node_object["spec"]["taints"].as_array());
         let mut taints = taints.flatten();
         match nodes.is_empty() || taints.any(|taint| taint["key"] == "karpenter.sh/disrupted") {
             true => Ok(()),
             false => Err("no taint karpenter.sh/disrupted".into()),
         }
     });
-    deployed.until("a replacement is bought", SOON, |world| {
+    deployed.until("a replacement is launched", SOON, |world| {
         match world.instances_ever().len() {
             2 => Ok(()),
             count => Err(format!("{count} instances")),
@@ -280,13 +284,20 @@ fn a_warned_node_is_tainted_replaced_drained_and_ended_while_the_relay_is_dead()
             false => all_run(world, 1),
         }
     });
-    deployed.until("the warned instance is gone", BY_SWEEP, |world| {
-        let instances = world.instances();
-        match instances.iter().any(|one| one["InstanceId"] == victim) {
-            true => Err("it still runs".into()),
-            false => initialized(world).map(drop),
-        }
-    });
+    deployed.until(
+        "the interrupted instance is terminated",
+        BY_SWEEP,
+        |world| {
+            let instances = world.instances();
+            match instances
+                .iter()
+                .any(|instance| instance["InstanceId"] == victim)
+            {
+                true => Err("the instance still runs".into()),
+                false => initialized(world).map(drop),
+            }
+        },
+    );
     let events = deployed.cluster.list("events");
     for reason in ["SpotInterrupted", "TerminatingOnInterruption"] {
         assert!(
@@ -298,7 +309,7 @@ fn a_warned_node_is_tainted_replaced_drained_and_ended_while_the_relay_is_dead()
 }
 
 #[test]
-fn a_bad_wire_costs_time_and_nothing_else() {
+fn network_faults_only_cost_time() {
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::start(&aws);
     let slow = Trouble::Delay(Duration::from_secs(2));
@@ -311,7 +322,7 @@ fn a_bad_wire_costs_time_and_nothing_else() {
         Trouble::Truncate,
     ];
     aws.to_ministack.trouble(9, &anything);
-    // moto launches a second time for a token that it has seen, which EC2 does not: its answers arrive.
+    // moto launches a second time for a repeated token, which EC2 does not; therefore its answers are not lost.
     let before_it_acts = [
         slow,
         Trouble::Status(503),
@@ -327,7 +338,7 @@ fn a_bad_wire_costs_time_and_nothing_else() {
         ("patch", "nodes"),
         ("delete", "nodes"),
     ] {
-        // What was refused is tried again once its lease has lapsed: each costs a minute.
+        // A refused request is retried once its lease has expired, which takes a minute each.
         for fault in [Fault::Unavailable, Fault::LoseAnswer] {
             deployed.cluster.wire.inject(fault, verb, resource);
         }
@@ -343,19 +354,19 @@ fn a_bad_wire_costs_time_and_nothing_else() {
         "no instance too many"
     );
     deployed.cluster.scale("web", 0);
-    deployed.until("everything is gone", slowly, nothing_is_left);
+    deployed.until("everything is deleted", slowly, nothing_is_left);
     let troubled = [&aws.to_ministack, &aws.to_moto].map(harness::Proxy::troubled);
     assert!(troubled.iter().all(|count| *count > 10), "{troubled:?}");
 }
 
-/// Who comes after a dead function waits until its lease has lapsed, which is when it would have ended at the latest.
+/// The successor of a crashed function waits until its lease has expired, which is when the function would have timed out.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A function, and the request to the API server in whose midst it is killed.
-const DEATHS: [(&str, &str, &str); 5] = [
+/// A function, and the request to the API server during which it is killed.
+const KILL_POINTS: [(&str, &str, &str); 5] = [
     // The plan is committed and nothing is launched.
     ("provisioner", "create", "nodeclaims"),
-    // The instances run and nobody has said so.
+    // The instances run, and their NodeClaims do not show them yet.
     ("provisioner", "patch", "nodeclaims/status"),
     ("lifecycle", "patch", "nodes"),
     ("disruption", "delete", "nodeclaims"),
@@ -363,10 +374,10 @@ const DEATHS: [(&str, &str, &str); 5] = [
 ];
 
 #[test]
-fn killing_a_function_in_the_midst_of_its_work_changes_nothing() {
+fn killing_a_function_mid_turn_changes_nothing() {
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::start(&aws);
-    for (function, ..) in DEATHS {
+    for (function, ..) in KILL_POINTS {
         deployed.stack.set_timeout(function, TIMEOUT);
     }
     let _relay = Relay::start(&deployed);
@@ -376,7 +387,7 @@ fn killing_a_function_in_the_midst_of_its_work_changes_nothing() {
         all_true(&world.cluster.list("nodepools"), &["Ready"], 1)
     });
 
-    let (growing, shrinking) = DEATHS.split_at(3);
+    let (growing, shrinking) = KILL_POINTS.split_at(3);
     let [before_launch, after_launch, at_registration] = growing else {
         unreachable!()
     };
@@ -407,11 +418,11 @@ fn killing_a_function_in_the_midst_of_its_work_changes_nothing() {
         arm(&deployed, death);
         kill_when_it_hangs(&mut deployed, death);
     }
-    deployed.until("everything is gone", BY_SWEEP, nothing_is_left);
+    deployed.until("everything is deleted", BY_SWEEP, nothing_is_left);
     assert_eq!(deployed.instances_ever().len(), claims.len());
 }
 
-/// The next such request hangs until its sender is dead.
+/// Makes the next matching request hang until its sender is killed.
 fn arm(deployed: &Deployed<'_>, (_, verb, resource): &(&str, &str, &str)) {
     let hang = Fault::Delay(Duration::from_secs(600));
     deployed.cluster.wire.inject(hang, verb, resource);

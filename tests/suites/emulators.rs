@@ -1,5 +1,5 @@
-//! The ground the other suites stand on: the emulators start, know what they should, and leave nothing behind.
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+//! The emulators that the other suites run on: they start, have the required data, and leave nothing behind.
+#![expect(clippy::unwrap_used, reason = "a missing value fails the test")]
 
 use std::{
     io::{Read, Write},
@@ -15,7 +15,7 @@ use ports::limits::{
 use serde_json::json;
 
 #[test]
-fn moto_knows_the_network_the_images_and_the_instance_types_a_node_needs() {
+fn moto_has_the_network_images_and_instance_types_of_a_launch() {
     let moto = Moto::start("demo");
 
     let discovery =
@@ -46,7 +46,7 @@ fn moto_knows_the_network_the_images_and_the_instance_types_a_node_needs() {
 }
 
 #[test]
-fn an_emulator_ends_with_its_value() {
+fn emulator_is_stopped_on_drop() {
     let address = {
         let ministack = Ministack::start(&[]);
         ministack.call("sqs", "create_queue", json!({"QueueName": "wakes"}));
@@ -60,7 +60,7 @@ fn an_emulator_ends_with_its_value() {
     TcpStream::connect(&address).unwrap_err();
 }
 
-/// The answer to a request that is signed for a service, as text.
+/// Text of the response to a request that is signed for a service.
 fn answer(emulator: &Emulator, service: &str, header: &str, body: &str) -> String {
     let address = emulator.endpoint().trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -81,9 +81,9 @@ fn target(operation: &str) -> String {
     format!("content-type: application/x-amz-json-1.0\r\nx-amz-target: {operation}")
 }
 
-/// Each limit with what is just within it and just beyond it.
+/// Each limit, with values just within and just beyond it.
 #[test]
-fn requests_beyond_limits_that_no_model_states_are_refused_as_aws_does() {
+fn requests_beyond_unmodelled_limits_are_rejected_as_by_aws() {
     let moto = Moto::start("demo");
     let parameter = |bytes: usize, tier: &str| {
         let body = json!({"Name": "/p", "Type": "String", "Tier": tier, "Overwrite": true, "Value": "x".repeat(bytes)});
@@ -145,7 +145,7 @@ fn requests_beyond_limits_that_no_model_states_are_refused_as_aws_does() {
 }
 
 #[test]
-fn requests_that_break_the_model_of_their_service_are_refused() {
+fn requests_that_violate_the_service_model_are_rejected() {
     let (moto, ministack) = (Moto::start("demo"), Ministack::start(&[]));
     let form = "content-type: application/x-www-form-urlencoded";
     let fleet = "Action=CreateFleet&Version=2016-11-15&Type=instanta";

@@ -1,5 +1,5 @@
-//! The laws of the ledger, over DynamoDB's wire protocol and with the table that the template declares.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
+//! The laws of the ledger over DynamoDB's wire protocol, with the table that the template declares.
+#![expect(clippy::indexing_slicing, reason = "a missing value fails the test")]
 
 mod local_ledger;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use self::local_ledger::{LocalLedger, TABLE};
 
 #[tokio::test]
-async fn the_ledger_in_dynamodb_obeys_the_laws() {
+async fn ledger_in_dynamodb_obeys_the_laws() {
     let LocalLedger {
         ledger,
         dynamodb: _running,
@@ -28,7 +28,7 @@ async fn the_ledger_in_dynamodb_obeys_the_laws() {
 }
 
 #[tokio::test]
-async fn plan_that_lost_leaves_no_staged_row() {
+async fn losing_plan_leaves_no_staged_row() {
     let LocalLedger { ledger, dynamodb } = LocalLedger::start();
     laws::lose_race_with_thousand_launches(&ledger, &"lost".into()).await;
     let rows = dynamodb.call("dynamodb", "scan", json!({"TableName": TABLE}));
@@ -41,7 +41,7 @@ async fn plan_that_lost_leaves_no_staged_row() {
 }
 
 #[tokio::test]
-async fn who_owned_an_instance_is_known_for_a_day_after_its_end() {
+async fn owner_of_an_instance_is_known_for_a_day_after_its_termination() {
     let LocalLedger { ledger, dynamodb } = LocalLedger::start();
     let (cluster, claim) = ("recorded".into(), "launched".into());
     laws::one_of_each(&ledger, &cluster).await;
@@ -52,7 +52,7 @@ async fn who_owned_an_instance_is_known_for_a_day_after_its_end() {
         assert!(row["owner"].is_object(), "{instance} has an owner");
         row["expires"]["N"].as_str().map(str::to_owned)
     };
-    assert_eq!(ends("i-launched"), None, "its NodeClaim is there");
+    assert_eq!(ends("i-launched"), None, "its NodeClaim exists");
 
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     ledger.close_claim(&cluster, &claim).await.unwrap();
@@ -67,7 +67,7 @@ async fn who_owned_an_instance_is_known_for_a_day_after_its_end() {
 }
 
 #[tokio::test]
-async fn of_a_purged_cluster_only_records_of_decisions_and_owners_are_left() {
+async fn purged_cluster_keeps_only_journal_and_owners() {
     let LocalLedger { ledger, dynamodb } = LocalLedger::start();
     let (purged, other) = ("purged".into(), "other".into());
     laws::one_of_each(&ledger, &purged).await;
@@ -86,7 +86,7 @@ async fn of_a_purged_cluster_only_records_of_decisions_and_owners_are_left() {
     assert_eq!(ledger.clusters().await.unwrap(), [other]);
 }
 
-/// Bytes that cannot be packed: a xorshift sequence.
+/// Incompressible bytes from a xorshift generator.
 fn noise(size: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     let next = |_| {

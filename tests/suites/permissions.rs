@@ -1,9 +1,9 @@
-//! What the template's roles may do: every call of `permissions/calls.yaml` is judged by an evaluator that honours resources and
-//! conditions, and no condition can go without one of the forbidden calls becoming possible.
+//! Permissions of the template's roles: an evaluator that honours resources and conditions judges every call of
+//! `permissions/calls.yaml`, and no condition can be dropped without allowing one of the forbidden calls.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing value fails the test"
 )]
 
 use std::{
@@ -30,13 +30,13 @@ const TEMPLATE: &str = "sam-template.yaml";
 struct Role {
     #[serde(default)]
     role: String,
-    /// In its place: several that may do the same.
+    /// Several roles with the same permissions, instead of `role`.
     #[serde(default)]
     roles: Vec<String>,
-    /// Of the caller's session.
+    /// Tags of the caller's session.
     #[serde(default)]
     tags: BTreeMap<String, String>,
-    /// Of the stack; all others have their defaults.
+    /// Parameters of the stack; all others have their defaults.
     #[serde(default)]
     parameters: BTreeMap<String, String>,
     may: Vec<Call>,
@@ -53,7 +53,7 @@ struct Call {
 }
 
 #[test]
-fn each_role_may_do_its_work_and_nothing_else() {
+fn each_role_allows_exactly_the_calls_of_its_work() {
     let template = harness::template(TEMPLATE);
     let mut wrong = Vec::new();
     for role in roles() {
@@ -73,9 +73,9 @@ fn each_role_may_do_its_work_and_nothing_else() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Errors name the action that was asked for, so the code of the functions has all but those that an SDK's error names itself.
+/// Errors name the requested action, so the functions' code contains all actions except those that an SDK's error names itself.
 #[test]
-fn every_action_that_functions_ask_for_is_allowed_to_one_of_them() {
+fn every_action_in_the_code_is_allowed_to_a_function() {
     let allowed: BTreeSet<String> = roles()
         .into_iter()
         .flat_map(|role| role.may)
@@ -86,16 +86,16 @@ fn every_action_that_functions_ask_for_is_allowed_to_one_of_them() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../shared/{krate}/src"));
         actions(&source, &mut named);
     }
-    for other in OF_PEOPLE.iter().chain(BY_PARAMETER) {
-        assert!(named.remove(*other), "{other} is asked for by nobody");
+    for other in USER_ACTIONS.iter().chain(BY_PARAMETER) {
+        assert!(named.remove(*other), "no code requests {other}");
     }
     assert!(named.len() > 20, "{named:?}");
     let missing: Vec<&String> = named.difference(&allowed).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// What people ask for with `whittle register`, `unregister` and `doctor`, under their own permissions.
-const OF_PEOPLE: &[&str] = &[
+/// Actions that users need for `whittle register`, `unregister` and `doctor`, under their own permissions.
+const USER_ACTIONS: &[&str] = &[
     "eks:CreateAccessEntry",
     "eks:DeleteAccessEntry",
     "eks:DescribeAccessEntry",
@@ -107,10 +107,10 @@ const OF_PEOPLE: &[&str] = &[
     "ssm:PutParameter",
 ];
 
-/// Allowed for what the parameter NotificationTargetArns names, which is nothing by default.
+/// Actions allowed on the resources in the parameter NotificationTargetArns, which is empty by default.
 const BY_PARAMETER: &[&str] = &["events:PutEvents", "sns:Publish"];
 
-/// Texts such as `"ec2:RunInstances"` below a folder.
+/// Collects texts such as `"ec2:RunInstances"` below a directory.
 fn actions(folder: &Path, named: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -134,7 +134,7 @@ fn actions(folder: &Path, named: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_condition_keeps_something_out() {
+fn every_condition_denies_a_forbidden_call() {
     let template = harness::template(TEMPLATE);
     let roles: Vec<(Role, Vec<Value>)> = roles()
         .into_iter()
@@ -155,12 +155,18 @@ fn every_condition_keeps_something_out() {
             let mut weaker = policy.clone();
             let changed = weaker["Statement"][nth].as_object_mut();
             changed.unwrap().remove("Condition");
-            // One of the roles that have the policy must notice.
+            // At least one of the roles with the policy must allow a forbidden call.
             let sharing = roles.iter().filter(|(_, all)| all.contains(policy));
             let mut calls = sharing.flat_map(|(role, all)| {
                 let weak: Vec<Value> = all
                     .iter()
-                    .map(|one| if one == policy { &weaker } else { one })
+                    .map(|attached| {
+                        if attached == policy {
+                            &weaker
+                        } else {
+                            attached
+                        }
+                    })
                     .cloned()
                     .collect();
                 role.may_not
@@ -176,10 +182,10 @@ fn every_condition_keeps_something_out() {
     }
 }
 
-/// IAM's limits, white space not counted: a managed policy, and all inline policies of a role together. No policy names a
-/// cluster or is made for one, so that the two hundredth costs nothing; what parameters put in is bounded by them.
+/// IAM's size limits of a managed policy and of all inline policies of a role together, without white space. No policy names a
+/// cluster or is created for one, so the number of clusters does not matter; values of parameters are bounded.
 #[test]
-fn policies_are_small_enough_whatever_the_names_and_however_many_clusters() {
+fn policies_fit_iam_limits_with_longest_names_and_any_number_of_clusters() {
     let mut template = harness::template(TEMPLATE);
     let cluster = "c".repeat(100);
     for parameter in template["Parameters"].as_object_mut().unwrap().values_mut() {
@@ -194,12 +200,14 @@ fn policies_are_small_enough_whatever_the_names_and_however_many_clusters() {
             "AWS::IAM::ManagedPolicy" => (6_144, vec![&properties["PolicyDocument"]]),
             "AWS::IAM::Role" => {
                 let inline = properties["Policies"].as_array().into_iter().flatten();
-                let documents = inline.map(|one| &one["PolicyDocument"]).collect();
+                let documents = inline
+                    .map(|policy_of_role| &policy_of_role["PolicyDocument"])
+                    .collect();
                 (10_240, documents)
             }
             _ => continue,
         };
-        // As long as the names of this stack's resources can get.
+        // Names as long as this stack's resource names can be.
         let long = |text: String| {
             text.replace("Queue", &"Q".repeat(80))
                 .replace("Ledger", &"L".repeat(255))
@@ -218,11 +226,11 @@ fn policies_are_small_enough_whatever_the_names_and_however_many_clusters() {
     }
 }
 
-/// Whether a call under these policies is allowed.
+/// Whether these policies allow a call.
 fn allows(policies: &[Value], role: &Role, call: &Call) -> bool {
     let mut text = json!(policies).to_string();
     for (tag, value) in &role.tags {
-        // The evaluator puts variables into resources, and leaves those of conditions to its caller.
+        // The evaluator substitutes variables in resources, but not in conditions.
         text = text.replace(&format!("${{aws:PrincipalTag/{tag}}}"), value);
     }
     let policies: Vec<IAMPolicy> = serde_json::from_str(&text).unwrap();
@@ -267,7 +275,7 @@ fn roles() -> Vec<Role> {
     each.collect()
 }
 
-/// Inline and managed policies of a role, with names in place of references.
+/// Inline and managed policies of a role, with names instead of references.
 fn policies(template: &Value, role: &Role) -> Vec<Value> {
     let mut deployed = Deployed::new(template, "whittle");
     for (parameter, value) in &role.parameters {

@@ -1,5 +1,5 @@
-//! Every sample in `events/` goes through its function under AWS' runtime emulator, as `make invoke` does it, against the
-//! deployed stack's table and queues and a registered cluster without nodes. Their sidecars say what it answers.
+//! Invokes functions with every sample in `events/` under AWS' runtime emulator, as `make invoke` does, against the deployed
+//! stack's table and queues and a registered cluster without nodes. A sidecar file contains the expected response.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -17,11 +17,11 @@ use harness::{LocalAws, Stack};
 use serde_json::{Value, json};
 
 #[test]
-fn every_sample_gets_the_answer_its_sidecar_promises() {
+fn every_sample_gets_the_expected_response() {
     let samples = samples();
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::start(&aws);
-    // The registry is read by the sweep.
+    // The sweep reads the registry.
     deployed.sweep();
     let wrong: Vec<_> = samples
         .iter()
@@ -73,7 +73,7 @@ fn check(sample: &Path, stack: &Stack<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the answer has everything that is promised; of objects only what the promise names counts.
+/// Whether the response contains everything that is expected; additional fields of objects are ignored.
 fn holds(answer: &Value, promised: &Value) -> bool {
     match promised.as_object() {
         Some(promised) => promised

@@ -1,5 +1,5 @@
-//! What the templates promise whoever deploys them, resource by resource; `permissions.rs` has what their roles may do.
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+//! Guarantees of the templates, resource by resource; `permissions.rs` tests their roles' permissions.
+#![expect(clippy::unwrap_used, reason = "a missing value fails the test")]
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -24,11 +24,13 @@ fn of_type<'t>(template: &'t Value, kind: &str) -> Vec<(&'t str, &'t Value)> {
 
 fn of_any_type(template: &Value, kind: &str) -> usize {
     let resources = template["Resources"].as_object().unwrap().values();
-    resources.filter(|one| one["Type"] == kind).count()
+    resources
+        .filter(|resource| resource["Type"] == kind)
+        .count()
 }
 
 #[test]
-fn memory_is_encrypted_can_be_recovered_and_refuses_deletion_by_parameter() {
+fn tables_are_encrypted_recoverable_and_deletion_protected_by_parameter() {
     let template = template(STACK);
     let table = &template["Resources"]["Ledger"]["Properties"];
     assert_eq!(table["BillingMode"], "PAY_PER_REQUEST");
@@ -55,7 +57,7 @@ fn memory_is_encrypted_can_be_recovered_and_refuses_deletion_by_parameter() {
 }
 
 #[test]
-fn queues_are_encrypted_and_keep_what_keeps_failing_for_two_weeks() {
+fn queues_are_encrypted_and_keep_dead_letters_for_two_weeks() {
     for path in [STACK, LANE] {
         let template = template(path);
         let mut dead_letters = BTreeSet::new();
@@ -77,7 +79,7 @@ fn queues_are_encrypted_and_keep_what_keeps_failing_for_two_weeks() {
 }
 
 #[test]
-fn functions_are_invoked_within_bounds_through_their_alias() {
+fn functions_are_invoked_through_their_alias_with_bounded_concurrency() {
     for path in [STACK, LANE] {
         let template = template(path);
         let globals = &template["Globals"]["Function"];
@@ -135,7 +137,7 @@ fn every_function_has_a_log_group_whose_retention_is_a_parameter() {
 }
 
 #[test]
-fn every_function_and_dead_letter_queue_has_an_alarm_that_says_what_to_do() {
+fn every_function_and_dead_letter_queue_has_an_alarm_with_instructions() {
     for path in [STACK, LANE] {
         let template = template(path);
         let alarms = of_type(&template, "AWS::CloudWatch::Alarm");
@@ -167,7 +169,7 @@ fn every_function_and_dead_letter_queue_has_an_alarm_that_says_what_to_do() {
 }
 
 #[test]
-fn events_that_cannot_be_delivered_are_an_alarm() {
+fn undeliverable_events_raise_an_alarm() {
     for path in [STACK, LANE] {
         let template = template(path);
         let alarms = of_type(&template, "AWS::CloudWatch::Alarm").into_iter();
@@ -182,7 +184,7 @@ fn events_that_cannot_be_delivered_are_an_alarm() {
     }
 }
 
-/// Counted for the stack, whichever function of whichever reach finds it.
+/// Whether an alarm watches a metric of the whole stack, whichever function publishes it.
 fn is_of_stack(name: &str, alarm: &Value) -> bool {
     let dimensions = alarm
         .pointer("/Properties/Dimensions")
@@ -191,7 +193,7 @@ fn is_of_stack(name: &str, alarm: &Value) -> bool {
 }
 
 #[test]
-fn alarms_are_one_of_each_for_a_stack_and_watch_what_functions_write() {
+fn alarms_exist_once_per_stack_and_use_published_metrics() {
     let template = template(STACK);
     let alarms = of_type(&template, "AWS::CloudWatch::Alarm");
     let counted = |name: &&str| {
@@ -235,7 +237,7 @@ fn alarms_are_one_of_each_for_a_stack_and_watch_what_functions_write() {
     }
 }
 
-/// Types that CloudFormation tags, of those in the templates.
+/// Resource types of the templates that CloudFormation tags.
 const TAGGED: [&str; 6] = [
     "AWS::DynamoDB::Table",
     "AWS::S3::Bucket",
@@ -246,7 +248,7 @@ const TAGGED: [&str; 6] = [
 ];
 
 #[test]
-fn what_costs_is_tagged_with_its_stack() {
+fn billed_resources_are_tagged_with_their_stack() {
     for path in [STACK, LANE] {
         let template = template(path);
         let stack = match path {
@@ -265,7 +267,7 @@ fn what_costs_is_tagged_with_its_stack() {
 }
 
 #[test]
-fn every_role_obeys_the_boundary_and_lies_under_the_path() {
+fn every_role_has_the_permissions_boundary_and_path() {
     let template = template(STACK);
     for (name, role) in of_type(&template, "AWS::IAM::Role") {
         let boundary = json!({"Fn::If": ["Bounded", {"Ref": "PermissionsBoundaryArn"}, {"Ref": "AWS::NoValue"}]});
@@ -275,7 +277,7 @@ fn every_role_obeys_the_boundary_and_lies_under_the_path() {
     for (name, policy) in of_type(&template, "AWS::IAM::ManagedPolicy") {
         assert_eq!(policy["Path"], json!({"Ref": "RolePath"}), "{name}");
     }
-    // SAM makes roles of its own where it is not given one; they would have neither.
+    // SAM creates roles for functions without one; these would have neither boundary nor path.
     for path in [STACK, LANE] {
         let written = of_any_type(&harness::template(path), "AWS::IAM::Role");
         let made = translated(path, &json!({"Canary": "true"}));
@@ -284,7 +286,7 @@ fn every_role_obeys_the_boundary_and_lies_under_the_path() {
 }
 
 #[test]
-fn a_canary_is_rolled_back_by_its_alarms_and_there_is_none_unless_asked_for() {
+fn canary_is_optional_and_rolled_back_by_its_alarms() {
     for path in [STACK, LANE] {
         let without = translated(path, &json!({}));
         assert_eq!(of_any_type(&without, "AWS::CodeDeploy::DeploymentGroup"), 0);
@@ -316,7 +318,7 @@ fn a_canary_is_rolled_back_by_its_alarms_and_there_is_none_unless_asked_for() {
 }
 
 #[test]
-fn nothing_is_left_of_old_versions_and_logs_when_the_stack_goes() {
+fn deleting_the_stack_deletes_old_versions_and_logs() {
     for path in [STACK, LANE] {
         let made = translated(path, &json!({}));
         for (name, resource) in made["Resources"].as_object().unwrap() {
@@ -330,9 +332,9 @@ fn nothing_is_left_of_old_versions_and_logs_when_the_stack_goes() {
 }
 
 #[test]
-fn the_functions_within_a_vpc_are_those_of_the_stack() {
+fn vpc_functions_equal_those_of_the_stack() {
     let (stack, lane) = (template(STACK), template(LANE));
-    // What differs by intention is made equal; everything else must be.
+    // Intended differences are made equal; everything else must be equal.
     let normal = |value: &Value| {
         let text = value.to_string();
         let text = text
@@ -340,10 +342,12 @@ fn the_functions_within_a_vpc_are_those_of_the_stack() {
             .replace(r#"{"Ref":"StackName"}"#, r#"{"Ref":"AWS::StackName"}"#)
             .replace("../functions/", "functions/");
         let text = text.replace(r#""DependsOn":"AttachToVpcPolicy","#, "");
-        let text = TAKEN.iter().fold(text, |text, (parameter, of_stack)| {
-            let taken = json!({"Ref": parameter}).to_string();
-            text.replace(&taken, &of_stack.replace('\'', "\""))
-        });
+        let text = LANE_PARAMETERS
+            .iter()
+            .fold(text, |text, (parameter, of_stack)| {
+                let taken = json!({"Ref": parameter}).to_string();
+                text.replace(&taken, &of_stack.replace('\'', "\""))
+            });
         serde_json::from_str::<Value>(&text).unwrap()
     };
     let taken_over = [
@@ -376,7 +380,7 @@ fn the_functions_within_a_vpc_are_those_of_the_stack() {
 }
 
 #[test]
-fn the_nested_stack_gets_every_parameter() {
+fn nested_stack_gets_every_parameter() {
     let (stack, lane) = (template(STACK), template(LANE));
     let names = |value: &Value| -> BTreeSet<String> {
         value.as_object().unwrap().keys().cloned().collect()
@@ -384,15 +388,15 @@ fn the_nested_stack_gets_every_parameter() {
     let nested = &stack["Resources"]["VpcLane"]["Properties"];
     assert_eq!(nested["Location"], LANE);
     assert_eq!(names(&nested["Parameters"]), names(&lane["Parameters"]));
-    // What is deployed by itself finds its parameters among the outputs.
+    // A lane that is deployed separately finds its parameters among the outputs.
     for name in names(&lane["Parameters"]) {
         let is_made = ["Table", "Bucket"].contains(&name.as_str()) || name.ends_with("RoleArn");
         assert!(!is_made || stack["Outputs"].get(&name).is_some(), "{name}");
     }
 }
 
-/// Parameters of the lane, and what the stack has in their place, with apostrophes for quotation marks.
-const TAKEN: [(&str, &str); 11] = [
+/// Parameters of the lane with the stack's values, with apostrophes instead of quotation marks.
+const LANE_PARAMETERS: [(&str, &str); 11] = [
     ("Table", "{'Ref':'Ledger'}"),
     ("ClusterRoleArn", "{'Fn::GetAtt':['ClusterRole','Arn']}"),
     (
@@ -425,7 +429,7 @@ const TAKEN: [(&str, &str); 11] = [
 ];
 
 #[test]
-fn the_dashboard_shows_metrics_that_there_are() {
+fn dashboard_uses_published_metrics() {
     let template = template(STACK);
     let body = &template["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"];
     let dashboard: Value = serde_json::from_str(body.as_str().unwrap()).unwrap();
@@ -445,10 +449,10 @@ fn the_dashboard_shows_metrics_that_there_are() {
     }
 }
 
-/// By name.
+/// Parameters by name.
 type Parameters = &'static [(&'static str, &'static str)];
 
-/// Parameters that make no sense, and what CloudFormation says of them.
+/// Invalid parameters, and CloudFormation's message.
 const REFUSED: [(&str, Parameters, &str); 8] = [
     (
         "an architecture that Lambda does not have",
@@ -489,15 +493,15 @@ const REFUSED: [(&str, Parameters, &str); 8] = [
 ];
 
 #[test]
-fn parameters_that_make_no_sense_are_refused_by_name() {
+fn invalid_parameters_are_rejected_by_name() {
     let ministack = Ministack::start(&[]);
     let mut template = template(STACK);
-    // Parameters are judged before any resource is.
+    // CloudFormation validates parameters before any resource.
     template["Resources"] = json!({"Queue": {"Type": "AWS::SQS::Queue"}});
     for gone in ["Transform", "Globals", "Outputs", "Metadata"] {
         template.as_object_mut().unwrap().remove(gone);
     }
-    for (what, parameters, told) in REFUSED {
+    for (what, parameters, message) in REFUSED {
         let parameters = parameters.iter();
         let parameters: Vec<Value> = parameters
             .map(|(key, value)| json!({"ParameterKey": key, "ParameterValue": value}))
@@ -507,6 +511,6 @@ fn parameters_that_make_no_sense_are_refused_by_name() {
         });
         let refused = ministack.try_call("cloudformation", "create_stack", stack);
         let error = refused.expect_err(what);
-        assert!(error.contains(told), "{what}: {error}");
+        assert!(error.contains(message), "{what}: {error}");
     }
 }

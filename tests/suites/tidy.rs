@@ -1,8 +1,8 @@
-//! The rules of the repository, as tests: which crate may know which, and what every function and file must have.
+//! Rules of the repository as tests: dependencies between crates, and what every function and file must have.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing value fails the test"
 )]
 
 use std::{
@@ -12,19 +12,19 @@ use std::{
     process::Command,
 };
 
-/// Who may depend on whom: every crate of the workspace, its normal dependencies within it. A new arrow is a decision: add
-/// it here and say why in the commit.
-const ARROWS: &[(&str, &[&str])] = &[
-    // Nouns and rules.
+/// Allowed normal dependencies of every crate of the workspace on its other crates. A new dependency is a decision: add it here and
+/// give the reason in the commit.
+const DEPENDENCIES: &[(&str, &[&str])] = &[
+    // Data types and pure rules.
     ("model", &[]),
     ("api", &["model"]),
     ("scheduling", &["model"]),
     ("plancheck", &["model"]),
     ("planner", &["api", "model", "scheduling"]),
     ("aws-rules", &["api", "model"]),
-    // What the relay publishes, for it and for who reads it.
+    // The view, for its publisher and its readers.
     ("view", &["model"]),
-    // What a turn is, and the seam below it.
+    // Turns, and the ports below them.
     ("ports", &["api", "model"]),
     ("executor", &["api", "model", "ports"]),
     (
@@ -39,17 +39,17 @@ const ARROWS: &[(&str, &[&str])] = &[
             "view",
         ],
     ),
-    // Behind the ports.
+    // Adapters behind the ports.
     ("signed", &["ports"]),
     ("ec2", &["api", "aws-rules", "model", "ports", "signed"]),
-    // It keeps pods in as little room as they are published in.
+    // Keeps pods in the compact form in which they are published.
     ("k8s", &["api", "model", "ports", "view"]),
     ("ledger", &["model", "ports"]),
     ("dynamo", &["ledger", "model", "ports", "signed"]),
-    // Its ledger is the real one, over a table in memory.
+    // The ledger is the real implementation over a table in memory.
     ("fakes", &["api", "ledger", "model", "ports"]),
     ("sandbox", &["api", "aws-rules", "model", "ports"]),
-    // What runs.
+    // Executables.
     (
         "shell",
         &["dynamo", "ec2", "k8s", "ledger", "model", "ports", "turns"],
@@ -60,7 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("terminator", &["model", "shell"]),
     ("interruption", &["aws-rules", "shell"]),
     ("housekeeper", &["shell"]),
-    // Pods are read as functions read them, and go into the stack's bucket.
+    // Parses pods as the functions do, and publishes them in the stack's bucket.
     ("relay", &["api", "model", "ports", "signed", "view"]),
     (
         "whittle",
@@ -82,7 +82,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "turns",
         ],
     ),
-    // Tests, which reach down as development dependencies.
+    // Tests, which depend on further crates as development dependencies.
     ("deployed", &["harness", "sandbox"]),
     ("harness", &[]),
     ("protocol", &[]),
@@ -95,7 +95,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("whittle-tests", &[]),
 ];
 
-/// Crates that decide, and what would let the world in.
+/// Crates without IO, and the dependencies that would introduce IO.
 const PURE: &[&str] = &[
     "model",
     "api",
@@ -117,7 +117,7 @@ const IMPURE: &[&str] = &[
     "lambda_runtime",
 ];
 
-/// SDK crate → the only workspace crates that may name it.
+/// The only workspace crates that may depend on each SDK crate.
 const OWNERS: &[(&str, &[&str])] = &[
     ("aws-sdk-autoscaling", &["ec2"]),
     ("aws-sdk-ec2", &["ec2"]),
@@ -127,7 +127,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("aws-sdk-pricing", &["ec2"]),
     ("aws-sdk-dynamodb", &["dynamo", "relay"]),
     ("aws-sdk-sqs", &["dynamo", "relay"]),
-    // The suites that deploy the stack ask the cluster as its administrator.
+    // The suites that deploy the stack access the cluster as its administrator.
     ("kube", &["deployed", "k8s", "relay"]),
 ];
 
@@ -138,7 +138,7 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Package → its normal dependencies, as cargo resolves them.
+/// Normal dependencies of each package, as cargo resolves them.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -180,13 +180,13 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn dependency_arrows_point_down() {
+fn dependencies_between_crates_are_allowed() {
     let graph = dependencies();
-    let arrows: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let allowed_by_package: BTreeMap<&str, &[&str]> = DEPENDENCIES.iter().copied().collect();
     for (package, dependencies) in &graph {
-        let allowed = arrows
+        let allowed = allowed_by_package
             .get(package.as_str())
-            .unwrap_or_else(|| panic!("ARROWS does not say what {package} may depend on"));
+            .unwrap_or_else(|| panic!("DEPENDENCIES has no entry for {package}"));
         for dependency in dependencies.iter().filter(|name| graph.contains_key(*name)) {
             assert!(
                 allowed.contains(&dependency.as_str()),
@@ -194,16 +194,16 @@ fn dependency_arrows_point_down() {
             );
         }
     }
-    for package in arrows.keys() {
+    for package in allowed_by_package.keys() {
         assert!(
             graph.contains_key(*package),
-            "{package} is gone: remove it from ARROWS"
+            "{package} does not exist: remove it from DEPENDENCIES"
         );
     }
 }
 
 #[test]
-fn pure_crates_know_no_world() {
+fn pure_crates_depend_on_no_io() {
     let graph = dependencies();
     for package in PURE {
         for dependency in &graph[*package] {
@@ -235,7 +235,7 @@ fn folders(path: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_function_is_deployed_sampled_and_explained() {
+fn every_function_has_a_template_resource_a_sample_and_documentation() {
     let template = fs::read_to_string(root().join("sam-template.yaml")).unwrap();
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let functions = folders("functions");
@@ -257,7 +257,7 @@ fn every_function_is_deployed_sampled_and_explained() {
     }
 }
 
-/// All files that git tracks, with these endings.
+/// All files tracked by git with these endings.
 fn tracked(endings: &[&str]) -> Vec<PathBuf> {
     let output = Command::new("git")
         .args(["ls-files"])
@@ -280,7 +280,7 @@ fn tracked(endings: &[&str]) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_file_is_too_long_to_read() {
+fn source_files_have_at_most_a_thousand_lines() {
     for file in tracked(&[".rs"]) {
         let lines = fs::read_to_string(&file)
             .unwrap_or_default()
@@ -294,8 +294,49 @@ fn no_file_is_too_long_to_read() {
     }
 }
 
+/// Openings by which a comment hides its subject. A comment starts with a noun phrase or a verb in the third person.
+const BANNED_OPENINGS: &[&str] = &["So long ", "So often ", "They "];
+
+/// First lines of the comments of a Rust source, with their line numbers.
+fn comment_openings(source: &str) -> Vec<(usize, &str)> {
+    let mut openings = Vec::new();
+    let mut is_continued = false;
+    for (index, line) in source.lines().enumerate() {
+        let comment = line.trim_start().strip_prefix("//");
+        let text = comment.map_or("", |comment| {
+            comment.trim_start_matches(['/', '!']).trim_start()
+        });
+        if !text.is_empty() && !is_continued {
+            openings.push((index + 1, text));
+        }
+        is_continued = !text.is_empty();
+    }
+    openings
+}
+
 #[test]
-fn every_crate_says_what_it_is_for() {
+fn comments_start_with_their_subject() {
+    let mut violations = Vec::new();
+    for file in tracked(&[".rs"]) {
+        let source = fs::read_to_string(&file).unwrap_or_default();
+        for (line, opening) in comment_openings(&source) {
+            if BANNED_OPENINGS
+                .iter()
+                .any(|banned| opening.starts_with(*banned))
+            {
+                violations.push(format!("{}:{line}: {opening}", file.display()));
+            }
+        }
+    }
+    assert!(
+        violations.is_empty(),
+        "comments without a subject:\n{}",
+        violations.join("\n")
+    );
+}
+
+#[test]
+fn every_crate_documents_its_purpose_and_dependencies() {
     for file in tracked(&["src/lib.rs"]) {
         let text = fs::read_to_string(&file).unwrap();
         let opening: Vec<&str> = text
@@ -305,14 +346,14 @@ fn every_crate_says_what_it_is_for() {
         let opening = opening.join(" ");
         assert!(
             opening.contains("depend"),
-            "{} must open with what the crate is for and what it must never depend on",
+            "{} must begin with the crate's purpose and the dependencies it must never have",
             file.display()
         );
     }
 }
 
 #[test]
-fn no_rust_test_file_is_forgotten() {
+fn every_suite_is_a_test_target() {
     let manifest = fs::read_to_string(root().join("tests/Cargo.toml")).unwrap();
     for suite in folders("tests/suites")
         .iter()
@@ -326,7 +367,7 @@ fn no_rust_test_file_is_forgotten() {
 }
 
 #[test]
-fn alarms_look_at_what_is_counted() {
+fn alarms_use_published_metrics() {
     let template = fs::read_to_string(root().join("sam-template.yaml")).unwrap();
     let files = ["metrics.rs", "metrics/troubles.rs"];
     let counted =
@@ -337,7 +378,10 @@ fn alarms_look_at_what_is_counted() {
         .map(|rest| rest.lines().next().unwrap().trim())
         .map(|line| line.strip_prefix("MetricName: ").unwrap())
         .collect();
-    assert!(!names.is_empty(), "a sweep's alarms reach nobody");
+    assert!(
+        !names.is_empty(),
+        "the template has no alarms on published metrics"
+    );
     for name in names {
         assert!(counted.contains(&format!("\"{name}\"")), "{name}");
     }
@@ -350,7 +394,7 @@ fn split_after<'t>(text: &'t str, others: &str) -> (&'t str, &'t str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// Citations by path, such as `docs/protocol.md#a5`: the page, from the root of the repository, and the anchor.
+/// Citations by path, such as `docs/protocol.md#a5`, as pairs of page, relative to the root of the repository, and anchor.
 fn citations(text: &str) -> Vec<(&str, &str)> {
     text.match_indices("docs/")
         .filter_map(|(start, _)| {
@@ -361,7 +405,7 @@ fn citations(text: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Links of a Markdown page to anchors: the page, from the folder of the linking one and empty for itself, and the anchor.
+/// Links of a Markdown page to anchors, as pairs of page, relative to the linking one and empty for itself, and anchor.
 fn links(text: &str) -> Vec<(&str, &str)> {
     text.split("](")
         .skip(1)
@@ -394,7 +438,7 @@ fn anchor_of_heading(heading: &str) -> String {
 }
 
 #[test]
-fn every_anchor_that_is_cited_exists() {
+fn every_cited_anchor_exists() {
     let mut pages: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
     let mut dangling = Vec::new();
     for file in tracked(&[".rs", ".md", ".yaml", ".toml"]) {

@@ -1,9 +1,9 @@
-//! Two versions of the functions over one ledger: rows of every released version of the records can be read, this one's are
-//! written as they were when it was released, and what a newer one wrote is left alone.
+//! Two versions of the functions over one ledger: rows of every released schema version are readable, current rows are written as
+//! released, and rows of a newer version are left alone.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing value fails the test"
 )]
 
 mod local_ledger;
@@ -25,7 +25,7 @@ impl LocalLedger {
         self.dynamodb.call("dynamodb", "put_item", item);
     }
 
-    /// Every row by its key, but for packed plans, which are for the turn that lost a race.
+    /// Every row by its key, except packed plans, which are for the turn that lost a race.
     fn rows(&self) -> BTreeMap<String, Value> {
         let all = self
             .dynamodb
@@ -35,7 +35,7 @@ impl LocalLedger {
         rows.filter(|(key, _)| !key.contains("PLANBODY#")).collect()
     }
 
-    /// Everything that turns read of a cluster.
+    /// Everything that turns read about a cluster.
     async fn read(&self) -> Result<String, LedgerError> {
         let (ledger, cluster) = (&self.ledger, &CLUSTER.into());
         let commands = ledger.commands(cluster).await?;
@@ -68,12 +68,12 @@ fn recorded(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// What was recorded, which `UPDATE_EXPECT=1` records anew.
+/// Compares with the recorded file; `UPDATE_EXPECT=1` records it again.
 fn compare(name: &str, found: &str) {
     let file = recorded(name);
     #[expect(
         clippy::disallowed_methods,
-        reason = "a switch for whoever runs the tests"
+        reason = "a switch for the person who runs the tests"
     )]
     if std::env::var("UPDATE_EXPECT").is_ok_and(|value| value == "1") {
         fs::write(&file, found).unwrap();
@@ -87,7 +87,7 @@ fn compare(name: &str, found: &str) {
 }
 
 #[tokio::test]
-async fn rows_are_written_as_their_version_was_released() {
+async fn rows_are_written_as_in_their_released_version() {
     let world = LocalLedger::start();
     laws::one_of_each(&world.ledger, &CLUSTER.into()).await;
     let rows = serde_json::to_string_pretty(&world.rows()).unwrap();
@@ -95,7 +95,7 @@ async fn rows_are_written_as_their_version_was_released() {
 }
 
 #[tokio::test]
-async fn rows_of_every_released_version_are_read_as_if_they_were_written_now() {
+async fn rows_of_every_released_version_are_read_as_current_ones() {
     let now = LocalLedger::start();
     laws::one_of_each(&now.ledger, &CLUSTER.into()).await;
     let now = now.read().await.unwrap();
@@ -111,7 +111,7 @@ async fn rows_of_every_released_version_are_read_as_if_they_were_written_now() {
 }
 
 #[tokio::test]
-async fn launches_that_an_earlier_version_left_among_the_others_are_moved_as_they_are() {
+async fn launches_of_an_earlier_schema_are_migrated_unchanged() {
     let world = LocalLedger::start();
     let rows = fs::read_to_string(recorded("schema-1.json")).unwrap();
     let rows: BTreeMap<String, Value> = serde_json::from_str(&rows).unwrap();
@@ -131,9 +131,9 @@ async fn launches_that_an_earlier_version_left_among_the_others_are_moved_as_the
     }
 }
 
-/// A turn of an earlier version may die between the two writes of a staged row.
+/// A turn of an earlier version may crash between the two writes of a staged row.
 #[tokio::test]
-async fn a_staged_row_never_begins_a_launch_again_that_has_its_instance() {
+async fn staged_row_never_restarts_a_completed_launch() {
     let world = LocalLedger::start();
     let cluster = &CLUSTER.into();
     laws::one_of_each(&world.ledger, cluster).await;
@@ -144,10 +144,10 @@ async fn a_staged_row_never_begins_a_launch_again_that_has_its_instance() {
     staged["state"] = json!({"S": r#"{"state":"intended"}"#});
     world.put(&staged);
     assert_eq!(world.ledger.intents(cluster).await.unwrap(), intents);
-    assert_eq!(world.rows(), rows, "and it is gone");
+    assert_eq!(world.rows(), rows, "the staged row is deleted");
 }
 
-/// Makes the one row of a kind what a newer version could have made of it.
+/// Changes the only row of a kind into one that a newer version could have written.
 fn renew(world: &LocalLedger, kind: &str, change: impl Fn(&mut Value)) -> Value {
     let rows = world.rows();
     let (_, row) = rows.iter().find(|(key, _)| key.contains(kind)).unwrap();
@@ -158,7 +158,7 @@ fn renew(world: &LocalLedger, kind: &str, change: impl Fn(&mut Value)) -> Value 
     row
 }
 
-/// Changes the JSON that an attribute holds.
+/// Changes the JSON in an attribute.
 fn rewrite(row: &mut Value, attribute: &str, change: impl Fn(&mut Value)) {
     let mut body: Value = serde_json::from_str(row[attribute]["S"].as_str().unwrap()).unwrap();
     change(&mut body);
@@ -166,7 +166,7 @@ fn rewrite(row: &mut Value, attribute: &str, change: impl Fn(&mut Value)) {
 }
 
 #[tokio::test]
-async fn a_command_of_a_newer_version_binds_its_nodes_and_is_not_moved() {
+async fn command_of_a_newer_version_reserves_its_nodes_and_is_not_migrated() {
     let world = LocalLedger::start();
     let cluster = &CLUSTER.into();
     laws::one_of_each(&world.ledger, cluster).await;
@@ -187,7 +187,7 @@ async fn a_command_of_a_newer_version_binds_its_nodes_and_is_not_moved() {
             panic!("{commands:#?}")
         };
         assert_eq!(command.id, "replacing");
-        assert!(!command.delete.is_empty(), "its nodes are spoken for");
+        assert!(!command.delete.is_empty(), "the nodes are reserved");
         let moved = world
             .ledger
             .move_command(cluster, command, CommandState::Done);
@@ -197,7 +197,7 @@ async fn a_command_of_a_newer_version_binds_its_nodes_and_is_not_moved() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_told_to_be_newer_and_left_alone() {
+async fn unreadable_row_is_reported_as_newer_and_left_alone() {
     let world = LocalLedger::start();
     let cluster = &CLUSTER.into();
     laws::one_of_each(&world.ledger, cluster).await;
@@ -208,7 +208,7 @@ async fn what_cannot_be_read_is_told_to_be_newer_and_left_alone() {
     let claim = row["sk"]["S"].as_str().unwrap();
     let claim = claim.strip_prefix("INTENT#").unwrap().into();
     let intents = world.ledger.intents(cluster).await.unwrap();
-    assert_eq!(intents.len(), others, "it hides no other");
+    assert_eq!(intents.len(), others, "the row hides no other");
     let error = world.ledger.intent(cluster, &claim).await.unwrap_err();
     assert!(
         matches!(error, LedgerError::Newer { schema: 99, .. }),
@@ -216,7 +216,7 @@ async fn what_cannot_be_read_is_told_to_be_newer_and_left_alone() {
     );
     assert!(error.to_string().contains("newer version"), "{error}");
     assert_eq!(world.rows()[&key(&row)], row, "left alone");
-    // Without the mark nobody knows what happened to it.
+    // Without the mark the cause of the mismatch is unknown.
     let mut unmarked = row.clone();
     unmarked.as_object_mut().unwrap().remove("schema");
     world.put(&unmarked);
@@ -226,7 +226,7 @@ async fn what_cannot_be_read_is_told_to_be_newer_and_left_alone() {
 }
 
 #[tokio::test]
-async fn l5_a_row_that_cannot_be_read_hides_no_other_cluster() {
+async fn l5_unreadable_row_hides_no_other_cluster() {
     let world = LocalLedger::start();
     let (cluster, other) = (CLUSTER.into(), "other".into());
     laws::one_of_each(&world.ledger, &cluster).await;
@@ -247,7 +247,7 @@ async fn l5_a_row_that_cannot_be_read_hides_no_other_cluster() {
 }
 
 #[tokio::test]
-async fn fields_that_a_newer_version_adds_are_kept() {
+async fn unknown_fields_of_a_newer_version_are_kept() {
     let world = LocalLedger::start();
     let cluster = &CLUSTER.into();
     laws::one_of_each(&world.ledger, cluster).await;
@@ -258,7 +258,10 @@ async fn fields_that_a_newer_version_adds_are_kept() {
     });
     assert_eq!(world.read().await.unwrap(), before);
     let commands = world.ledger.commands(cluster).await.unwrap();
-    let command = commands.iter().find(|one| one.id == "replacing").unwrap();
+    let command = commands
+        .iter()
+        .find(|command| command.id == "replacing")
+        .unwrap();
     let moved = world
         .ledger
         .move_command(cluster, command, CommandState::Deleting);
@@ -271,7 +274,7 @@ async fn fields_that_a_newer_version_adds_are_kept() {
 }
 
 #[tokio::test]
-async fn rows_that_a_newer_version_wrote_as_before_are_read_as_before() {
+async fn unchanged_rows_of_a_newer_version_are_read() {
     let world = LocalLedger::start();
     let newer = local_ledger::connect(&world.dynamodb).with_schema_version(SCHEMA + 1);
     let cluster = &CLUSTER.into();

@@ -1,12 +1,12 @@
-//! A model of what CloudFormation makes of a template: parameters, conditions and references become values, and resources
-//! without a name get one.
+//! Model of CloudFormation's evaluation of a template: parameters, conditions and references become values, and resources without a
+//! name get one.
 
 use std::collections::BTreeMap;
 
 use harness::{ACCOUNT, REGION};
 use serde_json::{Value, json};
 
-/// A template deployed as a stack of a name. Parameters have their defaults unless they are set.
+/// A template deployed as a stack of this name. Parameters have their defaults unless set.
 pub(crate) struct Deployed<'t> {
     template: &'t Value,
     stack: &'t str,
@@ -66,7 +66,7 @@ impl<'t> Deployed<'t> {
         }
     }
 
-    /// Whether the resource is made: its condition holds, or it has none.
+    /// Whether the resource is created: it has no condition or its condition holds.
     pub(crate) fn has(&self, resource: &Value) -> bool {
         resource["Condition"]
             .as_str()
@@ -109,7 +109,7 @@ impl<'t> Deployed<'t> {
         json!(done)
     }
 
-    /// A pseudo parameter, a parameter, or a resource by its logical name.
+    /// Value of a pseudo parameter, a parameter, or a resource by its logical name.
     fn named(&self, name: &str, arn: bool) -> Value {
         match name {
             "AWS::Partition" => return json!("aws"),
@@ -146,7 +146,7 @@ impl<'t> Deployed<'t> {
     }
 }
 
-/// Of `Name.Attribute` or `[Name, Attribute]`.
+/// Logical name of `Name.Attribute` or `[Name, Attribute]`.
 fn attribute(of: &Value) -> String {
     let text = of.as_str().or_else(|| of[0].as_str()).unwrap();
     text.split('.').next().unwrap().to_owned()
@@ -155,12 +155,12 @@ fn attribute(of: &Value) -> String {
 /// Longest name of an EventBridge rule, in characters (PutRule).
 const RULE_NAME_MAX: usize = 64;
 
-/// Random tail that CloudFormation appends to a name, with its dash. Tails of 12 and 13 characters have been seen; the longer one
-/// leaves less room.
+/// Random tail that CloudFormation appends to a name, with its dash. Tails of 12 and 13 characters have been observed; the longer
+/// one leaves less room.
 const TAIL: &str = "-ABCDEFGHIJKLM";
 
-/// The name that CloudFormation gives to a resource without one: stack, logical name and a random tail. Where that is too long,
-/// stack and logical name are cut to half of the room each.
+/// The name that CloudFormation gives to a resource without one: stack, logical name and a random tail. If that is too long, stack
+/// and logical name are cut to half of the available length each.
 pub(crate) fn physical_name(stack: &str, logical: &str, longest: usize) -> String {
     let room = longest - TAIL.len() - 1;
     let half = room.div_ceil(2);
@@ -174,7 +174,7 @@ pub(crate) fn physical_name(stack: &str, logical: &str, longest: usize) -> Strin
 }
 
 #[test]
-fn cloudformation_cuts_stack_names_in_names_of_rules() {
+fn rule_names_are_truncated_as_cloudformation_does() {
     let name = physical_name(
         "mylongerapp-playground-new",
         "InstancesTerminatingRule",

@@ -8,7 +8,7 @@ use serde_json::json;
 
 pub(crate) const TABLE: &str = "whittle-ledger";
 
-/// A ledger of its own, which ends with it.
+/// A ledger with its own DynamoDB, which stops with it.
 pub(crate) struct LocalLedger {
     pub(crate) dynamodb: Ministack,
     pub(crate) ledger: TableLedger,

@@ -1,6 +1,6 @@
-//! Scripts that users run around `sam deploy`: the settings that `make package` writes down, the parameters of a lane, and the checks of a first
-//! deployment. The AWS CLI is played by a script.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
+//! Scripts around `sam deploy`: the settings that `make package` writes, the parameters of a lane, and the checks of a first
+//! deployment. A script replaces the AWS CLI.
+#![expect(clippy::indexing_slicing, reason = "a missing value fails the test")]
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../infra/tools/{name}"))
 }
 
-/// A folder whose program `aws` answers by service and operation, and writes down what it was asked.
+/// A directory with a program `aws` that answers by service and operation and records its invocations.
 struct Aws(TempDir);
 
 impl Aws {
@@ -62,7 +62,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn sam_config_has_the_architecture_that_was_built_and_keeps_the_rest() {
+fn sam_config_gets_the_built_architecture_and_keeps_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("samconfig.toml");
     let write = |architecture: &str| {
@@ -90,7 +90,7 @@ fn sam_config_has_the_architecture_that_was_built_and_keeps_the_rest() {
 }
 
 #[test]
-fn lane_parameters_are_outputs_and_settings_of_the_stack_and_what_is_given() {
+fn lane_parameters_are_merged_from_outputs_settings_and_arguments() {
     let stack = harness::template("sam-template.yaml");
     let lane = harness::template("infra/vpc-lane.yaml");
     let names = stack["Outputs"].as_object().unwrap().keys();
@@ -140,10 +140,10 @@ fn lane_parameters_are_outputs_and_settings_of_the_stack_and_what_is_given() {
 
     let missing = aws.run("lane-parameters", &["whittle", "VpcId=vpc-1"]);
     assert_eq!(missing.status.code(), Some(2));
-    let told = text(&missing.stderr);
+    let output = text(&missing.stderr);
     assert!(
-        told.contains("SubnetIds, SecurityGroupIds must be given"),
-        "{told}"
+        output.contains("SubnetIds, SecurityGroupIds must be given"),
+        "{output}"
     );
 }
 
@@ -159,13 +159,13 @@ fn healthy() -> Value {
         .collect();
     let alarms: Vec<Value> = resources
         .iter()
-        .filter(|one| one["ResourceType"] == "AWS::CloudWatch::Alarm")
-        .map(|one| json!({"AlarmName": one["PhysicalResourceId"], "StateValue": "OK"}))
+        .filter(|resource| resource["ResourceType"] == "AWS::CloudWatch::Alarm")
+        .map(|resource| json!({"AlarmName": resource["PhysicalResourceId"], "StateValue": "OK"}))
         .collect();
     let rule = "arn:aws:events:us-east-1:123456789012:rule/r";
     let policy = json!({"Statement": [{"Effect": "Allow", "Condition": {"ArnEquals": {"aws:SourceArn": [rule]}}}]});
     let decided = |decision: &str| json!({"EvaluationResults": [{"EvalDecision": decision}]});
-    // The calls that the simulator is to deny, by what only they say.
+    // Calls that the policy simulator denies, by a substring that only they contain.
     let denied: serde_json::Map<String, Value> = [
         "the-ProvisionerRoleArn --action-names ec2:RunInstances",
         "iam:CreateInstanceProfile",
@@ -197,21 +197,21 @@ fn healthy() -> Value {
 }
 
 #[test]
-fn smoke_passes_in_a_healthy_account_and_ends_the_instance_that_it_started() {
+fn smoke_test_passes_in_a_healthy_account_and_terminates_its_instance() {
     let aws = Aws::answering(&healthy());
     let done = aws.run("smoke", &["whittle"]);
-    let told = text(&done.stdout);
-    assert!(done.status.success(), "{told}{}", text(&done.stderr));
+    let output = text(&done.stdout);
+    assert!(done.status.success(), "{output}{}", text(&done.stderr));
     assert!(
-        told.lines().count() > 30 && !told.contains("fail"),
-        "{told}"
+        output.lines().count() > 30 && !output.contains("fail"),
+        "{output}"
     );
     let asked = aws.asked();
     assert!(
         asked.contains("ec2 terminate-instances --instance-ids i-smoke"),
         "{asked}"
     );
-    // No tag that any cluster would take for its own.
+    // The instance has no tag by which a cluster would adopt it.
     assert!(
         !asked.contains("run-instances --cluster") && !asked.contains("karpenter.sh"),
         "{asked}"
@@ -219,7 +219,7 @@ fn smoke_passes_in_a_healthy_account_and_ends_the_instance_that_it_started() {
 }
 
 #[test]
-fn smoke_fails_by_line_and_goes_on() {
+fn smoke_test_reports_each_failure_and_continues() {
     let mut answers = healthy();
     answers["cloudwatch describe-alarms"]["MetricAlarms"][0]["StateValue"] = json!("ALARM");
     answers["events test-event-pattern"]["Result"] = json!(false);
@@ -228,7 +228,7 @@ fn smoke_fails_by_line_and_goes_on() {
     let aws = Aws::answering(&answers);
     let done = aws.run("smoke", &["whittle"]);
     assert_eq!(done.status.code(), Some(1));
-    let told = text(&done.stdout);
+    let output = text(&done.stdout);
     for line in [
         "pass the stack is deployed",
         "fail rule SpotInterruptionRule",
@@ -238,24 +238,24 @@ fn smoke_fails_by_line_and_goes_on() {
         "pass an interruption comes through the bus",
     ] {
         assert!(
-            told.lines().any(|told| told.starts_with(line)),
-            "{line} in {told}"
+            output.lines().any(|output| output.starts_with(line)),
+            "{line} in {output}"
         );
     }
 }
 
 #[test]
-fn dry_run_of_smoke_calls_nothing_and_knows_every_rule_of_the_template() {
+fn smoke_dry_run_makes_no_call_and_lists_every_rule_of_the_template() {
     let aws = Aws::answering(&json!({}));
     let done = aws.run("smoke", &["whittle", "--dry-run"]);
-    let told = text(&done.stdout);
-    assert!(done.status.success(), "{told}{}", text(&done.stderr));
+    let output = text(&done.stdout);
+    assert!(done.status.success(), "{output}{}", text(&done.stderr));
     assert_eq!(aws.asked(), "");
     let template = harness::template("sam-template.yaml");
     for (name, resource) in template["Resources"].as_object().unwrap() {
         if resource["Type"] == "AWS::Events::Rule" {
-            assert!(told.contains(&format!("plan rule {name}")), "{name}");
+            assert!(output.contains(&format!("plan rule {name}")), "{name}");
         }
     }
-    assert!(told.contains("UndeliveredEventsAlarm"), "{told}");
+    assert!(output.contains("UndeliveredEventsAlarm"), "{output}");
 }

@@ -1,4 +1,4 @@
-//! Who may send to the queues: the interrupt queues take messages of this stack's EventBridge rules and of nobody else.
+//! Senders of the queues: the interrupt queues accept messages only from this stack's EventBridge rules.
 
 use harness::{ACCOUNT, REGION};
 use iam_rs::{
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use crate::cloudformation::Deployed;
 
-/// Names of stacks: short, the longest that a VPC lane allows, and longer than the part of it that CloudFormation keeps in names.
+/// Names of stacks: short, the longest that a VPC lane allows, and one longer than the part that CloudFormation keeps in names.
 const STACKS: [&str; 3] = [
     "whittle",
     "whittle-production-eu-west-1a",
     "platform-team-whittle-production-eu-west-1-cluster0",
 ];
 
-/// Queues that take facts, in both templates.
+/// Queues that carry facts, in both templates.
 const QUEUES: [&str; 2] = ["InterruptQueue", "InterruptDeadLetters"];
 
-/// Both templates with the names of the stacks that they are deployed as, where nested ones are called `<stack>-VpcLane-<tail>`.
+/// Both templates with the names of the stacks that they are deployed as; nested stacks are named `<stack>-VpcLane-<tail>`.
 fn deployments() -> Vec<(Value, String)> {
     let lane = harness::template("infra/vpc-lane.yaml");
     let stack = harness::template("sam-template.yaml");
@@ -63,7 +63,7 @@ fn secure() -> Context {
     Context::new().with_boolean("aws:SecureTransport", true)
 }
 
-/// Whether the call is allowed by the queue's policy, together with the caller's own policies where it has some.
+/// Whether the queue's policy, together with the caller's own policies if any, allows the call.
 fn allows(
     own: Option<&Value>,
     policy: &Value,
@@ -89,7 +89,7 @@ fn policy(template: &Value, name: &str) -> Value {
 const SEND: &str = "sqs:SendMessage";
 
 #[test]
-fn every_rule_may_send_to_interrupt_queue_whatever_the_name_of_the_stack() {
+fn every_rule_may_send_to_the_interrupt_queue_for_any_stack_name() {
     let mut refused = Vec::new();
     for (template, name) in deployments() {
         let policy = policy(&template, &name);
@@ -106,9 +106,9 @@ fn every_rule_may_send_to_interrupt_queue_whatever_the_name_of_the_stack() {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
-/// An account's identities with `sqs:SendMessage` on everything need no policy of the queue, so only a denial keeps them out.
+/// Identities of the account with `sqs:SendMessage` on `*` need no allowance of the queue's policy, so only a denial blocks them.
 #[test]
-fn nobody_but_rules_of_the_stack_may_send_to_interrupt_queue() {
+fn only_rules_of_the_stack_may_send_to_the_interrupt_queue() {
     let everything = json!({
         "Version": "2012-10-17",
         "Statement": [{"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}],

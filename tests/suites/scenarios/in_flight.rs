@@ -1,4 +1,4 @@
-//! Launches of an earlier turn.
+//! Launches that were decided in an earlier turn.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use model::{
 
 use crate::{cluster::find, given::InFlight, shorthand};
 
-/// The intent of an in-flight launch, with the expected offering.
+/// A launch in flight, as the intent of its expected node.
 pub(crate) fn intent(
     snapshot: &Snapshot,
     in_flight: &InFlight,

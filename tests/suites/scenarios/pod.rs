@@ -1,4 +1,4 @@
-//! Pods in short form and their manifests.
+//! Pods in short form, converted to manifests.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use serde_json::{Map, Value, json};
 
 use crate::shorthand;
 
-/// A pod, or `count` equal pods. Every field has a default.
+/// A pod, or several that differ only in their number. Omitted fields have defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct Pod {
-    /// Name of the pod; with `count`, the prefix of `-0`, `-1` and so on.
+    /// Name, followed by `-0`, `-1` … if there is a count.
     pub(crate) name: String,
     namespace: Option<String>,
     pub(crate) count: Option<usize>,
     cpu: Option<Value>,
     memory: Option<Value>,
-    /// Requests of resources other than CPU and memory.
+    /// Further resource requests.
     requests: BTreeMap<String, Value>,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
@@ -33,14 +33,14 @@ pub(crate) struct Pod {
     /// Required pod anti-affinity.
     apart: Vec<Peers>,
     host_port: Option<u16>,
-    /// Names of the PersistentVolumeClaims that the pod mounts.
+    /// PersistentVolumeClaims that the pod mounts.
     volumes: Vec<String>,
-    /// Node that the pod runs on; a pod without one is pending.
+    /// Node of the pod; without one the pod is pending.
     pub(crate) node: Option<String>,
     gated: bool,
-    /// Creation time, for scenarios in which the pod's age matters.
+    /// Creation time, for scenarios that depend on the pod's age.
     created: Option<String>,
-    /// Fields that replace those of the pod's `spec`, for settings without a short form.
+    /// A fragment merged into the pod's `spec`, for fields without a short form.
     spec: Map<String, Value>,
 }
 
@@ -52,14 +52,14 @@ struct Spread {
     max_skew: i32,
     #[serde(default)]
     min_domains: Option<i32>,
-    /// Whether the constraint is `ScheduleAnyway` instead of `DoNotSchedule`.
+    /// Whether the constraint is only preferred.
     #[serde(default)]
     soft: bool,
     #[serde(default)]
     honor_taints: bool,
     #[serde(default)]
     match_label_keys: Vec<String>,
-    /// Labels that select the counted pods; by default the pod's own labels.
+    /// Labels of the counted pods; defaults to the pod's own.
     #[serde(default)]
     of: Option<BTreeMap<String, String>>,
 }
@@ -75,7 +75,7 @@ struct Peers {
     by: String,
 }
 
-/// Default creation time of pods: an hour before the snapshot, so that no rule depends on their age.
+/// Creation time that is too old to have an effect.
 const CREATED: &str = "2026-01-01T11:00:00Z";
 
 impl Pod {

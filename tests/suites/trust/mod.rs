@@ -1,4 +1,4 @@
-//! Who may assume the roles of the stack.
+//! Trust policies of the stack's roles.
 
 use std::sync::LazyLock;
 
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use crate::cloudformation::Deployed;
 
-/// Read once: each reading starts a program.
+/// Parsed once, because parsing starts a process.
 static TEMPLATE: LazyLock<Value> = LazyLock::new(|| harness::template(crate::TEMPLATE));
 
-/// A role's trust policy. The account as principal stands for whichever of its identities has the permission: the evaluator is to
-/// judge the conditions.
+/// A role's trust policy. The account as principal stands for any of its identities with the permission: only the conditions are
+/// evaluated.
 fn trust(role: &str) -> IAMPolicy {
     let policy = &TEMPLATE["Resources"][role]["Properties"]["AssumeRolePolicyDocument"];
     let mut policy = Deployed::new(&TEMPLATE, "whittle").resolve(policy);
     let account = json!({"AWS": format!("arn:aws:iam::{ACCOUNT}:root")});
     for statement in policy["Statement"].as_array_mut().unwrap() {
-        // The policy is the role's own, and says so nowhere; the evaluator wants it said.
+        // A trust policy has no resource, but the evaluator requires one.
         statement["Resource"] = json!("*");
         if statement["Principal"] == account {
             statement["Principal"] = json!("*");
@@ -54,7 +54,7 @@ fn session(role: &str, tags: &[(&str, &str)]) -> (Principal, Context) {
 }
 
 #[test]
-fn cluster_role_is_assumed_by_functions_that_write_and_only_with_tag_of_a_cluster() {
+fn cluster_role_is_assumed_only_by_writing_functions_with_a_cluster_tag() {
     for role in [
         "ProvisionerRole",
         "LifecycleRole",
@@ -76,7 +76,7 @@ fn cluster_role_is_assumed_by_functions_that_write_and_only_with_tag_of_a_cluste
 }
 
 #[test]
-fn relay_role_is_assumed_only_in_the_name_of_a_cluster() {
+fn relay_role_is_assumed_only_with_a_cluster_tag() {
     let service = PrincipalId::String("pods.eks.amazonaws.com".to_owned());
     let named = Context::new().with_string("aws:RequestTag/eks-cluster-name", "demo");
     let who = Principal::Service(service);
@@ -84,7 +84,7 @@ fn relay_role_is_assumed_only_in_the_name_of_a_cluster() {
     assert!(!assumes("RelayRole", who, Context::new()));
 }
 
-/// IAM refuses a policy that names a principal that it does not know yet, such as a role made seconds before.
+/// IAM rejects a policy that names an unknown principal, such as a role created seconds before.
 #[test]
 fn no_trust_policy_names_a_role_of_the_stack_as_principal() {
     let resources = TEMPLATE["Resources"].as_object().unwrap().iter();
